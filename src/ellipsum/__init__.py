@@ -1,0 +1,65 @@
+"""Sums and means of vectors under differential privacy.
+
+Everything published is a noisy sum of clipped rows: say what is known about a row (`Ball`, `Box`,
+`Normal`, `Unknown`), state a budget, and get a `Release` from `sum` or `mean`; `plan` makes the same
+release's public numbers, and its forecast, without data.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from .errors import BudgetRefused, DataError, EllipsumError, UsageError
+    from .plans import Plan, plan
+    from .privacy import Budget, Privacy, calibrate, compose
+    from .release import Release
+    from .rows import Ball, Box, Normal, Unknown
+    from .run import mean, sum
+
+# Public name -> module: each is imported when first used, so that importing the package costs little.
+_HOMES = {
+    **dict.fromkeys(("Ball", "Box", "Normal", "Unknown"), "rows"),
+    **dict.fromkeys(("Budget", "Privacy", "calibrate", "compose"), "privacy"),
+    **dict.fromkeys(("Plan", "plan"), "plans"),
+    **dict.fromkeys(("sum", "mean"), "run"),
+    "Release": "release",
+    **dict.fromkeys(("BudgetRefused", "DataError", "EllipsumError", "UsageError"), "errors"),
+}
+
+__all__ = [
+    "Ball",
+    "Box",
+    "Budget",
+    "BudgetRefused",
+    "DataError",
+    "EllipsumError",
+    "Normal",
+    "Plan",
+    "Privacy",
+    "Release",
+    "Unknown",
+    "UsageError",
+    "__version__",
+    "calibrate",
+    "compose",
+    "mean",
+    "plan",
+    "sum",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ellipsum' has no attribute {name!r}")
+    value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,5 @@
+"""`python -m ellipsum`: the command line."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,300 @@
+"""`ellipsum sum | mean | plan | demo`: the library's words, typed in a shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..version import VERSION
+
+app = typer.Typer(
+    name="ellipsum",
+    help="Publish sums and means of vectors under differential privacy.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="CSV, Parquet or Feather files, or globs.")]
+Columns = Annotated[
+    str | None, typer.Option(help="Columns to use, in this order: a,b. Default: all, or the bounded ones.")
+]
+Bounds = Annotated[
+    list[str] | None,
+    typer.Option(help="name=lo:hi, repeated; lo:hi for every column; or a JSON or CSV file of them."),
+]
+Radius = Annotated[float | None, typer.Option(help="Every row lies within this distance of --center.")]
+Center = Annotated[str | None, typer.Option(help="Centre of the ball: a number, or one a column: 1,2,3. Default 0.")]
+NormalRows = Annotated[
+    list[str] | None,
+    typer.Option("--normal", help="name=mean:std of roughly normal columns, repeated; or a JSON or CSV file of them."),
+]
+CenterError = Annotated[
+    float | None, typer.Option(help="With --normal: how far the means may be off, in stds. Default 0.1.")
+]
+Clip = Annotated[str, typer.Option(help="With --normal: optimal, quantile, or a radius.")]
+ClipProbability = Annotated[
+    float | None, typer.Option(help="With --clip quantile: share of rows clipped. Default 1/n.")
+]
+Epsilon = Annotated[float | None, typer.Option(help="Privacy budget: epsilon. No default.")]
+Delta = Annotated[float | None, typer.Option(help="Privacy budget: delta. No default.")]
+Neighbours = Annotated[str, typer.Option(help="replace (n is public) or add-remove (n stays private).")]
+Guess = Annotated[int | None, typer.Option("--n", help="Under add-remove: your public guess of the number of rows.")]
+Shape = Annotated[str, typer.Option(help="optimal, ball for equal noise in every column, or closed_form (--normal).")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the release as JSON to this file.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON alone on standard output.")]
+SavePlan = Annotated[Path | None, typer.Option(help="Write the plan (public numbers only) to this file.")]
+UsePlan = Annotated[str | None, typer.Option("--plan", help="Run a saved plan; it holds rows, budget and columns.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask when the noise would drown the answer.")]
+Threads = Annotated[int | None, typer.Option(help="Threads to use. Default: all cores.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ellipsum {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("sum")
+def sum_command(
+    files: Files,
+    columns: Columns = None,
+    bounds: Bounds = None,
+    radius: Radius = None,
+    center: Center = None,
+    normal: NormalRows = None,
+    center_error: CenterError = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    neighbours: Neighbours = "replace",
+    n: Guess = None,
+    shape: Shape = "optimal",
+    clip: Clip = "optimal",
+    clip_probability: ClipProbability = None,
+    output: Output = None,
+    as_json: Json = False,
+    save_plan: SavePlan = None,
+    plan: UsePlan = None,
+    yes: Yes = False,
+    threads: Threads = None,
+) -> None:
+    """Publish the private sum of the chosen columns.
+
+    Example:
+
+        ellipsum sum people.csv --bounds age=0:120 --bounds income=0:200000 --epsilon 1 --delta 1e-6
+    """
+    _publish("sum", **locals())
+
+
+@app.command("mean")
+def mean_command(
+    files: Files,
+    columns: Columns = None,
+    bounds: Bounds = None,
+    radius: Radius = None,
+    center: Center = None,
+    normal: NormalRows = None,
+    center_error: CenterError = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    neighbours: Neighbours = "replace",
+    n: Guess = None,
+    shape: Shape = "optimal",
+    clip: Clip = "optimal",
+    clip_probability: ClipProbability = None,
+    output: Output = None,
+    as_json: Json = False,
+    save_plan: SavePlan = None,
+    plan: UsePlan = None,
+    yes: Yes = False,
+    threads: Threads = None,
+) -> None:
+    """Publish the private mean of the chosen columns.
+
+    Examples:
+
+        ellipsum mean people.csv --bounds age=0:120 --bounds income=0:200000 --epsilon 1 --delta 1e-6
+
+        ellipsum mean people.csv --columns age --radius 60 --center 60 --epsilon 1 --delta 1e-6 --json
+    """
+    _publish("mean", **locals())
+
+
+@app.command("plan")
+def plan_command(
+    n: Annotated[int | None, typer.Option("--n", help="Number of rows (a guess under add-remove).")] = None,
+    d: Annotated[int | None, typer.Option("--d", help="Number of columns, where no names say it.")] = None,
+    columns: Columns = None,
+    bounds: Bounds = None,
+    radius: Radius = None,
+    center: Center = None,
+    normal: NormalRows = None,
+    center_error: CenterError = None,
+    zipf: Annotated[
+        float | None, typer.Option(help="Normal rows with stds i^-ZIPF / sum (needs --d), to explore shapes.")
+    ] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    statistic: Annotated[str, typer.Option(help="sum or mean.")] = "sum",
+    neighbours: Neighbours = "replace",
+    shape: Shape = "optimal",
+    clip: Clip = "optimal",
+    clip_probability: ClipProbability = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", "--save-plan", help="Write the plan here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Forecast a release without any data, and save its plan.
+
+    For normal rows every shape and radius rule is shown side by side.
+
+    Examples:
+
+        ellipsum plan --n 10000 --bounds age=0:120 --bounds income=0:200000 --statistic mean --epsilon 1 --delta 1e-6
+
+        ellipsum plan --n 1000 --d 100 --zipf 1 --epsilon 1 --delta 1e-6
+    """
+    given = locals()
+    from ..plans import plan as make_plan
+    from . import show
+    from .inputs import budget_of, clip_of, relation_of, rows_of, split_columns
+
+    budget = budget_of(epsilon, delta)
+    rows, chosen = rows_of(given, split_columns(columns))
+    terms = {
+        "n": n,
+        "d": d,
+        "budget": budget,
+        "statistic": statistic,
+        "neighbours": relation_of(neighbours),
+        "columns": chosen,
+    }
+    made = make_plan(rows, shape=shape, clip=clip_of(clip), clip_probability=clip_probability, **terms)
+    show.write_plan(made, output)
+    show.plan(made, as_json)
+    if rows.kind == "normal" and not as_json:
+        show.compare_shapes(rows, terms)
+
+
+@app.command("reproduce")
+def reproduce_command(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for figures and tables.")] = Path(
+        "out/reproduce"
+    ),
+    quick: Annotated[bool, typer.Option(help="Fewer points, for a first look.")] = False,
+) -> None:
+    """Regenerate the source report's figures with exact quantiles, and add what they lack.
+
+    Example:
+
+        ellipsum reproduce --quick
+    """
+    from ..reproduce import reproduce
+    from . import show
+
+    with show.stages() as advance:
+        written = reproduce(output, advance, quick)
+    for path in written:
+        typer.echo(path)
+
+
+@app.command("demo")
+def demo_command(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture.")] = Path("out"),
+    rows: Annotated[int, typer.Option(help="Rows of generated data.")] = 20_000,
+) -> None:
+    """Release the mean of generated data with ball and elliptical noise, and compare error with forecast.
+
+    Example:
+
+        ellipsum demo
+    """
+    from ..demo import run_demo
+
+    run_demo(output, rows)
+
+
+def _publish(statistic: str, **given: Any) -> None:
+    from ..files import check_writable
+    from ..run import run_on_table
+    from ..tables import open_table
+    from . import show
+    from .inputs import split_columns
+
+    for target in (given["output"], given["save_plan"]):
+        check_writable(target)
+    columns = split_columns(given["columns"])
+    make = _saved_plan if given["plan"] is not None else _fresh_plan
+    table_columns, plan_for = make(statistic, columns, given)
+    files = given["files"]
+    table = open_table(files[0] if len(files) == 1 else files, columns=table_columns)
+    made = plan_for(table)
+    show.forecast(made)
+    show.confirm(made, given["yes"])
+    with show.progress(made.statistic) as advance:
+        release = run_on_table(made, table, threads=given["threads"], progress=advance)
+    show.write_plan(made, given["save_plan"])
+    show.release(release, given["as_json"], given["output"])
+
+
+def _fresh_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
+    from ..plans import plan as make_plan
+    from ..run import public_count
+    from .inputs import budget_of, clip_of, relation_of, rows_of
+
+    budget = budget_of(given["epsilon"], given["delta"])
+    rows, chosen = rows_of(given, columns)
+    relation = relation_of(given["neighbours"])
+
+    def plan_for(table: Any) -> Any:
+        return make_plan(
+            rows,
+            n=public_count(table, relation, given["n"]),
+            d=table.width,
+            budget=budget,
+            statistic=statistic,
+            neighbours=relation,
+            shape=given["shape"],
+            clip=clip_of(given["clip"]),
+            clip_probability=given["clip_probability"],
+            columns=table.columns,
+        )
+
+    return chosen, plan_for
+
+
+def _saved_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
+    from ..errors import UsageError
+    from ..plans import Plan
+    from .inputs import read_text
+
+    fixed = (
+        "bounds",
+        "radius",
+        "center",
+        "normal",
+        "center_error",
+        "clip_probability",
+        "epsilon",
+        "delta",
+        "n",
+    )
+    named = [f"--{name.replace('_', '-')}" for name in fixed if given[name] is not None]
+    if named:
+        raise UsageError(f"--plan holds everything that {', '.join(named)} would say. Leave them out.")
+    made = Plan.from_json(read_text(given["plan"], "plan"))
+    if made.statistic != statistic:
+        raise UsageError(f"this plan is for a {made.statistic}. Run: ellipsum {made.statistic} ... --plan")
+    return columns or made.columns, lambda table: made

@@ -1,0 +1,173 @@
+"""From command-line words to rows, columns and budgets."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, UsageError, non_negative, whole
+from ..privacy import Budget
+from ..rows import Ball, Box, Normal, Rows, rows_from_dict
+
+Names = tuple[str, ...]
+
+
+def read_text(path: str, what: str) -> str:
+    """A small public input file (bounds, a plan), not data."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        raise DataError(f"could not read the {what} file {path}. Check that it exists and is text.") from None
+
+
+def split_columns(text: str | None) -> Names | None:
+    """`a,b` with the quoting of CSV, for names that hold commas."""
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in next(csv.reader([text])))
+    if not all(names):
+        raise UsageError(f"--columns has an empty name in {text!r}. Write --columns a,b.")
+    if len(set(names)) != len(names):
+        raise UsageError("--columns names a column twice.")
+    return names
+
+
+def parse_pairs(words: Sequence[str], option: str, form: str) -> dict[str | None, tuple[float, float]]:
+    """`name=lo:hi` repeated, `lo:hi` for every column, or the path of a JSON or CSV file of them."""
+    pairs: dict[str | None, tuple[float, float]] = {}
+    for word in words:
+        found = _pairs_of_file(word, option, form) if _is_file(word) else [_pair_of_word(word, option, form)]
+        for name, pair in found:
+            if name in pairs:
+                raise UsageError(f"{option} is given twice for {name or 'every column'}.")
+            pairs[name] = pair
+    if None in pairs and len(pairs) > 1:
+        raise UsageError(f"{option} mixes a pair for every column with named ones. Name each column.")
+    return pairs
+
+
+def _is_file(word: str) -> bool:
+    return word.endswith((".json", ".csv"))
+
+
+def _pair_of_word(word: str, option: str, form: str) -> tuple[str | None, tuple[float, float]]:
+    name, separator, rest = word.rpartition("=")
+    first, colon, second = rest.partition(":")
+    try:
+        if not colon or (separator and not name):
+            raise ValueError
+        return (name if separator else None), (float(first), float(second))
+    except ValueError:
+        raise UsageError(f"{option} {word!r} is not understood. Write {option} {form}.") from None
+
+
+def _pairs_of_file(path: str, option: str, form: str) -> list[tuple[str | None, tuple[float, float]]]:
+    text = read_text(path, option)
+    try:
+        if path.endswith(".json"):
+            entries = [(str(name), *pair) for name, pair in json.loads(text).items()]
+        else:
+            entries = [tuple(line) for line in csv.reader(text.splitlines()) if line]
+            if entries and not _numeric(entries[0][1:]):
+                entries = entries[1:]
+        return [(str(name), (float(first), float(second))) for name, first, second in entries]
+    except (ValueError, TypeError, AttributeError, json.JSONDecodeError):
+        raise UsageError(
+            f"the {option} file {path} is not understood. "
+            'Write {"name": [first, second]} in JSON, or name,first,second lines in CSV.'
+        ) from None
+
+
+def _numeric(words: Sequence[Any]) -> bool:
+    try:
+        [float(word) for word in words]
+    except ValueError:
+        return False
+    return True
+
+
+def named_rows(
+    kind: type[Box] | type[Normal], words: Sequence[str], option: str, form: str, columns: Names | None
+) -> tuple[Rows, Names | None]:
+    """Box or Normal rows from pairs, and the columns they are for."""
+    pairs = parse_pairs(words, option, form)
+    if None in pairs:
+        return kind(*pairs[None]), columns
+    named = {str(name): pair for name, pair in pairs.items()}
+    chosen = columns or tuple(named)
+    for name in named:
+        if name not in chosen:
+            raise UsageError(f"{option} names {name!r}, which is not among --columns. Add it there, or drop it.")
+    for name in chosen:
+        if name not in named:
+            raise UsageError(f"{option} is missing for column {name!r}. Add {option} {name}=...")
+    return kind({name: named[name] for name in chosen}), chosen
+
+
+def ball_of(radius: float, center: str | None) -> Ball:
+    """Ball rows from --radius and --center (a number or a comma-separated list)."""
+    if center is None:
+        return Ball(radius)
+    try:
+        numbers = [float(word) for word in center.split(",")]
+    except ValueError:
+        raise UsageError(f"--center {center!r} is not understood. Write a number, or one a column: 1,2,3.") from None
+    return Ball(radius, numbers[0] if len(numbers) == 1 else numbers)
+
+
+def rows_of(given: Mapping[str, Any], columns: Names | None) -> tuple[Rows, Names | None]:
+    """What is known about the rows: exactly one way of saying it."""
+    ways = [f"--{name}" for name in ("bounds", "radius", "normal", "zipf") if given.get(name) not in (None, [])]
+    if not ways:
+        raise UsageError(
+            "say what is known about the rows: --bounds name=lo:hi a column, --radius R, or --normal name=mean:std."
+        )
+    if len(ways) > 1:
+        raise UsageError(f"give one of {', '.join(ways)}, not both.")
+    if given.get("center") is not None and ways != ["--radius"]:
+        raise UsageError("--center goes with --radius. The other ways of describing rows have their own centre.")
+    if given.get("center_error") is not None and ways not in (["--normal"], ["--zipf"]):
+        raise UsageError("--center-error goes with --normal.")
+    if ways == ["--bounds"]:
+        return named_rows(Box, given["bounds"], "--bounds", "name=lo:hi", columns)
+    if ways == ["--radius"]:
+        return ball_of(given["radius"], given.get("center")), columns
+    if ways == ["--zipf"]:
+        rows, chosen = _zipf_rows(given["zipf"], given.get("d")), columns
+    else:
+        rows, chosen = named_rows(Normal, given["normal"], "--normal", "name=mean:std", columns)
+    if given.get("center_error") is None:
+        return rows, chosen
+    return rows_from_dict({**rows.to_dict(), "center_error": given["center_error"]}), chosen
+
+
+def _zipf_rows(alpha: float, d: int | None) -> Rows:
+    from ..reproduce import zipf_stds
+
+    if d is None:
+        raise UsageError("--zipf needs --d, the number of columns.")
+    return Normal(0.0, std=zipf_stds(non_negative("--zipf", alpha), whole("--d", d)))
+
+
+def budget_of(epsilon: float | None, delta: float | None) -> Budget:
+    """--epsilon and --delta, which have no defaults."""
+    if epsilon is None or delta is None:
+        missing = "--epsilon" if epsilon is None else "--delta"
+        raise UsageError(f"{missing} is missing. State the privacy budget, for example --epsilon 1 --delta 1e-6.")
+    return Budget(epsilon=epsilon, delta=delta)
+
+
+def relation_of(word: str) -> str:
+    """`add-remove` is what a shell user types for `add_remove`."""
+    return word.replace("-", "_")
+
+
+def clip_of(word: str) -> str | float:
+    """A rule's name, or a radius."""
+    try:
+        return float(word)
+    except ValueError:
+        return word

@@ -1,0 +1,147 @@
+"""What the command line prints: JSON alone on standard output, everything else for people.
+
+Nothing here may show a number read from the data: only plans and releases come in.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ..files import write_atomically
+from ..plans import Plan, plan_to_dict
+from ..plans import plan as make_plan
+from ..release import Release
+from ..rows import Rows
+from ..texts import INSECURE, guarantee
+
+_SHOWN = 50
+errors = Console(stderr=True, highlight=False)
+
+
+def plan(made: Plan, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(plan_to_dict(made)))
+    else:
+        print(made)
+
+
+def compare_shapes(rows: Rows, terms: Mapping[str, Any]) -> None:
+    """Every shape and radius rule for normal rows, side by side: root mean square errors."""
+    table = Table(title="root mean square error of all coordinates together")
+    for heading in ("shape", "clip", "radius", "noise", "clipping", "total"):
+        table.add_column(heading, justify="left" if heading in ("shape", "clip") else "right")
+    for shape in ("ball", "closed_form", "optimal"):
+        for clip in ("quantile", "optimal"):
+            made = make_plan(rows, shape=shape, clip=clip, **terms)
+            errors_squared = (made.noise_error, made.clipping_error, made.expected_squared_error)
+            cells = ["?" if e is None else f"{np.sqrt(e):.5g}" for e in errors_squared]
+            table.add_row(shape, clip, f"{made.clip_radius:.4g}", *cells)
+    Console(highlight=False).print(table)
+
+
+def write_plan(made: Plan, path: Path | None) -> None:
+    if path is not None:
+        write_atomically(path, made.to_json() + "\n")
+
+
+def forecast(made: Plan) -> None:
+    """The forecast, before the data is read."""
+    errors.print(str(made), markup=False, soft_wrap=True)
+
+
+def drowned(made: Plan) -> bool:
+    """Whether the noise is at least half of what the stated region leaves open: then it tells little."""
+    if made.noise_error is None or made.center_spread == 0:
+        return False
+    scale = 1.0 if made.statistic == "mean" else made.n
+    return scale is not None and np.sqrt(made.noise_error) >= made.center_spread * scale / 2
+
+
+def confirm(made: Plan, yes: bool) -> None:
+    """Ask, on a terminal, before a budget is spent on noise."""
+    import typer
+
+    if not drowned(made):
+        return
+    errors.print(
+        "warning: the noise would be as large as what the bounds leave open. "
+        "More rows, tighter bounds or a larger budget help.",
+        markup=False,
+        soft_wrap=True,
+    )
+    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    if not typer.confirm("Spend the budget all the same?", err=True):
+        raise typer.Exit(0)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[float], None] | None]:
+    """A bar with the time left on a terminal, silence elsewhere."""
+    if not errors.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, transient=True) as bar:
+        task = bar.add_task(f"private {what}", total=1.0)
+        yield lambda fraction: bar.update(task, completed=fraction)
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str, float], None]]:
+    """A bar for each named stage on a terminal, silence elsewhere."""
+    if not errors.is_terminal:
+        yield lambda name, fraction: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    with Progress(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=errors) as bar:
+        tasks: dict[str, Any] = {}
+
+        def advance(name: str, fraction: float) -> None:
+            if name not in tasks:
+                tasks[name] = bar.add_task(name, total=1.0)
+            bar.update(tasks[name], completed=fraction)
+
+        yield advance
+
+
+def release(made: Release, as_json: bool, output: Path | None) -> None:
+    if output is not None:
+        made.save(output)
+    if as_json:
+        print(made.to_json())
+        return
+    table = Table(title=f"private {made.statistic}")
+    for heading in ("column", "value", "noise std", "95% interval of the noise"):
+        table.add_column(heading, justify="left" if heading == "column" else "right")
+    intervals = made.confidence_interval(0.95)
+    stds = made.noise_std
+    for j, name in list(enumerate(made.names()))[:_SHOWN]:
+        low, high = intervals[j]
+        table.add_row(name, f"{made.value[j]:.6g}", f"{stds[j]:.3g}", f"{low:.6g} to {high:.6g}")
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    if made.value.size > _SHOWN:
+        console.print(f"... {made.value.size - _SHOWN} more columns: use --json or --output to see all")
+    if made.count is not None:
+        console.print(f"noisy count: {made.count:.6g}")
+    console.print(guarantee(made.privacy, made.plan.stated), soft_wrap=True)
+    if not made.secure:
+        console.print(INSECURE)

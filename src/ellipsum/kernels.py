@@ -1,0 +1,474 @@
+"""Compiled row loops: scale, take the norm, clip, round and add, eight rows at a time.
+
+Imported only when rows are added. A numba type holding eight doubles fixes which sums are formed in which
+order: the same bits on every processor, and for a row wherever it lies in a block ([S1]). Nothing here may
+be compiled with fastmath: the norm must be that of the very numbers that are rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import llvmlite.ir  # type: ignore[import-untyped]
+import numba
+import numba.core.cgutils
+import numba.extending
+import numpy as np
+
+# compilers' parts whose types say nothing useful here
+ir: Any = llvmlite.ir
+types: Any = numba.types
+cgutils: Any = numba.core.cgutils
+extending: Any = numba.extending
+njit: Any = numba.njit
+
+LANES = 8  # doubles in a vector, and rows in a group
+PANEL = 16  # matrix rows side by side in a packed panel
+BLOCK = 32  # rows that share one reading of the matrix
+TILE = 256  # matrix columns worked on at a time
+PREFETCH_BYTES = 49152  # longer rows push each other out of the cache if fetched a group ahead
+FAR_EXPONENT = 200  # rows that overflow are brought to a norm near 2^200: outside the ball, squares finite
+LARGE = 2.0**1000
+_MAGIC = 1.5 * 2.0**52  # v + _MAGIC has the bits of _MAGIC plus rint(v) for |v| <= 2^50 ([S2])
+_MAGIC_BITS = int(np.float64(_MAGIC).view(np.int64))
+_GROUP = (0.0,) * LANES
+_SINGLE = (0.0,)
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_F64, _F32, _I64, _I32 = ir.DoubleType(), ir.FloatType(), ir.IntType(64), ir.IntType(32)
+_BYTE = ir.IntType(8).as_pointer()
+_DOUBLES, _LONGS = ir.VectorType(_F64, LANES), ir.VectorType(_I64, LANES)
+
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
+def compiled(function: _Function) -> _Function:
+    """numba's compiler: cached where a cache can be written, releasing the GIL, never reordering floats."""
+    try:
+        return cast(_Function, njit(cache=True, **_OPTIONS)(function))
+    except RuntimeError:  # no directory for the cache
+        return cast(_Function, njit(**_OPTIONS)(function))
+
+
+def _inner(function: _Function) -> _Function:
+    """As compiled, for functions that only compiled functions call."""
+    return cast(_Function, njit(no_cpython_wrapper=True, **_OPTIONS)(function))
+
+
+class _EightDoubles(types.Type):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__(name="eight_doubles")
+
+
+@extending.register_model(_EightDoubles)  # type: ignore[misc]
+class _EightDoublesModel(extending.models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _DOUBLES)
+
+
+_EIGHT = _EightDoubles()
+
+
+# --- the few vector operations, as code generators ------------------------------------------------------
+
+
+def _load(builder: Any, address: Any, index: Any, kind: Any = _F64) -> Any:
+    pointer = builder.gep(builder.inttoptr(address, kind.as_pointer()), [index])
+    vector = builder.load(
+        builder.bitcast(pointer, ir.VectorType(kind, LANES).as_pointer()), align=4 if kind is _F32 else 8
+    )
+    return builder.fpext(vector, _DOUBLES) if kind is _F32 else vector
+
+
+def _store(builder: Any, vector: Any, address: Any, index: Any) -> None:
+    pointer = builder.gep(builder.inttoptr(address, _F64.as_pointer()), [index])
+    builder.store(vector, builder.bitcast(pointer, _DOUBLES.as_pointer()), align=8)
+
+
+def _spread(builder: Any, vector: Any, lane: int) -> Any:
+    """One lane in all eight."""
+    return builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(_I32, LANES), [lane] * LANES))
+
+
+def _splat(builder: Any, number: Any) -> Any:
+    return _spread(builder, builder.insert_element(ir.Constant(_DOUBLES, ir.Undefined), number, _I32(0)), 0)
+
+
+def _element_kind(like: Any) -> Any:
+    return _F32 if like == types.float32 else _F64
+
+
+def _mapped(builder: Any, rows: int, place: Any, like: Any) -> list[Any]:
+    """(x - center) * scale at eight columns of each row: the only spelling of the map ([S1])."""
+    x, stride, column, center, scale, scale_index = (builder.extract_value(place, i) for i in range(6))
+    centers, scales = _load(builder, center, column), _load(builder, scale, scale_index)
+    values = []
+    for i in range(rows):
+        start = builder.add(x, builder.mul(stride, _I64(i)))
+        value = _load(builder, start, column, _element_kind(like))
+        values.append(builder.fmul(builder.fsub(value, centers), scales))
+    return values
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _address(typing: Any, array: Any) -> Any:
+    """Where an array begins (numba's own answer is unsigned, and unsigned + signed is a float)."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(context.make_array(array)(context, builder, args[0]).data, _I64)
+
+    return types.int64(array), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _element(typing: Any, address: Any, index: Any, like: Any) -> Any:
+    """One entry as a double."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = _element_kind(like)
+        value = builder.load(builder.gep(builder.inttoptr(args[0], kind.as_pointer()), [args[1]]))
+        return builder.fpext(value, _F64) if kind is _F32 else value
+
+    return types.float64(types.int64, types.int64, like), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _entry_size(typing: Any, like: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _I64(4 if like == types.float32 else 8)
+
+    return types.int64(like), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _zero_lanes(typing: Any, group: Any) -> Any:
+    """A zero vector for each row of the group."""
+    result = types.UniTuple(_EIGHT, group.count)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        zero = ir.Constant(_DOUBLES, [0.0] * LANES)
+        return ir.Constant(ir.ArrayType(_DOUBLES, group.count), [zero] * group.count)
+
+    return result(group), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _plus_squares(typing: Any, lanes: Any, place: Any, like: Any) -> Any:
+    """lanes + mapped^2, row by row."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes_now = args[0]
+        for i, value in enumerate(_mapped(builder, lanes.count, args[1], like)):
+            sums = builder.fadd(builder.extract_value(lanes_now, i), builder.fmul(value, value))
+            lanes_now = builder.insert_value(lanes_now, sums, i)
+        return lanes_now
+
+    return lanes(lanes, place, like), generate
+
+
+def _halve(builder: Any, first: Any, second: Any, half: int) -> Any:
+    """Adds the halves of each run of 2 half lanes; the runs of the second vector follow those of the first."""
+    starts = [run + lane for run in range(0, 2 * LANES, 2 * half) for lane in range(half)]
+    kind = ir.VectorType(_I32, LANES)
+    low = builder.shuffle_vector(first, second, ir.Constant(kind, starts))
+    high = builder.shuffle_vector(first, second, ir.Constant(kind, [start + half for start in starts]))
+    return builder.fadd(low, high)
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _lane_sums(typing: Any, lanes: Any) -> Any:
+    """Each row's eight lanes added as ((0+4)+(2+6)) + ((1+5)+(3+7)): one vector for the group."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vectors = [builder.extract_value(args[0], i) for i in range(lanes.count)]
+        vectors += [ir.Constant(_DOUBLES, [0.0] * LANES)] * (LANES - lanes.count)
+        half = LANES // 2
+        while half:
+            vectors = [_halve(builder, vectors[i], vectors[i + 1], half) for i in range(0, 2 * half, 2)]
+            half //= 2
+        return vectors[0]
+
+    return _EIGHT(lanes), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _all_below(typing: Any, squares: Any, limit: Any) -> Any:
+    """Whether every lane is below the limit (a NaN is not)."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        below = builder.fcmp_ordered("<", args[0], _splat(builder, args[1]))
+        return builder.icmp_unsigned("==", builder.bitcast(below, ir.IntType(8)), ir.IntType(8)(255))
+
+    return types.boolean(squares, types.float64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _factors(typing: Any, squares: Any, grid: Any) -> Any:
+    """grid / max(1, norm): the clip ([S2])."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
+        root = cgutils.get_or_insert_function(builder.module, kind, "llvm.sqrt.v8f64")
+        whole = _splat(builder, args[1])
+        clipped = builder.fdiv(whole, builder.call(root, [args[0]]))
+        outside = builder.fcmp_ordered(">", args[0], ir.Constant(_DOUBLES, [1.0] * LANES))
+        return builder.select(outside, clipped, whole)
+
+    return squares(squares, types.float64), generate
+
+
+def _prefetch(builder: Any, address: Any) -> None:
+    kind = ir.FunctionType(ir.VoidType(), [_BYTE, _I32, _I32, _I32])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
+    builder.call(function, [builder.inttoptr(address, _BYTE), _I32(0), _I32(3), _I32(1)])
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _add_rounded(typing: Any, group: Any, factors: Any, place: Any, like: Any, total: Any, ahead: Any) -> Any:
+    """total[column:column+8] += rint(mapped * factor) over the rows, the next group's rows on their way."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, factors_now, place_now, _, total_now, ahead_now = args
+        x, stride, column = (builder.extract_value(place_now, i) for i in range(3))
+        values = _mapped(builder, group.count, place_now, like)
+        if group.count > 1:
+            for i in range(group.count):
+                start = builder.add(x, builder.mul(stride, _I64(i + group.count)))
+                _prefetch(builder, builder.add(start, ahead_now))
+        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [column])
+        pointer = builder.bitcast(pointer, _LONGS.as_pointer())
+        magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
+        excess = ir.Constant(_LONGS, [group.count * _MAGIC_BITS % 2**64] * LANES)
+        sums = builder.sub(builder.load(pointer, align=8), excess)
+        for i, value in enumerate(values):
+            scaled = builder.fmul(value, _spread(builder, factors_now, i))
+            sums = builder.add(sums, builder.bitcast(builder.fadd(scaled, magic), _LONGS))
+        builder.store(sums, pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(group, factors, place, like, types.int64, types.int64), generate
+
+
+# --- the diagonal map -----------------------------------------------------------------------------------
+
+
+@_inner
+def _squared_norms(group: Any, x: int, stride: int, like: Any, frame: Any) -> Any:
+    """Squared norms of a group's mapped rows; frame holds the centres, the scales and the tail's scales."""
+    width = frame.shape[1]
+    center = _address(frame)
+    scale, tail = center + 8 * width, center + 16 * width
+    whole = width // LANES * LANES
+    lanes = _zero_lanes(group)
+    for j in range(0, whole, LANES):
+        lanes = _plus_squares(lanes, (x, stride, j, center, scale, j), like)
+    if whole < width:  # the last eight columns, those already counted at scale zero
+        lanes = _plus_squares(lanes, (x, stride, width - LANES, center, tail, 0), like)
+    return _lane_sums(lanes)
+
+
+@_inner
+def _add_clipped(group: Any, factors: Any, x: int, stride: int, like: Any, frame: Any, step: int, total: Any) -> None:
+    """Adds the group's rounded rows to the total; step is the entry's size, or 0 for no fetching ahead."""
+    width = frame.shape[1]
+    center = _address(frame)
+    scale, tail = center + 8 * width, center + 16 * width
+    sums = _address(total)
+    whole = width // LANES * LANES
+    for j in range(0, whole, LANES):
+        _add_rounded(group, factors, (x, stride, j, center, scale, j), like, sums, j * step)
+    if whole < width:
+        _add_rounded(group, factors, (x, stride, width - LANES, center, tail, 0), like, sums, 0)
+
+
+@_inner
+def _bring_near(row: Any, frame: Any) -> None:
+    """Replaces a finite row by its mapped offsets times the power of two that brings the largest near 2^200."""
+    top = -10000
+    for j in range(row.size):
+        offset, offset_exponent = math.frexp(0.5 * row[j] - 0.5 * frame[0, j])
+        scale, scale_exponent = math.frexp(frame[1, j])
+        if offset * scale != 0.0:
+            top = max(top, offset_exponent + scale_exponent)
+    for j in range(row.size):
+        offset, offset_exponent = math.frexp(0.5 * row[j] - 0.5 * frame[0, j])
+        scale, scale_exponent = math.frexp(frame[1, j])
+        row[j] = math.ldexp(offset * scale, offset_exponent + scale_exponent - top + FAR_EXPONENT)
+
+
+@_inner
+def _mend(x: int, like: Any, frame: Any, row: Any) -> None:
+    """Copies a row, with the centre in place of entries that are not finite or have scale zero ([S3])."""
+    for j in range(row.size):
+        entry = _element(x, j, like)
+        row[j] = entry if abs(entry) < np.inf and frame[1, j] != 0.0 else frame[0, j]
+
+
+@_inner
+def _add_mended(row: Any, frame: Any, identity: Any, grid: float, total: Any) -> None:
+    """Adds the integer row of one finite row, which is overwritten if its norm overflows ([S3])."""
+    squares = _squared_norms(_SINGLE, _address(row), 0, 0.0, frame)
+    if _all_below(squares, np.inf):
+        _add_clipped(_SINGLE, _factors(squares, grid), _address(row), 0, 0.0, frame, 0, total)
+    else:
+        _bring_near(row, frame)
+        squares = _squared_norms(_SINGLE, _address(row), 0, 0.0, identity)
+        _add_clipped(_SINGLE, _factors(squares, grid), _address(row), 0, 0.0, identity, 0, total)
+
+
+@compiled
+def add_rows(
+    x: int, stride: int, rows: int, like: Any, frame: Any, identity: Any, grid: float, total: Any, row: Any
+) -> None:
+    """Adds to the total the integer rows of rows of doubles (or singles, as `like` is) at an address.
+
+    A row's entries lie side by side, rows `stride` bytes apart. `row` is scratch of the frame's width (>= 8).
+    """
+    size = _entry_size(like)
+    step = size if frame.shape[1] * size <= PREFETCH_BYTES else 0
+    for _ in range(rows // LANES):
+        squares = _squared_norms(_GROUP, x, stride, like, frame)
+        if _all_below(squares, np.inf):
+            _add_clipped(_GROUP, _factors(squares, grid), x, stride, like, frame, step, total)
+        else:
+            for i in range(LANES):
+                _mend(x + i * stride, like, frame, row)
+                _add_mended(row, frame, identity, grid, total)
+        x += LANES * stride
+    for i in range(rows % LANES):
+        _mend(x + i * stride, like, frame, row)
+        _add_mended(row, frame, identity, grid, total)
+
+
+# --- the matrix map -------------------------------------------------------------------------------------
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _load_quad(typing: Any, products: Any, stride: Any) -> Any:
+    """The running products of four rows in one panel: two vectors a row."""
+    result = types.UniTuple(_EIGHT, 8)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        quad = ir.Constant(ir.ArrayType(_DOUBLES, 8), ir.Undefined)
+        for i in range(8):
+            start = builder.add(args[0], builder.mul(args[1], _I64(i // 2)))
+            quad = builder.insert_value(quad, _load(builder, start, _I64(i % 2 * LANES)), i)
+        return quad
+
+    return result(types.int64, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _store_quad(typing: Any, quad: Any, products: Any, stride: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        for i in range(8):
+            start = builder.add(args[1], builder.mul(args[2], _I64(i // 2)))
+            _store(builder, builder.extract_value(args[0], i), start, _I64(i % 2 * LANES))
+        return context.get_dummy_value()
+
+    return types.void(quad, types.int64, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _plus_products(typing: Any, quad: Any, panel: Any, offsets: Any, stride: Any, column: Any) -> Any:
+    """quad + panel[column] * offset[column], the product rounded before the sum."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        quad_now, panel_now, offsets_now, stride_now, column_now = args
+        start = builder.mul(column_now, _I64(PANEL))
+        halves = [_load(builder, panel_now, builder.add(start, _I64(LANES * h))) for h in range(2)]
+        for i in range(8):
+            if i % 2 == 0:
+                row = builder.add(offsets_now, builder.mul(stride_now, _I64(i // 2)))
+                entry = builder.gep(builder.inttoptr(row, _F64.as_pointer()), [column_now])
+                offset = _splat(builder, builder.load(entry))
+            product = builder.fmul(halves[i % 2], offset)
+            sums = builder.fadd(builder.extract_value(quad_now, i), product)
+            quad_now = builder.insert_value(quad_now, sums, i)
+        return quad_now
+
+    return quad(quad, *[types.int64] * 4), generate
+
+
+@_inner
+def _multiply(x: int, stride: int, rows: int, center: Any, packed: Any, offsets: Any, products: Any) -> None:
+    """products[:rows] = (x - center) times the packed matrix, each entry summed over columns 0, 1, 2, ..."""
+    panels, columns = packed.shape[0], packed.shape[1]
+    products[:rows] = 0.0
+    offsets[rows : rows + -rows % 4] = 0.0
+    for first in range(0, columns, TILE):
+        count = min(TILE, columns - first)
+        for i in range(rows):
+            for j in range(count):
+                entry = _element(x + i * stride, first + j, 0.0)
+                offsets[i, j] = entry - center[first + j] if abs(entry) < np.inf else 0.0
+        for p in range(panels):
+            panel = _address(packed) + 8 * PANEL * (p * columns + first)
+            for i in range(0, rows, 4):
+                place = _address(products) + 8 * (i * products.shape[1] + PANEL * p)
+                quad = _load_quad(place, 8 * products.shape[1])
+                for j in range(count):
+                    quad = _plus_products(quad, panel, _address(offsets) + 8 * TILE * i, 8 * TILE, j)
+                _store_quad(quad, place, 8 * products.shape[1])
+
+
+@_inner
+def _multiply_far(x: int, center: Any, packed: Any, exponents: Any, products: Any) -> None:
+    """The product of one row that overflows, times the power of two that brings it near 2^200 ([S3])."""
+    panels, columns = packed.shape[0], packed.shape[1]
+    top = -10000
+    for j in range(columns):
+        entry = _element(x, j, 0.0)
+        offset, exponent = math.frexp(0.5 * entry - 0.5 * center[j] if abs(entry) < np.inf else 0.0)
+        if offset != 0.0:
+            top = max(top, exponent + exponents[j])
+    products[:] = 0.0
+    for j in range(columns):
+        entry = _element(x, j, 0.0)
+        offset, exponent = math.frexp(0.5 * entry - 0.5 * center[j] if abs(entry) < np.inf else 0.0)
+        offset = math.ldexp(offset, exponent + exponents[j] - top)
+        shrink = math.ldexp(1.0, -exponents[j])
+        for p in range(panels):
+            for i in range(PANEL):
+                products[p * PANEL + i] += packed[p, j, i] * shrink * offset
+    largest = 0.0
+    for i in range(products.size):
+        largest = max(largest, abs(products[i]))
+    top = math.frexp(largest)[1]
+    for i in range(products.size):
+        products[i] = math.ldexp(products[i], FAR_EXPONENT - top)
+
+
+@compiled
+def add_products(
+    x: int,
+    stride: int,
+    rows: int,
+    center: Any,
+    packed: Any,
+    exponents: Any,
+    identity: Any,
+    grid: float,
+    total: Any,
+    offsets: Any,
+    products: Any,
+    row: Any,
+) -> None:
+    """Adds to the total the integer rows of matrix times (row - center), rows of doubles at an address.
+
+    `packed[p, j, i]` is the matrix at row 16 p + i, column j; `exponents` bounds its columns by 2^exponent.
+    `offsets` (32, 256), `products` (32, width) and `row` (width,) are scratch.
+    """
+    for first in range(0, rows, BLOCK):
+        count = min(BLOCK, rows - first)
+        start = x + first * stride
+        _multiply(start, stride, count, center, packed, offsets, products)
+        for i in range(count):
+            squares = _squared_norms(_SINGLE, _address(products[i]), 0, 0.0, identity)
+            if not _all_below(squares, LARGE):
+                _multiply_far(start + i * stride, center, packed, exponents, products[i])
+        place = _address(products)
+        add_rows(place, 8 * products.shape[1], count, 0.0, identity, identity, grid, total, row)

@@ -1,0 +1,427 @@
+"""Every public number of one release, made without data, and the forecast of its error.
+
+docs/proofs/plans.md: [U1] one release, [U2] unknown n.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .accumulate import EllipsoidMap, clipped_norm_bound
+from .errors import Floats, UsageError, choice, whole
+from .privacy import Budget, Privacy
+from .rows import Rows, Unknown, rows_from_dict
+from .shape import Clip, Ellipsoid, lay
+from .version import VERSION
+
+if TYPE_CHECKING:
+    from .release import Release
+
+FORMAT = "ellipsum.plan/1"
+GRID_BITS, WIDE_GRID_BITS = 40, 44
+_WIDEST_COUNT_WEIGHT = 2.0**30
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Gaussian noise of a vector: covariance std^2 L L^T + u u^T, L the ellipsoid's inverse map."""
+
+    ellipsoid: Ellipsoid
+    std: float
+    count_direction: Floats | None = None
+
+    @property
+    def stds(self) -> Floats:
+        stretch = self.ellipsoid.unscale**2
+        if self.ellipsoid.axes is not None:
+            stretch = self.ellipsoid.axes**2 @ stretch
+        variance = stretch * self.std**2
+        if self.count_direction is not None:
+            variance = variance + self.count_direction**2
+        return np.sqrt(variance)
+
+    @property
+    def covariance(self) -> Floats:
+        """The full d x d matrix."""
+        axes, stretch = self.ellipsoid.axes, (self.ellipsoid.unscale * self.std) ** 2
+        matrix = np.diag(stretch) if axes is None else (axes * stretch) @ axes.T
+        if self.count_direction is not None:
+            matrix = matrix + np.outer(self.count_direction, self.count_direction)
+        return matrix
+
+    def squared_length(self, offset: Floats) -> float:
+        """offset^T V^-1 offset over the directions that carry noise."""
+        ellipsoid = self.ellipsoid
+        white = ellipsoid.scaled(offset) / self.std
+        square = float(white @ white)
+        if self.count_direction is not None:
+            # Sherman-Morrison: the count's noise is one more direction.
+            shared = ellipsoid.scaled(self.count_direction) / self.std
+            square -= float(white @ shared) ** 2 / (1 + float(shared @ shared))
+        return square
+
+    @property
+    def total(self) -> float:
+        """Expected squared norm: the trace of the covariance."""
+        total = self.std**2 * self.ellipsoid.trace
+        if self.count_direction is not None:
+            total += float(self.count_direction @ self.count_direction)
+        return total
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """One release, before the data: clip region, grid, noise, guarantee, forecast.
+
+    Guarantee: `release` on any data is `privacy` for its neighbouring relation [U1].
+    """
+
+    rows: Rows
+    statistic: str
+    n: int | None
+    privacy: Privacy
+    ellipsoid: Ellipsoid
+    grid_bits: int
+    count_units: int
+    """The count's own coordinate on the grid (unknown n), or 0."""
+    noise_units: float
+    """Noise std in grid units: noise_units * mu >= sensitivity in exact arithmetic."""
+    clip_radius: float | None = None
+    sum_clipping_error: float = 0.0
+    center_spread: float = 0.0
+    columns: tuple[str, ...] | None = None
+    stated: Mapping[str, float] = field(default_factory=dict)
+    """The budget in the caller's own words: epsilon and delta, mu, or rho."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A plan may come from a file: its noise is checked against its claim every time it is made.
+        if not (math.isfinite(self.noise_units) and self.grid_bits <= WIDE_GRID_BITS):
+            raise UsageError("this plan's grid or noise is not a valid number. Make the plan anew.")
+        if Fraction(self.noise_units) * Fraction(self.privacy.mu) < self._sensitivity():
+            raise UsageError("this plan's noise is below what its guarantee needs. Make the plan anew.")
+
+    def _sensitivity(self) -> Fraction:
+        return clip_sensitivity(self.ellipsoid.width, self.grid_bits, self.neighbours, self.count_units)
+
+    @property
+    def d(self) -> int:
+        return int(self.ellipsoid.center.size)
+
+    @property
+    def neighbours(self) -> str:
+        return self.privacy.neighbours
+
+    @cached_property
+    def row_map(self) -> EllipsoidMap:
+        return ellipsoid_map(self.ellipsoid, self.grid_bits)
+
+    @property
+    def scaled_std(self) -> float:
+        """Noise std in the scaled space, where rows have norm at most 1."""
+        return math.ldexp(self.noise_units, -self.grid_bits)
+
+    @property
+    def count_weight(self) -> float:
+        """kappa: the count's coordinate in the scaled space (unknown n), or 0."""
+        return math.ldexp(self.count_units, -self.grid_bits)
+
+    @property
+    def count_std(self) -> float | None:
+        """Noise std of the published count (unknown n), or None."""
+        return self.scaled_std / self.count_weight if self.count_units else None
+
+    def noise(self) -> Noise | None:
+        """Noise of the planned statistic; None for a mean whose n nobody has guessed."""
+        if self.statistic == "sum":
+            if self.count_std is None:
+                return Noise(self.ellipsoid, self.scaled_std)
+            return Noise(self.ellipsoid, self.scaled_std, self.ellipsoid.center * self.count_std)
+        if self.n is None:
+            return None
+        return Noise(self.ellipsoid, self.scaled_std / self.n)
+
+    @cached_property
+    def noise_std(self) -> Floats | None:
+        noise = self.noise()
+        return None if noise is None else noise.stds
+
+    @property
+    def noise_cov(self) -> Floats | None:
+        noise = self.noise()
+        return None if noise is None else noise.covariance
+
+    @property
+    def noise_error(self) -> float | None:
+        """Expected squared norm of the noise; a mean's count noise enters through `center_spread`."""
+        noise = self.noise()
+        if noise is None:
+            return None
+        if self.statistic == "sum" or self.count_std is None:
+            return noise.total
+        assert self.n is not None
+        return noise.total + (self.center_spread * self.count_std / self.n) ** 2
+
+    @property
+    def clipping_error(self) -> float | None:
+        """Expected squared norm of what clipping removes (0 where the stated region holds every row)."""
+        if self.statistic == "sum":
+            return self.sum_clipping_error
+        return None if self.n is None else self.sum_clipping_error / self.n**2
+
+    @property
+    def expected_squared_error(self) -> float | None:
+        """E‖release - true statistic‖^2 = noise_error + clipping_error."""
+        noise, clipping = self.noise_error, self.clipping_error
+        return None if noise is None or clipping is None else noise + clipping
+
+    def release(self, data: Any, rng: np.random.Generator | None = None, **how: Any) -> Release:
+        """Run this plan on data; see `ellipsum.sum` for what data may be."""
+        from .run import run_plan
+
+        return run_plan(self, data, rng=rng, **how)
+
+    def to_json(self) -> str:
+        return json.dumps(plan_to_dict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Plan:
+        return plan_from_dict(parse_json(text))
+
+    def __repr__(self) -> str:
+        from .texts import describe_plan
+
+        return describe_plan(self)
+
+
+def plan(
+    rows: Rows,
+    *,
+    n: int | None = None,
+    d: int | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: Budget | None = None,
+    statistic: str = "sum",
+    neighbours: str = "replace",
+    shape: str = "optimal",
+    clip: str | float = "optimal",
+    clip_probability: float | None = None,
+    weights: Any = None,
+    columns: tuple[str, ...] | list[str] | None = None,
+) -> Plan:
+    """Every public number of one release of `statistic`, made without data.
+
+    n is the public number of rows under "replace" and the caller's guess under "add_remove"; weights are
+    per-coordinate importances of the squared error (Box and Normal rows).
+    """
+    if not isinstance(rows, Rows):
+        raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
+    spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
+    choice("statistic", statistic, ("sum", "mean"))
+    choice("neighbours", neighbours, ("replace", "add_remove"))
+    if n is None and neighbours == "replace":
+        raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
+    count = None if n is None else whole("n", n)
+    names = tuple(columns) if columns is not None else rows.columns
+    width = _width(rows, d, names)
+    if isinstance(rows, Unknown):
+        raise UsageError("plans for Unknown rows are made by es.learn.")
+    options = {"shape": shape, "clip": clip, "clip_probability": clip_probability, "weights": weights}
+    known = rows.resolve(width)
+    privacy = Privacy(spend.mu, 0.0, neighbours)
+    region, kappa = _lay_with_count(known, width, options, count, privacy, statistic)
+    return assemble(known, statistic, count, privacy, region, kappa, names, dict(spend.stated), options)
+
+
+def assemble(
+    rows: Rows,
+    statistic: str,
+    n: int | None,
+    privacy: Privacy,
+    region: Clip,
+    kappa: float,
+    columns: tuple[str, ...] | None,
+    stated: Mapping[str, float],
+    options: Mapping[str, Any],
+) -> Plan:
+    """Put a clip region on the grid and give it the least noise that the budget allows."""
+    bits = grid_bits(n, privacy.mu)
+    count_units = round(math.ldexp(min(kappa, _WIDEST_COUNT_WEIGHT), bits))
+    needed = clip_sensitivity(region.ellipsoid.width, bits, privacy.neighbours, count_units)
+    return Plan(
+        rows=rows,
+        statistic=statistic,
+        n=n,
+        privacy=privacy,
+        ellipsoid=region.ellipsoid,
+        grid_bits=bits,
+        count_units=count_units,
+        noise_units=noise_units(needed, privacy.mu),
+        clip_radius=region.radius,
+        sum_clipping_error=region.clipping_error,
+        center_spread=region.center_spread,
+        columns=columns,
+        stated=stated,
+        options={k: v for k, v in options.items() if v is not None},
+    )
+
+
+def ellipsoid_map(ellipsoid: Ellipsoid, bits: int) -> EllipsoidMap:
+    """The row map that clips to an ellipsoid and rounds to the grid 2^-bits."""
+    matrix = ellipsoid.matrix
+    if matrix is None:
+        return EllipsoidMap(ellipsoid.center, scale=ellipsoid.scale, grid_bits=bits)
+    return EllipsoidMap(ellipsoid.center, matrix=matrix, grid_bits=bits)
+
+
+def grid_bits(n: int | None, mu: float) -> int:
+    """[U4] Fine enough that rounding n rows to the grid stays below 2^-9 of the noise."""
+    return GRID_BITS if n is not None and n * mu <= 2.0 ** (GRID_BITS - 8) else WIDE_GRID_BITS
+
+
+@lru_cache(maxsize=256)
+def clip_sensitivity(width: int, bits: int, neighbours: str, count_units: int = 0) -> Fraction:
+    """[S2] l2-sensitivity of the integer sum of clipped rows; [U2] with the count as one more coordinate."""
+    norm = clipped_norm_bound(width, bits)
+    return sensitivity(norm, 2 * norm, neighbours, count_units)
+
+
+def sensitivity(norm: Fraction, diameter: Fraction, neighbours: str, count_units: int = 0) -> Fraction:
+    """l2-sensitivity, rounded up, of a sum of integer rows of this norm and diameter."""
+    if neighbours == "replace":
+        return diameter
+    return sqrt_upper(norm**2 + count_units**2) if count_units else norm
+
+
+def sqrt_upper(square: Fraction) -> Fraction:
+    """A rational at least sqrt(square), within 2^-60 of it relative to the larger of it and 1."""
+    scaled = -((-square.numerator << 120) // square.denominator)
+    return Fraction(math.isqrt(scaled) + 1, 1 << 60)
+
+
+def noise_units(sensitivity: Fraction, mu: float) -> float:
+    """The least double s with s * mu >= sensitivity in exact arithmetic."""
+    exact = sensitivity / Fraction(mu)
+    guess = float(exact)
+    return guess if Fraction(guess) >= exact else math.nextafter(guess, math.inf)
+
+
+def _lay_with_count(
+    rows: Rows, d: int, options: Mapping[str, Any], n: int | None, privacy: Privacy, statistic: str
+) -> tuple[Clip, float]:
+    """Clip region and count weight [U2]; they depend on each other through the noise, so settle both."""
+    if privacy.neighbours == "replace":
+        return lay(rows, d, n=n, noise_multiplier=2 / privacy.mu, **options), 0.0
+    kappa = 0.0
+    rounds = 3 if rows.kind == "normal" else 1
+    for _ in range(rounds):
+        region = lay(rows, d, n=n, noise_multiplier=math.hypot(1, kappa) / privacy.mu, **options)
+        kappa = count_weight(region, statistic)
+    return region, kappa
+
+
+def count_weight(region: Clip, statistic: str) -> float:
+    """[U2] kappa^2 = (lever of the count) / sqrt(tr (B^T B)^-1) minimises the first-order error.
+
+    The lever is ‖c‖ for sums (sum = c N + T) and ‖mean - c‖ for means (mean = c + T / N).
+    """
+    stretch = math.sqrt(region.ellipsoid.trace)
+    lever = float(np.linalg.norm(region.ellipsoid.center)) if statistic == "sum" else region.center_spread
+    if stretch == 0:
+        return 1.0
+    return min(math.sqrt(lever / stretch), _WIDEST_COUNT_WEIGHT)
+
+
+def _width(rows: Rows, d: int | None, names: tuple[str, ...] | None) -> int:
+    found = {whole("d", d)} if d is not None else set()
+    found |= {rows.d} if rows.d is not None else set()
+    found |= {len(names)} if names is not None else set()
+    if not found:
+        raise UsageError("d is missing. State the number of columns, or give vectors or names in rows.")
+    if len(found) > 1:
+        raise UsageError(f"d, rows and columns disagree on the number of columns: {sorted(found)}.")
+    return found.pop()
+
+
+def plan_to_dict(plan: Plan) -> dict[str, Any]:
+    ellipsoid = plan.ellipsoid
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "rows": plan.rows.to_dict(),
+        "statistic": plan.statistic,
+        "n": plan.n,
+        "privacy": plan.privacy.to_dict(),
+        "center": ellipsoid.center.tolist(),
+        "scale": ellipsoid.scale.tolist(),
+        "axes": None if ellipsoid.axes is None else ellipsoid.axes.tolist(),
+        "grid_bits": plan.grid_bits,
+        "count_units": plan.count_units,
+        "noise_units": plan.noise_units,
+        "clip_radius": plan.clip_radius,
+        "sum_clipping_error": plan.sum_clipping_error,
+        "center_spread": plan.center_spread,
+        "columns": None if plan.columns is None else list(plan.columns),
+        "stated": dict(plan.stated),
+        "options": {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in plan.options.items()},
+    }
+
+
+def plan_from_dict(fields: Mapping[str, Any]) -> Plan:
+    if fields.get("format") != FORMAT:
+        raise UsageError(f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
+    try:
+        axes = fields["axes"]
+        ellipsoid = Ellipsoid(
+            np.array(fields["center"], float),
+            np.array(fields["scale"], float),
+            None if axes is None else np.array(axes, float),
+        )
+        _check_ellipsoid(ellipsoid)
+        columns = fields["columns"]
+        return Plan(
+            rows=rows_from_dict(fields["rows"]),
+            statistic=choice("statistic", fields["statistic"], ("sum", "mean")),
+            n=None if fields["n"] is None else whole("n", fields["n"]),
+            privacy=Privacy.from_dict(fields["privacy"]),
+            ellipsoid=ellipsoid,
+            grid_bits=whole("grid_bits", fields["grid_bits"]),
+            count_units=whole("count_units", fields["count_units"], 0),
+            noise_units=float(fields["noise_units"]),
+            clip_radius=fields["clip_radius"],
+            sum_clipping_error=float(fields["sum_clipping_error"]),
+            center_spread=float(fields["center_spread"]),
+            columns=None if columns is None else tuple(columns),
+            stated={str(k): float(v) for k, v in fields["stated"].items()},
+            options=fields["options"],
+        )
+    except (KeyError, TypeError, AttributeError):
+        raise UsageError("the plan has missing or unknown fields. Make it anew with es.plan.") from None
+
+
+def _check_ellipsoid(ellipsoid: Ellipsoid) -> None:
+    center, scale, axes = ellipsoid.center, ellipsoid.scale, ellipsoid.axes
+    shaped = center.ndim == scale.ndim == 1 and (
+        center.shape == scale.shape if axes is None else axes.shape == (center.size, scale.size)
+    )
+    if not (shaped and np.isfinite(center).all() and np.isfinite(scale).all() and (scale >= 0).all()):
+        raise UsageError("the plan's centre and scale are not a valid ellipsoid. Make it anew with es.plan.")
+
+
+def parse_json(text: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except json.JSONDecodeError:
+        raise UsageError("not valid JSON. Give the text or file that to_json or save wrote.") from None
+    if not isinstance(fields, dict):
+        raise UsageError("not a JSON object. Give the text or file that to_json or save wrote.")
+    return fields

@@ -1,0 +1,106 @@
+"""Pictures, drawn with matplotlib (the `plots` extra)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+from .errors import Floats
+
+matplotlib.use("Agg", force=False)
+
+COLOURS = ("#7f8c8d", "#c0392b", "#2471a3", "#239b56", "#b9770e", "#6c3483")
+
+
+def figure(width: float = 9.0, height: float = 4.5, columns: int = 1) -> tuple[Any, Any]:
+    """A figure and its axes, with the house's plain style."""
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(width, height), layout="constrained")
+    axes = made.subplots(1, columns)
+    for axis in np.atleast_1d(axes):
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(axis="y", alpha=0.3)
+    return made, axes
+
+
+def compare_noise(
+    names: Sequence[str],
+    widths: Floats,
+    forecasts: Mapping[str, Floats],
+    measured: Mapping[str, Floats],
+    path: Path,
+) -> None:
+    """Error of each column relative to the width of its bounds: bars measured, ticks forecast."""
+    made, axis = figure()
+    places = np.arange(len(names))
+    share = 0.8 / len(measured)
+    for i, (kind, errors) in enumerate(measured.items()):
+        x = places + (i - (len(measured) - 1) / 2) * share
+        axis.bar(x, errors / widths, share, label=f"{kind}: measured", color=COLOURS[i])
+        axis.scatter(x, forecasts[kind] / widths, marker="_", s=160, color="black", zorder=3)
+    axis.scatter([], [], marker="_", s=160, color="black", label="forecast")
+    axis.set_yscale("log")
+    axis.set_xticks(places, names, rotation=25, ha="right")
+    axis.set_ylabel("error / width of the bounds")
+    axis.set_title("Error of a private mean at one budget")
+    axis.legend(frameon=False)
+    made.savefig(path, dpi=130)
+
+
+def zipf_spreads(spreads: Mapping[float, Floats], path: Path) -> Path:
+    """Figure 1: share of each dimension's std for several skews."""
+    made, axes = figure(11, 3.4, len(spreads))
+    for axis, (alpha, stds) in zip(axes, spreads.items(), strict=True):
+        axis.bar(np.arange(1, stds.size + 1), stds, width=1.0, color=COLOURS[2])
+        axis.set_title(f"alpha = {alpha:g}")
+        axis.set_xlabel("dimension")
+    axes[0].set_ylabel("std")
+    made.savefig(path, dpi=130)
+    return path
+
+
+def improvements(ratios: Sequence[Mapping[str, float]], path: Path) -> Path:
+    """Figure 2: squared noise without over with the transformation, against the skew."""
+    dimensions = sorted({row["d"] for row in ratios})
+    made, axes = figure(13, 4.2, len(dimensions))
+    for axis, d in zip(axes, dimensions, strict=True):
+        for i, n in enumerate(sorted({row["n"] for row in ratios})):
+            rows = [row for row in ratios if row["d"] == d and row["n"] == n]
+            alphas = [row["alpha"] for row in rows]
+            label = f"n = {n:g}"
+            axis.plot(
+                alphas, [row["closed_form"] for row in rows], "--", color=COLOURS[i + 1], label=f"{label}, closed form"
+            )
+            axis.plot(
+                alphas, [row["optimised"] for row in rows], "-", color=COLOURS[i + 1], label=f"{label}, optimised"
+            )
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_title(f"d = {d:g}")
+        axis.set_xlabel("skew alpha")
+    axes[0].set_ylabel("squared noise, without / with transformation")
+    axes[0].legend(frameon=False, fontsize=7)
+    made.savefig(path, dpi=130)
+    return path
+
+
+def total_errors(rows: Sequence[Mapping[str, float]], path: Path) -> Path:
+    """Figure 3: total squared error of the source's rule over the library's, measured."""
+    made, axis = figure()
+    places = np.arange(len(rows))
+    for i, (name, label) in enumerate((("optimal", "exact centre"), ("default", "default (centre known to 0.1 std)"))):
+        axis.bar(
+            places + (i - 0.5) * 0.4, [row[f"{name}_gain"] for row in rows], 0.4, label=label, color=COLOURS[i + 1]
+        )
+    axis.axhline(1, color="black", linewidth=0.8)
+    axis.set_xticks(places, [f"alpha {row['alpha']:g}\nn {row['n']:g}" for row in rows])
+    axis.set_ylabel("total squared error, source's rule / ellipsum")
+    axis.set_title("Noise and clipping together, measured: d = 100, epsilon = 1, delta = 1e-6")
+    axis.legend(frameon=False)
+    made.savefig(path, dpi=130)
+    return path

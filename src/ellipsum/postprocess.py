@@ -1,0 +1,137 @@
+"""Free clean-up of a release: post-processing costs no privacy, and adds none (docs/proofs/postprocess.md).
+
+Off by default. Each method trades variance for bias about the centre; the noise std of a denoised release
+is that of the raw one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .errors import Floats, UsageError, choice, positive, vector
+from .plans import Noise
+from .release import Release
+from .rows import Ball, Box, Normal
+
+
+def denoise(release: Release, method: str, **options: Any) -> Release:
+    """A cleaned copy of a release: "james_stein", "soft_threshold", "wiener" or "clamp"."""
+    choice("method", method, tuple(_METHODS))
+    if release.denoised is not None:
+        raise UsageError(f"this release was denoised already, by {release.denoised}. Start from the raw release.")
+    try:
+        value = _METHODS[method](release, **options)
+    except TypeError:
+        raise UsageError(f"{method} does not take {', '.join(options)}.") from None
+    return replace(release, value=value, denoised=method)
+
+
+def target(release: Release) -> Floats:
+    """Where shrinkage pulls to: the plan's centre, times the (public or noisy) count for a sum."""
+    center = release.plan.ellipsoid.center
+    if release.statistic == "mean":
+        return center
+    count = release.count if release.count is not None else release.plan.n
+    return center * float(count or 0)
+
+
+def james_stein(release: Release) -> Floats:
+    """[O1] Positive-part shrinkage towards the centre, refused where it could raise the error.
+
+    t + (1 - (p - 2) / Q)_+ (v - t),  Q = (v - t)^T V^-1 (v - t),  p = tr V / lambda_max(V) > 2.
+
+    References: Bock 1975, Theorem 2 (minimax for unequal variances).
+    """
+    noise, pull = release.noise, target(release)
+    effective = effective_dimension(noise)
+    if effective <= 2:
+        raise UsageError(
+            "james_stein needs noise spread over more than two columns' worth "
+            f"(tr V / largest eigenvalue = {effective:.3g}, must exceed 2). Use soft_threshold or nothing."
+        )
+    offset = release.value - pull
+    square = noise.squared_length(offset)
+    shrink = max(0.0, 1 - (effective - 2) / square) if square > 0 else 0.0
+    return pull + shrink * offset
+
+
+def effective_dimension(noise: Noise) -> float:
+    """tr V / lambda_max(V), with an upper bound in place of lambda_max where the count's noise is shared."""
+    largest = float(np.max(noise.ellipsoid.unscale) * noise.std) ** 2
+    if noise.count_direction is not None:
+        largest += float(noise.count_direction @ noise.count_direction)
+    return noise.total / largest if largest > 0 else 0.0
+
+
+def soft_threshold(release: Release, threshold: float | None = None) -> Floats:
+    """[O2] Pull every coordinate towards the centre by `threshold` noise stds, and to it if it is nearer.
+
+    The default sqrt(2 ln d) is the universal threshold: good where most columns sit at their centre.
+
+    References: Donoho & Johnstone 1994; Balle & Wang 2018, section 4.
+    """
+    pull, d = target(release), release.value.size
+    stds = math.sqrt(2 * math.log(d)) if threshold is None else positive("threshold", threshold)
+    offset = release.value - pull
+    return pull + np.sign(offset) * np.maximum(np.abs(offset) - stds * release.noise_std, 0.0)
+
+
+def clamp(release: Release, lower: Any = None, upper: Any = None) -> Floats:
+    """[O3] Move each coordinate into public bounds: the given ones, or those of Box and Ball rows."""
+    d = release.value.size
+    if lower is None and upper is None:
+        low, high = _stated_bounds(release)
+    else:
+        low, high = _bound("lower", lower, -math.inf, d), _bound("upper", upper, math.inf, d)
+        if (low > high).any():
+            raise UsageError("lower must be <= upper in every column.")
+    return np.clip(release.value, low, high)
+
+
+def _stated_bounds(release: Release) -> tuple[Floats, Floats]:
+    rows = release.plan.rows
+    if isinstance(rows, Box):
+        low, high = np.asarray(rows.lower, float), np.asarray(rows.upper, float)
+    elif isinstance(rows, Ball):
+        low, high = np.asarray(rows.center) - rows.radius, np.asarray(rows.center) + rows.radius
+    else:
+        raise UsageError("clamp needs bounds. State lower= and upper=.")
+    if release.statistic == "mean":
+        return low, high
+    if release.plan.neighbours != "replace" or release.plan.n is None:
+        raise UsageError("a sum of an unknown number of rows has no stated bounds. State lower= and upper=.")
+    return low * release.plan.n, high * release.plan.n
+
+
+def _bound(name: str, value: Any, default: float, d: int) -> Floats:
+    if value is None:
+        return np.full(d, default)
+    return np.full(d, float(value)) if np.ndim(value) == 0 else vector(name, value, d)
+
+
+def wiener(release: Release) -> Floats:
+    """[O4] The linear filter of least expected error when the law of the rows is stated (Normal rows)."""
+    if not isinstance(release.plan.rows, Normal):
+        raise UsageError("wiener needs the law of the rows: it is for Normal rows.")
+    from .shape_normal import wiener_gains
+
+    gains = wiener_gains(release.plan, release.count)
+    pull = target(release)
+    axes = release.plan.ellipsoid.axes
+    offset = release.value - pull
+    if axes is None:
+        return pull + gains * offset
+    return pull + axes @ (gains * (axes.T @ offset))
+
+
+_METHODS: dict[str, Callable[..., Floats]] = {
+    "james_stein": james_stein,
+    "soft_threshold": soft_threshold,
+    "wiener": wiener,
+    "clamp": clamp,
+}

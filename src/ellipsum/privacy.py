@@ -1,0 +1,322 @@
+"""Budgets, guarantees, calibration and composition: pure mathematics, no data.
+
+A guarantee is a pair (mu, slack) for a stated neighbouring relation, read as [P1]
+
+    delta(epsilon) <= Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) + slack,  all epsilon >= 0.
+
+What may be spent is rounded down, what was spent is rounded up, and sums are compared exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol, runtime_checkable
+
+from .curves import (
+    certified_mu,
+    gaussian_delta,
+    gaussian_delta_upper,
+    gaussian_epsilon_upper,
+    laplace_mu,
+    round_down,
+    round_up,
+    sqrt_down,
+    sqrt_up,
+)
+from .errors import UsageError, choice, non_negative, open_unit, positive, whole
+
+__all__ = [
+    "NEIGHBOURS",
+    "Budget",
+    "HasPair",
+    "Privacy",
+    "advanced_composition",
+    "basic_composition",
+    "calibrate",
+    "certified_mu",
+    "compose",
+    "fits",
+    "gaussian_delta",
+    "gaussian_delta_upper",
+    "gaussian_epsilon_upper",
+    "laplace_mu",
+    "mu_cap_of",
+    "mu_for",
+    "rho_of",
+]
+
+NEIGHBOURS = ("replace", "add_remove")
+_STATE_ONE = "State epsilon= and delta=, or budget=Budget(...)."
+
+
+# What may be spent -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Budget:
+    """What may be spent: Budget(epsilon=, delta=), Budget(mu=) or Budget(rho=).
+
+    All three become one number, the largest mu that is safe: of (epsilon, delta) the certified root [P2], of
+    rho the Gaussian curve mu = sqrt(2 rho) rounded down. Nothing has a default.
+    """
+
+    mu: float
+    stated: tuple[tuple[str, float], ...]
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        mu: float | None = None,
+        rho: float | None = None,
+    ) -> None:
+        ways = sum([epsilon is not None or delta is not None, mu is not None, rho is not None])
+        if ways != 1:
+            count = "none" if ways == 0 else "more than one"
+            raise UsageError(
+                f"A budget is epsilon= with delta=, or mu=, or rho=; got {count} of them. State one."
+            )
+        stated: tuple[tuple[str, float], ...]
+        if mu is not None:
+            largest = positive("mu", mu)
+            stated = (("mu", largest),)
+        elif rho is not None:
+            stated = (("rho", positive("rho", rho)),)
+            largest = mu_cap_of(rho)
+        else:
+            loss = positive("epsilon", epsilon, "State epsilon= above zero together with delta=.")
+            odds = open_unit("delta", delta, "State delta= between 0 and 1, far below one over the rows.")
+            stated, largest = (("epsilon", loss), ("delta", odds)), certified_mu(loss, odds)
+        object.__setattr__(self, "stated", stated)
+        object.__setattr__(self, "mu", largest)
+
+    @staticmethod
+    def of(epsilon: float | None = None, delta: float | None = None, budget: Budget | None = None) -> Budget:
+        """The budget behind the keywords (epsilon=, delta=) or budget= of any releasing call."""
+        if budget is None:
+            if epsilon is None and delta is None:
+                raise UsageError(f"The privacy budget is missing. {_STATE_ONE}")
+            return Budget(epsilon=epsilon, delta=delta)
+        if epsilon is not None or delta is not None:
+            raise UsageError(f"budget= stands in place of epsilon= and delta=; got both. {_STATE_ONE}")
+        if not isinstance(budget, Budget):
+            raise UsageError(f"budget must be a Budget, got {type(budget).__name__}. {_STATE_ONE}")
+        return budget
+
+    @property
+    def rho(self) -> float:
+        """The zCDP reading mu^2/2 (the stated number if rho was stated)."""
+        return dict(self.stated).get("rho", rho_of(self.mu))
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound on delta at this epsilon once the whole budget is spent."""
+        return gaussian_delta_upper(self.mu, epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon at this delta once the whole budget is spent."""
+        return gaussian_epsilon_upper(self.mu, delta)
+
+    def split(self, *weights: float) -> list[Budget]:
+        """Budgets with these shares of mu^2; their squares never sum to more than the whole [P4]."""
+        if not weights:
+            raise UsageError("split needs at least one weight, as in budget.split(4, 1).")
+        parts = [
+            Fraction(positive("weight", w, "State shares above zero, as in split(4, 1).")) for w in weights
+        ]
+        unit = Fraction(self.mu) ** 2 / sum(parts)
+        return [Budget(mu=sqrt_down(part * unit)) for part in parts]
+
+    def after_slack(self, slack: float) -> Budget:
+        """What is left for mu when a mechanism needs a failure probability: delta - slack in place of delta.
+
+        Only a budget stated as (epsilon, delta) has a delta to take it from.
+        """
+        if non_negative("slack", slack) == 0:
+            return self
+        said = dict(self.stated)
+        if "delta" not in said:
+            raise UsageError(
+                "This release needs a failure probability. State the budget as epsilon= and delta=."
+            )
+        return Budget(mu=mu_for(said["epsilon"], said["delta"], slack))
+
+    def __repr__(self) -> str:
+        return f"Budget({', '.join(f'{name}={value!r}' for name, value in self.stated)})"
+
+    def __str__(self) -> str:
+        return f"{', '.join(f'{name} = {value:g}' for name, value in self.stated)} (mu = {self.mu:.6g})"
+
+
+def mu_for(epsilon: float, delta: float, slack: float) -> float:
+    """The largest certified mu with delta(epsilon) + slack <= delta."""
+    delta, slack = open_unit("delta", delta), non_negative("slack", slack)
+    if slack >= delta:
+        raise UsageError(f"slack must be below delta={delta}, got {slack}. State a larger delta.")
+    return certified_mu(epsilon, round_down(Fraction(delta) - Fraction(slack)))
+
+
+def calibrate(epsilon: float, delta: float, method: str = "analytic") -> float:
+    """Noise multiplier (std / sensitivity) of an (epsilon, delta) Gaussian release, certified.
+
+    "analytic" is the least, 1/mu of the exact curve, within a factor 1 + 1e-9; "classic" is
+    sqrt(2 ln(1.25/delta))/epsilon, for epsilon < 1 only.
+
+    Guarantee: for the returned double z, delta(epsilon) <= delta holds exactly at mu = 1/z, and at the double
+    nearest to 1/z [P2][P3].
+
+    References: Balle & Wang 2018, Theorem 8; Dwork & Roth 2014, Theorem A.1.
+    """
+    choice("method", method, ("analytic", "classic"))
+    epsilon, delta = positive("epsilon", epsilon), open_unit("delta", delta)
+    least = round_up(1 / Fraction(certified_mu(epsilon, delta)))
+    if method == "analytic":
+        return least
+    if epsilon >= 1:
+        raise UsageError(f"The classic calibration needs epsilon < 1, got {epsilon}. Use method='analytic'.")
+    classic = math.sqrt(2 * (math.log(1.25) - math.log(delta))) / epsilon
+    return max(least, classic * (1 + 8e-15))  # covers a dozen rounding errors of 2^-53
+
+
+# What was spent ----------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class HasPair(Protocol):
+    """A guarantee with a curve of its own that can also be bounded by a (mu, slack) pair."""
+
+    def as_pair(self) -> Privacy: ...
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What was spent: the curve of mu plus slack, under a neighbouring relation [P1].
+
+    "replace": one row changed, the number of rows public. "add_remove": one row more or less.
+    """
+
+    mu: float
+    slack: float = 0.0
+    neighbours: str = "replace"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", non_negative("mu", self.mu))
+        object.__setattr__(self, "slack", non_negative("slack", self.slack))
+        if self.slack >= 1:
+            raise UsageError(f"slack must be below 1, got {self.slack}. It is a probability of failure.")
+        choice("neighbours", self.neighbours, NEIGHBOURS)
+
+    @classmethod
+    def pure(cls, epsilon: float, neighbours: str = "replace") -> Privacy:
+        """The guarantee of a pure epsilon-DP step, such as Laplace noise [P6]."""
+        return cls(laplace_mu(epsilon), 0.0, neighbours)
+
+    def as_pair(self) -> Privacy:
+        return self
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound on delta at this epsilon, at most 1."""
+        total = Fraction(gaussian_delta_upper(self.mu, epsilon)) + Fraction(self.slack)
+        return min(1.0, round_up(total))
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon at this delta; infinite where delta does not exceed the slack."""
+        left = round_down(Fraction(non_negative("delta", delta)) - Fraction(self.slack))
+        return math.inf if left < 0 else gaussian_epsilon_upper(self.mu, left)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"mu": self.mu, "slack": self.slack, "neighbours": self.neighbours}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Privacy:
+        if set(fields) != {"mu", "slack", "neighbours"}:
+            raise UsageError("A guarantee has the fields mu, slack and neighbours, and no others.")
+        return cls(fields["mu"], fields["slack"], fields["neighbours"])
+
+    def __str__(self) -> str:
+        change = "one row replaced" if self.neighbours == "replace" else "one row added or removed"
+        slack = f" but for probability {self.slack:g}" if self.slack else ""
+        return f"mu = {self.mu:.6g}{slack} ({change})"
+
+
+def compose(parts: Iterable[Privacy | HasPair]) -> Privacy:
+    """The guarantee of all parts together, each chosen with the earlier results in view [P4].
+
+    mu = sqrt(sum mu_i^2), slack = sum slack_i, both rounded up. Parts under different relations are refused.
+    """
+    pairs = [part.as_pair() for part in parts]
+    relation = _one_relation(pairs)
+    squares, slack = _totals(pairs)
+    if slack >= 1:
+        raise UsageError("The slacks add up to 1 or more, so nothing is guaranteed. Spend smaller slacks.")
+    return Privacy(sqrt_up(squares), round_up(slack), relation)
+
+
+def fits(cap: Privacy, steps: Iterable[Privacy | HasPair]) -> bool:
+    """Whether the steps stay within the cap: sum mu_i^2 <= mu^2 and sum slack_i <= slack, exactly.
+
+    Guarantee: asked before each step and obeyed, the whole interaction is private to the cap, even though
+    each step's parameters may depend on earlier results [P5]. The guarantee is the cap, not the spend so far.
+    """
+    pairs = [step.as_pair() for step in steps]
+    _one_relation([cap, *pairs])
+    squares, slack = _totals(pairs)
+    return squares <= Fraction(cap.mu) ** 2 and slack <= Fraction(cap.slack)
+
+
+def _one_relation(pairs: list[Privacy]) -> str:
+    relations = {pair.neighbours for pair in pairs}
+    if not relations:
+        raise UsageError("There is nothing to compose. Pass at least one guarantee.")
+    if len(relations) > 1:
+        raise UsageError(
+            "Guarantees under 'replace' and 'add_remove' do not compose. Use one relation for all."
+        )
+    return relations.pop()
+
+
+def _totals(pairs: list[Privacy]) -> tuple[Fraction, Fraction]:
+    squares = sum((Fraction(pair.mu) ** 2 for pair in pairs), Fraction(0))
+    return squares, sum((Fraction(pair.slack) for pair in pairs), Fraction(0))
+
+
+# By name, for comparison -------------------------------------------------------------------------------
+
+
+def rho_of(mu: float) -> float:
+    """The zCDP parameter mu^2/2 of the Gaussian curve mu, rounded up [P7]."""
+    return round_up(Fraction(non_negative("mu", mu)) ** 2 / 2)
+
+
+def mu_cap_of(rho: float) -> float:
+    """The cap sqrt(2 rho) on Gaussian steps that a rho budget allows, rounded down.
+
+    One direction only: every release on the curve mu <= sqrt(2 rho) is rho-zCDP, but an arbitrary rho-zCDP
+    mechanism need not lie on that curve [P7]. Never use this to turn a zCDP guarantee into a `Privacy`.
+    """
+    return sqrt_down(2 * Fraction(non_negative("rho", rho)))
+
+
+def basic_composition(steps: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """(sum epsilon_i, sum delta_i), rounded up: looser than `compose`, for comparison only."""
+    pairs = [(Fraction(non_negative("epsilon", e)), Fraction(non_negative("delta", d))) for e, d in steps]
+    return round_up(sum((e for e, _ in pairs), Fraction(0))), round_up(
+        sum((d for _, d in pairs), Fraction(0))
+    )
+
+
+def advanced_composition(epsilon: float, delta: float, k: int, delta_prime: float) -> tuple[float, float]:
+    """k-fold advanced composition, for comparison only; loose but valid for any (epsilon, delta) steps.
+
+    epsilon' = sqrt(2 k ln(1/delta')) epsilon + k epsilon (e^epsilon - 1), total delta = k delta + delta'.
+
+    References: Dwork, Rothblum & Vadhan 2010; stated as Theorem 3.20 in Dwork & Roth 2014.
+    """
+    epsilon, delta, k = positive("epsilon", epsilon), non_negative("delta", delta), whole("k", k)
+    delta_prime = open_unit("delta_prime", delta_prime)
+    growth = math.expm1(epsilon) if epsilon < 700 else math.inf
+    total = math.sqrt(-2 * k * math.log(delta_prime)) * epsilon + k * epsilon * growth
+    return total * (1 + 8e-15), round_up(k * Fraction(delta) + Fraction(delta_prime))

@@ -1,0 +1,194 @@
+"""Plan + table -> release: the one place where they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .accumulate import Partial, accumulate
+from .errors import Floats, UsageError, whole
+from .integers import Wide
+from .noise import Stream, add_noise, shift_for
+from .plans import Noise, Plan
+from .plans import plan as make_plan
+from .privacy import Budget
+from .release import Release
+from .rows import Rows
+from .tables import Table, open_table
+
+Progress = Callable[[float], None]
+
+
+def sum(
+    data: Any,
+    rows: Rows,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: Budget | None = None,
+    neighbours: str = "replace",
+    columns: list[str] | tuple[str, ...] | None = None,
+    n: int | None = None,
+    rng: np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Release:
+    """Publish the sum of the rows.
+
+    data is a numpy array, anything that speaks the Arrow stream protocol, a list of batches, or a path or
+    glob of CSV, Parquet or Feather files; rows says what is known about a row. Further keywords are those
+    of `ellipsum.plan`. rng is for tests and teaching: such a release is marked secure=False.
+
+    Guarantee: [U1], `Release.privacy`, for the relation in `neighbours`.
+    """
+    spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
+    return _release("sum", data, rows, spend, neighbours, columns, n, options, rng, threads, progress)
+
+
+def mean(
+    data: Any,
+    rows: Rows,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: Budget | None = None,
+    neighbours: str = "replace",
+    columns: list[str] | tuple[str, ...] | None = None,
+    n: int | None = None,
+    rng: np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Release:
+    """Publish the mean of the rows; arguments and guarantee as for `ellipsum.sum`."""
+    spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
+    return _release("mean", data, rows, spend, neighbours, columns, n, options, rng, threads, progress)
+
+
+def _release(
+    statistic: str,
+    data: Any,
+    rows: Rows,
+    budget: Budget,
+    neighbours: str,
+    columns: list[str] | tuple[str, ...] | None,
+    n: int | None,
+    options: dict[str, Any],
+    rng: np.random.Generator | None,
+    threads: int | None,
+    progress: Progress | None,
+) -> Release:
+    if not isinstance(rows, Rows):
+        raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
+    table = open_for(data, columns, rows.columns)
+    plan = make_plan(
+        rows,
+        n=public_count(table, neighbours, n),
+        d=table.width,
+        budget=budget,
+        statistic=statistic,
+        neighbours=neighbours,
+        columns=table.columns,
+        **options,
+    )
+    return run_on_table(plan, table, rng, threads, progress)
+
+
+def open_for(data: Any, columns: Any, known: tuple[str, ...] | None) -> Table:
+    """The table to read: `columns` if the caller chose, else the known names where the source has names."""
+    if columns is None and known is not None and not _nameless(data):
+        return open_table(data, columns=known)
+    return open_table(data, columns=columns)
+
+
+def _nameless(data: Any) -> bool:
+    first = data[0] if isinstance(data, (list, tuple)) and data else data
+    return isinstance(first, np.ndarray)
+
+
+def public_count(table: Table, neighbours: str, n: int | None) -> int | None:
+    """The n that a plan may use: counted under replace, the caller's guess under add_remove."""
+    if neighbours != "replace":
+        return None if n is None else whole("n", n)
+    count = table.rows()
+    if count == 0:
+        raise UsageError("the data has no rows. Use neighbours='add_remove' if that may happen: n is private there.")
+    if n is not None and whole("n", n) != count:
+        raise UsageError(f"n is {n} but the data has {count} rows. Under 'replace' n is counted: leave it out.")
+    return count
+
+
+def run_plan(
+    plan: Plan,
+    data: Any,
+    *,
+    rng: np.random.Generator | None = None,
+    columns: list[str] | tuple[str, ...] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Run a plan on data: `Plan.release`."""
+    table = open_for(data, columns, plan.columns)
+    return run_on_table(plan, table, rng, threads, progress)
+
+
+def run_on_table(
+    plan: Plan,
+    table: Table,
+    rng: np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Accumulate, add noise, release."""
+    if table.width != plan.d:
+        raise UsageError(f"this plan is for {plan.d} columns, the data has {table.width}. Pick columns, or plan anew.")
+    partial = accumulate(plan.row_map, table.batches(progress), threads)
+    return publish(plan, partial, Stream.open(rng))
+
+
+def publish(plan: Plan, partial: Partial, stream: Stream) -> Release:
+    """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever engine summed the rows."""
+    if plan.neighbours == "replace" and partial.rows != plan.n:
+        raise UsageError(f"this plan is for n = {plan.n} rows, the data has {partial.rows}. Plan anew for this n.")
+    sums = partial.sums
+    if plan.count_units:
+        sums = sums.join(Wide.from_ints([partial.rows * plan.count_units]))
+    shift = shift_for(plan.noise_units)
+    noisy = add_noise(sums, plan.noise_units, shift, stream).to_float()
+    scaled = np.ldexp(noisy, shift - plan.grid_bits)
+    return _restore(plan, scaled, stream.secure)
+
+
+def _restore(plan: Plan, scaled: Floats, secure: bool) -> Release:
+    """From noisy sums in the scaled space to original units: post-processing only."""
+    ellipsoid = plan.ellipsoid
+    offset = ellipsoid.restore(scaled[: ellipsoid.width])
+    center = ellipsoid.center
+    if plan.neighbours == "replace":
+        assert plan.n is not None
+        if plan.statistic == "sum":
+            return Release(center * plan.n + offset, plan, Noise(ellipsoid, plan.scaled_std), secure)
+        return Release(center + offset / plan.n, plan, Noise(ellipsoid, plan.scaled_std / plan.n), secure)
+    if plan.count_std is None:
+        return Release(offset, plan, Noise(ellipsoid, plan.scaled_std), secure)
+    count = float(scaled[-1]) / plan.count_weight
+    if plan.statistic == "sum":
+        noise = Noise(ellipsoid, plan.scaled_std, center * plan.count_std)
+        return Release(center * count + offset, plan, noise, secure, count)
+    return _ratio(plan, scaled[:-1], count, secure)
+
+
+def _ratio(plan: Plan, scaled: Floats, count: float, secure: bool) -> Release:
+    """[U3] mean = c + T / N. A count below one row says nothing: the offset is then held to the clip region."""
+    assert plan.count_std is not None
+    ellipsoid = plan.ellipsoid
+    divisor = max(count, 1.0)
+    offset = scaled / divisor
+    if count < 1:
+        offset = offset / max(1.0, float(np.linalg.norm(offset)))
+    restored = ellipsoid.restore(offset)
+    noise = Noise(ellipsoid, plan.scaled_std / divisor, restored * (plan.count_std / divisor))
+    return Release(ellipsoid.center + restored, plan, noise, secure, count)

@@ -1,0 +1,95 @@
+"""Sources of rows: arrays, Arrow data and files, all read as the same re-openable blocks of numbers.
+
+Whether opening or reading fails, and with which words, depends on names, types, shapes and the readability of files
+alone, never on the numbers or texts in the cells ([T1] to [T5] in docs/proofs/tables.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from ..errors import UsageError
+from .base import Block, Chain, Progress, SourceTable, Table
+
+__all__ = ["Block", "Progress", "Table", "open_table"]
+
+_KINDS = "a two-dimensional array, a table that speaks Arrow (pandas, polars, pyarrow, DuckDB), a path or a list of those"
+
+
+def _is_path(data: Any) -> bool:
+    return isinstance(data, (str, PathLike))
+
+
+def open_table(
+    data: Any, columns: Iterable[str | int] | str | None = None, exclude: Iterable[str | int] = ()
+) -> Table:
+    """A table of the rows in `data`: the columns named in `columns`, in that order, or all but `exclude`.
+
+    data: an array, an Arrow-speaking table or frame, a path, glob or folder of CSV, Parquet or Feather files, a list of
+        any one of these, or an iterable of batches (an iterator serves one pass).
+    Raises UsageError for wrong columns, types and shapes; DataError for files that cannot be read.
+    """
+    excluded = (exclude,) if isinstance(exclude, str) else tuple(exclude)
+    if _is_path(data):
+        from .files import open_files
+
+        return open_files([data], columns, excluded)
+    if isinstance(data, (list, tuple)):
+        return _open_list(data, columns, excluded)
+    return _open_one(data, columns, excluded)
+
+
+def _open_one(data: Any, columns: Any, exclude: Iterable[Any]) -> SourceTable:
+    if isinstance(data, np.ndarray):
+        from .arrays import ArrayTable
+
+        return ArrayTable(data, columns, exclude)
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        from .arrow import ArrowTable
+
+        return ArrowTable(data, columns, exclude)
+    if hasattr(data, "__array__"):
+        from .arrays import ArrayTable
+        from .base import attempt
+
+        return ArrayTable(
+            attempt("data could not be turned into an array.", np.asarray, data), columns, exclude
+        )
+    if isinstance(data, Iterable) and not isinstance(data, (Mapping, bytes, bytearray, set, frozenset)):
+        from .batches import BatchesTable
+
+        return BatchesTable(data, columns, exclude, _open_batch)
+    raise UsageError(f"data must be {_KINDS}, got {type(data).__name__}.")
+
+
+def _open_batch(batch: Any, columns: Any, exclude: Iterable[Any]) -> SourceTable:
+    """One batch of a list or iterable: anything that is itself a table in memory."""
+    if isinstance(batch, np.ndarray) or hasattr(batch, "__array__") or hasattr(batch, "__arrow_c_array__"):
+        return _open_one(batch, columns, exclude)
+    if hasattr(batch, "__arrow_c_stream__"):
+        return _open_one(batch, columns, exclude)
+    kind = type(batch).__name__
+    raise UsageError(
+        f"A batch must be a two-dimensional array or an Arrow table, got {kind}. Try numpy.asarray(data)."
+    )
+
+
+def _open_list(data: list[Any] | tuple[Any, ...], columns: Any, exclude: Iterable[Any]) -> Table:
+    from .batches import check_same
+
+    if not data:
+        raise UsageError(f"data is an empty list. Pass {_KINDS}.")
+    if all(map(_is_path, data)):
+        from .files import open_files
+
+        return open_files(data, columns, exclude)
+    tables = [_open_batch(batch, columns, exclude) for batch in data]
+    for index, table in enumerate(tables[1:], 1):
+        check_same(tables[0], table, f"Batch {index}", "batch 0")
+    if len(tables) == 1:
+        return tables[0]
+    return Chain(tables, [1.0] * len(tables))

@@ -1,0 +1,90 @@
+"""Arrays in memory: blocks are views where the numbers are already floating point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from .base import Block, Progress, as_names, block_rows
+
+_NUMERIC_KINDS = "biuf"
+
+
+def _positions(names: Iterable[Any], width: int, argument: str) -> list[int]:
+    places = []
+    for name in names:
+        if isinstance(name, (bool, np.bool_)) or not isinstance(name, (int, np.integer)):
+            raise UsageError(
+                f"{argument} names {name!r}, but an array has no column names. State positions, or pass a table."
+            )
+        if not 0 <= name < width:
+            raise UsageError(f"{argument} must hold positions from 0 to {width - 1}, got {name}.")
+        places.append(int(name))
+    if len(set(places)) < len(places):
+        raise UsageError(f"{argument} names a position more than once. Name each once.")
+    return places
+
+
+class ArrayTable:
+    """A two-dimensional numeric array, one row a record.
+
+    Whole float32 and float64 arrays are handed out as one block without a copy; integers, booleans,
+    float16, long double, other byte orders, masked arrays and picked columns are converted a block at a time.
+    """
+
+    columns: tuple[str, ...] | None = None
+    available: tuple[str, ...] | None = None
+    chosen: tuple[str, ...] | None = None
+    reopenable = True
+
+    def __init__(self, data: NDArray[Any], columns: Any = None, exclude: Iterable[Any] = ()) -> None:
+        if data.dtype.kind not in _NUMERIC_KINDS:
+            raise UsageError(
+                f"data must be an array of real numbers, got dtype {data.dtype.name}. Convert or drop the other columns."
+            )
+        if data.ndim != 2:
+            hint = " Use data.reshape(-1, 1) if each number is a row." if data.ndim == 1 else ""
+            raise UsageError(
+                f"data must be two-dimensional, (rows, columns), got {data.ndim} dimension(s).{hint}"
+            )
+        self._data = data
+        self._picked = self._pick(data.shape[1], columns, exclude)
+        self.width = data.shape[1] if self._picked is None else len(self._picked)
+        if self.width == 0:
+            raise UsageError("data has no column to use. Pass an array with at least one.")
+        native = data.dtype.isnative and data.dtype.name in ("float32", "float64")
+        self._ready = native and self._picked is None and not np.ma.isMaskedArray(data)
+
+    @staticmethod
+    def _pick(width: int, columns: Any, exclude: Iterable[Any]) -> list[int] | None:
+        wanted = as_names(columns)
+        left_out = set(_positions(exclude, width, "exclude"))
+        if wanted is not None:
+            return _positions(wanted, width, "columns")
+        return [j for j in range(width) if j not in left_out] if left_out else None
+
+    def rows(self) -> int:
+        return int(self._data.shape[0])
+
+    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+        total = self.rows()
+        step = max(total, 1) if self._ready else block_rows(self.width)
+        for start in range(0, total, step):
+            part = self._data[start : start + step]
+            yield np.asarray(part) if self._ready else self._convert(part)
+            if progress is not None:
+                progress(min(1.0, (start + step) / total))
+
+    def _convert(self, part: NDArray[Any]) -> Block:
+        picked = part if self._picked is None else part[:, self._picked]
+        dtype = np.float32 if picked.dtype.name in ("float16", "float32") else np.float64
+        # A long double beyond the range of a double would warn; whether it does depends on the data [T1].
+        with np.errstate(all="ignore"):
+            block: Block = np.array(np.ma.getdata(picked), dtype=dtype)
+        if np.ma.isMaskedArray(picked):
+            block[np.ma.getmaskarray(picked)] = np.nan
+        return block

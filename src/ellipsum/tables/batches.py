@@ -1,0 +1,92 @@
+"""Batches that the caller hands over one by one: iterables of arrays, record batches or frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ..errors import DataError, UsageError
+from .base import Block, Progress, SourceTable, sealed, single_pass
+
+Opener = Callable[[Any, Any, Iterable[Any]], SourceTable]
+_FAILED = "The iterable of batches raised an error of its own. Run it by itself to see which."
+
+
+class BatchesTable:
+    """An iterable of batches; an iterator or generator serves one pass, anything else as many as wanted.
+
+    The first batch is drawn on opening: its columns and width are those of the table.
+    """
+
+    def __init__(self, data: Iterable[Any], columns: Any, exclude: Iterable[Any], opener: Opener) -> None:
+        self._data = data
+        self._columns = columns
+        self._exclude = tuple(exclude)
+        self._opener = opener
+        self.reopenable = not isinstance(data, Iterator)
+        self._rows: int | None = None
+        source = sealed(_FAILED, data)
+        empty = object()
+        first: Any = next(source, empty)
+        if first is empty:
+            raise DataError(
+                "The iterable of batches is empty. It must yield at least one batch, of any length."
+            )
+        opened = self._open(first)
+        self.columns, self.width = opened.columns, opened.width
+        self.available, self.chosen = opened.available, opened.chosen
+        self._waiting: tuple[Any, Iterator[Any]] | None = None if self.reopenable else (first, source)
+
+    def _open(self, batch: Any) -> SourceTable:
+        if isinstance(batch, (str, bytes)) or (isinstance(batch, Iterator) and not _speaks_arrow(batch)):
+            raise UsageError("A batch must be a two-dimensional array or an Arrow table.")
+        return self._opener(batch, self._columns, self._exclude)
+
+    def rows(self) -> int:
+        if self._rows is None:
+            if not self.reopenable:
+                raise UsageError(
+                    "A one-shot source knows its rows only after its pass. Pass a table or a file."
+                )
+            self._rows = sum(self._checked(batch).rows() for batch in sealed(_FAILED, self._data))
+        return self._rows
+
+    def _checked(self, batch: Any) -> SourceTable:
+        table = self._open(batch)
+        check_same(self, table, "A later batch", "the first")
+        return table
+
+    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+        if self.reopenable:
+            return self._read(sealed(_FAILED, self._data))
+        if self._waiting is None:
+            raise single_pass("This iterator")
+        (first, rest), self._waiting = self._waiting, None
+        return self._read(_prepended(first, rest))
+
+    def _read(self, source: Iterator[Any]) -> Iterator[Block]:
+        rows = 0
+        for batch in source:
+            for block in self._checked(batch).batches():
+                rows += len(block)
+                yield block
+        self._rows = rows
+
+
+def _prepended(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+def _speaks_arrow(data: Any) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+def check_same(first: SourceTable, other: SourceTable, what: str, than: str) -> None:
+    """A usage error unless both deliver the same columns."""
+    if other.width != first.width:
+        raise UsageError(
+            f"{what} has {other.width} columns, {than} has {first.width}. All must have the same."
+        )
+    if other.columns != first.columns:
+        raise UsageError(f"{what} has other column names than {than}. All must have the same.")

@@ -1,0 +1,206 @@
+"""The compiled half of the CSV reader: one automaton says where cells and lines end and which cells are numbers. [T3]
+
+A cell that opens with a quote runs to the next lone quote; in any other cell a quote is an ordinary character.
+Outside quotes the separator ends a cell, and \\n, \\r\\n or a lone \\r a line. A number is
+    [+-] digits [. [digits]] [e [+-] digits]   or   [+-] . digits [e [+-] digits]
+with blanks around it, and with quotes around all that or none.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Offsets = NDArray[np.int32]
+
+# Classes of bytes.
+_DIGIT, _SIGN, _DOT, _EXPONENT, _BLANK, _SEPARATOR, _LINE_END, _QUOTE, _OTHER = range(9)
+_STRIDE = 16
+
+# States of a cell that may still be a number, then of one that is none; the same again within quotes.
+_NUMBER_STATES = ("lead", "sign", "whole", "dot", "fraction", "e", "e sign", "power", "trail", "bad")
+_STATES = (
+    "start",
+    *_NUMBER_STATES,
+    *(f"quoted {name}" for name in _NUMBER_STATES),
+    "closed good",
+    "closed bad",
+    "ended good",
+    "ended bad",
+)
+_COMPLETE = ("whole", "fraction", "power", "trail")
+_NUMBER_STEPS = {
+    ("lead", _BLANK): "lead",
+    ("lead", _SIGN): "sign",
+    ("lead", _DIGIT): "whole",
+    ("lead", _DOT): "dot",
+    ("sign", _DIGIT): "whole",
+    ("sign", _DOT): "dot",
+    ("whole", _DIGIT): "whole",
+    ("whole", _DOT): "fraction",
+    ("whole", _EXPONENT): "e",
+    ("whole", _BLANK): "trail",
+    ("dot", _DIGIT): "fraction",
+    ("fraction", _DIGIT): "fraction",
+    ("fraction", _EXPONENT): "e",
+    ("fraction", _BLANK): "trail",
+    ("e", _SIGN): "e sign",
+    ("e", _DIGIT): "power",
+    ("e sign", _DIGIT): "power",
+    ("power", _DIGIT): "power",
+    ("power", _BLANK): "trail",
+    ("trail", _BLANK): "trail",
+}
+
+
+def _next(state: str, byte_class: int) -> str:
+    """The automaton, one step: the state after a byte of the given class."""
+    ends = byte_class in (_SEPARATOR, _LINE_END)
+    if state.startswith("quoted "):
+        inner = state.removeprefix("quoted ")
+        if byte_class == _QUOTE:
+            return "closed good" if inner in _COMPLETE else "closed bad"
+        return "quoted " + _NUMBER_STEPS.get((inner, byte_class), "bad")
+    if state.startswith("closed "):
+        if ends:
+            return state.replace("closed", "ended")
+        return "quoted bad" if byte_class == _QUOTE else "bad"
+    if ends:
+        return "ended good" if state in _COMPLETE else "ended bad"
+    if state == "start":
+        return "quoted lead" if byte_class == _QUOTE else _next("lead", byte_class)
+    return _NUMBER_STEPS.get((state, byte_class), "bad")
+
+
+def _table() -> NDArray[np.uint16]:
+    """_next as a table; a state is stored as the offset of its row."""
+    table = np.zeros(_STRIDE * len(_STATES), np.uint16)
+    for number, state in enumerate(_STATES):
+        for byte_class in range(_OTHER + 1):
+            table[_STRIDE * number + byte_class] = _STRIDE * _STATES.index(_next(state, byte_class))
+    return table
+
+
+_STEP = _table()
+# Unsigned positions spare a test for negative indices at every byte, which doubles the speed; numba turns sums of
+# signed and unsigned into floats, so every constant that meets one is unsigned too.
+START = 0
+_GOOD = np.uint64(_STRIDE * _STATES.index("ended good"))
+_0, _1, _3 = np.uint64(0), np.uint64(1), np.uint64(3)
+_LF, _CR, _N, _A = (np.uint8(ord(c)) for c in "\n\rna")
+
+
+def byte_classes(separator: str) -> Bytes:
+    """The class of each of the 256 bytes."""
+    classes = np.full(256, _OTHER, np.uint8)
+    members = {
+        _DIGIT: "0123456789",
+        _SIGN: "+-",
+        _DOT: ".",
+        _EXPONENT: "eE",
+        _BLANK: " \t",
+        _LINE_END: "\n\r",
+    }
+    for byte_class, letters in (members | {_QUOTE: '"', _SEPARATOR: separator}).items():
+        classes[[ord(c) for c in letters]] = byte_class
+    return classes
+
+
+_COPIED = np.zeros(256, np.uint64)  # a leading plus and blanks are left out
+_COPIED[[ord(c) for c in "0123456789-.eE"]] = 1
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[misc,unused-ignore,untyped-decorator]
+def count_line_ends(text: Bytes) -> int:
+    """The number of \\n, \\r\\n and lone \\r: the lines of a text without quotes that ends with a line end."""
+    total = 0
+    for i in range(text.size - 1):
+        total += (text[i] == _LF) | ((text[i] == _CR) & (text[i + 1] != _LF))
+    return total + 1
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[misc,unused-ignore,untyped-decorator]
+def scan(text: Bytes, classes: Bytes, state: int, only_first: bool) -> tuple[int, int, int, int]:
+    """(lines ended, where the last of them ended, bytes used, state after those bytes).
+
+    A \\r that closes the text is left unused: \\n may follow it.
+    """
+    size = np.uint64(text.size)
+    lines = 0
+    i = end = _0
+    now = np.uint64(state)
+    while i < size:
+        before = now
+        c = text[i]
+        i += _1
+        now = np.uint64(_STEP[now + classes[c]])
+        if now < _GOOD:
+            continue
+        now = _0
+        if classes[c] == _LINE_END:
+            if c == _CR:
+                if i == size:
+                    return lines, end, i - _1, before
+                if text[i] == _LF:
+                    i += _1
+            lines += 1
+            end = i
+            if only_first:
+                break
+    return lines, end, i, now
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[misc,unused-ignore,untyped-decorator]
+def _write_missing(out: Bytes, o: int) -> int:
+    out[o] = _N
+    out[o + _1] = _A
+    out[o + _1 + _1] = _N
+    return o + _3
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[misc,unused-ignore,untyped-decorator]
+def tokenise(
+    text: Bytes, classes: Bytes, wanted: NDArray[np.bool_], longest: int, out: Bytes, offsets: Offsets
+) -> int:
+    """Copy the wanted numbers of every line to `out`, cell after cell; the number of lines. [T3]
+
+    The text must end with a line end. A cell that is no number becomes "nan"; so do all wanted cells of a line
+    that has too few cells or too many, is longer than `longest` bytes, or never closes its quotes.
+    """
+    size, cells, limit = np.uint64(text.size), np.uint64(wanted.size), np.uint64(longest)
+    lines = 0
+    i = o = k = found = line_start = line_o = line_k = _0
+    while i < size:
+        cell_o = o
+        state = _0
+        c = _LF
+        while state < _GOOD and i < size:
+            c = text[i]
+            state = np.uint64(_STEP[state + classes[c]])
+            out[o] = c
+            o += _COPIED[c]
+            i += _1
+        if found < cells and wanted[found]:
+            if state != _GOOD:
+                o = _write_missing(out, cell_o)
+            k += _1
+            offsets[k] = o
+        else:
+            o = cell_o
+        found += _1
+        if state >= _GOOD and classes[c] == _SEPARATOR:
+            continue
+        if c == _CR and state >= _GOOD and i < size and text[i] == _LF:
+            i += _1
+        if found != cells or state < _GOOD or i - line_start > limit:
+            o, k = line_o, line_k
+            for take in wanted:
+                if take:
+                    k += _1
+                    o = _write_missing(out, o)
+                    offsets[k] = o
+        lines += 1
+        found, line_start, line_o, line_k = _0, i, o, k
+    return lines

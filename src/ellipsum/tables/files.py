@@ -1,0 +1,94 @@
+"""Paths, globs and folders: which files they mean, and what reads each."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, UsageError
+from .base import Chain, SourceTable, Table, attempt
+from .batches import check_same
+
+_SUFFIXES = (
+    ".csv",
+    ".csv.gz",
+    ".tsv",
+    ".tsv.gz",
+    ".parquet",
+    ".pq",
+    ".feather",
+    ".arrow",
+    ".ipc",
+)
+_KINDS = "CSV (.csv, .csv.gz, .tsv), Parquet (.parquet) and Feather or Arrow (.feather, .arrow)"
+
+
+def _suffix(path: Path) -> str:
+    name = path.name.lower()
+    return max((end for end in _SUFFIXES if name.endswith(end)), key=len, default="")
+
+
+def _listed(folder: Path) -> list[Path]:
+    """The data files in a folder and below, without hidden ones and engines' markers (_SUCCESS)."""
+    found = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and _suffix(path)
+        and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
+    ]
+    if not found:
+        raise DataError(f"{folder} holds no data file. It must contain {_KINDS} files.")
+    return found
+
+
+def _expand(item: str | PathLike[str]) -> list[Path]:
+    path = Path(item).expanduser()
+    if path.is_dir():
+        return _listed(path)
+    if path.is_file():
+        return [path]
+    if glob.has_magic(str(path)):
+        matches = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+        if not matches:
+            raise DataError(f"No file matches {item}.")
+        return [file for match in matches for file in (_listed(match) if match.is_dir() else [match])]
+    raise DataError(f"{item} is not a file.")
+
+
+def _open_file(path: Path, columns: Any, exclude: Iterable[Any]) -> SourceTable:
+    suffix = _suffix(path)
+    if not suffix:
+        raise UsageError(f"{path} has an unknown suffix. ellipsum reads {_KINDS}.")
+    if attempt(f"{path} could not be read.", path.stat).st_size == 0:
+        raise DataError(f"{path} is empty.")
+    if suffix in (".parquet", ".pq"):
+        from .parquet import ParquetTable
+
+        return ParquetTable(path, columns, exclude)
+    if suffix in (".feather", ".arrow", ".ipc"):
+        from .ipc import IpcTable
+
+        return IpcTable(path, columns, exclude)
+    from .csv import CsvTable
+
+    return CsvTable(path, columns, exclude, separator="\t" if suffix.startswith(".tsv") else ",")
+
+
+def open_files(items: Iterable[str | PathLike[str]], columns: Any, exclude: Iterable[Any]) -> Table:
+    """One table over all the files; each must offer the columns of the first."""
+    paths = [path for item in items for path in attempt(f"{item} could not be read.", _expand, item)]
+    first = _open_file(paths[0], columns, exclude)
+    tables: list[SourceTable] = [first]
+    for path in paths[1:]:
+        table = _open_file(path, first.chosen, ())
+        if columns is None and set(table.available or ()) != set(first.available or ()):
+            raise UsageError(f"{path} has other columns than {paths[0]}. Name those to use in columns.")
+        check_same(first, table, str(path), str(paths[0]))
+        tables.append(table)
+    if len(tables) == 1:
+        return first
+    return Chain(tables, [path.stat().st_size for path in paths])

@@ -1,0 +1,176 @@
+"""Plans: shapes, forecasts, the unknown count, JSON, and what is refused."""
+
+import dataclasses
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ellipsum as es
+from ellipsum.plans import noise_units, sensitivity, sqrt_upper
+
+BUDGET = es.Budget(mu=0.5)
+TINY = 1e-9  # the grid's own inflation of the sensitivity is below 2^-40 d
+
+
+def make(rows, **more):
+    return es.plan(rows, **{"n": 100, "budget": BUDGET, **more})
+
+
+def test_ball_has_the_gaussian_mechanisms_noise():
+    plan = make(es.Ball(3.0), d=4)
+    assert plan.noise_std == pytest.approx(np.full(4, 2 * 3.0 / 0.5), rel=TINY)
+    assert plan.expected_squared_error == pytest.approx(4 * 12.0**2, rel=TINY)
+
+
+def test_box_has_the_elliptical_mechanisms_noise():
+    widths = np.array([1.0, 4.0, 9.0])
+    plan = make(es.Box(-widths / 2, widths / 2))
+    assert plan.noise_std**2 == pytest.approx(widths * widths.sum() / 0.25, rel=TINY)
+    ball = make(es.Box(-widths / 2, widths / 2), shape="ball")
+    assert ball.noise_error == pytest.approx(3 * np.sum(widths**2) / 0.25, rel=TINY)
+
+
+def test_box_shape_is_the_best_diagonal():
+    """No perturbation of the scales that still holds the corners has less noise."""
+    rng = np.random.default_rng(5)
+    half = np.array([0.1, 2.0, 5.0, 40.0])
+    weights = np.array([1.0, 5.0, 0.3, 2.0])
+    plan = make(es.Box(-half, half), weights=weights)
+    best = float(np.sum(weights * plan.noise_std**2))
+    for _ in range(200):
+        scale = plan.ellipsoid.scale * np.exp(rng.normal(0, 0.2, 4))
+        scale /= np.linalg.norm(scale * half)
+        assert np.sum(weights / scale**2) * (2 / 0.5) ** 2 > best * (1 - 1e-6)
+
+
+def test_mean_divides_by_n():
+    total, mean = make(es.Box([0, 0], [1, 2])), make(es.Box([0, 0], [1, 2]), statistic="mean")
+    assert mean.noise_std == pytest.approx(total.noise_std / 100)
+    assert mean.expected_squared_error == pytest.approx(total.expected_squared_error / 100**2)
+
+
+@pytest.mark.parametrize("d", [1, 2, 10, 1000])
+def test_unknown_count_of_unit_cube_sums_reaches_the_correlated_noise_bound(d):
+    plan = make(es.Box(0.0, 1.0), d=d, neighbours="add_remove")
+    assert plan.noise_std == pytest.approx(np.full(d, (math.sqrt(d) + 1) / 2 / 0.5), rel=1e-8)
+
+
+def test_count_weight_is_the_best():
+    """Any other weight of the count costs more, by the formula of [U2]."""
+    plan = make(es.Box([0, 10], [1, 14]), neighbours="add_remove")
+    trace, center = plan.ellipsoid.trace, plan.ellipsoid.center
+
+    def error(kappa):
+        return (1 + kappa**2) * (trace + center @ center / kappa**2) / 0.25
+
+    assert plan.noise_error == pytest.approx(error(plan.count_weight), rel=1e-8)
+    assert error(plan.count_weight) < min(error(plan.count_weight * 1.1), error(plan.count_weight / 1.1))
+
+
+def test_sum_about_the_origin_needs_no_count():
+    plan = make(es.Ball(1.0), d=3, neighbours="add_remove")
+    assert plan.count_units == 0
+    assert plan.noise_std == pytest.approx(np.full(3, 1 / 0.5), rel=TINY)
+
+
+def test_noise_covers_the_sensitivity_exactly():
+    for mu in (1e-6, 0.1, 1 / 3, 7.3):
+        for relation in ("replace", "add_remove"):
+            plan = make(es.Box([0, 1], [1, 3]), budget=es.Budget(mu=mu), neighbours=relation)
+            needed = sensitivity(plan.row_map.norm_bound, plan.row_map.diameter_bound, relation, plan.count_units)
+            assert Fraction(plan.noise_units) * Fraction(plan.privacy.mu) >= needed
+            assert Fraction(plan.noise_units) * Fraction(plan.privacy.mu) < needed * (1 + Fraction(1, 2**50))
+
+
+def test_square_roots_round_up():
+    for square in (Fraction(2), Fraction(1, 3), Fraction(2**81 + 1), Fraction(0)):
+        assert sqrt_upper(square) ** 2 >= square
+    assert noise_units(Fraction(1, 3), 1.0) >= Fraction(1, 3)
+
+
+def test_a_plan_cannot_claim_more_than_its_noise():
+    plan = make(es.Box([0, 1], [1, 3]))
+    with pytest.raises(es.UsageError, match="guarantee"):
+        dataclasses.replace(plan, noise_units=plan.noise_units * 0.999)
+    fields = json.loads(plan.to_json())
+    for tampering in ({"noise_units": 1.0}, {"noise_units": float("nan")}, {"grid_bits": 60}):
+        with pytest.raises(es.UsageError):
+            es.Plan.from_json(json.dumps({**fields, **tampering}))
+
+
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+@pytest.mark.parametrize("statistic", ["sum", "mean"])
+def test_json_round_trip(relation, statistic):
+    plan = make(es.Box({"a": (0, 1), "b": (2, 9)}), neighbours=relation, statistic=statistic)
+    again = es.Plan.from_json(plan.to_json())
+    assert again.to_json() == plan.to_json()
+    assert np.array_equal(again.noise_std, plan.noise_std)
+    assert again.privacy == plan.privacy
+    for text in ("{}", "[]", "nonsense", json.dumps({"format": "ellipsum.plan/1"})):
+        with pytest.raises(es.UsageError):
+            es.Plan.from_json(text)
+
+
+def test_noise_covariance_has_the_stds_on_its_diagonal():
+    plan = make(es.Box([0, 1], [1, 3]), neighbours="add_remove")
+    assert np.sqrt(np.diag(plan.noise_cov)) == pytest.approx(plan.noise_std)
+    assert np.trace(plan.noise_cov) == pytest.approx(plan.noise_error)
+    assert plan.noise_cov[0, 1] > 0  # the count's noise is shared
+
+
+def test_constant_columns_get_no_noise():
+    plan = make(es.Box([0, 5], [1, 5]))
+    assert plan.noise_std[1] == 0
+    assert plan.noise_std[0] == pytest.approx(1 * 2 / 2 / 0.5, rel=TINY)
+    assert make(es.Box([5, 5], [5, 5])).noise_error == 0
+
+
+def test_repr_says_what_matters():
+    text = repr(make(es.Box([0, 1], [1, 3]), statistic="mean"))
+    assert "mean of 2 columns" in text
+    assert "n = 100" in text
+    assert "mu = 0.5" in text
+    assert "needs" not in text
+    guess = es.plan(es.Box([0, 1], [1, 3]), budget=BUDGET, statistic="mean", neighbours="add_remove")
+    assert guess.noise_std is None
+    assert "give n=" in repr(guess)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"budget": None}, "budget"),
+        ({"epsilon": 1.0}, "budget"),
+        ({"budget": None, "epsilon": 1.0}, "delta"),
+        ({"budget": None, "epsilon": 0.0, "delta": 1e-6}, "epsilon"),
+        ({"budget": None, "epsilon": -1.0, "delta": 1e-6}, "epsilon"),
+        ({"budget": None, "epsilon": float("nan"), "delta": 1e-6}, "epsilon"),
+        ({"budget": None, "epsilon": 1.0, "delta": 1.0}, "delta"),
+        ({"budget": None, "epsilon": 1.0, "delta": 0.0}, "delta"),
+        ({"n": None}, "n is missing"),
+        ({"n": 0}, "n must"),
+        ({"n": 2.5}, "n must"),
+        ({"d": 3}, "disagree"),
+        ({"statistic": "median"}, "statistic"),
+        ({"neighbours": "swap"}, "neighbours"),
+        ({"shape": "closed_form"}, "shape"),
+        ({"clip": 3.0}, "clip"),
+        ({"weights": [1.0]}, "weights"),
+        ({"weights": [1.0, 0.0]}, "weights"),
+        ({"columns": ["a"]}, "disagree"),
+    ],
+)
+def test_wrong_plans_are_refused_in_one_line(change, word):
+    with pytest.raises(es.UsageError, match=word) as caught:
+        make(es.Box([0, 1], [1, 3]), **change)
+    assert "\n" not in str(caught.value)
+
+
+def test_width_must_be_known():
+    with pytest.raises(es.UsageError, match="d is missing"):
+        make(es.Ball(1.0))
+    with pytest.raises(es.UsageError, match="rows must be"):
+        make({"radius": 1})
