@@ -2,11 +2,15 @@
 
 import math
 import multiprocessing
+import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import tracemalloc
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -289,6 +293,26 @@ def test_overflowing_rows_of_a_matrix_are_clipped_along_their_direction():
     assert integer_row(steep, [1e-140, 1e308]) == [2**30, 0]
 
 
+def test_the_late_module_agrees():
+    from ellipsum import accumulate as module
+    from ellipsum import kernels
+
+    late = (kernels.LANES, kernels.PANEL, kernels.BLOCK, kernels.TILE, kernels.UNUSED)
+    assert late == (module._LANES, module._PANEL, module._BLOCK, module._TILE, module._UNUSED)
+
+
+def test_unused_columns_do_not_touch_the_others():
+    """Even where x - c overflows in a column of scale zero, the row is not taken for a long one."""
+    center, scale = [-1.7e308, 0.0, 0.0], [0.0, 1.0, 1.0]
+    for row_map in (
+        EllipsoidMap(center, scale, grid_bits=20),
+        EllipsoidMap(center, matrix=np.diag(scale), grid_bits=20),
+    ):
+        for odd in (0.0, 1.7e308, np.inf, np.nan):
+            assert integer_row(row_map, [odd, 0.25, -0.5]) == [0, 2**18, -(2**19)]
+            assert integer_row(row_map, [odd, 3e200, -4e200]) == integer_row(row_map, [0.0, 3.0, -4.0])
+
+
 def test_columns_of_scale_zero_give_zero():
     row_map = EllipsoidMap(np.zeros(9), [0.0] * 8 + [1.0], grid_bits=20)
     for odd in (0.0, 1e308, -np.inf, np.nan, 5.0):
@@ -389,6 +413,18 @@ def test_masked_entries_are_missing():
     mask = np.random.default_rng(0).random(data.shape) < 0.2
     wanted = sums(row_map, np.where(mask, row_map.center, data))
     assert sums(row_map, np.ma.masked_array(data, mask)) == wanted
+    whole = np.round(data).astype(int)
+    wanted = sums(row_map, np.where(mask, row_map.center, whole))
+    assert sums(row_map, np.ma.masked_array(whole, mask)) == wanted
+
+
+def test_a_mapped_file_is_read_in_place(tmp_path):
+    data = as_singles(random_rows(3000, 9))
+    data.tofile(tmp_path / "rows")
+    mapped = np.memmap(tmp_path / "rows", np.float32, "r", shape=data.shape)
+    row_map = diagonal_map(9)
+    assert sums(row_map, mapped) == sums(row_map, data)
+    assert sums(row_map, mapped, 2) == sums(row_map, data)
 
 
 @pytest.mark.parametrize("row_map", [diagonal_map(5), diagonal_map(100), matrix_map(7, 30)])
@@ -432,6 +468,35 @@ def test_after_a_fork():
     assert here.poll(60)
     assert here.recv() == wanted
     child.join()
+
+
+_ELSEWHERE = """
+import sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from test_accumulate import diagonal_map, matrix_map, random_rows, sums
+for row_map in (diagonal_map(100), diagonal_map(5), matrix_map(37, 301)):
+    print(sums(row_map, random_rows(103, row_map.columns)))
+"""
+
+
+@pytest.mark.slow
+def test_a_plainer_processor_finds_the_same_integers(tmp_path):
+    """Compiled for the oldest processor of the kind, without wide vectors or fused operations."""
+    here = Path(__file__).parent
+    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", _ELSEWHERE, str(here)],
+        env={**os.environ, **plain},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wanted = [
+        str(sums(row_map, random_rows(103, row_map.columns)))
+        for row_map in (diagonal_map(100), diagonal_map(5), matrix_map(37, 301))
+    ]
+    assert done.stdout.splitlines() == wanted
 
 
 # --- long sums ---------------------------------------------------------------------------------------------------

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from ellipsum.errors import UsageError
-from ellipsum.friendly import (
+from ellipsum.friendly.release import (
     FriendlyRelease,
     NoCentre,
     _noisy,
     choose_rows,
+    friendly_center,
     friendly_mean,
     radius_for,
     run_friendly,
 )
-from ellipsum.friendly_core import RADIUS, find_core, near_counts, quantise, row_weights
-from ellipsum.friendly_plan import (
+from ellipsum.friendly.core import RADIUS, find_core, near_counts, quantise, row_weights
+from ellipsum.friendly.plan import (
     FriendlyPlan,
     friendly_plan,
     gate_margin,
@@ -197,7 +198,7 @@ def test_positive_rows_of_neighbours_lie_within_two_radii():
     assert widest == 4.0
 
 
-@pytest.mark.parametrize("far", [0.0, 2.0**30, 2.0**49])
+@pytest.mark.parametrize("far", [0.0, 2.0**30, 2.0**45])
 def test_the_code_itself_obeys_the_bound_far_from_the_origin(far):
     """Replaced rows move find_core's exact mean by no more than the bound, wherever the rows are."""
     rng = np.random.default_rng(5)
@@ -315,6 +316,21 @@ def test_gate_noise_has_its_law_and_a_tenth_less_is_rejected(gate):
     assert within(np.mean(draws**2) / variance, spread)
     assert not within(np.mean((0.9 * draws) ** 2) / variance, spread)
     assert abs(draws.mean()) < 6.2 * math.sqrt(variance / count)
+
+
+@pytest.mark.parametrize("gate", ["gaussian", "laplace"])
+def test_published_agreement_carries_the_gates_whole_noise(gate):
+    """The same law, seen from outside: what run_friendly publishes on rows that all agree."""
+    count, n = (2000, 130) if gate == "gaussian" else (4000, 130)
+    plan = friendly_plan(n, 1, 1.0, gate=gate, epsilon=4.0, delta=1e-6)
+    rows, source = np.zeros((n, 1)), np.random.default_rng(15)
+    runs = (run_friendly(plan, rows, Stream.open(source), threads=1) for _ in range(count))
+    draws = np.array([run.agreement for run in runs]) * n - n
+    cost = pure_epsilon(plan.gate_mu) if gate == "laplace" else plan.gate_mu
+    variance = (3 / cost) ** 2 * (2 if gate == "laplace" else 1)
+    spread = math.sqrt((5 if gate == "laplace" else 2) / count)
+    assert within(np.mean(draws**2) / variance, spread, sides=4)  # the generator is fixed
+    assert not within(np.mean((0.9 * draws) ** 2) / variance, spread, sides=4)
 
 
 def test_laplace_gate_shape():
@@ -448,7 +464,7 @@ def test_release_is_a_release():
 def test_no_centre_is_an_ordinary_result():
     rows = sample()
     rows[::2] += 500
-    result = friendly_mean(rows, 8.0, **SPEND)
+    result = friendly_mean(rows, 8.0, rng=np.random.default_rng(17), **SPEND)
     assert isinstance(result, NoCentre)
     assert not result
     assert result.privacy == friendly_mean(sample(), 8.0, **SPEND).privacy
@@ -457,6 +473,17 @@ def test_no_centre_is_an_ordinary_result():
     assert NoCentre.from_json(result.to_json()) == result
     with pytest.raises(UsageError):
         NoCentre.from_json("{}")
+
+
+def test_a_weak_majority_is_held_back():
+    """Weights are positive but few: the gate, not the lack of a mean, keeps the answer in."""
+    rows = np.zeros((1500, 2))
+    rows[: 1500 * 44 // 100] = np.arange(1500 * 44 // 100)[:, None] * 100.0
+    core = find_core(rows, 8.0)
+    assert 0 < core.weight / (1500 * 1499) < 0.1
+    source = np.random.default_rng(17)
+    for _ in range(20):
+        assert isinstance(friendly_mean(rows, 8.0, rng=source, **SPEND), NoCentre)
 
 
 def test_the_answer_does_not_depend_on_order_threads_or_container():
@@ -473,14 +500,14 @@ def test_the_answer_does_not_depend_on_order_threads_or_container():
 def test_inputs_are_not_modified_and_float32_is_read():
     rows = sample(400).astype(np.float32)
     before = rows.copy()
-    assert friendly_mean(rows, 8.0, **SPEND)
+    assert friendly_mean(rows, 8.0, rng=np.random.default_rng(17), **SPEND)
     assert np.array_equal(rows, before)
 
 
 def test_columns_are_kept():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(sample(400, 3), columns=["a", "b", "c"])
-    release = friendly_mean(frame, 8.0, columns=["c", "a"], **SPEND)
+    release = friendly_mean(frame, 8.0, columns=["c", "a"], rng=np.random.default_rng(17), **SPEND)
     assert release.columns == ("c", "a")
 
 
@@ -502,7 +529,7 @@ def test_no_value_of_a_row_raises_or_warns(poison):
 def test_rows_spread_over_every_magnitude_find_no_centre():
     rng = np.random.default_rng(0)
     rows = np.exp(rng.uniform(-700, 700, size=(400, 3))) * rng.choice([-1, 1], size=(400, 3))
-    assert not friendly_mean(rows, 1e-3, **SPEND)
+    assert not friendly_mean(rows, 1e-3, rng=np.random.default_rng(17), **SPEND)
 
 
 @pytest.mark.parametrize("radius", [1e-250, 1e-6, 1e6, 1e250])
@@ -637,8 +664,19 @@ def test_too_few_rows_are_told_how_many_are_needed():
 def test_a_budget_in_mu_needs_a_slack():
     with pytest.raises(UsageError, match="slack is missing"):
         friendly_mean(sample(400), 8.0, budget=Budget(mu=0.5))
-    result = friendly_mean(sample(400), 8.0, budget=Budget(mu=0.5), slack=1e-8)
+    result = friendly_mean(sample(400), 8.0, budget=Budget(mu=0.5), slack=1e-8, rng=np.random.default_rng(17))
     assert result.privacy == Privacy(0.5, 1e-8, "replace")
+
+
+def test_a_centre_for_longer_schedules():
+    stream = Stream.open(np.random.default_rng(16))
+    first = friendly_center(sample(400), 8.0, mu=0.6, slack=1e-8, stream=stream)
+    second = friendly_center(sample(400), (1.0, 64.0), mu=0.8, slack=1e-8, stream=stream)
+    assert first.privacy == Privacy(0.6, 1e-8, "replace")
+    assert second.privacy == Privacy(0.8, 1e-8, "replace")
+    assert np.abs(first.value - 1000).max() < 6 * first.noise_std.max() + 0.5
+    assert not np.array_equal(first.value, second.value)
+    assert not friendly_center(np.full((400, 2), np.nan), 8.0, mu=0.5, slack=1e-8, stream=stream)
 
 
 def test_a_plan_refuses_other_vectors():

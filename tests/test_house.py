@@ -37,10 +37,13 @@ ORDER = [
     "postprocess",
     "tables",
     "run",
+    "projection",
+    "friendly",
     "plots",
     "demo",
     "reproduce",
     "cli",
+    "__main__",
 ]
 
 

@@ -46,6 +46,16 @@ def test_box_shape_is_the_best_diagonal():
         assert np.sum(weights / scale**2) * (2 / 0.5) ** 2 > best * (1 - 1e-6)
 
 
+def test_relative_weights_share_the_noise_by_width():
+    widths = np.array([0.01, 1.0, 1000.0])
+    plan = make(es.Box(np.zeros(3), widths), weights="relative")
+    assert plan.noise_std == pytest.approx(widths * np.sqrt(3) / 0.5, rel=1e-8)
+    with pytest.raises(es.UsageError, match="weights"):
+        make(es.Box(np.zeros(3), widths), weights="equal")
+    with pytest.raises(es.UsageError, match="spread"):
+        make(es.Ball(1.0), d=3, weights="relative")
+
+
 def test_mean_divides_by_n():
     total, mean = make(es.Box([0, 0], [1, 2])), make(es.Box([0, 0], [1, 2]), statistic="mean")
     assert mean.noise_std == pytest.approx(total.noise_std / 100)

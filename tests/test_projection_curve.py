@@ -10,7 +10,7 @@ from scipy.stats import chi2
 from ellipsum.curves import certified_mu, gaussian_delta
 from ellipsum.errors import UsageError
 from ellipsum.privacy import Privacy, compose
-from ellipsum.projection_curve import (
+from ellipsum.projection.curve import (
     ProjectionPrivacy,
     certified_scale,
     chi_reach_upper,

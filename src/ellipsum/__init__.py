@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING, Any
 from .version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from .chisquare import WeightedChiSquare, tail_bound
     from .errors import BudgetRefused, DataError, EllipsumError, UsageError
+    from .friendly import NoCentre, friendly_mean, subsample_and_aggregate
     from .plans import Plan, plan
     from .privacy import Budget, Privacy, calibrate, compose
+    from .projection import (
+        Projection,
+        ProjectionPrivacy,
+        ProjectionWarning,
+        choose_k,
+        project,
+        projection_forecast,
+    )
     from .release import Release
     from .rows import Ball, Box, Normal, Unknown
     from .run import mean, sum
@@ -24,9 +34,14 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(("Ball", "Box", "Normal", "Unknown"), "rows"),
     **dict.fromkeys(("Budget", "Privacy", "calibrate", "compose"), "privacy"),
+    **dict.fromkeys(("WeightedChiSquare", "tail_bound"), "chisquare"),
     **dict.fromkeys(("Plan", "plan"), "plans"),
     **dict.fromkeys(("sum", "mean"), "run"),
     "Release": "release",
+    **dict.fromkeys(("NoCentre", "friendly_mean", "subsample_and_aggregate"), "friendly"),
+    **dict.fromkeys(
+        ("Projection", "ProjectionPrivacy", "ProjectionWarning", "choose_k", "project", "projection_forecast"), "projection"
+    ),
     **dict.fromkeys(("BudgetRefused", "DataError", "EllipsumError", "UsageError"), "errors"),
 }
 
@@ -37,18 +52,29 @@ __all__ = [
     "BudgetRefused",
     "DataError",
     "EllipsumError",
+    "NoCentre",
     "Normal",
     "Plan",
     "Privacy",
+    "Projection",
+    "ProjectionPrivacy",
+    "ProjectionWarning",
     "Release",
     "Unknown",
     "UsageError",
+    "WeightedChiSquare",
     "__version__",
     "calibrate",
+    "choose_k",
     "compose",
+    "friendly_mean",
     "mean",
     "plan",
+    "project",
+    "projection_forecast",
+    "subsample_and_aggregate",
     "sum",
+    "tail_bound",
 ]
 
 

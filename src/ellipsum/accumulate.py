@@ -23,9 +23,9 @@ from .errors import Floats, UsageError, vector, whole
 from .integers import Ints, Wide
 
 MOST_GRID_BITS = 48
-_LANES, _PANEL, _BLOCK, _TILE = 8, 16, 32, 256  # as in kernels.py, which is imported late
-_PIECE_ENTRIES = 1 << 20  # entries handed to a thread at once
-_SERIAL_ENTRIES = 1 << 17  # fewer entries than this are added without a pool
+_LANES, _PANEL, _BLOCK, _TILE, _UNUSED = 8, 16, 32, 256, -2000  # as in kernels.py, which is imported late
+_PIECE_ENTRIES = 1 << 17, 1 << 20  # entries handed to a thread at once: least, most
+_SERIAL_ENTRIES = 1 << 18  # no more entries than this are added without a pool
 _COPY_ENTRIES = 1 << 14  # entries copied at once where the kernel cannot read in place
 _SQRT_BITS = 32
 Rows = NDArray[Any]
@@ -124,7 +124,8 @@ class EllipsoidMap:
             part = given[p * _PANEL : (p + 1) * _PANEL]
             self._packed[p, :, : len(part)] = part.T
         largest = np.maximum(given.max(axis=0), -given.min(axis=0))
-        self._exponents = np.maximum(np.frexp(largest)[1], -1000).astype(np.int64)
+        exponents = np.maximum(np.frexp(largest)[1], -1000).astype(np.int64)
+        self._exponents = np.where(largest == 0, _UNUSED, exponents)
         return height
 
     def __reduce__(self) -> Any:
@@ -252,28 +253,29 @@ class _Accumulator:
 
 def _floats(block: Rows) -> Iterator[Rows]:
     """The block if it holds native doubles or singles, else copies as doubles, a few rows at a time."""
-    if type(block) is np.ndarray and block.dtype.char in "df" and block.dtype.isnative:
-        yield block
+    masked = isinstance(block, np.ma.MaskedArray)
+    if not masked and block.dtype.char in "df" and block.dtype.isnative:
+        yield np.asarray(block)
         return
     step = max(_LANES, 4 * _COPY_ENTRIES // block.shape[1])
     for first in range(0, len(block), step):
         part = block[first : first + step]
         with np.errstate(all="ignore"):  # a warning would tell something about the data
-            if isinstance(part, np.ma.MaskedArray):
-                yield np.ma.filled(part.astype(np.float64), np.nan)
-            else:
-                yield np.asarray(part, dtype=np.float64)
+            doubles = part.astype(np.float64)
+        yield np.ma.filled(doubles, np.nan) if masked else np.asarray(doubles)
 
 
-def _pieces(row_map: RowMap, blocks: Iterable[Rows]) -> Iterator[Rows]:
-    """The blocks, checked, in slices of bounded size."""
+def _pieces(row_map: RowMap, blocks: Iterable[Rows], threads: int) -> Iterator[Rows]:
+    """The blocks, checked, in slices of bounded size: where a block is large enough, four a thread or more."""
     columns = row_map.columns
-    step = max(_LANES, _PIECE_ENTRIES // columns // _LANES * _LANES)
+    least, most = _PIECE_ENTRIES
     for block in blocks:
         if not isinstance(block, np.ndarray) or block.dtype.kind not in "fiub":
             raise UsageError("Every block must be a numpy array of real numbers. Convert it first.")
         if block.ndim != 2 or block.shape[1] != columns:
             raise UsageError(f"Every block must be two-dimensional with {columns} columns.")
+        entries = min(max(block.size // (4 * threads), least), most)
+        step = max(_LANES, entries // columns // _LANES * _LANES)
         for first in range(0, len(block), step):
             yield block[first : first + step]
 
@@ -294,7 +296,7 @@ def accumulate(row_map: RowMap, blocks: Iterable[Rows], threads: int | None = No
     """
     count = default_threads() if threads is None else whole("threads", threads)
     accumulator = _Accumulator(row_map)
-    pieces = _pieces(row_map, blocks)
+    pieces = _pieces(row_map, blocks, count)
     seen = 0
     for piece in pieces:
         if count > 1 and seen + piece.size > _SERIAL_ENTRIES:

@@ -311,19 +311,17 @@ def tail_bound(weights: ArrayLike, p: float, kind: Bound = "chernoff") -> float:
 
 
 def _chernoff(spectrum: Spectrum, log_odds: float) -> float:
-    """min over s of (K(s) + L)/s: at its minimum s K'(s) - K(s) = L, which increases with s."""
-    low, high = -745.0, 40.0  # t = 1 - 2 s max a = 1/(1 + e^-y): s grows as y falls
-    y = 0.0
-    for _ in range(200):
-        point = 1.0 / (1.0 + math.exp(-y))
-        first, curve, _ = spectrum.tilts(point)
-        gap = -spectrum.log_height(point, first / point) - log_odds
-        low, high = (y, high) if gap > 0 else (low, y)
-        slope = -((1.0 - point) ** 2) / point * curve
-        y = y - gap / slope
-        if not low < y < high:
-            y = 0.5 * (low + high)
-        if high - low < 1e-12 or abs(gap) < 1e-10 * log_odds:
-            break
-    point = 1.0 / (1.0 + math.exp(-y))
-    return 2.0 * spectrum.largest * (spectrum.log_height(point, 0.0) + log_odds) / (1.0 - point)
+    """min over s of (K(s) + L)/s, where s K'(s) - K(s) = L; any s gives a bound, so its rounding is harmless."""
+    from scipy.optimize import brentq
+
+    def gap(y: float) -> float:
+        point = 1.0 / (1.0 + math.exp(-y))  # t = 1 - 2 s max a: s grows as y falls
+        return -spectrum.log_height(point, spectrum.tilts(point)[0] / point) - log_odds
+
+    low, high = -1.0, 1.0
+    while gap(low) < 0:
+        low *= 2.0
+    while gap(high) > 0 and high < 32.0:
+        high *= 2.0
+    s = 1.0 / (1.0 + math.exp(brentq(gap, low, high) if gap(high) < 0 else high))
+    return 2.0 * spectrum.largest * (spectrum.log_height(1.0 - s, 0.0) + log_odds) / s

@@ -28,7 +28,7 @@ TURN = 3e-7  # accepted change between step 2h and step h; the error at h is its
 STEP = 0.13
 NARROW = 0.57
 BLOCK = 8
-CACHED = 1 << 15
+CACHED = 1 << 14
 
 
 class Spectrum:

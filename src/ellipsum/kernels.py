@@ -31,6 +31,7 @@ TILE = 256  # matrix columns worked on at a time
 PREFETCH_BYTES = 49152  # longer rows push each other out of the cache if fetched a group ahead
 FAR_EXPONENT = 200  # rows that overflow are brought to a norm near 2^200: outside the ball, squares finite
 LARGE = 2.0**1000
+UNUSED = -2000  # in place of the exponent of a matrix column that is all zero
 _MAGIC = 1.5 * 2.0**52  # v + _MAGIC has the bits of _MAGIC plus rint(v) for |v| <= 2^50 ([S2])
 _MAGIC_BITS = int(np.float64(_MAGIC).view(np.int64))
 _GROUP = (0.0,) * LANES
@@ -394,7 +395,17 @@ def _plus_products(typing: Any, quad: Any, panel: Any, offsets: Any, stride: Any
 
 
 @_inner
-def _multiply(x: int, stride: int, rows: int, center: Any, packed: Any, offsets: Any, products: Any) -> None:
+def _offset(x: int, j: int, half: float, center: Any, exponents: Any) -> float:
+    """half (x_j - center_j) without overflow for half = 1/2; zero for odd entries and unused columns ([S3])."""
+    entry = _element(x, j, 0.0)
+    usable = abs(entry) < np.inf and exponents[j] != UNUSED
+    return float(half * entry - half * center[j] if usable else 0.0)
+
+
+@_inner
+def _multiply(
+    x: int, stride: int, rows: int, center: Any, packed: Any, exponents: Any, offsets: Any, products: Any
+) -> None:
     """products[:rows] = (x - center) times the packed matrix, each entry summed over columns 0, 1, 2, ..."""
     panels, columns = packed.shape[0], packed.shape[1]
     products[:rows] = 0.0
@@ -403,8 +414,7 @@ def _multiply(x: int, stride: int, rows: int, center: Any, packed: Any, offsets:
         count = min(TILE, columns - first)
         for i in range(rows):
             for j in range(count):
-                entry = _element(x + i * stride, first + j, 0.0)
-                offsets[i, j] = entry - center[first + j] if abs(entry) < np.inf else 0.0
+                offsets[i, j] = _offset(x + i * stride, first + j, 1.0, center, exponents)
         for p in range(panels):
             panel = _address(packed) + 8 * PANEL * (p * columns + first)
             for i in range(0, rows, 4):
@@ -421,14 +431,14 @@ def _multiply_far(x: int, center: Any, packed: Any, exponents: Any, products: An
     panels, columns = packed.shape[0], packed.shape[1]
     top = -10000
     for j in range(columns):
-        entry = _element(x, j, 0.0)
-        offset, exponent = math.frexp(0.5 * entry - 0.5 * center[j] if abs(entry) < np.inf else 0.0)
+        offset, exponent = math.frexp(_offset(x, j, 0.5, center, exponents))
         if offset != 0.0:
             top = max(top, exponent + exponents[j])
     products[:] = 0.0
     for j in range(columns):
-        entry = _element(x, j, 0.0)
-        offset, exponent = math.frexp(0.5 * entry - 0.5 * center[j] if abs(entry) < np.inf else 0.0)
+        offset, exponent = math.frexp(_offset(x, j, 0.5, center, exponents))
+        if offset == 0.0:
+            continue
         offset = math.ldexp(offset, exponent + exponents[j] - top)
         shrink = math.ldexp(1.0, -exponents[j])
         for p in range(panels):
@@ -465,7 +475,7 @@ def add_products(
     for first in range(0, rows, BLOCK):
         count = min(BLOCK, rows - first)
         start = x + first * stride
-        _multiply(start, stride, count, center, packed, offsets, products)
+        _multiply(start, stride, count, center, packed, exponents, offsets, products)
         for i in range(count):
             squares = _squared_norms(_SINGLE, _address(products[i]), 0, 0.0, identity)
             if not _all_below(squares, LARGE):

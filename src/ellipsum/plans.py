@@ -221,7 +221,8 @@ def plan(
     """Every public number of one release of `statistic`, made without data.
 
     n is the public number of rows under "replace" and the caller's guess under "add_remove"; weights are
-    per-coordinate importances of the squared error (Box and Normal rows).
+    per-coordinate importances of the squared error (Box and Normal rows), or "relative" to count each
+    column's error in units of its own stated spread.
     """
     if not isinstance(rows, Rows):
         raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")

@@ -47,7 +47,8 @@ def james_stein(release: Release) -> Floats:
 
     References: Bock 1975, Theorem 2 (minimax for unequal variances).
     """
-    noise, pull = release.noise, target(release)
+    # The offset from the centre carries the sums' noise alone: the count's is in the target, or a common factor.
+    noise, pull = Noise(release.noise.ellipsoid, release.noise.std), target(release)
     effective = effective_dimension(noise)
     if effective <= 2:
         raise UsageError(
@@ -61,10 +62,8 @@ def james_stein(release: Release) -> Floats:
 
 
 def effective_dimension(noise: Noise) -> float:
-    """tr V / lambda_max(V), with an upper bound in place of lambda_max where the count's noise is shared."""
+    """tr V / lambda_max(V)."""
     largest = float(np.max(noise.ellipsoid.unscale) * noise.std) ** 2
-    if noise.count_direction is not None:
-        largest += float(noise.count_direction @ noise.count_direction)
     return noise.total / largest if largest > 0 else 0.0
 
 

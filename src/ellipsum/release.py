@@ -156,6 +156,10 @@ class Release:
 
 def release_from_dict(fields: Mapping[str, Any]) -> Release:
     """Inverse of `Release.to_dict`."""
+    if str(_plan_format(fields)).startswith("ellipsum.friendly_plan/"):
+        from .friendly.release import friendly_release_from_dict
+
+        return friendly_release_from_dict(fields)
     if fields.get("format") != FORMAT:
         raise UsageError(f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
     try:
@@ -178,3 +182,8 @@ def release_from_dict(fields: Mapping[str, Any]) -> Release:
         )
     except (KeyError, TypeError):
         raise UsageError("the release has missing or unknown fields.") from None
+
+
+def _plan_format(fields: Mapping[str, Any]) -> Any:
+    plan = fields.get("plan")
+    return plan.get("format") if isinstance(plan, Mapping) else None

@@ -6,6 +6,7 @@ An ellipsoid {c + e : ‖B e‖ <= 1} is the clip region; the noise of a release
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -82,15 +83,12 @@ def lay(
     shape: str,
     clip: str | float,
     clip_probability: float | None,
-    weights: Floats | None,
+    weights: Any,
     n: int | None,
     noise_multiplier: float,
 ) -> Clip:
     """The clip region for resolved rows; noise_multiplier is std / radius in the scaled space."""
-    if weights is not None:
-        weights = vector("weights", weights, d)
-        if (weights <= 0).any():
-            raise UsageError("weights must be > 0. Leave a column out to ignore it.")
+    weights = _importances(rows, d, weights)
     if isinstance(rows, Normal):
         from .shape_normal import lay_normal
 
@@ -102,6 +100,30 @@ def lay(
     if isinstance(rows, Box):
         return _box(rows, shape, weights)
     raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
+
+
+def _importances(rows: Rows, d: int, weights: Any) -> Floats | None:
+    """Importance of each coordinate's squared error; "relative" counts errors in units of the stated spread."""
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        choice("weights", weights, ("relative",))
+        return _relative(rows)
+    given = vector("weights", weights, d)
+    if (given <= 0).any():
+        raise UsageError("weights must be > 0. Leave a column out to ignore it.")
+    return given
+
+
+def _relative(rows: Rows) -> Floats:
+    if isinstance(rows, Box):
+        spread = np.asarray(rows.upper, float) - np.asarray(rows.lower, float)
+    elif isinstance(rows, Normal):
+        spread = np.sqrt(np.diag(rows.cov)) if rows.cov is not None else np.asarray(rows.std, float)
+    else:
+        raise UsageError("weights='relative' needs a spread for each column. Use Box or Normal rows.")
+    relative = spread / (float(spread.max()) or 1.0)
+    return 1 / np.where(relative > THIN, relative, 1.0) ** 2
 
 
 def _ball(rows: Ball, d: int, shape: str, weights: Floats | None) -> Clip:

@@ -64,8 +64,9 @@ def quantile_radius(stds: Floats, scale: Floats, p: float) -> float:
 def quantile_optimal_scale(stds: Floats, p: float, importance: Floats | None = None) -> Floats:
     """[E12] Least noise sum w_j / b_j^2 among the regions that clip with probability p."""
     share = open_unit("clip_probability", p)
-    start = (closed_form_scale(stds, importance) * stds) ** 2
-    square = stds**2 if importance is None else importance * stds**2
+    relative = stds / float(stds.max())
+    start = (closed_form_scale(relative, importance) * relative) ** 2
+    square = relative**2 if importance is None else importance * relative**2
     square = square / float(np.sum(square / start))
 
     def slope(weights: Floats) -> tuple[float, Floats, Floats]:
@@ -77,7 +78,7 @@ def quantile_optimal_scale(stds: Floats, p: float, importance: Floats | None = N
         return math.log(quantile) + math.log(total), gradient, noise / total
 
     weights = _descend(start, slope)
-    return _normalised(np.sqrt(weights) / stds, stds)
+    return np.sqrt(weights / float(weights.sum())) / stds
 
 
 def normal_shape(
@@ -139,10 +140,6 @@ def optimal_shape(
     folded = np.sqrt(each) / offsets.stds
     radius = 1.0 / float(np.linalg.norm(folded * stds))
     return normal_shape(stds, folded * radius, radius, n, noise_multiplier, errors)
-
-
-def _normalised(scale: Floats, stds: Floats) -> Floats:
-    return scale / float(np.linalg.norm(scale * stds))
 
 
 def _descend(start: Floats, slope: Callable[[Floats], tuple[float, Floats, Floats]]) -> Floats:

@@ -27,7 +27,7 @@ def _run() -> int:
     import typer
 
     from ..errors import BudgetRefused, DataError, UsageError
-    from .app import app
+    from .commands import app
 
     signal.signal(signal.SIGTERM, _interrupt)
     try:

@@ -44,6 +44,12 @@ Delta = Annotated[float | None, typer.Option(help="Privacy budget: delta. No def
 Neighbours = Annotated[str, typer.Option(help="replace (n is public) or add-remove (n stays private).")]
 Guess = Annotated[int | None, typer.Option("--n", help="Under add-remove: your public guess of the number of rows.")]
 Shape = Annotated[str, typer.Option(help="optimal, ball for equal noise in every column, or closed_form (--normal).")]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        help="What matters: relative (each column's error in units of its spread), or a number a column: 1,5,2."
+    ),
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the release as JSON to this file.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON alone on standard output.")]
 SavePlan = Annotated[Path | None, typer.Option(help="Write the plan (public numbers only) to this file.")]
@@ -81,6 +87,7 @@ def sum_command(
     neighbours: Neighbours = "replace",
     n: Guess = None,
     shape: Shape = "optimal",
+    weights: Weights = None,
     clip: Clip = "optimal",
     clip_probability: ClipProbability = None,
     output: Output = None,
@@ -113,6 +120,7 @@ def mean_command(
     neighbours: Neighbours = "replace",
     n: Guess = None,
     shape: Shape = "optimal",
+    weights: Weights = None,
     clip: Clip = "optimal",
     clip_probability: ClipProbability = None,
     output: Output = None,
@@ -151,6 +159,7 @@ def plan_command(
     statistic: Annotated[str, typer.Option(help="sum or mean.")] = "sum",
     neighbours: Neighbours = "replace",
     shape: Shape = "optimal",
+    weights: Weights = None,
     clip: Clip = "optimal",
     clip_probability: ClipProbability = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", "--save-plan", help="Write the plan here.")] = None,
@@ -169,7 +178,7 @@ def plan_command(
     given = locals()
     from ..plans import plan as make_plan
     from . import show
-    from .inputs import budget_of, clip_of, relation_of, rows_of, split_columns
+    from .inputs import budget_of, clip_of, relation_of, rows_of, split_columns, weights_of
 
     budget = budget_of(epsilon, delta)
     rows, chosen = rows_of(given, split_columns(columns))
@@ -180,6 +189,7 @@ def plan_command(
         "statistic": statistic,
         "neighbours": relation_of(neighbours),
         "columns": chosen,
+        "weights": weights_of(weights),
     }
     made = make_plan(rows, shape=shape, clip=clip_of(clip), clip_probability=clip_probability, **terms)
     show.write_plan(made, output)
@@ -252,7 +262,7 @@ def _publish(statistic: str, **given: Any) -> None:
 def _fresh_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
     from ..plans import plan as make_plan
     from ..run import public_count
-    from .inputs import budget_of, clip_of, relation_of, rows_of
+    from .inputs import budget_of, clip_of, relation_of, rows_of, weights_of
 
     budget = budget_of(given["epsilon"], given["delta"])
     rows, chosen = rows_of(given, columns)
@@ -267,6 +277,7 @@ def _fresh_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
             statistic=statistic,
             neighbours=relation,
             shape=given["shape"],
+            weights=weights_of(given["weights"]),
             clip=clip_of(given["clip"]),
             clip_probability=given["clip_probability"],
             columns=table.columns,

@@ -165,6 +165,13 @@ def relation_of(word: str) -> str:
     return word.replace("-", "_")
 
 
+def weights_of(text: str | None) -> str | list[float] | None:
+    """A word, or a number a column."""
+    if text is None or not _numeric(text.split(",")):
+        return text
+    return [float(word) for word in text.split(",")]
+
+
 def clip_of(word: str) -> str | float:
     """A rule's name, or a radius."""
     try:

@@ -17,16 +17,16 @@ from .base import Block, Chain, Progress, SourceTable, Table
 
 __all__ = ["Block", "Progress", "Table", "open_table"]
 
-_KINDS = "a two-dimensional array, a table that speaks Arrow (pandas, polars, pyarrow, DuckDB), a path or a list of those"
+_KINDS = (
+    "a two-dimensional array, a table that speaks Arrow (pandas, polars, pyarrow, DuckDB), a path or a list of those"
+)
 
 
 def _is_path(data: Any) -> bool:
     return isinstance(data, (str, PathLike))
 
 
-def open_table(
-    data: Any, columns: Iterable[str | int] | str | None = None, exclude: Iterable[str | int] = ()
-) -> Table:
+def open_table(data: Any, columns: Iterable[str | int] | str | None = None, exclude: Iterable[str | int] = ()) -> Table:
     """A table of the rows in `data`: the columns named in `columns`, in that order, or all but `exclude`.
 
     data: an array, an Arrow-speaking table or frame, a path, glob or folder of CSV, Parquet or Feather files, a list of
@@ -56,9 +56,7 @@ def _open_one(data: Any, columns: Any, exclude: Iterable[Any]) -> SourceTable:
         from .arrays import ArrayTable
         from .base import attempt
 
-        return ArrayTable(
-            attempt("data could not be turned into an array.", np.asarray, data), columns, exclude
-        )
+        return ArrayTable(attempt("data could not be turned into an array.", np.asarray, data), columns, exclude)
     if isinstance(data, Iterable) and not isinstance(data, (Mapping, bytes, bytearray, set, frozenset)):
         from .batches import BatchesTable
 
@@ -73,9 +71,7 @@ def _open_batch(batch: Any, columns: Any, exclude: Iterable[Any]) -> SourceTable
     if hasattr(batch, "__arrow_c_stream__"):
         return _open_one(batch, columns, exclude)
     kind = type(batch).__name__
-    raise UsageError(
-        f"A batch must be a two-dimensional array or an Arrow table, got {kind}. Try numpy.asarray(data)."
-    )
+    raise UsageError(f"A batch must be a two-dimensional array or an Arrow table, got {kind}. Try numpy.asarray(data).")
 
 
 def _open_list(data: list[Any] | tuple[Any, ...], columns: Any, exclude: Iterable[Any]) -> Table:

@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ def workers() -> int:
     return max(1, min(8, os.cpu_count() or 1))
 
 
-def map_ahead(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def map_ahead(work: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result]:
     """work(item) for each item, in order, with a few items under way while the consumer is busy."""
     count = workers()
     pool = ThreadPoolExecutor(count, thread_name_prefix="ellipsum-read")
@@ -79,7 +79,7 @@ class _Lane:
             yield value
 
 
-def chain_ahead(sources: Sequence[Callable[[], Iterator[Item]]]) -> Iterator[Item]:
+def chain_ahead(sources: Sequence[Callable[[], Iterator[Item]]]) -> Generator[Item]:
     """The items of every source, in order, where the sources are run side by side in threads."""
     if not sources:
         return

@@ -44,13 +44,11 @@ class ArrayTable:
     def __init__(self, data: NDArray[Any], columns: Any = None, exclude: Iterable[Any] = ()) -> None:
         if data.dtype.kind not in _NUMERIC_KINDS:
             raise UsageError(
-                f"data must be an array of real numbers, got dtype {data.dtype.name}. Convert or drop the other columns."
+                f"data must be an array of real numbers, got dtype {data.dtype.name}. Convert or drop other columns."
             )
         if data.ndim != 2:
             hint = " Use data.reshape(-1, 1) if each number is a row." if data.ndim == 1 else ""
-            raise UsageError(
-                f"data must be two-dimensional, (rows, columns), got {data.ndim} dimension(s).{hint}"
-            )
+            raise UsageError(f"data must be two-dimensional, (rows, columns), got {data.ndim} dimension(s).{hint}")
         self._data = data
         self._picked = self._pick(data.shape[1], columns, exclude)
         self.width = data.shape[1] if self._picked is None else len(self._picked)
@@ -84,7 +82,8 @@ class ArrayTable:
         dtype = np.float32 if picked.dtype.name in ("float16", "float32") else np.float64
         # A long double beyond the range of a double would warn; whether it does depends on the data [T1].
         with np.errstate(all="ignore"):
-            block: Block = np.array(np.ma.getdata(picked), dtype=dtype)
+            block: Any = np.array(np.ma.getdata(picked), dtype=dtype)
         if np.ma.isMaskedArray(picked):
             block[np.ma.getmaskarray(picked)] = np.nan
-        return block
+        converted: Block = block
+        return converted

@@ -12,9 +12,7 @@ from ..errors import UsageError
 from .base import Block, Progress, attempt, block_rows, choose, sealed, single_pass
 
 _TYPE_LETTERS = 60
-_UNREADABLE = (
-    "data could not be read through its Arrow stream. Check that its query or conversion runs by itself."
-)
+_UNREADABLE = "data could not be read through its Arrow stream. Check that its query or conversion runs by itself."
 
 
 @dataclass(frozen=True)
@@ -116,18 +114,18 @@ def _embeddings(array: Any, width: int) -> Any:
 
 def to_block(arrays: Sequence[Any], plan: Layout) -> Block:
     """One block of rows; several columns are copied once, each in one run of memory."""
-    dtype = np.float32 if plan.single else np.float64
+    dtype: Any = np.float32 if plan.single else np.float64
+    block: Block
     if plan.embedded:
-        matrix: Block = np.asarray(_embeddings(arrays[0], plan.width), dtype)
-        return matrix
-    if len(arrays) == 1:
-        column: Block = np.asarray(_values(arrays[0]), dtype).reshape(-1, 1)
-        return column
-    block = np.empty((len(arrays), len(arrays[0])), dtype)
-    for row, array in zip(block, arrays, strict=True):
-        row[:] = _values(array)
-    transposed: Block = block.T
-    return transposed
+        block = np.asarray(_embeddings(arrays[0], plan.width), dtype)
+    elif len(arrays) == 1:
+        block = np.asarray(_values(arrays[0]), dtype).reshape(-1, 1)
+    else:
+        columns = np.empty((len(arrays), len(arrays[0])), dtype)
+        for column, array in zip(columns, arrays, strict=True):
+            column[:] = _values(array)
+        block = columns.T
+    return block
 
 
 def blocks(batch: Any, places: Sequence[int], plan: Layout) -> Iterator[Block]:
@@ -212,12 +210,8 @@ class ArrowTable:
     def rows(self) -> int:
         if self._rows is None:
             if not self.reopenable:
-                raise UsageError(
-                    "A one-shot source knows its rows only after its pass. Pass a table or a file."
-                )
-            self._rows = sum(
-                batch.num_rows for batch in sealed(_UNREADABLE, attempt(_UNREADABLE, self._stream))
-            )
+                raise UsageError("A one-shot source knows its rows only after its pass. Pass a table or a file.")
+            self._rows = sum(batch.num_rows for batch in sealed(_UNREADABLE, attempt(_UNREADABLE, self._stream)))
         return self._rows
 
     def batches(self, progress: Progress | None = None) -> Iterator[Block]:

@@ -26,9 +26,12 @@ class Table(Protocol):
     reopenable: False if `batches` may be called once only
     """
 
-    columns: tuple[str, ...] | None
-    width: int
-    reopenable: bool
+    @property
+    def columns(self) -> tuple[str, ...] | None: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def reopenable(self) -> bool: ...
 
     def rows(self) -> int:
         """Exactly the number of rows that `batches` delivers, without delivering them."""
@@ -40,8 +43,10 @@ class Table(Protocol):
 class SourceTable(Table, Protocol):
     """A table that knows what its source offered and what was taken of it."""
 
-    available: tuple[str, ...] | None
-    chosen: tuple[str, ...] | None
+    @property
+    def available(self) -> tuple[str, ...] | None: ...
+    @property
+    def chosen(self) -> tuple[str, ...] | None: ...
 
 
 def block_rows(width: int) -> int:
@@ -58,7 +63,7 @@ def attempt(message: str, call: Callable[..., T], *arguments: Any) -> T:
         return call(*arguments)
     except EllipsumError:
         raise
-    except Exception:  # noqa: S110  (whatever it says may quote a cell)
+    except Exception:  # whatever it says may quote a cell
         pass
     raise DataError(message)
 
@@ -66,9 +71,10 @@ def attempt(message: str, call: Callable[..., T], *arguments: Any) -> T:
 def sealed(message: str, items: Iterable[T]) -> Iterator[T]:
     """The items, with any foreign exception raised between them replaced as in `attempt` [T5]."""
     end = object()
-    iterator: Iterator[T | object] = attempt(message, iter, items)
+    iterator = attempt(message, iter, items)
+    item: Any
     while (item := attempt(message, next, iterator, end)) is not end:
-        yield item  # type: ignore[misc]
+        yield item
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -29,9 +29,7 @@ class BatchesTable:
         empty = object()
         first: Any = next(source, empty)
         if first is empty:
-            raise DataError(
-                "The iterable of batches is empty. It must yield at least one batch, of any length."
-            )
+            raise DataError("The iterable of batches is empty. It must yield at least one batch, of any length.")
         opened = self._open(first)
         self.columns, self.width = opened.columns, opened.width
         self.available, self.chosen = opened.available, opened.chosen
@@ -45,9 +43,7 @@ class BatchesTable:
     def rows(self) -> int:
         if self._rows is None:
             if not self.reopenable:
-                raise UsageError(
-                    "A one-shot source knows its rows only after its pass. Pass a table or a file."
-                )
+                raise UsageError("A one-shot source knows its rows only after its pass. Pass a table or a file.")
             self._rows = sum(self._checked(batch).rows() for batch in sealed(_FAILED, self._data))
         return self._rows
 
@@ -85,8 +81,6 @@ def _speaks_arrow(data: Any) -> bool:
 def check_same(first: SourceTable, other: SourceTable, what: str, than: str) -> None:
     """A usage error unless both deliver the same columns."""
     if other.width != first.width:
-        raise UsageError(
-            f"{what} has {other.width} columns, {than} has {first.width}. All must have the same."
-        )
+        raise UsageError(f"{what} has {other.width} columns, {than} has {first.width}. All must have the same.")
     if other.columns != first.columns:
         raise UsageError(f"{what} has other column names than {than}. All must have the same.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +20,7 @@ from .csv_text import START, byte_classes, count_line_ends, scan, tokenise
 _CHUNK_BYTES = 4 << 20
 _LONGEST_LINE = 16 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _LIKELY_SEPARATORS = ";\t|"
 
 
@@ -79,6 +81,8 @@ class CsvTable:
         line, start = attempt(self._unreadable, self._first_line)
         if not line and start == 0:
             raise DataError(f"{self._path} is empty: it has not even a header line.")
+        if line.startswith(_WIDE_MARKS):
+            raise DataError(f"{self._path} is UTF-16 text. Save it as UTF-8.")
         names = attempt(self._unreadable, _names, line, separator)
         if not names:
             raise DataError(f"{self._path} starts with a blank line. Its first line must name the columns.")
@@ -97,9 +101,7 @@ class CsvTable:
                 if lines:
                     return text[skipped : skipped + end], skipped + end
                 if len(text) > self._longest_line:
-                    raise DataError(
-                        f"{self._path} has no header line in its first {self._longest_line} bytes."
-                    )
+                    raise DataError(f"{self._path} has no header line in its first {self._longest_line} bytes.")
         return text[skipped:], len(text)
 
     def _check_header(self, columns: Any, separator: str) -> None:
@@ -117,7 +119,7 @@ class CsvTable:
                     f"The first line of {self._path} holds numbers only. It must name the columns: add a header line."
                 )
 
-    def _chunks(self, progress: Progress | None = None) -> Iterator[bytes]:
+    def _chunks(self, progress: Progress | None = None) -> Generator[bytes]:
         """The file below the header, cut between lines; a line beyond the limit is replaced by a blank one [T3]."""
         stream, raw = attempt(self._unreadable, self._open)
         with raw, stream:
@@ -162,7 +164,7 @@ class CsvTable:
         if b'"' not in text:
             return int(count_line_ends(view))
         lines, end, _, _ = scan(view, self._classes, START, False)
-        return int(lines) + (end < len(text))
+        return int(lines) + int(end < len(text))
 
     def _block(self, text: bytes) -> Block:
         import pyarrow as pa
@@ -189,9 +191,10 @@ class CsvTable:
         def block(text: bytes) -> Block:
             return attempt(self._unreadable, self._block, text)
 
-        for part in map_ahead(block, self._chunks(progress)):
-            rows += len(part)
-            yield part
+        with closing(self._chunks(progress)) as chunks, closing(map_ahead(block, chunks)) as blocks:
+            for part in blocks:
+                rows += len(part)
+                yield part
         self._rows = rows
 
 

@@ -8,6 +8,8 @@ with blanks around it, and with quotes around all that or none.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +114,7 @@ _COPIED = np.zeros(256, np.uint64)  # a leading plus and blanks are left out
 _COPIED[[ord(c) for c in "0123456789-.eE"]] = 1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[misc,unused-ignore,untyped-decorator]
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def count_line_ends(text: Bytes) -> int:
     """The number of \\n, \\r\\n and lone \\r: the lines of a text without quotes that ends with a line end."""
     total = 0
@@ -121,8 +123,8 @@ def count_line_ends(text: Bytes) -> int:
     return total + 1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[misc,unused-ignore,untyped-decorator]
-def scan(text: Bytes, classes: Bytes, state: int, only_first: bool) -> tuple[int, int, int, int]:
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def scan(text: Bytes, classes: Bytes, state: int, only_first: bool) -> tuple[Any, Any, Any, Any]:
     """(lines ended, where the last of them ended, bytes used, state after those bytes).
 
     A \\r that closes the text is left unused: \\n may follow it.
@@ -152,18 +154,16 @@ def scan(text: Bytes, classes: Bytes, state: int, only_first: bool) -> tuple[int
     return lines, end, i, now
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[misc,unused-ignore,untyped-decorator]
-def _write_missing(out: Bytes, o: int) -> int:
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _write_missing(out: Bytes, o: Any) -> Any:
     out[o] = _N
     out[o + _1] = _A
     out[o + _1 + _1] = _N
     return o + _3
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[misc,unused-ignore,untyped-decorator]
-def tokenise(
-    text: Bytes, classes: Bytes, wanted: NDArray[np.bool_], longest: int, out: Bytes, offsets: Offsets
-) -> int:
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def tokenise(text: Bytes, classes: Bytes, wanted: NDArray[np.bool_], longest: int, out: Bytes, offsets: Offsets) -> int:
     """Copy the wanted numbers of every line to `out`, cell after cell; the number of lines. [T3]
 
     The text must end with a line end. A cell that is no number becomes "nan"; so do all wanted cells of a line

@@ -18,9 +18,7 @@ class IpcTable:
 
     def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = ()) -> None:
         self._path = path
-        self._unreadable = (
-            f"{path} could not be read as an Arrow file (damaged, cut short or of another format)."
-        )
+        self._unreadable = f"{path} could not be read as an Arrow file (damaged, cut short or of another format)."
         self._is_stream = attempt(self._unreadable, self._starts_as_stream)
         schema = attempt(self._unreadable, self._schema)
         self.available = tuple(schema.names)

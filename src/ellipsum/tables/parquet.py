@@ -11,6 +11,8 @@ from .ahead import chain_ahead, workers
 from .arrow import layout, to_block
 from .base import Block, Progress, attempt, block_rows, choose, sealed
 
+_PAGE_BUFFER = 1 << 20
+
 
 class ParquetTable:
     """The numbers of some columns of a Parquet file; the row count comes from its footer."""
@@ -19,9 +21,7 @@ class ParquetTable:
 
     def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = ()) -> None:
         self._path = path
-        self._unreadable = (
-            f"{path} could not be read as a Parquet file (damaged, cut short or of another format)."
-        )
+        self._unreadable = f"{path} could not be read as a Parquet file (damaged, cut short or of another format)."
         schema, self._rows, self._groups = attempt(self._unreadable, self._footer)
         self.available = tuple(schema.names)
         places = choose(self.available, columns, exclude, str(path))
@@ -42,7 +42,8 @@ class ParquetTable:
     def _group(self, index: int) -> Iterator[Block]:
         from pyarrow import parquet
 
-        with parquet.ParquetFile(self._path) as file:
+        # Buffered pages: memory stays bounded even where one row group holds the whole file.
+        with parquet.ParquetFile(self._path, buffer_size=_PAGE_BUFFER, pre_buffer=False) as file:
             batches = file.iter_batches(
                 batch_size=block_rows(self.width),
                 row_groups=[index],
@@ -57,9 +58,7 @@ class ParquetTable:
 
     def batches(self, progress: Progress | None = None) -> Iterator[Block]:
         rows = 0
-        groups: list[Callable[[], Iterator[Block]]] = [
-            partial(self._sealed_group, g) for g in range(self._groups)
-        ]
+        groups: list[Callable[[], Iterator[Block]]] = [partial(self._sealed_group, g) for g in range(self._groups)]
         for block in chain_ahead(groups):
             rows += len(block)
             yield block

@@ -1,0 +1,6 @@
+"""Every command of the command line, in the order that help shows them."""
+
+from . import project
+from .app import app
+
+__all__ = ["app", "project"]

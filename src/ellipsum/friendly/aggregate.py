@@ -1,0 +1,129 @@
+"""Subsample and aggregate: ask a function about many blocks of rows, and publish where the answers agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import Floats, UsageError, positive, whole
+from .release import (
+    FriendlyRelease,
+    NoCentre,
+    planned_radius,
+    read_rows,
+    require_replace,
+    run_friendly,
+)
+from .core import MOST_ROWS, Progress
+from .plan import friendly_plan
+from ..noise import Stream, public_permutation, public_seed
+from ..privacy import Budget
+from ..rows import Normal
+from ..tables import open_table
+from .workers import made_up, run_blocks
+
+
+def subsample_and_aggregate(
+    function: Callable[[Floats], Any],
+    data: Any,
+    *,
+    blocks: int,
+    radius: float | tuple[float, float] | Normal,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: Budget | None = None,
+    dimension: int | None = None,
+    gate: str = "gaussian",
+    neighbours: str = "replace",
+    columns: list[str] | tuple[str, ...] | None = None,
+    names: Sequence[str] | None = None,
+    shuffle: bool = True,
+    workers: int | None = None,
+    time_limit: float = 60.0,
+    rng: np.random.Generator | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> FriendlyRelease | NoCentre:
+    """Publish function(rows) privately: run it on disjoint blocks, release the friendly mean of the results.
+
+    function: takes a block, a float64 array (rows, columns) with NaN for missing entries, and returns a
+    vector of length `dimension`. It runs in processes of its own and cannot leak: a block on which it
+    raises, dies, hangs or returns something else is an outlier among the others, no more.
+    dimension: the length of its result, which must be public. Unless stated, it is learned from a dry run
+    on made-up rows of a block's shape, all zeros and ones; state it if those would not do.
+    radius: how far apart the results of two typical blocks are at most, a pair to search, or Normal rows.
+    shuffle: deal rows to blocks at random (publicly, independently of the data) instead of in order.
+    time_limit: CPU seconds a block. names: what the result's entries are called. Further keywords are those
+    of `friendly_plan`.
+
+    Guarantee: `privacy` of the result, for one replaced row [F10].
+    Edge cases: too few agreeing blocks give `NoCentre`; which blocks fail never decides whether the call
+    succeeds.
+
+    References: Nissim, Raskhodnikova & Smith 2007 (sample and aggregate).
+    """
+    require_replace(neighbours)
+    count = whole("blocks", blocks, 1)
+    limit = positive("time_limit", time_limit, "State CPU seconds a block.")
+    rows = read_rows(open_table(data, columns=columns))
+    if count > min(len(rows), MOST_ROWS):
+        raise UsageError(
+            f"blocks must be at most the number of rows and 2^20, got {count} for {len(rows)} rows. "
+            "Each block needs a row, and most functions need many."
+        )
+    length = _dimension(function, dimension, max(1, len(rows) // count), rows.shape[1], limit)
+    plan = friendly_plan(
+        count,
+        length,
+        planned_radius(radius, length),
+        epsilon=epsilon,
+        delta=delta,
+        budget=budget,
+        gate=gate,
+        source="blocks",
+        columns=_names(names, length),
+        **options,
+    )
+    parts = deal(len(rows), count, public_seed(rng) if shuffle else None)
+    results = run_blocks(
+        function,
+        [rows[part] for part in parts],
+        length,
+        workers=workers,
+        time_limit=limit,
+        progress=progress,
+    )
+    return run_friendly(plan, results, Stream.open(rng))
+
+
+def deal(n: int, blocks: int, seed: bytes | None) -> list[np.ndarray]:
+    """Row indices of each block, sizes within one of each other: a function of public numbers alone [F10]."""
+    order = np.arange(n) if seed is None else public_permutation(seed, n)
+    return [np.sort(part) for part in np.array_split(order, blocks)]
+
+
+def _names(names: Sequence[str] | None, length: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if len(names) != length:
+        raise UsageError(f"names must have {length} entries, one for each entry of the result, got {len(names)}.")
+    return tuple(map(str, names))
+
+
+def _dimension(function: Callable[[Floats], Any], stated: int | None, rows: int, columns: int, limit: float) -> int:
+    """The public length of the function's result: stated, or from a dry run on made-up rows."""
+    if stated is not None:
+        return whole("dimension", stated)
+
+    def size(block: Floats) -> int:
+        return int(np.asarray(function(block), np.float64).size)
+
+    found = run_blocks(size, [made_up(rows, columns)], 1, workers=1, time_limit=limit)[0, 0]
+    if not found >= 1:
+        raise UsageError(
+            "dimension is missing, and function failed on made-up rows, from which it would be learned. "
+            "State dimension=, the length of the vector that function returns."
+        )
+    return int(found)

@@ -1,0 +1,113 @@
+"""The friendly core in exact arithmetic: rows on a grid, integer counts and weights, a rational mean.
+
+Nothing here is private by itself: `friendly.py` gates and adds the noise. Proofs: docs/proofs/friendly.md.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ..errors import Floats
+from ..integers import Ints
+
+RADIUS_BITS = 22
+RADIUS = 1 << RADIUS_BITS
+"""The radius in grid units: a cell is radius / 2^22 wide."""
+REACH = 2.0 ** (RADIUS_BITS + 53)
+"""Largest coordinate of the grid: at 2^53 radii from the origin doubles no longer resolve the radius."""
+TILE = 64
+MOST_ROWS = 1 << 20
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Core:
+    """What the mechanism needs of one data set: the sum of weights and the weighted sums, exact integers."""
+
+    n: int
+    weight: int
+    """U = sum of u_i, u_i = clip(2 c_i - n - 1, 0, n - 1)."""
+    sums: list[int]
+    """sum of u_i q_i, a coordinate each; meaningless where the weight is 0."""
+
+    def mean(self) -> list[Fraction]:
+        """The weighted mean of the rows in grid units (the weight must not be 0)."""
+        return [Fraction(total, self.weight) for total in self.sums]
+
+
+def find_core(rows: Floats, radius: float, threads: int | None = None, progress: Progress | None = None) -> Core:
+    """Weights and weighted sums of the rows [F1], [F2].
+
+    Rows with an entry that is not finite, or beyond 2^53 radii from the origin, are near no row, not even
+    themselves; they weigh nothing and still count in n.
+    """
+    n = len(rows)
+    grid = quantise(rows, radius)
+    weights = row_weights(near_counts(grid, threads, progress), n)
+    return Core(n, int(weights.sum()), _weighted_sums(grid, weights))
+
+
+def quantise(rows: Floats, radius: float) -> Floats:
+    """The rows that lie on the grid, as integer-valued doubles: a fixed map of each row [F1]."""
+    cell = math.ldexp(radius, -RADIUS_BITS)
+    with np.errstate(all="ignore"):
+        grid = np.rint(np.asarray(rows, np.float64) / cell)
+        kept: Floats = grid[(np.abs(grid) <= REACH).all(axis=1)]
+    return kept
+
+
+def row_weights(counts: Ints, n: int) -> Ints:
+    """u_i = clip(2 c_i - n - 1, 0, n - 1), the integer form of w_i = u_i / (n - 1) [F2]."""
+    return np.clip(2 * counts - n - 1, 0, n - 1)
+
+
+def near_counts(grid: Floats, threads: int | None = None, progress: Progress | None = None) -> Ints:
+    """c_i = number of rows within the radius of row i, itself included: exact for any integer rows [F1]."""
+    if len(grid) == 0:
+        return np.zeros(0, np.int64)
+    from .near import count_near
+
+    padded, tiles = _tiles(grid)
+    jobs = range(len(tiles))
+    limit = float(RADIUS) ** 2
+    total = np.zeros(len(grid), np.int64)
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+        parts = pool.map(lambda tile: count_near(padded, tiles, tile, limit), jobs)
+        for done, counts in enumerate(parts, 1):
+            total += counts
+            if progress is not None:
+                progress(done / len(jobs))
+    return total
+
+
+def _tiles(grid: Floats) -> tuple[Floats, Floats]:
+    """Rows padded with zero columns to a multiple of 4, and the same rows as tiles (tile, column, row)."""
+    n, d = grid.shape
+    padded = np.zeros((n, -(-d // 4) * 4))
+    padded[:, :d] = grid
+    count = -(-n // TILE)
+    tiles = np.zeros((count, padded.shape[1], TILE))
+    for t in range(count):
+        part = padded[t * TILE : (t + 1) * TILE]
+        tiles[t, :, : len(part)] = part.T
+    return padded, tiles
+
+
+def _weighted_sums(grid: Floats, weights: Ints) -> list[int]:
+    """sum_i u_i q_i; rows of positive weight lie within two radii of each other [F3]: offsets are small."""
+    used = np.flatnonzero(weights)
+    if used.size == 0:
+        return [0] * grid.shape[1]
+    origin = grid[used[0]]
+    # |offset| <= 2^23 and u_i < 2^20, so that up to 2^20 rows sum to less than 2^63
+    offsets = (grid[used] - origin).astype(np.int64)
+    total = int(weights.sum())
+    return [total * int(o) + int(s) for o, s in zip(origin, weights[used] @ offsets, strict=True)]

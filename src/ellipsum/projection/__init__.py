@@ -1,0 +1,14 @@
+"""Row-level private random projections: XP + G with exact calibration (docs/proofs/projections.md)."""
+
+from .curve import ProjectionPrivacy
+from .outlook import ProjectionWarning, choose_k, projection_forecast
+from .release import Projection, project
+
+__all__ = [
+    "Projection",
+    "ProjectionPrivacy",
+    "ProjectionWarning",
+    "choose_k",
+    "project",
+    "projection_forecast",
+]

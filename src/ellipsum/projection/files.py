@@ -1,0 +1,140 @@
+"""Projected rows on their way to memory or to one Parquet file, and back."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError, Floats, UsageError
+from ..files import check_writable
+from ..integers import Ints
+
+_KEY = b"ellipsum"
+
+
+class ProjectionWriter:
+    """Collects blocks of k numbers a row: in memory, or in a file that appears only when it is complete."""
+
+    def __init__(self, path: Path | None, k: int) -> None:
+        self._path, self._k = path, k
+        self._blocks: list[Floats] = []
+        self._temporary: str | None = None
+        self._writer: Any = None
+
+    def __enter__(self) -> ProjectionWriter:
+        check_writable(self._path)
+        return self
+
+    def write(self, values: Floats) -> None:
+        if self._path is None:
+            self._blocks.append(values)
+            return
+        import pyarrow
+
+        if self._writer is None:
+            self._open()
+        columns = [pyarrow.array(np.ascontiguousarray(values[:, j])) for j in range(self._k)]
+        try:
+            self._writer.write_table(pyarrow.table(columns, schema=self._schema()))
+        except OSError as error:
+            raise _unwritable(self._path, error) from None
+
+    def finish(self, metadata: str) -> Floats | None:
+        """Close the file under its own name, or return the values held in memory."""
+        if self._path is None:
+            return np.concatenate(self._blocks)
+        assert self._temporary is not None
+        try:
+            self._writer.add_key_value_metadata({_KEY: metadata.encode()})
+            self._writer.close()
+            self._writer = None
+            os.replace(self._temporary, self._path)
+        except OSError as error:
+            raise _unwritable(self._path, error) from None
+        self._temporary = None
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            with suppress(OSError):  # the first error is the one to tell
+                self._writer.close()
+        if self._temporary is not None and os.path.exists(self._temporary):
+            os.unlink(self._temporary)
+
+    def _schema(self) -> Any:
+        import pyarrow
+
+        return pyarrow.schema([(f"p{j + 1}", pyarrow.float64()) for j in range(self._k)])
+
+    def _open(self) -> None:
+        from pyarrow import parquet
+
+        assert self._path is not None
+        try:
+            handle, self._temporary = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)
+            os.close(handle)
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(self._temporary, 0o666 & ~mask)
+            # the values are noise to the last bits: neither dictionaries nor compression gain anything
+            self._writer = parquet.ParquetWriter(
+                self._temporary,
+                self._schema(),
+                compression="none",
+                use_dictionary=False,
+                write_statistics=False,
+            )
+        except OSError as error:
+            raise _unwritable(self._path, error) from None
+
+
+def read_metadata(path: Path) -> str:
+    """The JSON that `ProjectionWriter.finish` put beside the values."""
+    found = _opened(path).metadata.metadata or {}
+    if _KEY not in found:
+        raise UsageError(f"{path} holds no projection. Give a file that Projection.save or project(output=) wrote.")
+    return str(found[_KEY].decode())
+
+
+def read_rows(path: Path, wanted: Ints | None) -> Floats:
+    """All values of a file, or those of some rows, a row group at a time."""
+    file = _opened(path)
+    sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    names = [f"p{j + 1}" for j in range(file.metadata.num_columns)]
+    count = int(starts[-1]) if wanted is None else wanted.size
+    out = np.empty((count, len(names)))
+    for group, (start, stop) in enumerate(pairwise(starts)):
+        inside = None if wanted is None else np.flatnonzero((wanted >= start) & (wanted < stop))
+        if inside is not None and not inside.size:
+            continue
+        table = file.read_row_group(group)
+        block = np.stack([table.column(name).to_numpy() for name in names], axis=1)
+        if wanted is None or inside is None:
+            out[start:stop] = block
+        else:
+            out[inside] = block[wanted[inside] - start]
+    return out
+
+
+def _opened(path: Path) -> Any:
+    from pyarrow import parquet
+
+    try:
+        return parquet.ParquetFile(path)
+    except Exception:
+        pass
+    raise DataError(f"could not read {path} as a Parquet file.")
+
+
+def _unwritable(path: Path, error: OSError) -> DataError:
+    return DataError(f"could not write {path}: {error.strerror or 'the device refused'}.")

@@ -1,0 +1,88 @@
+"""`ellipsum project` as a user runs it: a process each."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from ellipsum.projection import Projection
+
+RUN = "import sys; from ellipsum.cli import main; sys.argv[0] = 'ellipsum'; main()"
+BUDGET = ["--epsilon", "300", "--delta", "1e-6"]
+
+
+def run(*words, cwd=None):
+    command = [sys.executable, "-c", RUN, "project", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
+
+
+@pytest.fixture
+def points(tmp_path):
+    rows = np.random.default_rng(0).uniform(size=(50, 6))
+    path = tmp_path / "points.csv"
+    lines = [",".join(map(str, row)) for row in rows]
+    path.write_text(",".join(f"x{j}" for j in range(6)) + "\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_projects_a_file(points, tmp_path):
+    output = tmp_path / "sketch.parquet"
+    done = run(points, "--k", 3, "--bounds", "0:1", *BUDGET, "--output", output, "--json")
+    assert done.returncode == 0, done.stderr
+    fields = json.loads(done.stdout)
+    assert fields["n"] == 50
+    assert fields["secure"] is True
+    assert "Projection forecast" in done.stderr
+    assert parquet.read_table(output).shape == (50, 3)
+    made = Projection.load(output)
+    assert made.privacy.delta(300.0) <= 1e-6
+    assert made.columns == tuple(f"x{j}" for j in range(6))
+    again = run(
+        points, "--k", 3, "--radius", 2, *BUDGET, "-o", tmp_path / "b.parquet", "--matrix-seed", made.matrix_seed
+    )
+    assert again.returncode == 0, again.stderr
+    assert "adaptive adversary" in again.stdout
+
+
+def test_chooses_k_and_says_when_distances_are_useless(points, tmp_path):
+    done = run(
+        points,
+        "--bounds",
+        "0:1",
+        "--columns",
+        "x0,x3,x5",
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "-o",
+        tmp_path / "s.parquet",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "useless" in done.stderr
+    assert Projection.load(tmp_path / "s.parquet").d == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "word"),
+    [
+        (["--bounds", "0:1", *BUDGET], 2, "--output"),
+        (["--k", "3", *BUDGET, "-o", "s.parquet"], 2, "known about the rows"),
+        (["--k", "0", "--bounds", "0:1", *BUDGET, "-o", "s.parquet"], 2, "k must"),
+        (["--k", "3", "--bounds", "0:1", "--epsilon", "1", "-o", "s.parquet"], 2, "--delta"),
+        (["--k", "3", "--bounds", "0:1", "--columns", "nothing", *BUDGET, "-o", "s.parquet"], 2, "nothing"),
+        (["--k", "3", "--bounds", "0:1", *BUDGET, "-o", "missing/s.parquet"], 4, "missing"),
+        (["--k", "3", "--bounds", "0:1", "--adversary", "friend", *BUDGET, "-o", "s.parquet"], 2, "adversary"),
+    ],
+)
+def test_wrong_use_ends_with_its_code(points, tmp_path, words, code, word):
+    done = run(points, *words, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("error: ")
+    assert word in last
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["points.csv"]

@@ -1,0 +1,97 @@
+"""Clean-up of releases: less error where promised, refusals where it could hurt, nothing but post-processing."""
+
+import numpy as np
+import pytest
+
+import ellipsum as es
+
+RNG = np.random.default_rng(0)
+
+
+def releases(plan, x, repeats=400, seed=1):
+    rng = np.random.default_rng(seed)
+    return [plan.release(x, rng=rng) for _ in range(repeats)]
+
+
+def gain(found, method, truth, **options):
+    """Paired difference of squared errors, raw - cleaned, in standard errors."""
+    raw = np.array([np.sum((r.value - truth) ** 2) for r in found])
+    clean = np.array([np.sum((r.denoise(method, **options).value - truth) ** 2) for r in found])
+    difference = raw - clean
+    return difference.mean() / (difference.std(ddof=1) / np.sqrt(difference.size))
+
+
+@pytest.mark.parametrize("statistic", ["sum", "mean"])
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+def test_james_stein_helps_near_the_centre_and_never_hurts_far_away(statistic, relation):
+    n, d = 100, 20
+    near = 0.5 + RNG.uniform(-0.2, 0.2, (n, d))
+    plan = es.plan(es.Box(0, 1), n=n, d=d, epsilon=0.3, delta=1e-6, statistic=statistic, neighbours=relation)
+    found = [r for r in releases(plan, near) if r.count is None or r.count > 10]
+    assert gain(found, "james_stein", getattr(near, statistic)(axis=0)) > 6.5
+    far = np.ones((n, d))
+    assert gain(releases(plan, far), "james_stein", getattr(far, statistic)(axis=0)) > -6.5
+
+
+def test_james_stein_is_refused_where_it_could_raise_the_error():
+    x = RNG.uniform(0, 1, (50, 3))
+    skewed = es.mean(x, es.Box(0, [1, 1, 1000]), epsilon=1, delta=1e-6)
+    with pytest.raises(es.UsageError, match="james_stein"):
+        skewed.denoise("james_stein")
+
+
+def test_soft_threshold_returns_idle_columns_to_the_centre():
+    n, d = 200, 400
+    x = np.full((n, d), 0.5)
+    x[:, 0] = 1.0
+    plan = es.plan(es.Box(0, 1), n=n, d=d, epsilon=1, delta=1e-6, statistic="mean")
+    found = releases(plan, x, 50)
+    assert gain(found, "soft_threshold", x.mean(axis=0)) > 6.5
+    idle = np.stack([r.denoise("soft_threshold").value[1:] for r in found])
+    assert np.mean(idle == 0.5) > 0.99
+    with pytest.raises(es.UsageError, match="threshold"):
+        found[0].denoise("soft_threshold", threshold=-1)
+
+
+@pytest.mark.parametrize("statistic", ["sum", "mean"])
+def test_clamping_moves_into_the_stated_bounds(statistic):
+    n = 5
+    x = np.ones((n, 2))
+    plan = es.plan(es.Box(0, 1), n=n, d=2, epsilon=0.5, delta=1e-6, statistic=statistic)
+    found = releases(plan, x, 100)
+    top = n if statistic == "sum" else 1
+    values = np.stack([r.denoise("clamp").value for r in found])
+    assert (values >= 0).all()
+    assert (values <= top).all()
+    assert (values == top).any()
+    assert gain(found, "clamp", x.sum(axis=0) if statistic == "sum" else x.mean(axis=0)) > 6.5
+    own = found[0].denoise("clamp", lower=[0.2, 0.3], upper=0.4).value
+    assert ((own >= [0.2, 0.3]) & (own <= 0.4)).all()
+
+
+def test_the_ball_and_unknown_counts():
+    x = np.ones((5, 2))
+    ball = es.mean(x, es.Ball(2.0, center=1.0), epsilon=0.1, delta=1e-6).denoise("clamp").value
+    assert ((ball >= -1) & (ball <= 3)).all()
+    unknown = es.sum(x, es.Box(0, 1), epsilon=1, delta=1e-6, neighbours="add_remove")
+    with pytest.raises(es.UsageError, match="unknown number"):
+        unknown.denoise("clamp")
+
+
+def test_a_denoised_release_says_so_and_keeps_its_guarantee():
+    x = RNG.uniform(0, 1, (50, 5))
+    made = es.mean(x, es.Box(0, 1), epsilon=1, delta=1e-6)
+    clean = made.denoise("clamp")
+    assert clean.denoised == "clamp"
+    assert "denoised by clamp" in repr(clean)
+    assert clean.privacy == made.privacy
+    assert es.Release.from_json(clean.to_json()).denoised == "clamp"
+    for call, word in (
+        (lambda: clean.denoise("clamp"), "already"),
+        (lambda: made.denoise("magic"), "method"),
+        (lambda: made.denoise("wiener"), "Normal"),
+        (lambda: made.denoise("clamp", lower=1, upper=0), "lower"),
+        (lambda: made.denoise("james_stein", strength=3), "strength"),
+    ):
+        with pytest.raises(es.UsageError, match=word):
+            call()
