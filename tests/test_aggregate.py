@@ -9,11 +9,11 @@ import warnings
 import numpy as np
 import pytest
 
-from ellipsum.friendly.aggregate import deal, subsample_and_aggregate
 from ellipsum.errors import UsageError
 from ellipsum.friendly import FriendlyRelease, NoCentre
-from ellipsum.rows import Normal
+from ellipsum.friendly.aggregate import deal, subsample_and_aggregate
 from ellipsum.friendly.workers import made_up, run_blocks
+from ellipsum.rows import Normal
 
 SPEND = {"epsilon": 4.0, "delta": 1e-6}
 BLOCKS = 80  # enough for the gate at this budget

@@ -60,9 +60,7 @@ def test_outside_the_promised_range_the_result_is_still_safe(epsilon: float, del
     with mpmath.workdps(900):
         m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
         root = mpmath.sqrt(2)
-        value = (
-            mpmath.erfc((e / m - m / 2) / root) - mpmath.exp(e) * mpmath.erfc((e / m + m / 2) / root)
-        ) / 2
+        value = (mpmath.erfc((e / m - m / 2) / root) - mpmath.exp(e) * mpmath.erfc((e / m + m / 2) / root)) / 2
         assert value <= delta
 
 

@@ -10,6 +10,15 @@ import numpy as np
 import pytest
 
 from ellipsum.errors import UsageError
+from ellipsum.friendly.core import RADIUS, find_core, near_counts, quantise, row_weights
+from ellipsum.friendly.plan import (
+    FriendlyPlan,
+    friendly_plan,
+    gate_margin,
+    mean_constant,
+    mean_sensitivity,
+    pure_epsilon,
+)
 from ellipsum.friendly.release import (
     FriendlyRelease,
     NoCentre,
@@ -19,15 +28,6 @@ from ellipsum.friendly.release import (
     friendly_mean,
     radius_for,
     run_friendly,
-)
-from ellipsum.friendly.core import RADIUS, find_core, near_counts, quantise, row_weights
-from ellipsum.friendly.plan import (
-    FriendlyPlan,
-    friendly_plan,
-    gate_margin,
-    mean_constant,
-    mean_sensitivity,
-    pure_epsilon,
 )
 from ellipsum.noise import Stream
 from ellipsum.privacy import Budget, Privacy, laplace_mu

@@ -144,9 +144,7 @@ def test_a_budget_is_a_frozen_readable_value() -> None:
     assert repr(budget) == "Budget(epsilon=1.0, delta=1e-06)"
     assert str(budget) == f"epsilon = 1, delta = 1e-06 (mu = {budget.mu:.6g})"
     assert eval(repr(Budget(rho=0.3))) == Budget(rho=0.3)
-    assert (
-        budget == Budget(epsilon=1.0, delta=1e-6) == pickle.loads(pickle.dumps(budget)) == copy.copy(budget)
-    )
+    assert budget == Budget(epsilon=1.0, delta=1e-6) == pickle.loads(pickle.dumps(budget)) == copy.copy(budget)
     assert len({budget, Budget(epsilon=1.0, delta=1e-6)}) == 1
     with pytest.raises(FrozenInstanceError):
         budget.mu = 2.0  # type: ignore[misc]
@@ -206,9 +204,7 @@ def test_a_guarantee_round_trips_through_json() -> None:
         Privacy.from_dict({"mu": 1.0, "slack": 0.0})
 
 
-@pytest.mark.parametrize(
-    "fields", [(-1.0,), (math.nan,), (math.inf,), (1.0, -0.1), (1.0, 1.0), (1.0, 0.0, "swap")]
-)
+@pytest.mark.parametrize("fields", [(-1.0,), (math.nan,), (math.inf,), (1.0, -0.1), (1.0, 1.0), (1.0, 0.0, "swap")])
 def test_wrong_guarantees_are_refused(fields: tuple[Any, ...]) -> None:
     with pytest.raises(UsageError):
         Privacy(*fields)
@@ -268,17 +264,13 @@ def test_composition_with_slack_covers_a_step_that_confesses() -> None:
         exact = 1 - clean + clean * gaussian_delta(math.sqrt(k) * mu, epsilon)
         assert exact <= whole.delta(epsilon)
     assert whole.slack < 1 - (1 - slack) ** k + k * k * slack * slack
-    assert (
-        Privacy(whole.mu, slack).delta(1.5) < 1 - (1 - slack) ** k
-    )  # one slack for five would be too little
+    assert Privacy(whole.mu, slack).delta(1.5) < 1 - (1 - slack) ** k  # one slack for five would be too little
 
 
 def test_compose_rounds_up() -> None:
     rng = random.Random(13)
     for _ in range(200):
-        parts = [
-            Privacy(10 ** rng.uniform(-9, 2), 10 ** rng.uniform(-30, -3)) for _ in range(rng.randint(1, 40))
-        ]
+        parts = [Privacy(10 ** rng.uniform(-9, 2), 10 ** rng.uniform(-30, -3)) for _ in range(rng.randint(1, 40))]
         whole = compose(parts)
         assert Fraction(whole.mu) ** 2 >= sum(Fraction(p.mu) ** 2 for p in parts)
         assert Fraction(whole.slack) >= sum(Fraction(p.slack) for p in parts)

@@ -16,7 +16,6 @@ from ellipsum.curves import gaussian_delta
 from ellipsum.errors import DataError, UsageError
 from ellipsum.privacy import Budget, Privacy, compose
 from ellipsum.projection import Projection, project
-from ellipsum.projection.outlook import ProjectionWarning, choose_k, projection_forecast
 from ellipsum.projection.matrix import (
     MATRIX_STD,
     ExactProduct,
@@ -25,6 +24,7 @@ from ellipsum.projection.matrix import (
     row_grid_bits,
     spectral_norm_upper,
 )
+from ellipsum.projection.outlook import ProjectionWarning, choose_k, projection_forecast
 from ellipsum.projection.rows import integer_rows
 from ellipsum.rows import Ball, Box, Normal, Unknown
 

@@ -47,9 +47,7 @@ def main() -> None:
     for d, n, alpha in SETTINGS:
         stds = np.arange(1, d + 1.0) ** -alpha
         spread = float(np.linalg.norm(stds))
-        source = es.plan(
-            es.Normal(0.0, std=stds), n=n, statistic="mean", shape="closed_form", clip="quantile", **TERMS
-        )
+        source = es.plan(es.Normal(0.0, std=stds), n=n, statistic="mean", shape="closed_form", clip="quantile", **TERMS)
         plans = {"sources' rule": source}
         for value in (0.1, 0.3, 0.5):
             rows = es.Normal(0.0, std=stds, center_error=value)

@@ -91,9 +91,7 @@ def small_call(repeats: int) -> dict[str, Any]:
     data = np.random.default_rng(2).standard_normal((1000, 10))
     row_map = EllipsoidMap(np.zeros(10), np.full(10, 0.3), grid_bits=40)
     accumulate(row_map, [data])
-    least = compare(
-        {"numpy": lambda: data.sum(axis=0), "call": lambda: accumulate(row_map, [data])}, 100 * repeats
-    )
+    least = compare({"numpy": lambda: data.sum(axis=0), "call": lambda: accumulate(row_map, [data])}, 100 * repeats)
     return {
         "map": "small call",
         "rows": 1000,

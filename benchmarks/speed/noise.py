@@ -34,13 +34,8 @@ def race(contenders: dict[str, Call]) -> dict[str, float]:
     """Least seconds a call of each contender."""
     for call in contenders.values():
         call()  # compiled and warm
-    repeats = {
-        name: max(1, int(SECONDS_A_TURN / seconds_a_call(call, 1))) for name, call in contenders.items()
-    }
-    turns = [
-        {name: seconds_a_call(call, repeats[name]) for name, call in contenders.items()}
-        for _ in range(ROUNDS)
-    ]
+    repeats = {name: max(1, int(SECONDS_A_TURN / seconds_a_call(call, 1))) for name, call in contenders.items()}
+    turns = [{name: seconds_a_call(call, repeats[name]) for name, call in contenders.items()} for _ in range(ROUNDS)]
     return {name: min(turn[name] for turn in turns) for name in contenders}
 
 

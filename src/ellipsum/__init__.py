@@ -39,9 +39,8 @@ _HOMES = {
     **dict.fromkeys(("sum", "mean"), "run"),
     "Release": "release",
     **dict.fromkeys(("NoCentre", "friendly_mean", "subsample_and_aggregate"), "friendly"),
-    **dict.fromkeys(
-        ("Projection", "ProjectionPrivacy", "ProjectionWarning", "choose_k", "project", "projection_forecast"), "projection"
-    ),
+    **dict.fromkeys(("Projection", "ProjectionPrivacy", "ProjectionWarning"), "projection"),
+    **dict.fromkeys(("choose_k", "project", "projection_forecast"), "projection"),
     **dict.fromkeys(("BudgetRefused", "DataError", "EllipsumError", "UsageError"), "errors"),
 }
 

@@ -165,9 +165,7 @@ def add_noise(sums: Wide, std: float, shift: int, stream: Stream, start: int = 0
     return Wide(noisy.high.reshape(sums.high.shape), noisy.low.reshape(sums.high.shape))
 
 
-def add_noise_exact(
-    values: Sequence[int | Fraction], std: float, shift: int, stream: Stream, start: int = 0
-) -> Wide:
+def add_noise_exact(values: Sequence[int | Fraction], std: float, shift: int, stream: Stream, start: int = 0) -> Wide:
     """The same for exact rationals: K_j = rint((values_j + std z_j) / 2^shift). [N1]
 
     Guarantee: as in `add_noise`; a friendly average P/Q keeps its exact value up to the one rounding.
@@ -281,6 +279,13 @@ def _far_normal(first: int, second: int) -> float:
     with FLINT, ctx.workprec(192):
         z = float((arb(2).sqrt() * ((2 * tail + 1) * arb(2) ** -128).erfcinv()).mid())
     return -z if first >> 63 else z
+
+
+def public_words(seed: bytes, start: int, count: int) -> Words:
+    """128 bits, as two words, for each of the places start, ..., start + count - 1 of a public seed."""
+    words = np.empty((count, 2), np.uint64)
+    _keystream(seed, _SHUFFLE_LANE, start, words)
+    return words
 
 
 def public_permutation(seed: bytes, n: int) -> Ints:

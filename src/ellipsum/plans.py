@@ -40,13 +40,13 @@ class Noise:
 
     @property
     def stds(self) -> Floats:
-        stretch = self.ellipsoid.unscale**2
+        stds = self.ellipsoid.unscale * self.std
         if self.ellipsoid.axes is not None:
-            stretch = self.ellipsoid.axes**2 @ stretch
-        variance = stretch * self.std**2
+            largest = float(stds.max()) or 1.0  # squares of stds may leave the range of doubles
+            stds = largest * np.sqrt(self.ellipsoid.axes**2 @ (stds / largest) ** 2)
         if self.count_direction is not None:
-            variance = variance + self.count_direction**2
-        return np.sqrt(variance)
+            stds = np.hypot(stds, self.count_direction)
+        return stds
 
     @property
     def covariance(self) -> Floats:

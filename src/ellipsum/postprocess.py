@@ -77,7 +77,7 @@ def soft_threshold(release: Release, threshold: float | None = None) -> Floats:
     pull, d = target(release), release.value.size
     stds = math.sqrt(2 * math.log(d)) if threshold is None else positive("threshold", threshold)
     offset = release.value - pull
-    return pull + np.sign(offset) * np.maximum(np.abs(offset) - stds * release.noise_std, 0.0)
+    return np.asarray(pull + np.sign(offset) * np.maximum(np.abs(offset) - stds * release.noise_std, 0.0))
 
 
 def clamp(release: Release, lower: Any = None, upper: Any = None) -> Floats:

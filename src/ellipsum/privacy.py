@@ -77,9 +77,7 @@ class Budget:
         ways = sum([epsilon is not None or delta is not None, mu is not None, rho is not None])
         if ways != 1:
             count = "none" if ways == 0 else "more than one"
-            raise UsageError(
-                f"A budget is epsilon= with delta=, or mu=, or rho=; got {count} of them. State one."
-            )
+            raise UsageError(f"A budget is epsilon= with delta=, or mu=, or rho=; got {count} of them. State one.")
         stated: tuple[tuple[str, float], ...]
         if mu is not None:
             largest = positive("mu", mu)
@@ -124,9 +122,7 @@ class Budget:
         """Budgets with these shares of mu^2; their squares never sum to more than the whole [P4]."""
         if not weights:
             raise UsageError("split needs at least one weight, as in budget.split(4, 1).")
-        parts = [
-            Fraction(positive("weight", w, "State shares above zero, as in split(4, 1).")) for w in weights
-        ]
+        parts = [Fraction(positive("weight", w, "State shares above zero, as in split(4, 1).")) for w in weights]
         unit = Fraction(self.mu) ** 2 / sum(parts)
         return [Budget(mu=sqrt_down(part * unit)) for part in parts]
 
@@ -139,9 +135,7 @@ class Budget:
             return self
         said = dict(self.stated)
         if "delta" not in said:
-            raise UsageError(
-                "This release needs a failure probability. State the budget as epsilon= and delta=."
-            )
+            raise UsageError("This release needs a failure probability. State the budget as epsilon= and delta=.")
         return Budget(mu=mu_for(said["epsilon"], said["delta"], slack))
 
     def __repr__(self) -> str:
@@ -272,9 +266,7 @@ def _one_relation(pairs: list[Privacy]) -> str:
     if not relations:
         raise UsageError("There is nothing to compose. Pass at least one guarantee.")
     if len(relations) > 1:
-        raise UsageError(
-            "Guarantees under 'replace' and 'add_remove' do not compose. Use one relation for all."
-        )
+        raise UsageError("Guarantees under 'replace' and 'add_remove' do not compose. Use one relation for all.")
     return relations.pop()
 
 
@@ -303,9 +295,7 @@ def mu_cap_of(rho: float) -> float:
 def basic_composition(steps: Iterable[tuple[float, float]]) -> tuple[float, float]:
     """(sum epsilon_i, sum delta_i), rounded up: looser than `compose`, for comparison only."""
     pairs = [(Fraction(non_negative("epsilon", e)), Fraction(non_negative("delta", d))) for e, d in steps]
-    return round_up(sum((e for e, _ in pairs), Fraction(0))), round_up(
-        sum((d for _, d in pairs), Fraction(0))
-    )
+    return round_up(sum((e for e, _ in pairs), Fraction(0))), round_up(sum((d for _, d in pairs), Fraction(0)))
 
 
 def advanced_composition(epsilon: float, delta: float, k: int, delta_prime: float) -> tuple[float, float]:

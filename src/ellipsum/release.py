@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,8 @@ class Release:
     denoised: str | None = None
     privacy_spent: Privacy | None = None
     """Set where earlier rounds (learning) spent budget too."""
+    learned: Mapping[str, Any] | None = None
+    """Where rounds came before: the method, the budget as stated, and every round's name and cost."""
 
     @property
     def statistic(self) -> str:
@@ -66,6 +68,11 @@ class Release:
     def privacy(self) -> Privacy:
         """Everything that was spent on this value."""
         return self.privacy_spent or self.plan.privacy
+
+    @property
+    def stated(self) -> Mapping[str, float]:
+        """The budget in the caller's own words."""
+        return self.plan.stated if self.learned is None else dict(self.learned["stated"])
 
     @property
     def noise_std(self) -> Floats:
@@ -117,7 +124,9 @@ class Release:
             "noise": {
                 "scaled_std": self.noise.std,
                 "count_direction": None if direction is None else direction.tolist(),
+                "scale": None if self.learned is None else self.noise.ellipsoid.scale.tolist(),
             },
+            "learned": self.learned,
             "plan": plan_to_dict(self.plan),
         }
 
@@ -165,8 +174,10 @@ def release_from_dict(fields: Mapping[str, Any]) -> Release:
     try:
         plan = plan_from_dict(fields["plan"])
         direction = fields["noise"]["count_direction"]
+        scale, learned = fields["noise"].get("scale"), fields.get("learned")
+        ellipsoid = plan.ellipsoid if scale is None else replace(plan.ellipsoid, scale=np.array(scale, float))
         noise = Noise(
-            plan.ellipsoid,
+            ellipsoid,
             float(fields["noise"]["scaled_std"]),
             None if direction is None else np.array(direction, float),
         )
@@ -179,6 +190,7 @@ def release_from_dict(fields: Mapping[str, Any]) -> Release:
             count=fields["count"],
             denoised=fields["denoised"],
             privacy_spent=None if spent == plan.privacy else spent,
+            learned=learned,
         )
     except (KeyError, TypeError):
         raise UsageError("the release has missing or unknown fields.") from None

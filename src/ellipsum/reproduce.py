@@ -11,6 +11,7 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from .rows import Normal
 from .shape import THIN
 from .shape_normal import closed_form_scale, quantile_optimal_scale, quantile_radius
 
-ALPHAS = np.geomspace(1e-2, 1e2, 25)
+ALPHAS = np.geomspace(1e-2, 1e2, 21)
 DIMENSIONS, COUNTS = (10, 100, 1000), (100, 1000, 1_000_000)
 SHOWN_ALPHAS = (0.1, 1.0, 3.0)
 EPSILON, DELTA = 1.0, 1e-6
@@ -54,7 +55,7 @@ def totals(alpha: float, n: int, d: int = 100, seed: int = 0) -> dict[str, float
     stds = zipf_stds(alpha, d)
     exact = Normal(np.zeros(d), std=stds, center_error=0.0)
     cautious = Normal(np.zeros(d), std=stds)
-    terms = {"n": n, "epsilon": EPSILON, "delta": DELTA}
+    terms: dict[str, Any] = {"n": n, "epsilon": EPSILON, "delta": DELTA}
     plans = {
         "source": plan(exact, shape="closed_form", clip="quantile", **terms),
         "optimal": plan(exact, **terms),

@@ -23,7 +23,7 @@ class Rows:
     """Base of what can be known; `columns` are names if the caller gave names."""
 
     kind: ClassVar[str] = ""
-    columns: Columns | None = None
+    columns: Columns | None
 
     @property
     def d(self) -> int | None:

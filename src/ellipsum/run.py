@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .accumulate import Partial, accumulate
+from .accumulate import Partial
+from .engines import accumulate_table
 from .errors import Floats, UsageError, whole
 from .integers import Wide
 from .noise import Stream, add_noise, shift_for
@@ -15,7 +16,7 @@ from .plans import Noise, Plan
 from .plans import plan as make_plan
 from .privacy import Budget
 from .release import Release
-from .rows import Rows
+from .rows import Rows, Unknown
 from .tables import Table, open_table
 
 Progress = Callable[[float], None]
@@ -84,6 +85,12 @@ def _release(
     if not isinstance(rows, Rows):
         raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
     table = open_for(data, columns, rows.columns)
+    if isinstance(rows, Unknown):
+        from .learning import release_unknown
+
+        count = public_count(table, neighbours, n) if table.reopenable else n
+        how = {"rng": rng, "threads": threads, "progress": progress, **options}
+        return release_unknown(statistic, table, rows, budget, neighbours, count, **how)
     plan = make_plan(
         rows,
         n=public_count(table, neighbours, n),
@@ -145,12 +152,17 @@ def run_on_table(
     """Accumulate, add noise, release."""
     if table.width != plan.d:
         raise UsageError(f"this plan is for {plan.d} columns, the data has {table.width}. Pick columns, or plan anew.")
-    partial = accumulate(plan.row_map, table.batches(progress), threads)
+    partial = accumulate_table(table, plan.row_map, threads, progress)
     return publish(plan, partial, Stream.open(rng))
 
 
 def publish(plan: Plan, partial: Partial, stream: Stream) -> Release:
     """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever engine summed the rows."""
+    return _restore(plan, noisy_sums(plan, partial, stream), stream.secure)
+
+
+def noisy_sums(plan: Plan, partial: Partial, stream: Stream) -> Floats:
+    """[U1] The noisy sums of a plan in its scaled space; under add_remove the weighted count comes last."""
     if plan.neighbours == "replace" and partial.rows != plan.n:
         raise UsageError(f"this plan is for n = {plan.n} rows, the data has {partial.rows}. Plan anew for this n.")
     sums = partial.sums
@@ -158,8 +170,8 @@ def publish(plan: Plan, partial: Partial, stream: Stream) -> Release:
         sums = sums.join(Wide.from_ints([partial.rows * plan.count_units]))
     shift = shift_for(plan.noise_units)
     noisy = add_noise(sums, plan.noise_units, shift, stream).to_float()
-    scaled = np.ldexp(noisy, shift - plan.grid_bits)
-    return _restore(plan, scaled, stream.secure)
+    scaled: Floats = np.ldexp(noisy, shift - plan.grid_bits)
+    return scaled
 
 
 def _restore(plan: Plan, scaled: Floats, secure: bool) -> Release:

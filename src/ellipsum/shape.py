@@ -47,7 +47,8 @@ class Ellipsoid:
     @property
     def trace(self) -> float:
         """tr((B^T B)^-1): total squared noise per unit of noise in the scaled space."""
-        return float(np.sum(self.unscale**2))
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.sum(self.unscale**2))
 
     def along(self, offset: Floats) -> Floats:
         """An offset's coordinates along the axes."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 GROUPED = 1500  # above this many coordinates, those of nearly equal spread are optimised together
 GROUPS_PER_OCTAVE = 48
+_FARTHEST = 20.0  # in log weight, from the closed form
 ASSUMED_ROWS = 10_000  # where the caller has no guess of n
 
 
@@ -159,7 +160,9 @@ def _descend(start: Floats, slope: Callable[[Floats], tuple[float, Floats, Float
         return height, gradient / stretch
 
     options = {"maxiter": 200, "maxcor": 20, "ftol": 1e-11, "gtol": 1e-8}
-    found = minimize(value, np.zeros_like(start), jac=True, method="L-BFGS-B", options=options)
+    # No weight moves by more than e^20: a trial step along a coordinate that hardly matters must not overflow.
+    bounds = np.stack([-_FARTHEST * stretch, _FARTHEST * stretch], axis=1)
+    found = minimize(value, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(np.exp(origin + found.x / stretch))
 
 

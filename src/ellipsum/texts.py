@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
@@ -28,6 +29,14 @@ def guarantee(privacy: Privacy, stated: Mapping[str, float] | None = None) -> st
     return f"{words} ({curve}); {relation}"
 
 
+def number(value: float, std: float) -> str:
+    """A value with the digits that its noise leaves meaningful: two of the noise std's own."""
+    if not (std > 0 and abs(value) < 1e15 and 1e-12 < std < 1e15):
+        return f"{value:.6g}"
+    places = 1 - math.floor(math.log10(std))
+    return f"{value:.{places}f}" if places > 0 else f"{value:.0f}"
+
+
 def describe_plan(plan: Plan) -> str:
     lines = [
         f"Plan: {plan.statistic} of {plan.d} columns, {_rows_word(plan)}, {plan.rows.kind} rows",
@@ -50,8 +59,8 @@ def describe_release(release: Release) -> str:
     lines = [f"Release: {release.statistic} of {release.value.size} columns, {_rows_word(release.plan)}"]
     if release.count is not None:
         lines.append(f"  noisy count     {release.count:.6g}")
-    lines.append(f"  guarantee       {guarantee(release.privacy, release.plan.stated)}")
-    lines += [f"  {name:<15} {value:.6g}  (noise std {std:.3g})" for name, value, std in _entries(release)]
+    lines.append(f"  guarantee       {guarantee(release.privacy, release.stated)}")
+    lines += [f"  {name:<15} {number(value, std)}  (noise std {std:.3g})" for name, value, std in _entries(release)]
     if release.value.size > _SHOWN:
         lines.append(f"  ... {release.value.size - _SHOWN} more")
     if release.denoised:
@@ -63,14 +72,14 @@ def describe_release(release: Release) -> str:
 
 def release_html(release: Release) -> str:
     body = "".join(
-        f"<tr><td>{escape(name)}</td><td>{value:.6g}</td><td>{std:.3g}</td></tr>"
+        f"<tr><td>{escape(name)}</td><td>{number(value, std)}</td><td>{std:.3g}</td></tr>"
         for name, value, std in _entries(release)
     )
     more = release.value.size - _SHOWN
     rest = f"<p>... {more} more columns</p>" if more > 0 else ""
     count = "" if release.count is None else f"<p>noisy count {release.count:.6g}</p>"
     insecure = "" if release.secure else f"<p><b>{INSECURE}</b></p>"
-    terms = escape(guarantee(release.privacy, release.plan.stated))
+    terms = escape(guarantee(release.privacy, release.stated))
     return (
         f"<div><p><b>Private {release.statistic}</b>: {terms}</p>{count}"
         "<table><thead><tr><th>column</th><th>value</th><th>noise std</th></tr></thead>"

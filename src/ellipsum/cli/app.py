@@ -182,7 +182,7 @@ def plan_command(
 
     budget = budget_of(epsilon, delta)
     rows, chosen = rows_of(given, split_columns(columns))
-    terms = {
+    terms: dict[str, Any] = {
         "n": n,
         "d": d,
         "budget": budget,

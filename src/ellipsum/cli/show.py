@@ -21,7 +21,7 @@ from ..plans import Plan, plan_to_dict
 from ..plans import plan as make_plan
 from ..release import Release
 from ..rows import Rows
-from ..texts import INSECURE, guarantee
+from ..texts import INSECURE, guarantee, number
 
 _SHOWN = 50
 errors = Console(stderr=True, highlight=False)
@@ -135,7 +135,7 @@ def release(made: Release, as_json: bool, output: Path | None) -> None:
     stds = made.noise_std
     for j, name in list(enumerate(made.names()))[:_SHOWN]:
         low, high = intervals[j]
-        table.add_row(name, f"{made.value[j]:.6g}", f"{stds[j]:.3g}", f"{low:.6g} to {high:.6g}")
+        table.add_row(name, number(made.value[j], stds[j]), f"{stds[j]:.3g}", _span(low, high, stds[j]))
     console = Console(highlight=False, markup=False)
     console.print(table)
     if made.value.size > _SHOWN:
@@ -145,3 +145,7 @@ def release(made: Release, as_json: bool, output: Path | None) -> None:
     console.print(guarantee(made.privacy, made.plan.stated), soft_wrap=True)
     if not made.secure:
         console.print(INSECURE)
+
+
+def _span(low: float, high: float, std: float) -> str:
+    return f"{number(low, std)} to {number(high, std)}"

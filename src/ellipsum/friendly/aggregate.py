@@ -8,6 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, UsageError, positive, whole
+from ..noise import Stream, public_permutation, public_seed
+from ..privacy import Budget
+from ..rows import Normal
+from ..tables import open_table
+from .core import MOST_ROWS, Progress
+from .plan import friendly_plan
 from .release import (
     FriendlyRelease,
     NoCentre,
@@ -16,12 +22,6 @@ from .release import (
     require_replace,
     run_friendly,
 )
-from .core import MOST_ROWS, Progress
-from .plan import friendly_plan
-from ..noise import Stream, public_permutation, public_seed
-from ..privacy import Budget
-from ..rows import Normal
-from ..tables import open_table
 from .workers import made_up, run_blocks
 
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from ..curves import _certainly_positive, _nudged, round_down, sqrt_down
 from ..errors import Floats, UsageError, choice, open_unit, positive, whole
-from .core import RADIUS, RADIUS_BITS
 from ..plans import Noise, noise_units, parse_json
 from ..privacy import Budget, Privacy, laplace_mu
 from ..shape import Ellipsoid
 from ..version import VERSION
+from .core import RADIUS, RADIUS_BITS
 
 FORMAT = "ellipsum.friendly_plan/1"
 GATES = ("gaussian", "laplace")

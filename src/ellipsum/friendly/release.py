@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, UsageError, choice, open_unit, whole
-from .core import MOST_ROWS, RADIUS_BITS, Progress, find_core
-from .plan import FriendlyPlan, checked_radius, friendly_plan, friendly_plan_from_dict
 from ..integers import Ints
 from ..noise import Stream, add_noise_exact, public_seed, public_subset, shift_for
 from ..plans import Noise, parse_json
@@ -26,6 +24,8 @@ from ..release import Release
 from ..rows import Normal
 from ..tables import Table, open_table
 from ..version import VERSION
+from .core import MOST_ROWS, RADIUS_BITS, Progress, find_core
+from .plan import FriendlyPlan, checked_radius, friendly_plan, friendly_plan_from_dict
 
 RELEASE_FORMAT, NO_CENTRE_FORMAT = "ellipsum.release/1", "ellipsum.no_centre/1"
 _USUAL_ROWS, _USUAL_CELLS = 10_000, 1 << 26

@@ -9,10 +9,10 @@ from fractions import Fraction
 from ..curves import round_up, sqrt_up
 from ..errors import UsageError, choice, positive, whole
 from ..privacy import Budget, Privacy
+from ..rows import Rows
 from .curve import ProjectionPrivacy, certified_scale
 from .matrix import MATRIX_STD, matrix_excess, unit
 from .region import Region, region_of
-from ..rows import Rows
 
 ADVERSARIES = ("oblivious", "adaptive")
 

@@ -17,9 +17,9 @@ import numpy as np
 from ..accumulate import EllipsoidMap
 from ..errors import Floats, UsageError, choice, open_unit
 from ..plans import ellipsoid_map
-from .matrix import row_grid_bits
 from ..rows import Ball, Box, Normal, Rows, Unknown
 from ..shape import Ellipsoid
+from .matrix import row_grid_bits
 
 METRICS = ("original", "scaled")
 

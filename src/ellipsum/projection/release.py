@@ -22,6 +22,10 @@ from ..integers import Ints
 from ..noise import Stream, add_noise, public_seed, shift_for
 from ..plans import parse_json
 from ..privacy import Budget, Privacy
+from ..rows import Normal, Rows
+from ..tables import Progress, Table, open_table
+from ..tables.ahead import map_ahead
+from ..version import VERSION
 from .curve import CALIBRATIONS, ProjectionPrivacy
 from .estimates import (
     Estimates,
@@ -32,6 +36,7 @@ from .estimates import (
     squares,
 )
 from .files import ProjectionWriter, read_metadata, read_rows
+from .matrix import ExactProduct, as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
 from .outlook import (
     ADVERSARIES,
     Forecast,
@@ -42,12 +47,7 @@ from .outlook import (
     noise_std_of,
     oblivious_noise,
 )
-from .matrix import ExactProduct, as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
 from .region import Region, region_of
-from ..rows import Normal, Rows
-from ..tables import Progress, Table, open_table
-from ..tables.ahead import map_ahead
-from ..version import VERSION
 
 FORMAT = "ellipsum.projection/1"
 _BLOCK_CELLS = 655_360

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -40,6 +40,11 @@ def open_table(data: Any, columns: Iterable[str | int] | str | None = None, excl
         return open_files([data], columns, excluded)
     if isinstance(data, (list, tuple)):
         return _open_list(data, columns, excluded)
+    from ..engines import engine_table  # first: a Spark frame also speaks Arrow, and would be collected
+
+    remote = engine_table(data, columns, excluded)
+    if remote is not None:
+        return cast(Table, remote)
     return _open_one(data, columns, excluded)
 
 
@@ -66,6 +71,8 @@ def _open_one(data: Any, columns: Any, exclude: Iterable[Any]) -> SourceTable:
 
 def _open_batch(batch: Any, columns: Any, exclude: Iterable[Any]) -> SourceTable:
     """One batch of a list or iterable: anything that is itself a table in memory."""
+    if type(batch).__module__.split(".")[0] == "pyspark":
+        raise UsageError("A batch must be a table in memory, got a Spark frame. Pass one frame: unite several first.")
     if isinstance(batch, np.ndarray) or hasattr(batch, "__array__") or hasattr(batch, "__arrow_c_array__"):
         return _open_one(batch, columns, exclude)
     if hasattr(batch, "__arrow_c_stream__"):

@@ -55,6 +55,14 @@ def _narrow(kind: Any) -> bool:
     return bool(types.is_float32(kind) or types.is_float16(kind))
 
 
+def not_a_number(name: str, kind: str, where: str) -> UsageError:
+    """The error of a chosen column whose type is not numeric."""
+    text = kind if len(kind) <= _TYPE_LETTERS else kind[:_TYPE_LETTERS] + "..."
+    return UsageError(
+        f"Column {name!r} of {where} is of type {text}, not a number. Name the numeric ones in columns."
+    )
+
+
 def layout(schema: Any, places: Sequence[int], where: str) -> Layout:
     """The layout of the chosen fields; a usage error if one of them holds no numbers.
 
@@ -71,11 +79,7 @@ def layout(schema: Any, places: Sequence[int], where: str) -> Layout:
             return Layout(names, entries, True, _narrow(_plain(kinds[0].value_type)))
     for field, kind in zip(fields, kinds, strict=True):
         if not _numeric(kind):
-            text = str(field.type)
-            text = text if len(text) <= _TYPE_LETTERS else text[:_TYPE_LETTERS] + "..."
-            raise UsageError(
-                f"Column {field.name!r} of {where} is of type {text}, not a number. Name the numeric ones in columns."
-            )
+            raise not_a_number(field.name, str(field.type), where)
     return Layout(names, names, False, all(map(_narrow, kinds)))
 
 

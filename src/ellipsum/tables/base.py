@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -97,14 +98,23 @@ def as_names(columns: Any) -> tuple[Any, ...] | None:
 
 
 def _reject_repeats(names: Sequence[str], where: str) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise UsageError(f"columns names {_listing(repeated)} more than once for {where}. Name each once.")
 
 
-def _locate(available: Sequence[str], name: str, where: str, argument: str) -> int:
-    places = [i for i, other in enumerate(available) if other == name]
+def _places(available: Sequence[str]) -> dict[str, list[int]]:
+    """Every name with all its positions."""
+    found: dict[str, list[int]] = {}
+    for i, name in enumerate(available):
+        found.setdefault(name, []).append(i)
+    return found
+
+
+def _locate(known: dict[str, list[int]], name: str, where: str, argument: str) -> int:
+    places = known.get(name, [])
     if not places:
+        available = [other for other, positions in known.items() for _ in positions]
         raise UsageError(f"{argument} names {name!r}, which {where} lacks. It has {_listing(available)}.")
     if len(places) > 1:
         raise UsageError(f"{where} has {len(places)} columns called {name!r}. Rename them, or choose others.")
@@ -116,7 +126,8 @@ def choose(available: Sequence[str], columns: Any, exclude: Iterable[Any], where
 
     Depends on names alone [T1]. Unknown, repeated and ambiguous names are usage errors.
     """
-    left_out = {_locate(available, str(name), where, "exclude") for name in exclude}
+    known = _places(available)
+    left_out = {_locate(known, str(name), where, "exclude") for name in exclude}
     wanted = as_names(columns)
     if wanted is None:
         kept = [i for i in range(len(available)) if i not in left_out]
@@ -126,7 +137,7 @@ def choose(available: Sequence[str], columns: Any, exclude: Iterable[Any], where
         _reject_repeats(names, where)
     if not names:
         raise UsageError(f"No column of {where} is left to use. Name at least one in columns.")
-    return tuple(_locate(available, name, where, "columns") for name in names)
+    return tuple(_locate(known, name, where, "columns") for name in names)
 
 
 def single_pass(where: str) -> UsageError:
