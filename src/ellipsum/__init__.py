@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .chisquare import WeightedChiSquare, tail_bound
     from .errors import BudgetRefused, DataError, EllipsumError, UsageError
     from .friendly import NoCentre, friendly_mean, subsample_and_aggregate
+    from .learning import Learned, learn
     from .plans import Plan, plan
     from .privacy import Budget, Privacy, calibrate, compose
     from .projection import (
@@ -38,6 +39,7 @@ _HOMES = {
     **dict.fromkeys(("Plan", "plan"), "plans"),
     **dict.fromkeys(("sum", "mean"), "run"),
     "Release": "release",
+    **dict.fromkeys(("Learned", "learn"), "learning"),
     **dict.fromkeys(("NoCentre", "friendly_mean", "subsample_and_aggregate"), "friendly"),
     **dict.fromkeys(("Projection", "ProjectionPrivacy", "ProjectionWarning"), "projection"),
     **dict.fromkeys(("choose_k", "project", "projection_forecast"), "projection"),
@@ -51,6 +53,7 @@ __all__ = [
     "BudgetRefused",
     "DataError",
     "EllipsumError",
+    "Learned",
     "NoCentre",
     "Normal",
     "Plan",
@@ -67,6 +70,7 @@ __all__ = [
     "choose_k",
     "compose",
     "friendly_mean",
+    "learn",
     "mean",
     "plan",
     "project",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -71,9 +71,10 @@ class Noise:
     @property
     def total(self) -> float:
         """Expected squared norm: the trace of the covariance."""
-        total = self.std**2 * self.ellipsoid.trace
+        total = self.std * self.std * self.ellipsoid.trace
         if self.count_direction is not None:
-            total += float(self.count_direction @ self.count_direction)
+            with np.errstate(over="ignore", under="ignore"):
+                total += float(self.count_direction @ self.count_direction)
         return total
 
 
@@ -168,7 +169,8 @@ class Plan:
         if self.statistic == "sum" or self.count_std is None:
             return noise.total
         assert self.n is not None
-        return noise.total + (self.center_spread * self.count_std / self.n) ** 2
+        shared = self.center_spread * self.count_std / self.n
+        return noise.total + shared * shared
 
     @property
     def clipping_error(self) -> float | None:
@@ -216,13 +218,15 @@ def plan(
     clip: str | float = "optimal",
     clip_probability: float | None = None,
     weights: Any = None,
+    method: str = "auto",
     columns: tuple[str, ...] | list[str] | None = None,
 ) -> Plan:
     """Every public number of one release of `statistic`, made without data.
 
     n is the public number of rows under "replace" and the caller's guess under "add_remove"; weights are
     per-coordinate importances of the squared error (Box and Normal rows), or "relative" to count each
-    column's error in units of its own stated spread.
+    column's error in units of its own stated spread. For Unknown rows the result is a
+    `learning.plan.LearningPlan`, the schedule of rounds, and `method` names how they are learned.
     """
     if not isinstance(rows, Rows):
         raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
@@ -235,7 +239,14 @@ def plan(
     names = tuple(columns) if columns is not None else rows.columns
     width = _width(rows, d, names)
     if isinstance(rows, Unknown):
-        raise UsageError("plans for Unknown rows are made by es.learn.")
+        from .learning.plan import plan_unknown
+
+        if (shape, clip, clip_probability, weights) != ("optimal", "optimal", None, None):
+            raise UsageError("shape, clip and weights cannot be chosen for Unknown rows: they are learned.")
+        learned = plan_unknown(rows, statistic, count, width, spend, neighbours, names, method)
+        return cast(Plan, learned)  # a LearningPlan: the same words, with a schedule in place of the noise
+    if method != "auto":
+        raise UsageError("method is for Unknown rows. Leave it out.")
     options = {"shape": shape, "clip": clip, "clip_probability": clip_probability, "weights": weights}
     known = rows.resolve(width)
     privacy = Privacy(spend.mu, 0.0, neighbours)
@@ -335,11 +346,13 @@ def count_weight(region: Clip, statistic: str) -> float:
 
     The lever is ‖c‖ for sums (sum = c N + T) and ‖mean - c‖ for means (mean = c + T / N).
     """
-    stretch = math.sqrt(region.ellipsoid.trace)
-    lever = float(np.linalg.norm(region.ellipsoid.center)) if statistic == "sum" else region.center_spread
-    if stretch == 0:
+    unscale, center = region.ellipsoid.unscale, region.ellipsoid.center
+    unit = max(float(unscale.max()), float(np.abs(center).max()))  # squares may leave the range of doubles
+    if not unscale.any():
         return 1.0
-    return min(math.sqrt(lever / stretch), _WIDEST_COUNT_WEIGHT)
+    stretch = float(np.linalg.norm(unscale / unit))
+    lever = float(np.linalg.norm(center / unit)) if statistic == "sum" else region.center_spread / unit
+    return _WIDEST_COUNT_WEIGHT if stretch == 0 else min(math.sqrt(lever / stretch), _WIDEST_COUNT_WEIGHT)
 
 
 def _width(rows: Rows, d: int | None, names: tuple[str, ...] | None) -> int:

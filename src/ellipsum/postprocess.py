@@ -115,8 +115,8 @@ def _bound(name: str, value: Any, default: float, d: int) -> Floats:
 
 def wiener(release: Release) -> Floats:
     """[O4] The linear filter of least expected error when the law of the rows is stated (Normal rows)."""
-    if not isinstance(release.plan.rows, Normal):
-        raise UsageError("wiener needs the law of the rows: it is for Normal rows.")
+    if not isinstance(release.plan.rows, Normal) or release.learned is not None:
+        raise UsageError("wiener needs the law of the rows as the caller stated it: it is for Normal rows.")
     from .shape_normal import wiener_gains
 
     gains = wiener_gains(release.plan, release.count)

@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 NEIGHBOURS = ("replace", "add_remove")
+MOST_MU = 1e12  # noisy integers of any number of rows then fit their limbs
 _STATE_ONE = "State epsilon= and delta=, or budget=Budget(...)."
 
 
@@ -89,6 +90,8 @@ class Budget:
             loss = positive("epsilon", epsilon, "State epsilon= above zero together with delta=.")
             odds = open_unit("delta", delta, "State delta= between 0 and 1, far below one over the rows.")
             stated, largest = (("epsilon", loss), ("delta", odds)), certified_mu(loss, odds)
+        if largest > MOST_MU:
+            raise UsageError(f"a budget beyond mu = {MOST_MU:g} adds no noise worth the name. State a smaller one.")
         object.__setattr__(self, "stated", stated)
         object.__setattr__(self, "mu", largest)
 

@@ -110,7 +110,7 @@ class Release:
 
     def to_dict(self) -> dict[str, Any]:
         direction = self.noise.count_direction
-        return {
+        fields: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "statistic": self.statistic,
@@ -124,11 +124,13 @@ class Release:
             "noise": {
                 "scaled_std": self.noise.std,
                 "count_direction": None if direction is None else direction.tolist(),
-                "scale": None if self.learned is None else self.noise.ellipsoid.scale.tolist(),
             },
-            "learned": self.learned,
             "plan": plan_to_dict(self.plan),
         }
+        if self.learned is not None:  # the noise is then that of all rounds together, not the plan's
+            fields["noise"] = {**fields["noise"], "scale": self.noise.ellipsoid.scale.tolist()}
+            fields["learned"] = self.learned
+        return fields
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict())

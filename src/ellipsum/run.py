@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,11 @@ from .privacy import Budget
 from .release import Release
 from .rows import Rows, Unknown
 from .tables import Table, open_table
+from .tables.base import share
+from .tables.people import People, gather, people_of
 
 Progress = Callable[[float], None]
+_GROUPING = 0.8  # of the work, for progress
 
 
 def sum(
@@ -31,6 +36,9 @@ def sum(
     budget: Budget | None = None,
     neighbours: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
+    privacy_id: str | int | None = None,
+    per_person: str | None = None,
+    max_rows: int | None = None,
     n: int | None = None,
     rng: np.random.Generator | None = None,
     threads: int | None = None,
@@ -41,12 +49,15 @@ def sum(
 
     data is a numpy array, anything that speaks the Arrow stream protocol, a list of batches, or a path or
     glob of CSV, Parquet or Feather files; rows says what is known about a row. Further keywords are those
-    of `ellipsum.plan`. rng is for tests and teaching: such a release is marked secure=False.
+    of `ellipsum.plan`. privacy_id names the column that says whose a row is: each person's rows become one, their
+    mean, or with per_person="sum" the sum of at most max_rows of them, and `rows` and n speak of people. rng is
+    for tests and teaching: such a release is marked secure=False.
 
     Guarantee: [U1], `Release.privacy`, for the relation in `neighbours`.
     """
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
-    return _release("sum", data, rows, spend, neighbours, columns, n, options, rng, threads, progress)
+    people = people_of(privacy_id, per_person, max_rows)
+    return _release("sum", data, rows, spend, neighbours, columns, people, n, options, rng, threads, progress)
 
 
 def mean(
@@ -58,6 +69,9 @@ def mean(
     budget: Budget | None = None,
     neighbours: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
+    privacy_id: str | int | None = None,
+    per_person: str | None = None,
+    max_rows: int | None = None,
     n: int | None = None,
     rng: np.random.Generator | None = None,
     threads: int | None = None,
@@ -66,7 +80,8 @@ def mean(
 ) -> Release:
     """Publish the mean of the rows; arguments and guarantee as for `ellipsum.sum`."""
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
-    return _release("mean", data, rows, spend, neighbours, columns, n, options, rng, threads, progress)
+    people = people_of(privacy_id, per_person, max_rows)
+    return _release("mean", data, rows, spend, neighbours, columns, people, n, options, rng, threads, progress)
 
 
 def _release(
@@ -76,6 +91,7 @@ def _release(
     budget: Budget,
     neighbours: str,
     columns: list[str] | tuple[str, ...] | None,
+    people: People | None,
     n: int | None,
     options: dict[str, Any],
     rng: np.random.Generator | None,
@@ -84,7 +100,23 @@ def _release(
 ) -> Release:
     if not isinstance(rows, Rows):
         raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
-    table = open_for(data, columns, rows.columns)
+    with reading(data, columns, rows.columns, people, progress) as (table, tell):
+        release = _release_table(statistic, table, rows, budget, neighbours, n, options, rng, threads, tell)
+    return of_people(release, people)
+
+
+def _release_table(
+    statistic: str,
+    table: Table,
+    rows: Rows,
+    budget: Budget,
+    neighbours: str,
+    n: int | None,
+    options: dict[str, Any],
+    rng: np.random.Generator | None,
+    threads: int | None,
+    progress: Progress | None,
+) -> Release:
     if isinstance(rows, Unknown):
         from .learning import release_unknown
 
@@ -104,11 +136,39 @@ def _release(
     return run_on_table(plan, table, rng, threads, progress)
 
 
-def open_for(data: Any, columns: Any, known: tuple[str, ...] | None) -> Table:
+def open_for(data: Any, columns: Any, known: tuple[str, ...] | None, key: str | int | None = None) -> Table:
     """The table to read: `columns` if the caller chose, else the known names where the source has names."""
     if columns is None and known is not None and not _nameless(data):
-        return open_table(data, columns=known)
-    return open_table(data, columns=columns)
+        return open_table(data, columns=known, key=key)
+    return open_table(data, columns=columns, key=key)
+
+
+@contextmanager
+def reading(
+    data: Any,
+    columns: Any,
+    known: tuple[str, ...] | None,
+    people: People | None = None,
+    progress: Progress | None = None,
+) -> Iterator[tuple[Table, Progress | None]]:
+    """The table to read and what is left of the progress; where rows belong to people, one row a person [T6]."""
+    if people is None:
+        yield open_for(data, columns, known), progress
+        return
+    table = open_for(data, columns, known, people.privacy_id)
+    grouped = gather(table, people, progress and share(progress, 0.0, _GROUPING))
+    try:
+        yield grouped, progress and share(progress, _GROUPING, 1 - _GROUPING)
+    finally:
+        grouped.close()
+
+
+def of_people(release: Release, people: People | None) -> Release:
+    """The release with a note, in its plan's options, of what one row stood for."""
+    if people is None:
+        return release
+    noted = {**release.plan.options, **{k: v for k, v in people.to_dict().items() if v is not None}}
+    return replace(release, plan=replace(release.plan, options=noted))
 
 
 def _nameless(data: Any) -> bool:
@@ -134,12 +194,16 @@ def run_plan(
     *,
     rng: np.random.Generator | None = None,
     columns: list[str] | tuple[str, ...] | None = None,
+    privacy_id: str | int | None = None,
+    per_person: str | None = None,
+    max_rows: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Run a plan on data: `Plan.release`."""
-    table = open_for(data, columns, plan.columns)
-    return run_on_table(plan, table, rng, threads, progress)
+    people = people_of(privacy_id, per_person, max_rows)
+    with reading(data, columns, plan.columns, people, progress) as (table, tell):
+        return of_people(run_on_table(plan, table, rng, threads, tell), people)
 
 
 def run_on_table(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +16,7 @@ app = typer.Typer(
     help="Publish sums and means of vectors under differential privacy.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    pretty_exceptions_show_locals=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -39,6 +42,12 @@ Clip = Annotated[str, typer.Option(help="With --normal: optimal, quantile, or a 
 ClipProbability = Annotated[
     float | None, typer.Option(help="With --clip quantile: share of rows clipped. Default 1/n.")
 ]
+Magnitude = Annotated[
+    float | None,
+    typer.Option(help="Only |entry| <= MAGNITUDE is known: centre, scales and radius are learned privately."),
+]
+RowsFile = Annotated[str | None, typer.Option("--rows", help="Rows as learned: a file that ellipsum learn wrote.")]
+Method = Annotated[str | None, typer.Option(help="With --magnitude: how to learn. Default auto.")]
 Epsilon = Annotated[float | None, typer.Option(help="Privacy budget: epsilon. No default.")]
 Delta = Annotated[float | None, typer.Option(help="Privacy budget: delta. No default.")]
 Neighbours = Annotated[str, typer.Option(help="replace (n is public) or add-remove (n stays private).")]
@@ -55,7 +64,12 @@ Json = Annotated[bool, typer.Option("--json", help="JSON alone on standard outpu
 SavePlan = Annotated[Path | None, typer.Option(help="Write the plan (public numbers only) to this file.")]
 UsePlan = Annotated[str | None, typer.Option("--plan", help="Run a saved plan; it holds rows, budget and columns.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask when the noise would drown the answer.")]
+PrivacyId = Annotated[str | None, typer.Option(help="Column that says whose a row is; each person's rows become one.")]
+PerPerson = Annotated[str | None, typer.Option(help="With --privacy-id: mean of a person's rows (default), or sum.")]
+MaxRows = Annotated[int | None, typer.Option(help="With --privacy-id: rows of a person that count at most.")]
+Sql = Annotated[str | None, typer.Option("--sql", help="Query to run; FILE is then a database: duckdb:///file.db.")]
 Threads = Annotated[int | None, typer.Option(help="Threads to use. Default: all cores.")]
+Engine = Annotated[str | None, typer.Option(help="spark: let Spark read and add up (Parquet, Delta). Default: here.")]
 
 
 def _version(wanted: bool) -> None:
@@ -82,6 +96,9 @@ def sum_command(
     center: Center = None,
     normal: NormalRows = None,
     center_error: CenterError = None,
+    magnitude: Magnitude = None,
+    rows: RowsFile = None,
+    method: Method = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     neighbours: Neighbours = "replace",
@@ -96,6 +113,11 @@ def sum_command(
     plan: UsePlan = None,
     yes: Yes = False,
     threads: Threads = None,
+    engine: Engine = None,
+    privacy_id: PrivacyId = None,
+    per_person: PerPerson = None,
+    max_rows: MaxRows = None,
+    sql: Sql = None,
 ) -> None:
     """Publish the private sum of the chosen columns.
 
@@ -115,6 +137,9 @@ def mean_command(
     center: Center = None,
     normal: NormalRows = None,
     center_error: CenterError = None,
+    magnitude: Magnitude = None,
+    rows: RowsFile = None,
+    method: Method = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     neighbours: Neighbours = "replace",
@@ -129,6 +154,11 @@ def mean_command(
     plan: UsePlan = None,
     yes: Yes = False,
     threads: Threads = None,
+    engine: Engine = None,
+    privacy_id: PrivacyId = None,
+    per_person: PerPerson = None,
+    max_rows: MaxRows = None,
+    sql: Sql = None,
 ) -> None:
     """Publish the private mean of the chosen columns.
 
@@ -137,6 +167,8 @@ def mean_command(
         ellipsum mean people.csv --bounds age=0:120 --bounds income=0:200000 --epsilon 1 --delta 1e-6
 
         ellipsum mean people.csv --columns age --radius 60 --center 60 --epsilon 1 --delta 1e-6 --json
+
+        ellipsum mean people.csv --columns age,income --magnitude 1e7 --epsilon 1 --delta 1e-6
     """
     _publish("mean", **locals())
 
@@ -154,6 +186,9 @@ def plan_command(
     zipf: Annotated[
         float | None, typer.Option(help="Normal rows with stds i^-ZIPF / sum (needs --d), to explore shapes.")
     ] = None,
+    magnitude: Magnitude = None,
+    rows_file: RowsFile = None,
+    method: Method = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     statistic: Annotated[str, typer.Option(help="sum or mean.")] = "sum",
@@ -175,7 +210,7 @@ def plan_command(
 
         ellipsum plan --n 1000 --d 100 --zipf 1 --epsilon 1 --delta 1e-6
     """
-    given = locals()
+    given = {**locals(), "rows": rows_file}
     from ..plans import plan as make_plan
     from . import show
     from .inputs import budget_of, clip_of, relation_of, rows_of, split_columns, weights_of
@@ -190,6 +225,7 @@ def plan_command(
         "neighbours": relation_of(neighbours),
         "columns": chosen,
         "weights": weights_of(weights),
+        "method": method or "auto",
     }
     made = make_plan(rows, shape=shape, clip=clip_of(clip), clip_probability=clip_probability, **terms)
     show.write_plan(made, output)
@@ -238,9 +274,7 @@ def demo_command(
 
 def _publish(statistic: str, **given: Any) -> None:
     from ..files import check_writable
-    from ..run import run_on_table
-    from ..tables import open_table
-    from . import show
+    from ..tables.people import people_of
     from .inputs import split_columns
 
     for target in (given["output"], given["save_plan"]):
@@ -248,15 +282,43 @@ def _publish(statistic: str, **given: Any) -> None:
     columns = split_columns(given["columns"])
     make = _saved_plan if given["plan"] is not None else _fresh_plan
     table_columns, plan_for = make(statistic, columns, given)
-    files = given["files"]
-    table = open_table(files[0] if len(files) == 1 else files, columns=table_columns)
+    people = people_of(given["privacy_id"], given["per_person"], given["max_rows"])
+    with _reading(given, table_columns, people) as table:
+        _publish_table(table, plan_for, people, given)
+
+
+@contextmanager
+def _reading(given: dict[str, Any], columns: Any, people: Any) -> Iterator[Any]:
+    """The table to read; one row a person where rows belong to people."""
+    from ..tables.people import gather
+    from . import show
+    from .engine import open_source
+
+    key = None if people is None else people.privacy_id
+    table = open_source(given["files"], columns, given["engine"], given["sql"], key)
+    if people is None:
+        yield table
+        return
+    with show.progress("people") as advance:
+        grouped = gather(table, people, advance)
+    try:
+        yield grouped
+    finally:
+        grouped.close()
+
+
+def _publish_table(table: Any, plan_for: Any, people: Any, given: dict[str, Any]) -> None:
+    from ..run import of_people, run_on_table
+    from . import show
+
     made = plan_for(table)
     show.forecast(made)
     show.confirm(made, given["yes"])
+    run = run_on_table if made.rows.kind != "unknown" else type(made).run
     with show.progress(made.statistic) as advance:
-        release = run_on_table(made, table, threads=given["threads"], progress=advance)
+        release = run(made, table, threads=given["threads"], progress=advance)
     show.write_plan(made, given["save_plan"])
-    show.release(release, given["as_json"], given["output"])
+    show.release(of_people(release, people), given["as_json"], given["output"])
 
 
 def _fresh_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
@@ -280,6 +342,7 @@ def _fresh_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
             weights=weights_of(given["weights"]),
             clip=clip_of(given["clip"]),
             clip_probability=given["clip_probability"],
+            method=given["method"] or "auto",
             columns=table.columns,
         )
 
@@ -288,8 +351,7 @@ def _fresh_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
 
 def _saved_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
     from ..errors import UsageError
-    from ..plans import Plan
-    from .inputs import read_text
+    from .inputs import read_plan, read_text
 
     fixed = (
         "bounds",
@@ -297,6 +359,9 @@ def _saved_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
         "center",
         "normal",
         "center_error",
+        "magnitude",
+        "rows",
+        "method",
         "clip_probability",
         "epsilon",
         "delta",
@@ -305,7 +370,7 @@ def _saved_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
     named = [f"--{name.replace('_', '-')}" for name in fixed if given[name] is not None]
     if named:
         raise UsageError(f"--plan holds everything that {', '.join(named)} would say. Leave them out.")
-    made = Plan.from_json(read_text(given["plan"], "plan"))
+    made = read_plan(read_text(given["plan"], "plan"))
     if made.statistic != statistic:
         raise UsageError(f"this plan is for a {made.statistic}. Run: ellipsum {made.statistic} ... --plan")
     return columns or made.columns, lambda table: made

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import DataError, UsageError, non_negative, whole
 from ..privacy import Budget
-from ..rows import Ball, Box, Normal, Rows, rows_from_dict
+from ..rows import Ball, Box, Normal, Rows, Unknown, rows_from_dict
 
 Names = tuple[str, ...]
 
@@ -120,10 +120,12 @@ def ball_of(radius: float, center: str | None) -> Ball:
 
 def rows_of(given: Mapping[str, Any], columns: Names | None) -> tuple[Rows, Names | None]:
     """What is known about the rows: exactly one way of saying it."""
-    ways = [f"--{name}" for name in ("bounds", "radius", "normal", "zipf") if given.get(name) not in (None, [])]
+    known = ("bounds", "radius", "normal", "zipf", "magnitude", "rows")
+    ways = [f"--{name}" for name in known if given.get(name) not in (None, [])]
     if not ways:
         raise UsageError(
-            "say what is known about the rows: --bounds name=lo:hi a column, --radius R, or --normal name=mean:std."
+            "say what is known about the rows: --bounds name=lo:hi a column, --radius R, --normal name=mean:std, "
+            "or --magnitude M if that is all."
         )
     if len(ways) > 1:
         raise UsageError(f"give one of {', '.join(ways)}, not both.")
@@ -131,6 +133,12 @@ def rows_of(given: Mapping[str, Any], columns: Names | None) -> tuple[Rows, Name
         raise UsageError("--center goes with --radius. The other ways of describing rows have their own centre.")
     if given.get("center_error") is not None and ways not in (["--normal"], ["--zipf"]):
         raise UsageError("--center-error goes with --normal.")
+    if given.get("method") is not None and ways != ["--magnitude"]:
+        raise UsageError("--method goes with --magnitude.")
+    if ways == ["--magnitude"]:
+        return Unknown(given["magnitude"]), columns
+    if ways == ["--rows"]:
+        return learned_rows(given["rows"], columns)
     if ways == ["--bounds"]:
         return named_rows(Box, given["bounds"], "--bounds", "name=lo:hi", columns)
     if ways == ["--radius"]:
@@ -142,6 +150,24 @@ def rows_of(given: Mapping[str, Any], columns: Names | None) -> tuple[Rows, Name
     if given.get("center_error") is None:
         return rows, chosen
     return rows_from_dict({**rows.to_dict(), "center_error": given["center_error"]}), chosen
+
+
+def learned_rows(path: str, columns: Names | None) -> tuple[Rows, Names | None]:
+    """Rows from a file of `ellipsum learn`, and the columns they are for."""
+    from ..learning import Learned
+
+    rows = Learned.from_json(read_text(path, "--rows")).rows
+    if columns is not None and rows.columns is not None and columns != rows.columns:
+        raise UsageError("--columns differs from the columns that the --rows file was learned for. Leave it out.")
+    return rows, columns or rows.columns
+
+
+def read_plan(text: str) -> Any:
+    """A saved plan, of one release or of learning rounds."""
+    from ..learning.plan import FORMAT, LearningPlan
+    from ..plans import Plan, parse_json
+
+    return (LearningPlan if parse_json(text).get("format") == FORMAT else Plan).from_json(text)
 
 
 def _zipf_rows(alpha: float, d: int | None) -> Rows:

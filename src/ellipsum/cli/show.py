@@ -5,7 +5,6 @@ Nothing here may show a number read from the data: only plans and releases come 
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..files import write_atomically
-from ..plans import Plan, plan_to_dict
+from ..plans import Plan
 from ..plans import plan as make_plan
 from ..release import Release
 from ..rows import Rows
@@ -29,7 +28,7 @@ errors = Console(stderr=True, highlight=False)
 
 def plan(made: Plan, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(plan_to_dict(made)))
+        print(made.to_json())
     else:
         print(made)
 
@@ -70,14 +69,15 @@ def confirm(made: Plan, yes: bool) -> None:
     """Ask, on a terminal, before a budget is spent on noise."""
     import typer
 
-    if not drowned(made):
+    if drowned(made):
+        errors.print(
+            "warning: the noise would be as large as what the bounds leave open. "
+            "More rows, tighter bounds or a larger budget help.",
+            markup=False,
+            soft_wrap=True,
+        )
+    elif getattr(made, "warning", None) is None:  # for Unknown rows the forecast has said it
         return
-    errors.print(
-        "warning: the noise would be as large as what the bounds leave open. "
-        "More rows, tighter bounds or a larger budget help.",
-        markup=False,
-        soft_wrap=True,
-    )
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     if not typer.confirm("Spend the budget all the same?", err=True):
@@ -142,7 +142,7 @@ def release(made: Release, as_json: bool, output: Path | None) -> None:
         console.print(f"... {made.value.size - _SHOWN} more columns: use --json or --output to see all")
     if made.count is not None:
         console.print(f"noisy count: {made.count:.6g}")
-    console.print(guarantee(made.privacy, made.plan.stated), soft_wrap=True)
+    console.print(guarantee(made.privacy, made.stated), soft_wrap=True)
     if not made.secure:
         console.print(INSECURE)
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..engines import EngineTable
 from ..errors import Floats, UsageError, positive, whole
 from ..noise import Stream, public_permutation, public_seed
 from ..privacy import Budget
 from ..rows import Normal
-from ..tables import open_table
+from ..tables import Table, open_table
 from .core import MOST_ROWS, Progress
 from .plan import friendly_plan
 from .release import (
@@ -21,8 +22,11 @@ from .release import (
     read_rows,
     require_replace,
     run_friendly,
+    some_rows,
 )
 from .workers import made_up, run_blocks
+
+_FRAME_ROWS, _FRAME_CELLS = 1_000_000, 1 << 26
 
 
 def subsample_and_aggregate(
@@ -42,6 +46,7 @@ def subsample_and_aggregate(
     shuffle: bool = True,
     workers: int | None = None,
     time_limit: float = 60.0,
+    max_rows: int | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -55,6 +60,8 @@ def subsample_and_aggregate(
     on made-up rows of a block's shape, all zeros and ones; state it if those would not do.
     radius: how far apart the results of two typical blocks are at most, a pair to search, or Normal rows.
     shuffle: deal rows to blocks at random (publicly, independently of the data) instead of in order.
+    max_rows: above this many rows a random subset is used, drawn independently of the data (all rows unless
+    stated; of an engine's frame 10^6, or fewer where rows are very long).
     time_limit: CPU seconds a block. names: what the result's entries are called. Further keywords are those
     of `friendly_plan`.
 
@@ -67,7 +74,7 @@ def subsample_and_aggregate(
     require_replace(neighbours)
     count = whole("blocks", blocks, 1)
     limit = positive("time_limit", time_limit, "State CPU seconds a block.")
-    rows = read_rows(open_table(data, columns=columns))
+    rows, found = _rows(open_table(data, columns=columns), max_rows, rng)
     if count > min(len(rows), MOST_ROWS):
         raise UsageError(
             f"blocks must be at most the number of rows and 2^20, got {count} for {len(rows)} rows. "
@@ -82,7 +89,7 @@ def subsample_and_aggregate(
         delta=delta,
         budget=budget,
         gate=gate,
-        source="blocks",
+        source="blocks" if found == len(rows) else f"blocks (of a random subset of {found} rows)",
         columns=_names(names, length),
         **options,
     )
@@ -96,6 +103,15 @@ def subsample_and_aggregate(
         progress=progress,
     )
     return run_friendly(plan, results, Stream.open(rng))
+
+
+def _rows(table: Table, max_rows: int | None, rng: np.random.Generator | None) -> tuple[Floats, int]:
+    """All rows, or a random subset of public size; and how many there are. [F7]"""
+    if max_rows is None and not isinstance(table, EngineTable):
+        every = read_rows(table)
+        return every, len(every)
+    usual = min(MOST_ROWS, _FRAME_ROWS, max(1000, _FRAME_CELLS // table.width))
+    return some_rows(table, usual if max_rows is None else max_rows, rng)
 
 
 def deal(n: int, blocks: int, seed: bytes | None) -> list[np.ndarray]:

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from ..engines import EngineTable
 from ..errors import Floats, UsageError, choice, open_unit, whole
 from ..integers import Ints
-from ..noise import Stream, add_noise_exact, public_seed, public_subset, shift_for
+from ..noise import KEY_BYTES, Stream, add_noise_exact, public_seed, public_subset, shift_for
 from ..plans import Noise, parse_json
 from ..privacy import Budget, Privacy
 from ..release import Release
@@ -316,6 +317,9 @@ def some_rows(table: Table, max_rows: int | None, rng: np.random.Generator | Non
     most = usual if max_rows is None else whole("max_rows", max_rows)
     if most > MOST_ROWS:
         raise UsageError(f"max_rows must be at most {MOST_ROWS}, got {max_rows}: the work grows with its square.")
+    if isinstance(table, EngineTable):  # the rows of a frame have no order: the engine draws the subset [S6]
+        found = table.rows()
+        return table.sample(most, public_seed(rng) if found > most else bytes(KEY_BYTES)), found
     if not table.reopenable:  # its rows are known only after its single pass
         every = read_rows(table)
         chosen = choose_rows(len(every), most, rng)

@@ -26,62 +26,79 @@ def _is_path(data: Any) -> bool:
     return isinstance(data, (str, PathLike))
 
 
-def open_table(data: Any, columns: Iterable[str | int] | str | None = None, exclude: Iterable[str | int] = ()) -> Table:
+def open_table(
+    data: Any,
+    columns: Iterable[str | int] | str | None = None,
+    exclude: Iterable[str | int] = (),
+    key: str | int | None = None,
+) -> Table:
     """A table of the rows in `data`: the columns named in `columns`, in that order, or all but `exclude`.
 
-    data: an array, an Arrow-speaking table or frame, a path, glob or folder of CSV, Parquet or Feather files, a list of
-        any one of these, or an iterable of batches (an iterator serves one pass).
+    data: an array, an Arrow-speaking table or frame, a pyarrow data set or scanner, a query (`ellipsum.sql`), a path,
+        glob or folder of CSV, Parquet or Feather files, a list of any one of these, or an iterable of batches (an
+        iterator serves one pass).
+    key: the column that says whose a row is; the table's `pieces` then deliver it. It is no entry of a row.
     Raises UsageError for wrong columns, types and shapes; DataError for files that cannot be read.
     """
     excluded = (exclude,) if isinstance(exclude, str) else tuple(exclude)
     if _is_path(data):
         from .files import open_files
 
-        return open_files([data], columns, excluded)
+        return open_files([data], columns, excluded, key)
     if isinstance(data, (list, tuple)):
-        return _open_list(data, columns, excluded)
+        return _open_list(data, columns, excluded, key)
     from ..engines import engine_table  # first: a Spark frame also speaks Arrow, and would be collected
 
-    remote = engine_table(data, columns, excluded)
+    remote = engine_table(data, columns, excluded if key is None else (*excluded, key))
     if remote is not None:
         return cast(Table, remote)
-    return _open_one(data, columns, excluded)
+    return _open_one(data, columns, excluded, key)
 
 
-def _open_one(data: Any, columns: Any, exclude: Iterable[Any]) -> SourceTable:
+def _open_one(data: Any, columns: Any, exclude: Iterable[Any], key: Any = None) -> SourceTable:
     if isinstance(data, np.ndarray):
         from .arrays import ArrayTable
 
-        return ArrayTable(data, columns, exclude)
+        return ArrayTable(data, columns, exclude, key)
+    home = type(data).__module__
+    if home.startswith("ellipsum.tables.sql"):
+        from .sql import open_query
+
+        return open_query(data, columns, exclude, key)
+    if home == "pyarrow._dataset":
+        from .dataset import open_dataset
+
+        return open_dataset(data, columns, exclude, key)
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         from .arrow import ArrowTable
 
-        return ArrowTable(data, columns, exclude)
+        return ArrowTable(data, columns, exclude, key)
     if hasattr(data, "__array__"):
         from .arrays import ArrayTable
         from .base import attempt
 
-        return ArrayTable(attempt("data could not be turned into an array.", np.asarray, data), columns, exclude)
+        array = attempt("data could not be turned into an array.", np.asarray, data)
+        return ArrayTable(array, columns, exclude, key)
     if isinstance(data, Iterable) and not isinstance(data, (Mapping, bytes, bytearray, set, frozenset)):
         from .batches import BatchesTable
 
-        return BatchesTable(data, columns, exclude, _open_batch)
+        return BatchesTable(data, columns, exclude, _open_batch, key)
     raise UsageError(f"data must be {_KINDS}, got {type(data).__name__}.")
 
 
-def _open_batch(batch: Any, columns: Any, exclude: Iterable[Any]) -> SourceTable:
+def _open_batch(batch: Any, columns: Any, exclude: Iterable[Any], key: Any = None) -> SourceTable:
     """One batch of a list or iterable: anything that is itself a table in memory."""
     if type(batch).__module__.split(".")[0] == "pyspark":
         raise UsageError("A batch must be a table in memory, got a Spark frame. Pass one frame: unite several first.")
     if isinstance(batch, np.ndarray) or hasattr(batch, "__array__") or hasattr(batch, "__arrow_c_array__"):
-        return _open_one(batch, columns, exclude)
+        return _open_one(batch, columns, exclude, key)
     if hasattr(batch, "__arrow_c_stream__"):
-        return _open_one(batch, columns, exclude)
+        return _open_one(batch, columns, exclude, key)
     kind = type(batch).__name__
     raise UsageError(f"A batch must be a two-dimensional array or an Arrow table, got {kind}. Try numpy.asarray(data).")
 
 
-def _open_list(data: list[Any] | tuple[Any, ...], columns: Any, exclude: Iterable[Any]) -> Table:
+def _open_list(data: list[Any] | tuple[Any, ...], columns: Any, exclude: Iterable[Any], key: Any = None) -> Table:
     from .batches import check_same
 
     if not data:
@@ -89,8 +106,8 @@ def _open_list(data: list[Any] | tuple[Any, ...], columns: Any, exclude: Iterabl
     if all(map(_is_path, data)):
         from .files import open_files
 
-        return open_files(data, columns, exclude)
-    tables = [_open_batch(batch, columns, exclude) for batch in data]
+        return open_files(data, columns, exclude, key)
+    tables = [_open_batch(batch, columns, exclude, key) for batch in data]
     for index, table in enumerate(tables[1:], 1):
         check_same(tables[0], table, f"Batch {index}", "batch 0")
     if len(tables) == 1:

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -18,8 +18,9 @@ _QUEUED = 3
 
 
 def workers() -> int:
-    """Threads that read ahead: one a core, eight at most."""
-    return max(1, min(8, os.cpu_count() or 1))
+    """Threads that read ahead: one for each core that this process may use, eight at most."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(8, cores))
 
 
 def map_ahead(work: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result]:
@@ -93,3 +94,19 @@ def chain_ahead(sources: Sequence[Callable[[], Iterator[Item]]]) -> Generator[It
         stop.set()
         for lane in lanes:
             lane.thread.join()
+
+
+def while_listening(call: Callable[[], Result], stop: Callable[[], object]) -> Result:
+    """call() in a thread, while this one listens for Ctrl-C, which some libraries do not hear: it calls stop()."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="ellipsum-wait")
+    future = pool.submit(call)
+    try:
+        while not wait([future], _POLL_SECONDS).done:
+            pass
+    except BaseException:
+        while not wait([future], _POLL_SECONDS).done:
+            stop()
+        raise
+    finally:
+        pool.shutdown(wait=True)
+    return future.result()

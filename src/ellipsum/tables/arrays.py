@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from .base import Block, Progress, as_names, block_rows
+from .base import Batches, Block, Piece, Progress, as_names, block_rows
+from .keys import canonical, key_kind
 
 _NUMERIC_KINDS = "biuf"
 
@@ -29,7 +30,7 @@ def _positions(names: Iterable[Any], width: int, argument: str) -> list[int]:
     return places
 
 
-class ArrayTable:
+class ArrayTable(Batches):
     """A two-dimensional numeric array, one row a record.
 
     Whole float32 and float64 arrays are handed out as one block without a copy; integers, booleans,
@@ -41,7 +42,7 @@ class ArrayTable:
     chosen: tuple[str, ...] | None = None
     reopenable = True
 
-    def __init__(self, data: NDArray[Any], columns: Any = None, exclude: Iterable[Any] = ()) -> None:
+    def __init__(self, data: NDArray[Any], columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         if data.dtype.kind not in _NUMERIC_KINDS:
             raise UsageError(
                 f"data must be an array of real numbers, got dtype {data.dtype.name}. Convert or drop other columns."
@@ -50,6 +51,8 @@ class ArrayTable:
             hint = " Use data.reshape(-1, 1) if each number is a row." if data.ndim == 1 else ""
             raise UsageError(f"data must be two-dimensional, (rows, columns), got {data.ndim} dimension(s).{hint}")
         self._data = data
+        self._key, self.key = self._key_of(data, columns, key)
+        exclude = exclude if self._key is None else (*exclude, self._key)
         self._picked = self._pick(data.shape[1], columns, exclude)
         self.width = data.shape[1] if self._picked is None else len(self._picked)
         if self.width == 0:
@@ -65,17 +68,42 @@ class ArrayTable:
             return _positions(wanted, width, "columns")
         return [j for j in range(width) if j not in left_out] if left_out else None
 
+    @staticmethod
+    def _key_of(data: NDArray[Any], columns: Any, key: Any) -> tuple[int | None, str | None]:
+        import pyarrow as pa
+
+        if key is None:
+            return None, None
+        (place,) = _positions((key,), data.shape[1], "privacy_id")
+        if place in (as_names(columns) or ()):
+            raise UsageError(f"privacy_id is {key}, which is among columns. It says whose a row is: leave it out.")
+        kind = pa.float64() if data.dtype.kind == "f" else pa.from_numpy_dtype(data.dtype.newbyteorder("="))
+        return place, key_kind(kind, str(key), "data")
+
     def rows(self) -> int:
         return int(self._data.shape[0])
 
-    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         total = self.rows()
         step = max(total, 1) if self._ready else block_rows(self.width)
         for start in range(0, total, step):
             part = self._data[start : start + step]
-            yield np.asarray(part) if self._ready else self._convert(part)
+            yield self._keys(part), np.asarray(part) if self._ready else self._convert(part)
             if progress is not None:
                 progress(min(1.0, (start + step) / total))
+
+    def _keys(self, part: NDArray[Any]) -> Any:
+        import pyarrow as pa
+
+        if self._key is None or self.key is None:
+            return None
+        column = part[:, self._key]
+        with np.errstate(all="ignore"):
+            numbers = np.ma.getdata(column).astype(
+                np.float64 if column.dtype.kind == "f" else column.dtype.newbyteorder("=")
+            )
+        masked = np.ma.getmaskarray(column) if np.ma.isMaskedArray(column) else None
+        return canonical(pa.array(numbers, mask=masked), self.key)
 
     def _convert(self, part: NDArray[Any]) -> Block:
         picked = part if self._picked is None else part[:, self._picked]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import UsageError
-from .base import Block, Progress, attempt, block_rows, choose, sealed, single_pass
+from .base import Batches, Block, Pick, Piece, Progress, attempt, block_rows, pick, sealed, single_pass
+from .keys import canonical, key_kind
 
 _TYPE_LETTERS = 60
 _UNREADABLE = "data could not be read through its Arrow stream. Check that its query or conversion runs by itself."
@@ -23,6 +24,8 @@ class Layout:
     columns: tuple[str, ...]
     embedded: bool
     single: bool  # float32 holds every column exactly
+    key: str | None = None
+    """The kind of identities; the arrays of a piece then end with theirs."""
 
     @property
     def width(self) -> int:
@@ -58,29 +61,59 @@ def _narrow(kind: Any) -> bool:
 def not_a_number(name: str, kind: str, where: str) -> UsageError:
     """The error of a chosen column whose type is not numeric."""
     text = kind if len(kind) <= _TYPE_LETTERS else kind[:_TYPE_LETTERS] + "..."
-    return UsageError(
-        f"Column {name!r} of {where} is of type {text}, not a number. Name the numeric ones in columns."
-    )
+    return UsageError(f"Column {name!r} of {where} is of type {text}, not a number. Name the numeric ones in columns.")
 
 
-def layout(schema: Any, places: Sequence[int], where: str) -> Layout:
+def layout(schema: Any, places: Sequence[int], where: str, size: int | None = None) -> Layout:
     """The layout of the chosen fields; a usage error if one of them holds no numbers.
 
-    One fixed-size list alone (an embedding) is a whole row. Depends on the schema alone [T1].
+    One list alone (an embedding) is a whole row, if its type fixes its length or `size` declares it. Depends on the
+    schema alone [T1].
     """
-    from pyarrow import types
-
     fields = [schema.field(i) for i in places]
     names = tuple(field.name for field in fields)
     kinds = [_plain(field.type) for field in fields]
-    if len(kinds) == 1 and types.is_fixed_size_list(kinds[0]) and _numeric(_plain(kinds[0].value_type)):
-        entries = tuple(f"{names[0]}[{j}]" for j in range(kinds[0].list_size))
-        if entries:
-            return Layout(names, entries, True, _narrow(_plain(kinds[0].value_type)))
+    length = _list_length(kinds[0], size, names[0], where) if len(kinds) == 1 else None
+    if length:
+        entries = tuple(f"{names[0]}[{j}]" for j in range(length))
+        return Layout(names, entries, True, _narrow(_plain(kinds[0].value_type)))
     for field, kind in zip(fields, kinds, strict=True):
         if not _numeric(kind):
             raise not_a_number(field.name, str(field.type), where)
     return Layout(names, names, False, all(map(_narrow, kinds)))
+
+
+def _list_length(kind: Any, size: int | None, name: str, where: str) -> int | None:
+    """How long the lists of a column are, or None where it has none that can be rows."""
+    from pyarrow import types
+
+    lists = (
+        types.is_list(kind) or types.is_large_list(kind) or types.is_list_view(kind) or types.is_large_list_view(kind)
+    )
+    fixed = types.is_fixed_size_list(kind)
+    if not (lists or fixed) or not _numeric(_plain(kind.value_type)):
+        if size is not None:
+            raise not_a_number(name, str(kind), where)
+        return None
+    if fixed and size not in (None, kind.list_size):
+        raise UsageError(
+            f"columns declares lists of {size}, but those of {name!r} in {where} are {kind.list_size} long."
+        )
+    if lists and size is None:
+        raise UsageError(
+            f"Column {name!r} of {where} holds lists of any length. Declare it, columns='{name}[384]' say: a list of "
+            "another length is then a missing row."
+        )
+    return int(kind.list_size) if fixed else size
+
+
+def planned(schema: Any, chosen: Pick, where: str) -> Layout:
+    """The layout of what was picked, its key included."""
+    plan = layout(schema, chosen.places, where, chosen.size)
+    if chosen.key is None:
+        return plan
+    field = schema.field(chosen.key)
+    return replace(plan, key=key_kind(field.type, field.name, where))
 
 
 def _values(array: Any) -> Any:
@@ -104,16 +137,43 @@ def _values(array: Any) -> Any:
 
 
 def _embeddings(array: Any, width: int) -> Any:
-    """A fixed-size list array as a matrix; a null list is a row of NaN."""
+    """An array of lists as a matrix; a null list, or one of another length, is a row of NaN."""
     import pyarrow as pa
 
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
+    if not pa.types.is_fixed_size_list(array.type):
+        return _declared(array, width)
     matrix = _values(array.values.slice(array.offset * width, len(array) * width)).reshape(len(array), width)
     if array.null_count:
         matrix = matrix.astype(np.float32 if matrix.dtype == np.float32 else np.float64)
         matrix[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return matrix
+
+
+def _declared(array: Any, width: int) -> Any:
+    """An array of lists that are declared to be `width` long."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+        array = _from_views(array)
+    lengths = pc.fill_null(pc.list_value_length(array), -1).to_numpy(zero_copy_only=False)
+    sound = lengths == width
+    values = np.asarray(_values(array.filter(pa.array(sound)).flatten()))
+    single = values.dtype == np.float32
+    matrix = np.full((len(array), width), np.nan, np.float32 if single else np.float64)
+    matrix[sound] = values.reshape(-1, width)
+    return matrix
+
+
+def _from_views(array: Any) -> Any:
+    """List views as lists; a null becomes an empty list. (pyarrow's own cast reads past its offsets.)"""
+    import pyarrow as pa
+
+    sizes = np.where(array.is_valid().to_numpy(zero_copy_only=False), array.sizes.to_numpy(), 0)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return pa.LargeListArray.from_arrays(pa.array(offsets), array.flatten())
 
 
 def to_block(arrays: Sequence[Any], plan: Layout) -> Block:
@@ -140,17 +200,29 @@ def blocks(batch: Any, places: Sequence[int], plan: Layout) -> Iterator[Block]:
         yield to_block([array.slice(start, step) for array in arrays], plan)
 
 
+def to_piece(arrays: Sequence[Any], plan: Layout) -> Piece:
+    """The rows and, where the plan has a key, whose they are."""
+    if plan.key is None:
+        return None, to_block(arrays, plan)
+    return canonical(arrays[-1], plan.key), to_block(arrays[:-1], plan)
+
+
+def pieces(batch: Any, places: Sequence[int], plan: Layout) -> Iterator[Piece]:
+    """A record batch in pieces of bounded size; the key's place comes last."""
+    step = block_rows(plan.width)
+    arrays = [batch.column(i) for i in places]
+    for start in range(0, batch.num_rows, step):
+        yield to_piece([array.slice(start, step) for array in arrays], plan)
+
+
 def _library(data: Any) -> str:
     return type(data).__module__.split(".")[0].lstrip("_")
 
 
-def _narrowed(data: Any, columns: Any, exclude: Iterable[Any]) -> Any:
-    """The frame of the chosen columns alone, where the library can tell them before any cell is converted."""
+def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
+    """The frame of the chosen columns alone, and the key, before any cell is converted."""
     library = _library(data)
-    if library not in ("pandas", "polars", "duckdb"):
-        return None
-    labels = [str(name) for name in data.columns]
-    places = choose(labels, columns, exclude, "data")
+    places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
     if library == "pandas":
         frame = data.iloc[:, list(places)].reset_index(drop=True)
         for place, dtype in zip(places, frame.dtypes, strict=True):
@@ -167,38 +239,41 @@ def _narrowed(data: Any, columns: Any, exclude: Iterable[Any]) -> Any:
     return data.select(*[ColumnExpression(labels[i]) for i in places])
 
 
-class ArrowTable:
+class ArrowTable(Batches):
     """A source that speaks the Arrow stream protocol: pyarrow, pandas, polars, DuckDB relations and others.
 
     A source without a length (a RecordBatchReader, say) is taken to be one-shot.
     """
 
-    def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = ()) -> None:
+    def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         import pyarrow as pa
 
         bare = isinstance(data, (pa.Array, pa.ChunkedArray)) and not pa.types.is_struct(data.type)
         if bare or type(data).__name__ == "Series":
             raise UsageError("data is a single column, not a table. Pass a frame or table that holds it.")
-        frame = attempt(_UNREADABLE, _narrowed, data, columns, exclude)
-        self._data = data if frame is None else frame
+        library = _library(data)
+        self._data = data
         self.reopenable = any(hasattr(type(data), name) for name in ("__len__", "num_rows", "shape"))
-        self._reader: Any = attempt(_UNREADABLE, self._stream, _library(data) == "duckdb")
-        schema = self._reader.schema
-        names = tuple(schema.names)
-        if frame is None:
-            places = choose(names, columns, exclude, "data")
-        else:  # pandas may append its index: the chosen columns come first
-            places = tuple(range(frame.shape[1] if _library(data) != "duckdb" else len(frame.columns)))
-        self._places = places
-        self._plan = layout(schema, places, "data")
-        self.available = names if frame is None else tuple(str(name) for name in data.columns)
-        self.chosen = self._plan.names
-        self.columns = self._plan.columns
-        self.width = self._plan.width
+        self._reader: Any = None
+        if library in ("pandas", "polars", "duckdb"):  # pandas may append its index: the chosen columns come first
+            self.available = tuple(str(name) for name in data.columns)
+            chosen = pick(self.available, columns, exclude, key, "data")
+            self._data = attempt(_UNREADABLE, _narrowed, data, self.available, chosen)
+            here = tuple(range(len(chosen.places)))
+            chosen = chosen._replace(places=here, key=None if key is None else len(here))
+            self._reader = attempt(_UNREADABLE, self._stream, library == "duckdb")
+        else:
+            self._reader = attempt(_UNREADABLE, self._stream)
+            self.available = tuple(self._reader.schema.names)
+            chosen = pick(self.available, columns, exclude, key, "data")
+        self._plan = planned(self._reader.schema, chosen, "data")
+        self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
+        self.chosen, self.key = chosen.chosen, self._plan.key
+        self.columns, self.width = self._plan.columns, self._plan.width
         self._rows: int | None = None
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             self._rows = data.num_rows
-        elif _library(data) in ("pandas", "polars"):
+        elif library in ("pandas", "polars"):
             self._rows = len(self._data)
         if self.reopenable:
             self._reader = None
@@ -218,20 +293,20 @@ class ArrowTable:
             self._rows = sum(batch.num_rows for batch in sealed(_UNREADABLE, attempt(_UNREADABLE, self._stream)))
         return self._rows
 
-    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         reader = attempt(_UNREADABLE, self._stream) if self.reopenable else self._reader
         if reader is None:
             raise single_pass("This stream")
         self._reader = None
         return self._read(reader, progress)
 
-    def _read(self, reader: Any, progress: Progress | None) -> Iterator[Block]:
+    def _read(self, reader: Any, progress: Progress | None) -> Iterator[Piece]:
         rows, total = 0, self._rows
         try:
             for batch in sealed(_UNREADABLE, reader):
-                for block in sealed(_UNREADABLE, blocks(batch, self._places, self._plan)):
-                    rows += len(block)
-                    yield block
+                for piece in sealed(_UNREADABLE, pieces(batch, self._places, self._plan)):
+                    rows += len(piece[1])
+                    yield piece
                     if progress is not None and total:
                         progress(min(1.0, rows / total))
         finally:

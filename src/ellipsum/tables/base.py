@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +15,14 @@ from numpy.typing import NDArray
 from ..errors import DataError, EllipsumError, UsageError
 
 Block = NDArray[np.float64] | NDArray[np.float32]
+Piece = tuple[Any, Block]
+"""Who the rows belong to (`keys.Keys`, or None where nobody asked), and the rows."""
 Progress = Callable[[float], None]
 T = TypeVar("T")
 
 _BLOCK_CELLS = 655_360  # 5 MB of float64: large enough to hide a call's cost, small enough for the cache
 _LISTED_NAMES = 40
+_SIZED = re.compile(r"(.+)\[([1-9][0-9]*)\]", re.DOTALL)
 
 
 class Table(Protocol):
@@ -42,12 +48,38 @@ class Table(Protocol):
 
 
 class SourceTable(Table, Protocol):
-    """A table that knows what its source offered and what was taken of it."""
+    """A table that knows what its source offered, what was taken of it, and, if asked, whose each row is.
+
+    chosen: what `columns` has to say to take the same again
+    key: the kind of identities (`keys.key_kind`) where the source was opened with a key, else None
+    """
 
     @property
     def available(self) -> tuple[str, ...] | None: ...
     @property
     def chosen(self) -> tuple[str, ...] | None: ...
+    @property
+    def key(self) -> str | None: ...
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        """As `batches`, with the identities of the rows."""
+
+
+class Batches:
+    """`batches` for tables that deliver pieces."""
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        raise NotImplementedError
+
+    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+        """All rows in order, as blocks (r, width) of float64 or float32; a missing entry is NaN."""
+        return _without_keys(self.pieces(progress))
+
+
+def _without_keys(pieces: Iterator[Piece]) -> Iterator[Block]:
+    with closing(pieces):  # type: ignore[type-var]  # every table's pieces come from a generator
+        for _, block in pieces:
+            yield block
 
 
 def block_rows(width: int) -> int:
@@ -76,6 +108,16 @@ def sealed(message: str, items: Iterable[T]) -> Iterator[T]:
     item: Any
     while (item := attempt(message, next, iterator, end)) is not end:
         yield item
+
+
+def interruptible(call: Callable[[], T]) -> T:
+    """call() into DuckDB, which turns Ctrl-C into an error of its own: turned back."""
+    try:
+        return call()
+    except Exception as error:
+        if "interrupted" not in str(error).lower():
+            raise
+    raise KeyboardInterrupt
 
 
 def _listing(names: Sequence[str]) -> str:
@@ -140,6 +182,48 @@ def choose(available: Sequence[str], columns: Any, exclude: Iterable[Any], where
     return tuple(_locate(known, name, where, "columns") for name in names)
 
 
+class Pick(NamedTuple):
+    """What is taken of a source: the places of its columns and of the key, and the length that a list must have."""
+
+    places: tuple[int, ...]
+    key: int | None
+    size: int | None
+    chosen: tuple[str, ...]
+
+
+def pick(available: Sequence[str], columns: Any, exclude: Iterable[Any], key: Any, where: str) -> Pick:
+    """`choose`, with the key, which is no column of a row; `name[k]` declares the lists of a column to be k long."""
+    wanted, size, chosen = as_names(columns), None, None
+    if wanted is not None and len(wanted) == 1 and str(wanted[0]) not in available:
+        sized = _SIZED.fullmatch(str(wanted[0]))
+        if sized is not None and sized[1] in available:
+            wanted, size, chosen = (sized[1],), int(sized[2]), (str(wanted[0]),)
+    place = None if key is None else _locate(_places(available), str(key), where, "privacy_id")
+    if place is not None:
+        if wanted is not None and str(key) in map(str, wanted):
+            raise UsageError(f"privacy_id names {key!r}, which is among columns. It says whose a row is: leave it out.")
+        exclude = (*exclude, str(key))
+    places = choose(available, wanted, exclude, where)
+    return Pick(places, place, size, chosen or tuple(available[i] for i in places))
+
+
+class Watch:
+    """A file that must stay as it was when it was opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = self._stamp()
+
+    def _stamp(self) -> tuple[int, int, int]:
+        found = attempt(f"{self._path} could not be read.", self._path.stat)
+        return found.st_size, found.st_mtime_ns, found.st_ino
+
+    def check(self) -> None:
+        """A data error if the file is gone or another one now."""
+        if self._stamp() != self._seen:
+            raise DataError(f"{self._path} changed while it was being read. Nothing was published: try again.")
+
+
 def single_pass(where: str) -> UsageError:
     """The error of a one-shot source that is asked for a second pass."""
     return UsageError(
@@ -147,25 +231,27 @@ def single_pass(where: str) -> UsageError:
     )
 
 
-class Chain:
+class Chain(Batches):
     """Several tables of the same columns, read one after the other."""
 
-    def __init__(self, parts: Sequence[Table], weights: Sequence[float]) -> None:
+    def __init__(self, parts: Sequence[SourceTable], weights: Sequence[float]) -> None:
         self.parts = tuple(parts)
-        self.columns = parts[0].columns
-        self.width = parts[0].width
+        first = parts[0]
+        self.columns, self.width, self.key = first.columns, first.width, first.key
+        self.available, self.chosen = first.available, first.chosen
         self.reopenable = all(part.reopenable for part in parts)
         self._weights = [max(float(weight), 1.0) for weight in weights]
 
     def rows(self) -> int:
         return sum(part.rows() for part in self.parts)
 
-    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         total, before = sum(self._weights), 0.0
         for part, weight in zip(self.parts, self._weights, strict=True):
-            yield from part.batches(None if progress is None else _share(progress, before, weight, total))
+            yield from part.pieces(None if progress is None else share(progress, before / total, weight / total))
             before += weight
 
 
-def _share(progress: Progress, before: float, weight: float, total: float) -> Progress:
-    return lambda fraction: progress((before + weight * fraction) / total)
+def share(progress: Progress, begin: float, length: float) -> Progress:
+    """Progress of a part, as progress of the whole."""
+    return lambda fraction: progress(min(1.0, begin + length * fraction))

@@ -6,23 +6,26 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..errors import DataError, UsageError
-from .base import Block, Progress, SourceTable, sealed, single_pass
+from .base import Batches, Piece, Progress, SourceTable, sealed, single_pass
 
-Opener = Callable[[Any, Any, Iterable[Any]], SourceTable]
+Opener = Callable[[Any, Any, Iterable[Any], Any], SourceTable]
 _FAILED = "The iterable of batches raised an error of its own. Run it by itself to see which."
 
 
-class BatchesTable:
+class BatchesTable(Batches):
     """An iterable of batches; an iterator or generator serves one pass, anything else as many as wanted.
 
     The first batch is drawn on opening: its columns and width are those of the table.
     """
 
-    def __init__(self, data: Iterable[Any], columns: Any, exclude: Iterable[Any], opener: Opener) -> None:
+    def __init__(
+        self, data: Iterable[Any], columns: Any, exclude: Iterable[Any], opener: Opener, key: Any = None
+    ) -> None:
         self._data = data
         self._columns = columns
         self._exclude = tuple(exclude)
         self._opener = opener
+        self._key = key
         self.reopenable = not isinstance(data, Iterator)
         self._rows: int | None = None
         source = sealed(_FAILED, data)
@@ -32,13 +35,13 @@ class BatchesTable:
             raise DataError("The iterable of batches is empty. It must yield at least one batch, of any length.")
         opened = self._open(first)
         self.columns, self.width = opened.columns, opened.width
-        self.available, self.chosen = opened.available, opened.chosen
+        self.available, self.chosen, self.key = opened.available, opened.chosen, opened.key
         self._waiting: tuple[Any, Iterator[Any]] | None = None if self.reopenable else (first, source)
 
     def _open(self, batch: Any) -> SourceTable:
         if isinstance(batch, (str, bytes)) or (isinstance(batch, Iterator) and not _speaks_arrow(batch)):
             raise UsageError("A batch must be a two-dimensional array or an Arrow table.")
-        return self._opener(batch, self._columns, self._exclude)
+        return self._opener(batch, self._columns, self._exclude, self._key)
 
     def rows(self) -> int:
         if self._rows is None:
@@ -52,7 +55,7 @@ class BatchesTable:
         check_same(self, table, "A later batch", "the first")
         return table
 
-    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         if self.reopenable:
             return self._read(sealed(_FAILED, self._data))
         if self._waiting is None:
@@ -60,12 +63,12 @@ class BatchesTable:
         (first, rest), self._waiting = self._waiting, None
         return self._read(_prepended(first, rest))
 
-    def _read(self, source: Iterator[Any]) -> Iterator[Block]:
+    def _read(self, source: Iterator[Any]) -> Iterator[Piece]:
         rows = 0
         for batch in source:
-            for block in self._checked(batch).batches():
-                rows += len(block)
-                yield block
+            for piece in self._checked(batch).pieces():
+                rows += len(piece[1])
+                yield piece
         self._rows = rows
 
 
@@ -84,3 +87,7 @@ def check_same(first: SourceTable, other: SourceTable, what: str, than: str) -> 
         raise UsageError(f"{what} has {other.width} columns, {than} has {first.width}. All must have the same.")
     if other.columns != first.columns:
         raise UsageError(f"{what} has other column names than {than}. All must have the same.")
+    if other.key != first.key:
+        raise UsageError(
+            f"{what} names people by {other.key}, {than} by {first.key}: one person would be two. Convert one of them."
+        )

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..errors import DataError, UsageError
 from .ahead import map_ahead
-from .base import Block, Progress, as_names, attempt, choose
-from .csv_text import START, byte_classes, count_line_ends, scan, tokenise
+from .base import Batches, Block, Piece, Progress, Watch, as_names, attempt, pick
+from .csv_text import START, byte_classes, cells_at, count_line_ends, scan, tokenise
 
 _CHUNK_BYTES = 4 << 20
 _LONGEST_LINE = 16 << 20
@@ -32,7 +32,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-class CsvTable:
+class CsvTable(Batches):
     """The numbers of some columns of a CSV file.
 
     The first line names the columns and is public; its cells are never numbers alone, unless the caller repeats
@@ -48,19 +48,25 @@ class CsvTable:
         path: Path,
         columns: Any = None,
         exclude: Iterable[Any] = (),
+        key: Any = None,
         *,
         separator: str = ",",
         chunk_bytes: int = _CHUNK_BYTES,
         longest_line: int = _LONGEST_LINE,
     ) -> None:
         self._path = path
+        self._watch = Watch(path)
         self._classes = byte_classes(separator)
         self._chunk_bytes = chunk_bytes
         self._longest_line = longest_line
         self._unreadable = f"{path} could not be read as a CSV file (damaged, cut short or not allowed)."
         self.available, self._body_start = self._header(separator)
         self._check_header(columns, separator)
-        places = choose(self.available, columns, exclude, str(path))
+        chosen = pick(self.available, columns, exclude, key, str(path))
+        if chosen.size is not None:
+            raise UsageError(f"columns declares lists, and {path} is a CSV file: its cells are numbers.")
+        places, self._key_place = chosen.places, chosen.key
+        self.key = None if key is None else "text"
         self.columns = self.chosen = tuple(self.available[i] for i in places)
         self.width = len(places)
         self._wanted = np.zeros(len(self.available), np.bool_)
@@ -121,6 +127,7 @@ class CsvTable:
 
     def _chunks(self, progress: Progress | None = None) -> Generator[bytes]:
         """The file below the header, cut between lines; a line beyond the limit is replaced by a blank one [T3]."""
+        self._watch.check()
         stream, raw = attempt(self._unreadable, self._open)
         with raw, stream:
             size = max(1, attempt(self._unreadable, self._path.stat).st_size)
@@ -179,22 +186,39 @@ class CsvTable:
         block: Block = texts.cast(pa.float64()).to_numpy().reshape(-1, self.width)
         return block if self._order is None else block[:, self._order]
 
+    def _keys(self, text: bytes) -> Any:
+        """Whose each line is: the text of a cell; nobody's where it is empty or the line ragged."""
+        import pyarrow as pa
+
+        if self._key_place is None:
+            return None
+        offsets, letters = np.zeros(self._count(text) + 1, np.int64), np.empty(len(text), np.uint8)
+        view = np.frombuffer(text, np.uint8)
+        cells_at(view, self._classes, len(self.available), self._key_place, self._longest_line, letters, offsets)
+        named = np.packbits(offsets[1:] > offsets[:-1], bitorder="little")
+        buffers = [pa.py_buffer(named), pa.py_buffer(offsets), pa.py_buffer(letters)]
+        return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+    def _piece(self, text: bytes) -> Piece:
+        return self._keys(text), self._block(text)
+
     def rows(self) -> int:
         """Counted in a pass over the line ends alone, or remembered from a complete pass."""
         if self._rows is None:
             self._rows = sum(self._count(text) for text in self._chunks())
         return self._rows
 
-    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         rows = 0
 
-        def block(text: bytes) -> Block:
-            return attempt(self._unreadable, self._block, text)
+        def piece(text: bytes) -> Piece:
+            return attempt(self._unreadable, self._piece, text)
 
-        with closing(self._chunks(progress)) as chunks, closing(map_ahead(block, chunks)) as blocks:
-            for part in blocks:
-                rows += len(part)
+        with closing(self._chunks(progress)) as chunks, closing(map_ahead(piece, chunks)) as made:
+            for part in made:
+                rows += len(part[1])
                 yield part
+        self._watch.check()
         self._rows = rows
 
 

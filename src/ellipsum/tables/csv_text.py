@@ -91,7 +91,7 @@ _STEP = _table()
 START = 0
 _GOOD = np.uint64(_STRIDE * _STATES.index("ended good"))
 _0, _1, _3 = np.uint64(0), np.uint64(1), np.uint64(3)
-_LF, _CR, _N, _A = (np.uint8(ord(c)) for c in "\n\rna")
+_LF, _CR, _N, _A, _QUOTE_MARK, _SPACE, _TAB = (np.uint8(ord(c)) for c in '\n\rna" \t')
 
 
 def byte_classes(separator: str) -> Bytes:
@@ -152,6 +152,61 @@ def scan(text: Bytes, classes: Bytes, state: int, only_first: bool) -> tuple[Any
             if only_first:
                 break
     return lines, end, i, now
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _unquoted(text: Bytes, first: Any, end: Any, out: Bytes, o: Any) -> Any:
+    """Copy a cell without its quotes (rule 1 of [T3]) and the blanks around it; where the copy ends."""
+    start = o
+    inside = first < end and text[first] == _QUOTE_MARK
+    i = first + _1 if inside else first
+    while i < end:
+        c = text[i]
+        if inside and c == _QUOTE_MARK:
+            if i + _1 < end and text[i + _1] == _QUOTE_MARK:
+                i += _1
+            else:
+                inside = False
+                i += _1
+                continue
+        if o > start or (c != _SPACE and c != _TAB):
+            out[o] = c
+            o += _1
+        i += _1
+    while o > start and (out[o - _1] == _SPACE or out[o - _1] == _TAB):
+        o -= _1
+    return o
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def cells_at(
+    text: Bytes, classes: Bytes, cells: int, place: int, longest: int, out: Bytes, offsets: NDArray[np.int64]
+) -> int:
+    """Copy one cell of every line to `out`; nothing for a line that `tokenise` calls ragged. The number of lines."""
+    size, limit, wanted, expected = np.uint64(text.size), np.uint64(longest), np.uint64(place), np.uint64(cells)
+    lines = 0
+    i = o = found = line_start = line_o = _0
+    while i < size:
+        cell_start = i
+        state = _0
+        c = _LF
+        while state < _GOOD and i < size:
+            c = text[i]
+            state = np.uint64(_STEP[state + classes[c]])
+            i += _1
+        if found == wanted and state >= _GOOD:
+            o = _unquoted(text, cell_start, i - _1, out, o)
+        found += _1
+        if state >= _GOOD and classes[c] == _SEPARATOR:
+            continue
+        if c == _CR and state >= _GOOD and i < size and text[i] == _LF:
+            i += _1
+        if found != expected or state < _GOOD or i - line_start > limit:
+            o = line_o
+        lines += 1
+        offsets[lines] = np.int64(o)
+        found, line_start, line_o = _0, i, o
+    return lines
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..errors import DataError, UsageError
-from .base import Chain, SourceTable, Table, attempt
+from .base import Chain, Piece, Progress, SourceTable, as_names, attempt
 from .batches import check_same
 
 _SUFFIXES = (
@@ -59,7 +59,7 @@ def _expand(item: str | PathLike[str]) -> list[Path]:
     raise DataError(f"{item} is not a file.")
 
 
-def _open_file(path: Path, columns: Any, exclude: Iterable[Any]) -> SourceTable:
+def _open_file(path: Path, columns: Any, exclude: Iterable[Any], key: Any) -> SourceTable:
     suffix = _suffix(path)
     if not suffix:
         raise UsageError(f"{path} has an unknown suffix. ellipsum reads {_KINDS}.")
@@ -68,27 +68,58 @@ def _open_file(path: Path, columns: Any, exclude: Iterable[Any]) -> SourceTable:
     if suffix in (".parquet", ".pq"):
         from .parquet import ParquetTable
 
-        return ParquetTable(path, columns, exclude)
+        return ParquetTable(path, columns, exclude, key)
     if suffix in (".feather", ".arrow", ".ipc"):
         from .ipc import IpcTable
 
-        return IpcTable(path, columns, exclude)
+        return IpcTable(path, columns, exclude, key)
     from .csv import CsvTable
 
-    return CsvTable(path, columns, exclude, separator="\t" if suffix.startswith(".tsv") else ",")
+    return CsvTable(path, columns, exclude, key, separator="\t" if suffix.startswith(".tsv") else ",")
 
 
-def open_files(items: Iterable[str | PathLike[str]], columns: Any, exclude: Iterable[Any]) -> Table:
+class _ParquetChain(Chain):
+    """Parquet files of the same columns: row groups are decoded side by side across files."""
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        from .parquet import ParquetTable, side_by_side
+
+        return side_by_side(cast(Sequence[ParquetTable], self.parts), progress)
+
+
+def _lake(items: Sequence[str | PathLike[str]], columns: Any, key: Any) -> tuple[Path, list[Path]] | None:
+    """A folder of `name=value` folders, where one of those names is asked for, and its files."""
+    folder = Path(items[0]).expanduser() if len(items) == 1 else None
+    if folder is None or not folder.is_dir():
+        return None
+    paths = attempt(f"{folder} could not be read.", _listed, folder)
+    inside = [part for path in paths for part in path.relative_to(folder).parts[:-1]]
+    names = {part.partition("=")[0] for part in inside if "=" in part}
+    asked = {str(name) for name in (*(as_names(columns) or ()), *([] if key is None else [key]))}
+    return (folder, paths) if names & asked and len({_suffix(path) for path in paths}) == 1 else None
+
+
+def open_files(
+    items: Iterable[str | PathLike[str]], columns: Any, exclude: Iterable[Any], key: Any = None
+) -> SourceTable:
     """One table over all the files; each must offer the columns of the first."""
+    items = list(items)
+    lake = _lake(items, columns, key)
+    if lake is not None:
+        from .dataset import open_partitions
+
+        return open_partitions(*lake, columns, exclude, key)
     paths = [path for item in items for path in attempt(f"{item} could not be read.", _expand, item)]
-    first = _open_file(paths[0], columns, exclude)
+    first = _open_file(paths[0], columns, exclude, key)
     tables: list[SourceTable] = [first]
     for path in paths[1:]:
-        table = _open_file(path, first.chosen, ())
+        table = _open_file(path, first.chosen, (), key)
         if columns is None and set(table.available or ()) != set(first.available or ()):
             raise UsageError(f"{path} has other columns than {paths[0]}. Name those to use in columns.")
         check_same(first, table, str(path), str(paths[0]))
         tables.append(table)
     if len(tables) == 1:
         return first
-    return Chain(tables, [path.stat().st_size for path in paths])
+    kinds = {_suffix(path) for path in paths}
+    chain = _ParquetChain if kinds <= {".parquet", ".pq"} else Chain
+    return chain(tables, [attempt(f"{path} could not be read.", path.stat).st_size for path in paths])

@@ -7,26 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from .ahead import chain_ahead
-from .arrow import blocks, layout
-from .base import Block, Progress, attempt, choose, sealed
+from .arrow import pieces, planned
+from .base import Batches, Piece, Progress, Watch, attempt, pick, sealed
 
 
-class IpcTable:
+class IpcTable(Batches):
     """The numbers of some columns of an Arrow IPC file, which is mapped into memory, not read into it."""
 
     reopenable = True
 
-    def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = ()) -> None:
+    def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         self._path = path
+        self._watch = Watch(path)
         self._unreadable = f"{path} could not be read as an Arrow file (damaged, cut short or of another format)."
         self._is_stream = attempt(self._unreadable, self._starts_as_stream)
         schema = attempt(self._unreadable, self._schema)
         self.available = tuple(schema.names)
-        self._places = choose(self.available, columns, exclude, str(path))
-        self._plan = layout(schema, self._places, str(path))
-        self.chosen = self._plan.names
-        self.columns = self._plan.columns
-        self.width = self._plan.width
+        chosen = pick(self.available, columns, exclude, key, str(path))
+        self._plan = planned(schema, chosen, str(path))
+        self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
+        self.chosen, self.key = chosen.chosen, self._plan.key
+        self.columns, self.width = self._plan.columns, self._plan.width
         self._rows: int | None = None
 
     def _starts_as_stream(self) -> bool:
@@ -59,17 +60,19 @@ class IpcTable:
             self._rows = sum(batch.num_rows for batch in batches)
         return self._rows
 
-    def _blocks(self) -> Iterator[Block]:
+    def _pieces(self) -> Iterator[Piece]:
         kept = sorted(self._places)
         for batch in self._batches(self._places):
+            self._watch.check()  # a mapped file that is cut short ends the process: look before each batch
             batch.validate()
-            yield from blocks(batch, [kept.index(place) for place in self._places], self._plan)
+            yield from pieces(batch, [kept.index(place) for place in self._places], self._plan)
+        self._watch.check()
 
-    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         rows = 0
-        for block in chain_ahead([lambda: sealed(self._unreadable, self._blocks())]):
-            rows += len(block)
-            yield block
+        for piece in chain_ahead([lambda: sealed(self._unreadable, self._pieces())]):
+            rows += len(piece[1])
+            yield piece
             if progress is not None and self._rows:
                 progress(min(1.0, rows / self._rows))
         self._rows = rows

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .ahead import chain_ahead, workers
-from .arrow import layout, to_block
-from .base import Block, Progress, attempt, block_rows, choose, sealed
+from .arrow import planned, to_piece
+from .base import Batches, Piece, Progress, Watch, attempt, block_rows, pick, sealed
 
 _PAGE_BUFFER = 1 << 20
 
 
-class ParquetTable:
+class ParquetTable(Batches):
     """The numbers of some columns of a Parquet file; the row count comes from its footer."""
 
     reopenable = True
 
-    def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = ()) -> None:
+    def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         self._path = path
+        self._watch = Watch(path)
         self._unreadable = f"{path} could not be read as a Parquet file (damaged, cut short or of another format)."
         schema, self._rows, self._groups = attempt(self._unreadable, self._footer)
         self.available = tuple(schema.names)
-        places = choose(self.available, columns, exclude, str(path))
-        self._plan = layout(schema, places, str(path))
-        self.chosen = self._plan.names
-        self.columns = self._plan.columns
-        self.width = self._plan.width
+        chosen = pick(self.available, columns, exclude, key, str(path))
+        self._plan = planned(schema, chosen, str(path))
+        self._read_names = [*self._plan.names, *([] if chosen.key is None else [self.available[chosen.key]])]
+        self.chosen, self.key = chosen.chosen, self._plan.key
+        self.columns, self.width = self._plan.columns, self._plan.width
 
     def _footer(self) -> tuple[Any, int, int]:
         from pyarrow import parquet
@@ -39,28 +40,38 @@ class ParquetTable:
     def rows(self) -> int:
         return self._rows
 
-    def _group(self, index: int) -> Iterator[Block]:
+    def _group(self, index: int) -> Iterator[Piece]:
         from pyarrow import parquet
 
+        self._watch.check()
         # Buffered pages: memory stays bounded even where one row group holds the whole file.
         with parquet.ParquetFile(self._path, buffer_size=_PAGE_BUFFER, pre_buffer=False) as file:
             batches = file.iter_batches(
                 batch_size=block_rows(self.width),
                 row_groups=[index],
-                columns=list(self.chosen),
+                columns=self._read_names,
                 use_threads=self._groups < workers(),
             )
             for batch in batches:
-                yield to_block([batch.column(name) for name in self.chosen], self._plan)
+                yield to_piece([batch.column(name) for name in self._read_names], self._plan)
+        self._watch.check()
 
-    def _sealed_group(self, index: int) -> Iterator[Block]:
+    def _sealed_group(self, index: int) -> Iterator[Piece]:
         return sealed(self._unreadable, self._group(index))
 
-    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
-        rows = 0
-        groups: list[Callable[[], Iterator[Block]]] = [partial(self._sealed_group, g) for g in range(self._groups)]
-        for block in chain_ahead(groups):
-            rows += len(block)
-            yield block
-            if progress is not None:
-                progress(min(1.0, rows / max(self._rows, 1)))
+    def groups(self) -> list[Callable[[], Iterator[Piece]]]:
+        """A reader for each row group, in order; they may run side by side."""
+        return [partial(self._sealed_group, g) for g in range(self._groups)]
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        return side_by_side([self], progress)
+
+
+def side_by_side(tables: Sequence[ParquetTable], progress: Progress | None = None) -> Iterator[Piece]:
+    """The row groups of one file or many, a few decoded at a time, handed over in order."""
+    rows, total = 0, max(sum(table.rows() for table in tables), 1)
+    for piece in chain_ahead([group for table in tables for group in table.groups()]):
+        rows += len(piece[1])
+        yield piece
+        if progress is not None:
+            progress(min(1.0, rows / total))

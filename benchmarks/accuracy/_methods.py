@@ -1,0 +1,81 @@
+"""Every estimator of the comparison as one function of (setting, rows, generator) -> estimated mean, at mu = 1.
+
+What each is told besides n, d and the magnitude:
+  auto, instance_optimal, variance_aware   nothing
+  coinpress                                std = 1 with identity covariance, as its paper assumes; else nothing, and
+                                           it learns the covariance first
+  coinpress, largest std known             the largest true standard deviation: a favour, reported apart
+  oracle                                   the true centre and standard deviations (es.Normal, center_error = 0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import ellipsum as es
+from ellipsum.learning.finish import finish
+from ellipsum.learning.rounds import Rounds
+from ellipsum.tables import open_table
+
+from ._settings import Setting
+
+BUDGET = es.Budget(mu=1.0)
+Estimator = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+
+
+def by_name(setting: Setting, method: str, **options: Any) -> Estimator:
+    """A method of the library with constants of its own."""
+
+    def run(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        prepare = import_module(f"ellipsum.learning.{method}").prepare
+        rounds = Rounds(open_table(rows), BUDGET, "replace", len(rows), rng=rng, threads=1)
+        return finish(rounds, prepare(rounds, setting.magnitude, **options), "mean", None, method).value
+
+    return run
+
+
+def _auto(setting: Setting) -> Estimator:
+    known = es.Unknown(setting.magnitude)
+    return lambda rows, rng: es.mean(rows, known, budget=BUDGET, rng=rng, threads=1).value
+
+
+def _oracle(setting: Setting) -> Estimator:
+    known = es.Normal(setting.center, std=setting.std, center_error=0)
+    plan = es.plan(known, n=setting.n, d=setting.d, budget=BUDGET, statistic="mean")
+    return lambda rows, rng: plan.release(rows, rng=rng, threads=1).value
+
+
+def estimators(setting: Setting) -> dict[str, Estimator]:
+    """Label -> estimator; those that start with a published method's name compete with auto unless favoured."""
+    found = {"auto": _auto(setting)}
+    for steps in (2, 3, 4, 10):
+        found[f"coinpress t={steps}"] = by_name(setting, "coinpress", steps=steps, std=setting.known_std)
+    found["instance_optimal T=10"] = by_name(setting, "instance_optimal", steps=10)
+    found["instance_optimal T=20, 1% radius"] = by_name(setting, "instance_optimal", steps=20, clip_share=0.01)
+    for steps in (12, 20):
+        found[f"variance_aware T={steps}"] = by_name(setting, "variance_aware", steps=steps)
+    if setting.favour:
+        for steps in (3, 4, 10):
+            found[f"{FAVOURED}coinpress t={steps}"] = _favoured(setting, steps)
+    if setting.std is not None:
+        found["oracle"] = _oracle(setting)
+    return found
+
+
+FAVOURED = "largest std known: "
+
+
+def _favoured(setting: Setting, steps: int) -> Estimator:
+    def run(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        std = rows.std(axis=0) if setting.std is None else setting.std
+        return by_name(setting, "coinpress", steps=steps, std=float(std.max()))(rows, rng)
+
+    return run
+
+
+def is_published(label: str) -> bool:
+    return label.startswith(("coinpress", "instance_optimal", "variance_aware"))

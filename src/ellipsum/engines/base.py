@@ -1,0 +1,243 @@
+"""What an engine has to do, and what every engine's frame shares: docs/proofs/engines.md.
+
+An engine needs one function, `EngineTable.fold`: hand each partition's record batches to `fold.map`, hand the results,
+in any grouping and order, to `fold.merge` until one is left, and return it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from ..accumulate import Partial, RowMap, accumulate
+from ..errors import DataError, Floats, UsageError
+from ..integers import Wide
+from ..tables import Block, Progress, Table
+from ..tables.arrow import Layout, blocks, layout
+from ..tables.base import choose, sealed
+from ..version import VERSION
+
+_UNREADABLE = "A partition could not be read."
+_INT64 = np.dtype("<i8")
+_UINT64 = np.dtype("<u8")
+_FLOAT64 = np.dtype("<f8")
+_ROW_BITS = 40  # positions of rows within a partition; partitions take the other 24 bits of 64
+
+
+class Fold(Protocol):
+    """A result that each partition gives a part of; parts merge in any order and grouping. Instances are pickled."""
+
+    def map(self, index: int, batches: Iterable[Any]) -> bytes:
+        """The part of one partition: its number (from zero, each once) and its Arrow record batches."""
+
+    def merge(self, parts: Iterable[bytes]) -> bytes:
+        """One part out of several (at least one)."""
+
+
+def same_version(version: str) -> None:
+    """An error, on a worker, unless its ellipsum is the caller's."""
+    if version != VERSION:
+        raise DataError(f"a worker has ellipsum {VERSION}, the driver {version}. Install the same one.")
+
+
+@dataclass(frozen=True)
+class SumFold:
+    """[S5] The exact sum of a row map's integer rows, and the number of rows."""
+
+    row_map: RowMap
+    layout: Layout
+
+    def map(self, index: int, batches: Iterable[Any]) -> bytes:
+        return self.pack(accumulate(self.row_map, _blocks(batches, self.layout), threads=1))
+
+    def merge(self, parts: Iterable[bytes]) -> bytes:
+        total = Partial.empty(self.row_map.width)
+        for part in parts:
+            total = total.merge(self.unpack(part))
+        return self.pack(total)
+
+    @staticmethod
+    def pack(partial: Partial) -> bytes:
+        return np.concatenate([[partial.rows], partial.sums.high, partial.sums.low]).astype(_INT64).tobytes()
+
+    def unpack(self, part: bytes) -> Partial:
+        numbers = np.frombuffer(part, _INT64).astype(np.int64)
+        width = self.row_map.width
+        if numbers.size != 2 * width + 1:
+            raise DataError("a worker returned a partial sum of another width.")
+        return Partial(int(numbers[0]), Wide(numbers[1 : 1 + width], numbers[1 + width :]))
+
+
+@dataclass(frozen=True)
+class CountFold:
+    """The number of rows."""
+
+    def map(self, index: int, batches: Iterable[Any]) -> bytes:
+        return self.pack(sum(batch.num_rows for batch in sealed(_UNREADABLE, batches)))
+
+    def merge(self, parts: Iterable[bytes]) -> bytes:
+        return self.pack(sum(map(self.unpack, parts)))
+
+    @staticmethod
+    def pack(rows: int) -> bytes:
+        return rows.to_bytes(8, "little")
+
+    @staticmethod
+    def unpack(part: bytes) -> int:
+        return int.from_bytes(part, "little")
+
+
+@dataclass(frozen=True)
+class SubsetFold:
+    """[S6] The `size` rows of least key; a row's key is 128 public random bits of its place, so the subset is uniform.
+
+    Rows whose key is above `limit` (a 64-bit number) are not even sent.
+    """
+
+    layout: Layout
+    seed: bytes
+    size: int
+    limit: int
+
+    def map(self, index: int, batches: Iterable[Any]) -> bytes:
+        from ..noise import public_words
+
+        start, keys, rows = index << _ROW_BITS, [np.empty((0, 2), np.uint64)], [np.empty((0, self.layout.width))]
+        for block in _blocks(batches, self.layout):
+            words = public_words(self.seed, start, len(block))
+            near = np.flatnonzero(words[:, 0] <= np.uint64(self.limit))
+            keys.append(words[near])
+            rows.append(np.asarray(block[near], np.float64))
+            start += len(block)
+        return self._least(np.concatenate(keys), np.concatenate(rows))
+
+    def merge(self, parts: Iterable[bytes]) -> bytes:
+        keys, rows = zip(*map(self._unpack, parts), strict=True)
+        return self._least(np.concatenate(keys), np.concatenate(rows))
+
+    def _least(self, keys: Any, rows: Floats) -> bytes:
+        order = np.lexsort((keys[:, 1], keys[:, 0]))[: self.size]
+        return bytes(keys[order].astype(_UINT64).tobytes() + rows[order].astype(_FLOAT64).tobytes())
+
+    def _unpack(self, part: bytes) -> tuple[Any, Floats]:
+        count = len(part) // (16 + 8 * self.layout.width)
+        keys = np.frombuffer(part, _UINT64, 2 * count).astype(np.uint64).reshape(count, 2)
+        rows = np.frombuffer(part, _FLOAT64, offset=16 * count).astype(np.float64)
+        return keys, rows.reshape(count, self.layout.width)
+
+    def rows(self, part: bytes) -> Floats:
+        return self._unpack(part)[1]
+
+
+def _blocks(batches: Iterable[Any], plan: Layout) -> Iterator[Block]:
+    places = range(len(plan.names))
+    for batch in sealed(_UNREADABLE, batches):
+        yield from sealed(_UNREADABLE, blocks(batch, places, plan))
+
+
+class EngineTable(ABC):
+    """Chosen columns of an engine's frame; an engine supplies `fold`, the rest follows.
+
+    names: every column of the frame. arrow_type: the Arrow type in which the engine hands over the column at a place;
+    it may raise a UsageError for one that holds no numbers, and is asked about chosen columns only.
+    """
+
+    reopenable = True
+
+    def __init__(
+        self, names: Sequence[str], arrow_type: Callable[[int], Any], columns: Any = None, exclude: Iterable[Any] = ()
+    ) -> None:
+        import pyarrow as pa
+
+        self.available = tuple(map(str, names))
+        self.places = choose(self.available, columns, exclude, "data")
+        schema = pa.schema([pa.field(self.available[i], arrow_type(i)) for i in self.places])
+        self.layout = layout(schema, range(len(self.places)), "data")
+        self.chosen = self.layout.names
+        self.columns = self.layout.columns
+        self.width = self.layout.width
+        self._rows: int | None = None
+
+    @abstractmethod
+    def fold(self, fold: Fold, progress: Progress | None = None) -> bytes | None:
+        """Map every partition's batches (the chosen columns, in `places` order), merge all; None if there are none.
+
+        Each partition must enter once, whatever was tried twice. Foreign errors must not pass: `tables.base.attempt`.
+        """
+
+    def rows(self) -> int:
+        """Counted by the engine, once."""
+        if self._rows is None:
+            found = self.fold(CountFold())
+            self._rows = 0 if found is None else CountFold.unpack(found)
+        return self._rows
+
+    def partial(self, row_map: RowMap, progress: Progress | None = None) -> Partial:
+        """The exact integer sum of all rows, the same as a local pass gives [S5]."""
+        fold = SumFold(row_map, self.layout)
+        found = self.fold(fold, progress)
+        return Partial.empty(row_map.width) if found is None else fold.unpack(found)
+
+    def sample(self, size: int, seed: bytes, progress: Progress | None = None) -> Floats:
+        """A uniform subset of the rows, in random order; all of them where there are no more than `size` [S6]."""
+        found = self._subset(SubsetFold(self.layout, seed, size, self._limit(size)), progress)
+        if len(found) < min(size, self.rows()):  # too few keys fell below the limit: take all into account
+            found = self._subset(SubsetFold(self.layout, seed, size, (1 << 64) - 1), progress)
+        return found
+
+    def _subset(self, fold: SubsetFold, progress: Progress | None) -> Floats:
+        found = self.fold(fold, progress)
+        return np.empty((0, self.width)) if found is None else fold.rows(found)
+
+    def _limit(self, size: int) -> int:
+        """Ten standard deviations above the share that is wanted."""
+        share = min(1.0, (size + 10 * math.sqrt(size) + 100) / max(self.rows(), 1))
+        return min(int(share * 2.0**64), (1 << 64) - 1)
+
+    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+        """All rows through this process; an engine may refuse."""
+        raise UsageError(
+            "This needs the rows themselves, and data is a frame of an engine, which may be large. "
+            "Write it to a file and pass that, or take a part of it."
+        )
+
+    def pieces(self, *_: Any, **__: Any) -> Any:
+        """Rows with the column that says whose they are: not served."""
+        raise UsageError(
+            "privacy_id is not served on a frame of an engine. Make one row of each person's rows there first "
+            "(a mean or a sum by that column), or write the frame to a file and pass that."
+        )
+
+
+def engine_table(data: Any, columns: Any = None, exclude: Iterable[Any] = ()) -> Any:
+    """The table of an engine's frame, or None where data is none. Imports no engine."""
+    if isinstance(data, EngineTable):
+        return _chosen_again(data, columns, exclude)
+    home = type(data).__module__
+    if home == "pyspark" or home.startswith("pyspark."):
+        from .spark import open_spark
+
+        return open_spark(data, columns, exclude)
+    return None
+
+
+def _chosen_again(table: EngineTable, columns: Any, exclude: Iterable[Any]) -> EngineTable:
+    """A table that was opened already keeps its columns; other ones cannot be chosen now."""
+    names = (columns,) if isinstance(columns, str) else columns
+    if tuple(exclude) or (names is not None and tuple(map(str, names)) not in (table.chosen, table.columns)):
+        raise UsageError("data is a table that was opened with other columns. Choose them when opening it.")
+    return table
+
+
+def accumulate_table(
+    table: Table, row_map: RowMap, threads: int | None = None, progress: Progress | None = None
+) -> Partial:
+    """The exact sum of a row map over a table, wherever its rows are: the one way from rows to integers [S5]."""
+    if isinstance(table, EngineTable):
+        return cast(EngineTable, table).partial(row_map, progress)
+    return accumulate(row_map, table.batches(progress), threads)

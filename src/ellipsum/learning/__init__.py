@@ -1,0 +1,85 @@
+"""Rows of which only a magnitude is known: centre, scales, axes and radius, learned privately."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import UsageError
+from ..privacy import Budget
+from ..release import Release
+from ..rows import Unknown
+from ..run import public_count, reading
+from ..tables import Table
+from ..tables.people import people_of
+from .finish import finish, learned_rows
+from .methods import METHODS, prepare_for, slack_for
+from .result import Learned
+from .rounds import Round, Rounds
+
+__all__ = ["METHODS", "Learned", "Round", "Rounds", "learn", "release_unknown"]
+
+
+def learn(
+    data: Any,
+    rows: Unknown,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: Budget | None = None,
+    method: str = "auto",
+    neighbours: str = "replace",
+    n: int | None = None,
+    columns: list[str] | tuple[str, ...] | None = None,
+    privacy_id: str | int | None = None,
+    per_person: str | None = None,
+    max_rows: int | None = None,
+    rng: Any = None,
+    threads: int | None = None,
+    progress: Any = None,
+) -> Learned:
+    """Learn centre and spread of the rows, spending the whole stated budget.
+
+    `Learned.rows` is a `Normal` with the centre's error, for `ellipsum.mean`, `sum` and `plan` with a budget of
+    their own. Data is read several times: a one-shot source is refused before anything is spent.
+
+    Guarantee [L6]: everything in the result is `Learned.privacy`, for the relation in `neighbours`.
+    """
+    if not isinstance(rows, Unknown):
+        raise UsageError(f"rows must be Unknown(magnitude) to be learned, got {type(rows).__name__}.")
+    spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
+    prepare = prepare_for(method)
+    people = people_of(privacy_id, per_person, max_rows)
+    with reading(data, columns, rows.columns, people, progress) as (table, tell):
+        count = public_count(table, neighbours, n) if table.reopenable else n
+        rounds = _rounds(table, spend, neighbours, count, method, rng=rng, threads=threads, progress=tell)
+        final = prepare(rounds, rows.magnitude)
+        release = finish(rounds, final, "mean", table.columns, method)
+    errors = release.noise.ellipsoid.unscale
+    known = learned_rows(release.plan.ellipsoid, final.std, release.value, errors, table.columns)
+    return Learned(known, rounds.privacy, tuple(rounds.history), method, dict(spend.stated), rounds.secure)
+
+
+def release_unknown(
+    statistic: str,
+    table: Table,
+    rows: Unknown,
+    budget: Budget,
+    neighbours: str,
+    n: int | None,
+    *,
+    method: str = "auto",
+    rng: Any = None,
+    threads: int | None = None,
+    progress: Any = None,
+    **options: Any,
+) -> Release:
+    """`ellipsum.sum` and `ellipsum.mean` of Unknown rows: learn, then release with all that is left [L7]."""
+    if options:
+        raise UsageError(f"{', '.join(options)} cannot be chosen for Unknown rows: shape and radius are learned.")
+    prepare = prepare_for(method)
+    rounds = _rounds(table, budget, neighbours, n, method, rng=rng, threads=threads, progress=progress)
+    return finish(rounds, prepare(rounds, rows.magnitude), statistic, table.columns, method)
+
+
+def _rounds(table: Table, budget: Budget, neighbours: str, n: int | None, method: str, **how: Any) -> Rounds:
+    return Rounds(table, budget, neighbours, n, slack=slack_for(method, budget, neighbours), **how)

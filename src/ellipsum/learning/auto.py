@@ -1,0 +1,240 @@
+"""method="auto": centre, scales, axes and radius, each from a small private round; the rest is for the last one.
+
+Every decision depends on noisy results and public numbers alone. Rounds: *locate* (a clipped mean in a ball, the ball
+from a histogram of norms, until it stops shrinking); *scales* (clipped absolute values along the axes) with
+*recentring* in between; *rotation* (second moments, where a cheap probe says that it pays); *settle* (norms under
+several shapes at once: the one that forecasts least error); *shell* (what the best radius would lose, measured).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..errors import Floats
+from ..shape import Clip
+from .measure import Measure
+from .methods import Final
+from .norm_law import NormLaw, fit_norm_law
+from .rotate import learn_rotation
+from .rounds import Rounds
+from .schedule import RESOLUTION, Shares
+from .state import LADDER, Shape, State, choose_radius, clip_effects
+
+MAX_COVARIANCE_DIMENSION = 160
+_MOST_OCTAVES = 30.0
+_DOUBT = 0.1  # share of the worst-case clipping bias that early rounds reckon with
+
+
+def prepare(rounds: Rounds, magnitude: float) -> Final:
+    """Learn where and how to clip; the last round is left to the caller."""
+    measure = Measure(rounds, magnitude)
+    shares = Shares.of(rounds.noise_rows, rounds.d)
+    if rounds.neighbours == "add_remove" and rounds.counted is None:
+        measure.count(shares.count)  # a guess far off would misplace the centre
+    return from_state(measure, locate(measure, shares), shares)
+
+
+def from_state(measure: Measure, state: State, shares: Shares) -> Final:
+    """From a coarse centre to the last round."""
+    if measure.d > 1 and shares.hopeful:
+        learn_shape(measure, state, shares)
+    if shares.hopeful and state.off_centre > 0.02:
+        recentre(measure, state, shares)
+    if shares.readable:
+        settle_shape(measure, state, shares)
+    return last_round(measure, state, shares)
+
+
+def locate(measure: Measure, shares: Shares) -> State:
+    """Coarse centre: clipped mean in a ball, ball from the histogram of norms, until the ball stops shrinking."""
+    d = measure.d
+    reach = math.sqrt(d)
+    ball = Shape(np.full(d, 1 / reach), b=np.ones(d))  # y = x - c
+    state = State(np.zeros(d), np.zeros(d), ball, NormLaw(np.zeros(1), np.ones(1)))
+    if not shares.readable:
+        return _ball_state(d, reach, state.law)
+    edges = reach * 2.0 ** np.arange(-_MOST_OCTAVES, 0.1, 0.5)
+    state.law = norm_law(measure, state, edges, shares.norms)
+    radius = min(state.law.quantile(0.85), reach)
+    if not shares.hopeful:
+        return _ball_state(d, radius, state.law.scaled(1 / radius))
+    step = 1 / 8 if shares.rows > 300 else 1 / 3
+    while True:
+        offset, std = measure.clipped_mean("ball", state, radius, shares.ball)
+        state.center = state.center + offset
+        error = math.sqrt(d) * std
+        low = max(math.log2(min(0.6 * error, 0.5 * radius)), math.log2(radius) - _MOST_OCTAVES)
+        edges = 2.0 ** np.arange(low, math.log2(1.2 * radius) + step, step)
+        state.law = norm_law(measure, state, edges, shares.norms)
+        before, radius = radius, min(state.law.quantile(0.85), 1.5 * radius)
+        done = error < 0.35 * state.law.median or radius > 0.8 * before
+        if done or radius < RESOLUTION * reach or measure.spent > 0.4:
+            break
+    typical = state.law.median
+    doubt = _DOUBT * state.law.excess(before) ** 2 / d
+    shape = Shape(np.full(d, typical / reach))
+    return State(state.center, np.full(d, std**2 + doubt), shape, state.law.scaled(1 / typical))
+
+
+def _ball_state(d: int, radius: float, law: NormLaw) -> State:
+    """A ball would not shrink: everything goes to one release, the ball itself being what is known of the mean."""
+    spread = radius / math.sqrt(d)
+    return State(np.zeros(d), np.full(d, spread**2), Shape(np.full(d, spread)), law)
+
+
+def norm_law(measure: Measure, state: State, edges: Floats, share: float) -> NormLaw:
+    """The law of the norms about the state's centre, in its shape."""
+    (counts,), std = measure.norms(state.center, [(state.shape, edges)], share)
+    return fit_norm_law(counts, std, edges, measure.n)
+
+
+def measure_scales(measure: Measure, state: State, shares: Shares, prior: Floats) -> tuple[Floats, float]:
+    """Spread along each axis from clipped absolute values, shrunk towards `prior` by as much as the noise asks for.
+
+    Returns the spreads and the forecast relative loss from their error.
+    """
+    values, noise = measure.absolute_mean(state, state.law.quantile(0.7), measure.affordable(shares.scales))
+    unit = state.shape.b * prior
+    value, error = values / unit, noise / unit
+    precision = error**-2
+    weights = precision / precision.sum()
+    level = max(float((weights * value).sum()), float(precision.sum()) ** -0.5)
+    ratio, error = value / level, error / level
+    floor = float((weights * error**2).sum())
+    excess = float((weights * (ratio - 1) ** 2).sum()) - floor * (1 + math.sqrt(2 / len(ratio)))
+    variety = max(excess, 0.0)
+    keep = variety / (variety + error**2)
+    ratio = np.maximum(1 + keep * (ratio - 1), np.maximum(0.7 * keep * error, 1e-4))
+    std = prior * ratio
+    loss = float((std / std.sum() * np.minimum((error / ratio) ** 2 * keep, 1)).sum())
+    return std, loss
+
+
+def recentre(measure: Measure, state: State, shares: Shares) -> None:
+    """A clipped mean in the shape learned so far, combined with the centre by their variances."""
+    law, shape, n = state.law, state.shape, measure.n
+
+    def doubt(radius: float) -> float:
+        return _DOUBT * law.excess(radius) ** 2 * shape.squared_spread
+
+    share = measure.affordable(shares.center)
+    _, radius = choose_radius(state, shares.unit(share), n, law.median * LADDER, doubt)
+    offset, std = measure.clipped_mean("recentre", state, radius, share)
+    gain, residual = clip_effects(law, shape, radius, n)
+    before = state.off_centre
+    bias = doubt(radius) * shape.std**2 / shape.squared_spread
+    state.update(offset / shape.b, gain, (std / shape.b) ** 2 + residual + bias)
+    state.law = law.scaled(math.sqrt(min(max(1 - before + state.off_centre, 0.25), 1)))
+
+
+def learn_shape(measure: Measure, state: State, shares: Shares) -> None:
+    """Scales, recentring, and once the axes, until better scales would cost more than they bring."""
+    prior = state.shape.std
+    rotation_open = measure.d <= MAX_COVARIANCE_DIMENSION and shares.kappa < 0.05
+    for _ in range(4 if measure.spent < 0.45 else 0):
+        std, loss = measure_scales(measure, state, shares, prior)
+        state.reshape(std)
+        if state.off_centre > 0.04:
+            recentre(measure, state, shares)
+        prior = std
+        if rotation_open:
+            rotation_open = False
+            found = learn_rotation(measure, state, shares)
+            if found is not None:
+                basis, prior = found
+                state.variance = (basis**2).T @ state.variance
+                state.shape = Shape(prior, basis)
+                state.law = state.law.scaled(1 / state.law.median)
+                continue
+        if loss < 3 * shares.scales or measure.spent > 0.4:
+            break
+
+
+_FINE = np.arange(-0.75, 0.75, 1 / 16)
+_SETTLE_STEPS = np.concatenate([np.arange(-4, -0.75, 0.25), _FINE, [0.75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6]])
+
+
+def settle_shape(measure: Measure, state: State, shares: Shares) -> None:
+    """Norms for b = std^-p, several p at once: the shape whose measured law forecasts least error."""
+    std, n = state.shape.std, measure.n
+    uneven = len(std) * state.shape.squared_spread > (1.1 + 40 / shares.rows) * float(std.sum()) ** 2
+    several = (0.2, 0.5, 0.75) if shares.rows > 4000 else (0.0, 0.3, 0.5)
+    trials = []
+    for power in several if uneven else (0.5,):
+        shape = Shape(std, state.shape.basis, power)
+        law = state.law.scaled(1 / math.sqrt(float(((state.shape.b * std) ** 2).sum())))
+        trials.append(State(state.center, state.variance, shape, law))
+    edges = [trial.law.median * 2.0**_SETTLE_STEPS for trial in trials]
+    share = measure.affordable(shares.final_norms * (1 + len(trials)) / 2)
+    shapes = [(trial.shape, edge) for trial, edge in zip(trials, edges, strict=True)]
+    counts, noise_std = measure.norms(state.center, shapes, share)
+    best = math.inf
+    for trial, count, edge in zip(trials, counts, edges, strict=True):
+        trial.law = fit_norm_law(count, noise_std, edge, n, trial.law.median)
+        forecast = _forecast(trial, shares, n)
+        if forecast < best:
+            best, state.shape, state.law = forecast, trial.shape, trial.law
+
+
+def _forecast(trial: State, shares: Shares, n: float) -> float:
+    """Expected squared error of a last round in this shape."""
+    law, spread = trial.law, trial.shape.squared_spread
+    candidates = law.median * LADDER
+    bias = lambda radius: _DOUBT * law.excess(radius) ** 2 * spread  # noqa: E731
+    return choose_radius(trial, shares.unit(0.8), n, candidates, bias)[0]
+
+
+def last_round(measure: Measure, state: State, shares: Shares) -> Final:
+    """Radius of least error, with the shell beyond it measured where the radius would lose too much."""
+    shape, law, n, d = state.shape, state.law, measure.n, measure.d
+    candidates = law.median * LADDER
+    unit = shares.unit(measure.left)
+    _, inner = choose_radius(state, unit, n, candidates)
+    worst = lambda r: law.excess(r) ** 2 * shape.squared_spread  # noqa: E731
+    _, outer = choose_radius(state, unit, n, candidates, worst)
+    weight, shell, shell_std, radius = 0.0, np.zeros(d), 0.0, inner
+    if outer > 1.02 * inner:
+        share = measure.affordable(min(max(0.4 * (outer / inner - 1) / math.sqrt(d), 0.004), 0.1))
+        shell, shell_std = measure.shell_mean(state, inner, outer, share)
+        weight = max(0.0, 1 - 1.14 * d * shell_std**2 / float((shell**2).sum()))
+        risk = shell_std**2 * (d * weight + 0.04 * math.sqrt(2 * d)) * shape.squared_spread
+
+        def fade(r: float) -> float:
+            return law.excess(r, outer) / max(law.excess(inner, outer), 1e-300)
+
+        between = candidates[(candidates >= inner) & (candidates <= outer)]
+        _, radius = choose_radius(state, shares.unit(measure.left), n, between, lambda r: fade(r) ** 2 * risk)
+        weight = weight * fade(radius)
+    gain, residual = clip_effects(law, shape, radius, n)
+    gain_shell = gain + weight * (clip_effects(law, shape, outer, n)[0] - gain)
+
+    def combine(mean: Floats, std: float) -> tuple[Floats, Floats]:
+        spread = ((std * radius) ** 2 + (weight * shell_std) ** 2) / shape.b**2 + residual
+        state.update((mean * radius + weight * shell) / shape.b, gain_shell, spread)
+        center = np.clip(state.center, -1, 1)  # what is known of every row holds for the mean
+        return center * measure.magnitude, np.sqrt(state.variance) * measure.magnitude
+
+    region = _region(measure, state, radius, residual)
+    bias = law.excess(radius) * math.sqrt(shape.squared_spread) * measure.magnitude
+    return Final(region, absolute_std(state) * measure.magnitude, combine, bias)
+
+
+def absolute_std(state: State) -> Floats:
+    """Spread along the axes with its level: the median norm of normal rows is that of the learned law."""
+    from ..chisquare import WeightedChiSquare
+
+    typical = math.sqrt(WeightedChiSquare(state.shape.weights).isf(0.5))
+    return state.shape.std * (state.law.median / typical)
+
+
+def _region(measure: Measure, state: State, radius: float, residual: Floats) -> Clip:
+    magnitude = measure.magnitude
+    level = float((state.shape.b * absolute_std(state)) @ (state.shape.b * absolute_std(state))) ** 0.5
+    return Clip(
+        ellipsoid=state.shape.ellipsoid(state.center, radius, magnitude),
+        radius=radius / level,
+        clipping_error=float(residual.sum()) * measure.n**2 * magnitude * magnitude,
+        center_spread=math.sqrt(float(state.variance.sum())) * magnitude,
+    )

@@ -1,0 +1,173 @@
+"""Compiled loops of the learning row maps, one row after the other in a fixed order.
+
+Imported only when rows are added. Floats are never reordered or fused: every number is a function of its row
+alone ([L1]), and each norm is that of the very numbers that are scaled and rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..kernels import FAR_EXPONENT, LARGE, UNUSED, _inner, compiled
+
+_ROOT = math.sqrt(2.0)
+
+
+@_inner
+def _bin(edges: Any, value: float) -> int:
+    """How many edges lie below the value."""
+    low, high = 0, edges.size
+    while low < high:
+        middle = (low + high) // 2
+        if edges[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@_inner
+def _product(packed: Any, offsets: Any, y: Any) -> None:
+    """y = B o, columns in ascending order."""
+    y[:] = 0.0
+    for j in range(offsets.size):
+        o = offsets[j]
+        if o != 0.0:
+            for i in range(y.size):
+                y[i] += packed[j, i] * o
+
+
+@_inner
+def _square(y: Any) -> float:
+    total = 0.0
+    for i in range(y.size):
+        total += y[i] * y[i]
+    return total
+
+
+@_inner
+def _bring_near(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, offsets: Any, y: Any) -> None:
+    """y along its direction, largest entry near 2^200, for a row whose norm overflows ([L1])."""
+    top = -10000
+    for j in range(row.size):
+        offset, exponent = math.frexp(0.5 * row[j] - 0.5 * center[j] if abs(row[j]) < np.inf else 0.0)
+        if offset != 0.0 and exponents[j] != UNUSED:
+            top = max(top, exponent + exponents[j])
+    for j in range(row.size):
+        offset, exponent = math.frexp(0.5 * row[j] - 0.5 * center[j] if abs(row[j]) < np.inf else 0.0)
+        used = exponents[j] != UNUSED
+        offsets[j] = math.ldexp(offset, exponent + exponents[j] - top) if used else 0.0
+    if packed.size:
+        y[:] = 0.0
+        for j in range(row.size):
+            if offsets[j] != 0.0:
+                for i in range(y.size):
+                    y[i] += math.ldexp(packed[j, i], -exponents[j]) * offsets[j]
+    else:
+        for j in range(row.size):
+            y[j] = math.ldexp(scale[j], -exponents[j]) * offsets[j] if exponents[j] != UNUSED else 0.0
+    top = -10000
+    for i in range(y.size):
+        if y[i] != 0.0:
+            top = max(top, math.frexp(y[i])[1])
+    for i in range(y.size):
+        y[i] = math.ldexp(y[i], FAR_EXPONENT - top) if y[i] != 0.0 else 0.0
+
+
+@_inner
+def _map(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, offsets: Any, y: Any) -> float:
+    """Writes y = B (x - c) and returns its squared norm; odd entries as in [S3]."""
+    for j in range(row.size):
+        offsets[j] = row[j] - center[j] if abs(row[j]) < np.inf and exponents[j] != UNUSED else 0.0
+    if packed.size:
+        _product(packed, offsets, y)
+    else:
+        for j in range(row.size):
+            y[j] = offsets[j] * scale[j]
+    square = _square(y)
+    if not square < LARGE:
+        _bring_near(row, center, scale, packed, exponents, offsets, y)
+        square = _square(y)
+    return square
+
+
+@compiled
+def add_norm_bins(
+    block: Any, center: Any, scale: Any, packed: Any, exponents: Any, edges: Any, total: Any, offsets: Any, y: Any
+) -> None:
+    """One-hot of ‖y‖ among the edges."""
+    for r in range(block.shape[0]):
+        square = _map(block[r], center, scale, packed, exponents, offsets, y)
+        total[_bin(edges, math.sqrt(square))] += 1
+
+
+@compiled
+def add_coordinate_bins(block: Any, center: Any, edges: Any, absolute: bool, total: Any) -> None:
+    """One-hot of every coordinate's offset, or its size, among that coordinate's edges."""
+    bins = edges.shape[1] + 1
+    for r in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            x = block[r, j]
+            offset = x - center[j] if abs(x) < np.inf else 0.0
+            total[j * bins + _bin(edges[j], abs(offset) if absolute else offset)] += 1
+
+
+@compiled
+def add_absolutes(
+    block: Any, center: Any, scale: Any, packed: Any, exponents: Any, grid: float, total: Any, offsets: Any, y: Any
+) -> None:
+    """rint(grid |y| / max(1, ‖y‖))."""
+    for r in range(block.shape[0]):
+        square = _map(block[r], center, scale, packed, exponents, offsets, y)
+        factor = grid / math.sqrt(square) if square > 1.0 else grid
+        for i in range(y.size):
+            total[i] += int(np.rint(abs(y[i]) * factor))
+
+
+@compiled
+def add_shells(
+    block: Any,
+    center: Any,
+    scale: Any,
+    packed: Any,
+    exponents: Any,
+    inner: float,
+    outer: float,
+    grid: float,
+    total: Any,
+    offsets: Any,
+    y: Any,
+) -> None:
+    """rint(grid (clip(‖y‖, inner, outer) - inner) / (outer - inner) y / ‖y‖)."""
+    per_length = grid / (outer - inner)
+    for r in range(block.shape[0]):
+        length = math.sqrt(_map(block[r], center, scale, packed, exponents, offsets, y))
+        if length > inner:
+            factor = (min(length, outer) - inner) * per_length / length
+            for i in range(y.size):
+                total[i] += int(np.rint(y[i] * factor))
+
+
+@compiled
+def add_outer_products(
+    block: Any, center: Any, scale: Any, packed: Any, exponents: Any, grid: float, total: Any, offsets: Any, y: Any
+) -> None:
+    """rint(grid svec(z z^T)), z = y / max(1, ‖y‖): the upper triangle row by row, off-diagonals times sqrt 2."""
+    width = y.size
+    off_grid = _ROOT * grid
+    for r in range(block.shape[0]):
+        square = _map(block[r], center, scale, packed, exponents, offsets, y)
+        if square > 1.0:
+            factor = 1.0 / math.sqrt(square)
+            for i in range(width):
+                y[i] *= factor
+        place = 0
+        for i in range(width):
+            first = y[i]
+            total[place] += int(np.rint(first * first * grid))
+            for j in range(i + 1, width):
+                total[place + j - i] += int(np.rint(first * y[j] * off_grid))
+            place += width - i

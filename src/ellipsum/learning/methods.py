@@ -1,0 +1,73 @@
+"""The learning methods by name, and what each hands over for the last round.
+
+A method is `prepare(rounds, magnitude) -> Final`: it spends part of the budget on rounds of its own and says how the
+last round clips; the last round then takes all that is left (`finish.py`). To add one: write a module with such a
+`prepare` and enter it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ..errors import Floats, UsageError, choice
+from ..privacy import Budget
+from ..shape import Clip
+
+if TYPE_CHECKING:
+    from .rounds import Rounds
+
+METHODS = {
+    "auto": "auto",
+    "coinpress": "coinpress",
+    "instance_optimal": "instance_optimal",
+    "variance_aware": "variance_aware",
+    "friendly_core": "friendly_core",
+}
+"""Name -> module of this package with a function `prepare`."""
+
+
+@dataclass(frozen=True)
+class Final:
+    """The last round, and what was learned on the way, in original units.
+
+    region: where the last round clips (its ellipsoid holds the radius).
+    std: spread of the rows along the axes of the region's ellipsoid.
+    combine: from the noisy clipped mean in the scaled space (B (mean - c), entries of noise std `std`) to the
+        published centre and the variance of its error along the axes; None publishes c + B^-1 y as it is.
+    """
+
+    region: Clip
+    std: Floats
+    combine: Callable[[Floats, float], tuple[Floats, Floats]] | None = None
+    clip_bias: float | None = None
+    """Estimated worst case of what the last clip hides, as a length over all columns."""
+
+
+Prepare = Callable[["Rounds", float], Final]
+
+
+SLACK_SHARE = 0.1
+"""Part of the budget's delta that the gate of "friendly_core" may fail with."""
+
+
+def slack_for(method: str, budget: Budget, neighbours: str) -> float:
+    """The failure probability that a method needs beside its share of mu; most need none."""
+    if method != "friendly_core":
+        return 0.0
+    from ..friendly.release import require_replace
+
+    require_replace(neighbours)
+    delta = dict(budget.stated).get("delta")
+    if delta is None:
+        raise UsageError("friendly_core needs a failure probability. State the budget as epsilon= and delta=.")
+    return SLACK_SHARE * delta
+
+
+def prepare_for(method: str) -> Prepare:
+    """The function behind a method's name."""
+    module = import_module(f".{METHODS[choice('method', method, tuple(METHODS))]}", __package__)
+    found: Prepare = module.prepare
+    return found

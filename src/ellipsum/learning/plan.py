@@ -1,0 +1,215 @@
+"""Plans for Unknown rows: the schedule of rounds and a forecast, before anything is spent."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError, choice, whole
+from ..plans import parse_json
+from ..privacy import Budget, Privacy
+from ..rows import Unknown
+from ..texts import guarantee
+from ..version import VERSION
+from .methods import METHODS, slack_for
+from .schedule import Shares
+
+if TYPE_CHECKING:
+    from ..release import Release
+    from ..tables import Table
+
+FORMAT = "ellipsum.learning-plan/1"
+_BALLS = 3  # rounds that the search for the centre usually takes
+_HOPELESS, _ROUGH = 0.5, 0.1
+
+
+@dataclass(frozen=True)
+class PlannedRound:
+    """A kind of round, its share of mu^2, and how often it is expected."""
+
+    name: str
+    share: float
+    times: int
+
+
+@dataclass(frozen=True, repr=False)
+class LearningPlan:
+    """Release of a statistic of Unknown rows: rounds with their shares, and the forecast; no data was read.
+
+    Guarantee: `release` is `privacy`, all rounds together [L6][L7]. The last round's own plan comes with the release.
+    """
+
+    rows: Unknown
+    statistic: str
+    n: int | None
+    d: int
+    privacy: Privacy
+    method: str = "auto"
+    columns: tuple[str, ...] | None = None
+    stated: Mapping[str, float] = field(default_factory=dict)
+
+    noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
+
+    @property
+    def neighbours(self) -> str:
+        return self.privacy.neighbours
+
+    def _shares(self) -> Shares | None:
+        if self.n is None or self.method != "auto":
+            return None
+        return Shares.of(self.n * self.privacy.mu * (1 if self.neighbours == "replace" else 2), self.d)
+
+    @property
+    def rounds(self) -> tuple[PlannedRound, ...]:
+        """The expected schedule of method "auto"; empty where n is not stated or another method decides."""
+        shares = self._shares()
+        if shares is None:
+            return ()
+        found = [
+            PlannedRound("norms", shares.norms, _BALLS + 1),
+            PlannedRound("ball", shares.ball, _BALLS),
+            PlannedRound("recentre", shares.center, 1),
+            PlannedRound("last norms", shares.final_norms, 1),
+        ]
+        if self.d > 1:
+            found.insert(2, PlannedRound("scales", shares.scales, 2))
+        if self.neighbours == "add_remove":
+            found.insert(0, PlannedRound("count", shares.count, 1))
+        spent = sum(step.share * step.times for step in found)
+        return (*found, PlannedRound("final", 1 - spent, 1))
+
+    @property
+    def relative_error(self) -> float | None:
+        """Forecast error over the rows' spread, both as lengths over all columns; uneven columns do better."""
+        shares = self._shares()
+        if shares is None:
+            return None
+        return shares.relative_error
+
+    @property
+    def finest(self) -> float | None:
+        """The least spread of rows, in units of the magnitude, whose centre the rounds can still find."""
+        shares = self._shares()
+        return None if shares is None else shares.finest * self.rows.magnitude
+
+    @property
+    def warning(self) -> str | None:
+        """In plain words, where the data cannot support a useful answer."""
+        error = self.relative_error
+        shares = self._shares()
+        if error is None or shares is None or (error < _ROUGH and shares.reliable):
+            return None
+        needed = f"An error of a tenth of the spread takes about {math.ceil(self.n_needed(_ROUGH)):,} rows"
+        ways = f"{needed}, or fewer columns, or a larger budget."
+        if error < _HOPELESS and shares.reliable:
+            return f"the answer will be rough: its error is about {error:.0%} of the rows' spread. {ways}"
+        return f"the data cannot support an answer: too few rows for this budget and so many columns. {ways}"
+
+    def n_needed(self, relative_error: float) -> float:
+        """Rows for which the forecast relative error is this."""
+        one = Shares.of(self.privacy.mu * (1 if self.neighbours == "replace" else 2), self.d)
+        return max(one.relative_error / relative_error, 40 / one.rows)
+
+    def release(self, data: Any, rng: Any = None, **how: Any) -> Release:
+        """Run the rounds on data."""
+        from ..run import of_people, reading
+        from ..tables.people import people_of
+
+        people = people_of(*(how.pop(name, None) for name in ("privacy_id", "per_person", "max_rows")))
+        columns, progress = how.pop("columns", None), how.pop("progress", None)
+        with reading(data, columns, self.columns, people, progress) as (table, tell):
+            return of_people(self.run(table, rng=rng, progress=tell, **how), people)
+
+    def run(self, table: Table, **how: Any) -> Release:
+        """Run the rounds on a table."""
+        from . import release_unknown
+
+        if table.width != self.d:
+            raise UsageError(
+                f"this plan is for {self.d} columns, the data has {table.width}. Pick columns, or plan anew."
+            )
+        if self.neighbours == "replace" and table.reopenable and table.rows() != self.n:
+            raise UsageError(f"this plan is for n = {self.n} rows, the data has {table.rows()}. Plan anew for this n.")
+        budget = Budget(**self.stated)
+        return release_unknown(
+            self.statistic, table, self.rows, budget, self.neighbours, self.n, method=self.method, **how
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "rows": self.rows.to_dict(),
+            "statistic": self.statistic,
+            "n": self.n,
+            "d": self.d,
+            "privacy": self.privacy.to_dict(),
+            "method": self.method,
+            "columns": None if self.columns is None else list(self.columns),
+            "stated": dict(self.stated),
+            "rounds": [vars(step) for step in self.rounds],
+            "relative_error": self.relative_error,
+            "warning": self.warning,
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict())
+
+    @staticmethod
+    def from_json(text: str) -> LearningPlan:
+        fields = parse_json(text)
+        if fields.get("format") != FORMAT:
+            raise UsageError(f"not a plan of format {FORMAT}. Plans for other rows are read by es.Plan.from_json.")
+        try:
+            columns = fields["columns"]
+            found = plan_unknown(
+                Unknown(fields["rows"]["magnitude"], fields["rows"].get("columns")),
+                choice("statistic", fields["statistic"], ("sum", "mean")),
+                None if fields["n"] is None else whole("n", fields["n"]),
+                whole("d", fields["d"]),
+                Budget(**fields["stated"]),
+                fields["privacy"]["neighbours"],
+                None if columns is None else tuple(columns),
+                method=fields["method"],
+            )
+        except (KeyError, TypeError, AttributeError):
+            raise UsageError("the plan has missing or unknown fields. Make it anew with es.plan.") from None
+        if found.privacy != Privacy.from_dict(fields["privacy"]):
+            raise UsageError("this plan's guarantee is not that of its stated budget. Make the plan anew.")
+        return found
+
+    def __repr__(self) -> str:
+        n = f"n = {self.n}" if self.neighbours == "replace" else "n private"
+        lines = [
+            f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.magnitude:g}",
+            f"  guarantee       {guarantee(self.privacy, self.stated)}",
+            f"  method          {self.method}; centre, scales and radius are learned, then the rest is released",
+        ]
+        lines += [f"  {step.name:<15} {step.share:.2%} of the budget, {step.times} x" for step in self.rounds]
+        if self.relative_error is not None:
+            lines.append(
+                f"  expected error  {self.relative_error:.2%} of the rows' spread (even columns; uneven: less)"
+            )
+        if self.warning is not None:
+            lines.append(f"  warning: {self.warning}")
+        return "\n".join(lines)
+
+
+def plan_unknown(
+    rows: Unknown,
+    statistic: str,
+    n: int | None,
+    d: int,
+    budget: Budget,
+    neighbours: str,
+    columns: tuple[str, ...] | None,
+    method: str = "auto",
+) -> LearningPlan:
+    """`ellipsum.plan` for Unknown rows."""
+    choice("method", method, tuple(METHODS))
+    slack = slack_for(method, budget, neighbours)
+    privacy = Privacy(budget.after_slack(slack).mu, slack, neighbours)
+    return LearningPlan(rows, statistic, n, d, privacy, method, columns, dict(budget.stated))

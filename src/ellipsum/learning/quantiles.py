@@ -1,0 +1,109 @@
+"""Quantiles by noisy bisection: how many rows lie below the middle, for all coordinates at once.
+
+The private quantile of Huang, Liang & Yi 2021 (binary search on noisy counts), as row maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..accumulate import RowMap, Rows, sqrt_upper
+from ..errors import Floats, UsageError, open_unit, vector
+from ..integers import Ints
+from ..shape import Ellipsoid
+from .maps import _doubles, _Frame
+from .rounds import Rounds
+
+_RANK_BITS = 20
+_SMALLEST = 2.0**-180  # of the range of a norm
+
+
+class _Surplus:
+    """Entries 1 - fraction where a value is at most its middle and -fraction where it is above, on the grid 2^-20.
+
+    The sum is (rows at most the middle) - fraction * (rows), with no need of the number of rows. Two rows differ by at
+    most 1 in each of k entries: diameter sqrt(k); norm max(fraction, 1 - fraction) sqrt(k) [L21].
+    """
+
+    grid_bits = _RANK_BITS
+    rows_per_flush = 1 << 62 - _RANK_BITS
+
+    def __init__(self, columns: int, middle: Any, fraction: float) -> None:
+        self.columns = columns
+        self.middle = vector("middle", middle)
+        self.width = self.middle.size
+        self._below = round((1 - open_unit("fraction", fraction)) * (1 << _RANK_BITS))
+        self._above = self._below - (1 << _RANK_BITS)
+        entries = sqrt_upper(self.width)
+        self.norm_bound = max(self._below, -self._above) * entries
+        self.diameter_bound = (1 << _RANK_BITS) * entries
+
+
+class CoordinateSurplus(_Surplus):
+    """Each coordinate's offset x_j - c_j (or its size) against its middle; odd entries have offset zero."""
+
+    def __init__(self, center: Any, middle: Any, fraction: float, absolute: bool) -> None:
+        self._center, self._absolute = vector("center", center), bool(absolute)
+        super().__init__(self._center.size, middle, fraction)
+        if self.width != self.columns:
+            raise UsageError(f"middle must have {self.columns} entries, one a column, got {self.width}.")
+
+    def add(self, block: Rows, total: Ints) -> None:
+        from .quantile_kernels import add_coordinate_sides
+
+        for part in _doubles(block):
+            add_coordinate_sides(part, self._center, self.middle, self._absolute, self._below, self._above, total)
+
+
+class NormSurplus(_Surplus):
+    """‖B (x - c)‖ against a middle; a norm beyond the range of doubles is above."""
+
+    def __init__(self, ellipsoid: Ellipsoid, middle: float, fraction: float) -> None:
+        self._frame = _Frame(ellipsoid)
+        super().__init__(self._frame.columns, [middle], fraction)
+
+    def add(self, block: Rows, total: Ints) -> None:
+        from .quantile_kernels import add_norm_sides
+
+        sides = float(self.middle[0]), self._below, self._above
+        center, scale, packed, exponents = self._frame.arguments()
+        for part in _doubles(block):
+            add_norm_sides(part, center, scale, packed, exponents, *sides, total, *self._frame.scratch())
+
+
+def bisect(
+    rounds: Rounds,
+    name: str,
+    surplus: Callable[[Floats], RowMap],
+    low: Floats,
+    high: Floats,
+    steps: int,
+    share: Fraction,
+) -> Floats:
+    """The middle of the interval that `steps` noisy bisections leave around each quantile.
+
+    Guarantee [L21]: `steps` rounds of share / steps each; the middles depend on earlier rounds alone.
+    """
+    for step in range(steps):
+        middle = low + (high - low) / 2
+        beyond = rounds.sum(f"{name} {step + 1}", surplus(middle), share / steps).values > 0
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    return low + (high - low) / 2
+
+
+def norm_quantile(
+    rounds: Rounds, shape: Ellipsoid, fraction: float, upper: float, steps: int, share: Fraction
+) -> float:
+    """A quantile of ‖B (x - c)‖ in [0, upper] by bisection [L21]; never zero."""
+    unit = replace(shape, scale=shape.scale / upper)
+
+    def surplus(middle: Floats) -> RowMap:
+        return NormSurplus(unit, float(middle[0]), fraction)
+
+    found = bisect(rounds, "radius", surplus, np.zeros(1), np.ones(1), steps, share)
+    return upper * max(float(found[0]), _SMALLEST)

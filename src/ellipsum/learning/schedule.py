@@ -1,0 +1,84 @@
+"""Shares of the budget for the rounds of `auto`, from public numbers alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+RESOLUTION = 2.0**-40
+
+
+def _between(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of mu^2 for each kind of round.
+
+    rows: the number of rows in units of the noise (n mu); kappa: relative noise of a mean, sqrt(d) / rows.
+    """
+
+    rows: float
+    kappa: float
+    norms: float
+    final_norms: float
+    ball: float
+    scales: float
+    center: float
+    probe: float
+    covariance: float
+    count: float
+
+    @staticmethod
+    def of(rows: float, d: int) -> Shares:
+        kappa = math.sqrt(d) / rows
+        return Shares(
+            rows=rows,
+            kappa=kappa,
+            norms=_between((37 / rows) ** 2, 0.0005, 0.04),
+            final_norms=_between(max((75 / rows) ** 2, 0.055 / math.sqrt(d)), 0.0055, 0.05),
+            ball=_between((7 * kappa) ** 2, 0.001, 0.04),
+            scales=_between((7 * kappa) ** 2, 0.002, 0.06),
+            center=_between((14 * kappa) ** 2, 0.01, 0.12),
+            probe=0.003,
+            covariance=_between((20 * kappa) ** 2, 0.005, 0.06),
+            count=_between((100 / rows) ** 2, 0.0005, 0.01),
+        )
+
+    def unit(self, share: float) -> float:
+        """Noise std of a clipped mean for each unit of its radius."""
+        return 2 / (self.rows * math.sqrt(share))
+
+    @property
+    def shrink(self) -> float:
+        """Error of a ball round as a fraction of its radius."""
+        return 2 * self.kappa / math.sqrt(self.ball)
+
+    @property
+    def readable(self) -> bool:
+        """Whether a histogram of all rows can be told from its noise."""
+        return self.rows >= 25
+
+    @property
+    def hopeful(self) -> bool:
+        """Whether a ball round shrinks the ball."""
+        return self.readable and self.shrink < 0.8
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the rounds find what they look for but for rare accidents."""
+        return self.hopeful and self.rows >= 40
+
+    @property
+    def relative_error(self) -> float:
+        """Forecast error of a mean, in units of the rows' root mean square distance; less for uneven columns."""
+        return 2.2 * self.kappa
+
+    @property
+    def finest(self) -> float:
+        """The least spread, as a share of the ball of the magnitude, that the search for the centre can reach."""
+        if not self.hopeful:
+            return 1.0
+        rounds = int(0.4 / (self.ball + self.norms))
+        return max(RESOLUTION, self.shrink**rounds)

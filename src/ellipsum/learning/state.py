@@ -1,0 +1,110 @@
+"""What is learned so far: centre with its error, shape, and the law of norms; and the radius of least error.
+
+Lengths are in units of the stated magnitude throughout: no squares overflow, whatever the magnitude.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import Floats
+from ..shape import Ellipsoid
+from .norm_law import NormLaw
+
+LADDER = 2.0 ** np.arange(-1.5, 4.0, 1 / 16)
+_STEEPEST = 1e300
+_FARTHEST = 8e307
+
+
+class Shape:
+    """y = b * (basis^T (x - c)), b proportional to std^-power with sum_j (b_j std_j)^2 = 1.
+
+    std is the learned spread along each axis of the basis, up to one factor.
+    """
+
+    def __init__(self, std: Floats, basis: Floats | None = None, power: float = 0.5, b: Floats | None = None) -> None:
+        self.std, self.basis, self.power = std, basis, power
+        if b is None:
+            b = std**-power
+            b = b / math.sqrt(float(((b * std) ** 2).sum()))
+        self.b = b
+        self.weights = (b * std) ** 2
+        self.squared_spread = float((std**2).sum())
+
+    def ellipsoid(self, center: Floats, radius: float, magnitude: float) -> Ellipsoid:
+        """The region ‖y‖ <= radius about the centre, in original units."""
+        scale = np.minimum(self.b / radius, _STEEPEST * min(magnitude, 1.0)) / magnitude
+        return Ellipsoid(_within_range(center, magnitude), scale, self.basis)
+
+    def turned(self, along_axes: Floats) -> Floats:
+        """From coordinates along the axes to coordinates of rows."""
+        return along_axes if self.basis is None else self.basis @ along_axes
+
+
+def _within_range(center: Floats, magnitude: float) -> Floats:
+    """center * magnitude, kept where differences of doubles stay finite."""
+    most = _FARTHEST / magnitude if magnitude > 1 else _FARTHEST
+    found: Floats = np.clip(center, -most, most) * magnitude
+    return found
+
+
+@dataclass
+class State:
+    """Centre, its error variance along the axes of the shape, the shape, and the law of ‖y‖ about the centre."""
+
+    center: Floats
+    variance: Floats
+    shape: Shape
+    law: NormLaw
+
+    @property
+    def off_centre(self) -> float:
+        """Share of the typical squared norm that is due to the centre's error."""
+        return float((self.shape.b**2 * self.variance).sum()) / self.law.median**2
+
+    def reshape(self, std: Floats) -> None:
+        """Shape for spreads `std`; the law of norms is scaled by what the spreads predict."""
+        old = self.shape
+        self.shape = Shape(std, old.basis)
+        self.law = self.law.scaled(math.sqrt(self.shape.weights.sum() / float(((old.b * std) ** 2).sum())))
+
+    def update(self, moved: Floats, gain: Floats, spread: Floats) -> None:
+        """Take in a step along the axes with mean gain * (mean - centre) and variance `spread`: a linear filter.
+
+        A step longer than the stated errors explain raises the variance of the centre first.
+        """
+        surprise = float((moved**2).sum() - spread.sum()) / float((gain**2 * self.variance).sum())
+        variance = self.variance * max(1.0, surprise)
+        k = gain * variance / (gain**2 * variance + spread)
+        self.center = self.center + self.shape.turned(k * moved)
+        self.variance = variance * spread / (gain**2 * variance + spread)
+
+
+def clip_effects(law: NormLaw, shape: Shape, radius: float, n: float) -> tuple[Floats, Floats]:
+    """Per axis: gain of the clipped mean on a centre error, and sampling variance of what is clipped away."""
+    inside = law.radii <= radius
+    shrunk = float((law.mass * ~inside * radius / law.radii).sum())
+    gain = float(law.mass[inside].sum()) + shrunk * (1 - shape.weights)
+    over = np.maximum(law.radii - radius, 0)
+    residual = float((law.mass * over**2).sum()) / n * shape.std**2
+    return np.maximum(gain, 1e-6), residual
+
+
+def choose_radius(
+    state: State, unit: float, n: float, candidates: Floats, bias: Callable[[float], float] = lambda radius: 0.0
+) -> tuple[float, float]:
+    """(forecast squared error, radius): noise, clipped sampling, centre error kept, and a bias term.
+
+    unit is the noise std of the mean for each unit of radius.
+    """
+    best = (math.inf, float(candidates[0]))
+    for radius in candidates.tolist():
+        gain, residual = clip_effects(state.law, state.shape, radius, n)
+        spread = (unit * radius / state.shape.b) ** 2 + residual
+        forecast = float((1 / (1 / state.variance + gain**2 / spread)).sum()) + bias(radius)
+        best = min(best, (forecast, radius))
+    return best

@@ -1,0 +1,194 @@
+"""pyarrow data sets and scanners: partitioned folders, columns and filters pushed down to the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, UsageError
+from .arrow import pieces, planned
+from .base import Batches, Piece, Progress, attempt, block_rows, pick, sealed
+
+_UNREADABLE = "The data set could not be read (a file damaged, gone or of another format, or a filter that fails)."
+_SCANNED = "The scanner could not be read. One over batches serves a single pass: pass the table or data set itself."
+_PAGE_BUFFER = 1 << 20
+_AHEAD = 4
+
+
+def open_dataset(data: Any, columns: Any, exclude: Iterable[Any], key: Any) -> DatasetTable | ScannerTable:
+    """The table of a pyarrow data set or scanner."""
+    from pyarrow import dataset
+
+    if isinstance(data, dataset.Scanner):
+        return ScannerTable(data, columns, exclude, key)
+    if isinstance(data, dataset.Dataset):
+        return DatasetTable(data, columns, exclude, key)
+    raise UsageError(f"data must be a data set or a scanner, got pyarrow's {type(data).__name__}.")
+
+
+def open_partitions(folder: Path, paths: list[Path], columns: Any, exclude: Iterable[Any], key: Any) -> DatasetTable:
+    """A folder of `name=value` folders: the names are columns too."""
+    from pyarrow import dataset
+
+    kind = "parquet" if paths[0].suffix.lower() in (".parquet", ".pq") else "feather"
+
+    if columns is None:  # names of folders count only where they are asked for
+        held = attempt(
+            f"{folder} could not be read as a data set.", lambda: dataset.dataset(paths[0], format=kind).schema
+        )
+        columns = [name for name in held.names if name != key and name not in set(exclude)]
+
+    def opened() -> Any:
+        partitioning = dataset.partitioning(flavor="hive")
+        names = [str(path) for path in paths]
+        return dataset.dataset(names, format=kind, partitioning=partitioning, partition_base_dir=str(folder))
+
+    return DatasetTable(attempt(f"{folder} could not be read as a data set.", opened), columns, exclude, key)
+
+
+class DatasetTable(Batches):
+    """Some columns of a pyarrow data set; a filter that it carries is applied as the files are read."""
+
+    reopenable = True
+
+    def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+        self._data = data
+        self._files = attempt(_UNREADABLE, lambda: list(_file_parts(data)))
+        schema = data.schema
+        self.available = tuple(schema.names)
+        chosen = pick(self.available, columns, exclude, key, "the data set")
+        self._plan = planned(schema, chosen, "the data set")
+        self._names = [*self._plan.names, *([] if chosen.key is None else [self.available[chosen.key]])]
+        self.chosen, self.key = chosen.chosen, self._plan.key
+        self.columns, self.width = self._plan.columns, self._plan.width
+        for part in self._files:
+            attempt(_UNREADABLE, _check_files, part, schema, self._names)
+        self._seen = attempt(_UNREADABLE, self._stamps)
+        self._rows: int | None = None
+
+    def _scanner(self, names: list[str]) -> Any:
+        from pyarrow import dataset
+
+        options: dict[str, Any] = {}
+        if isinstance(getattr(self._data, "format", None), dataset.ParquetFileFormat):
+            # Buffered pages: memory stays bounded even where one row group holds the whole file.
+            options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
+                use_buffered_stream=True, buffer_size=_PAGE_BUFFER, pre_buffer=False
+            )
+        return self._data.scanner(
+            columns=names,
+            batch_size=block_rows(self.width),
+            batch_readahead=_AHEAD,
+            fragment_readahead=_AHEAD,
+            **options,
+        )
+
+    def _stamps(self) -> list[tuple[str, int, int]]:
+        """Size and time of every file, now."""
+        infos = [info for part in self._files for info in part.filesystem.get_file_info(part.files)]
+        return [(info.path, info.size, info.mtime_ns) for info in infos]
+
+    def _watch(self) -> None:
+        if attempt(_UNREADABLE, self._stamps) != self._seen:
+            raise DataError("A file of the data set changed while it was being read. Nothing was published: try again.")
+
+    def rows(self) -> int:
+        if self._rows is None:
+            self._rows = attempt(_UNREADABLE, lambda: int(self._data.count_rows()))
+        return self._rows
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        self._watch()
+        return self._read(progress)
+
+    def _read(self, progress: Progress | None) -> Iterator[Piece]:
+        rows = 0
+        batches = sealed(_UNREADABLE, attempt(_UNREADABLE, lambda: self._scanner(self._names).to_batches()))
+        for batch in batches:
+            for piece in sealed(_UNREADABLE, pieces(batch, range(len(self._names)), self._plan)):
+                rows += len(piece[1])
+                yield piece
+                if progress is not None and self._rows:
+                    progress(min(1.0, rows / self._rows))
+        self._watch()
+        self._rows = rows
+
+
+def _file_parts(data: Any) -> Iterator[Any]:
+    """The data sets of files within a data set."""
+    from pyarrow import dataset
+
+    if isinstance(data, dataset.UnionDataset):
+        for child in data.children:
+            yield from _file_parts(child)
+    elif isinstance(data, dataset.FileSystemDataset):
+        if isinstance(data.format, (dataset.CsvFileFormat, dataset.JsonFileFormat)):
+            raise UsageError(
+                "A data set of text files reads types off the cells. Pass the CSV files or their folder themselves."
+            )
+        yield data
+
+
+def _check_files(part: Any, schema: Any, names: Iterable[str]) -> None:
+    """Every file must hold every chosen column in the type of the data set: a cast could fail on one cell [T1].
+
+    A column that no file holds comes from the folders' names, or is missing everywhere.
+    """
+    schemas = [(path, part.format.inspect(path, part.filesystem)) for path in part.files]
+    for name in names:
+        held = [(path, here) for path, here in schemas if name in here.names]
+        if held and len(held) < len(schemas):
+            path = next(path for path, here in schemas if name not in here.names)
+            raise UsageError(f"{path} lacks the column {name!r}. Name those that all files have in columns.")
+        for path, here in held:
+            if not _same_type(here.field(name).type, schema.field(name).type):
+                raise UsageError(
+                    f"Column {name!r} is of type {here.field(name).type} in {path} and of type "
+                    f"{schema.field(name).type} in the data set. Write it with one type."
+                )
+
+
+def _same_type(left: Any, right: Any) -> bool:
+    """Equal but for nullability inside lists."""
+    import pyarrow as pa
+
+    if pa.types.is_fixed_size_list(left) and pa.types.is_fixed_size_list(right):
+        return bool(left.list_size == right.list_size and left.value_type == right.value_type)
+    if (pa.types.is_list(left) and pa.types.is_list(right)) or (
+        pa.types.is_large_list(left) and pa.types.is_large_list(right)
+    ):
+        return bool(left.value_type == right.value_type)
+    return bool(left == right)
+
+
+class ScannerTable(Batches):
+    """Some columns of a pyarrow scanner, which may filter and compute; one over batches serves a single pass."""
+
+    reopenable = True  # pyarrow does not say which can be read again: one that cannot fails at its second pass
+
+    def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+        self._data = data
+        schema = data.projected_schema
+        self.available = tuple(schema.names)
+        chosen = pick(self.available, columns, exclude, key, "the scanner")
+        self._plan = planned(schema, chosen, "the scanner")
+        self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
+        self.chosen, self.key = chosen.chosen, self._plan.key
+        self.columns, self.width = self._plan.columns, self._plan.width
+        self._rows: int | None = None
+
+    def rows(self) -> int:
+        if self._rows is None:
+            self._rows = attempt(_SCANNED, lambda: int(self._data.count_rows()))
+        return self._rows
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        rows = 0
+        for batch in sealed(_SCANNED, attempt(_SCANNED, self._data.to_batches)):
+            for piece in sealed(_SCANNED, pieces(batch, self._places, self._plan)):
+                rows += len(piece[1])
+                yield piece
+                if progress is not None and self._rows:
+                    progress(min(1.0, rows / self._rows))
+        self._rows = rows

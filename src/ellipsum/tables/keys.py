@@ -1,0 +1,102 @@
+"""Identities of people: a column of any ordinary type as values that are equal exactly where cells are. [T6]"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import UsageError
+
+Keys = Any
+"""An Arrow array of one of the types in `storage`; null where a row names nobody."""
+_TYPE_LETTERS = 60
+
+
+def _plain(kind: Any) -> Any:
+    import pyarrow as pa
+
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+def key_kind(kind: Any, name: str, where: str) -> str:
+    """How identities of this type are compared; a usage error for types that cannot name people.
+
+    Sources of different kinds never mix: one person would be two. Depends on the type alone [T1].
+    """
+    from pyarrow import types
+
+    plain = _plain(kind)
+    if types.is_integer(plain):
+        return "uint64" if types.is_uint64(plain) else "integer"
+    if types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain):
+        return "text"
+    if types.is_binary(plain) or types.is_large_binary(plain) or types.is_binary_view(plain):
+        return "binary"
+    if types.is_fixed_size_binary(plain):
+        return "binary"
+    if types.is_floating(plain):
+        return "real"
+    if types.is_boolean(plain) or types.is_null(plain):
+        return str(plain)
+    if types.is_temporal(plain) and not types.is_interval(plain):
+        return str(plain)
+    if types.is_decimal128(plain):
+        return str(plain)
+    text = str(kind)[:_TYPE_LETTERS]
+    raise UsageError(
+        f"privacy_id names {name!r} of {where}, which is of type {text}. People are told apart by whole numbers, "
+        "text, dates or times."
+    )
+
+
+def storage(kind: str) -> Any:
+    """The Arrow type in which identities of a kind are kept."""
+    import pyarrow as pa
+
+    if kind == "uint64":
+        return pa.uint64()
+    if kind == "real":
+        return pa.float64()
+    if kind in ("text", "binary") or kind.startswith("decimal"):
+        return pa.large_binary()
+    return pa.int64()
+
+
+def canonical(array: Any, kind: str) -> Keys:
+    """The identities in their storage type: equal if and only if the cells are, whatever else is in the array.
+
+    Text is compared byte by byte. A NaN names nobody, like a null; the two zeros are one number.
+    """
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    while isinstance(array, pa.ExtensionArray) or pa.types.is_dictionary(array.type):
+        array = array.storage if isinstance(array, pa.ExtensionArray) else array.dictionary_decode()
+    target = storage(kind)
+    if kind == "real":
+        return _reals(array)
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), target)
+    if pa.types.is_decimal(array.type):
+        return array.view(pa.binary(array.type.byte_width)).cast(target)
+    if pa.types.is_temporal(array.type) and array.type.bit_width == 32:
+        return array.view(pa.int32()).cast(target)
+    if pa.types.is_temporal(array.type):
+        return array.view(target)
+    return array.cast(target)
+
+
+def _reals(array: Any) -> Keys:
+    import numpy as np
+    import pyarrow as pa
+
+    if pa.types.is_float16(array.type):
+        array = array.cast(pa.float32())
+    numbers = np.asarray(array.cast(pa.float64()).to_numpy(zero_copy_only=False)) + 0.0
+    return pa.array(numbers, from_pandas=True)  # NaN becomes null

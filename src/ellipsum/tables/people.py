@@ -1,0 +1,313 @@
+"""People with many rows: each person's rows become one, out of core, and the rest of the library sees a plain table.
+
+[T6] One person more, less or other changes one row of that table; [T7] that row is a function of the person's own
+rows alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError, UsageError, choice, whole
+from .base import Block, Piece, Progress, SourceTable, Table, attempt, block_rows, interruptible, share
+from .ipc import IpcTable
+from .keys import storage
+
+_FAILED = "The rows of each person could not be brought together. Check that the folder for temporary files has room."
+_MEMORY = "256MB"
+_READING = 0.6  # share of the work, for progress
+_POLL_SECONDS = 0.05
+_END, _STOP = object(), object()
+
+
+@dataclass(frozen=True)
+class People:
+    """Whose a row is, and what becomes of the rows of one person.
+
+    per_person: "mean" or "sum"; max_rows: so many rows of a person count at most (the sum needs it).
+    """
+
+    privacy_id: str | int
+    per_person: str = "mean"
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.privacy_id, bool) or not isinstance(self.privacy_id, (str, int, np.integer)):
+            raise UsageError(f"privacy_id must be the name of a column, got {type(self.privacy_id).__name__}.")
+        choice("per_person", self.per_person, ("mean", "sum"))
+        if self.max_rows is not None:
+            whole("max_rows", self.max_rows)
+        elif self.per_person == "sum":
+            raise UsageError("max_rows is missing. State how many rows of a person may enter the sum at most.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"privacy_id": self.privacy_id, "per_person": self.per_person, "max_rows": self.max_rows}
+
+
+def people_of(privacy_id: Any, per_person: str | None = None, max_rows: int | None = None) -> People | None:
+    """The arguments of a call; None where every row is a person of its own."""
+    if privacy_id is None:
+        given = [name for name, value in (("per_person", per_person), ("max_rows", max_rows)) if value is not None]
+        if given:
+            raise UsageError(f"{' and '.join(given)} need privacy_id, the column that says whose a row is.")
+        return None
+    return People(privacy_id, per_person or "mean", max_rows)
+
+
+class PeopleTable:
+    """One row a person, in a temporary file that `close` removes (as does the end of the program)."""
+
+    reopenable = True
+    key = None
+
+    def __init__(self, folder: str, columns: tuple[str, ...] | None, width: int, rows: int) -> None:
+        self.columns = self.available = self.chosen = columns
+        self.width = width
+        self._rows = rows
+        self._file = IpcTable(Path(folder) / "people.arrow")
+        self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def rows(self) -> int:
+        return self._rows
+
+    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+        if not self._remove.alive:
+            raise UsageError("This table of people was closed. Open the data again.")
+        self._file.rows()  # known from here on: progress needs it
+        return self._file.batches(progress)
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        return ((None, block) for block in self.batches(progress))
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._remove()
+
+
+def gather(table: Table, people: People, progress: Progress | None = None) -> PeopleTable:
+    """The table of people, from a table that was opened with `key=people.privacy_id`; reads it once.
+
+    Guarantee [T6]: its rows are, one for each person and in no order that matters, a function of that person's rows;
+    a row that names nobody is a person of its own.
+    """
+    if getattr(table, "key", None) is None:
+        raise UsageError("privacy_id needs the rows themselves, and an engine's frame has them elsewhere. Group there.")
+    source: Any = table
+    folder = tempfile.mkdtemp(prefix="ellipsum-people-")
+    try:
+        rows = _Gathering(source, people, folder).run(progress)
+        return PeopleTable(folder, table.columns, table.width, rows)
+    except BaseException:  # an interrupt too
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise UsageError("privacy_id needs DuckDB. Install it with: pip install 'ellipsum[sql]'") from None
+    return duckdb
+
+
+class _Gathering:
+    """Source -> DuckDB's sort by person, which spills to the folder -> exact sums -> a file of one row a person."""
+
+    def __init__(self, source: SourceTable, people: People, folder: str) -> None:
+        self._source, self._people, self._folder = source, people, folder
+        self._width, self._capped = source.width, people.max_rows is not None
+        self._rows = 0
+
+    def run(self, progress: Progress | None) -> int:
+        """Write the file; the number of people."""
+        duckdb = _duckdb()
+        reading = None if progress is None else share(progress, 0.0, _READING)
+        writing = None if progress is None else share(progress, _READING, 1 - _READING)
+        config = {
+            "memory_limit": _MEMORY,
+            "temp_directory": self._folder,
+            "preserve_insertion_order": False,
+            "arrow_large_buffer_size": True,
+        }
+        connection = attempt(_FAILED, lambda: duckdb.connect(":memory:", config=config))
+        try:
+            return self._write(self._sorted(connection, reading), writing)
+        finally:
+            connection.close()
+
+    def _read(self, progress: Progress | None) -> Iterator[Any]:
+        """Record batches (who, row, hash) of the source."""
+        step = block_rows(self._width)
+        for keys, block in self._source.pieces(progress):
+            for start in range(0, len(block), step):
+                yield self._batch(keys.slice(start, step), block[start : start + step])
+
+    def _batch(self, keys: Any, block: Block) -> Any:
+        import pyarrow as pa
+
+        from .people_kernels import canonical_bits, content_hashes
+
+        rows = np.array(block, np.float64, order="C")
+        bits = rows.view(np.int64)
+        canonical_bits(rows, bits)
+        self._rows += len(rows)
+        buffers = [None, pa.py_buffer(rows)]
+        columns = {"who": keys, "row": pa.Array.from_buffers(pa.binary(8 * self._width), len(rows), buffers)}
+        if self._capped:
+            hashes = np.empty(len(rows), np.int64)
+            content_hashes(bits, hashes)
+            columns["hash"] = pa.array(hashes)
+        return pa.record_batch(columns)
+
+    def _sorted(self, connection: Any, progress: Progress | None) -> Iterator[Any]:
+        """Batches in which each person's rows are together; under a cap, those that count come first [T7]."""
+        import pyarrow as pa
+
+        assert self._source.key is not None
+        fields = [("who", storage(self._source.key)), ("row", pa.binary(8 * self._width))]
+        fields += [("hash", pa.int64())] if self._capped else []
+        order = "who nulls last, hash, row" if self._capped else "who nulls last"
+        query = f"select who, row from source order by {order}"
+        sort = _Sort(connection, query, pa.schema(fields), block_rows(self._width))
+        ordered = sort.run(self._read(progress))
+        end = object()
+        while (batch := attempt(_FAILED, interruptible, lambda: next(ordered, end))) is not end:
+            yield batch
+
+    def _write(self, batches: Iterator[Any], progress: Progress | None) -> int:
+        import pyarrow as pa
+
+        kind = pa.list_(pa.float64(), self._width)
+        path = str(Path(self._folder) / "people.arrow")
+        total = seen = 0
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, pa.schema([("row", kind)])) as out:
+            for size, rows in self._reduced(batches):
+                seen += size
+                total += len(rows)
+                flat = pa.array(rows.reshape(-1))
+                lists = pa.FixedSizeListArray.from_arrays(flat, type=kind)
+                attempt(_FAILED, out.write_batch, pa.record_batch([lists], names=["row"]))
+                if progress is not None:
+                    progress(seen / max(self._rows, 1))
+        return total
+
+    def _reduced(self, batches: Iterator[Any]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """(rows read, rows of the people they completed)."""
+        from .people_kernels import LIMBS, finish, fold
+
+        width, most = self._width, self._people.max_rows or 0
+        mean = self._people.per_person == "mean"
+        counts, limbs = np.zeros(width, np.int64), np.zeros((width, LIMBS), np.int64)
+        spans = np.tile(np.array([LIMBS, 0], np.int64), (width, 1))
+        taken = np.array([-1], np.int64)
+        last = None
+        for batch in batches:
+            keys = batch.column(0)
+            bits = _row_bits(batch.column(1), width)
+            first = _opens(keys, last)
+            last = keys.slice(len(keys) - 1, 1) if len(keys) else last
+            out = np.empty((int(first.sum()) + 1, width))
+            done = fold(bits, first, most, mean, counts, limbs, spans, taken, out)
+            yield len(bits), out[:done]
+        if taken[0] >= 0:
+            out = np.empty((1, width))
+            finish(counts, limbs, spans, mean, out[0])
+            yield 0, out
+
+
+class _Sort:
+    """DuckDB sorts in a thread of its own; the source is read in the caller's, where its errors belong."""
+
+    def __init__(self, connection: Any, query: str, schema: Any, rows: int) -> None:
+        self._connection, self._query, self._schema, self._batch_rows = connection, query, schema, rows
+        self._feed: queue.Queue[Any] = queue.Queue(3)
+        self._over = threading.Event()
+        self._result: Iterator[Any] | None = None
+
+    def run(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Sorted batches, once all have been handed over."""
+        thread = threading.Thread(target=self._work, name="ellipsum-sort", daemon=True)
+        thread.start()
+        try:
+            with closing(batches):  # type: ignore[type-var]  # a generator
+                for batch in batches:
+                    if not self._hand_over(batch):
+                        break
+            self._hand_over(_END)
+            while not self._over.wait(_POLL_SECONDS):
+                pass  # Ctrl-C is heard here
+        except BaseException:
+            while not self._over.wait(_POLL_SECONDS):
+                self._hand_over(_STOP, patient=False)
+                self._connection.interrupt()
+            raise
+        finally:
+            thread.join()
+        if self._result is None:
+            raise DataError(_FAILED)
+        return self._result
+
+    def _hand_over(self, item: Any, patient: bool = True) -> bool:
+        while not self._over.is_set():
+            try:
+                self._feed.put(item, timeout=_POLL_SECONDS)
+            except queue.Full:
+                if patient:
+                    continue
+                return False
+            return True
+        return False
+
+    def _batches(self) -> Iterator[Any]:
+        while (item := self._feed.get()) is not _END:
+            if item is _STOP:
+                raise RuntimeError
+            yield item
+
+    def _work(self) -> None:
+        import pyarrow as pa
+
+        try:
+            reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+            self._connection.register("source", reader)
+            ordered = self._connection.sql(self._query).to_arrow_reader(self._batch_rows)
+            first = next(ordered, None)  # by now the sort has seen every row
+            self._result = iter(()) if first is None else itertools.chain([first], ordered)
+        except Exception:  # whatever it says may quote a cell; the caller sees that there is no result
+            pass
+        finally:
+            self._over.set()
+
+
+def _row_bits(blobs: Any, width: int) -> NDArray[np.int64]:
+    """Binary cells of 8 width bytes each as a matrix of 64-bit patterns."""
+    _, offsets, letters = blobs.buffers()
+    kind = np.int64 if "large" in str(blobs.type) else np.int32
+    start = int(np.frombuffer(offsets, kind)[blobs.offset]) if len(blobs) else 0
+    return np.frombuffer(letters, np.int64, len(blobs) * width, start).reshape(len(blobs), width)
+
+
+def _opens(keys: Any, last: Any) -> NDArray[np.bool_]:
+    """Whether each row belongs to another person than the row before it; nobody's row always does."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(keys) == 0:
+        return np.zeros(0, np.bool_)
+    before = last if last is not None else pa.nulls(1, keys.type)
+    same = pc.equal(keys, pa.concat_arrays([before.cast(keys.type), keys.slice(0, len(keys) - 1)]))
+    opens: NDArray[np.bool_] = ~pc.fill_null(same, False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    return opens

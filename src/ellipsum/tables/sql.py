@@ -1,0 +1,128 @@
+"""Queries: `ellipsum.sql(text, database)` is data like any other, streamed from the database at every pass."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..errors import UsageError
+from .arrow import pieces, planned
+from .base import Batches, Piece, Progress, attempt, block_rows, pick, sealed
+
+_KINDS = "'duckdb:///file.db', 'sqlite:///file.db', 'postgresql://host/name', or a DuckDB or sqlite3 connection"
+_UNOPENED = "The database could not be opened. Check that its address is right and that it may be read."
+_FAILED = "The query failed, or the connection was lost. Nothing was published. Run the query by itself to see why."
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query and where to run it. Its rows are read anew at every pass, and never held in memory together."""
+
+    text: str
+    database: Any = field(repr=False)  # an address may hold a password
+    parameters: tuple[Any, ...] = field(default=(), repr=False)
+
+
+def sql(text: str, database: Any, parameters: Sequence[Any] = ()) -> Query:
+    """The rows of a query, for `ellipsum.sum`, `mean`, `learn` and every other call that takes data.
+
+    database: an address, 'duckdb:///file.db', 'sqlite:///file.db' or 'postgresql://user@host/name', or an open DuckDB
+        or sqlite3 connection. 'duckdb://' is a database of nothing, for queries over files.
+    parameters: values for the placeholders in the text (`?`; in PostgreSQL `$1`).
+
+    The query must treat rows one by one: a join, a LIMIT or a window function may let one person's row decide about
+    others' [T1]. It may be run several times; the database should not change meanwhile. One that was opened by its
+    address is read in a single transaction, and a count that changed is an error before anything is published [T8].
+    """
+    if not isinstance(text, str) or not text.strip().rstrip(";").strip():
+        raise UsageError("sql must be the text of a query, such as 'select age, income from people'.")
+    _scheme(database)
+    return Query(text.strip().rstrip(";").rstrip(), database, tuple(parameters))
+
+
+class Backend(Protocol):
+    """One database: what a query over it gives, and its rows in Arrow batches of bounded size."""
+
+    def schema(self, key: str | None) -> Any:
+        """The Arrow schema in which `batches` deliver the query's columns, the key among them."""
+
+    def count(self) -> int: ...
+
+    def batches(self, names: Sequence[str], key: str | None, rows: int) -> Iterator[Any]:
+        """Batches of the named columns in this order, then the key; some `rows` in each."""
+
+    def close(self) -> None: ...
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _scheme(database: Any) -> str:
+    if isinstance(database, str):
+        scheme = database.partition("://")[0]
+        if "://" in database and scheme in ("duckdb", "sqlite", "postgresql", "postgres"):
+            return "postgresql" if scheme == "postgres" else scheme
+        raise UsageError(f"database must be {_KINDS}.")  # an address is not quoted: it may hold a password
+    library = type(database).__module__.split(".")[0].lstrip("_")
+    if library in ("duckdb", "sqlite3"):
+        return "sqlite" if library == "sqlite3" else library
+    raise UsageError(f"database must be {_KINDS}, got {type(database).__name__}.")
+
+
+def _backend(query: Query) -> Backend:
+    scheme = _scheme(query.database)
+    if scheme == "duckdb":
+        from .sql_duckdb import DuckdbBackend
+
+        return DuckdbBackend(query.text, query.database, query.parameters)
+    if scheme == "sqlite":
+        from .sql_sqlite import SqliteBackend
+
+        return SqliteBackend(query.text, query.database, query.parameters)
+    from .sql_postgresql import PostgresqlBackend
+
+    return PostgresqlBackend(query.text, query.database, query.parameters)
+
+
+def open_query(query: Query, columns: Any, exclude: Iterable[Any], key: Any) -> SqlTable:
+    """The table of a query."""
+    return SqlTable(attempt(_UNOPENED, _backend, query), columns, exclude, key)
+
+
+class SqlTable(Batches):
+    """Some columns of a query's rows; each pass runs the query."""
+
+    reopenable = True
+
+    def __init__(self, backend: Backend, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+        self._backend = backend
+        weakref.finalize(self, backend.close)
+        schema = attempt(_FAILED, backend.schema, None if key is None else str(key))
+        self.available = tuple(schema.names)
+        chosen = pick(self.available, columns, exclude, key, "the query")
+        self._plan = planned(schema, chosen, "the query")
+        self._key_name = None if chosen.key is None else self.available[chosen.key]
+        self.chosen, self.key = chosen.chosen, self._plan.key
+        self.columns, self.width = self._plan.columns, self._plan.width
+        self._rows: int | None = None
+
+    def rows(self) -> int:
+        if self._rows is None:
+            self._rows = attempt(_FAILED, self._backend.count)
+        return self._rows
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        rows, names = 0, self._plan.names
+        places = range(len(names) + (self._key_name is not None))
+        source = attempt(_FAILED, self._backend.batches, names, self._key_name, block_rows(self.width))
+        for batch in sealed(_FAILED, source):
+            for piece in sealed(_FAILED, pieces(batch, places, self._plan)):
+                rows += len(piece[1])
+                yield piece
+                if progress is not None and self._rows:
+                    progress(min(1.0, rows / self._rows))
+        self._rows = rows

@@ -1,0 +1,78 @@
+"""Queries over SQLite, whose cells have types of their own, whatever their column says."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .sql import quoted
+
+
+class SqliteBackend:
+    """A SQLite file, read in one transaction, or the caller's connection.
+
+    Integers and reals are numbers; NULL, text and blobs are missing entries, as in a CSV file. Identities are
+    compared as text: 7 and '7' are one person.
+    """
+
+    def __init__(self, text: str, database: Any, parameters: Sequence[Any]) -> None:
+        self._text, self._parameters = text, tuple(parameters)
+        self._own = isinstance(database, str)
+        self._connection = database
+        if isinstance(database, str):
+            path = database.removeprefix("sqlite://").removeprefix("/")
+            with open(path, "rb"):  # a file that is not there would be made
+                pass
+            self._connection = sqlite3.connect(f"file:{_escaped(path)}?mode=ro", uri=True, isolation_level=None)
+            self._connection.execute("begin")
+
+    def _execute(self, selection: str) -> sqlite3.Cursor:
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        cursor.execute(f"select {selection} from ({self._text}\n) as query", self._parameters)
+        result: sqlite3.Cursor = cursor
+        return result
+
+    def schema(self, key: str | None) -> Any:
+        import pyarrow as pa
+
+        cursor = self._connection.cursor()
+        cursor.execute(f"select * from ({self._text}\n) as query limit 0", self._parameters)
+        names = [column[0] for column in cursor.description]
+        return pa.schema([(name, pa.large_string() if name == key else pa.float64()) for name in names])
+
+    def count(self) -> int:
+        return int(self._execute("count(*)").fetchone()[0])
+
+    def batches(self, names: Sequence[str], key: str | None, rows: int) -> Iterator[Any]:
+        import pyarrow as pa
+
+        selection = [_number(quoted(name)) for name in names]
+        selection += [] if key is None else [f"cast(cast({quoted(key)} as text) as blob)"]
+        cursor = self._execute(", ".join(selection))
+        try:
+            while found := cursor.fetchmany(rows):
+                columns = list(zip(*found, strict=True))
+                arrays = [pa.array(np.array(column, np.float64)) for column in columns[: len(names)]]
+                if key is not None:
+                    arrays.append(pa.array(columns[-1], pa.large_binary()))
+                yield pa.record_batch(arrays, names=[f"c{i}" for i in range(len(arrays))])
+        finally:
+            cursor.close()
+
+    def close(self) -> None:
+        if self._own:
+            self._connection.close()
+
+
+def _number(name: str) -> str:
+    return f"case typeof({name}) when 'integer' then cast({name} as real) when 'real' then {name} end"
+
+
+def _escaped(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path)

@@ -1,0 +1,76 @@
+"""`ellipsum mean --magnitude`, `learn` and `--rows` in a shell."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+
+def run(*words, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "ellipsum", *map(str, words)], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    x = np.random.default_rng(0).normal([40, 1500], [12, 400], (4000, 2))
+    np.savetxt(tmp_path / "people.csv", x, delimiter=",", header="age,income", comments="")
+    return tmp_path
+
+
+BUDGET = ("--epsilon", 1, "--delta", 1e-6)
+
+
+def test_learn_then_release_with_the_learned_rows(folder):
+    learned = run("learn", "people.csv", "--magnitude", 1e6, *BUDGET, "--output", "rows.json", cwd=folder)
+    assert learned.returncode == 0, learned.stderr
+    assert "Learned by auto" in learned.stdout
+    fields = json.loads((folder / "rows.json").read_text())
+    assert fields["rows"]["columns"] == ["age", "income"]
+    done = run("mean", "people.csv", "--rows", "rows.json", *BUDGET, "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["value"][1] == pytest.approx(1500, abs=100)
+    planned = run("plan", "--rows", "rows.json", "--n", 4000, *BUDGET, "--json", cwd=folder)
+    assert planned.returncode == 0, planned.stderr
+
+
+def test_a_magnitude_is_enough_and_a_plan_can_be_saved(folder):
+    plan = run(
+        *("plan", "--n", 4000, "--columns", "age,income", "--statistic", "mean", "--magnitude", 1e6),
+        *(*BUDGET, "-o", "plan.json"),
+        cwd=folder,
+    )
+    assert plan.returncode == 0, plan.stderr
+    assert "expected error" in plan.stdout
+    for words in (("--magnitude", 1e6, *BUDGET), ("--plan", "plan.json")):
+        done = run("mean", "people.csv", *words, "--json", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        release = json.loads(done.stdout)
+        assert release["columns"] == ["age", "income"]
+        assert release["value"][1] == pytest.approx(1500, abs=100)
+        assert release["learned"]["stated"] == {"epsilon": 1.0, "delta": 1e-6}
+
+
+def test_a_thin_plan_warns(folder):
+    done = run("plan", "--n", 50, "--d", 100, "--magnitude", 10, *BUDGET, cwd=folder)
+    assert "cannot support an answer" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("mean", "people.csv", "--magnitude", 1e6, "--method", "nonsense", *BUDGET), "method"),
+        (("mean", "people.csv", "--bounds", "0:1", "--method", "auto", *BUDGET), "--magnitude"),
+        (("mean", "people.csv", "--magnitude", 1e6, "--radius", 3, *BUDGET), "one of"),
+        (("learn", "people.csv", *BUDGET), "--magnitude"),
+        (("learn", "people.csv", "--magnitude", 1e6), "--epsilon"),
+    ],
+)
+def test_wrong_usage_ends_with_2(folder, words, said):
+    done = run(*words, cwd=folder)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stdout == ""

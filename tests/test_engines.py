@@ -1,0 +1,170 @@
+"""Engines: what `EngineTable` makes of any engine that can fold, shown on one that folds lists in this process."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import chi2
+
+import ellipsum as es
+from ellipsum.engines import EngineTable, accumulate_table
+from ellipsum.engines.base import SubsetFold, SumFold, same_version
+from ellipsum.engines.spark import _merged
+from ellipsum.noise import public_words
+from ellipsum.tables import open_table
+
+BUDGET = {"epsilon": 1, "delta": 1e-6}
+
+
+class Lists(EngineTable):
+    """A frame of Arrow tables, one a partition; parts are merged in a random tree and everything is pickled."""
+
+    def __init__(self, parts, columns=None, seed=0):
+        self.parts = parts
+        self.order = np.random.default_rng(seed)
+        schema = parts[0].schema
+        super().__init__(schema.names, lambda i: schema.field(i).type, columns)
+
+    def fold(self, fold, progress=None):
+        names = [self.available[i] for i in self.places]
+        found = []
+        for index, part in enumerate(self.parts):
+            there = pickle.loads(pickle.dumps(fold))
+            found.append(there.map(index, iter(part.select(names).to_batches(max_chunksize=37))))
+        while len(found) > 1:
+            self.order.shuffle(found)
+            take = int(self.order.integers(1, len(found) + 1))
+            found = [*found[take:], fold.merge(iter(found[:take]))]
+        return found[0] if found else None
+
+
+def table_of(rows=500, seed=1):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=rows)
+    return pa.table(
+        {
+            "a": pa.array(values, mask=rng.random(rows) < 0.1),
+            "b": pa.array(rng.integers(0, 100, rows)),
+            "c": pa.array(values > 0),
+            "text": pa.array(["x"] * rows),
+        }
+    )
+
+
+def cut(table, parts):
+    ends = np.linspace(0, table.num_rows, parts + 1).astype(int)
+    return [table.slice(a, b - a) for a, b in itertools.pairwise(ends)]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 11, 600])
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_any_cut_gives_the_local_release(parts, neighbours):
+    table, rows = table_of(), es.Box([-1, 0, 0], [1, 50, 1])
+    how = {**BUDGET, "neighbours": neighbours, "n": 500, "columns": ["a", "b", "c"]}
+    local = es.mean(table, rows, rng=np.random.default_rng(2), **how)
+    remote = es.mean(Lists(cut(table, parts), ["a", "b", "c"]), rows, rng=np.random.default_rng(2), **how)
+    assert remote.to_json() == local.to_json()
+
+
+def test_sums_beyond_64_bits_survive_the_journey():
+    row_map = es.plan(es.Ball(1), n=3, d=2, **BUDGET).row_map
+    fold = SumFold(row_map, None)
+    from ellipsum.accumulate import Partial
+    from ellipsum.integers import Wide
+
+    first = Partial(2**40, Wide.from_ints([2**100 + 1, -(2**100) - 3]))
+    other = Partial(1, Wide.from_ints([-5, 2**47 - 1]))
+    total = fold.unpack(fold.merge([fold.pack(first), fold.pack(other)]))
+    assert total.rows == 2**40 + 1
+    assert total.sums.to_ints() == [2**100 - 4, -(2**100) - 3 + 2**47 - 1]
+    with pytest.raises(es.DataError, match="width"):
+        fold.unpack(bytes(8))
+
+
+def test_local_tables_go_the_local_way():
+    data = np.random.default_rng(0).normal(size=(40, 3))
+    row_map = es.plan(es.Ball(1), n=40, d=3, **BUDGET).row_map
+    local = accumulate_table(open_table(data), row_map)
+    remote = accumulate_table(Lists(cut(pa.table(dict(zip("xyz", data.T, strict=True))), 3)), row_map)
+    assert local.rows == remote.rows == 40
+    assert local.sums.equals(remote.sums)
+
+
+def test_columns_follow_the_schema_alone():
+    parts = cut(table_of(), 2)
+    with pytest.raises(es.UsageError, match="'text' of data is of type string"):
+        Lists(parts)
+    opened = Lists(parts, ["b", "a"])
+    assert opened.columns == ("b", "a")
+    assert open_table(opened, columns=["b", "a"]) is opened
+    with pytest.raises(es.UsageError, match="other columns"):
+        open_table(opened, columns=["a"])
+    with pytest.raises(es.UsageError, match="rows themselves"):
+        next(iter(opened.batches()))
+
+
+def test_subsets_are_uniform_whatever_the_partitions():
+    """100 of 400 rows, 400 times, over partitions of very different sizes: each row equally often."""
+    table = pa.table({"x": np.arange(400.0)})
+    frame = Lists([table.slice(0, 1), table.slice(1, 0), table.slice(1, 300), table.slice(301)])
+    counts, trials, p = np.zeros(400), 400, 100 / 400
+    for i in range(trials):
+        rows = frame.sample(100, i.to_bytes(32, "little"))[:, 0]
+        assert len(np.unique(rows)) == 100
+        counts[rows.astype(int)] += 1
+    # A row's count has variance trials p (1 - p); their sum is fixed, so the scaled square sum has 399 degrees.
+    statistic = np.sum((counts - trials * p) ** 2) / (trials * p * (1 - p)) * 399 / 400
+    assert chi2.ppf(1e-5, 399) < statistic < chi2.isf(1e-5, 399)
+    assert np.array_equal(np.sort(frame.sample(1000, bytes(32))[:, 0]), np.arange(400.0))
+
+
+def test_subsets_do_not_look_at_the_rows():
+    """The places that are drawn are the same whatever the cells hold."""
+    seed = bytes(range(32))
+    places = Lists(cut(pa.table({"x": np.arange(300.0)}), 4)).sample(50, seed)[:, 0].astype(int)
+    other = np.random.default_rng(3).normal(size=300)
+    other[::7] = np.nan
+    drawn = Lists(cut(pa.table({"x": other}), 4)).sample(50, seed)[:, 0]
+    assert np.array_equal(drawn, other[places], equal_nan=True)
+
+
+def test_a_limit_that_was_too_low_is_lifted():
+    frame = Lists(cut(pa.table({"x": np.arange(300.0)}), 4))
+    frame._limit = lambda size: 0
+    assert len(frame.sample(50, bytes(32))) == 50
+    low = SubsetFold(frame.layout, bytes(32), 50, 0)
+    assert len(low.rows(frame.fold(low))) == 0
+
+
+def test_friendly_means_of_frames_use_a_subset_and_say_so():
+    rng = np.random.default_rng(5)
+    data = pa.table({name: rng.normal(size=3000) + 100 for name in "ab"})
+    frame = Lists(cut(data, 5))
+    whole = es.friendly_mean(frame, 8.0, max_rows=3000, rng=np.random.default_rng(1), epsilon=2, delta=1e-6)
+    local = es.friendly_mean(data, 8.0, max_rows=3000, rng=np.random.default_rng(1), epsilon=2, delta=1e-6)
+    assert np.array_equal(whole.value, local.value)
+    some = es.friendly_mean(frame, 8.0, max_rows=1500, epsilon=2, delta=1e-6)
+    assert some.plan.source == "rows (a random subset of 3000)"
+
+
+def test_parts_that_come_twice_are_refused():
+    fold = SumFold(es.plan(es.Ball(5), n=3, d=1, **BUDGET).row_map, None)
+    part = bytes(24)
+    assert _merged(fold, [(b"\x01", part), (b"\x02", part)])[0] == 3
+    assert _merged(fold, []) is None
+    with pytest.raises(es.DataError, match="twice"):
+        _merged(fold, [(b"\x05", part), (b"\x02", part), (b"\x04", part)])
+
+
+def test_another_version_is_refused():
+    same_version(es.__version__)
+    with pytest.raises(es.DataError, match="Install the same"):
+        same_version("0.0.0")
+
+
+def test_public_words_are_a_function_of_seed_and_place():
+    words = public_words(bytes(32), 5, 7)
+    assert np.array_equal(words[3:], public_words(bytes(32), 8, 4))
+    assert not np.array_equal(words, public_words(bytes([1] * 32), 5, 7))

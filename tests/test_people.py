@@ -1,0 +1,482 @@
+"""People with many rows: one row a person, a function of that person's rows alone, exact and out of core."""
+
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ellipsum as es
+from ellipsum.errors import DataError, UsageError
+from ellipsum.tables import open_table
+from ellipsum.tables.people import People, gather, people_of
+
+NAN = float("nan")
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def people_rows(data, key="id", columns=None, **how):
+    """The rows of the table of people, sorted: their order carries no meaning."""
+    table = gather(open_table(data, columns, key=key), People(key, **how))
+    rows = np.vstack([np.empty((0, table.width)), *table.batches()])
+    assert table.rows() == len(rows)
+    assert same_rows(np.vstack([np.empty((0, table.width)), *table.batches()]), rows)  # a second pass
+    table.close()
+    return rows
+
+
+def ordered(rows):
+    bits = np.where(np.isnan(rows), np.inf, rows)
+    return rows[np.lexsort(bits.T[::-1])] if len(rows) else rows
+
+
+def same_rows(left, right):
+    return np.array_equal(ordered(np.asarray(left, float)), ordered(np.asarray(right, float)), equal_nan=True)
+
+
+def left_behind():
+    return [name for name in os.listdir(tempfile.gettempdir()) if name.startswith("ellipsum-people-")]
+
+
+@pytest.fixture(autouse=True)
+def _own_temporary_folder(tmp_path, monkeypatch):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield
+    assert left_behind() == []
+
+
+# --- one person's row ---------------------------------------------------------------------------
+
+
+def exact(values, per_person):
+    """The same statistic in exact arithmetic, rounded as [T7] says: the sum to a double, then the division."""
+    present = [float(x) for x in values if np.isfinite(x)]
+    if not present:
+        return NAN
+    total = sum((Fraction(x) for x in present), Fraction(0))
+    if per_person == "sum":
+        try:
+            return float(total)
+        except OverflowError:
+            return sys.float_info.max if total > 0 else -sys.float_info.max
+    exponent = max(0, total.numerator.bit_length() - total.denominator.bit_length() - 100)
+    return math.ldexp(float(total / 2**exponent) / len(present), exponent)
+
+
+DOUBLES = st.floats(allow_nan=True, allow_infinity=True, width=64)
+
+
+@settings(max_examples=200, deadline=None)
+@given(people=st.lists(st.lists(st.tuples(DOUBLES, DOUBLES), min_size=1, max_size=6), min_size=1, max_size=6))
+def test_every_person_is_their_exact_mean_or_sum(people):
+    ids = np.repeat(np.arange(len(people)), [len(rows) for rows in people])
+    values = np.array([row for rows in people for row in rows])
+    table = pa.table({"id": ids, "a": values[:, 0], "b": values[:, 1]})
+    for per_person in ("mean", "sum"):
+        expected = [[exact([row[j] for row in rows], per_person) for j in range(2)] for rows in people]
+        cap = None if per_person == "mean" else 100
+        assert same_rows(people_rows(table, per_person=per_person, max_rows=cap), np.array(expected) + 0.0)
+
+
+def test_a_mean_of_the_largest_doubles_does_not_overflow():
+    big = sys.float_info.max
+    table = pa.table({"id": [1, 1, 1, 2, 2], "a": [big, big, big, big, -big]})
+    assert same_rows(people_rows(table), [[0.0], [big]])
+    assert same_rows(people_rows(table, per_person="sum", max_rows=9), [[0.0], [big]])
+
+
+def test_cancelling_entries_keep_what_a_plain_sum_would_lose():
+    table = pa.table({"id": [7] * 4, "a": [1e300, 1.0, -1e300, 2.0**-1074]})
+    assert people_rows(table, per_person="sum", max_rows=4) == 1.0
+    small = pa.table({"id": [7] * 3, "a": [1e300, 2.0**-1074, -1e300]})
+    assert people_rows(small, per_person="sum", max_rows=3) == 2.0**-1074
+
+
+def test_many_rows_of_one_person_are_still_exact():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=150_000) * 10.0 ** rng.integers(-20, 20, 150_000)
+    table = pa.table({"id": np.zeros(len(values), int), "a": values})
+    assert people_rows(table, per_person="sum", max_rows=10**6) == math.fsum(values)
+
+
+def test_missing_entries_are_left_out_of_their_column_alone():
+    table = pa.table({"id": [1, 1, 1, 2], "a": [1.0, None, 3.0, None], "b": [5.0, 6.0, NAN, np.inf]})
+    assert same_rows(people_rows(table), [[2.0, 5.5], [NAN, NAN]])
+
+
+# --- one person, one row ------------------------------------------------------------------------
+
+
+def table_of(people, rng, null_rows=()):
+    """All rows of all people, shuffled."""
+    ids = [name for name, rows in people.items() for _ in rows] + [None] * len(null_rows)
+    rows = np.array([row for rows in people.values() for row in rows] + list(null_rows))
+    order = rng.permutation(len(ids))
+    return pa.table({"id": pa.array([ids[i] for i in order]), "a": rows[order, 0], "b": rows[order, 1]})
+
+
+@pytest.mark.parametrize("how", [{}, {"max_rows": 3}, {"per_person": "sum", "max_rows": 3}], ids=str)
+def test_a_person_more_or_less_or_other_changes_one_row(how):
+    rng = np.random.default_rng(1)
+    people = {f"p{i}": rng.normal(size=(rng.integers(1, 9), 2)) for i in range(300)}
+    base = {tuple(row) for row in people_rows(table_of(people, rng), **how).tolist()}
+    assert len(base) == 300
+    for i in range(8):
+        less = {name: rows for name, rows in people.items() if name != f"p{i}"}
+        gone = {tuple(row) for row in people_rows(table_of(less, rng), **how).tolist()}
+        assert gone < base
+        assert len(base - gone) == 1
+        other = people | {f"p{i}": rng.normal(size=(rng.integers(1, 9), 2)) * 100}
+        changed = {tuple(row) for row in people_rows(table_of(other, rng), **how).tolist()}
+        assert len(changed) == 300
+        assert len(base - changed) == len(changed - base) == 1
+
+
+def test_order_cuts_and_company_do_not_change_a_person(tmp_path):
+    rng = np.random.default_rng(2)
+    mine = rng.normal(size=(500, 2)) * 10.0 ** rng.integers(-9, 9, (500, 2))
+    alone = people_rows(table_of({"me": mine}, rng), max_rows=77)
+    crowd = {f"p{i}": rng.normal(size=(40, 2)) for i in range(2000)} | {"me": mine}
+    table = table_of(crowd, rng)
+    among = people_rows(table, max_rows=77)
+    assert (among == alone).all(axis=1).sum() == 1
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=7000)
+    assert same_rows(people_rows(tmp_path / "t.parquet", max_rows=77), among)
+
+
+def test_a_cap_takes_rows_by_content_not_by_place_or_size():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(64, 1))
+    taken = []
+    for _ in range(5):
+        order = rng.permutation(64)
+        table = pa.table({"id": np.zeros(64, int), "a": rows[order, 0]})
+        taken.append(people_rows(table, per_person="sum", max_rows=1).item())
+    assert len(set(taken)) == 1
+    assert taken[0] in rows
+    picked = [
+        people_rows(pa.table({"id": np.zeros(64, int), "a": rng.normal(size=64)}), max_rows=1).item() for _ in range(60)
+    ]
+    # The least or greatest of 64 has mean -2.3 or 2.3; one that looks arbitrary has mean 0 and std 1/sqrt(60).
+    assert abs(np.mean(picked)) < 6 / math.sqrt(60)
+    table = pa.table({"id": [1, 1, 1, 2], "a": [5.0, 5.0, 5.0, 1.0]})
+    assert same_rows(people_rows(table, per_person="sum", max_rows=2), [[10.0], [1.0]])
+
+
+def test_a_row_that_names_nobody_is_a_person_of_its_own():
+    table = pa.table({"id": [1, None, None, 1], "a": [1.0, 5.0, 7.0, 3.0]})
+    assert same_rows(people_rows(table), [[2.0], [5.0], [7.0]])
+    reals = pa.table({"id": [0.0, NAN, -0.0, NAN], "a": [1.0, 5.0, 3.0, 7.0]})
+    assert same_rows(people_rows(reals), [[2.0], [5.0], [7.0]])
+    nulls = pa.table({"id": pa.nulls(2), "a": [1.0, 5.0]})
+    assert same_rows(people_rows(nulls), [[1.0], [5.0]])
+
+
+# --- identities of every type, from every source ------------------------------------------------
+
+NAMES = ["ann", "bob", "ann", "cyd", None, "bob"]
+VALUES = np.array([[1.0, 10], [2, 20], [3, 30], [4, 40], [5, 50], [6, 60]])
+EXPECTED = [[2.0, 20.0], [4.0, 40.0], [4.0, 40.0], [5.0, 50.0]]
+
+
+def sources(folder):
+    table = pa.table({"id": NAMES, "x": VALUES[:, 0], "y": VALUES[:, 1]})
+    pq.write_table(table, folder / "t.parquet", row_group_size=2)
+    (folder / "t.csv").write_text('id,x,y\nann,1,10\n"bob",2,20\n"ann" ,3,30\ncyd,4,40\n,5,50\nbob,6,60\n')
+    coded = table.set_column(0, "id", table["id"].dictionary_encode())
+    return {
+        "arrow": table,
+        "coded": coded,
+        "pandas": table.to_pandas(),
+        "polars": pl.from_arrow(table),
+        "parquet": folder / "t.parquet",
+        "csv": folder / "t.csv",
+        "list": [table.slice(0, 2), table.slice(2)],
+        "reader": table.to_reader(max_chunksize=2),
+        "generator": (batch for batch in table.to_batches(max_chunksize=2)),
+    }
+
+
+KINDS = ("arrow", "coded", "pandas", "polars", "parquet", "csv", "list", "reader", "generator")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_people_of_every_source(tmp_path, kind):
+    assert same_rows(people_rows(sources(tmp_path)[kind]), EXPECTED)
+    assert same_rows(people_rows(sources(tmp_path)[kind], columns=["y"]), np.array(EXPECTED)[:, [1]])
+
+
+def test_people_of_an_array():
+    array = np.array([[7, 1, 10], [8, 2, 20], [7, 3, 30]])
+    for dtype in (np.int64, np.uint64, np.float32, np.float64, ">i4"):
+        assert same_rows(people_rows(array.astype(dtype), key=0), [[2, 20], [2, 20]])
+    masked = np.ma.masked_array(array, mask=[[True, False, False]] * 3)
+    assert len(people_rows(masked, key=0)) == 3
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([1, 1, 2], pa.int8()),
+        ([2**63 + 1, 2**63 + 1, 2**63], pa.uint64()),
+        ([2**53 + 1, 2**53 + 1, 2**53], pa.int64()),
+        (["a", "a", "a "], pa.string()),
+        (["é", "é", "e\u0301"], pa.large_string()),
+        (["x" * 40, "x" * 40, "x" * 41], pa.string_view()),
+        ([b"\xff\x00", b"\xff\x00", b"\xff"], pa.binary()),
+        ([b"ab", b"ab", b"cd"], pa.binary(2)),
+        ([True, True, False], pa.bool_()),
+        ([1.5, 1.5, 2.5], pa.float32()),
+        ([1.5, 1.5, 2.5], pa.decimal128(9, 2)),
+        ([10, 10, 11], pa.date32()),
+        ([10, 10, 11], pa.timestamp("us", "UTC")),
+    ],
+    ids=str,
+)
+def test_identities_of_every_type_are_told_apart_exactly(cells, kind):
+    array = pa.array(cells, pa.int64()).cast(pa.int32()).cast(kind) if pa.types.is_date(kind) else None
+    if array is None:
+        array = pa.array([f"{c}" for c in cells]).cast(kind) if pa.types.is_decimal(kind) else pa.array(cells, kind)
+    table = pa.table({"id": array, "a": [1.0, 3.0, 9.0]})
+    assert same_rows(people_rows(table), [[2.0], [9.0]])
+
+
+def test_text_that_is_no_text_is_an_identity_like_any_other():
+    letters = pa.py_buffer(b"\xff\xfe\xff\xfea")
+    broken = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(np.array([0, 2, 4, 5], np.int32)), letters])
+    assert same_rows(people_rows(pa.table({"id": broken, "a": [1.0, 3.0, 9.0]})), [[2.0], [9.0]])
+
+
+def test_identities_that_cannot_be_compared_are_refused(tmp_path):
+    nested = pa.table({"id": [[1], [2]], "a": [1.0, 2.0]})
+    with pytest.raises(UsageError, match="told apart"):
+        open_table(nested, ["a"], key="id")
+    mixed = [pa.table({"id": [1], "a": [1.0]}), pa.table({"id": ["1"], "a": [1.0]})]
+    with pytest.raises(UsageError, match="one person would be two"):
+        open_table(mixed, key="id")
+    pq.write_table(mixed[0], tmp_path / "a.parquet")
+    pq.write_table(mixed[1], tmp_path / "b.parquet")
+    with pytest.raises(UsageError, match="one person would be two"):
+        open_table(tmp_path / "*.parquet", key="id")
+    frame = pd.DataFrame({"id": pd.Series(["a", 1], dtype=object), "a": [1.0, 2.0]})
+    with pytest.raises(UsageError, match="object"):
+        open_table(frame, key="id")
+    with pytest.raises(UsageError, match="among columns"):
+        open_table(mixed[0], ["id", "a"], key="id")
+    with pytest.raises(UsageError, match="privacy_id names 'who'"):
+        open_table(mixed[0], key="who")
+
+
+def test_csv_identities_are_cells_and_ragged_lines_are_nobodys(tmp_path):
+    text = 'id,a\n7,1\n"7",3\n 7 ,5\n"a ""b""",1\n7,1,9\nx\n"o\np",4\n"o\np",6\n'
+    (tmp_path / "t.csv").write_text(text)
+    rows = people_rows(tmp_path / "t.csv")
+    assert same_rows(rows, [[3.0], [1.0], [NAN], [NAN], [5.0]])
+    for chunk in (1, 3, 7):
+        from ellipsum.tables.csv import CsvTable
+
+        table = gather(CsvTable(tmp_path / "t.csv", key="id", chunk_bytes=chunk), People("id"))
+        assert same_rows(np.vstack(list(table.batches())), rows)
+        table.close()
+
+
+# --- releases -----------------------------------------------------------------------------------
+
+
+def example(n=5000, people=800):
+    rng = np.random.default_rng(4)
+    return pa.table({"id": rng.integers(0, people, n), "a": rng.normal(size=n), "b": rng.normal(size=n)})
+
+
+def test_a_release_of_people_is_the_release_of_their_rows():
+    table = example()
+    for how in ({}, {"per_person": "sum", "max_rows": 4}):
+        rows = people_rows(table, **how)
+        for neighbours in ("replace", "add_remove"):
+            for release in (es.sum, es.mean):
+                terms = {"neighbours": neighbours, **BUDGET}
+                got = release(table, es.Box(-9, 9), privacy_id="id", rng=np.random.default_rng(5), **how, **terms)
+                plain = release(rows, es.Box(-9, 9), rng=np.random.default_rng(5), **terms)
+                assert got.value.tolist() == plain.value.tolist()
+                assert got.privacy == plain.privacy
+                assert got.columns == ("a", "b")
+                assert got.plan.n == (None if neighbours == "add_remove" else len(rows))
+                assert es.Release.from_json(got.to_json()).plan.options["privacy_id"] == "id"
+
+
+def test_a_plan_is_for_a_number_of_people():
+    table = example()
+    people = len(set(table["id"].to_pylist()))
+    plan = es.plan(es.Box(-9, 9), n=people, d=2, **BUDGET)
+    assert plan.release(table, privacy_id="id").plan.options["per_person"] == "mean"
+    with pytest.raises(UsageError, match=f"n = {people + 1} rows, the data has {people}"):
+        es.plan(es.Box(-9, 9), n=people + 1, d=2, **BUDGET).release(table, privacy_id="id")
+
+
+def test_unknown_rows_of_people():
+    table = example(60_000, 6000)
+    release = es.mean(table, es.Unknown(1e3), privacy_id="id", **BUDGET)
+    assert np.abs(release.value).max() < 0.1 + 10 * release.noise_std.max()
+    assert release.plan.n == len(set(table["id"].to_pylist()))
+
+
+def test_a_generator_of_batches_can_be_grouped_and_then_read_often():
+    batches = (batch for batch in example().to_batches(max_chunksize=100))
+    assert es.mean(batches, es.Unknown(1e3), privacy_id="id", **BUDGET).columns == ("a", "b")
+
+
+def test_arguments_that_do_not_fit():
+    with pytest.raises(UsageError, match="per_person and max_rows need privacy_id"):
+        people_of(None, "mean", 3)
+    with pytest.raises(UsageError, match="max_rows is missing"):
+        es.sum(example(), es.Box(-1, 1), privacy_id="id", per_person="sum", **BUDGET)
+    with pytest.raises(UsageError, match="per_person must be one of"):
+        People("id", "median")
+    with pytest.raises(UsageError, match="max_rows must be"):
+        People("id", max_rows=0)
+    with pytest.raises(UsageError, match="name of a column"):
+        People(1.5)
+
+
+# --- bounded, interrupted, failing --------------------------------------------------------------
+
+
+def test_an_error_of_the_source_leaves_nothing(tmp_path):
+    def broken():
+        yield example()
+        raise ValueError("Xq7secret")
+
+    with pytest.raises(DataError, match="error of its own") as caught:
+        es.mean(broken(), es.Box(-1, 1), privacy_id="id", **BUDGET)
+    assert "Xq7secret" not in repr(caught.value)
+    assert caught.value.__context__ is None
+    assert not [t for t in threading.enumerate() if t.name == "ellipsum-sort"]
+
+
+def test_the_file_is_gone_after_the_release_and_when_dropped():
+    table = gather(open_table(example(), key="id"), People("id"))
+    assert left_behind()
+    del table
+    assert not left_behind()
+    table = gather(open_table(example(), key="id"), People("id"))
+    table.close()
+    with pytest.raises(UsageError, match="closed"):
+        table.batches()
+
+
+INTERRUPTED = """
+import os, signal, sys, tempfile, threading
+import numpy as np, pyarrow as pa
+from ellipsum.tables import open_table
+from ellipsum.tables.people import People, gather
+tempfile.tempdir = sys.argv[1]
+rows = pa.record_batch({"id": np.arange(50_000), "a": np.ones(50_000)})
+class Endless:
+    def __iter__(self):
+        for i in range(10**9):
+            if i == int(sys.argv[2]):
+                os.kill(os.getpid(), signal.SIGINT)
+            yield rows
+try:
+    gather(open_table(Endless(), key="id"), People("id"))
+except KeyboardInterrupt:
+    print("interrupted", os.listdir(sys.argv[1]), [t.name for t in threading.enumerate() if "ellipsum" in t.name])
+"""
+
+
+def test_an_interrupt_leaves_no_file_and_no_thread(tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(Path(es.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "temporary"), "40"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+    )
+    assert done.stdout.strip() == "interrupted [] []", done.stderr
+
+
+MEMORY = """
+import re, sys
+from pathlib import Path
+import numpy as np, pyarrow as pa
+import ellipsum as es
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
+
+class Batches:
+    def __init__(self, count): self.count = count
+    def __iter__(self):
+        rng = np.random.default_rng(0)
+        for _ in range(self.count):
+            columns = {f"c{j}": np.ones(20_000) for j in range(8)}
+            yield pa.record_batch({"id": rng.integers(0, 500_000, 20_000), **columns})
+
+es.mean(Batches(60), es.Box(-1, 1), epsilon=1, delta=1e-6, privacy_id="id")
+small = peak()
+es.mean(Batches(240), es.Box(-1, 1), epsilon=1, delta=1e-6, privacy_id="id")
+print(small, peak())
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_rows():
+    environment = os.environ | {"PYTHONPATH": str(Path(es.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True, timeout=600, env=environment
+    )
+    small, large = map(float, done.stdout.split())
+    # 240 batches hold 346 MB of cells; DuckDB may take 256 MB, which 60 batches (86 MB) do not yet fill.
+    assert large - small < 256
+    assert large < 800
+
+
+# --- the command line ---------------------------------------------------------------------------
+
+
+def command(*words, cwd):
+    environment = os.environ | {"PYTHONPATH": str(Path(es.__file__).parents[1])}
+    full = [sys.executable, "-m", "ellipsum", *words, "--epsilon", "1", "--delta", "1e-6", "--yes"]
+    return subprocess.run(full, capture_output=True, text=True, cwd=cwd, timeout=120, env=environment)
+
+
+def test_people_and_queries_on_the_command_line(tmp_path):
+    lines = [f"p{i % 100},{i % 70},{i}" for i in range(1000)]
+    (tmp_path / "t.csv").write_text("who,age,income\n" + "\n".join(lines) + "\n")
+    bounds = ("--bounds", "age=0:100")
+    done = command("mean", "t.csv", "--privacy-id", "who", *bounds, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    release = es.Release.from_json(done.stdout)
+    assert release.plan.n == 100
+    assert release.plan.options["privacy_id"] == "who"
+    whole = command(
+        "sum", "t.csv", "--privacy-id", "who", "--per-person", "sum", "--max-rows", "2", *bounds, "--json", cwd=tmp_path
+    )
+    assert es.Release.from_json(whole.stdout).plan.options["max_rows"] == 2
+    query = "select who, age from 't.csv' where income < 500"
+    asked = command("mean", "duckdb://", "--sql", query, "--privacy-id", "who", *bounds, "--json", cwd=tmp_path)
+    assert es.Release.from_json(asked.stdout).plan.n == 100
+    for words, code in (
+        (("mean", "t.csv", "--max-rows", "2", *bounds), 2),
+        (("sum", "t.csv", "--privacy-id", "who", "--per-person", "sum", *bounds), 2),
+        (("mean", "t.csv", "--privacy-id", "nobody", *bounds), 2),
+        (("mean", "duckdb://", "--sql", "select * from nowhere", *bounds), 4),
+    ):
+        refused = command(*words, cwd=tmp_path)
+        assert refused.returncode == code, refused.stderr
+        assert refused.stdout == ""

@@ -1,0 +1,500 @@
+"""Data sets, queries, embeddings: the same release from every source, and failures that say nothing."""
+
+import os
+import sqlite3
+import threading
+import traceback
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.dataset as ds
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+import ellipsum as es
+from ellipsum.errors import DataError, EllipsumError, UsageError
+from ellipsum.tables import open_table
+from ellipsum.tables.sql import Query, sql
+
+SENTINEL = "Xq7secret"
+NAN = float("nan")
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def rows_of(data, columns=None, exclude=()):
+    table = open_table(data, columns, exclude)
+    blocks = list(table.batches())
+    rows = np.vstack([np.empty((0, table.width)), *blocks]).astype(np.float64)
+    assert table.rows() == len(rows)
+    assert open_table(data, columns, exclude).rows() == len(rows)  # counted without a pass before
+    return rows
+
+
+def equal(left, right):
+    return np.array_equal(np.asarray(left, float), np.asarray(right, float), equal_nan=True)
+
+
+def assert_silent(caught):
+    error = caught.value
+    assert isinstance(error, EllipsumError)
+    assert SENTINEL not in "".join(traceback.format_exception(error, chain=True))
+    assert error.__cause__ is None
+    assert error.__context__ is None or isinstance(error.__context__, EllipsumError)
+
+
+# --- every source, one release ------------------------------------------------------------------
+
+
+def everything(folder):
+    """One table with gaps as every kind of source; `n` people own its rows."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    values = rng.normal(size=(n, 3))
+    values[rng.random((n, 3)) < 0.05] = NAN
+    ids = rng.integers(0, 700, n)
+    table = pa.table(
+        {
+            "id": ids,
+            "year": rng.integers(2020, 2024, n),
+            **{c: pa.array(values[:, j], from_pandas=True) for j, c in enumerate("abc")},
+        }
+    )
+    pq.write_table(table, folder / "t.parquet", row_group_size=500)
+    feather.write_feather(table, folder / "t.feather")
+    pa_csv.write_csv(table, folder / "t.csv")
+    ds.write_dataset(
+        table,
+        folder / "lake",
+        format="parquet",
+        partitioning=ds.partitioning(pa.schema([("year", pa.int64())]), flavor="hive"),
+    )
+    con = duckdb.connect(folder / "t.db")
+    con.register("given", table)
+    con.execute("create table t as select * from given")
+    con.close()
+    lite = sqlite3.connect(folder / "t.sqlite")
+    lite.execute("create table t(id integer, year integer, a real, b real, c real)")
+    cells = list(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
+    lite.executemany("insert into t values (?, ?, ?, ?, ?)", cells)
+    lite.commit()
+    memory = duckdb.connect()
+    memory.register("given", table)
+    data = ds.dataset(folder / "lake", partitioning="hive")
+    return {
+        "arrow": table,
+        "batches": table.to_batches(max_chunksize=777),
+        "pandas": table.to_pandas(),
+        "polars": pl.from_arrow(table),
+        "polars lazy": pl.from_arrow(table).lazy().collect(),
+        "duckdb relation": memory.sql("select * from given"),
+        "parquet": folder / "t.parquet",
+        "feather": folder / "t.feather",
+        "csv": folder / "t.csv",
+        "glob": str(folder / "lake" / "year=*" / "*.parquet"),
+        "folder": folder / "lake",
+        "data set": data,
+        "scanner": data.scanner(),
+        "data set in memory": ds.dataset(table),
+        "union": ds.dataset([ds.dataset(table.slice(0, 1000)), ds.dataset(table.slice(1000))]),
+        "duckdb file": sql("select * from t", f"duckdb:///{folder}/t.db"),
+        "duckdb connection": sql("select * from given", memory),
+        "duckdb over files": sql(f"select * from '{folder}/t.parquet'", "duckdb://"),
+        "sqlite file": sql("select * from t;", f"sqlite:///{folder}/t.sqlite"),
+        "sqlite connection": sql("select * from t -- all of it", lite),
+    }
+
+
+SOURCES = (
+    "arrow",
+    "batches",
+    "pandas",
+    "polars",
+    "polars lazy",
+    "duckdb relation",
+    "parquet",
+    "feather",
+    "csv",
+    "glob",
+    "folder",
+    "data set",
+    "scanner",
+    "data set in memory",
+    "union",
+    "duckdb file",
+    "duckdb connection",
+    "duckdb over files",
+    "sqlite file",
+    "sqlite connection",
+)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    return everything(tmp_path_factory.mktemp("sources"))
+
+
+def releases(data):
+    """Releases of every kind under one generator: one pass, many passes, people."""
+    terms = {"columns": ["c", "a"], **BUDGET}
+    box = es.Box(-3, 3)
+    return [
+        es.sum(data, box, rng=np.random.default_rng(1), **terms),
+        es.mean(data, box, neighbours="add_remove", rng=np.random.default_rng(2), **terms),
+        es.mean(data, es.Unknown(1e4), rng=np.random.default_rng(3), **terms),
+        es.mean(data, box, privacy_id="id", rng=np.random.default_rng(4), **terms),
+        es.sum(data, box, privacy_id="id", per_person="sum", max_rows=2, rng=np.random.default_rng(5), **terms),
+    ]
+
+
+def test_every_source_is_tried(sources):
+    assert tuple(sources) == SOURCES
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source_gives_the_same_release_to_the_last_bit(sources, kind):
+    expected = releases(sources["arrow"])
+    for got, want in zip(releases(sources[kind]), expected, strict=True):
+        assert got.value.tobytes() == want.value.tobytes()
+        assert got.noise_std.tobytes() == want.noise_std.tobytes()
+        assert got.columns == want.columns == ("c", "a")
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_progress_of_every_source_ends_at_one(sources, kind):
+    for how in ({}, {"privacy_id": "id"}):
+        seen = []
+        es.sum(sources[kind], es.Box(-3, 3), columns=["a"], progress=seen.append, **how, **BUDGET)
+        assert seen == sorted(seen)
+        assert not seen or seen[-1] <= 1.0
+        assert kind == "batches" or seen[-1] == pytest.approx(1.0)
+
+
+# --- data sets ----------------------------------------------------------------------------------
+
+
+def small_lake(folder):
+    table = pa.table({"x": np.arange(10.0), "y": np.arange(10.0) * 2, "year": [2020] * 5 + [2021] * 5, "s": ["t"] * 10})
+    schema = pa.schema([("year", pa.int64())])
+    ds.write_dataset(table, folder, format="parquet", partitioning=ds.partitioning(schema, flavor="hive"))
+    return ds.dataset(folder, partitioning="hive")
+
+
+def test_filters_columns_and_partitions_of_a_data_set(tmp_path):
+    data = small_lake(tmp_path / "lake")
+    assert equal(rows_of(data, ["y", "x"]), np.c_[np.arange(10) * 2, np.arange(10)])
+    assert equal(rows_of(data.filter(ds.field("x") > 6), ["x", "year"]), [[7, 2021], [8, 2021], [9, 2021]])
+    assert equal(rows_of(data.filter(ds.field("year") == 2020), ["x"]), np.arange(5)[:, None])
+    scanner = data.scanner(columns={"double": ds.field("x") * 2.0}, filter=ds.field("x") < 2)
+    assert equal(rows_of(scanner), [[0], [2]])
+    with pytest.raises(UsageError, match="'s' of the data set is of type string"):
+        open_table(data)
+    with pytest.raises(UsageError, match="'z', which the data set lacks"):
+        open_table(data, ["z"])
+
+
+def test_names_of_folders_are_columns_when_asked_for(tmp_path):
+    small_lake(tmp_path / "lake")
+    assert equal(rows_of(tmp_path / "lake", ["year", "x"])[::5], [[2020, 0], [2021, 5]])
+    assert equal(rows_of(tmp_path / "lake", ["x"])[:2], [[0], [1]])
+    assert open_table(tmp_path / "lake", exclude=["s"]).columns == ("x", "y")
+    by_year = es.mean(tmp_path / "lake", es.Box(0, 20), privacy_id="year", columns=["x"], **BUDGET)
+    assert by_year.plan.n == 2
+    keyed = open_table(tmp_path / "lake", exclude=["s"], key="year")
+    assert keyed.columns == ("x", "y")
+
+
+def test_files_of_a_data_set_that_differ_are_refused(tmp_path):
+    small_lake(tmp_path / "lake")
+    pq.write_table(pa.table({"x": [1], "y": [2.0]}), tmp_path / "lake" / "year=2021" / "z.parquet")
+    data = ds.dataset(tmp_path / "lake", partitioning="hive")
+    assert len(rows_of(data, ["y"])) == 11
+    with pytest.raises(UsageError, match=r"'x' is of type int64 in .*z\.parquet and of type double"):
+        open_table(data, ["x"])
+    with pytest.raises(UsageError, match=r"z\.parquet lacks the column 's'"):
+        open_table(data, ["y"], key="s")
+    with pytest.raises(UsageError, match=r"z\.parquet"):
+        open_table(data.filter(ds.field("y") > 0), ["x"])
+
+
+def test_a_data_set_of_text_files_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text(f"x\n1\n{SENTINEL}\n")
+    with pytest.raises(UsageError, match="Pass the CSV files"):
+        open_table(ds.dataset(tmp_path, format="csv"))
+
+
+def test_a_scanner_over_batches_serves_one_pass():
+    def scanner():
+        return ds.Scanner.from_batches(pa.table({"a": [1.0, 2.0]}).to_reader())
+
+    assert es.sum(scanner(), es.Box(0, 3), neighbours="add_remove", **BUDGET).columns == ("a",)
+    with pytest.raises(DataError, match="single pass") as caught:
+        es.sum(scanner(), es.Box(0, 3), **BUDGET)
+    assert_silent(caught)
+
+
+def test_a_failing_filter_does_not_speak():
+    table = pa.table({"a": [1.0, 2.0], "s": ["1", SENTINEL]})
+    data = ds.dataset(table).filter(ds.field("s").cast(pa.int64()) > 0)
+    for call in (open_table(data, ["a"]).rows, lambda: list(open_table(data, ["a"]).batches())):
+        with pytest.raises(DataError) as caught:
+            call()
+        assert_silent(caught)
+
+
+# --- files that change --------------------------------------------------------------------------
+
+
+def changing(path, kind, rows):
+    table = pa.table({"a": np.arange(float(rows)), "b": np.ones(rows)})
+    if kind == "parquet":
+        pq.write_table(table, path, row_group_size=5000)
+    elif kind == "feather":
+        feather.write_feather(table, path, chunksize=5000)
+    else:
+        pa_csv.write_csv(table, path)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "csv", "data set"])
+@pytest.mark.parametrize("change", ["grows", "gone"])
+def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, kind, change):
+    name = "parquet" if kind == "data set" else kind
+    path = tmp_path / f"t.{name}"
+    changing(path, name, 400_000)
+    table = open_table(ds.dataset(path) if kind == "data set" else path)
+    batches = table.batches()
+    next(batches)
+    if change == "gone":
+        path.unlink()
+    else:
+        changing(tmp_path / "other", name, 500_000)
+        os.replace(tmp_path / "other", path)
+    with pytest.raises(DataError, match=r"changed|could not be read"):
+        list(batches)
+    with pytest.raises(DataError, match=r"changed|could not be read"):
+        list(table.batches())
+
+
+def test_a_release_of_a_file_that_changes_publishes_nothing(tmp_path):
+    path = tmp_path / "t.parquet"
+    changing(path, "parquet", 400_000)
+
+    def replace_it(_):
+        changing(tmp_path / "other", "parquet", 400_000)
+        os.replace(tmp_path / "other", path)
+
+    with pytest.raises(DataError, match="changed"):
+        es.sum(path, es.Box(0, 1), progress=replace_it, **BUDGET)
+
+
+def test_a_file_of_no_bytes_among_others_is_an_error(tmp_path):
+    changing(tmp_path / "a.parquet", "parquet", 10)
+    (tmp_path / "b.parquet").write_bytes(b"")
+    with pytest.raises(DataError, match=r"b\.parquet is empty"):
+        open_table(tmp_path)
+
+
+# --- queries ------------------------------------------------------------------------------------
+
+
+def test_queries_choose_order_and_take_parameters(tmp_path):
+    con = duckdb.connect(tmp_path / "t.db")
+    con.execute("create table t as select i as \"a b\", i * 2.5 as c, 'x' as s from range(6) r(i)")
+    con.close()
+    where = f"duckdb:///{tmp_path}/t.db"
+    assert equal(rows_of(sql("select * from t", where), ["c", "a b"])[:2], [[0, 0], [2.5, 1]])
+    assert equal(rows_of(sql('select * from t where "a b" > ?', where, [3]), ["c"]), [[10], [12.5]])
+    with pytest.raises(UsageError, match="'s' of the query is of type string"):
+        open_table(sql("select * from t", where))
+    with pytest.raises(UsageError, match="which the query lacks"):
+        open_table(sql("select c from t", where), ["s"])
+
+
+def test_decimals_huge_integers_and_lists_of_duckdb():
+    text = (
+        "select 1.25::decimal(9,2) a, (2::hugeint ** 126)::hugeint b, [1, 2]::float[2] v, [1.0, 2.0, 3.0]::double[] w"
+    )
+    query = sql(
+        f"{text} union all select null, -170141183460469231731687303715884105727::hugeint, null, [9.0]", "duckdb://"
+    )
+    assert equal(rows_of(query, ["a", "b"]), [[1.25, 2.0**126], [NAN, -(2.0**127)]])
+    assert equal(rows_of(query, ["v"]), [[1, 2], [NAN, NAN]])
+    assert equal(rows_of(query, "w[3]"), [[1, 2, 3], [NAN] * 3])
+    table = open_table(query, ["a"], key="b")
+    assert len({key for keys, _ in table.pieces() for key in keys.to_pylist()}) == 2
+
+
+def test_cells_of_sqlite_are_numbers_or_missing(tmp_path):
+    con = sqlite3.connect(tmp_path / "t.sqlite")
+    con.execute("create table t(a, k)")
+    cells = [(1, 7), (2.5, "7"), ("3", None), (None, None), (SENTINEL, "x"), (b"4", b"x"), (2**62 + 1, 7)]
+    con.executemany("insert into t values (?, ?)", cells)
+    con.commit()
+    query = sql("select * from t", f"sqlite:///{tmp_path}/t.sqlite")
+    assert equal(rows_of(query, ["a"])[:, 0], [1, 2.5, NAN, NAN, NAN, NAN, 2.0**62])
+    ((keys, _),) = open_table(query, ["a"], key="k").pieces()
+    assert keys.to_pylist() == [b"7", b"7", None, None, b"x", b"x", b"7"]
+
+
+def test_a_query_is_run_again_in_one_transaction(tmp_path):
+    path = tmp_path / "t.sqlite"
+    con = sqlite3.connect(path)
+    con.execute("pragma journal_mode = wal")
+    con.execute("create table t(a real)")
+    con.executemany("insert into t values (?)", [(float(i),) for i in range(10)])
+    con.commit()
+    table = open_table(sql("select * from t", f"sqlite:///{path}"))
+    assert table.rows() == 10
+    con.execute("insert into t values (99)")
+    con.commit()
+    assert len(np.vstack(list(table.batches()))) == 10
+
+
+def test_a_database_that_changed_between_count_and_pass_publishes_nothing():
+    con = duckdb.connect()
+    con.execute("create table t as select i::double a from range(1000) r(i)")
+    plan = es.plan(es.Box(0, 1000), n=1000, d=1, **BUDGET)
+    con.execute("insert into t values (1)")
+    with pytest.raises(UsageError, match="n = 1000 rows, the data has 1001"):
+        plan.release(sql("select a from t", con))
+
+
+def failing():
+    lite = sqlite3.connect(":memory:", check_same_thread=False)
+
+    def cell(value):
+        raise ValueError(SENTINEL)
+
+    lite.create_function("cell", 1, cell)
+    closed = duckdb.connect()
+    closed.close()
+    return {
+        "cast": sql(f"select cast(x as double) as x from (values ('1'), ('{SENTINEL}')) t(x)", "duckdb://"),
+        "function": sql("select cell(1) as x", lite),
+        "syntax": sql(f"selekt '{SENTINEL}'", "duckdb://"),
+        "no table": sql(f"select * from {SENTINEL}", "sqlite:////dev/null"),
+        "write": sql("create table u(x integer)", "duckdb://"),
+        "closed": sql("select 1 as x", closed),
+        "no file": sql("select 1", "duckdb:////nowhere/t.db"),
+        "no file either": sql("select 1", "sqlite:////nowhere/t.db"),
+    }
+
+
+@pytest.mark.parametrize(
+    "kind", ["cast", "function", "syntax", "no table", "write", "closed", "no file", "no file either"]
+)
+def test_a_database_that_fails_does_not_speak(kind):
+    with pytest.raises(DataError, match=r"query failed|could not be opened") as caught:
+        es.sum(failing()[kind], es.Box(0, 1), **BUDGET)
+    assert_silent(caught)
+
+
+def test_a_connection_that_is_lost_midway_is_an_error():
+    con = sqlite3.connect(":memory:")
+    con.execute("create table t(a real)")
+    con.executemany("insert into t values (?)", [(float(i),) for i in range(200_000)])
+    table = open_table(sql("select a from t", con))
+    batches = table.batches()
+    next(batches)
+    con.close()
+    with pytest.raises(DataError) as caught:
+        list(batches)
+    assert_silent(caught)
+
+
+def test_addresses_that_are_refused_are_not_repeated():
+    for address in ("mysql://me:hunter2@host/db", "people.db", 3, None):
+        with pytest.raises(UsageError, match="database must be") as caught:
+            sql("select 1", address)
+        assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in repr(sql("select 1", "postgresql://me:hunter2@host/db"))
+    with pytest.raises(UsageError, match="text of a query"):
+        sql(" ; ", "duckdb://")
+    assert isinstance(sql("select 1", "duckdb://"), Query)
+
+
+def test_postgresql_without_its_driver_says_what_to_install():
+    try:
+        import adbc_driver_postgresql  # noqa: F401
+    except ImportError:
+        with pytest.raises(UsageError, match=r"pip install 'ellipsum\[postgresql\]'"):
+            open_table(sql("select 1", "postgresql://localhost/x"))
+
+
+# --- embeddings ---------------------------------------------------------------------------------
+
+
+def embeddings():
+    cells = [[1, 2, 3], None, [4, None, 6], [7, 8], [7, 8, 9, 10], [], [NAN, 1, 2]]
+    expected = [[1, 2, 3], [NAN] * 3, [4, NAN, 6], [NAN] * 3, [NAN] * 3, [NAN] * 3, [NAN, 1, 2]]
+    return cells, np.array(expected)
+
+
+@pytest.mark.parametrize("value", [pa.float32(), pa.float64(), pa.int16()], ids=str)
+@pytest.mark.parametrize("lists", [pa.list_, pa.large_list, pa.list_view, pa.large_list_view], ids=lambda f: f.__name__)
+def test_lists_that_are_declared_to_be_rows(tmp_path, lists, value):
+    cells, expected = embeddings()
+    if value == pa.int16():
+        cells, expected = cells[:-1], expected[:-1]
+    table = pa.table({"v": pa.array(cells, lists(value)), "s": ["t"] * len(cells)})
+    assert equal(rows_of(table, "v[3]"), expected)
+    assert equal(rows_of(table.slice(2, 3), ["v[3]"]), expected[2:5])
+    assert open_table(table, "v[3]").columns == ("v[0]", "v[1]", "v[2]")
+    with pytest.raises(UsageError, match=r"columns='v\[384\]'"):
+        open_table(table, "v")
+    with pytest.raises(UsageError, match="not a number"):
+        open_table(table, "s[3]")
+
+
+def test_declared_lists_of_every_source(tmp_path):
+    cells, expected = embeddings()
+    table = pa.table({"v": pa.array(cells, pa.list_(pa.float64())), "id": list("aabbccd")})
+    pq.write_table(table, tmp_path / "a.parquet", store_schema=False)
+    pq.write_table(table, tmp_path / "b.parquet")
+    feather.write_feather(table, tmp_path / "t.feather")
+    con = duckdb.connect()
+    con.register("given", table)
+    for data in (
+        tmp_path / "a.parquet",
+        tmp_path / "t.feather",
+        ds.dataset(tmp_path / "a.parquet"),
+        pl.from_arrow(table),
+        table.to_pandas(types_mapper=pd.ArrowDtype),
+        con.sql("select * from given"),
+        sql("select * from given", con),
+        [table.slice(0, 3), table.slice(3)],
+    ):
+        assert equal(rows_of(data, "v[3]"), expected), data
+        release = es.mean(data, es.Ball(9), columns="v[3]", privacy_id="id", **BUDGET)
+        assert release.columns == ("v[0]", "v[1]", "v[2]")
+    assert equal(rows_of(tmp_path / "*.parquet", "v[3]"), np.vstack([expected, expected]))
+
+
+def test_a_fixed_length_and_a_declared_one_must_agree():
+    table = pa.table({"v": pa.array([[1, 2]], pa.list_(pa.float32(), 2)), "w[9]": [1.0]})
+    assert equal(rows_of(table, "v[2]"), rows_of(table, "v"))
+    assert equal(rows_of(table, "w[9]"), [[1]])  # a column of that very name
+    with pytest.raises(UsageError, match="declares lists of 3"):
+        open_table(table, "v[3]")
+    with pytest.raises(UsageError, match=r"'v\[2\]'"):
+        open_table(table, ["v[2]", "w[9]"])  # only one list can be the row
+
+
+# --- many files at once -------------------------------------------------------------------------
+
+
+def test_small_files_are_decoded_side_by_side_in_their_order(tmp_path):
+    for i in range(40):
+        pq.write_table(pa.table({"a": np.full(1000, float(i)), "b": np.arange(1000.0)}), tmp_path / f"{i:02}.parquet")
+    rows = rows_of(tmp_path)
+    assert equal(rows[:, 0], np.repeat(np.arange(40.0), 1000))
+    batches = open_table(tmp_path).batches()
+    next(batches)
+    names = {thread.name for thread in threading.enumerate()}
+    assert "ellipsum-read" in names
+    batches.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "ellipsum-read"]

@@ -1,0 +1,82 @@
+"""Real Spark in one process, or with executors of their own: `make test-spark`."""
+
+import os
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ellipsum.engines.java import ensure_java
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+ensure_java()
+
+
+@contextmanager
+def session(master, **settings):
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    os.environ["SPARK_HOME"] = os.path.dirname(pyspark.__file__)
+    builder = SparkSession.builder.master(master).appName("tests")
+    usual = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "localhost",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "3",
+    }
+    for name, value in {**usual, **settings}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@pytest.fixture(scope="module")
+def spark():
+    """Two threads, and every task may fail three times."""
+    with session("local[2,4]") as made:
+        yield made
+
+
+ROWS = 3001
+
+
+def mixed_table(rows=ROWS):
+    """Every numeric type, with missing, NaN and infinite cells, and columns that are no numbers."""
+    rng = np.random.default_rng(7)
+    values = rng.normal(size=rows)
+    holes = rng.random(rows) < 0.05
+    odd = values.copy()
+    odd[::11], odd[::13], odd[::17] = np.nan, np.inf, -np.inf
+    whole = rng.integers(-(2**40), 2**40, rows)
+    return pa.table(
+        {
+            "double": pa.array(odd, mask=holes),
+            "single": pa.array(values.astype(np.float32), mask=holes[::-1]),
+            "long": pa.array(whole, mask=holes),
+            "short": pa.array((whole % 1000).astype(np.int16)),
+            "flag": pa.array(values > 0, mask=holes),
+            "price": pa.array(whole % 10**9, pa.int64()).cast(pa.decimal128(38, 0)).cast(pa.decimal128(38, 7)),
+            "name": pa.array([f"Smith {i}" for i in range(rows)]),
+            "tags": pa.array([["a"]] * rows),
+        }
+    )
+
+
+NUMBERS = ["double", "single", "long", "short", "flag", "price"]
+
+
+@pytest.fixture(scope="session")
+def mixed(tmp_path_factory):
+    """The path of a Parquet file of mixed types; its row groups make several partitions."""
+    path = tmp_path_factory.mktemp("data") / "mixed.parquet"
+    pq.write_table(mixed_table(), path, row_group_size=700)
+    return str(path)

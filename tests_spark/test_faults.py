@@ -1,0 +1,182 @@
+"""Failed, repeated and killed tasks: a row is counted once, or nothing is published."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyspark
+import pytest
+from conftest import ROWS, session
+from pyspark.cloudpickle import register_pickle_by_value
+
+import ellipsum as es
+
+register_pickle_by_value(sys.modules[__name__])  # executors cannot import the tests
+
+BUDGET = {"epsilon": 1, "delta": 1e-6}
+BOX = es.Box([-2, -(2**40)], [2, 2**40])
+COLUMNS = ["double", "long"]
+SCHEMA = "double double, long long"
+
+
+def released(data):
+    return es.sum(data, BOX, columns=COLUMNS, rng=np.random.default_rng(3), **BUDGET).value
+
+
+def attempt_number():
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId(), context.attemptNumber()
+
+
+def failing(attempts):
+    """Delivers half of its batches, then fails, in the first attempts of every task."""
+
+    def run(batches):
+        for i, batch in enumerate(batches):
+            if i and attempt_number()[1] < attempts:
+                raise RuntimeError(f"cell {batch.column(0)[0].as_py()}")
+            yield batch
+
+    return run
+
+
+def narrow(spark, path, partitions):
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+    return spark.read.parquet(path).select(*COLUMNS).repartition(partitions)
+
+
+def test_tasks_that_fail_halfway_count_once(spark, mixed):
+    frame = narrow(spark, mixed, 3)
+    assert np.array_equal(released(frame.mapInArrow(failing(2), SCHEMA)), released(mixed))
+
+
+def test_tasks_that_always_fail_end_cleanly(spark, mixed):
+    frame = narrow(spark, mixed, 3).mapInArrow(failing(99), SCHEMA)
+    with pytest.raises(es.DataError) as caught:
+        released(frame)
+    assert "cell" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_side_effects_would_count_twice(spark, mixed):
+    """The trap that results avoid: an accumulator that tasks add to sees the rows of failed attempts."""
+    total = spark.sparkContext.accumulator(0)
+    frame = narrow(spark, mixed, 3)
+
+    def counted(batches):
+        for batch in batches:
+            total.add(batch.num_rows)
+            yield batch
+
+    frame.mapInArrow(counted, SCHEMA).mapInArrow(failing(2), SCHEMA).write.format("noop").mode("overwrite").save()
+    assert total.value >= ROWS
+    assert released(frame).shape == (2,)
+
+
+def kill_executor():
+    """Kill the Java process above this Python worker."""
+    process = os.getpid()
+    while Path(f"/proc/{process}/comm").read_text().strip() != "java":
+        process = int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    os.kill(process, signal.SIGKILL)
+
+
+def deadly(folder, times):
+    """Kills its executor after half of a partition, the first `times` times."""
+
+    def run(batches):
+        for i, batch in enumerate(batches):
+            if i == 3 and attempt_number()[0] == 1:
+                done = len(list(Path(folder).iterdir()))
+                if done < times:
+                    (Path(folder) / f"{done}-{os.getpid()}").touch()
+                    kill_executor()
+                    os._exit(1)
+            yield batch
+
+    return run
+
+
+def slow(folder):
+    """The first attempt at partition 0 takes far longer than any other task."""
+
+    def run(batches):
+        partition, attempt = attempt_number()
+        (Path(folder) / f"{partition}-{attempt}").touch()
+        yield from batches
+        if partition == 0 and attempt == 0:
+            time.sleep(120)
+
+    return run
+
+
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.3",
+    "spark.speculation.minTaskRuntime": "500ms",
+}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def standalone(folder):
+    """A cluster of a master and two workers, each with an address of its own: copies of a task run on another host."""
+    port = free_port()
+    url, launch = f"spark://127.0.0.1:{port}", [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
+    parts = [["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    for i in (2, 3):
+        place = ["--host", f"127.0.0.{i}", "--webui-port", "0", "--work-dir", str(folder / str(i))]
+        parts.append(["org.apache.spark.deploy.worker.Worker", url, "--cores", "1", "--memory", "800m", *place])
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    processes = [subprocess.Popen(launch + part, **quiet) for part in parts]
+    try:
+        yield url
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(spark, tmp_path_factory):
+    """Executors in processes of their own, one each on two workers."""
+    spark.stop()
+    settings = {"spark.executor.memory": "600m", "spark.task.maxFailures": "2", **SPECULATION}
+    with standalone(tmp_path_factory.mktemp("cluster")) as url, session(url, **settings) as made:
+        yield made
+
+
+def test_a_killed_executor_costs_no_row_and_adds_none(cluster, mixed, tmp_path):
+    frame = narrow(cluster, mixed, 4).mapInArrow(deadly(str(tmp_path), 1), SCHEMA)
+    assert np.array_equal(released(frame), released(mixed))
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_speculative_duplicates_count_once(cluster, mixed, tmp_path):
+    frame = narrow(cluster, mixed, 5).mapInArrow(slow(str(tmp_path)), SCHEMA)
+    plan = es.plan(BOX, n=ROWS, columns=COLUMNS, **BUDGET)
+    value = plan.release(frame, rng=np.random.default_rng(3)).value
+    assert {"0-0", "0-1"} <= {path.name for path in tmp_path.iterdir()}
+    assert np.array_equal(value, plan.release(mixed, rng=np.random.default_rng(3)).value)
+
+
+def test_executors_that_die_every_time_end_cleanly(cluster, mixed, tmp_path):
+    frame = narrow(cluster, mixed, 4).mapInArrow(deadly(str(tmp_path), 99), SCHEMA)
+    with pytest.raises(es.DataError, match="nothing was published"):
+        released(frame)
+    assert len(list(tmp_path.iterdir())) >= 2

@@ -1,0 +1,176 @@
+"""Spark frames give the integers of a local pass, for any partitions, and follow the rules of every table."""
+
+import numpy as np
+import pytest
+from conftest import NUMBERS, ROWS
+
+import ellipsum as es
+from ellipsum.engines import EngineTable, accumulate_table
+from ellipsum.engines.spark import MERGERS
+from ellipsum.tables import open_table
+
+BOX = es.Box([-2, -2, -(2**40), 0, 0, 0], [2, 2, 2**40, 1000, 1, 100])
+CORRELATED = es.Normal([0, 0, 0, 500, 0.5, 50], cov=np.diag([1.0, 1, 2.0**78, 9e4, 0.25, 900]) + 0.1)
+BUDGET = {"epsilon": 1, "delta": 1e-6}
+
+
+def fixed():
+    return np.random.default_rng(11)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 200])
+@pytest.mark.parametrize(
+    ("statistic", "neighbours", "rows"), [("sum", "replace", BOX), ("mean", "add_remove", CORRELATED)]
+)
+def test_releases_equal_local_ones(spark, mixed, partitions, statistic, neighbours, rows):
+    publish = getattr(es, statistic)
+    how = {**BUDGET, "neighbours": neighbours, "columns": NUMBERS, "n": ROWS}
+    local = publish(mixed, rows, rng=fixed(), **how)
+    frame = spark.read.parquet(mixed).repartition(partitions)
+    remote = publish(frame, rows, rng=fixed(), **how)
+    assert np.array_equal(remote.value, local.value)
+    assert remote.count == local.count
+    assert remote.columns == local.columns
+    assert remote.to_json() == local.to_json()
+
+
+def test_a_saved_plan_runs_on_a_frame(spark, mixed):
+    plan = es.plan(es.Box({"long": (0, 2**40), "flag": (0, 1)}), n=ROWS, **BUDGET)
+    again = es.Plan.from_json(plan.to_json())
+    assert np.array_equal(
+        again.release(spark.read.parquet(mixed), rng=fixed()).value, plan.release(mixed, rng=fixed()).value
+    )
+    with pytest.raises(es.UsageError, match=f"{ROWS - 1}"):
+        plan.release(spark.read.parquet(mixed).limit(ROWS - 1))
+
+
+def test_empty_frames_and_empty_partitions(spark, mixed):
+    frame = spark.read.parquet(mixed).select("long").where("long = 0.5")
+    release = es.mean(frame, es.Ball(10), neighbours="add_remove", n=5, **BUDGET)
+    assert np.isfinite(release.value).all()
+    with pytest.raises(es.UsageError, match="no rows"):
+        es.mean(frame, es.Ball(10), **BUDGET)
+    few = spark.range(3).repartition(40)
+    assert accumulate_table(open_table(few), es.plan(es.Ball(5), n=3, d=1, **BUDGET).row_map).rows == 3
+
+
+def test_columns_are_chosen_as_everywhere(spark, mixed):
+    frame = spark.read.parquet(mixed)
+    table = open_table(frame, columns=["price", "double"])
+    assert isinstance(table, EngineTable)
+    assert table.columns == ("price", "double")
+    assert table.rows() == ROWS
+    with pytest.raises(es.UsageError, match="'name' of data is of type string, not a number"):
+        es.sum(frame, es.Ball(1), **BUDGET)
+    with pytest.raises(es.UsageError, match="'tags' of data is of type array<string>"):
+        es.sum(frame, es.Ball(1), columns=["tags"], **BUDGET)
+    with pytest.raises(es.UsageError, match="'nonsense', which data lacks"):
+        es.sum(frame, es.Ball(1), columns=["nonsense"], **BUDGET)
+    with pytest.raises(es.UsageError, match="Spark frame"):
+        es.sum([frame, frame], es.Ball(1), columns=["double"], **BUDGET)
+
+
+def test_odd_names_are_found_by_place(spark):
+    frame = spark.createDataFrame([(1.0, 2.0, 3.0), (4.0, 5.0, 6.0)], ["a.b", "`A.B`", "A"])
+    twin = frame.select("*", frame["A"].alias("a"))
+    block = np.concatenate(list(open_table(twin, columns=["a", "`A.B`", "a.b"]).batches()))
+    assert sorted(map(tuple, block)) == [(3.0, 2.0, 1.0), (6.0, 5.0, 4.0)]
+    repeated = frame.select("A", "A")
+    with pytest.raises(es.UsageError, match="2 columns called 'A'"):
+        open_table(repeated, columns=["A"])
+
+
+def test_the_driver_receives_a_few_rows_and_never_the_frame(spark, mixed, monkeypatch):
+    kind, sizes = type(spark.range(1)), []
+    collect = kind.collect
+
+    def recorded(frame):
+        rows = collect(frame)
+        sizes.append(len(rows))
+        return rows
+
+    def refused(*_):
+        raise AssertionError("the frame was collected")
+
+    monkeypatch.setattr(kind, "collect", recorded)
+    for name in ("toArrow", "toPandas", "__arrow_c_stream__", "toLocalIterator"):
+        monkeypatch.setattr(kind, name, refused)
+    es.sum(spark.read.parquet(mixed).repartition(60), es.Box(0, 1), columns=["flag"], **BUDGET)
+    assert sizes
+    assert max(sizes) <= MERGERS
+
+
+def test_progress_rises_to_one(spark, mixed):
+    shown = []
+    es.sum(spark.read.parquet(mixed).repartition(9), es.Box(0, 1), columns=["flag"], progress=shown.append, **BUDGET)
+    assert shown == sorted(shown)
+    assert shown[-1] == 1.0
+
+
+def test_spark_texts_never_pass_and_no_noise_is_drawn(spark, mixed, monkeypatch):
+    import ellipsum.run
+
+    def refused(rng=None):
+        raise AssertionError("noise was drawn")
+
+    monkeypatch.setattr(ellipsum.run.Stream, "open", refused)
+    frame = spark.read.parquet(mixed).selectExpr("cast(raise_error(name) as double) as x")
+    with pytest.raises(es.DataError) as caught:
+        es.sum(frame, es.Ball(1), neighbours="add_remove", n=9, **BUDGET)
+    assert "Smith" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+def test_workers_with_another_version_are_refused(spark, mixed, monkeypatch):
+    import ellipsum.engines.spark
+
+    monkeypatch.setattr(ellipsum.engines.spark, "VERSION", "0.0.0")
+    with pytest.raises(es.DataError, match="the same ellipsum"):
+        es.sum(spark.read.parquet(mixed), es.Box(0, 1), columns=["flag"], neighbours="add_remove", n=9, **BUDGET)
+
+
+def test_streams_and_series_are_refused(spark, tmp_path):
+    stream = spark.readStream.schema("x double").parquet(str(tmp_path))
+    with pytest.raises(es.UsageError, match="streaming"):
+        open_table(stream)
+    with pytest.raises(es.UsageError, match="Spark"):
+        open_table(spark.range(3)["id"])
+
+
+def test_a_subset_holds_each_row_at_most_once(spark):
+    table = open_table(spark.range(400).selectExpr("cast(id as double) x").repartition(5))
+    rows = table.sample(100, bytes(32))
+    assert rows.shape == (100, 1)
+    assert len(np.unique(rows)) == 100
+    assert not np.array_equal(np.sort(table.sample(100, bytes([1] * 32))[:, 0]), np.sort(rows[:, 0]))
+    assert np.array_equal(np.sort(table.sample(400, bytes(32))[:, 0]), np.arange(400))
+
+
+def test_friendly_means_use_a_subset_and_say_so(spark):
+    rng = np.random.default_rng(5)
+    import pandas as pd
+
+    data = pd.DataFrame(rng.normal(size=(4000, 3)) + 100, columns=list("abc"))
+    frame = spark.createDataFrame(data).repartition(6)
+    small = {"epsilon": 2, "delta": 1e-6}
+    every = es.friendly_mean(frame, 12.0, rng=fixed(), max_rows=4000, **small)
+    local = es.friendly_mean(data, 12.0, rng=fixed(), max_rows=4000, **small)
+    assert np.array_equal(every.value, local.value)
+    some = es.friendly_mean(frame, 12.0, max_rows=1500, **small)
+    assert some.plan.n == 1500
+    assert "random subset of 4000" in some.plan.source
+    assert np.abs(some.value - 100).max() < 6 * np.max(some.noise_std) + 6 / np.sqrt(1500)
+    blocks = es.subsample_and_aggregate(
+        lambda rows: rows.mean(axis=0), frame, blocks=200, radius=8.0, max_rows=2000, epsilon=4, delta=1e-6, workers=1
+    )
+    assert "random subset of 4000 rows" in blocks.plan.source
+
+
+def test_projections_pass_through_the_driver_in_batches(spark, tmp_path):
+    frame = spark.range(500).selectExpr("cast(id as double) / 500 as x", "1 - id / 500 as y").repartition(3)
+    made = es.project(
+        frame, 2, es.Ball(2), epsilon=300, delta=1e-6, output=tmp_path / "p.parquet", adversary="adaptive"
+    )
+    assert made.n == 500
+    assert made.value.shape == (500, 2)
