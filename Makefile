@@ -10,10 +10,10 @@ demo: $(READY)
 	$(BIN)/ellipsum demo
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n 2 -m slow
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

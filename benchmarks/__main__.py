@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
+HEAVY = ("spark", "lake")  # need an engine of their own, or a large disk: run by name only
 
 
 def main() -> int:
@@ -18,7 +19,8 @@ def main() -> int:
     names = sorted(
         f"benchmarks.{path.parent.name}.{path.stem}" for path in HERE.glob("*/*.py") if not path.stem.startswith("_")
     )
-    chosen = [name for name in names if not words or any(word in name for word in words)]
+    usual = [name for name in names if name.rpartition(".")[2] not in HEAVY]
+    chosen = [name for name in names if any(word in name for word in words)] if words else usual
     if not chosen:
         print(f"no benchmark matches {' '.join(words)}; there are: {', '.join(names)}")
         return 2

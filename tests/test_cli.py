@@ -85,6 +85,21 @@ def test_the_same_words_serve_parquet_with_nulls_decimals_and_nested_columns(peo
     assert (abs(release.value - truth) < 6.4 * release.noise_std).all()
 
 
+def test_normal_rows_from_words_and_files(tmp_path, people):
+    words = ["--normal", "age=45:15", "--normal", "income=2500:900", "--center-error", "0.3"]
+    done = run("mean", people, *words, *BUDGET, "--json")
+    assert done.returncode == 0, done.stderr
+    found = es.Release.from_json(done.stdout)
+    assert found.columns == ("age", "income")
+    assert found.plan.rows.kind == "normal"
+    table = tmp_path / "normal.csv"
+    table.write_text("column,mean,std\nage,45,15\nincome,2500,900\n")
+    again = run("mean", people, "--normal", table, "--center-error", "0.3", *BUDGET, "--json")
+    assert json.loads(again.stdout)["plan"] == json.loads(done.stdout)["plan"]
+    refused(run("mean", people, "--normal", "age=45:-1", *BUDGET), 2, "std")
+    refused(run("mean", people, "--normal", "age=45", *BUDGET), 2, "name=mean:std")
+
+
 def test_people_get_a_table(people):
     done = run("mean", people, "--columns", "age", "--radius", "60", "--center", "60", *BUDGET)
     assert done.returncode == 0

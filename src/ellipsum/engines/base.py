@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -239,5 +239,5 @@ def accumulate_table(
 ) -> Partial:
     """The exact sum of a row map over a table, wherever its rows are: the one way from rows to integers [S5]."""
     if isinstance(table, EngineTable):
-        return cast(EngineTable, table).partial(row_map, progress)
+        return table.partial(row_map, progress)
     return accumulate(row_map, table.batches(progress), threads)

@@ -4,7 +4,8 @@ The friendly average finds the centre of rows that agree wherever they lie: the 
 the radius, through its logarithm. Where no centre is found (or it may not be afforded) the search of `auto` takes over
 with what is left. The gate needs a failure probability: a tenth of the budget's delta [F5], [F7], [F8].
 
-References: Tsfadia, Cohen, Kaplan, Mansour & Stemmer 2022 (FriendlyCore); the filter, gate and mean are those of docs/proofs/friendly.md.
+References: Tsfadia, Cohen, Kaplan, Mansour & Stemmer 2022 (FriendlyCore); filter, gate and mean as in
+docs/proofs/friendly.md.
 """
 
 from __future__ import annotations
