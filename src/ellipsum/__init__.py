@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .release import Release
     from .rows import Ball, Box, Normal, Unknown
     from .run import mean, sum
+    from .tables.sql import sql
 
 # Public name -> module: each is imported when first used, so that importing the package costs little.
 _HOMES = {
@@ -38,6 +39,7 @@ _HOMES = {
     **dict.fromkeys(("WeightedChiSquare", "tail_bound"), "chisquare"),
     **dict.fromkeys(("Plan", "plan"), "plans"),
     **dict.fromkeys(("sum", "mean"), "run"),
+    "sql": "tables.sql",
     "Release": "release",
     **dict.fromkeys(("Learned", "learn"), "learning"),
     **dict.fromkeys(("NoCentre", "friendly_mean", "subsample_and_aggregate"), "friendly"),
@@ -75,6 +77,7 @@ __all__ = [
     "plan",
     "project",
     "projection_forecast",
+    "sql",
     "subsample_and_aggregate",
     "sum",
     "tail_bound",

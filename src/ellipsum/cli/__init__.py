@@ -9,6 +9,7 @@ import sys
 from typing import NoReturn
 
 INTERRUPTED = 130
+_signalled = False
 
 
 def main() -> NoReturn:
@@ -24,12 +25,13 @@ def main() -> NoReturn:
 def _run() -> int:
     import signal
 
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, _interrupt)
     import typer
 
     from ..errors import BudgetRefused, DataError, UsageError
     from .commands import app
 
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         result = app(standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -53,7 +55,15 @@ def _run() -> int:
 
 
 def _interrupt(*_: object) -> None:
+    global _signalled
+    _signalled = True
     raise KeyboardInterrupt
+
+
+def check_interrupted() -> None:
+    """Raise again where a library swallowed the interrupt: called with every batch, and before anything is written."""
+    if _signalled:
+        raise KeyboardInterrupt
 
 
 def _fail(message: str, code: int) -> int:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ..version import VERSION
+from . import check_interrupted
 
 app = typer.Typer(
     name="ellipsum",
@@ -317,6 +318,7 @@ def _publish_table(table: Any, plan_for: Any, people: Any, given: dict[str, Any]
     run = run_on_table if made.rows.kind != "unknown" else type(made).run
     with show.progress(made.statistic) as advance:
         release = run(made, table, threads=given["threads"], progress=advance)
+    check_interrupted()
     show.write_plan(made, given["save_plan"])
     show.release(of_people(release, people), given["as_json"], given["output"])
 

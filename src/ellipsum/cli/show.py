@@ -21,6 +21,7 @@ from ..plans import plan as make_plan
 from ..release import Release
 from ..rows import Rows
 from ..texts import INSECURE, guarantee, number
+from . import check_interrupted
 
 _SHOWN = 50
 errors = Console(stderr=True, highlight=False)
@@ -85,10 +86,10 @@ def confirm(made: Plan, yes: bool) -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[float], None] | None]:
+def progress(what: str) -> Iterator[Callable[[float], None]]:
     """A bar with the time left on a terminal, silence elsewhere."""
     if not errors.is_terminal:
-        yield None
+        yield lambda fraction: check_interrupted()
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -100,7 +101,12 @@ def progress(what: str) -> Iterator[Callable[[float], None] | None]:
     )
     with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task(f"private {what}", total=1.0)
-        yield lambda fraction: bar.update(task, completed=fraction)
+
+        def advance(fraction: float) -> None:
+            check_interrupted()
+            bar.update(task, completed=fraction)
+
+        yield advance
 
 
 @contextmanager
