@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..accumulate import Partial, RowMap, accumulate
+from ..accumulate import Partial, RowMap
 from ..curves import sqrt_down
+from ..engines import accumulate_table
 from ..errors import BudgetRefused, Floats, UsageError, choice, whole
 from ..noise import Stream, add_noise, shift_for
 from ..plans import noise_units, sensitivity
@@ -140,7 +141,7 @@ class Rounds:
 
     def accumulate(self, row_map: RowMap) -> Partial:
         """Exact sums of one pass; under "replace" the pass must deliver the n rows that were promised."""
-        partial = accumulate(row_map, self.table.batches(self._part_of_progress()), self._threads)
+        partial = accumulate_table(self.table, row_map, self._threads, self._part_of_progress())
         if self.neighbours == "replace" and partial.rows != self._promised:
             raise UsageError(f"this is for n = {self._promised} rows, the data has {partial.rows}.")
         return partial
