@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import UsageError
 from .base import Batches, Block, Pick, Piece, Progress, attempt, block_rows, pick, sealed, single_pass
-from .keys import canonical, key_kind
+from .keys import canonical, key_kind, plain_type
 
 _TYPE_LETTERS = 60
 _UNREADABLE = "data could not be read through its Arrow stream. Check that its query or conversion runs by itself."
@@ -30,19 +30,6 @@ class Layout:
     @property
     def width(self) -> int:
         return len(self.columns)
-
-
-def _plain(kind: Any) -> Any:
-    """The type of the values themselves: beneath dictionaries and extensions."""
-    import pyarrow as pa
-
-    while True:
-        if isinstance(kind, pa.BaseExtensionType):
-            kind = kind.storage_type
-        elif pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        else:
-            return kind
 
 
 def _numeric(kind: Any) -> bool:
@@ -72,11 +59,11 @@ def layout(schema: Any, places: Sequence[int], where: str, size: int | None = No
     """
     fields = [schema.field(i) for i in places]
     names = tuple(field.name for field in fields)
-    kinds = [_plain(field.type) for field in fields]
+    kinds = [plain_type(field.type) for field in fields]
     length = _list_length(kinds[0], size, names[0], where) if len(kinds) == 1 else None
     if length:
         entries = tuple(f"{names[0]}[{j}]" for j in range(length))
-        return Layout(names, entries, True, _narrow(_plain(kinds[0].value_type)))
+        return Layout(names, entries, True, _narrow(plain_type(kinds[0].value_type)))
     for field, kind in zip(fields, kinds, strict=True):
         if not _numeric(kind):
             raise not_a_number(field.name, str(field.type), where)
@@ -91,7 +78,7 @@ def _list_length(kind: Any, size: int | None, name: str, where: str) -> int | No
         types.is_list(kind) or types.is_large_list(kind) or types.is_list_view(kind) or types.is_large_list_view(kind)
     )
     fixed = types.is_fixed_size_list(kind)
-    if not (lists or fixed) or not _numeric(_plain(kind.value_type)):
+    if not (lists or fixed) or not _numeric(plain_type(kind.value_type)):
         if size is not None:
             raise not_a_number(name, str(kind), where)
         return None

@@ -11,7 +11,8 @@ Keys = Any
 _TYPE_LETTERS = 60
 
 
-def _plain(kind: Any) -> Any:
+def plain_type(kind: Any) -> Any:
+    """The type of the values themselves: beneath dictionaries and extensions."""
     import pyarrow as pa
 
     while True:
@@ -30,7 +31,7 @@ def key_kind(kind: Any, name: str, where: str) -> str:
     """
     from pyarrow import types
 
-    plain = _plain(kind)
+    plain = plain_type(kind)
     if types.is_integer(plain):
         return "uint64" if types.is_uint64(plain) else "integer"
     if types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain):
