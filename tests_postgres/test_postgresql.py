@@ -173,7 +173,7 @@ def test_a_query_that_fails_does_not_speak(address, text):
 
 
 def test_a_connection_that_drops_midway_publishes_nothing(address):
-    text = "select g::float8 as a, 'ellipsum dropped' as mark from generate_series(1, 20000000) g"
+    text = "select g::float8 as a, 'ellipsum dropped' as mark from generate_series(1, 5000000) g"
     table = open_table(sql(text, address), ["a"])
     batches = table.batches()
     next(batches)
@@ -190,7 +190,7 @@ def test_a_connection_that_drops_midway_publishes_nothing(address):
 
 
 def test_a_release_whose_connection_drops_publishes_nothing(address):
-    text = "select g::float8 as a, 'ellipsum gone' as mark from generate_series(1, 20000000) g"
+    text = "select g::float8 as a, 'ellipsum gone' as mark from generate_series(1, 5000000) g"
     ended = threading.Event()
 
     def terminate(_):
@@ -202,9 +202,9 @@ def test_a_release_whose_connection_drops_publishes_nothing(address):
                 "where query like '%ellipsum gone%' and pid <> pg_backend_pid()",
             )
 
-    plan = es.plan(es.Box(0, 2e7), n=20_000_000, d=1, **BUDGET)
+    plan = es.plan(es.Box(0, 5e6), n=5_000_000, d=1, **BUDGET)
     table = open_table(sql(text, address), ["a"])
-    table._rows = 20_000_000
+    table._rows = 5_000_000
     from ellipsum.run import run_on_table
 
     with pytest.raises(DataError) as caught:
@@ -260,7 +260,7 @@ def release(rows):
 
 release(300_000)
 small = peak()
-release(6_000_000)
+release(4_000_000)
 print(small, peak())
 """
 
@@ -275,5 +275,5 @@ def test_memory_is_bounded_by_the_batch(address):
         env=os.environ | {"PYTHONPATH": SOURCE},
     )
     small, large = map(float, re.findall(r"[\d.]+", done.stdout))
-    # The larger result holds 192 MB of cells; a few batches of 8 MB may be under way.
+    # The larger result holds 128 MB of cells; a few batches of 8 MB may be under way.
     assert large - small < 64

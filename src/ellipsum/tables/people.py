@@ -25,6 +25,7 @@ from ..errors import DataError, UsageError, choice, whole
 from .base import Block, Piece, Progress, SourceTable, Table, attempt, block_rows, interruptible, share
 from .ipc import IpcTable
 from .keys import storage
+from .sql_duckdb import connected
 
 _FAILED = "The rows of each person could not be brought together. Check that the folder for temporary files has room."
 _MEMORY = "256MB"
@@ -115,14 +116,6 @@ def gather(table: Table, people: People, progress: Progress | None = None) -> Pe
         raise
 
 
-def _duckdb() -> Any:
-    try:
-        import duckdb
-    except ImportError:
-        raise UsageError("privacy_id needs DuckDB. Install it with: pip install 'ellipsum[sql]'") from None
-    return duckdb
-
-
 class _Gathering:
     """Source -> DuckDB's sort by person, which spills to the folder -> exact sums -> a file of one row a person."""
 
@@ -133,7 +126,6 @@ class _Gathering:
 
     def run(self, progress: Progress | None) -> int:
         """Write the file; the number of people."""
-        duckdb = _duckdb()
         reading = None if progress is None else share(progress, 0.0, _READING)
         writing = None if progress is None else share(progress, _READING, 1 - _READING)
         config = {
@@ -142,7 +134,7 @@ class _Gathering:
             "preserve_insertion_order": False,
             "arrow_large_buffer_size": True,
         }
-        connection = attempt(_FAILED, lambda: duckdb.connect(":memory:", config=config))
+        connection = attempt(_FAILED, lambda: connected("privacy_id", ":memory:", config=config))
         try:
             return self._write(self._sorted(connection, reading), writing)
         finally:

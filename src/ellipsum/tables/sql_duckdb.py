@@ -13,21 +13,28 @@ from .sql import quoted
 _HUGE = ("HUGEINT", "UHUGEINT", "BIGNUM")
 
 
+def connected(what: str, database: str, **settings: Any) -> Any:
+    """A DuckDB connection of our own; `what` needs it."""
+    try:
+        import duckdb
+    except ImportError:
+        raise UsageError(f"{what} needs DuckDB. Install it with: pip install 'ellipsum[sql]'") from None
+    connection = duckdb.connect(database, **settings)
+    connection.execute("set enable_progress_bar = false")  # it would write to standard output
+    return connection
+
+
 class DuckdbBackend:
     """A DuckDB file, read in one transaction, or the caller's connection."""
 
     def __init__(self, text: str, database: Any, parameters: Sequence[Any]) -> None:
-        try:
-            import duckdb
-        except ImportError:
-            raise UsageError("This query needs DuckDB. Install it with: pip install 'ellipsum[sql]'") from None
         self._text, self._parameters = text, list(parameters)
         self._own = isinstance(database, str)
         self._connection = database
         if isinstance(database, str):
             path = database.removeprefix("duckdb://").removeprefix("/")
             memory = path in ("", ":memory:")
-            self._connection = duckdb.connect(":memory:" if memory else path, read_only=not memory)
+            self._connection = connected("This query", ":memory:" if memory else path, read_only=not memory)
             self._connection.begin()
         self._huge: set[str] = set()
 

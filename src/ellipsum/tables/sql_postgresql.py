@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -30,13 +30,18 @@ class PostgresqlBackend:
         with self._connection.cursor() as cursor:
             cursor.execute("set transaction isolation level repeatable read, read only")
 
-    def _cursor(self, selection: str) -> Any:
+    @contextmanager
+    def _cursor(self, selection: str) -> Iterator[Any]:
+        """A cursor that has run the query, closed afterwards and where the query fails."""
         hint = {"adbc.postgresql.batch_size_hint_bytes": _BATCH_BYTES}
         cursor = self._connection.cursor(adbc_stmt_kwargs=hint)
         self._cursors.add(cursor)
         query = f"select {selection} from ({self._text}\n) as query"
-        while_listening(lambda: cursor.execute(query, self._parameters or None), cursor.adbc_cancel)
-        return cursor
+        try:
+            while_listening(lambda: cursor.execute(query, self._parameters or None), cursor.adbc_cancel)
+            yield cursor
+        finally:
+            _close(cursor)
 
     def schema(self, key: str | None) -> Any:
         import pyarrow as pa
@@ -69,8 +74,12 @@ class PostgresqlBackend:
 
     def close(self) -> None:
         for handle in (*self._cursors, self._connection):  # a connection with an open cursor refuses to close
-            with suppress(Exception):
-                handle.close()
+            _close(handle)
+
+
+def _close(handle: Any) -> None:
+    with suppress(Exception):  # of a connection that was lost
+        handle.close()
 
 
 def _double(name: str) -> str:
