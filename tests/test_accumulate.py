@@ -1,5 +1,6 @@
 """The integer rows: exact against a plain reference, bounded for every row, and blind to order and layout."""
 
+import itertools
 import math
 import multiprocessing
 import os
@@ -26,6 +27,7 @@ from ellipsum.accumulate import (
     default_threads,
     sqrt_upper,
 )
+from ellipsum.blocks import Columns
 from ellipsum.errors import UsageError
 from ellipsum.integers import Wide
 
@@ -679,3 +681,47 @@ def test_matrix_is_kept_as_given():
     np.testing.assert_array_equal(row_map.matrix, matrix)
     assert row_map.width == 37
     assert row_map.scale is None
+
+
+# --- rows that lie column by column ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("columns", [1, 2, 7, 8, 9, 10, 16, 23, 100, 1024, 1025])
+def test_columns_give_the_integers_of_rows(columns, kind):
+    rng = np.random.default_rng(columns)
+    rows = 64 * 3 + 8 * 2 + 5
+    data = rng.normal(size=(rows, columns)).astype(kind)
+    data[3, 0], data[70, columns // 2], data[71, -1] = np.nan, np.inf, -np.inf
+    data[200, :] = np.finfo(kind).max
+    scale = np.abs(rng.normal(size=columns)) * columns**-0.5 * 0.8
+    scale[columns // 3] = 0 if columns > 2 else 1
+    data[130, columns // 3] = np.inf
+    row_map = EllipsoidMap(rng.normal(size=columns), scale, grid_bits=40)
+    expected = accumulate(row_map, [data[i : i + 1].copy() for i in range(rows)], threads=1)
+    apart = Columns([np.ascontiguousarray(data[:, j]) for j in range(columns)])
+    for block in (apart, np.asfortranarray(data)):
+        for threads in (1, 2):
+            found = accumulate(row_map, [block], threads)
+            assert found.rows == rows
+            assert found.sums.to_ints() == expected.sums.to_ints()
+        pieces = [block[a:b] for a, b in itertools.pairwise((0, 1, 63, 64, 65, 130, rows))]
+        assert accumulate(row_map, pieces, 1).sums.to_ints() == expected.sums.to_ints()
+
+
+def test_columns_under_a_matrix_and_other_maps_equal_rows():
+    rng = np.random.default_rng(3)
+    data = rng.normal(size=(301, 5))
+    apart = Columns(list(np.ascontiguousarray(data.T)))
+    row_map = EllipsoidMap(np.zeros(5), matrix=rng.normal(size=(3, 5)), grid_bits=30)
+    assert accumulate(row_map, [apart], 1).sums.to_ints() == accumulate(row_map, [data], 1).sums.to_ints()
+
+
+def test_columns_look_like_a_block():
+    data = np.arange(12.0).reshape(4, 3)
+    block = Columns(list(np.ascontiguousarray(data.T)))
+    assert (block.shape, block.size, block.nbytes, len(block), block.ndim) == ((4, 3), 12, 96, 4, 2)
+    assert np.array_equal(np.asarray(block[1:][:2]), data[1:3])
+    assert np.array_equal(block[1:][np.array([2, 0])], data[[3, 1]])
+    assert len(block[4:]) == 0
+    assert np.asarray(block, np.float32).dtype == np.float32

@@ -17,6 +17,7 @@ ORDER = [
     "version",
     "errors",
     "integers",
+    "blocks",
     "balls",
     "curves",
     "privacy",

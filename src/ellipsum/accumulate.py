@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .blocks import Addresses, Columns
 from .errors import Floats, UsageError, vector, whole
 from .integers import Ints, Wide
 
@@ -27,6 +28,7 @@ _LANES, _PANEL, _BLOCK, _TILE, _UNUSED = 8, 16, 32, 256, -2000  # as in kernels.
 _PIECE_ENTRIES = 1 << 17, 1 << 20  # entries handed to a thread at once: least, most
 _SERIAL_ENTRIES = 1 << 18  # no more entries than this are added without a pool
 _COPY_ENTRIES = 1 << 14  # entries copied at once where the kernel cannot read in place
+_MOST_COLUMNS = 1024  # rows wider than this are read as rows: mapped columns would leave the cache
 _SQRT_BITS = 32
 Rows = NDArray[Any]
 
@@ -143,14 +145,18 @@ class EllipsoidMap:
             return None
         return self._packed.transpose(0, 2, 1).reshape(-1, self.columns)[: self.width].copy()
 
-    def add(self, block: Rows, total: Ints) -> None:
+    def add(self, block: Rows | Columns, total: Ints) -> None:
         """Adds the block's integer rows to the total (int64, contiguous); the block is only read."""
         from . import kernels
 
         padded = self._frame.shape[1]
         sums = total if padded == self.width else np.zeros(padded, np.int64)
         grid, spare = math.ldexp(1.0, self.grid_bits), np.empty(padded)
-        if self._packed is None:
+        places = _columns(block) if self._packed is None else None
+        if places is not None:
+            like, scratch = block.dtype.type(0), _column_scratch(self.columns)
+            kernels.add_columns(places, len(block), like, self._frame, self._identity, grid, sums, spare, scratch)
+        elif self._packed is None:
             for part in _readable(block, padded, singles=True):
                 place = part.__array_interface__["data"][0], part.strides[0], len(part)
                 kernels.add_rows(*place, part.dtype.type(0), self._frame, self._identity, grid, sums, spare)
@@ -179,11 +185,33 @@ def _frame(center: Floats, scale: Floats) -> Floats:
     return frame
 
 
-def _readable(block: Rows, width: int, singles: bool) -> Iterator[Rows]:
+def _columns(block: Rows | Columns) -> Addresses | None:
+    """Where the columns of a block begin, or None where its entries do not lie side by side in each column."""
+    rows, columns = block.shape
+    if columns > _MOST_COLUMNS or rows == 0:
+        return None
+    if isinstance(block, Columns):
+        return block.addresses()
+    if block.dtype.char not in "df" or not block.flags.aligned or (rows > 1 and block.strides[0] != block.itemsize):
+        return None
+    places: Addresses = np.arange(columns, dtype=np.int64)
+    places *= block.strides[1]
+    places += block.__array_interface__["data"][0]
+    return places
+
+
+def _column_scratch(columns: int) -> tuple[Any, ...]:
+    group = _LANES * _LANES
+    sums = np.empty((columns, _LANES), np.int64)
+    return np.empty((columns, group)), np.empty((_LANES, group)), np.empty(group), sums
+
+
+def _readable(block: Rows | Columns, width: int, singles: bool) -> Iterator[Rows]:
     """The block as doubles (or singles) side by side in each row: itself, or copies of a few rows at a time."""
     rows, columns = block.shape
     if (
-        block.dtype.char in ("df" if singles else "d")
+        not isinstance(block, Columns)
+        and block.dtype.char in ("df" if singles else "d")
         and columns == width
         and block.flags.aligned
         and block.strides[1] == block.itemsize
@@ -194,11 +222,12 @@ def _readable(block: Rows, width: int, singles: bool) -> Iterator[Rows]:
     buffer = np.zeros((min(step, rows), width))
     for first in range(0, rows, step):
         part = buffer[: min(step, rows - first)]
+        given = np.asarray(block[first : first + step])
         if columns < width:  # few columns: one long copy each
             for j in range(columns):
-                part[:, j] = block[first : first + step, j]
+                part[:, j] = given[:, j]
         else:
-            part[:] = block[first : first + step]
+            part[:] = given
         yield part
 
 
@@ -229,11 +258,11 @@ class _Accumulator:
         self._pending = 0
         self._done: Partial | None = None
 
-    def add(self, block: Rows) -> None:
+    def add(self, block: Rows | Columns) -> None:
         first = 0
         while first < len(block):
             count = min(len(block) - first, self._map.rows_per_flush - self._pending)
-            for part in _floats(block[first : first + count]):
+            for part in _floats(block[first : first + count], isinstance(self._map, EllipsoidMap)):
                 self._map.add(part, self._total)
             self._pending += count
             first += count
@@ -251,8 +280,11 @@ class _Accumulator:
         return pending if self._done is None else self._done.merge(pending)
 
 
-def _floats(block: Rows) -> Iterator[Rows]:
+def _floats(block: Rows | Columns, columns_do: bool) -> Iterator[Any]:
     """The block if it holds native doubles or singles, else copies as doubles, a few rows at a time."""
+    if isinstance(block, Columns):
+        yield block if columns_do else np.asarray(block)
+        return
     masked = isinstance(block, np.ma.MaskedArray)
     if not masked and block.dtype.char in "df" and block.dtype.isnative:
         yield np.asarray(block)
@@ -265,12 +297,12 @@ def _floats(block: Rows) -> Iterator[Rows]:
         yield np.ma.filled(doubles, np.nan) if masked else np.asarray(doubles)
 
 
-def _pieces(row_map: RowMap, blocks: Iterable[Rows], threads: int) -> Iterator[Rows]:
+def _pieces(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int) -> Iterator[Rows | Columns]:
     """The blocks, checked, in slices of bounded size: where a block is large enough, four a thread or more."""
     columns = row_map.columns
     least, most = _PIECE_ENTRIES
     for block in blocks:
-        if not isinstance(block, np.ndarray) or block.dtype.kind not in "fiub":
+        if not isinstance(block, (np.ndarray, Columns)) or block.dtype.kind not in "fiub":
             raise UsageError("Every block must be a numpy array of real numbers. Convert it first.")
         if block.ndim != 2 or block.shape[1] != columns:
             raise UsageError(f"Every block must be two-dimensional with {columns} columns.")
@@ -287,11 +319,11 @@ def default_threads() -> int:
     return os.cpu_count() or 1
 
 
-def accumulate(row_map: RowMap, blocks: Iterable[Rows], threads: int | None = None) -> Partial:
+def accumulate(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int | None = None) -> Partial:
     """The exact sum of the integer rows of all blocks.
 
-    Blocks (two-dimensional, any real dtype and strides) are drawn in the calling thread while others add; a few
-    are in flight at a time, so each must stay unchanged until the call returns. Small inputs use no thread.
+    Blocks (two-dimensional, any real dtype and strides, or `Columns`) are drawn in the calling thread while others
+    add; a few are in flight at a time, so each must stay unchanged until the call returns. Small inputs use no thread.
     Guarantee [S1]: the result depends on the multiset of rows alone.
     """
     count = default_threads() if threads is None else whole("threads", threads)
@@ -307,14 +339,16 @@ def accumulate(row_map: RowMap, blocks: Iterable[Rows], threads: int | None = No
     return accumulator.partial()
 
 
-def _accumulate_threaded(row_map: RowMap, first: Rows, rest: Iterator[Rows], threads: int) -> Partial:
+def _accumulate_threaded(
+    row_map: RowMap, first: Rows | Columns, rest: Iterator[Rows | Columns], threads: int
+) -> Partial:
     """As accumulate, with an accumulator for each thread; which one takes a piece makes no difference."""
     idle: SimpleQueue[_Accumulator] = SimpleQueue()
     accumulators = [_Accumulator(row_map) for _ in range(threads)]
     for accumulator in accumulators:
         idle.put(accumulator)
 
-    def work(piece: Rows) -> None:
+    def work(piece: Rows | Columns) -> None:
         accumulator = idle.get()
         try:
             accumulator.add(piece)

@@ -344,6 +344,160 @@ def add_rows(
         _add_mended(row, frame, identity, grid, total)
 
 
+# --- the diagonal map of rows that lie column by column -------------------------------------------------
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _map_column(typing: Any, groups: Any, x: Any, like: Any, center: Any, scale: Any, mapped: Any, lane: Any) -> Any:
+    """mapped = (x - center) * scale, lane += mapped^2, for eight rows of each group: the operations of `_mapped`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, x_now, _, center_now, scale_now, mapped_now, lane_now = args
+        centers, scales = _splat(builder, center_now), _splat(builder, scale_now)
+        for g in range(groups.count):
+            place = _I64(g * LANES)
+            value = _load(builder, x_now, place, _element_kind(like))
+            value = builder.fmul(builder.fsub(value, centers), scales)
+            _store(builder, value, mapped_now, place)
+            sums = builder.fadd(_load(builder, lane_now, place), builder.fmul(value, value))
+            _store(builder, sums, lane_now, place)
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(groups, whole, like, types.float64, types.float64, whole, whole), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _across_lanes(typing: Any, lanes: Any, group: Any) -> Any:
+    """The eight lanes of eight rows added as `_lane_sums` adds them."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = builder.mul(args[1], _I64(LANES))
+        size = LANES * LANES  # a lane holds eight groups of eight rows
+        vectors = [_load(builder, args[0], builder.add(place, _I64(k * size))) for k in range(LANES)]
+        while len(vectors) > 1:
+            half = len(vectors) // 2
+            vectors = [builder.fadd(vectors[k], vectors[k + half]) for k in range(half)]
+        return vectors[0]
+
+    return _EIGHT(types.int64, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _keep_factors(typing: Any, factors: Any, place: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _store(builder, args[0], args[1], _I64(0))
+        return context.get_dummy_value()
+
+    return types.void(factors, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _add_column(typing: Any, groups: Any, mapped: Any, factors: Any, sums: Any) -> Any:
+    """sums += rint(mapped * factor): eight sums, of the first, second, ... rows of every group."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, mapped_now, factors_now, sums_now = args
+        pointer = builder.bitcast(builder.inttoptr(sums_now, _I64.as_pointer()), _LONGS.as_pointer())
+        magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
+        excess = ir.Constant(_LONGS, [groups.count * _MAGIC_BITS % 2**64] * LANES)
+        total = builder.sub(builder.load(pointer, align=8), excess)
+        for g in range(groups.count):
+            place = _I64(g * LANES)
+            scaled = builder.fmul(_load(builder, mapped_now, place), _load(builder, factors_now, place))
+            total = builder.add(total, builder.bitcast(builder.fadd(scaled, magic), _LONGS))
+        builder.store(total, pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(groups, *[types.int64] * 3), generate
+
+
+@_inner
+def _map_columns(groups: Any, places: Any, shift: int, like: Any, frame: Any, mapped: Any, lanes: Any) -> None:
+    """The mapped entries and the lanes' squares of some groups of rows, `shift` bytes behind the columns' places."""
+    width, columns = frame.shape[1], places.size
+    whole = width // LANES * LANES
+    lanes[:] = 0.0
+    for j in range(columns):
+        lane = j % LANES if j < whole else LANES - width + j  # as in `_squared_norms`
+        place = _address(mapped) + 8 * mapped.shape[1] * j, _address(lanes) + 8 * LANES * LANES * lane
+        _map_column(groups, places[j] + shift, like, frame[0, j], frame[1, j], *place)
+
+
+@_inner
+def _mend_columns(places: Any, index: int, like: Any, frame: Any, row: Any) -> None:
+    """`_mend` of a row that lies across columns."""
+    row[:] = 0.0
+    for j in range(places.size):
+        entry = _element(places[j], index, like)
+        row[j] = entry if abs(entry) < np.inf and frame[1, j] != 0.0 else frame[0, j]
+
+
+@_inner
+def _add_groups(
+    groups: Any,
+    places: Any,
+    first: int,
+    like: Any,
+    frame: Any,
+    identity: Any,
+    grid: float,
+    total: Any,
+    row: Any,
+    scratch: Any,
+) -> None:
+    """Adds the groups of eight rows that begin at row `first`."""
+    mapped, lanes, factors, sums = scratch
+    _map_columns(groups, places, first * _entry_size(like), like, frame, mapped, lanes)
+    sound = 0
+    for g in range(len(groups)):
+        squares = _across_lanes(_address(lanes), g)
+        _keep_factors(_factors(squares, grid), _address(factors) + 8 * LANES * g)
+        sound += 1 if _all_below(squares, np.inf) else 0
+    if sound == len(groups):
+        for j in range(places.size):
+            _add_column(
+                groups, _address(mapped) + 8 * mapped.shape[1] * j, _address(factors), _address(sums) + 8 * LANES * j
+            )
+        return
+    for g in range(len(groups)):
+        if _all_below(_across_lanes(_address(lanes), g), np.inf):
+            for j in range(places.size):
+                _add_column(
+                    _SINGLE,
+                    _address(mapped) + 8 * (mapped.shape[1] * j + LANES * g),
+                    _address(factors) + 8 * LANES * g,
+                    _address(sums) + 8 * LANES * j,
+                )
+        else:
+            for i in range(first + LANES * g, first + LANES * (g + 1)):
+                _mend_columns(places, i, like, frame, row)
+                _add_mended(row, frame, identity, grid, total)
+
+
+@compiled
+def add_columns(
+    places: Any, rows: int, like: Any, frame: Any, identity: Any, grid: float, total: Any, row: Any, scratch: Any
+) -> None:
+    """As `add_rows`, for rows whose columns begin at `places`, entries side by side within a column.
+
+    `scratch`: mapped entries (columns, 64), lanes (8, 64), factors (64,), sums (columns, 8).
+    """
+    sums = scratch[3]
+    sums[:] = 0
+    chunk = LANES * LANES
+    for first in range(0, rows - chunk + 1, chunk):
+        _add_groups(_GROUP, places, first, like, frame, identity, grid, total, row, scratch)
+    for first in range(rows - rows % chunk, rows - LANES + 1, LANES):
+        _add_groups(_SINGLE, places, first, like, frame, identity, grid, total, row, scratch)
+    for i in range(rows - rows % LANES, rows):
+        _mend_columns(places, i, like, frame, row)
+        _add_mended(row, frame, identity, grid, total)
+    for j in range(places.size):
+        for k in range(LANES):
+            total[j] += sums[j, k]
+
+
 # --- the matrix map -------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..blocks import Columns
 from ..errors import UsageError
 from .base import Batches, Block, Pick, Piece, Progress, attempt, block_rows, pick, sealed, single_pass
 from .keys import canonical, key_kind, plain_type
@@ -164,19 +165,11 @@ def _from_views(array: Any) -> Any:
 
 
 def to_block(arrays: Sequence[Any], plan: Layout) -> Block:
-    """One block of rows; several columns are copied once, each in one run of memory."""
+    """One block of rows; columns of floats without nulls are taken as they lie."""
     dtype: Any = np.float32 if plan.single else np.float64
-    block: Block
     if plan.embedded:
-        block = np.asarray(_embeddings(arrays[0], plan.width), dtype)
-    elif len(arrays) == 1:
-        block = np.asarray(_values(arrays[0]), dtype).reshape(-1, 1)
-    else:
-        columns = np.empty((len(arrays), len(arrays[0])), dtype)
-        for column, array in zip(columns, arrays, strict=True):
-            column[:] = _values(array)
-        block = columns.T
-    return block
+        return np.asarray(_embeddings(arrays[0], plan.width), dtype)
+    return Columns([np.require(_values(array), dtype, ["C", "A"]) for array in arrays])
 
 
 def blocks(batch: Any, places: Sequence[int], plan: Layout) -> Iterator[Block]:

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks import Columns
 from ..errors import DataError, EllipsumError, UsageError
 
-Block = NDArray[np.float64] | NDArray[np.float32]
+Block = NDArray[np.float64] | NDArray[np.float32] | Columns
 Piece = tuple[Any, Block]
 """Who the rows belong to (`keys.Keys`, or None where nobody asked), and the rows."""
 Progress = Callable[[float], None]

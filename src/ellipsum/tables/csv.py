@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError
 from .ahead import map_ahead
 from .base import Batches, Block, Piece, Progress, Watch, as_names, attempt, pick
-from .csv_text import START, byte_classes, cells_at, count_line_ends, scan, tokenise
+from .csv_text import START, byte_classes, cells_at, count_line_ends, parse, scan
 
-_CHUNK_BYTES = 4 << 20
+_CHUNK_BYTES = 1 << 20  # small enough for the cache of one core
+_LINE_FEED = 10
 _LONGEST_LINE = 16 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -71,7 +73,7 @@ class CsvTable(Batches):
         self.width = len(places)
         self._wanted = np.zeros(len(self.available), np.bool_)
         self._wanted[list(places)] = True
-        # The tokeniser delivers file order; `_order` puts the columns into the caller's.
+        # The parser delivers file order; `_order` puts the columns into the caller's.
         order = np.argsort(np.argsort(places))
         self._order = None if np.array_equal(order, np.arange(self.width)) else order
         self._rows: int | None = None
@@ -125,7 +127,7 @@ class CsvTable(Batches):
                     f"The first line of {self._path} holds numbers only. It must name the columns: add a header line."
                 )
 
-    def _chunks(self, progress: Progress | None = None) -> Generator[bytes]:
+    def _chunks(self, progress: Progress | None = None) -> Generator[bytearray]:
         """The file below the header, cut between lines; a line beyond the limit is replaced by a blank one [T3]."""
         self._watch.check()
         stream, raw = attempt(self._unreadable, self._open)
@@ -133,21 +135,27 @@ class CsvTable(Batches):
             size = max(1, attempt(self._unreadable, self._path.stat).st_size)
             attempt(self._unreadable, stream.read, self._body_start)
             pending = b""
-            while chunk := attempt(self._unreadable, stream.read, self._chunk_bytes):
-                pending += chunk
-                cut = self._last_line_end(pending)
+            while True:
+                text = bytearray(len(pending) + self._chunk_bytes)
+                text[: len(pending)] = pending
+                got = attempt(self._unreadable, _fill, stream, text, len(pending))
+                if got == 0:
+                    break
+                del text[len(pending) + got :]
+                cut = self._last_line_end(text)
+                pending = bytes(memoryview(text)[cut:])
                 if cut:
-                    yield pending[:cut]
-                    pending = pending[cut:]
+                    del text[cut:]
+                    yield text
                 elif len(pending) > self._longest_line:
                     pending = self._skip_line(stream, pending)
-                    yield b"\n"
+                    yield bytearray(b"\n")
                 if progress is not None:
                     progress(min(1.0, raw.tell() / size))
             if pending:  # the last line may lack its end, or end within quotes
-                yield pending if pending.endswith((b"\n", b"\r")) else pending + b"\n"
+                yield bytearray(pending if pending.endswith((b"\n", b"\r")) else pending + b"\n")
 
-    def _last_line_end(self, text: bytes) -> int:
+    def _last_line_end(self, text: bytearray) -> int:
         """Where the last finished line of the text ends; 0 if none is."""
         if b'"' not in text:
             return max(text.rfind(b"\n"), text.rfind(b"\r", 0, len(text) - 1)) + 1
@@ -165,28 +173,30 @@ class CsvTable(Batches):
                 return b""
             text = text[used:] + chunk
 
-    def _count(self, text: bytes) -> int:
-        """The number of lines that `tokenise` finds in a chunk."""
+    def _count(self, text: bytearray) -> int:
+        """The number of lines that `parse` finds in a chunk."""
         view = np.frombuffer(text, np.uint8)
         if b'"' not in text:
-            return int(count_line_ends(view))
+            return int(np.count_nonzero(view == _LINE_FEED)) if b"\r" not in text else int(count_line_ends(view))
         lines, end, _, _ = scan(view, self._classes, START, False)
         return int(lines) + int(end < len(text))
 
-    def _block(self, text: bytes) -> Block:
+    def _block(self, text: bytearray) -> Block:
         import pyarrow as pa
 
         cells = self._count(text) * self.width
-        numbers = np.empty(len(text) + 3 * cells + 3, np.uint8)
-        offsets = np.zeros(cells + 1, np.int32)
+        values, late_cells = np.empty(cells), np.empty(cells, np.int64)
+        late, ends = np.empty(len(text) + 1, np.uint8), np.zeros(cells + 1, np.int32)
         view = np.frombuffer(text, np.uint8)
-        tokenise(view, self._classes, self._wanted, self._longest_line, numbers, offsets)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(numbers)]
-        texts = pa.Array.from_buffers(pa.string(), cells, buffers)
-        block: Block = texts.cast(pa.float64()).to_numpy().reshape(-1, self.width)
+        _, count = parse(view, self._classes, self._wanted, self._longest_line, values, late, ends, late_cells)
+        if count:
+            buffers = [None, pa.py_buffer(ends), pa.py_buffer(late)]
+            texts = pa.Array.from_buffers(pa.string(), count, buffers)
+            values[late_cells[:count]] = texts.cast(pa.float64()).to_numpy()
+        block: NDArray[np.float64] = values.reshape(-1, self.width)
         return block if self._order is None else block[:, self._order]
 
-    def _keys(self, text: bytes) -> Any:
+    def _keys(self, text: bytearray) -> Any:
         """Whose each line is: the text of a cell; nobody's where it is empty or the line ragged."""
         import pyarrow as pa
 
@@ -199,7 +209,7 @@ class CsvTable(Batches):
         buffers = [pa.py_buffer(named), pa.py_buffer(offsets), pa.py_buffer(letters)]
         return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
-    def _piece(self, text: bytes) -> Piece:
+    def _piece(self, text: bytearray) -> Piece:
         return self._keys(text), self._block(text)
 
     def rows(self) -> int:
@@ -211,7 +221,7 @@ class CsvTable(Batches):
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         rows = 0
 
-        def piece(text: bytes) -> Piece:
+        def piece(text: bytearray) -> Piece:
             return attempt(self._unreadable, self._piece, text)
 
         with closing(self._chunks(progress)) as chunks, closing(map_ahead(piece, chunks)) as made:
@@ -220,6 +230,12 @@ class CsvTable(Batches):
                 yield part
         self._watch.check()
         self._rows = rows
+
+
+def _fill(stream: BinaryIO, text: bytearray, start: int) -> int:
+    """Read into the text from `start` on; the bytes read, 0 at the end of the stream."""
+    with memoryview(text) as whole, whole[start:] as room:
+        return stream.readinto(room)  # type: ignore[attr-defined, no-any-return]
 
 
 def _names(line: bytes, separator: str) -> tuple[str, ...]:

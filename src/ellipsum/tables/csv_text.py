@@ -14,6 +14,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from .decimals import MOST_DIGITS, digits, nearest_double
+
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int32]
 
@@ -90,8 +92,11 @@ _STEP = _table()
 # signed and unsigned into floats, so every constant that meets one is unsigned too.
 START = 0
 _GOOD = np.uint64(_STRIDE * _STATES.index("ended good"))
-_0, _1, _3 = np.uint64(0), np.uint64(1), np.uint64(3)
-_LF, _CR, _N, _A, _QUOTE_MARK, _SPACE, _TAB = (np.uint8(ord(c)) for c in '\n\rna" \t')
+_0, _1 = np.uint64(0), np.uint64(1)
+_LF, _CR, _QUOTE_MARK, _SPACE, _TAB = (np.uint8(ord(c)) for c in '\n\r" \t')
+_ZERO, _PLUS, _MINUS, _POINT, _E, _UPPER_E = (np.uint8(ord(c)) for c in "0+-.eE")
+_FAR = np.int64(100_000)  # no power of ten as large as this leaves a number finite and above zero
+_NINE, _MOST_DIGITS = np.uint8(9), np.uint64(MOST_DIGITS)
 
 
 def byte_classes(separator: str) -> Bytes:
@@ -182,7 +187,7 @@ def _unquoted(text: Bytes, first: Any, end: Any, out: Bytes, o: Any) -> Any:
 def cells_at(
     text: Bytes, classes: Bytes, cells: int, place: int, longest: int, out: Bytes, offsets: NDArray[np.int64]
 ) -> int:
-    """Copy one cell of every line to `out`; nothing for a line that `tokenise` calls ragged. The number of lines."""
+    """Copy one cell of every line to `out`; nothing for a line that `parse` calls ragged. The number of lines."""
     size, limit, wanted, expected = np.uint64(text.size), np.uint64(longest), np.uint64(place), np.uint64(cells)
     lines = 0
     i = o = found = line_start = line_o = _0
@@ -210,52 +215,108 @@ def cells_at(
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _write_missing(out: Bytes, o: Any) -> Any:
-    out[o] = _N
-    out[o + _1] = _A
-    out[o + _1 + _1] = _N
-    return o + _3
+def _plain_number(text: Bytes, i: Any) -> tuple[Any, Any, Any, Any]:
+    """(bytes of a number that starts here without quotes or blanks, w, q, negative): it is +-w 10^q.
+
+    No bytes where there is none, or where its digits do not fit into w. The text ends with a line end.
+    """
+    start = i
+    negative = text[i] == _MINUS
+    i += np.uint64(negative | (text[i] == _PLUS))
+    first = i
+    w, i = digits(text, _0, i)
+    count = i - first
+    q = np.int64(0)
+    if text[i] == _POINT:
+        i += _1
+        behind = i
+        w, i = digits(text, w, i)
+        q = np.int64(behind) - np.int64(i)
+        count += i - behind
+    if count > _MOST_DIGITS:  # zeros in front do not count
+        while text[first] == _ZERO or text[first] == _POINT:
+            count -= _1 if text[first] == _ZERO else _0
+            first += _1
+    if count > _MOST_DIGITS or count == _0:
+        return _0, w, q, negative
+    if text[i] == _E or text[i] == _UPPER_E:
+        i += _1
+        down = text[i] == _MINUS
+        if down or text[i] == _PLUS:
+            i += _1
+        behind, power = i, np.int64(0)
+        while text[i] - _ZERO <= _NINE:
+            power = min(power * 10 + np.int64(text[i] - _ZERO), _FAR)
+            i += _1
+        if i == behind:
+            return _0, w, q, negative
+        q += -power if down else power
+    return i - start, w, q, negative
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def tokenise(text: Bytes, classes: Bytes, wanted: NDArray[np.bool_], longest: int, out: Bytes, offsets: Offsets) -> int:
-    """Copy the wanted numbers of every line to `out`, cell after cell; the number of lines. [T3]
+def parse(
+    text: Bytes,
+    classes: Bytes,
+    wanted: NDArray[np.bool_],
+    longest: int,
+    values: NDArray[np.float64],
+    late: Bytes,
+    late_ends: Offsets,
+    late_cells: NDArray[np.int64],
+) -> tuple[Any, Any]:
+    """The wanted numbers of every line, cell after cell; (the number of lines, of late cells). [T3]
 
-    The text must end with a line end. A cell that is no number becomes "nan"; so do all wanted cells of a line
-    that has too few cells or too many, is longer than `longest` bytes, or never closes its quotes.
+    The text must end with a line end. A cell that is no number becomes NaN; so do all wanted cells of a line that has
+    too few cells or too many, is longer than `longest` bytes, or never closes its quotes. Numbers that are not settled
+    here (blanks or quotes around, many digits, close to a tie) are *late*: their texts are copied for the caller.
     """
     size, cells, limit = np.uint64(text.size), np.uint64(wanted.size), np.uint64(longest)
     lines = 0
-    i = o = k = found = line_start = line_o = line_k = _0
+    i = o = k = m = found = line_start = line_o = line_k = line_m = _0
     while i < size:
-        cell_o = o
+        take = found < cells and wanted[found]
         state = _0
         c = _LF
-        while state < _GOOD and i < size:
-            c = text[i]
-            state = np.uint64(_STEP[state + classes[c]])
-            out[o] = c
-            o += _COPIED[c]
-            i += _1
-        if found < cells and wanted[found]:
-            if state != _GOOD:
-                o = _write_missing(out, cell_o)
+        done = False
+        if take:
+            used, w, q, negative = _plain_number(text, i)
+            if used > _0:
+                c = text[i + used]
+                if classes[c] == _SEPARATOR or classes[c] == _LINE_END:
+                    done, values[k] = nearest_double(w, q, negative)
+                    if done:
+                        i += used + _1
+                        state = _GOOD
+        if not done:
+            cell_o = o
+            while state < _GOOD and i < size:
+                c = text[i]
+                state = np.uint64(_STEP[state + classes[c]])
+                late[o] = c
+                o += _COPIED[c]
+                i += _1
+            if take and state == _GOOD:
+                late_cells[m] = k
+                m += _1
+                late_ends[m] = o
+            else:
+                o = cell_o
+                if take:
+                    values[k] = np.nan
+        if take:
             k += _1
-            offsets[k] = o
-        else:
-            o = cell_o
         found += _1
         if state >= _GOOD and classes[c] == _SEPARATOR:
             continue
         if c == _CR and state >= _GOOD and i < size and text[i] == _LF:
             i += _1
         if found != cells or state < _GOOD or i - line_start > limit:
-            o, k = line_o, line_k
-            for take in wanted:
-                if take:
+            o, k, m = line_o, line_k, line_m
+            for wish in wanted:
+                if wish:
+                    values[k] = np.nan
                     k += _1
-                    o = _write_missing(out, o)
-                    offsets[k] = o
         lines += 1
-        found, line_start, line_o, line_k = _0, i, o, k
-    return lines
+        found, line_start, line_o, line_k, line_m = _0, i, o, k, m
+    return lines, m
