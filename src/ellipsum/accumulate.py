@@ -192,7 +192,7 @@ def _columns(block: Rows | Columns) -> Addresses | None:
         return None
     if isinstance(block, Columns):
         return block.addresses()
-    if block.dtype.char not in "df" or not block.flags.aligned or (rows > 1 and block.strides[0] != block.itemsize):
+    if block.dtype.char not in "df" or not block.flags.aligned or block.strides[0] != block.itemsize:
         return None
     places: Addresses = np.arange(columns, dtype=np.int64)
     places *= block.strides[1]

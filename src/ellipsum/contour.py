@@ -31,6 +31,11 @@ BLOCK = 8
 CACHED = 1 << 14
 
 
+def _dot(values: Floats, counts: Floats) -> Floats:
+    """values @ counts in this thread: for vectors of this length BLAS starts others, and waits for them."""
+    return np.asarray(np.einsum("...j,j->...", values, counts))
+
+
 class Spectrum:
     """The weights, scaled by their largest, as few nodes with multiplicities [C3]."""
 
@@ -66,8 +71,8 @@ class Spectrum:
         """Scaled derivatives of the log transform: sum w/2, sum w^2/2, sum w^3 with w = r t/(1 - r + r t)."""
         tilt = self.nodes * point / (self.gaps + self.nodes * point)
         weighted = self.counts * tilt
-        first, second = float(weighted.sum()), float(weighted @ tilt)
-        return 0.5 * first, 0.5 * second, float(weighted @ (tilt * tilt))
+        first, second = float(weighted.sum()), float(_dot(weighted, tilt))
+        return 0.5 * first, 0.5 * second, float(_dot(weighted, tilt * tilt))
 
     def height(self, point: float) -> tuple[float, float]:
         """(base, anchor) with K(s) - s x = base + (t - 1)(level - anchor) at a real point t.
@@ -79,8 +84,8 @@ class Spectrum:
         near = np.abs(shift) < 0.5
         logs = np.where(near, np.log1p(np.where(near, shift, 0.0)), np.log(self.gaps + self.nodes * point))
         if abs(offset) < 1.0:
-            return float(-0.5 * (self.counts @ (logs - shift))), 0.5 * self.total
-        return float(-0.5 * (self.counts @ logs)), 0.0
+            return float(-0.5 * _dot(logs - shift, self.counts)), 0.5 * self.total
+        return float(-0.5 * _dot(logs, self.counts)), 0.0
 
     def log_height(self, point: float, level: float) -> float:
         """K(s) - s x at a real point."""
@@ -92,11 +97,11 @@ class Spectrum:
         tilt = self.nodes * point / (self.gaps + self.nodes * point)
         shift, imag = np.multiply.outer(offsets.real, tilt), np.multiply.outer(offsets.imag, tilt)
         real = 1.0 + shift
-        angle = np.arctan2(imag, real) @ self.counts
+        angle = _dot(np.arctan2(imag, real), self.counts)
         if self.size <= KEPT_WHOLE:
-            modulus = np.log(real * real + imag * imag) @ self.counts
+            modulus = _dot(np.log(real * real + imag * imag), self.counts)
         else:  # a node that stands for 10^6 weights multiplies the rounding of its logarithm by 10^6
-            modulus = np.log1p(shift * (2.0 + shift) + imag * imag) @ self.counts
+            modulus = _dot(np.log1p(shift * (2.0 + shift) + imag * imag), self.counts)
         return np.asarray(-0.25 * modulus - 0.5j * angle)
 
 

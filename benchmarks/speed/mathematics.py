@@ -1,0 +1,67 @@
+"""What a plan's mathematics cost: calibration, the weighted chi-square law, friendly averages.
+
+Run: python -m benchmarks.speed.mathematics
+
+Targets: a calibration in at most 1 ms; isf under 2 ms for d <= 1000 and under 50 ms for d = 10^6; a friendly mean of
+10^4 x 100 in seconds. Beside each stands a plain computation of the same run: scipy's chi-square with equal weights, or
+numpy's product of the rows with themselves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from scipy.stats import chi2
+
+import ellipsum as es
+
+
+def once(call: Callable[[], object]) -> float:
+    """Time of a call in milliseconds."""
+    begin = time.perf_counter()
+    call()
+    return 1e3 * (time.perf_counter() - begin)
+
+
+def least(call: Callable[[], object], repeats: int) -> float:
+    """Least time of a call in milliseconds."""
+    call()
+    return min(once(call) for _ in range(repeats))
+
+
+def calibration() -> None:
+    rng = np.random.default_rng(0)
+    asked = [(10 ** rng.uniform(-8, 4), 10 ** rng.uniform(-300, np.log10(0.5))) for _ in range(1000)]
+    es.calibrate(1.0, 1e-6)
+    times = np.array([once(lambda case=case: es.calibrate(*case)) for case in asked])  # answers are remembered
+    print(f"es.calibrate, 1000 random budgets       median {np.median(times):.3f} ms, worst {times.max():.3f} ms")
+
+
+def chi_square() -> None:
+    rng = np.random.default_rng(1)
+    for d, repeats in ((10, 50), (100, 50), (1000, 20), (1_000_000, 5)):
+        weights = 10.0 ** rng.uniform(-12, 0, d)
+        law = es.WeightedChiSquare(weights)
+        own = least(lambda law=law: law.isf(1e-6), repeats)
+        whole = least(lambda weights=weights: es.WeightedChiSquare(weights).isf(1e-6), repeats)
+        plain = least(lambda d=d: chi2(d).isf(1e-6), repeats)
+        print(f"isf(1e-6), d = {d:>9,}  {own:8.3f} ms, with set-up {whole:8.3f} ms, {own / plain:6.1f} x chi2")
+
+
+def friendly() -> None:
+    rows = np.random.default_rng(2).normal(size=(10_000, 100))
+    own = least(lambda: es.friendly_mean(rows, 25.0, epsilon=1, delta=1e-6), 3)
+    plain = least(lambda: rows @ rows.T, 3)
+    print(f"es.friendly_mean, 10^4 x 100            {own / 1e3:8.2f} s, {own / plain:6.1f} x rows @ rows.T")
+
+
+def main() -> None:
+    calibration()
+    chi_square()
+    friendly()
+
+
+if __name__ == "__main__":
+    main()
