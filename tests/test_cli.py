@@ -280,10 +280,38 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path, endless, delay, how):
     time.sleep(delay)
     process.send_signal(how)
     out, err = process.communicate(timeout=30)
-    # A shell reports a process that died of SIGINT itself as 130.
-    assert process.returncode in (130, -signal.SIGINT), err
+    # A shell reports a process that died of a signal itself as 128 and its number.
+    assert process.returncode in (128 + how, -how), err
+    assert how is signal.SIGINT or process.returncode == 143, err
     assert out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+SWALLOWED = """
+import os, signal, sys, time
+from ellipsum import cli
+class Late:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+class Talkative:
+    def __del__(self):
+        raise ValueError("SENTINELCELL")
+def endless():
+    Talkative()
+    Late()
+    time.sleep(60)
+from ellipsum.cli.app import app
+app.registered_commands[0].callback = endless
+sys.argv = ["ellipsum", "sum"]
+cli.main()
+"""
+
+
+def test_an_interrupt_where_nothing_can_be_raised_comes_again():
+    done = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, timeout=50)
+    assert done.returncode == 143, done.stderr
+    assert done.stderr == "interrupted: nothing was written.\n"
 
 
 def on_a_terminal(command: list[str], answer: bytes, until: bytes, timeout: float = 60) -> tuple[int, str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .accumulate import Partial
-from .engines import accumulate_table
+from .engines import EngineTable, accumulate_table
 from .errors import Floats, UsageError, whole
 from .integers import Wide
 from .noise import Stream, add_noise, shift_for
@@ -24,6 +24,7 @@ from .tables.base import share
 from .tables.people import People, gather, people_of
 
 Progress = Callable[[float], None]
+P = TypeVar("P")
 _GROUPING = 0.8  # of the work, for progress
 
 
@@ -156,19 +157,32 @@ def reading(
         yield open_for(data, columns, known), progress
         return
     table = open_for(data, columns, known, people.privacy_id)
-    grouped = gather(table, people, progress and share(progress, 0.0, _GROUPING))
+    grouped = one_row_a_person(table, people, progress and share(progress, 0.0, _GROUPING))
     try:
         yield grouped, progress and share(progress, _GROUPING, 1 - _GROUPING)
     finally:
         grouped.close()
 
 
+def one_row_a_person(table: Table, people: People, progress: Progress | None = None) -> Any:
+    """The table of people, made where the rows are; to be closed after use [T6]."""
+    if isinstance(table, EngineTable):
+        return table.gather(people, progress)
+    return gather(table, people, progress)
+
+
 def of_people(release: Release, people: People | None) -> Release:
-    """The release with a note, in its plan's options, of what one row stood for."""
+    """The release, whose plan says what one row stood for."""
+    return replace(release, plan=plan_of_people(release.plan, people))
+
+
+def plan_of_people(plan: P, people: People | None) -> P:
+    """A plan (of any kind) with a note, in its options, of what one row stands for."""
     if people is None:
-        return release
-    noted = {**release.plan.options, **{k: v for k, v in people.to_dict().items() if v is not None}}
-    return replace(release, plan=replace(release.plan, options=noted))
+        return plan
+    some: Any = plan
+    noted: P = replace(some, options=people.noted(some.options))
+    return noted
 
 
 def _nameless(data: Any) -> bool:
@@ -200,8 +214,8 @@ def run_plan(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Run a plan on data: `Plan.release`."""
-    people = people_of(privacy_id, per_person, max_rows)
+    """Run a plan on data: `Plan.release`. A plan that speaks of people groups their rows unless told otherwise."""
+    people = people_of(privacy_id, per_person, max_rows) or People.of_options(plan.options)
     with reading(data, columns, plan.columns, people, progress) as (table, tell):
         return of_people(run_on_table(plan, table, rng, threads, tell), people)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,15 +18,32 @@ _SHOWN = 12
 INSECURE = "NOT SECURE: noise came from a caller's generator, for tests and teaching only"
 
 
-def guarantee(privacy: Privacy, stated: Mapping[str, float] | None = None) -> str:
-    """One line a reader can act on: the stated budget if it is what was spent, then the curve."""
-    relation = "one row replaced, n public" if privacy.neighbours == "replace" else "one row added or removed"
+def unit_of(options: Mapping[str, Any] | None) -> str:
+    """What the guarantee hides: a person where a plan's options name a privacy_id, else a row."""
+    return "row" if (options or {}).get("privacy_id") is None else "person"
+
+
+def guarantee(
+    privacy: Privacy, stated: Mapping[str, float] | None = None, options: Mapping[str, Any] | None = None
+) -> str:
+    """One line a reader can act on: the stated budget if it is what was spent, then the curve; options of the plan."""
+    unit = unit_of(options)
+    relation = f"one {unit} replaced, n public" if privacy.neighbours == "replace" else f"one {unit} added or removed"
     slack = f", slack {privacy.slack:.3g}" if privacy.slack else ""
     words = ", ".join(f"{name} = {value:g}" for name, value in (stated or {}).items())
     curve = f"mu = {privacy.mu:.6g}{slack}"
     if not words or words.startswith("mu"):
         return f"{curve}; {relation}"
     return f"{words} ({curve}); {relation}"
+
+
+def people_lines(options: Mapping[str, Any]) -> list[str]:
+    """Where people were grouped: by which column, and what became of a person's rows."""
+    if unit_of(options) == "row":
+        return []
+    most = options.get("max_rows")
+    which = "their rows" if most is None else f"at most {most} of their rows"
+    return [f"  a person        the {options.get('per_person', 'mean')} of {which}, by {options['privacy_id']!r}"]
 
 
 def number(value: float, std: float) -> str:
@@ -40,7 +57,8 @@ def number(value: float, std: float) -> str:
 def describe_plan(plan: Plan) -> str:
     lines = [
         f"Plan: {plan.statistic} of {plan.d} columns, {_rows_word(plan)}, {plan.rows.kind} rows",
-        f"  guarantee       {guarantee(plan.privacy, plan.stated)}",
+        f"  guarantee       {guarantee(plan.privacy, plan.stated, plan.options)}",
+        *people_lines(plan.options),
     ]
     if plan.clip_radius is not None:
         lines.append(f"  clip radius     {plan.clip_radius:.6g} (scaled space, E|y|^2 = 1)")
@@ -59,7 +77,8 @@ def describe_release(release: Release) -> str:
     lines = [f"Release: {release.statistic} of {release.value.size} columns, {_rows_word(release.plan)}"]
     if release.count is not None:
         lines.append(f"  noisy count     {release.count:.6g}")
-    lines.append(f"  guarantee       {guarantee(release.privacy, release.stated)}")
+    lines.append(f"  guarantee       {guarantee(release.privacy, release.stated, release.plan.options)}")
+    lines += people_lines(release.plan.options)
     lines += [f"  {name:<15} {number(value, std)}  (noise std {std:.3g})" for name, value, std in _entries(release)]
     if release.value.size > _SHOWN:
         lines.append(f"  ... {release.value.size - _SHOWN} more")
@@ -79,7 +98,7 @@ def release_html(release: Release) -> str:
     rest = f"<p>... {more} more columns</p>" if more > 0 else ""
     count = "" if release.count is None else f"<p>noisy count {release.count:.6g}</p>"
     insecure = "" if release.secure else f"<p><b>{INSECURE}</b></p>"
-    terms = escape(guarantee(release.privacy, release.stated))
+    terms = escape(guarantee(release.privacy, release.stated, release.plan.options))
     return (
         f"<div><p><b>Private {release.statistic}</b>: {terms}</p>{count}"
         "<table><thead><tr><th>column</th><th>value</th><th>noise std</th></tr></thead>"
@@ -99,5 +118,5 @@ def _range(values: np.ndarray) -> str:
 
 def _rows_word(plan: Plan) -> str:
     if plan.neighbours == "replace":
-        return f"n = {plan.n}"
+        return f"n = {plan.n}" + (" people" if unit_of(plan.options) == "person" else "")
     return "n private" + (f", guessed {plan.n}" if plan.n is not None else "")

@@ -1,32 +1,34 @@
 """The command line. `main` maps every ending to its exit code:
 
-0 success, 2 wrong usage, 3 budget refused, 4 could not read or write, 130 interrupted.
+0 success, 2 wrong usage, 3 budget refused, 4 could not read or write, 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
-INTERRUPTED = 130
-_signalled = False
+_MOMENT = 0.01  # seconds
+_signalled = 0
 
 
 def main() -> NoReturn:
     """Entry point of `ellipsum`; nothing heavy is imported before the interrupt handler stands."""
     try:
         code = _run()
+        check_interrupted()  # typer makes an exit code of its own of an interrupt
     except KeyboardInterrupt:
         print("interrupted: nothing was written.", file=sys.stderr)
-        code = INTERRUPTED
+        code = 128 + (_signalled or signal.SIGINT)
     sys.exit(code)
 
 
 def _run() -> int:
-    import signal
-
-    for ending in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(ending, _interrupt)
+    for ending in ("SIGINT", "SIGTERM", "SIGALRM"):  # files of rows are removed on the way out
+        if hasattr(signal, ending):
+            signal.signal(getattr(signal, ending), _interrupt)
+    sys.unraisablehook = _swallowed
     import typer
 
     from ..errors import BudgetRefused, DataError, UsageError
@@ -54,10 +56,16 @@ def _run() -> int:
         return _fail(error.format_message(), 2)
 
 
-def _interrupt(*_: object) -> None:
+def _interrupt(number: int, _: object) -> None:
     global _signalled
-    _signalled = True
+    _signalled = _signalled or number
     raise KeyboardInterrupt
+
+
+def _swallowed(event: Any) -> None:
+    """An error where Python can raise none: an interrupt comes again in a moment, others may quote cells."""
+    if issubclass(event.exc_type, KeyboardInterrupt) and hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, _MOMENT)
 
 
 def check_interrupted() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -73,6 +74,57 @@ Threads = Annotated[int | None, typer.Option(help="Threads to use. Default: all 
 Engine = Annotated[str | None, typer.Option(help="spark: let Spark read and add up (Parquet, Delta). Default: here.")]
 
 
+# Groups of options by the name that a command knows them by: (kind, default).
+Options = dict[str, tuple[Any, Any]]
+FILES: Options = {"files": (Files, Parameter.empty)}
+ROWS: Options = {
+    "columns": (Columns, None),
+    "bounds": (Bounds, None),
+    "radius": (Radius, None),
+    "center": (Center, None),
+    "normal": (NormalRows, None),
+    "center_error": (CenterError, None),
+    "magnitude": (Magnitude, None),
+    "rows": (RowsFile, None),
+    "method": (Method, None),
+}
+BUDGET: Options = {"epsilon": (Epsilon, None), "delta": (Delta, None), "neighbours": (Neighbours, "replace")}
+SHAPE: Options = {
+    "shape": (Shape, "optimal"),
+    "weights": (Weights, None),
+    "clip": (Clip, "optimal"),
+    "clip_probability": (ClipProbability, None),
+}
+RESULT: Options = {
+    "output": (Output, None),
+    "as_json": (Json, False),
+    "save_plan": (SavePlan, None),
+    "plan": (UsePlan, None),
+    "yes": (Yes, False),
+}
+READING: Options = {
+    "threads": (Threads, None),
+    "engine": (Engine, None),
+    "privacy_id": (PrivacyId, None),
+    "per_person": (PerPerson, None),
+    "max_rows": (MaxRows, None),
+    "sql": (Sql, None),
+}
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def takes(*groups: Options) -> Callable[[Command], Command]:
+    """Let a command of **given have the options of these groups, in this order."""
+
+    def give(command: Command) -> Command:
+        named = [(name, kind, default) for group in groups for name, (kind, default) in group.items()]
+        parameters = [Parameter(name, Parameter.KEYWORD_ONLY, default=d, annotation=k) for name, k, d in named]
+        command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return command
+
+    return give
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"ellipsum {VERSION}")
@@ -89,78 +141,20 @@ def _root(
 
 
 @app.command("sum")
-def sum_command(
-    files: Files,
-    columns: Columns = None,
-    bounds: Bounds = None,
-    radius: Radius = None,
-    center: Center = None,
-    normal: NormalRows = None,
-    center_error: CenterError = None,
-    magnitude: Magnitude = None,
-    rows: RowsFile = None,
-    method: Method = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    neighbours: Neighbours = "replace",
-    n: Guess = None,
-    shape: Shape = "optimal",
-    weights: Weights = None,
-    clip: Clip = "optimal",
-    clip_probability: ClipProbability = None,
-    output: Output = None,
-    as_json: Json = False,
-    save_plan: SavePlan = None,
-    plan: UsePlan = None,
-    yes: Yes = False,
-    threads: Threads = None,
-    engine: Engine = None,
-    privacy_id: PrivacyId = None,
-    per_person: PerPerson = None,
-    max_rows: MaxRows = None,
-    sql: Sql = None,
-) -> None:
+@takes(FILES, ROWS, BUDGET, {"n": (Guess, None)}, SHAPE, RESULT, READING)
+def sum_command(**given: Any) -> None:
     """Publish the private sum of the chosen columns.
 
     Example:
 
         ellipsum sum people.csv --bounds age=0:120 --bounds income=0:200000 --epsilon 1 --delta 1e-6
     """
-    _publish("sum", **locals())
+    _publish("sum", given)
 
 
 @app.command("mean")
-def mean_command(
-    files: Files,
-    columns: Columns = None,
-    bounds: Bounds = None,
-    radius: Radius = None,
-    center: Center = None,
-    normal: NormalRows = None,
-    center_error: CenterError = None,
-    magnitude: Magnitude = None,
-    rows: RowsFile = None,
-    method: Method = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    neighbours: Neighbours = "replace",
-    n: Guess = None,
-    shape: Shape = "optimal",
-    weights: Weights = None,
-    clip: Clip = "optimal",
-    clip_probability: ClipProbability = None,
-    output: Output = None,
-    as_json: Json = False,
-    save_plan: SavePlan = None,
-    plan: UsePlan = None,
-    yes: Yes = False,
-    threads: Threads = None,
-    engine: Engine = None,
-    privacy_id: PrivacyId = None,
-    per_person: PerPerson = None,
-    max_rows: MaxRows = None,
-    sql: Sql = None,
-) -> None:
+@takes(FILES, ROWS, BUDGET, {"n": (Guess, None)}, SHAPE, RESULT, READING)
+def mean_command(**given: Any) -> None:
     """Publish the private mean of the chosen columns.
 
     Examples:
@@ -171,36 +165,32 @@ def mean_command(
 
         ellipsum mean people.csv --columns age,income --magnitude 1e7 --epsilon 1 --delta 1e-6
     """
-    _publish("mean", **locals())
+    _publish("mean", given)
+
+
+_PLAN_SIZE: Options = {
+    "n": (Annotated[int | None, typer.Option("--n", help="Number of rows (a guess under add-remove).")], None),
+    "d": (Annotated[int | None, typer.Option("--d", help="Number of columns, where no names say it.")], None),
+}
+_PLAN_MORE: Options = {
+    "zipf": (
+        Annotated[
+            float | None, typer.Option(help="Normal rows with stds i^-ZIPF / sum (needs --d), to explore shapes.")
+        ],
+        None,
+    ),
+    "statistic": (Annotated[str, typer.Option(help="sum or mean.")], "sum"),
+    "output": (
+        Annotated[Path | None, typer.Option("--output", "-o", "--save-plan", help="Write the plan here.")],
+        None,
+    ),
+    "as_json": (Json, False),
+}
 
 
 @app.command("plan")
-def plan_command(
-    n: Annotated[int | None, typer.Option("--n", help="Number of rows (a guess under add-remove).")] = None,
-    d: Annotated[int | None, typer.Option("--d", help="Number of columns, where no names say it.")] = None,
-    columns: Columns = None,
-    bounds: Bounds = None,
-    radius: Radius = None,
-    center: Center = None,
-    normal: NormalRows = None,
-    center_error: CenterError = None,
-    zipf: Annotated[
-        float | None, typer.Option(help="Normal rows with stds i^-ZIPF / sum (needs --d), to explore shapes.")
-    ] = None,
-    magnitude: Magnitude = None,
-    rows_file: RowsFile = None,
-    method: Method = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    statistic: Annotated[str, typer.Option(help="sum or mean.")] = "sum",
-    neighbours: Neighbours = "replace",
-    shape: Shape = "optimal",
-    weights: Weights = None,
-    clip: Clip = "optimal",
-    clip_probability: ClipProbability = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", "--save-plan", help="Write the plan here.")] = None,
-    as_json: Json = False,
-) -> None:
+@takes(_PLAN_SIZE, ROWS, BUDGET, SHAPE, _PLAN_MORE)
+def plan_command(**given: Any) -> None:
     """Forecast a release without any data, and save its plan.
 
     For normal rows every shape and radius rule is shown side by side.
@@ -211,27 +201,18 @@ def plan_command(
 
         ellipsum plan --n 1000 --d 100 --zipf 1 --epsilon 1 --delta 1e-6
     """
-    given = {**locals(), "rows": rows_file}
     from ..plans import plan as make_plan
     from . import show
-    from .inputs import budget_of, clip_of, relation_of, rows_of, split_columns, weights_of
+    from .inputs import budget_of, rows_of, shape_of, split_columns, terms_of
 
-    budget = budget_of(epsilon, delta)
-    rows, chosen = rows_of(given, split_columns(columns))
-    terms: dict[str, Any] = {
-        "n": n,
-        "d": d,
-        "budget": budget,
-        "statistic": statistic,
-        "neighbours": relation_of(neighbours),
-        "columns": chosen,
-        "weights": weights_of(weights),
-        "method": method or "auto",
-    }
-    made = make_plan(rows, shape=shape, clip=clip_of(clip), clip_probability=clip_probability, **terms)
-    show.write_plan(made, output)
-    show.plan(made, as_json)
-    if rows.kind == "normal" and not as_json:
+    budget = budget_of(given["epsilon"], given["delta"])
+    rows, chosen = rows_of(given, split_columns(given["columns"]))
+    terms = {**terms_of(given), "budget": budget, "n": given["n"], "d": given["d"], "columns": chosen}
+    terms["statistic"] = given["statistic"]
+    made = make_plan(rows, **shape_of(given), **terms)
+    show.write_plan(made, given["output"])
+    show.plan(made, given["as_json"])
+    if rows.kind == "normal" and not given["as_json"]:
         show.compare_shapes(rows, terms)
 
 
@@ -273,25 +254,23 @@ def demo_command(
     run_demo(output, rows)
 
 
-def _publish(statistic: str, **given: Any) -> None:
+def _publish(statistic: str, given: dict[str, Any]) -> None:
     from ..files import check_writable
-    from ..tables.people import people_of
     from .inputs import split_columns
 
     for target in (given["output"], given["save_plan"]):
         check_writable(target)
     columns = split_columns(given["columns"])
     make = _saved_plan if given["plan"] is not None else _fresh_plan
-    table_columns, plan_for = make(statistic, columns, given)
-    people = people_of(given["privacy_id"], given["per_person"], given["max_rows"])
-    with _reading(given, table_columns, people) as table:
+    table_columns, people, plan_for = make(statistic, columns, given)
+    with reading(given, table_columns, people) as table:
         _publish_table(table, plan_for, people, given)
 
 
 @contextmanager
-def _reading(given: dict[str, Any], columns: Any, people: Any) -> Iterator[Any]:
+def reading(given: dict[str, Any], columns: Any, people: Any) -> Iterator[Any]:
     """The table to read; one row a person where rows belong to people."""
-    from ..tables.people import gather
+    from ..run import one_row_a_person
     from . import show
     from .engine import open_source
 
@@ -301,18 +280,25 @@ def _reading(given: dict[str, Any], columns: Any, people: Any) -> Iterator[Any]:
         yield table
         return
     with show.progress("people") as advance:
-        grouped = gather(table, people, advance)
+        grouped = one_row_a_person(table, people, advance)
     try:
         yield grouped
     finally:
         grouped.close()
 
 
+def people_in(given: dict[str, Any]) -> Any:
+    """Whose the rows are, where the options say so."""
+    from ..tables.people import people_of
+
+    return people_of(given["privacy_id"], given["per_person"], given["max_rows"])
+
+
 def _publish_table(table: Any, plan_for: Any, people: Any, given: dict[str, Any]) -> None:
-    from ..run import of_people, run_on_table
+    from ..run import of_people, plan_of_people, run_on_table
     from . import show
 
-    made = plan_for(table)
+    made = plan_of_people(plan_for(table), people)
     show.forecast(made)
     show.confirm(made, given["yes"])
     run = run_on_table if made.rows.kind != "unknown" else type(made).run
@@ -326,53 +312,31 @@ def _publish_table(table: Any, plan_for: Any, people: Any, given: dict[str, Any]
 def _fresh_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
     from ..plans import plan as make_plan
     from ..run import public_count
-    from .inputs import budget_of, clip_of, relation_of, rows_of, weights_of
+    from .inputs import budget_of, rows_of, shape_of, terms_of
 
     budget = budget_of(given["epsilon"], given["delta"])
     rows, chosen = rows_of(given, columns)
-    relation = relation_of(given["neighbours"])
+    terms = {**terms_of(given), **shape_of(given), "budget": budget, "statistic": statistic}
 
     def plan_for(table: Any) -> Any:
-        return make_plan(
-            rows,
-            n=public_count(table, relation, given["n"]),
-            d=table.width,
-            budget=budget,
-            statistic=statistic,
-            neighbours=relation,
-            shape=given["shape"],
-            weights=weights_of(given["weights"]),
-            clip=clip_of(given["clip"]),
-            clip_probability=given["clip_probability"],
-            method=given["method"] or "auto",
-            columns=table.columns,
-        )
+        count = public_count(table, terms["neighbours"], given["n"])
+        return make_plan(rows, n=count, d=table.width, columns=table.columns, **terms)
 
-    return chosen, plan_for
+    return chosen, people_in(given), plan_for
 
 
 def _saved_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
     from ..errors import UsageError
+    from ..tables.people import People
     from .inputs import read_plan, read_text
 
-    fixed = (
-        "bounds",
-        "radius",
-        "center",
-        "normal",
-        "center_error",
-        "magnitude",
-        "rows",
-        "method",
-        "clip_probability",
-        "epsilon",
-        "delta",
-        "n",
-    )
+    fixed = [*ROWS, "clip_probability", "epsilon", "delta", "n"]
+    fixed.remove("columns")
     named = [f"--{name.replace('_', '-')}" for name in fixed if given[name] is not None]
     if named:
         raise UsageError(f"--plan holds everything that {', '.join(named)} would say. Leave them out.")
     made = read_plan(read_text(given["plan"], "plan"))
     if made.statistic != statistic:
         raise UsageError(f"this plan is for a {made.statistic}. Run: ellipsum {made.statistic} ... --plan")
-    return columns or made.columns, lambda table: made
+    people = people_in(given) or People.of_options(made.options)
+    return columns or made.columns, people, lambda table: made

@@ -191,6 +191,24 @@ def relation_of(word: str) -> str:
     return word.replace("-", "_")
 
 
+def terms_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that every plan shares, as `ellipsum.plan` calls them."""
+    return {
+        "neighbours": relation_of(given["neighbours"]),
+        "weights": weights_of(given["weights"]),
+        "method": given["method"] or "auto",
+    }
+
+
+def shape_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that choose a shape and a radius."""
+    return {
+        "shape": given["shape"],
+        "clip": clip_of(given["clip"]),
+        "clip_probability": given["clip_probability"],
+    }
+
+
 def weights_of(text: str | None) -> str | list[float] | None:
     """A word, or a number a column."""
     if text is None or not _numeric(text.split(",")):

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .app import Columns, Delta, Epsilon, Files, Guess, Json, Magnitude, Method, Neighbours, Threads, app
+from . import check_interrupted
+from .app import (
+    BUDGET,
+    FILES,
+    READING,
+    Columns,
+    Guess,
+    Json,
+    Magnitude,
+    Method,
+    Options,
+    app,
+    people_in,
+    reading,
+    takes,
+)
+
+_MORE: Options = {
+    "columns": (Columns, None),
+    "magnitude": (Magnitude, None),
+    "method": (Method, None),
+    "n": (Guess, None),
+    "output": (
+        Annotated[Path | None, typer.Option("--output", "-o", help="Write the learned rows here, for --rows FILE.")],
+        None,
+    ),
+    "as_json": (Json, False),
+}
 
 
 @app.command("learn")
-def learn_command(
-    files: Files,
-    columns: Columns = None,
-    magnitude: Magnitude = None,
-    method: Method = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    neighbours: Neighbours = "replace",
-    n: Guess = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the learned rows here, for --rows FILE.")
-    ] = None,
-    as_json: Json = False,
-    threads: Threads = None,
-) -> None:
+@takes(FILES, _MORE, BUDGET, READING)
+def learn_command(**given: Any) -> None:
     """Learn centre and spread of the rows privately, for later releases with --rows.
 
     Examples:
@@ -36,29 +50,23 @@ def learn_command(
     """
     from ..errors import UsageError
     from ..files import check_writable
-    from ..learning import learn
+    from ..learning import learn_from
     from ..rows import Unknown
     from . import show
     from .inputs import budget_of, relation_of, split_columns
 
-    check_writable(output)
-    budget = budget_of(epsilon, delta)
-    if magnitude is None:
+    check_writable(given["output"])
+    budget = budget_of(given["epsilon"], given["delta"])
+    if given["magnitude"] is None:
         raise UsageError(
             "--magnitude is missing. State a bound on the size of every entry; a generous one costs little."
         )
-    with show.progress("learning") as advance:
-        found = learn(
-            files[0] if len(files) == 1 else files,
-            Unknown(magnitude),
-            budget=budget,
-            method=method or "auto",
-            neighbours=relation_of(neighbours),
-            n=n,
-            columns=split_columns(columns),
-            threads=threads,
-            progress=advance,
-        )
-    if output is not None:
-        found.save(output)
-    print(found.to_json() if as_json else found)
+    people, rows = people_in(given), Unknown(given["magnitude"])
+    method, relation = given["method"] or "auto", relation_of(given["neighbours"])
+    with reading(given, split_columns(given["columns"]), people) as table, show.progress("learning") as advance:
+        how = {"threads": given["threads"], "progress": advance}
+        found = learn_from(table, rows, budget, relation, given["n"], method, people, **how)
+    check_interrupted()
+    if given["output"] is not None:
+        found.save(given["output"])
+    print(found.to_json() if given["as_json"] else found)

@@ -12,7 +12,9 @@ from ..errors import Floats, UsageError, positive, whole
 from ..noise import Stream, public_permutation, public_seed
 from ..privacy import Budget
 from ..rows import Normal
-from ..tables import Table, open_table
+from ..run import plan_of_people, reading
+from ..tables import Table
+from ..tables.people import people_of
 from .core import MOST_ROWS, Progress
 from .plan import friendly_plan
 from .release import (
@@ -42,6 +44,9 @@ def subsample_and_aggregate(
     gate: str = "gaussian",
     neighbours: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
+    privacy_id: str | int | None = None,
+    per_person: str | None = None,
+    max_rows_per_person: int | None = None,
     names: Sequence[str] | None = None,
     shuffle: bool = True,
     workers: int | None = None,
@@ -60,12 +65,14 @@ def subsample_and_aggregate(
     on made-up rows of a block's shape, all zeros and ones; state it if those would not do.
     radius: how far apart the results of two typical blocks are at most, a pair to search, or Normal rows.
     shuffle: deal rows to blocks at random (publicly, independently of the data) instead of in order.
+    privacy_id: the column that says whose a row is. Each person's rows become one, their mean, or with
+    per_person="sum" the sum of at most max_rows_per_person of them, and a block holds people.
     max_rows: above this many rows a random subset is used, drawn independently of the data (all rows unless
     stated; of an engine's frame 10^6, or fewer where rows are very long).
     time_limit: CPU seconds a block. names: what the result's entries are called. Further keywords are those
     of `friendly_plan`.
 
-    Guarantee: `privacy` of the result, for one replaced row [F10].
+    Guarantee: `privacy` of the result, for one replaced row [F10], or person [T9].
     Edge cases: too few agreeing blocks give `NoCentre`; which blocks fail never decides whether the call
     succeeds.
 
@@ -74,10 +81,15 @@ def subsample_and_aggregate(
     require_replace(neighbours)
     count = whole("blocks", blocks, 1)
     limit = positive("time_limit", time_limit, "State CPU seconds a block.")
-    rows, found = _rows(open_table(data, columns=columns), max_rows, rng)
+    people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
+    if people is not None and not shuffle:  # [T9]
+        raise UsageError("people have no order that may decide about blocks. Leave shuffle=False out.")
+    with reading(data, columns, None, people, progress) as (table, tell):
+        rows, found = _rows(table, max_rows, rng)
+    what = "rows" if people is None else "people"
     if count > min(len(rows), MOST_ROWS):
         raise UsageError(
-            f"blocks must be at most the number of rows and 2^20, got {count} for {len(rows)} rows. "
+            f"blocks must be at most the number of {what} and 2^20, got {count} for {len(rows)} {what}. "
             "Each block needs a row, and most functions need many."
         )
     length = _dimension(function, dimension, max(1, len(rows) // count), rows.shape[1], limit)
@@ -89,7 +101,7 @@ def subsample_and_aggregate(
         delta=delta,
         budget=budget,
         gate=gate,
-        source="blocks" if found == len(rows) else f"blocks (of a random subset of {found} rows)",
+        source="blocks" if found == len(rows) else f"blocks (of a random subset of {found} {what})",
         columns=_names(names, length),
         **options,
     )
@@ -100,9 +112,9 @@ def subsample_and_aggregate(
         length,
         workers=workers,
         time_limit=limit,
-        progress=progress,
+        progress=tell,
     )
-    return run_friendly(plan, results, Stream.open(rng))
+    return run_friendly(plan_of_people(plan, people), results, Stream.open(rng))
 
 
 def _rows(table: Table, max_rows: int | None, rng: np.random.Generator | None) -> tuple[Floats, int]:

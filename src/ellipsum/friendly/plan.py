@@ -90,7 +90,7 @@ def pure_epsilon(mu: float) -> float:
 class FriendlyPlan:
     """One friendly mean, before the data.
 
-    Guarantee: `privacy`, for one replaced row [F5], [F7], [F8].
+    Guarantee: `privacy`, for one replaced row (or person, where its options name a privacy_id) [F5], [F7], [F8].
     """
 
     n: int
@@ -113,6 +113,8 @@ class FriendlyPlan:
     columns: tuple[str, ...] | None = None
     stated: Mapping[str, float] = field(default_factory=dict)
     """The budget as the caller worded it."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Where rows are people: privacy_id, per_person and max_rows."""
 
     statistic: ClassVar[str] = "mean"
     rows: ClassVar[None] = None  # nothing is known about a row but the radius
@@ -210,6 +212,7 @@ class FriendlyPlan:
             **fields,
             "radii": list(self.radii),
             "stated": dict(self.stated),
+            "options": dict(self.options),
         }
 
     def to_json(self) -> str:
@@ -220,12 +223,13 @@ class FriendlyPlan:
         return friendly_plan_from_dict(parse_json(text))
 
     def __repr__(self) -> str:
-        from ..texts import guarantee
+        from ..texts import guarantee, people_lines
 
         radius = "found privately" if self.radius is None else f"{self.radius:.6g}"
         lines = [
             f"FriendlyPlan: mean of the core of {self.n} {self.source}, {self.d} columns",
-            f"  guarantee       {guarantee(self.privacy, self.stated)}",
+            f"  guarantee       {guarantee(self.privacy, self.stated, self.options)}",
+            *people_lines(self.options),
             f"  radius          {radius}",
             f"  gate            {self.gate}; if all agree, passes {self.pass_probability():.4g} of the time",
             f"  noise std       {self.forecast():.4g} radii a coordinate if all agree",

@@ -23,7 +23,9 @@ from ..plans import Noise, parse_json
 from ..privacy import Budget, Privacy
 from ..release import Release
 from ..rows import Normal
-from ..tables import Table, open_table
+from ..run import plan_of_people, reading
+from ..tables import Table
+from ..tables.people import people_of
 from ..version import VERSION
 from .core import MOST_ROWS, RADIUS_BITS, Progress, find_core
 from .plan import FriendlyPlan, checked_radius, friendly_plan, friendly_plan_from_dict
@@ -107,12 +109,13 @@ class NoCentre:
             raise UsageError("the result has missing or unknown fields.") from None
 
     def __repr__(self) -> str:
-        from ..texts import INSECURE, guarantee
+        from ..texts import INSECURE, guarantee, people_lines
 
         plan = self.plan
         lines = [
             f"NoCentre: too few of {plan.n} {plan.source} agree within radius {plan.radius:.6g}",
-            f"  guarantee       {guarantee(self.privacy, plan.stated)}",
+            f"  guarantee       {guarantee(self.privacy, plan.stated, plan.options)}",
+            *people_lines(plan.options),
             f"  agreement       {self.agreement:.4g} (noisy; 1 where all agree)",
             f"  {self.advice}",
         ]
@@ -129,6 +132,9 @@ def friendly_mean(
     gate: str = "gaussian",
     neighbours: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
+    privacy_id: str | int | None = None,
+    per_person: str | None = None,
+    max_rows_per_person: int | None = None,
     max_rows: int | None = None,
     rng: np.random.Generator | None = None,
     threads: int | None = None,
@@ -139,17 +145,21 @@ def friendly_mean(
 
     radius: how far apart two typical rows are at most; or (low, high), and a power of sqrt 2 between them is
     found privately; or Normal(0, std=...) with the rows' spread (its centre is not used).
+    privacy_id: the column that says whose a row is. Each person's rows become one, their mean, or with
+    per_person="sum" the sum of at most max_rows_per_person of them; radius and max_rows then speak of people.
     max_rows: above this many rows a random subset is used, drawn independently of the data (10 000 unless
     stated, fewer where rows are very long). Further keywords are those of `friendly_plan`.
 
-    Guarantee: `privacy` of the result, for one replaced row [F5]; rows may hold anything at all.
+    Guarantee: `privacy` of the result, for one replaced row [F5], or person [T9]; rows may hold anything at all.
     Edge cases: rows that are not finite, or lie beyond 2^53 radii, weigh nothing and still count.
 
     References: Tsfadia, Cohen, Kaplan, Mansour & Stemmer 2022 (FriendlyCore), with the repairs of [F9].
     """
     require_replace(neighbours)
-    table = open_table(data, columns=columns)
-    rows, found = some_rows(table, max_rows, rng)
+    people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
+    with reading(data, columns, None, people, progress) as (table, tell):
+        rows, found = some_rows(table, max_rows, rng)
+    what = "rows" if people is None else "people"
     plan = friendly_plan(
         len(rows),
         table.width,
@@ -158,11 +168,11 @@ def friendly_mean(
         delta=delta,
         budget=budget,
         gate=gate,
-        source="rows" if found == len(rows) else f"rows (a random subset of {found})",
+        source=what if found == len(rows) else f"{what} (a random subset of {found})",
         columns=table.columns,
         **options,
     )
-    return run_friendly(plan, rows, Stream.open(rng), threads, progress)
+    return run_friendly(plan_of_people(plan, people), rows, Stream.open(rng), threads, tell)
 
 
 def run_friendly(

@@ -10,13 +10,13 @@ from ..release import Release
 from ..rows import Unknown
 from ..run import public_count, reading
 from ..tables import Table
-from ..tables.people import people_of
+from ..tables.people import People, people_of
 from .finish import finish, learned_rows
 from .methods import METHODS, prepare_for, slack_for
 from .result import Learned
 from .rounds import Round, Rounds
 
-__all__ = ["METHODS", "Learned", "Round", "Rounds", "learn", "release_unknown"]
+__all__ = ["METHODS", "Learned", "Round", "Rounds", "learn", "learn_from", "release_unknown"]
 
 
 def learn(
@@ -47,16 +47,32 @@ def learn(
     if not isinstance(rows, Unknown):
         raise UsageError(f"rows must be Unknown(magnitude) to be learned, got {type(rows).__name__}.")
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
-    prepare = prepare_for(method)
+    prepare_for(method)
     people = people_of(privacy_id, per_person, max_rows)
     with reading(data, columns, rows.columns, people, progress) as (table, tell):
-        count = public_count(table, neighbours, n) if table.reopenable else n
-        rounds = _rounds(table, spend, neighbours, count, method, rng=rng, threads=threads, progress=tell)
-        final = prepare(rounds, rows.magnitude)
-        release = finish(rounds, final, "mean", table.columns, method)
+        return learn_from(table, rows, spend, neighbours, n, method, people, rng=rng, threads=threads, progress=tell)
+
+
+def learn_from(
+    table: Table,
+    rows: Unknown,
+    budget: Budget,
+    neighbours: str,
+    n: int | None,
+    method: str,
+    people: People | None = None,
+    **how: Any,
+) -> Learned:
+    """`learn` on an opened table, one row a person where there are people."""
+    prepare = prepare_for(method)
+    count = public_count(table, neighbours, n) if table.reopenable else n
+    rounds = _rounds(table, budget, neighbours, count, method, **how)
+    final = prepare(rounds, rows.magnitude)
+    release = finish(rounds, final, "mean", table.columns, method)
     errors = release.noise.ellipsoid.unscale
     known = learned_rows(release.plan.ellipsoid, final.std, release.value, errors, table.columns)
-    return Learned(known, rounds.privacy, tuple(rounds.history), method, dict(spend.stated), rounds.secure)
+    noted = {} if people is None else people.to_dict()
+    return Learned(known, rounds.privacy, tuple(rounds.history), method, dict(budget.stated), rounds.secure, noted)
 
 
 def release_unknown(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError, choice, whole
 from ..plans import parse_json
 from ..privacy import Budget, Privacy
 from ..rows import Unknown
-from ..texts import guarantee
+from ..texts import guarantee, people_lines, unit_of
 from ..version import VERSION
 from .methods import METHODS, slack_for
 from .schedule import Shares
@@ -50,6 +50,8 @@ class LearningPlan:
     method: str = "auto"
     columns: tuple[str, ...] | None = None
     stated: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Where rows are people: privacy_id, per_person and max_rows."""
 
     noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
 
@@ -116,9 +118,10 @@ class LearningPlan:
     def release(self, data: Any, rng: Any = None, **how: Any) -> Release:
         """Run the rounds on data."""
         from ..run import of_people, reading
-        from ..tables.people import people_of
+        from ..tables.people import People, people_of
 
-        people = people_of(*(how.pop(name, None) for name in ("privacy_id", "per_person", "max_rows")))
+        named = people_of(*(how.pop(name, None) for name in ("privacy_id", "per_person", "max_rows")))
+        people = named or People.of_options(self.options)
         columns, progress = how.pop("columns", None), how.pop("progress", None)
         with reading(data, columns, self.columns, people, progress) as (table, tell):
             return of_people(self.run(table, rng=rng, progress=tell, **how), people)
@@ -150,6 +153,7 @@ class LearningPlan:
             "method": self.method,
             "columns": None if self.columns is None else list(self.columns),
             "stated": dict(self.stated),
+            "options": dict(self.options),
             "rounds": [vars(step) for step in self.rounds],
             "relative_error": self.relative_error,
             "warning": self.warning,
@@ -175,6 +179,7 @@ class LearningPlan:
                 None if columns is None else tuple(columns),
                 method=fields["method"],
             )
+            found = replace(found, options={**fields.get("options", {})})
         except (KeyError, TypeError, AttributeError):
             raise UsageError("the plan has missing or unknown fields. Make it anew with es.plan.") from None
         if found.privacy != Privacy.from_dict(fields["privacy"]):
@@ -182,10 +187,12 @@ class LearningPlan:
         return found
 
     def __repr__(self) -> str:
-        n = f"n = {self.n}" if self.neighbours == "replace" else "n private"
+        people = " people" if unit_of(self.options) == "person" else ""
+        n = f"n = {self.n}{people}" if self.neighbours == "replace" else "n private"
         lines = [
             f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.magnitude:g}",
-            f"  guarantee       {guarantee(self.privacy, self.stated)}",
+            f"  guarantee       {guarantee(self.privacy, self.stated, self.options)}",
+            *people_lines(self.options),
             f"  method          {self.method}; centre, scales and radius are learned, then the rest is released",
         ]
         lines += [f"  {step.name:<15} {step.share:.2%} of the budget, {step.times} x" for step in self.rounds]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..plans import parse_json
 from ..privacy import Privacy
 from ..rows import Normal, rows_from_dict
-from ..texts import INSECURE, guarantee
+from ..texts import INSECURE, guarantee, people_lines
 from ..version import VERSION
 from .rounds import Round
 
@@ -30,6 +30,8 @@ class Learned:
     stated: Mapping[str, float]
     """The budget in the caller's own words."""
     secure: bool
+    people: Mapping[str, Any] = field(default_factory=dict)
+    """Where rows were people: privacy_id, per_person and max_rows."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -41,6 +43,7 @@ class Learned:
             "method": self.method,
             "stated": dict(self.stated),
             "secure": self.secure,
+            "people": dict(self.people),
         }
 
     def to_json(self) -> str:
@@ -62,6 +65,7 @@ class Learned:
                 method=str(fields["method"]),
                 stated={str(k): float(v) for k, v in fields["stated"].items()},
                 secure=bool(fields["secure"]),
+                people={**fields.get("people", {})},
             )
         except (KeyError, TypeError, AttributeError):
             raise UsageError("the learned rows have missing or unknown fields.") from None
@@ -75,7 +79,8 @@ class Learned:
     def __repr__(self) -> str:
         lines = [
             f"Learned by {self.method} in {len(self.rounds)} rounds: {self.rows}",
-            f"  guarantee       {guarantee(self.privacy, self.stated)}",
+            f"  guarantee       {guarantee(self.privacy, self.stated, self.people)}",
+            *people_lines(self.people),
         ]
         whole = self.privacy.mu**2
         lines += [f"  {step.name:<15} {step.privacy.mu**2 / whole:.2%} of the budget" for step in self.rounds]

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ _MEMORY = "256MB"
 _READING = 0.6  # share of the work, for progress
 _POLL_SECONDS = 0.05
 _END, _STOP = object(), object()
+_NOTES = ("privacy_id", "per_person", "max_rows")
 
 
 @dataclass(frozen=True)
@@ -49,22 +50,42 @@ class People:
         if isinstance(self.privacy_id, bool) or not isinstance(self.privacy_id, (str, int, np.integer)):
             raise UsageError(f"privacy_id must be the name of a column, got {type(self.privacy_id).__name__}.")
         choice("per_person", self.per_person, ("mean", "sum"))
-        if self.max_rows is not None:
-            whole("max_rows", self.max_rows)
-        elif self.per_person == "sum":
-            raise UsageError("max_rows is missing. State how many rows of a person may enter the sum at most.")
+        _check_cap("max_rows", self.per_person, self.max_rows)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"privacy_id": self.privacy_id, "per_person": self.per_person, "max_rows": self.max_rows}
+        """What a plan's options say of it."""
+        whose = self.privacy_id if isinstance(self.privacy_id, str) else int(self.privacy_id)
+        cap = {} if self.max_rows is None else {"max_rows": int(self.max_rows)}
+        return {"privacy_id": whose, "per_person": self.per_person, **cap}
+
+    def noted(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """A plan's options, with a note of what one row stands for."""
+        return {name: value for name, value in options.items() if name not in _NOTES} | self.to_dict()
+
+    @staticmethod
+    def of_options(options: Mapping[str, Any]) -> People | None:
+        """The people that a plan's options speak of."""
+        whose, per_person, max_rows = (options.get(name) for name in _NOTES)
+        return people_of(whose, per_person, max_rows)
 
 
-def people_of(privacy_id: Any, per_person: str | None = None, max_rows: int | None = None) -> People | None:
-    """The arguments of a call; None where every row is a person of its own."""
+def _check_cap(name: str, per_person: str, max_rows: int | None) -> None:
+    if max_rows is not None:
+        whole(name, max_rows)
+    elif per_person == "sum":
+        raise UsageError(f"{name} is missing. State how many rows of a person may enter the sum at most.")
+
+
+def people_of(
+    privacy_id: Any, per_person: str | None = None, max_rows: int | None = None, cap: str = "max_rows"
+) -> People | None:
+    """The arguments of a call, where the last is called `cap`; None where every row is a person of its own."""
     if privacy_id is None:
-        given = [name for name, value in (("per_person", per_person), ("max_rows", max_rows)) if value is not None]
+        given = [name for name, value in (("per_person", per_person), (cap, max_rows)) if value is not None]
         if given:
             raise UsageError(f"{' and '.join(given)} need privacy_id, the column that says whose a row is.")
         return None
+    _check_cap(cap, per_person or "mean", max_rows)
     return People(privacy_id, per_person or "mean", max_rows)
 
 
@@ -109,14 +130,14 @@ def gather(table: Table, people: People, progress: Progress | None = None) -> Pe
     source: Any = table
     folder = tempfile.mkdtemp(prefix="ellipsum-people-")
     try:
-        rows = _Gathering(source, people, folder).run(progress)
+        rows = Gathering(source, people, folder).run(progress)
         return PeopleTable(folder, table.columns, table.width, rows)
     except BaseException:  # an interrupt too
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-class _Gathering:
+class Gathering:
     """Source -> DuckDB's sort by person, which spills to the folder -> exact sums -> a file of one row a person."""
 
     def __init__(self, source: SourceTable, people: People, folder: str) -> None:
@@ -186,7 +207,7 @@ class _Gathering:
         path = str(Path(self._folder) / "people.arrow")
         total = seen = 0
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, pa.schema([("row", kind)])) as out:
-            for size, rows in self._reduced(batches):
+            for size, rows in self.reduced(batches):
                 seen += size
                 total += len(rows)
                 flat = pa.array(rows.reshape(-1))
@@ -196,7 +217,7 @@ class _Gathering:
                     progress(seen / max(self._rows, 1))
         return total
 
-    def _reduced(self, batches: Iterator[Any]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    def reduced(self, batches: Iterator[Any]) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """(rows read, rows of the people they completed)."""
         from .people_kernels import LIMBS, finish, fold
 
@@ -208,7 +229,7 @@ class _Gathering:
         last = None
         for batch in batches:
             keys = batch.column(0)
-            bits = _row_bits(batch.column(1), width)
+            bits = row_bits(batch.column(1), width)
             first = _opens(keys, last)
             last = keys.slice(len(keys) - 1, 1) if len(keys) else last
             out = np.empty((int(first.sum()) + 1, width))
@@ -284,7 +305,7 @@ class _Sort:
             self._over.set()
 
 
-def _row_bits(blobs: Any, width: int) -> NDArray[np.int64]:
+def row_bits(blobs: Any, width: int) -> NDArray[np.int64]:
     """Binary cells of 8 width bytes each as a matrix of 64-bit patterns."""
     _, offsets, letters = blobs.buffers()
     kind = np.int64 if "large" in str(blobs.type) else np.int32
