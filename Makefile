@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-postgres test-spark lint format types bench check clean
+.PHONY: demo test test-slow test-postgres test-spark lint format types bench bench-spark check clean
 
 demo: $(READY)
 	$(BIN)/ellipsum demo
@@ -30,7 +30,7 @@ test-spark: .venv-spark/.ready
 
 .venv-spark/.ready: pyproject.toml
 	test -x .venv-spark/bin/python || $(PYTHON) -m venv .venv-spark
-	.venv-spark/bin/python -m pip install --quiet --editable '.[spark]' pytest dask
+	.venv-spark/bin/python -m pip install --quiet --editable '.[spark,sql]' 'pyspark[connect]' pytest dask
 	touch $@
 
 lint: $(READY)
@@ -46,6 +46,9 @@ types: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+
+bench-spark: .venv-spark/.ready
+	.venv-spark/bin/python -m benchmarks.speed.spark
 
 check: lint types test test-slow
 

@@ -10,8 +10,9 @@ from scipy.stats import chi2
 
 import ellipsum as es
 from ellipsum.engines import EngineTable, accumulate_table
-from ellipsum.engines.base import SubsetFold, SumFold, same_version
+from ellipsum.engines.base import CountFold, SubsetFold, SumFold, same_version
 from ellipsum.engines.spark import _merged
+from ellipsum.learning import METHODS
 from ellipsum.noise import public_words
 from ellipsum.tables import open_table
 
@@ -68,6 +69,26 @@ def test_any_cut_gives_the_local_release(parts, neighbours):
     assert remote.to_json() == local.to_json()
 
 
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("method", METHODS)
+def test_learning_on_a_frame_is_learning_on_its_rows(method, neighbours):
+    """Every round's row map survives the journey (`Lists` pickles it), and the rounds see the same sums."""
+    if (method, neighbours) == ("friendly_core", "add_remove"):
+        pytest.skip("friendly averages are for replace")
+    rng = np.random.default_rng(4)
+    data = pa.table({name: rng.normal(3, scale, 2000) for name, scale in zip("abc", (1, 2, 9), strict=True)})
+    how = {**BUDGET, "neighbours": neighbours, "n": 2000, "method": method}
+    here, there = (
+        es.learn(source, es.Unknown(100), rng=np.random.default_rng(2), **how) for source in (data, Lists(cut(data, 5)))
+    )
+    assert there.to_json() == here.to_json()
+
+
+def test_people_are_not_served_by_an_engine_that_does_not_gather():
+    with pytest.raises(es.UsageError, match="privacy_id is not served on a frame of this engine"):
+        es.mean(Lists(cut(table_of(), 2), ["a", "b"]), es.Ball(9), privacy_id="text", **BUDGET)
+
+
 def test_sums_beyond_64_bits_survive_the_journey():
     row_map = es.plan(es.Ball(1), n=3, d=2, **BUDGET).row_map
     fold = SumFold(row_map, None)
@@ -81,6 +102,13 @@ def test_sums_beyond_64_bits_survive_the_journey():
     assert total.sums.to_ints() == [2**100 - 4, -(2**100) - 3 + 2**47 - 1]
     with pytest.raises(es.DataError, match="width"):
         fold.unpack(bytes(8))
+
+
+def test_no_part_is_longer_than_it_says():
+    table = Lists(cut(table_of(), 4), ["a", "b"])
+    row_map = es.plan(es.Ball(1), n=500, d=2, **BUDGET).row_map
+    for fold in (SumFold(row_map, table.layout), CountFold(), SubsetFold(table.layout, bytes(32), 60, (1 << 64) - 1)):
+        assert len(table.fold(fold)) == fold.part_bytes
 
 
 def test_local_tables_go_the_local_way():
@@ -152,10 +180,11 @@ def test_friendly_means_of_frames_use_a_subset_and_say_so():
 def test_parts_that_come_twice_are_refused():
     fold = SumFold(es.plan(es.Ball(5), n=3, d=1, **BUDGET).row_map, None)
     part = bytes(24)
-    assert _merged(fold, [(b"\x01", part), (b"\x02", part)])[0] == 3
+    assert _merged(fold, [(0, b"", part), (9, b"", part), (0, b"\x02", part)])[0] == b"\x03\x02"
     assert _merged(fold, []) is None
-    with pytest.raises(es.DataError, match="twice"):
-        _merged(fold, [(b"\x05", part), (b"\x02", part), (b"\x04", part)])
+    for again in ((2, b""), (0, b"\x04")):
+        with pytest.raises(es.DataError, match="twice"):
+            _merged(fold, [(0, b"\x05", part), (1, b"", part), (*again, part)])
 
 
 def test_another_version_is_refused():

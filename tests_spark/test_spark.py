@@ -1,12 +1,13 @@
 """Spark frames give the integers of a local pass, for any partitions, and follow the rules of every table."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from conftest import NUMBERS, ROWS
 
 import ellipsum as es
 from ellipsum.engines import EngineTable, accumulate_table
-from ellipsum.engines.spark import MERGERS
+from ellipsum.engines.spark import MERGERS, SHORT_BYTES
 from ellipsum.tables import open_table
 
 BOX = es.Box([-2, -2, -(2**40), 0, 0, 0], [2, 2, 2**40, 1000, 1, 100])
@@ -70,23 +71,37 @@ def test_columns_are_chosen_as_everywhere(spark, mixed):
         es.sum([frame, frame], es.Ball(1), columns=["double"], **BUDGET)
 
 
+def test_arrays_of_a_declared_length_are_rows(spark):
+    """An array of another length, and a null, is a row at the centre, as in every table."""
+    lists = [[1.0, 2.0, 3.0], None, [4.0], [0.5, None, float("nan")]]
+    frame = spark.createDataFrame([(row,) for row in lists], "v array<float>").repartition(2)
+    local = pa.table({"v": pa.array(lists, pa.list_(pa.float32()))})
+    known = {"columns": ["v[3]"], **BUDGET}
+    here, there = (es.sum(data, es.Ball(9), rng=fixed(), **known) for data in (local, frame))
+    assert there.to_json() == here.to_json()
+    assert there.columns == ("v[0]", "v[1]", "v[2]")
+    with pytest.raises(es.UsageError, match="lists of any length"):
+        es.sum(frame, es.Ball(9), **BUDGET)
+
+
 def test_odd_names_are_found_by_place(spark):
     frame = spark.createDataFrame([(1.0, 2.0, 3.0), (4.0, 5.0, 6.0)], ["a.b", "`A.B`", "A"])
     twin = frame.select("*", frame["A"].alias("a"))
-    block = np.concatenate(list(open_table(twin, columns=["a", "`A.B`", "a.b"]).batches()))
-    assert sorted(map(tuple, block)) == [(3.0, 2.0, 1.0), (6.0, 5.0, 4.0)]
+    rows = open_table(twin, columns=["a", "`A.B`", "a.b"]).sample(2, bytes(32))
+    assert sorted(map(tuple, rows)) == [(3.0, 2.0, 1.0), (6.0, 5.0, 4.0)]
     repeated = frame.select("A", "A")
     with pytest.raises(es.UsageError, match="2 columns called 'A'"):
         open_table(repeated, columns=["A"])
 
 
-def test_the_driver_receives_a_few_rows_and_never_the_frame(spark, mixed, monkeypatch):
-    kind, sizes = type(spark.range(1)), []
+@pytest.mark.parametrize(("columns", "most"), [(1, 60), (500, MERGERS)])
+def test_the_driver_receives_short_parts_or_a_few_rows_and_never_the_frame(spark, monkeypatch, columns, most):
+    kind, found = type(spark.range(1)), []
     collect = kind.collect
 
     def recorded(frame):
         rows = collect(frame)
-        sizes.append(len(rows))
+        found.append([len(row.part) for row in rows])
         return rows
 
     def refused(*_):
@@ -95,9 +110,11 @@ def test_the_driver_receives_a_few_rows_and_never_the_frame(spark, mixed, monkey
     monkeypatch.setattr(kind, "collect", recorded)
     for name in ("toArrow", "toPandas", "__arrow_c_stream__", "toLocalIterator"):
         monkeypatch.setattr(kind, name, refused)
-    es.sum(spark.read.parquet(mixed).repartition(60), es.Box(0, 1), columns=["flag"], **BUDGET)
-    assert sizes
-    assert max(sizes) <= MERGERS
+    frame = spark.range(600).repartition(60).selectExpr(*[f"id + {j} as c{j}" for j in range(columns)])
+    es.sum(frame, es.Box(0, 600), **BUDGET)
+    assert [len(sizes) for sizes in found] == [most]
+    assert set(found[0]) == {8 * (2 * columns + 1)}
+    assert columns > 1 or found[0][0] <= SHORT_BYTES
 
 
 def test_progress_rises_to_one(spark, mixed):

@@ -22,11 +22,11 @@ def open_source(
     """The table of the files or of a query, read here or by an engine."""
     if engine is None:
         return open_table(source_of(files, query), columns=columns, key=key)
-    if query is not None or key is not None:
-        raise UsageError("--engine goes without --sql and --privacy-id. Leave it out, or group and select beforehand.")
+    if query is not None:
+        raise UsageError("--engine goes without --sql. Leave it out, or write the query's result to Parquet first.")
     choice("--engine", engine, ("spark",))
     _check_suffixes(files)
-    return open_table(_read(_session(), files), columns=columns)
+    return open_table(_read(_session(), files), columns=columns, key=key)
 
 
 def source_of(files: Sequence[str], query: str | None) -> Any:

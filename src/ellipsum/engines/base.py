@@ -1,7 +1,8 @@
 """What an engine has to do, and what every engine's frame shares: docs/proofs/engines.md.
 
 An engine needs one function, `EngineTable.fold`: hand each partition's record batches to `fold.map`, hand the results,
-in any grouping and order, to `fold.merge` until one is left, and return it.
+in any grouping and order, to `fold.merge` until one is left, and return it. It may also serve `gather` (people with
+many rows) and `each` (results a block, for projections).
 """
 
 from __future__ import annotations
@@ -19,10 +20,19 @@ from ..errors import DataError, Floats, UsageError
 from ..integers import Wide
 from ..tables import Block, Progress, Table
 from ..tables.arrow import Layout, blocks, layout
-from ..tables.base import choose, sealed
+from ..tables.base import pick, sealed
+from ..tables.people import People
 from ..version import VERSION
 
-_UNREADABLE = "A partition could not be read."
+UNREADABLE = "A partition could not be read."
+_ELSEWHERE = (
+    "This needs the rows themselves, and data is a frame of an engine, which may be large. "
+    "Write it to a file and pass that, or take a part of it."
+)
+_NOT_GATHERED = (
+    "privacy_id is not served on a frame of this engine. Make one row of each person's rows there first "
+    "(a mean or a sum by that column), or write the frame to a file and pass that."
+)
 _INT64 = np.dtype("<i8")
 _UINT64 = np.dtype("<u8")
 _FLOAT64 = np.dtype("<f8")
@@ -31,6 +41,10 @@ _ROW_BITS = 40  # positions of rows within a partition; partitions take the othe
 
 class Fold(Protocol):
     """A result that each partition gives a part of; parts merge in any order and grouping. Instances are pickled."""
+
+    @property
+    def part_bytes(self) -> int:
+        """No part is longer: where they are short, an engine may hand all of them to the caller to merge."""
 
     def map(self, index: int, batches: Iterable[Any]) -> bytes:
         """The part of one partition: its number (from zero, each once) and its Arrow record batches."""
@@ -52,8 +66,12 @@ class SumFold:
     row_map: RowMap
     layout: Layout
 
+    @property
+    def part_bytes(self) -> int:
+        return 8 * (2 * self.row_map.width + 1)
+
     def map(self, index: int, batches: Iterable[Any]) -> bytes:
-        return self.pack(accumulate(self.row_map, _blocks(batches, self.layout), threads=1))
+        return self.pack(accumulate(self.row_map, blocks_of(batches, self.layout), threads=1))
 
     def merge(self, parts: Iterable[bytes]) -> bytes:
         total = Partial.empty(self.row_map.width)
@@ -68,7 +86,7 @@ class SumFold:
     def unpack(self, part: bytes) -> Partial:
         numbers = np.frombuffer(part, _INT64).astype(np.int64)
         width = self.row_map.width
-        if numbers.size != 2 * width + 1:
+        if len(part) != self.part_bytes:
             raise DataError("a worker returned a partial sum of another width.")
         return Partial(int(numbers[0]), Wide(numbers[1 : 1 + width], numbers[1 + width :]))
 
@@ -77,8 +95,10 @@ class SumFold:
 class CountFold:
     """The number of rows."""
 
+    part_bytes = 8
+
     def map(self, index: int, batches: Iterable[Any]) -> bytes:
-        return self.pack(sum(batch.num_rows for batch in sealed(_UNREADABLE, batches)))
+        return self.pack(sum(batch.num_rows for batch in sealed(UNREADABLE, batches)))
 
     def merge(self, parts: Iterable[bytes]) -> bytes:
         return self.pack(sum(map(self.unpack, parts)))
@@ -104,11 +124,15 @@ class SubsetFold:
     size: int
     limit: int
 
+    @property
+    def part_bytes(self) -> int:
+        return self.size * (16 + 8 * self.layout.width)
+
     def map(self, index: int, batches: Iterable[Any]) -> bytes:
         from ..noise import public_words
 
         start, keys, rows = index << _ROW_BITS, [np.empty((0, 2), np.uint64)], [np.empty((0, self.layout.width))]
-        for block in _blocks(batches, self.layout):
+        for block in blocks_of(batches, self.layout):
             words = public_words(self.seed, start, len(block))
             near = np.flatnonzero(words[:, 0] <= np.uint64(self.limit))
             keys.append(words[near])
@@ -134,31 +158,38 @@ class SubsetFold:
         return self._unpack(part)[1]
 
 
-def _blocks(batches: Iterable[Any], plan: Layout) -> Iterator[Block]:
+def blocks_of(batches: Iterable[Any], plan: Layout) -> Iterator[Block]:
+    """The rows of a partition's record batches, which hold the columns of the layout in its order."""
     places = range(len(plan.names))
-    for batch in sealed(_UNREADABLE, batches):
-        yield from sealed(_UNREADABLE, blocks(batch, places, plan))
+    for batch in sealed(UNREADABLE, batches):
+        yield from sealed(UNREADABLE, blocks(batch, places, plan))
 
 
 class EngineTable(ABC):
     """Chosen columns of an engine's frame; an engine supplies `fold`, the rest follows.
 
     names: every column of the frame. arrow_type: the Arrow type in which the engine hands over the column at a place;
-    it may raise a UsageError for one that holds no numbers, and is asked about chosen columns only.
+    it may raise a UsageError for one that holds no numbers, and is asked about chosen columns only. key: the column
+    that says whose a row is, which is none of those; its place is `key_place`.
     """
 
     reopenable = True
 
     def __init__(
-        self, names: Sequence[str], arrow_type: Callable[[int], Any], columns: Any = None, exclude: Iterable[Any] = ()
+        self,
+        names: Sequence[str],
+        arrow_type: Callable[[int], Any],
+        columns: Any = None,
+        exclude: Iterable[Any] = (),
+        key: str | int | None = None,
     ) -> None:
         import pyarrow as pa
 
         self.available = tuple(map(str, names))
-        self.places = choose(self.available, columns, exclude, "data")
+        chosen = pick(self.available, columns, exclude, key, "data")
+        self.places, self.key_place, self.chosen = chosen.places, chosen.key, chosen.chosen
         schema = pa.schema([pa.field(self.available[i], arrow_type(i)) for i in self.places])
-        self.layout = layout(schema, range(len(self.places)), "data")
-        self.chosen = self.layout.names
+        self.layout = layout(schema, range(len(self.places)), "data", chosen.size)
         self.columns = self.layout.columns
         self.width = self.layout.width
         self._rows: int | None = None
@@ -200,36 +231,43 @@ class EngineTable(ABC):
         return min(int(share * 2.0**64), (1 << 64) - 1)
 
     def batches(self, progress: Progress | None = None) -> Iterator[Block]:
-        """All rows through this process; an engine may refuse."""
-        raise UsageError(
-            "This needs the rows themselves, and data is a frame of an engine, which may be large. "
-            "Write it to a file and pass that, or take a part of it."
-        )
+        """The rows do not come here."""
+        raise UsageError(_ELSEWHERE)
 
-    def pieces(self, *_: Any, **__: Any) -> Any:
-        """Rows with the column that says whose they are: not served."""
-        raise UsageError(
-            "privacy_id is not served on a frame of an engine. Make one row of each person's rows there first "
-            "(a mean or a sum by that column), or write the frame to a file and pass that."
-        )
+    def each(self, work: Callable[[Block], bytes], progress: Progress | None = None) -> Iterator[bytes]:
+        """work(block), which is pickled, for blocks that hold every row once, in no order; an engine may serve it."""
+        raise UsageError(_ELSEWHERE)
+
+    def gather(self, people: People, progress: Progress | None = None) -> EngineTable:
+        """One row a person, made by the engine [S7], of a table that was opened with a key; an engine may serve it."""
+        raise UsageError(_NOT_GATHERED)
+
+    def close(self) -> None:  # noqa: B027 (an engine that keeps nothing has nothing to do)
+        """Give back what the engine keeps for this table; usually nothing."""
 
 
-def engine_table(data: Any, columns: Any = None, exclude: Iterable[Any] = ()) -> Any:
+def engine_table(
+    data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: str | int | None = None
+) -> EngineTable | None:
     """The table of an engine's frame, or None where data is none. Imports no engine."""
     if isinstance(data, EngineTable):
-        return _chosen_again(data, columns, exclude)
+        return _chosen_again(data, columns, exclude, key)
     home = type(data).__module__
     if home == "pyspark" or home.startswith("pyspark."):
         from .spark import open_spark
 
-        return open_spark(data, columns, exclude)
+        return open_spark(data, columns, exclude, key)
     return None
 
 
-def _chosen_again(table: EngineTable, columns: Any, exclude: Iterable[Any]) -> EngineTable:
+def _chosen_again(table: EngineTable, columns: Any, exclude: Iterable[Any], key: Any) -> EngineTable:
     """A table that was opened already keeps its columns; other ones cannot be chosen now."""
+    if key is not None and type(table).gather is EngineTable.gather:
+        raise UsageError(_NOT_GATHERED)
     names = (columns,) if isinstance(columns, str) else columns
-    if tuple(exclude) or (names is not None and tuple(map(str, names)) not in (table.chosen, table.columns)):
+    other = names is not None and tuple(map(str, names)) not in (table.chosen, table.columns)
+    whose = None if table.key_place is None else table.available[table.key_place]
+    if tuple(exclude) or other or (key is not None and str(key) != whose):
         raise UsageError("data is a table that was opened with other columns. Choose them when opening it.")
     return table
 

@@ -49,7 +49,7 @@ def open_table(
         return _open_list(data, columns, excluded, key)
     from ..engines import engine_table  # first: a Spark frame also speaks Arrow, and would be collected
 
-    remote = engine_table(data, columns, excluded if key is None else (*excluded, key))
+    remote = engine_table(data, columns, excluded, key)
     if remote is not None:
         return cast(Table, remote)
     return _open_one(data, columns, excluded, key)

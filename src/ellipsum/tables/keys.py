@@ -48,10 +48,14 @@ def key_kind(kind: Any, name: str, where: str) -> str:
         return str(plain)
     if types.is_decimal128(plain):
         return str(plain)
-    text = str(kind)[:_TYPE_LETTERS]
-    raise UsageError(
-        f"privacy_id names {name!r} of {where}, which is of type {text}. People are told apart by whole numbers, "
-        "text, dates or times."
+    raise no_identity(name, str(kind), where)
+
+
+def no_identity(name: str, kind: str, where: str) -> UsageError:
+    """The error of a type that cannot name people."""
+    return UsageError(
+        f"privacy_id names {name!r} of {where}, which is of type {kind[:_TYPE_LETTERS]}. People are told apart by "
+        "whole numbers, text, dates or times."
     )
 
 

@@ -1,0 +1,137 @@
+"""People with many rows on Spark: a shuffle brings a person's rows together, and they are made one where they meet.
+
+[S7] The rows that come out are those of a local grouping: the same code makes identities, rows and their sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError, Floats
+from ..tables import Block, Progress
+from ..tables.arrow import Layout, pieces
+from ..tables.base import attempt, block_rows, sealed
+from ..tables.keys import storage
+from ..tables.people import Gathering, People, row_bits
+from ..version import VERSION
+from .base import UNREADABLE, same_version
+from .spark import Batches, SparkTable, kept
+from .spark_run import FAILED, run
+
+_SPARK_TYPES = {"int64": "long", "double": "double", "large_binary": "binary"}
+
+
+class SparkPeople(SparkTable):
+    """One row a person, made once and kept in the cluster until `close`."""
+
+    def __init__(self, frame: Any, plan: Layout, key: str, people: People, progress: Progress | None = None) -> None:
+        self.available = self.chosen = self.columns = plan.columns
+        self.width, self.places, self.key_place = plan.width, (0,), None
+        self.layout = Layout(("row",), plan.columns, embedded=True, single=False)
+        self._opened = partial(_rows, width=self.width)
+        self._frame = attempt(FAILED, lambda: kept(_grouped(frame, replace(plan, key=key), people)))
+        try:
+            self._rows = int(run(self._frame, self._frame.count, progress))
+        except BaseException:  # an interrupt too
+            self.close()
+            raise
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._frame.unpersist()
+
+
+def _grouped(frame: Any, plan: Layout, people: People) -> Any:
+    """The lazy frame of people: binary rows of 8 width bytes."""
+    assert plan.key is not None
+    capped = people.max_rows is not None
+    who = _SPARK_TYPES[str(storage(plan.key))]
+    marked = frame.mapInArrow(_marker(plan, capped), f"who {who}, row binary, spread long" + ", hash long" * capped)
+    together = marked.repartition("who", "spread")
+    ordered = together.sortWithinPartitions(*(["who", "hash", "row"] if capped else ["who"]))
+    return ordered.mapInArrow(_reducer(plan, people), "row binary")
+
+
+def _marker(plan: Layout, capped: bool) -> Callable[[Batches], Batches]:
+    """Rows as (who, row, spread[, hash]): functions of the row alone, so that a repeated task sends the same ones."""
+    version = VERSION
+
+    def work(batches: Batches) -> Batches:
+        same_version(version)
+        places = range(len(plan.names) + 1)
+        for batch in sealed(UNREADABLE, batches):
+            for keys, block in sealed(UNREADABLE, pieces(batch, places, plan)):
+                yield _marked(keys, block, capped)
+
+    return work
+
+
+def _marked(keys: Any, block: Block, capped: bool) -> Any:
+    import pyarrow as pa
+
+    from ..tables.people_kernels import canonical_bits, content_hashes
+
+    rows = np.array(block, np.float64, order="C")
+    bits = rows.view(np.int64)
+    canonical_bits(rows, bits)
+    hashes = np.empty(len(rows), np.int64)
+    content_hashes(bits, hashes)
+    # Nobody's rows need not meet: by their hash they do not all go to the one partition of nulls.
+    nobody = keys.is_null().to_numpy(zero_copy_only=False)
+    who = keys.cast(pa.binary()) if pa.types.is_large_binary(keys.type) else keys
+    columns = {"who": who, "row": _blobs(rows), "spread": pa.array(np.where(nobody, hashes, 0))}
+    return pa.RecordBatch.from_pydict({**columns, "hash": pa.array(hashes)} if capped else columns)
+
+
+def _reducer(plan: Layout, people: People) -> Callable[[Batches], Batches]:
+    """One row for each person of a partition, whose rows are sorted by person."""
+    version = VERSION
+
+    def work(batches: Batches) -> Batches:
+        import pyarrow as pa
+
+        same_version(version)
+        step = block_rows(plan.width)
+        source: Any = plan
+        for _, rows in Gathering(source, people, "").reduced(_sorted(sealed(UNREADABLE, batches))):
+            for start in range(0, len(rows), step):
+                yield pa.RecordBatch.from_arrays([_blobs(rows[start : start + step])], names=["row"])
+
+    return work
+
+
+def _sorted(batches: Batches) -> Batches:
+    """The batches, with a second look at what the engine promised: identities that only rise."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    last: list[Any] = []
+    for batch in batches:
+        keys = pa.concat_arrays([*last, batch.column(0)])
+        if pc.any(pc.less(keys.slice(1), keys.slice(0, max(len(keys) - 1, 0)))).as_py():
+            raise DataError("rows of a person came apart.")
+        last = [keys.slice(len(keys) - 1)] if len(keys) else last
+        yield batch
+
+
+def _blobs(rows: Floats) -> Any:
+    """Each row's bytes as a binary cell."""
+    import pyarrow as pa
+
+    offsets = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(8 * rows.shape[1])
+    return pa.Array.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(rows)])
+
+
+def _rows(batches: Batches, width: int) -> Iterator[Any]:
+    """People's rows on a worker: binary cells as lists of doubles."""
+    import pyarrow as pa
+
+    for batch in batches:
+        values = pa.array(row_bits(batch.column(0), width).view(np.float64).reshape(-1))
+        yield pa.RecordBatch.from_arrays([pa.FixedSizeListArray.from_arrays(values, width)], names=["row"])

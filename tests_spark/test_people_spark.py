@@ -1,0 +1,218 @@
+"""privacy_id on a frame: people's rows meet in the cluster, and the release is that of a local grouping."""
+
+import datetime
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ellipsum as es
+from ellipsum.engines import accumulate_table
+from ellipsum.engines.spark_people import _sorted
+from ellipsum.tables import open_table
+from ellipsum.tables.people import People, gather
+
+BUDGET = {"epsilon": 1, "delta": 1e-6}
+ROWS, PEOPLE = 2500, 300
+BOX = es.Box({"a": (-3, 3), "b": (0, 1000)})
+
+
+def fixed():
+    return np.random.default_rng(11)
+
+
+def identities(who, nobody):
+    """A column for each type that can name people, all of the same people."""
+    start = datetime.datetime(2001, 2, 3, 4, 5, 6)
+    stamp = [start + datetime.timedelta(seconds=int(i), microseconds=7) for i in who]
+    real = who / 3
+    zeros = np.where(who == 0, np.where(np.arange(len(who)) % 2, 0.0, -0.0), real)
+    hidden = np.where(nobody, np.nan, zeros)  # a NaN names nobody, as a null does
+    return {
+        "text": pa.array([f"Smith é {i}" for i in who], mask=nobody),
+        "bytes": pa.array([b"\x00\xff" + int(i).to_bytes(2, "little") for i in who], pa.binary(), mask=nobody),
+        "byte": pa.array(who % 100 - 50, pa.int8(), mask=nobody),
+        "short": pa.array(who, pa.int16(), mask=nobody),
+        "whole": pa.array(who - 7, pa.int32(), mask=nobody),
+        "long": pa.array((who.astype(np.int64) << 40) - 2**45, mask=nobody),
+        "real": pa.array(hidden),
+        "single": pa.array(hidden.astype(np.float32)),
+        "day": pa.array(
+            [s.date().replace(year=1900) + datetime.timedelta(int(i)) for s, i in zip(stamp, who, strict=True)],
+            mask=nobody,
+        ),
+        "moment": pa.array(stamp, pa.timestamp("us", "UTC"), mask=nobody),
+        "clock": pa.array(stamp, pa.timestamp("us"), mask=nobody),
+        "price": pa.array([decimal.Decimal(int(i)) / 8 for i in who], pa.decimal128(20, 3), mask=nobody),
+        "flag": pa.array(who % 2 == 0, mask=nobody),
+    }
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory):
+    """Rows of people of very different numbers of rows, some of nobody, with missing cells and repeated rows."""
+    rng = np.random.default_rng(3)
+    who = np.minimum(rng.geometric(0.01, ROWS), PEOPLE) - 1
+    nobody = rng.random(ROWS) < 0.1
+    a = np.round(rng.normal(size=ROWS), 1)
+    a[::17], a[::19], a[::23] = np.nan, np.inf, -0.0
+    b = rng.integers(0, 1000, ROWS)
+    columns = {"a": pa.array(a), "b": pa.array(b, mask=rng.random(ROWS) < 0.05), **identities(who, nobody)}
+    path = tmp_path_factory.mktemp("data") / "visits.parquet"
+    pq.write_table(pa.table({**columns, "tags": pa.array([["x"]] * ROWS)}), path, row_group_size=400)
+    return str(path)
+
+
+@pytest.mark.parametrize("partitions", [1, 7, 50])
+@pytest.mark.parametrize(
+    ("who", "how"),
+    [
+        ("text", {"per_person": "mean"}),
+        ("long", {"per_person": "sum", "max_rows": 3}),
+        ("text", {"per_person": "mean", "max_rows": 2, "neighbours": "add_remove", "n": 400}),
+    ],
+)
+def test_releases_equal_local_ones(spark, visits, partitions, who, how):
+    frame = spark.read.parquet(visits).repartition(partitions)
+    local = es.mean(visits, BOX, privacy_id=who, rng=fixed(), **how, **BUDGET)
+    remote = es.mean(frame, BOX, privacy_id=who, rng=fixed(), **how, **BUDGET)
+    assert remote.to_json() == local.to_json()
+
+
+def same_people(frame, path, who, people):
+    """The exact sum of the people's rows, and their number, are those of a local grouping."""
+    row_map = es.plan(es.Box([-9, 0], [9, 3000]), n=9, **BUDGET).row_map
+    remote = open_table(frame, ["a", "b"], key=who).gather(people)
+    local = gather(open_table(path, ["a", "b"], key=who), people)
+    try:
+        there, here = accumulate_table(remote, row_map), accumulate_table(local, row_map)
+        assert remote.rows() == there.rows == here.rows
+        assert there.sums.equals(here.sums)
+    finally:
+        remote.close()
+        local.close()
+    return here.rows
+
+
+@pytest.mark.parametrize(
+    "who",
+    ["bytes", "byte", "short", "whole", "real", "single", "day", "moment", "clock", "price", "flag"],
+)
+def test_every_type_that_can_name_people(spark, visits, who):
+    frame = spark.read.parquet(visits).repartition(3)
+    assert same_people(frame, visits, who, People(who, "mean", 5)) > 200
+
+
+def test_types_that_cannot_are_refused_before_anything_runs(spark, visits):
+    frame = spark.read.parquet(visits).selectExpr("*", "raise_error(text) as failing")
+    with pytest.raises(es.UsageError, match="'tags' of data, which is of type array<string>"):
+        es.sum(frame, BOX, privacy_id="tags", **BUDGET)
+    with pytest.raises(es.UsageError, match="'nonsense', which data lacks"):
+        es.sum(frame, BOX, privacy_id="nonsense", **BUDGET)
+    with pytest.raises(es.UsageError, match="among columns"):
+        es.sum(frame, es.Box(0, 1), columns=["a"], privacy_id="a", **BUDGET)
+
+
+SPLITTING = {
+    "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "0.01",
+    "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "1b",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "2k",
+    "spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled": "true",
+}
+COALESCING = {"spark.sql.adaptive.coalescePartitions.minPartitionSize": "1m"}
+
+
+@pytest.fixture
+def settings(spark):
+    """Sets options of the session, and sets them back."""
+    before = {}
+
+    def put(**wanted):
+        for name, value in wanted.items():
+            before.setdefault(name, spark.conf.get(name, None))
+            spark.conf.set(name, value)
+
+    yield put
+    for name, value in before.items():
+        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+@pytest.mark.parametrize(
+    ("adaptive", "how", "sign"),
+    [("false", {}, "Sort [who"), ("true", COALESCING, "AQEShuffleRead coalesced"), ("true", SPLITTING, "Sort [who")],
+)
+def test_adaptive_execution_neither_splits_a_person_nor_loses_the_order(spark, visits, settings, adaptive, how, sign):
+    settings(**{"spark.sql.adaptive.enabled": adaptive, "spark.sql.shuffle.partitions": "40", **how})
+    one_heavy = spark.read.parquet(visits).selectExpr("a", "b", "if(long % 3 = 0, 'Smith', text) as text")
+    people = People("text", "mean", 4)
+    remote = open_table(one_heavy, ["a", "b"], key="text").gather(people)
+    try:
+        plan = remote._frame._jdf.queryExecution().executedPlan().toString()
+        assert sign in plan
+        assert "skew" not in plan
+        seen = np.sort(remote.sample(ROWS, bytes(32)), axis=0)
+    finally:
+        remote.close()
+    local = gather(open_table(one_heavy.toArrow(), ["a", "b"], key="text"), people)
+    assert np.array_equal(seen, np.sort(np.concatenate(list(local.batches())), axis=0), equal_nan=True)
+    local.close()
+
+
+def test_rows_of_nobody_are_spread(spark, visits, settings):
+    """They are persons of their own, so no partition has to take them all."""
+    settings(**{"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "8"})
+    frame = spark.range(4000).selectExpr("cast(id as double) a", "cast(null as string) who")
+    table = open_table(frame, ["a"], key="who")
+    people = table.gather(People("who"))
+    people.close()
+    assert people.rows() == 4000
+    sizes = [len(part) for part in people._frame.rdd.glom().collect()]
+    assert len(sizes) == 8
+    assert max(sizes) < 4000 / 8 + 6 * np.sqrt(4000 / 8)  # hashes: six standard deviations
+
+
+def kept_frames(spark):
+    return spark.sparkContext._jsc.getPersistentRDDs().size()
+
+
+def test_nothing_reaches_the_driver_and_nothing_is_left_behind(spark, visits, monkeypatch):
+    frame = spark.read.parquet(visits).repartition(5)
+    kind, sizes = type(frame), []
+    collect = kind.collect
+
+    def recorded(some):
+        found = collect(some)
+        sizes.extend(len(row.part) for row in found)
+        return found
+
+    def refused(*_):
+        raise AssertionError("the frame was collected")
+
+    monkeypatch.setattr(kind, "collect", recorded)
+    for name in ("toArrow", "toPandas", "__arrow_c_stream__", "toLocalIterator"):
+        monkeypatch.setattr(kind, name, refused)
+    es.sum(frame, BOX, privacy_id="text", **BUDGET)
+    assert sizes
+    assert set(sizes) == {8 * (2 * 2 + 1)}
+    assert kept_frames(spark) == 0
+
+
+def test_a_query_that_fails_leaves_nothing_behind_and_quotes_nothing(spark, visits):
+    frame = spark.read.parquet(visits).selectExpr("a", "b", "raise_error(text) as text")
+    with pytest.raises(es.DataError) as caught:
+        es.sum(frame, BOX, privacy_id="text", **BUDGET)
+    assert "Smith" not in str(caught.value)
+    assert caught.value.__context__ is None
+    assert kept_frames(spark) == 0
+
+
+def test_identities_that_fall_are_refused():
+    """The second lock: a task that sees people out of order stops, whatever the engine promised."""
+    batches = [
+        pa.record_batch({"who": pa.array(who, pa.binary())}) for who in ([None, b"a", b"b"], [], [b"b", b"c"], [b"a"])
+    ]
+    assert len(list(_sorted(iter(batches[:3])))) == 3
+    with pytest.raises(es.DataError, match="came apart"):
+        list(_sorted(iter(batches)))
