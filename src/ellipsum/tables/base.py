@@ -18,6 +18,8 @@ from ..errors import DataError, EllipsumError, UsageError
 Block = NDArray[np.float64] | NDArray[np.float32] | Columns
 Piece = tuple[Any, Block]
 """Who the rows belong to (`keys.Keys`, or None where nobody asked), and the rows."""
+Part = Callable[[], Iterator[Piece]]
+"""Reads some rows of a table, independently of its other parts."""
 Progress = Callable[[float], None]
 T = TypeVar("T")
 
@@ -235,20 +237,20 @@ def single_pass(where: str) -> UsageError:
 class Chain(Batches):
     """Several tables of the same columns, read one after the other."""
 
-    def __init__(self, parts: Sequence[SourceTable], weights: Sequence[float]) -> None:
-        self.parts = tuple(parts)
-        first = parts[0]
+    def __init__(self, tables: Sequence[SourceTable], weights: Sequence[float]) -> None:
+        self.tables = tuple(tables)
+        first = tables[0]
         self.columns, self.width, self.key = first.columns, first.width, first.key
         self.available, self.chosen = first.available, first.chosen
-        self.reopenable = all(part.reopenable for part in parts)
+        self.reopenable = all(part.reopenable for part in tables)
         self._weights = [max(float(weight), 1.0) for weight in weights]
 
     def rows(self) -> int:
-        return sum(part.rows() for part in self.parts)
+        return sum(part.rows() for part in self.tables)
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         total, before = sum(self._weights), 0.0
-        for part, weight in zip(self.parts, self._weights, strict=True):
+        for part, weight in zip(self.tables, self._weights, strict=True):
             yield from part.pieces(None if progress is None else share(progress, before / total, weight / total))
             before += weight
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import DataError, UsageError
-from .base import Chain, Piece, Progress, SourceTable, as_names, attempt
+from .base import Chain, Part, Piece, Progress, SourceTable, as_names, attempt
 from .batches import check_same
 
 _SUFFIXES = (
@@ -59,6 +59,29 @@ def _expand(item: str | PathLike[str]) -> list[Path]:
     raise DataError(f"{item} is not a file.")
 
 
+def _table_format(folder: Path, inside: Path) -> tuple[str, str] | None:
+    """The table format whose folder this is, and how to read it instead; `inside` is a file below."""
+    if (folder / "_delta_log").is_dir():
+        return "Delta", "deltalake.DeltaTable(folder).to_pyarrow_dataset() is data like any other, as is --engine spark"
+    if (folder / ".hoodie").is_dir():
+        return "Hudi", "let Spark read it"
+    if inside.is_relative_to(folder / "data") and any((folder / "metadata").glob("*.metadata.json")):
+        return "Iceberg", "let pyiceberg or Spark read it"
+    return None
+
+
+def _reject_table_formats(paths: Iterable[Path]) -> None:
+    """A log says which files of such a table count: by themselves they would bring deleted rows back."""
+    homes = {folder: path for path in paths for folder in path.absolute().parents}
+    for folder, path in homes.items():
+        found = _table_format(folder, path.absolute())
+        if found is not None:
+            raise UsageError(
+                f"{folder} is a {found[0]} table: its files alone would bring deleted rows back. Use its own reader: "
+                f"{found[1]}."
+            )
+
+
 def _open_file(path: Path, columns: Any, exclude: Iterable[Any], key: Any) -> SourceTable:
     suffix = _suffix(path)
     if not suffix:
@@ -84,7 +107,12 @@ class _ParquetChain(Chain):
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         from .parquet import ParquetTable, side_by_side
 
-        return side_by_side(cast(Sequence[ParquetTable], self.parts), progress)
+        return side_by_side(cast(Sequence[ParquetTable], self.tables), progress)
+
+    def parts(self) -> list[Part]:
+        from .parquet import ParquetTable, parts_of
+
+        return parts_of(cast(Sequence[ParquetTable], self.tables))
 
 
 def _lake(items: Sequence[str | PathLike[str]], columns: Any, key: Any) -> tuple[Path, list[Path]] | None:
@@ -93,6 +121,7 @@ def _lake(items: Sequence[str | PathLike[str]], columns: Any, key: Any) -> tuple
     if folder is None or not folder.is_dir():
         return None
     paths = attempt(f"{folder} could not be read.", _listed, folder)
+    attempt(f"{folder} could not be read.", _reject_table_formats, paths)
     inside = [part for path in paths for part in path.relative_to(folder).parts[:-1]]
     names = {part.partition("=")[0] for part in inside if "=" in part}
     asked = {str(name) for name in (*(as_names(columns) or ()), *([] if key is None else [key]))}
@@ -110,6 +139,7 @@ def open_files(
 
         return open_partitions(*lake, columns, exclude, key)
     paths = [path for item in items for path in attempt(f"{item} could not be read.", _expand, item)]
+    attempt(f"{paths[0]} could not be read.", _reject_table_formats, paths)
     first = _open_file(paths[0], columns, exclude, key)
     tables: list[SourceTable] = [first]
     for path in paths[1:]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .ahead import chain_ahead, workers
 from .arrow import planned, to_piece
-from .base import Batches, Piece, Progress, Watch, attempt, block_rows, pick, sealed
+from .base import Batches, Part, Piece, Progress, Watch, attempt, block_rows, pick, sealed
 
 _PAGE_BUFFER = 1 << 20
 
@@ -40,7 +40,7 @@ class ParquetTable(Batches):
     def rows(self) -> int:
         return self._rows
 
-    def _group(self, index: int) -> Iterator[Piece]:
+    def _group(self, index: int, threaded: bool) -> Iterator[Piece]:
         from pyarrow import parquet
 
         self._watch.check()
@@ -50,27 +50,38 @@ class ParquetTable(Batches):
                 batch_size=block_rows(self.width),
                 row_groups=[index],
                 columns=self._read_names,
-                use_threads=self._groups < workers(),
+                use_threads=threaded,
             )
             for batch in batches:
                 yield to_piece([batch.column(name) for name in self._read_names], self._plan)
         self._watch.check()
 
-    def _sealed_group(self, index: int) -> Iterator[Piece]:
-        return sealed(self._unreadable, self._group(index))
+    @property
+    def groups(self) -> int:
+        """Row groups of the file."""
+        return self._groups
 
-    def groups(self) -> list[Callable[[], Iterator[Piece]]]:
-        """A reader for each row group, in order; they may run side by side."""
-        return [partial(self._sealed_group, g) for g in range(self._groups)]
+    def part(self, index: int, threaded: bool) -> Iterator[Piece]:
+        """The rows of one row group; threaded: its columns are decoded side by side."""
+        return sealed(self._unreadable, self._group(index, threaded))
+
+    def parts(self) -> list[Part]:
+        return parts_of([self])
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         return side_by_side([self], progress)
 
 
+def parts_of(tables: Sequence[ParquetTable]) -> list[Part]:
+    """A reader for each row group of one file or many, in order; they may run side by side."""
+    threaded = sum(table.groups for table in tables) < workers()
+    return [partial(table.part, index, threaded) for table in tables for index in range(table.groups)]
+
+
 def side_by_side(tables: Sequence[ParquetTable], progress: Progress | None = None) -> Iterator[Piece]:
     """The row groups of one file or many, a few decoded at a time, handed over in order."""
     rows, total = 0, max(sum(table.rows() for table in tables), 1)
-    for piece in chain_ahead([group for table in tables for group in table.groups()]):
+    for piece in chain_ahead(parts_of(tables)):
         rows += len(piece[1])
         yield piece
         if progress is not None:
