@@ -98,7 +98,6 @@ def everything(folder):
         "glob": str(folder / "lake" / "year=*" / "*.parquet"),
         "folder": folder / "lake",
         "data set": data,
-        "scanner": data.scanner(),
         "data set in memory": ds.dataset(table),
         "union": ds.dataset([ds.dataset(table.slice(0, 1000)), ds.dataset(table.slice(1000))]),
         "duckdb file": sql("select * from t", f"duckdb:///{folder}/t.db"),
@@ -122,7 +121,6 @@ SOURCES = (
     "glob",
     "folder",
     "data set",
-    "scanner",
     "data set in memory",
     "union",
     "duckdb file",
@@ -190,7 +188,7 @@ def test_filters_columns_and_partitions_of_a_data_set(tmp_path):
     assert equal(rows_of(data.filter(ds.field("x") > 6), ["x", "year"]), [[7, 2021], [8, 2021], [9, 2021]])
     assert equal(rows_of(data.filter(ds.field("year") == 2020), ["x"]), np.arange(5)[:, None])
     scanner = data.scanner(columns={"double": ds.field("x") * 2.0}, filter=ds.field("x") < 2)
-    assert equal(rows_of(scanner), [[0], [2]])
+    assert equal(np.vstack(list(open_table(scanner).batches())), [[0], [2]])
     with pytest.raises(UsageError, match="'s' of the data set is of type string"):
         open_table(data)
     with pytest.raises(UsageError, match="'z', which the data set lacks"):
@@ -227,14 +225,48 @@ def test_a_data_set_of_text_files_is_refused(tmp_path):
         open_table(ds.dataset(tmp_path, format="csv"))
 
 
-def test_a_scanner_over_batches_serves_one_pass():
-    def scanner():
-        return ds.Scanner.from_batches(pa.table({"a": [1.0, 2.0]}).to_reader())
+ONE_SHOT = {
+    "generator": lambda table: (batch for batch in table.to_batches(max_chunksize=100)),
+    "reader": lambda table: table.to_reader(max_chunksize=100),
+    "scanner": lambda table: ds.dataset(table).scanner(),
+    "scanner of batches": lambda table: ds.Scanner.from_batches(table.to_reader(max_chunksize=100)),
+    "list": lambda table: [table.slice(0, 100).to_reader(), table.slice(100).to_reader()],
+}
 
-    assert es.sum(scanner(), es.Box(0, 3), neighbours="add_remove", **BUDGET).columns == ("a",)
-    with pytest.raises(DataError, match="single pass") as caught:
-        es.sum(scanner(), es.Box(0, 3), **BUDGET)
-    assert_silent(caught)
+
+@pytest.mark.parametrize("kind", ONE_SHOT)
+def test_one_pass_of_a_one_shot_source_gives_what_a_table_gives(kind):
+    rng = np.random.default_rng(0)
+    table = pa.table({"id": rng.integers(0, 250, 900), "a": rng.normal(size=900)})
+    plan = es.plan(es.Box(-3, 3), n=900, d=1, **BUDGET)
+    for call in (
+        lambda data: plan.release(data, columns=["a"], rng=np.random.default_rng(1)),
+        lambda data: es.sum(
+            data, es.Box(-3, 3), columns=["a"], neighbours="add_remove", rng=np.random.default_rng(2), **BUDGET
+        ),
+        lambda data: es.mean(data, es.Unknown(1e3), privacy_id="id", rng=np.random.default_rng(3), **BUDGET),
+        lambda data: es.friendly_mean(data, 9.0, columns=["a"], rng=np.random.default_rng(4), **BUDGET),
+    ):
+        assert call(ONE_SHOT[kind](table)).value.tobytes() == call(table).value.tobytes()
+
+
+@pytest.mark.parametrize("kind", ONE_SHOT)
+def test_a_one_shot_source_is_refused_unread_where_several_passes_are_needed(kind):
+    table = pa.table({"a": np.linspace(0, 1, 900)})
+    for call in (
+        lambda data: es.sum(data, es.Box(0, 3), **BUDGET),
+        lambda data: es.mean(data, es.Unknown(9.0), **BUDGET),
+        lambda data: es.learn(data, es.Unknown(9.0), neighbours="add_remove", **BUDGET),
+        lambda data: es.plan(es.Unknown(9.0), n=900, d=1, **BUDGET).release(data),
+    ):
+        with pytest.raises(UsageError, match="one-shot|single pass") as caught:
+            call(ONE_SHOT[kind](table))
+        assert_silent(caught)
+    table = open_table(ONE_SHOT[kind](table))
+    assert not table.reopenable
+    assert sum(map(len, table.batches())) == table.rows() == 900
+    with pytest.raises(UsageError, match="single pass"):
+        list(table.batches())
 
 
 def test_a_failing_filter_does_not_speak():
@@ -296,6 +328,38 @@ def test_a_file_of_no_bytes_among_others_is_an_error(tmp_path):
     (tmp_path / "b.parquet").write_bytes(b"")
     with pytest.raises(DataError, match=r"b\.parquet is empty"):
         open_table(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("mark", "below", "kind"),
+    [
+        ("_delta_log/00000000000000000000.json", "part-0.parquet", "Delta"),
+        ("_delta_log/00000000000000000000.json", "year=2020/part-0.parquet", "Delta"),
+        ("_delta_log/00000000000000000000.json", "aB/part-0.parquet", "Delta"),
+        (".hoodie/hoodie.properties", "2020/part-0.parquet", "Hudi"),
+        ("metadata/v1.metadata.json", "data/year=2020/part-0.parquet", "Iceberg"),
+    ],
+)
+def test_files_of_a_table_format_are_not_its_rows(tmp_path, mark, below, kind):
+    home = tmp_path / "home"
+    for path in (home / mark, home / below):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    (home / mark).write_text("{}")
+    pq.write_table(pa.table({"a": [1.0, 2.0]}), home / below)
+    (tmp_path / "link").symlink_to(home)
+    for data in (home, home / below, str(home / "**" / "*.parquet"), [str(home / below)], tmp_path, tmp_path / "link"):
+        with pytest.raises(UsageError, match=f"is a {kind} table"):
+            open_table(data)
+    for columns in (["year", "a"], ["a"]):
+        with pytest.raises(UsageError, match=kind):
+            open_table(home, columns)
+
+
+def test_folders_called_data_and_metadata_are_ordinary(tmp_path):
+    for name in ("data/t.parquet", "metadata/notes.parquet"):
+        (tmp_path / name).parent.mkdir()
+        pq.write_table(pa.table({"a": [1.0]}), tmp_path / name)
+    assert open_table(tmp_path).rows() == 2
 
 
 # --- queries ------------------------------------------------------------------------------------

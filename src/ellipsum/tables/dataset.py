@@ -8,10 +8,10 @@ from typing import Any
 
 from ..errors import DataError, UsageError
 from .arrow import pieces, planned
-from .base import Batches, Piece, Progress, attempt, block_rows, pick, sealed
+from .base import Batches, Piece, Progress, attempt, block_rows, pick, sealed, single_pass
 
 _UNREADABLE = "The data set could not be read (a file damaged, gone or of another format, or a filter that fails)."
-_SCANNED = "The scanner could not be read. One over batches serves a single pass: pass the table or data set itself."
+_SCANNED = "The scanner could not be read. If it was read before, pass the table or data set itself."
 _PAGE_BUFFER = 1 << 20
 _AHEAD = 4
 
@@ -163,9 +163,12 @@ def _same_type(left: Any, right: Any) -> bool:
 
 
 class ScannerTable(Batches):
-    """Some columns of a pyarrow scanner, which may filter and compute; one over batches serves a single pass."""
+    """Some columns of a pyarrow scanner, which may filter and compute.
 
-    reopenable = True  # pyarrow does not say which can be read again: one that cannot fails at its second pass
+    pyarrow does not say whether a scanner can be read again (one over batches cannot), so all serve a single pass.
+    """
+
+    reopenable = False
 
     def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         self._data = data
@@ -176,19 +179,27 @@ class ScannerTable(Batches):
         self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
         self.chosen, self.key = chosen.chosen, self._plan.key
         self.columns, self.width = self._plan.columns, self._plan.width
+        self._taken = False
         self._rows: int | None = None
 
     def rows(self) -> int:
         if self._rows is None:
-            self._rows = attempt(_SCANNED, lambda: int(self._data.count_rows()))
+            raise UsageError(
+                "A scanner serves a single pass, and knows its rows only after it. Pass the data set itself, with "
+                "filter() and columns=, or scanner.to_table()."
+            )
         return self._rows
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        if self._taken:
+            raise single_pass("This scanner")
+        self._taken = True
+        return self._read()
+
+    def _read(self) -> Iterator[Piece]:
         rows = 0
         for batch in sealed(_SCANNED, attempt(_SCANNED, self._data.to_batches)):
             for piece in sealed(_SCANNED, pieces(batch, self._places, self._plan)):
                 rows += len(piece[1])
                 yield piece
-                if progress is not None and self._rows:
-                    progress(min(1.0, rows / self._rows))
         self._rows = rows

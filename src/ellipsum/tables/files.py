@@ -59,22 +59,22 @@ def _expand(item: str | PathLike[str]) -> list[Path]:
     raise DataError(f"{item} is not a file.")
 
 
-def _table_format(folder: Path, inside: Path) -> tuple[str, str] | None:
-    """The table format whose folder this is, and how to read it instead; `inside` is a file below."""
+def _table_format(folder: Path) -> tuple[str, str] | None:
+    """The table format whose folder this is, and how to read it instead."""
     if (folder / "_delta_log").is_dir():
         return "Delta", "deltalake.DeltaTable(folder).to_pyarrow_dataset() is data like any other, as is --engine spark"
     if (folder / ".hoodie").is_dir():
         return "Hudi", "let Spark read it"
-    if inside.is_relative_to(folder / "data") and any((folder / "metadata").glob("*.metadata.json")):
+    if (folder / "data").is_dir() and any((folder / "metadata").glob("*.metadata.json")):
         return "Iceberg", "let pyiceberg or Spark read it"
     return None
 
 
 def _reject_table_formats(paths: Iterable[Path]) -> None:
     """A log says which files of such a table count: by themselves they would bring deleted rows back."""
-    homes = {folder: path for path in paths for folder in path.absolute().parents}
-    for folder, path in homes.items():
-        found = _table_format(folder, path.absolute())
+    places = [place for path in paths for place in (path.absolute(), path.resolve())]
+    for folder in {folder for place in places for folder in place.parents}:
+        found = _table_format(folder)
         if found is not None:
             raise UsageError(
                 f"{folder} is a {found[0]} table: its files alone would bring deleted rows back. Use its own reader: "
