@@ -2,11 +2,14 @@
 
 import math
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -524,6 +527,74 @@ def test_an_interrupt_leaves_no_file_and_no_thread(tmp_path):
         env=environment,
     )
     assert done.stdout.strip() == "interrupted [] []", done.stderr
+
+
+@pytest.fixture
+def endless(tmp_path, monkeypatch):
+    """`ellipsum mean` of endless rows, once some lie in its temporary folder."""
+    folder = tmp_path / "temporary"
+    query = "select i as who, i / 1e12 as a from range(1000000000000) r(i)"
+    words = ("mean", "duckdb://", "--sql", query, "--privacy-id", "who", "--bounds", "a=0:1", "--epsilon", "1")
+    environment = os.environ | {"PYTHONPATH": str(Path(es.__file__).parents[1]), "TMPDIR": str(folder)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ellipsum", *words, "--delta", "1e-6"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    deadline = time.monotonic() + 100
+    while not list(folder.glob("*/duckdb_temp*")):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_process_that_is_terminated_removes_its_rows(endless):
+    endless.send_signal(signal.SIGTERM)
+    out, err = endless.communicate(timeout=60)
+    assert endless.returncode == 143, err
+    assert out == ""
+    assert err == "interrupted: nothing was written.\n"
+    assert left_behind() == []
+
+
+def test_rows_of_a_process_that_was_killed_are_removed_by_the_next(endless):
+    (folder,) = Path(tempfile.gettempdir()).iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    people_rows(example())
+    assert folder.exists()  # its process lives
+    endless.kill()
+    endless.wait()
+    assert list(folder.glob("duckdb_temp*"))
+    people_rows(example())
+    assert left_behind() == []
+
+
+def test_what_others_put_among_temporary_files_is_left_alone(tmp_path, monkeypatch):
+    home, elsewhere = Path(tempfile.gettempdir()), tmp_path / "elsewhere"
+    for folder in (elsewhere, home / "ellipsum-people-new"):  # a link, and a folder that is being made
+        folder.mkdir()
+        (folder / "kept").write_text("")
+    (elsewhere / "in-use").write_text("")
+    (home / "ellipsum-people-link").symlink_to(elsewhere)
+    people_rows(example())
+    assert (elsewhere / "kept").exists()
+    assert (home / "ellipsum-people-new" / "kept").exists()
+    foreign = home / "ellipsum-people-foreign"
+    foreign.mkdir()
+    (foreign / "in-use").write_text("")
+    with monkeypatch.context() as changed:
+        changed.setattr(os, "getuid", lambda: 12345)
+        people_rows(example())
+    assert foreign.exists()
+    people_rows(example())
+    assert not foreign.exists()
+    (home / "ellipsum-people-link").unlink()
+    shutil.rmtree(home / "ellipsum-people-new")
 
 
 MEMORY = """

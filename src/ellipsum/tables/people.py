@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import itertools
 import queue
-import shutil
-import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
@@ -25,9 +23,11 @@ from ..errors import DataError, UsageError, choice, whole
 from .base import Block, Piece, Progress, SourceTable, Table, attempt, block_rows, interruptible, share
 from .ipc import IpcTable
 from .keys import storage
+from .scratch import Scratch
 from .sql_duckdb import connected
 
 _FAILED = "The rows of each person could not be brought together. Check that the folder for temporary files has room."
+_FILE = "people.arrow"
 _MEMORY = "256MB"
 _READING = 0.6  # share of the work, for progress
 _POLL_SECONDS = 0.05
@@ -95,12 +95,12 @@ class PeopleTable:
     reopenable = True
     key = None
 
-    def __init__(self, folder: str, columns: tuple[str, ...] | None, width: int, rows: int) -> None:
+    def __init__(self, scratch: Scratch, columns: tuple[str, ...] | None, width: int, rows: int) -> None:
         self.columns = self.available = self.chosen = columns
         self.width = width
         self._rows = rows
-        self._file = IpcTable(Path(folder) / "people.arrow")
-        self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._file = IpcTable(scratch.path / _FILE)
+        self._remove = weakref.finalize(self, scratch.close)
 
     def rows(self) -> int:
         return self._rows
@@ -128,12 +128,12 @@ def gather(table: Table, people: People, progress: Progress | None = None) -> Pe
     if getattr(table, "key", None) is None:
         raise UsageError("privacy_id needs the rows themselves, and an engine's frame has them elsewhere. Group there.")
     source: Any = table
-    folder = tempfile.mkdtemp(prefix="ellipsum-people-")
+    scratch = attempt(_FAILED, Scratch)
     try:
-        rows = Gathering(source, people, folder).run(progress)
-        return PeopleTable(folder, table.columns, table.width, rows)
+        rows = Gathering(source, people, str(scratch.path)).run(progress)
+        return PeopleTable(scratch, table.columns, table.width, rows)
     except BaseException:  # an interrupt too
-        shutil.rmtree(folder, ignore_errors=True)
+        scratch.close()
         raise
 
 
@@ -204,7 +204,7 @@ class Gathering:
         import pyarrow as pa
 
         kind = pa.list_(pa.float64(), self._width)
-        path = str(Path(self._folder) / "people.arrow")
+        path = str(Path(self._folder) / _FILE)
         total = seen = 0
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, pa.schema([("row", kind)])) as out:
             for size, rows in self.reduced(batches):
