@@ -207,7 +207,17 @@ def _all_below(typing: Any, squares: Any, limit: Any) -> Any:
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def _factors(typing: Any, squares: Any, grid: Any) -> Any:
+def _everywhere(typing: Any, number: Any) -> Any:
+    """A number in all eight lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _splat(builder, args[0])
+
+    return _EIGHT(types.float64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def _clipping_factors(typing: Any, squares: Any, grid: Any) -> Any:
     """grid / max(1, norm): the clip ([S2])."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -219,6 +229,14 @@ def _factors(typing: Any, squares: Any, grid: Any) -> Any:
         return builder.select(outside, clipped, whole)
 
     return squares(squares, types.float64), generate
+
+
+@_inner
+def _factors(squares: Any, grid: float) -> Any:
+    """grid / max(1, norm), without a root where no row is outside."""
+    if _all_below(squares, 1.0):
+        return _everywhere(grid)
+    return _clipping_factors(squares, grid)
 
 
 def _prefetch(builder: Any, address: Any) -> None:
@@ -348,23 +366,29 @@ def add_rows(
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def _map_column(typing: Any, groups: Any, x: Any, like: Any, center: Any, scale: Any, mapped: Any, lane: Any) -> Any:
-    """mapped = (x - center) * scale, lane += mapped^2, for eight rows of each group: the operations of `_mapped`."""
+def _map_column(
+    typing: Any, groups: Any, fresh: Any, x: Any, like: Any, center: Any, scale: Any, mapped: Any, lane: Any
+) -> Any:
+    """mapped = (x - center) * scale, for eight rows of each group: the operations of `_mapped`.
+
+    lane += mapped^2; where `fresh` is a tuple of one the lane held nothing yet: lane = mapped^2.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, x_now, _, center_now, scale_now, mapped_now, lane_now = args
+        _, _, x_now, _, center_now, scale_now, mapped_now, lane_now = args
         centers, scales = _splat(builder, center_now), _splat(builder, scale_now)
         for g in range(groups.count):
             place = _I64(g * LANES)
             value = _load(builder, x_now, place, _element_kind(like))
             value = builder.fmul(builder.fsub(value, centers), scales)
             _store(builder, value, mapped_now, place)
-            sums = builder.fadd(_load(builder, lane_now, place), builder.fmul(value, value))
+            square = builder.fmul(value, value)
+            sums = square if fresh.count == 1 else builder.fadd(_load(builder, lane_now, place), square)
             _store(builder, sums, lane_now, place)
         return context.get_dummy_value()
 
     whole = types.int64
-    return types.void(groups, whole, like, types.float64, types.float64, whole, whole), generate
+    return types.void(groups, fresh, whole, like, types.float64, types.float64, whole, whole), generate
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
@@ -417,11 +441,16 @@ def _map_columns(groups: Any, places: Any, shift: int, like: Any, frame: Any, ma
     """The mapped entries and the lanes' squares of some groups of rows, `shift` bytes behind the columns' places."""
     width, columns = frame.shape[1], places.size
     whole = width // LANES * LANES
-    lanes[:] = 0.0
-    for j in range(columns):
+    out, squares, size = _address(mapped), _address(lanes), 8 * LANES * LANES
+    for j in range(min(columns, LANES)):
+        _map_column(
+            groups, _SINGLE, places[j] + shift, like, frame[0, j], frame[1, j], out + size * j, squares + size * j
+        )
+    for j in range(LANES, columns):
         lane = j % LANES if j < whole else LANES - width + j  # as in `_squared_norms`
-        place = _address(mapped) + 8 * mapped.shape[1] * j, _address(lanes) + 8 * LANES * LANES * lane
-        _map_column(groups, places[j] + shift, like, frame[0, j], frame[1, j], *place)
+        _map_column(
+            groups, _GROUP, places[j] + shift, like, frame[0, j], frame[1, j], out + size * j, squares + size * lane
+        )
 
 
 @_inner
@@ -481,7 +510,7 @@ def add_columns(
 ) -> None:
     """As `add_rows`, for rows whose columns begin at `places`, entries side by side within a column.
 
-    `scratch`: mapped entries (columns, 64), lanes (8, 64), factors (64,), sums (columns, 8).
+    `scratch`: mapped entries (columns, 64), lanes (8, 64) of zeros, factors (64,), sums (columns, 8).
     """
     sums = scratch[3]
     sums[:] = 0
