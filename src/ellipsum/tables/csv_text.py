@@ -224,7 +224,11 @@ def _plain_number(text: Bytes, i: Any) -> tuple[Any, Any, Any, Any]:
     negative = text[i] == _MINUS
     i += np.uint64(negative | (text[i] == _PLUS))
     first = i
-    w, i = digits(text, _0, i)
+    if text[i] - _ZERO <= _NINE and text[i + _1] - _ZERO > _NINE:
+        w = np.uint64(text[i] - _ZERO)
+        i += _1
+    else:
+        w, i = digits(text, _0, i)
     count = i - first
     q = np.int64(0)
     if text[i] == _POINT:

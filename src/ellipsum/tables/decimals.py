@@ -136,10 +136,10 @@ def digits(text: NDArray[np.uint8], w: Any, i: Any) -> tuple[Any, Any]:
     """(w with the digits that start at i behind it, modulo 2^64; where they end)."""
     while True:
         count, number = _few_digits(text, i)
-        w = w * _WHOLE_TENS[count] + number
-        i += count
         if count < _8:
-            return w, i
+            return w * _WHOLE_TENS[count] + number, i + count
+        w = w * _WHOLE_TENS[8] + number
+        i += _8  # not `count`: a guess that the processor need not wait for
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
