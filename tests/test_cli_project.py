@@ -47,6 +47,20 @@ def test_projects_a_file(points, tmp_path):
     assert "adaptive adversary" in again.stdout
 
 
+def test_projects_people(tmp_path):
+    path = tmp_path / "visits.csv"
+    rows = [f"p{i % 7},{i / 100},{1 - i / 100}" for i in range(60)]
+    path.write_text("\n".join(["who,x,y", *rows, ",0.5,0.5"]) + "\n")
+    output = tmp_path / "sketch.parquet"
+    words = ["--bounds", "0:1", "--privacy-id", "who", "--max-rows", 3, *BUDGET, "--output", output]
+    done = run(path, "--k", 2, *words)
+    assert done.returncode == 0, done.stderr
+    assert "8 people of 2 columns to 2" in done.stdout
+    assert "the mean of at most 3 of their rows, by 'who'" in done.stdout
+    assert parquet.read_table(output).shape == (8, 2)
+    assert Projection.load(output).options["max_rows"] == 3
+
+
 def test_chooses_k_and_says_when_distances_are_useless(points, tmp_path):
     done = run(
         points,
@@ -76,6 +90,8 @@ def test_chooses_k_and_says_when_distances_are_useless(points, tmp_path):
         (["--k", "3", "--bounds", "0:1", "--columns", "nothing", *BUDGET, "-o", "s.parquet"], 2, "nothing"),
         (["--k", "3", "--bounds", "0:1", *BUDGET, "-o", "missing/s.parquet"], 4, "missing"),
         (["--k", "3", "--bounds", "0:1", "--adversary", "friend", *BUDGET, "-o", "s.parquet"], 2, "adversary"),
+        (["--k", "3", "--bounds", "0:1", "--privacy-id", "who", *BUDGET, "-o", "s.parquet"], 2, "who"),
+        (["--k", "3", "--bounds", "0:1", "--max-rows", "3", *BUDGET, "-o", "s.parquet"], 2, "privacy_id"),
     ],
 )
 def test_wrong_use_ends_with_its_code(points, tmp_path, words, code, word):

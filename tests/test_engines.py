@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 import ellipsum as es
 from ellipsum.engines import EngineTable, accumulate_table
-from ellipsum.engines.base import CountFold, SubsetFold, SumFold, same_version
+from ellipsum.engines.base import CountFold, SubsetFold, SumFold, blocks_of, same_version
 from ellipsum.engines.spark import _merged
 from ellipsum.learning import METHODS
 from ellipsum.noise import public_words
@@ -39,6 +39,18 @@ class Lists(EngineTable):
             take = int(self.order.integers(1, len(found) + 1))
             found = [*found[take:], fold.merge(iter(found[:take]))]
         return found[0] if found else None
+
+
+class Blocks(Lists):
+    """The same, which also gives results a block, its partitions in any order."""
+
+    def each(self, work, most_rows, progress=None):
+        for part in self.order.permutation(len(self.parts)):
+            there = pickle.loads(pickle.dumps(work))
+            batches = self.parts[part].select(list(self.chosen)).to_batches(max_chunksize=37)
+            for block in blocks_of(batches, self.layout):
+                for start in range(0, len(block), most_rows):
+                    yield there(block[start : start + most_rows])
 
 
 def table_of(rows=500, seed=1):
@@ -175,6 +187,23 @@ def test_friendly_means_of_frames_use_a_subset_and_say_so():
     assert np.array_equal(whole.value, local.value)
     some = es.friendly_mean(frame, 8.0, max_rows=1500, epsilon=2, delta=1e-6)
     assert some.plan.source == "rows (a random subset of 3000)"
+
+
+def test_projections_of_frames_are_made_there_and_written_here(tmp_path):
+    table, known = table_of(), es.Box([-1, 0, 0], [1, 50, 1])
+    how = {"epsilon": 1e12, "delta": 1e-6, "columns": ["a", "b", "c"], "matrix": np.eye(3)}
+    frame = Blocks(cut(table, 6), ["a", "b", "c"])
+    with pytest.raises(es.UsageError, match="output is missing"):
+        es.project(frame, 3, known, **how)
+    with pytest.raises(es.UsageError, match="rows themselves"):
+        es.project(Lists(cut(table, 6), ["a", "b", "c"]), 3, known, output=tmp_path / "f.parquet", **how)
+    there = es.project(frame, 3, known, output=tmp_path / "f.parquet", **how)
+    here = es.project(table, 3, known, **how)
+    assert there.n == here.n == 500
+    assert here.ordered
+    assert not there.ordered
+    for j in range(3):  # the noise is far smaller than the steps of b, and than the spread of a
+        assert np.abs(np.sort(there.value[:, j]) - np.sort(here.value[:, j])).max() < 12 * here.noise_std < 0.01
 
 
 def test_parts_that_come_twice_are_refused():

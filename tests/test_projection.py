@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 import warnings
 from dataclasses import replace
 from fractions import Fraction
@@ -12,6 +13,7 @@ import pytest
 from pyarrow import parquet
 from scipy.stats import kstest
 
+import ellipsum.projection.order
 from ellipsum.curves import gaussian_delta
 from ellipsum.errors import DataError, UsageError
 from ellipsum.privacy import Budget, Privacy, compose
@@ -24,7 +26,9 @@ from ellipsum.projection.matrix import (
     row_grid_bits,
     spectral_norm_upper,
 )
+from ellipsum.projection.order import OwnOrder
 from ellipsum.projection.outlook import ProjectionWarning, choose_k, projection_forecast
+from ellipsum.projection.products import Products
 from ellipsum.projection.rows import integer_rows
 from ellipsum.rows import Ball, Box, Normal, Unknown
 
@@ -573,7 +577,7 @@ def test_only_public_fields_are_published():
     fields = json.loads(made.to_json())
     assert set(fields) == {
         *("format", "version", "n", "k", "columns", "region", "matrix_seed", "matrix_integers"),
-        *("noise_std", "noise_units", "privacy", "adversary", "calibration", "secure"),
+        *("noise_std", "noise_units", "privacy", "adversary", "calibration", "secure", "ordered", "options"),
     }
     other = project(some_rows(seed=2), 3, Ball(1.0), **BUDGET, columns=[0, 2, 4], rng=generator())
     assert other.to_json() == made.to_json()
@@ -586,3 +590,115 @@ def test_progress_reaches_the_end():
     project(some_rows(500), 3, Ball(1.0), **BUDGET, rng=generator(), progress=seen.append)
     assert seen[-1] == 1.0
     assert seen == sorted(seen)
+
+
+# People, and rows without places -----------------------------------------------------------------------
+
+
+def visits(seed=3):
+    """Several rows a person, and two that name nobody."""
+    rng = generator(seed)
+    who = [f"p{i}" for i in rng.integers(0, 30, 200)] + [None, None]
+    values = rng.uniform(size=(202, 3))
+    return pyarrow.table({"who": pyarrow.array(who), **dict(zip("abc", values.T, strict=True))})
+
+
+@pytest.mark.parametrize("file", [False, True])
+def test_people_are_projected_once_each(tmp_path, file):
+    """The numbers are those of a projection of the people's means; noise is small enough to see that."""
+    table = visits()
+    target = tmp_path / "people.parquet" if file else None
+    how = {"epsilon": 1e12, "delta": 1e-6, "matrix": np.eye(3)}
+    made = project(table, 3, Box(0, 1), privacy_id="who", output=target, **how)
+    frame = table.to_pandas()
+    names = frame["who"].fillna(frame.index.to_series().astype(str))
+    means = frame.drop(columns="who").groupby(names).mean().to_numpy()
+    assert made.n == len(means) == 32
+    by_first = [rows[np.argsort(rows[:, 0])] for rows in (made.value + made.region.center, means)]
+    assert np.abs(by_first[0] - by_first[1]).max() < 6 * made.noise_std < 1e-4
+    assert made.columns == ("a", "b", "c")
+    assert "32 people of 3 columns" in repr(made)
+    assert "by 'who'" in repr(made)
+
+
+def test_a_projection_of_people_says_so_and_keeps_saying_so(tmp_path):
+    made = project(
+        visits(), 2, Ball(2), privacy_id="who", per_person="sum", max_rows=4, output=tmp_path / "p.parquet", **BUDGET
+    )
+    noted = {"privacy_id": "who", "per_person": "sum", "max_rows": 4}
+    for one in (made, Projection.load(tmp_path / "p.parquet")):
+        assert one.options == noted
+        assert not one.ordered
+        assert one.to_dict()["options"] == noted
+    with pytest.raises(UsageError, match="need privacy_id"):
+        project(visits(), 2, Ball(2), per_person="sum", **BUDGET)
+
+
+def test_plain_rows_keep_their_places():
+    made = project(some_rows(), 3, Ball(1.0), epsilon=1e12, delta=1e-6, matrix=np.eye(6)[:, :3])
+    assert made.ordered
+    assert np.abs(made.value - clipped(some_rows(), 1.0)[:, :3]).max() < 6 * made.noise_std
+
+
+class Kept:
+    """Takes the place of a writer."""
+
+    def __init__(self, k):
+        self.k, self.blocks = k, []
+
+    def write(self, values):
+        self.blocks.append(values.copy())
+
+    def finish(self, metadata):
+        return np.concatenate(self.blocks)
+
+
+def in_own_order(rows, cuts, chunk_bytes):
+    with OwnOrder(Kept(rows.shape[1]), chunk_bytes) as order:
+        for part in np.split(rows, cuts):
+            order.write(part)
+        return order.finish("")
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 5000, 1 << 25])
+def test_the_order_of_rows_is_a_function_of_their_set(chunk_bytes):
+    """[J9] Arrival, blocks and memory make no difference, repeated rows included; every row is there once."""
+    rows = generator(4).normal(size=(2000, 3))
+    rows[::7] = rows[0]
+    want = in_own_order(rows, [], 1 << 25)
+    shuffled = generator(5).permutation(rows)
+    found = in_own_order(shuffled, [1, 70, 71, 1500], chunk_bytes)
+    assert np.array_equal(found, want)
+    assert np.array_equal(found[np.lexsort(found.T)], rows[np.lexsort(rows.T)])
+    assert not np.array_equal(want, rows)
+
+
+def test_equal_hashes_are_told_apart_by_bits(monkeypatch):
+    monkeypatch.setattr(ellipsum.projection.order, "_marked", _one_hash)
+    rows = generator(4).normal(size=(300, 2))
+    want = in_own_order(rows, [], 1 << 25)
+    assert np.array_equal(in_own_order(rows[::-1], [40, 200], 1000), want)
+
+
+def _one_hash(values):
+    bits = np.ascontiguousarray(values).view(np.int64)
+    return np.column_stack([np.full(len(bits), 5), bits])
+
+
+def test_people_come_out_in_the_order_of_their_noisy_numbers():
+    """Not in that of identities, which would tell where in the alphabet a replaced person stood."""
+    made = project(visits(), 2, Ball(2), privacy_id="who", rng=generator(), **BUDGET)
+    assert np.array_equal(made.value, in_own_order(made.value, [], 1 << 25))
+
+
+def test_products_survive_the_journey_to_a_worker():
+    made = project(some_rows(), 3, Ball(1.0), **BUDGET)
+    for matrix in (made._integers(), made._integers() << 12):  # short products, and ones of two limbs
+        there = pickle.loads(pickle.dumps(Products(made.region.row_map, matrix)))
+        here = Products(made.region.row_map, matrix)
+        found, want = here.unpack(there.packed(some_rows())), here(some_rows())
+        assert np.array_equal(found.high, want.high)
+        assert np.array_equal(found.low, want.low)
+        with pytest.raises(DataError, match="width"):
+            here.unpack(bytes(8))
+    assert not Products(made.region.row_map, made._integers() << 12)._product.fast

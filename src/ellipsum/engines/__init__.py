@@ -6,6 +6,6 @@ same as from a local pass; noise is drawn by the caller's process alone and noth
 
 from __future__ import annotations
 
-from .base import EngineTable, Fold, accumulate_table, engine_table
+from .base import EngineTable, Fold, accumulate_table, engine_table, is_frame
 
-__all__ = ["EngineTable", "Fold", "accumulate_table", "engine_table"]
+__all__ = ["EngineTable", "Fold", "accumulate_table", "engine_table", "is_frame"]

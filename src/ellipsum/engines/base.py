@@ -23,6 +23,7 @@ from ..tables.arrow import Layout, blocks, layout
 from ..tables.base import pick, sealed
 from ..tables.people import People
 from ..version import VERSION
+from .local import accumulate_local
 
 UNREADABLE = "A partition could not be read."
 _ELSEWHERE = (
@@ -234,7 +235,7 @@ class EngineTable(ABC):
         """The rows do not come here."""
         raise UsageError(_ELSEWHERE)
 
-    def each(self, work: Callable[[Block], bytes], progress: Progress | None = None) -> Iterator[bytes]:
+    def each(self, work: Callable[[Block], bytes], most_rows: int, progress: Progress | None = None) -> Iterator[bytes]:
         """work(block), which is pickled, for blocks that hold every row once, in no order; an engine may serve it."""
         raise UsageError(_ELSEWHERE)
 
@@ -246,18 +247,22 @@ class EngineTable(ABC):
         """Give back what the engine keeps for this table; usually nothing."""
 
 
+def is_frame(data: Any) -> bool:
+    """Whether data is an engine's frame, or the table of one. Imports no engine."""
+    return isinstance(data, EngineTable) or type(data).__module__.split(".")[0] == "pyspark"
+
+
 def engine_table(
     data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: str | int | None = None
 ) -> EngineTable | None:
     """The table of an engine's frame, or None where data is none. Imports no engine."""
     if isinstance(data, EngineTable):
         return _chosen_again(data, columns, exclude, key)
-    home = type(data).__module__
-    if home == "pyspark" or home.startswith("pyspark."):
-        from .spark import open_spark
+    if not is_frame(data):
+        return None
+    from .spark import open_spark
 
-        return open_spark(data, columns, exclude, key)
-    return None
+    return open_spark(data, columns, exclude, key)
 
 
 def _chosen_again(table: EngineTable, columns: Any, exclude: Iterable[Any], key: Any) -> EngineTable:
@@ -278,4 +283,4 @@ def accumulate_table(
     """The exact sum of a row map over a table, wherever its rows are: the one way from rows to integers [S5]."""
     if isinstance(table, EngineTable):
         return table.partial(row_map, progress)
-    return accumulate(row_map, table.batches(progress), threads)
+    return accumulate_local(table, row_map, threads, progress)

@@ -67,9 +67,9 @@ class SparkTable(EngineTable):
         found = attempt(FAILED, _merged, fold, [(row.partition, row.partitions, row.part) for row in rows])
         return None if found is None else found[1]
 
-    def each(self, work: Callable[[Block], bytes], progress: Progress | None = None) -> Iterator[bytes]:
+    def each(self, work: Callable[[Block], bytes], most_rows: int, progress: Progress | None = None) -> Iterator[bytes]:
         """[S8] Made in the cluster and kept there until the driver has taken them, a partition's at a time."""
-        worker = _worker(work, self.layout, self._opened)
+        worker = _worker(work, most_rows, self.layout, self._opened)
         results = attempt(FAILED, lambda: kept(self._frame.mapInArrow(worker, "result binary")))
         try:
             expected = run(self._frame, results.count, progress)
@@ -138,7 +138,9 @@ def _merger(fold: Fold) -> Callable[[Batches], Batches]:
     return work
 
 
-def _worker(result: Callable[[Block], bytes], plan: Layout, opened: Opened) -> Callable[[Batches], Batches]:
+def _worker(
+    result: Callable[[Block], bytes], most_rows: int, plan: Layout, opened: Opened
+) -> Callable[[Batches], Batches]:
     version = VERSION
 
     def work(batches: Batches) -> Batches:
@@ -146,7 +148,9 @@ def _worker(result: Callable[[Block], bytes], plan: Layout, opened: Opened) -> C
 
         same_version(version)
         for block in blocks_of(opened(batches), plan):
-            yield pa.RecordBatch.from_arrays([pa.array([result(block)], pa.binary())], names=["result"])
+            for start in range(0, len(block), most_rows):
+                made = result(block[start : start + most_rows])
+                yield pa.RecordBatch.from_arrays([pa.array([made], pa.binary())], names=["result"])
 
     return work
 

@@ -2,7 +2,8 @@
 
 from .curve import ProjectionPrivacy
 from .outlook import ProjectionWarning, choose_k, projection_forecast
-from .release import Projection, project
+from .release import Projection
+from .run import project
 
 __all__ = [
     "Projection",

@@ -23,7 +23,7 @@ class ProjectionWriter:
     """Collects blocks of k numbers a row: in memory, or in a file that appears only when it is complete."""
 
     def __init__(self, path: Path | None, k: int) -> None:
-        self._path, self._k = path, k
+        self._path, self.k = path, k
         self._blocks: list[Floats] = []
         self._temporary: str | None = None
         self._writer: Any = None
@@ -40,7 +40,7 @@ class ProjectionWriter:
 
         if self._writer is None:
             self._open()
-        columns = [pyarrow.array(np.ascontiguousarray(values[:, j])) for j in range(self._k)]
+        columns = [pyarrow.array(np.ascontiguousarray(values[:, j])) for j in range(self.k)]
         try:
             self._writer.write_table(pyarrow.table(columns, schema=self._schema()))
         except OSError as error:
@@ -73,7 +73,7 @@ class ProjectionWriter:
     def _schema(self) -> Any:
         import pyarrow
 
-        return pyarrow.schema([(f"p{j + 1}", pyarrow.float64()) for j in range(self._k)])
+        return pyarrow.schema([(f"p{j + 1}", pyarrow.float64()) for j in range(self.k)])
 
     def _open(self) -> None:
         from pyarrow import parquet
