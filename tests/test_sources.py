@@ -291,6 +291,25 @@ def changing(path, kind, rows):
         pa_csv.write_csv(table, path)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "feather", "csv", "data set", "data set of feather"])
+@pytest.mark.parametrize("change", ["same size", "same time"])
+def test_a_file_that_changed_gives_no_row(tmp_path, kind, change):
+    """Its size, or its time, is enough to tell."""
+    name = {"data set": "parquet", "data set of feather": "feather"}.get(kind, kind)
+    path = tmp_path / f"t.{name}"
+    changing(path, name, 1000)
+    before = path.stat()
+    table = open_table(ds.dataset(path, format=name) if "data set" in kind else path)
+    assert table.rows() == sum(map(len, table.batches())) == 1000
+    if change == "same size":
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000))
+    else:
+        changing(path, name, 2000)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(DataError, match=r"changed|could not be read"):
+        next(table.batches())
+
+
 @pytest.mark.parametrize("kind", ["parquet", "feather", "csv", "data set"])
 @pytest.mark.parametrize("change", ["grows", "gone"])
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, kind, change):
