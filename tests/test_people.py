@@ -1,5 +1,6 @@
 """People with many rows: one row a person, a function of that person's rows alone, exact and out of core."""
 
+import importlib.util
 import math
 import os
 import shutil
@@ -448,6 +449,19 @@ def test_common_people_keep_their_order():
         assert [row for row in other.tolist() if row != [7.0, 7.0]] == [
             row for i, row in enumerate(base.tolist()) if f"p{i:02}" != gone
         ]
+
+
+def test_the_example_of_embeddings(monkeypatch, capsys):
+    path = Path(__file__).parent.parent / "examples" / "embeddings.py"
+    spec = importlib.util.spec_from_file_location("embeddings", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    monkeypatch.setattr("ellipsum.noise.os.urandom", np.random.default_rng(7).bytes)
+    (ball, stated), (unknown, _) = example.main(3000, 5000, (2.0,))
+    # Nothing is clipped by the ball, so its error is that of 384 independent noises.
+    assert abs(ball / stated - 1) < 6 / math.sqrt(2 * 384)
+    assert unknown < 0.8 * ball
+    assert "5,000 unit vectors of 384 entries, 3,000 people" in capsys.readouterr().out
 
 
 def test_a_generator_of_batches_can_be_grouped_and_then_read_often():
