@@ -394,3 +394,22 @@ def test_options_are_checked():
     with pytest.raises(es.UsageError, match="clip_share"):
         instance_optimal.prepare(rounds, MAGNITUDE, clip_share=1.0)
     assert not rounds.history
+
+
+def test_options_of_a_method_reach_it_through_the_public_calls():
+    rows = np.random.default_rng(0).normal(5, 1, (2000, 3))
+    known, budget = es.Unknown(50), {"epsilon": 1, "delta": 1e-6}
+
+    def rounds(**options):
+        learned = es.learn(rows, known, rng=np.random.default_rng(1), **budget, **options)
+        return [step.name for step in learned.rounds]
+
+    assert len(rounds(method="coinpress", steps=7, std=1.0)) == len(rounds(method="coinpress", steps=3, std=1.0)) + 4
+    release = es.mean(rows, known, method="coinpress", steps=4, std=[1, 1, 1], **budget)
+    assert np.abs(release.value - 5).max() < 0.5  # noise std below 0.05
+    es.mean(rows, known, method="instance_optimal", steps=8, clip_share=0.05, **budget)
+    es.sum(rows, known, method="variance_aware", steps=8, **budget)
+    with pytest.raises(es.UsageError, match="steps cannot be chosen.*auto takes none"):
+        es.mean(rows, known, steps=4, **budget)
+    with pytest.raises(es.UsageError, match="width cannot be chosen.*coinpress takes steps, std"):
+        es.learn(rows, known, method="coinpress", width=4, **budget)

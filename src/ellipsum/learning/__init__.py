@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ..errors import UsageError
@@ -36,8 +38,12 @@ def learn(
     rng: Any = None,
     threads: int | None = None,
     progress: Any = None,
+    **options: Any,
 ) -> Learned:
     """Learn centre and spread of the rows, spending the whole stated budget.
+
+    Further keywords are the method's own: steps= and std= of "coinpress", steps= and clip_share= of "instance_optimal",
+    steps= of "variance_aware". `ellipsum.mean` and `sum` take them too.
 
     `Learned.rows` is a `Normal` with the centre's error, for `ellipsum.mean`, `sum` and `plan` with a budget of
     their own. Data is read several times: a one-shot source is refused before anything is spent.
@@ -47,10 +53,11 @@ def learn(
     if not isinstance(rows, Unknown):
         raise UsageError(f"rows must be Unknown(magnitude) to be learned, got {type(rows).__name__}.")
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
-    prepare_for(method)
+    prepare_for(method, options)
     people = people_of(privacy_id, per_person, max_rows)
     with reading(data, columns, rows.columns, people, progress) as (table, tell):
-        return learn_from(table, rows, spend, neighbours, n, method, people, rng=rng, threads=threads, progress=tell)
+        how = {"rng": rng, "threads": threads, "progress": tell}
+        return learn_from(table, rows, spend, neighbours, n, method, people, options, **how)
 
 
 def learn_from(
@@ -61,10 +68,11 @@ def learn_from(
     n: int | None,
     method: str,
     people: People | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
     **how: Any,
 ) -> Learned:
     """`learn` on an opened table, one row a person where there are people."""
-    prepare = prepare_for(method)
+    prepare = prepare_for(method, options)
     count = public_count(table, neighbours, n) if table.reopenable else n
     rounds = _rounds(table, budget, neighbours, count, method, **how)
     final = prepare(rounds, rows.magnitude)
@@ -90,9 +98,7 @@ def release_unknown(
     **options: Any,
 ) -> Release:
     """`ellipsum.sum` and `ellipsum.mean` of Unknown rows: learn, then release with all that is left [L7]."""
-    if options:
-        raise UsageError(f"{', '.join(options)} cannot be chosen for Unknown rows: shape and radius are learned.")
-    prepare = prepare_for(method)
+    prepare = prepare_for(method, options)
     rounds = _rounds(table, budget, neighbours, n, method, rng=rng, threads=threads, progress=progress)
     return finish(rounds, prepare(rounds, rows.magnitude), statistic, table.columns, method)
 

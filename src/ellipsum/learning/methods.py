@@ -1,16 +1,18 @@
 """The learning methods by name, and what each hands over for the last round.
 
-A method is `prepare(rounds, magnitude) -> Final`: it spends part of the budget on rounds of its own and says how the
-last round clips; the last round then takes all that is left (`finish.py`). To add one: write a module with such a
-`prepare` and enter it here.
+A method is `prepare(rounds, magnitude, **options) -> Final`: it spends part of the budget on rounds of its own and says
+how the last round clips; the last round then takes all that is left (`finish.py`). To add one: write a module with such
+a `prepare` and enter it here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import Floats, UsageError, choice
 from ..privacy import Budget
@@ -66,8 +68,15 @@ def slack_for(method: str, budget: Budget, neighbours: str) -> float:
     return SLACK_SHARE * delta
 
 
-def prepare_for(method: str) -> Prepare:
-    """The function behind a method's name."""
+def prepare_for(method: str, options: Mapping[str, Any]) -> Prepare:
+    """The function behind a method's name, with the method's own options (its keyword arguments)."""
     module = import_module(f".{METHODS[choice('method', method, tuple(METHODS))]}", __package__)
-    found: Prepare = module.prepare
-    return found
+    parameters = inspect.signature(module.prepare).parameters.values()
+    offered = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    unknown = [name for name in options if name not in offered]
+    if unknown:
+        own = f"{method} takes {', '.join(offered)}" if offered else f"{method} takes none"
+        raise UsageError(
+            f"{', '.join(unknown)} cannot be chosen for Unknown rows: shape and radius are learned. {own}."
+        )
+    return cast(Prepare, partial(module.prepare, **options))
