@@ -1,6 +1,10 @@
 """From rows to a release: values, noise, edge cases, refusals, data-independence."""
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -211,3 +215,19 @@ def test_a_saved_plan_gives_the_same_release():
     plan = es.plan(es.Box(-1, 1), n=50, d=3, budget=BUDGET)
     again = es.Plan.from_json(plan.to_json())
     assert np.array_equal(plan.release(x, rng=rng()).value, again.release(x, rng=rng()).value)
+
+
+def test_whoever_waits_is_told_once_that_kernels_compile(tmp_path):
+    """On a terminal; silence elsewhere."""
+    code = "import pty, sys; pty.spawn([sys.executable, '-c', 'import ellipsum.kernels'])"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(es.__file__).parents[1])}
+
+    def said(*command):
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment, timeout=120)
+        return done.stdout + done.stderr
+
+    assert "compiles for some seconds, this once." in said("-c", code)
+    assert said("-c", "import ellipsum.kernels") == ""
+    assert "compiles" in said("-c", code)  # nothing was compiled yet
+    said("-c", "import numpy, ellipsum as es; es.sum(numpy.zeros((9, 2)), es.Ball(1), epsilon=1, delta=1e-6)")
+    assert "compiles" not in said("-c", code)

@@ -8,7 +8,9 @@ be compiled with fastmath: the norm must be that of the very numbers that are ro
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import llvmlite.ir  # type: ignore[import-untyped]
@@ -665,3 +667,17 @@ def add_products(
                 _multiply_far(start + i * stride, center, packed, exponents, products[i])
         place = _address(products)
         add_rows(place, 8 * products.shape[1], count, 0.0, identity, identity, grid, total, row)
+
+
+def _say_that_it_compiles() -> None:
+    """One line to a person who waits, before the first compilation on a machine."""
+    folder = add_rows.stats.cache_path  # type: ignore[attr-defined]
+    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        return
+    if folder is None:
+        print("ellipsum compiles for some seconds. Set NUMBA_CACHE_DIR: it can then do so once.", file=sys.stderr)
+    elif not any(Path(folder).glob("kernels.add_*.nbi")):
+        print("ellipsum compiles for some seconds, this once.", file=sys.stderr)
+
+
+_say_that_it_compiles()
