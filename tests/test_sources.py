@@ -364,23 +364,130 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, kind, change
         list(table.batches())
 
 
-def test_a_release_of_a_file_that_changes_publishes_nothing(tmp_path):
-    path = tmp_path / "t.parquet"
-    changing(path, "parquet", 400_000)
-
-    def replace_it(_):
-        changing(tmp_path / "other", "parquet", 400_000)
-        os.replace(tmp_path / "other", path)
-
-    with pytest.raises(DataError, match="changed"):
-        es.sum(path, es.Box(0, 1), progress=replace_it, **BUDGET)
+PUBLISH = {
+    "sum": lambda data, **how: es.sum(data, es.Box(0, 1), columns=["a", "b"], **how, **BUDGET),
+    "unknown": lambda data, **how: es.mean(data, es.Unknown(10.0), columns=["a", "b"], **how, **BUDGET),
+    "people": lambda data, **how: es.mean(data, es.Box(0, 1), columns=["a"], privacy_id="b", **how, **BUDGET),
+    "friendly": lambda data, **how: es.friendly_mean(data, 9.0, columns=["a", "b"], **how, **BUDGET),
+    "project": lambda data, **how: es.project(data, 1, es.Box(0, 1), columns=["a", "b"], **how, **BUDGET),
+}
 
 
-def test_a_file_of_no_bytes_among_others_is_an_error(tmp_path):
-    changing(tmp_path / "a.parquet", "parquet", 10)
-    (tmp_path / "b.parquet").write_bytes(b"")
-    with pytest.raises(DataError, match=r"b\.parquet is empty"):
-        open_table(tmp_path)
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [
+        *((kind, call) for kind in ("parquet", "feather", "csv", "data set", "folder") for call in ("sum", "unknown")),
+        *((kind, "people") for kind in ("parquet", "csv", "folder")),  # others tell no progress in one pass
+    ],
+)
+@pytest.mark.parametrize("change", ["grows", "gone"])
+def test_a_release_of_a_file_that_changes_publishes_nothing(tmp_path, kind, change, call):
+    name = {"data set": "parquet", "folder": "parquet"}.get(kind, kind)
+    (tmp_path / "lake").mkdir()
+    path = tmp_path / "lake" / f"z.{name}"
+    changing(path, name, 300_000)
+    if kind == "folder":
+        changing(tmp_path / "lake" / "a.parquet", name, 10)
+    done = []
+
+    def change_it(_):
+        if not done:
+            done.append(change)
+            changing(tmp_path / "other", name, 300_001)
+            os.replace(tmp_path / "other", path)
+            if change == "gone":
+                path.unlink()
+
+    data = {"data set": lambda: ds.dataset(path), "folder": lambda: path.parent}.get(kind, lambda: path)()
+    with pytest.raises(DataError, match=r"changed|could not be read") as caught:
+        PUBLISH[call](data, progress=change_it)
+    assert done
+    assert_silent(caught)
+
+
+@pytest.mark.filterwarnings("ignore::ellipsum.ProjectionWarning")
+@pytest.mark.parametrize("call", PUBLISH)
+@pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
+def test_a_file_that_is_damaged_among_others_publishes_nothing(tmp_path, kind, call):
+    for name in "xyz":
+        changing(tmp_path / f"{name}.{kind}", kind, 1000)
+    PUBLISH[call](tmp_path)
+    whole = (tmp_path / f"y.{kind}").read_bytes()
+    for damage, said in ((b"", "empty"), (b"\x00" * 64 + SENTINEL.encode() * 99, "could not be read|lacks|lines")):
+        (tmp_path / f"y.{kind}").write_bytes(damage)
+        with pytest.raises((DataError, UsageError), match=rf"y\.{kind}.*({said})") as caught:
+            PUBLISH[call](tmp_path)
+        if damage == b"":
+            assert_silent(caught)
+    if kind != "csv":  # a shorter text is a text
+        (tmp_path / f"y.{kind}").write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(DataError, match=rf"y\.{kind} could not be read") as caught:
+            PUBLISH[call](tmp_path)
+        assert_silent(caught)
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ({"a": [1.0]}, "'b', which .*2.parquet lacks"),
+        ({"a": [1.0], "b": [SENTINEL]}, "'b' of .*2.parquet is of type string"),
+        ({"a": [1.0], "b": [[1.0]]}, "'b' of .*2.parquet is of type list"),
+        ({"a": [1.0], "c": [1.0]}, "'b', which .*2.parquet lacks"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("call", PUBLISH)
+def test_files_of_other_columns_are_refused(tmp_path, call, second, said):
+    pq.write_table(pa.table({"a": [1.0] * 300, "b": np.arange(300)}), tmp_path / "1.parquet")
+    pq.write_table(pa.table(second), tmp_path / "2.parquet")
+    said = said.replace("is of type list", "is of type list|told apart") if call == "people" else said
+    said = "one person would be two" if call == "people" and second.get("b") == [SENTINEL] else said
+    with pytest.raises(UsageError, match=said) as caught:
+        PUBLISH[call](tmp_path)
+    assert_silent(caught)
+
+
+def test_files_may_differ_in_order_types_and_format(tmp_path):
+    pq.write_table(pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"b": [6], "a": [5]}), tmp_path / "2.parquet")
+    (tmp_path / "3.csv").write_text("b,a\n8,7\n")
+    pq.write_table(pa.table({"a": pa.array([], pa.float32()), "b": pa.array([], pa.int8())}), tmp_path / "4.parquet")
+    (tmp_path / "5.csv").write_text("a,b\n")
+    assert equal(rows_of(tmp_path), [[1, 3], [2, 4], [5, 6], [7, 8]])
+    with pytest.raises(UsageError, match="no rows"):
+        es.sum([tmp_path / "4.parquet", tmp_path / "5.csv"], es.Box(0, 1), **BUDGET)
+    empty = es.sum([tmp_path / "4.parquet", tmp_path / "5.csv"], es.Box(0, 1), neighbours="add_remove", **BUDGET)
+    assert np.isfinite(empty.value).all()
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "csv", "pandas", "data set"])
+def test_rows_that_name_nobody_are_people_of_their_own(tmp_path, kind):
+    ids = ["ann", None, "bob", None, "ann"]
+    table = pa.table({"id": ids, "a": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    if kind == "sqlite":
+        con = sqlite3.connect(":memory:")
+        con.execute("create table t(id text, a real)")
+        con.executemany("insert into t values (?, ?)", zip(ids, table["a"].to_pylist(), strict=True))
+    else:
+        con = duckdb.connect()
+        con.register("t", table)
+    pa_csv.write_csv(table, tmp_path / "t.csv")
+    data = {"csv": tmp_path / "t.csv", "pandas": table.to_pandas(), "data set": ds.dataset(table)}
+    asked = data.get(kind, sql("select * from t", con))
+    found = es.sum(asked, es.Box(0, 9), privacy_id="id", rng=np.random.default_rng(0), **BUDGET)
+    assert found.plan.n == 4
+    plain = es.sum(np.array([[3.0], [3.0], [2.0], [4.0]]), es.Box(0, 9), rng=np.random.default_rng(0), **BUDGET)
+    assert found.value.tolist() == plain.value.tolist()
+
+
+def test_batches_that_differ_publish_nothing():
+    good = pa.table({"a": np.linspace(0, 1, 50), "b": np.arange(50)})
+    text = good.set_column(1, "b", pa.array([SENTINEL] * 50))
+    for bad in (good.select(["a"]), good.rename_columns(["a", "c"]), text):
+        for data in ([good, bad], (batch for batch in (good, bad))):
+            with pytest.raises(UsageError) as caught:
+                es.mean(data, es.Box(0, 1), neighbours="add_remove", **BUDGET)
+            assert_silent(caught)
 
 
 @pytest.mark.parametrize(
