@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -17,7 +17,7 @@ from adbc_driver_postgresql import dbapi
 import ellipsum as es
 from ellipsum.errors import DataError, EllipsumError, UsageError
 from ellipsum.tables import open_table
-from ellipsum.tables.sql import sql
+from ellipsum.tables.sql import SqlTable, sql
 
 SENTINEL = "Xq7secret"
 NAN = float("nan")
@@ -172,16 +172,21 @@ def test_a_query_that_fails_does_not_speak(address, text):
         assert_silent(caught)
 
 
+def drop(address, mark):
+    """End the server's process that runs a query with this mark."""
+    run(
+        address,
+        "select pg_terminate_backend(pid) from pg_stat_activity "
+        f"where query like '%{mark}%' and pid <> pg_backend_pid()",
+    )
+
+
 def test_a_connection_that_drops_midway_publishes_nothing(address):
     text = "select g::float8 as a, 'ellipsum dropped' as mark from generate_series(1, 5000000) g"
     table = open_table(sql(text, address), ["a"])
     batches = table.batches()
     next(batches)
-    run(
-        address,
-        "select pg_terminate_backend(pid) from pg_stat_activity "
-        "where query like '%ellipsum dropped%' and pid <> pg_backend_pid()",
-    )
+    drop(address, "ellipsum dropped")
     with pytest.raises(DataError, match="connection was lost") as caught:
         list(batches)
     assert_silent(caught)
@@ -189,28 +194,32 @@ def test_a_connection_that_drops_midway_publishes_nothing(address):
         table.rows()
 
 
-def test_a_release_whose_connection_drops_publishes_nothing(address):
-    text = "select g::float8 as a, 'ellipsum gone' as mark from generate_series(1, 5000000) g"
-    ended = threading.Event()
+@pytest.mark.parametrize("kind", ["sum", "unknown", "people"])
+def test_a_release_whose_connection_drops_publishes_nothing(address, kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    text = "select g::float8 as a, g / 2 as id, 'ellipsum gone' as mark from generate_series(1, 2000000) g"
+    progress = []
 
-    def terminate(_):
-        if not ended.is_set():
-            ended.set()
-            run(
-                address,
-                "select pg_terminate_backend(pid) from pg_stat_activity "
-                "where query like '%ellipsum gone%' and pid <> pg_backend_pid()",
-            )
+    def terminate(fraction):
+        if not progress:
+            drop(address, "ellipsum gone")
+        progress.append(fraction)
 
-    plan = es.plan(es.Box(0, 5e6), n=5_000_000, d=1, **BUDGET)
-    table = open_table(sql(text, address), ["a"])
-    table._rows = 5_000_000
-    from ellipsum.run import run_on_table
+    rows = es.Unknown(1e9) if kind == "unknown" else es.Box(0, 5e6)
+    people = {"privacy_id": "id"} if kind == "people" else {}
+    pieces = SqlTable.pieces
 
-    with pytest.raises(DataError) as caught:
-        run_on_table(plan, table, progress=terminate)
-    assert ended.is_set()
+    def watched(table, tell=None):
+        table.rows()  # so that progress is known, and told, in the single pass of a grouping too
+        return pieces(table, tell)
+
+    monkeypatch.setattr(SqlTable, "pieces", watched)
+    with pytest.raises(DataError, match="connection was lost") as caught:
+        es.sum(sql(text, address), rows, columns=["a"], progress=terminate, **people, **BUDGET)
+    assert progress
+    assert progress[-1] < 1
     assert_silent(caught)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_server_that_is_not_there_is_an_error_without_its_address():
