@@ -39,11 +39,34 @@ def session(master, **settings):
         spark.stop()
 
 
-@pytest.fixture(scope="module")
+def pytest_collection_modifyitems(items):
+    """Tests on a cluster come last: it ends the session that all others share."""
+    items.sort(key=lambda item: "cluster" in item.fixturenames)
+
+
+@pytest.fixture(scope="session")
 def spark():
     """Two threads, and every task may fail three times."""
     with session("local[2,4]") as made:
         yield made
+
+
+@pytest.fixture
+def settings(spark):
+    """Sets options of the session, and sets them back."""
+    before = {}
+
+    def put(wanted):
+        for name, value in wanted.items():
+            before.setdefault(name, spark.conf.get(name, None))
+            spark.conf.set(name, value)
+
+    yield put
+    for name, value in before.items():
+        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+SMALL_BATCHES = {"spark.sql.execution.arrow.maxRecordsPerBatch": "100"}
 
 
 ROWS = 3001
@@ -80,3 +103,27 @@ def mixed(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "mixed.parquet"
     pq.write_table(mixed_table(), path, row_group_size=700)
     return str(path)
+
+
+def attempt_number():
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId(), context.attemptNumber()
+
+
+def failing(attempts):
+    """Delivers half of its batches, then fails, in the first attempts of every task."""
+
+    def run(batches):
+        for i, batch in enumerate(batches):
+            if i and attempt_number()[1] < attempts:
+                raise RuntimeError(f"cell {batch.column(0)[0].as_py()}")
+            yield batch
+
+    return run
+
+
+def kept_frames(spark):
+    """Frames that the cluster still keeps."""
+    return spark.sparkContext._jsc.getPersistentRDDs().size()

@@ -1,53 +1,101 @@
-"""`ellipsum mean --engine spark` in processes of its own."""
+"""`--engine spark` on the command line: in this process where a session is there, in one of its own for the endings."""
 
 import json
 import os
+import pty
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
+from pyarrow import parquet
+
+import ellipsum as es
+from ellipsum.cli.commands import app
+
+BUDGET = ("--epsilon", "1", "--delta", "1e-6", "--engine", "spark")
+KNOWN = ("--bounds", "flag=0:1", "--bounds", "short=0:1000")
 
 
-def run(*words, **environment):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    command = [sys.executable, "-m", "ellipsum", *words]
-    return subprocess.run(command, capture_output=True, text=True, env={**clean, **environment}, check=False)
+def clean(**more):
+    """The environment without a Spark of its own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))} | more
 
 
-BUDGET = ("--epsilon", "1", "--delta", "1e-6")
+def ellipsum(*words):
+    return [sys.executable, "-m", "ellipsum", *words]
 
 
-def test_a_mean_of_parquet(mixed):
-    done = run(
-        "mean", mixed, "--bounds", "flag=0:1", "--bounds", "short=0:1000", *BUDGET, "--engine", "spark", "--json"
-    )
+def test_a_mean_of_people_in_a_process_of_its_own(mixed):
+    words = ("mean", mixed, *KNOWN, "--privacy-id", "name", "--max-rows", "2", *BUDGET, "--json")
+    done = subprocess.run(ellipsum(*words), capture_output=True, text=True, env=clean(), check=False)
     assert done.returncode == 0, done.stderr
     release = json.loads(done.stdout)
     assert release["columns"] == ["flag", "short"]
+    assert {"privacy_id": "name", "per_person": "mean", "max_rows": 2}.items() <= release["plan"]["options"].items()
     assert 0.3 < release["value"][0] < 0.7  # noise std about 0.01
     assert "Smith" not in done.stderr
 
 
+def test_a_project_of_people(spark, mixed, tmp_path, capsys):
+    target = tmp_path / "sketch.parquet"
+    app(
+        ["project", mixed, "--k", "2", *KNOWN, *BUDGET, "--privacy-id", "double", "--output", str(target)],
+        standalone_mode=False,
+    )
+    shown = capsys.readouterr().out
+    assert "people of 2 columns to 2" in shown
+    assert "order of their own" in " ".join(shown.split())
+    assert parquet.read_table(target).num_columns == 2
+
+
 @pytest.mark.parametrize(
-    ("words", "code", "text"),
+    ("words", "error", "text"),
     [
-        (("data.csv", "--engine", "spark"), 2, "reads Parquet and Delta"),
-        (("data.parquet", "--engine", "flink"), 2, "--engine must be one of 'spark'"),
-        (("/nowhere.parquet", "--engine", "spark"), 4, "could not read the files"),
+        (("data.csv", "--bounds", "x=0:1"), es.UsageError, "reads Parquet and Delta"),
+        (("data.parquet", "--bounds", "x=0:1", "--engine", "flink"), es.UsageError, "--engine must be one of 'spark'"),
+        (("data.parquet", "--bounds", "x=0:1", "--sql", "select 1"), es.UsageError, "--engine goes without --sql"),
+        (("/nowhere.parquet", "--bounds", "x=0:1"), es.DataError, "could not read the files"),
+        (("MIXED", "--bounds", "name=0:1"), es.UsageError, "'name' of data is of type string"),
+        (("MIXED", *KNOWN, "--privacy-id", "tags"), es.UsageError, "of type array<string>"),
+        (("DELTA", "--bounds", "x=0:1"), es.DataError, "is a Delta table"),
     ],
 )
-def test_wrong_words_end_with_their_codes(words, code, text):
-    done = run("mean", *words, "--bounds", "x=0:1", *BUDGET)
-    assert done.returncode == code
-    assert text in done.stderr
-    assert done.stdout == ""
-
-
-def test_text_columns_are_usage_errors_and_delta_is_not_read_as_parquet(mixed, tmp_path):
-    done = run("mean", mixed, "--bounds", "name=0:1", *BUDGET, "--engine", "spark")
-    assert done.returncode == 2
-    assert "'name' of data is of type string" in done.stderr
+def test_wrong_words(spark, mixed, tmp_path, words, error, text):
     (tmp_path / "_delta_log").mkdir()
-    done = run("mean", str(tmp_path), "--bounds", "x=0:1", *BUDGET, "--engine", "spark")
-    assert done.returncode == 4
-    assert "is a Delta table" in done.stderr
+    places = {"MIXED": mixed, "DELTA": str(tmp_path)}
+    with pytest.raises(error, match=text):
+        app(["mean", *BUDGET, *(places.get(word, word) for word in words)], standalone_mode=False)
+
+
+def read_until(terminal, sign, seconds):
+    """What a terminal shows up to a sign."""
+    shown, end = b"", time.monotonic() + seconds
+    while sign not in shown and time.monotonic() < end:
+        shown += os.read(terminal, 4096)
+    return shown
+
+
+def test_progress_is_shown_and_ctrl_c_ends_it(mixed, tmp_path):
+    """On a terminal there is a bar; an interrupt while it moves ends with 130, and nothing is written."""
+    target = tmp_path / "release.json"
+    slow = "--master local[1] --conf spark.sql.files.maxPartitionBytes=500 --conf spark.sql.files.openCostInBytes=0"
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        ellipsum("mean", mixed, *KNOWN, *BUDGET, "--output", str(target)),
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env=clean(PYSPARK_SUBMIT_ARGS=f"{slow} pyspark-shell", TERM="xterm", PYSPARK_PYTHON=sys.executable),
+    )
+    shown = read_until(ours, b" 1%", 120)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    shown += os.read(ours, 4096)
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == 130, shown
+    assert b"private mean" in shown
+    assert out == b""
+    assert list(tmp_path.iterdir()) == []

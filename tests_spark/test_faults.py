@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pyspark
 import pytest
-from conftest import ROWS, session
+from conftest import ROWS, SMALL_BATCHES, attempt_number, failing, session
 from pyspark.cloudpickle import register_pickle_by_value
 
 import ellipsum as es
 
-register_pickle_by_value(sys.modules[__name__])  # executors cannot import the tests
+for module in (__name__, failing.__module__):  # executors cannot import the tests
+    register_pickle_by_value(sys.modules[module])
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}
 BOX = es.Box([-2, -(2**40)], [2, 2**40])
@@ -25,49 +26,43 @@ COLUMNS = ["double", "long"]
 SCHEMA = "double double, long long"
 
 
-def released(data):
-    return es.sum(data, BOX, columns=COLUMNS, rng=np.random.default_rng(3), **BUDGET).value
+PLAN = es.plan(BOX, n=ROWS, columns=COLUMNS, **BUDGET)
 
 
-def attempt_number():
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return context.partitionId(), context.attemptNumber()
+def released(data, **how):
+    """One pass: nothing is counted first."""
+    return PLAN.release(data, rng=np.random.default_rng(3), **how).value
 
 
-def failing(attempts):
-    """Delivers half of its batches, then fails, in the first attempts of every task."""
-
-    def run(batches):
-        for i, batch in enumerate(batches):
-            if i and attempt_number()[1] < attempts:
-                raise RuntimeError(f"cell {batch.column(0)[0].as_py()}")
-            yield batch
-
-    return run
+def narrow(spark, path, partitions, *more):
+    return spark.read.parquet(path).select(*COLUMNS, *more).repartition(partitions)
 
 
-def narrow(spark, path, partitions):
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
-    return spark.read.parquet(path).select(*COLUMNS).repartition(partitions)
-
-
-def test_tasks_that_fail_halfway_count_once(spark, mixed):
-    frame = narrow(spark, mixed, 3)
+def test_tasks_that_fail_halfway_count_once(spark, mixed, settings):
+    settings(SMALL_BATCHES)
+    frame = narrow(spark, mixed, 2)
     assert np.array_equal(released(frame.mapInArrow(failing(2), SCHEMA)), released(mixed))
 
 
-def test_tasks_that_always_fail_end_cleanly(spark, mixed):
-    frame = narrow(spark, mixed, 3).mapInArrow(failing(99), SCHEMA)
+def test_people_are_whole_where_tasks_fail(spark, mixed, settings):
+    """Failures while rows are sent to where people meet."""
+    settings(SMALL_BATCHES)
+    frame = narrow(spark, mixed, 2, "name").mapInArrow(failing(1), f"{SCHEMA}, name string")
+    assert np.array_equal(released(frame, privacy_id="name"), released(mixed, privacy_id="name"))
+
+
+def test_tasks_that_always_fail_end_cleanly(spark, mixed, settings):
+    settings(SMALL_BATCHES)
+    frame = narrow(spark, mixed, 1).mapInArrow(failing(99), SCHEMA)
     with pytest.raises(es.DataError) as caught:
         released(frame)
     assert "cell" not in str(caught.value)
     assert caught.value.__context__ is None
 
 
-def test_side_effects_would_count_twice(spark, mixed, tmp_path):
+def test_side_effects_would_count_twice(spark, mixed, settings, tmp_path):
     """The trap that results avoid: what tasks add up outside their output holds the rows of failed attempts too."""
+    settings(SMALL_BATCHES)
     notes = str(tmp_path)
 
     def counted(batches):
@@ -76,10 +71,8 @@ def test_side_effects_would_count_twice(spark, mixed, tmp_path):
             (Path(notes) / f"{partition}-{attempt}-{i}").write_text(str(batch.num_rows))
             yield batch
 
-    frame = narrow(spark, mixed, 3).mapInArrow(counted, SCHEMA).mapInArrow(failing(2), SCHEMA)
-    plan = es.plan(BOX, n=ROWS, columns=COLUMNS, **BUDGET)  # one pass: nothing is counted first
-    value = plan.release(frame, rng=np.random.default_rng(3)).value
-    assert np.array_equal(value, plan.release(mixed, rng=np.random.default_rng(3)).value)
+    frame = narrow(spark, mixed, 2).mapInArrow(counted, SCHEMA).mapInArrow(failing(1), SCHEMA)
+    assert np.array_equal(released(frame), released(mixed))
     assert sum(int(note.read_text()) for note in tmp_path.iterdir()) > ROWS
 
 
@@ -158,7 +151,7 @@ def standalone(folder):
 def cluster(spark, tmp_path_factory):
     """Executors in processes of their own, one each on two workers."""
     spark.stop()
-    settings = {"spark.executor.memory": "600m", "spark.task.maxFailures": "2", **SPECULATION}
+    settings = {"spark.executor.memory": "600m", "spark.task.maxFailures": "2", **SMALL_BATCHES, **SPECULATION}
     with standalone(tmp_path_factory.mktemp("cluster")) as url, session(url, **settings) as made:
         yield made
 
@@ -169,12 +162,19 @@ def test_a_killed_executor_costs_no_row_and_adds_none(cluster, mixed, tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_a_killed_executor_splits_nobody(cluster, mixed, tmp_path):
+    """Rows that were sent to where people meet are lost with it, and sent again."""
+    frame = narrow(cluster, mixed, 4, "name").mapInArrow(deadly(str(tmp_path), 1), f"{SCHEMA}, name string")
+    how = {"privacy_id": "name", "max_rows": 3}
+    assert np.array_equal(released(frame, **how), released(mixed, **how))
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_speculative_duplicates_count_once(cluster, mixed, tmp_path):
     frame = narrow(cluster, mixed, 5).mapInArrow(slow(str(tmp_path)), SCHEMA)
-    plan = es.plan(BOX, n=ROWS, columns=COLUMNS, **BUDGET)
-    value = plan.release(frame, rng=np.random.default_rng(3)).value
+    value = released(frame)
     assert {"0-0", "0-1"} <= {path.name for path in tmp_path.iterdir()}
-    assert np.array_equal(value, plan.release(mixed, rng=np.random.default_rng(3)).value)
+    assert np.array_equal(value, released(mixed))
 
 
 def test_executors_that_die_every_time_end_cleanly(cluster, mixed, tmp_path):

@@ -25,6 +25,7 @@ def test_snippets_run_and_dask_equals_local(spark, tmp_path, monkeypatch):
         for code in re.findall(r"```py\n(.*?)```", GUIDE.read_text(), re.DOTALL):
             placed = code.replace('"people.parquet"', repr(str(tmp_path / "people.parquet")))
             exec(compile(placed, "spark.md", "exec"), names)
+        spark.catalog.clearCache()
         for partitions in (1, 40):
             frame = names["DaskTable"](dd.from_pandas(people, npartitions=partitions), ["income", "age"])
             remote = es.sum(frame, es.Box([0, 0], [2e5, 120]), epsilon=1, delta=1e-6, rng=np.random.default_rng(1))

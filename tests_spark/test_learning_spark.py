@@ -24,7 +24,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def frame(spark, data):
-    made = spark.createDataFrame(data).repartition(3).cache()
+    made = spark.createDataFrame(data).repartition(2).cache()
     yield made
     made.unpersist()
 

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import kept_frames
 
 import ellipsum as es
 from ellipsum.engines import accumulate_table
@@ -65,16 +66,15 @@ def visits(tmp_path_factory):
     return str(path)
 
 
-@pytest.mark.parametrize("partitions", [1, 7, 50])
 @pytest.mark.parametrize(
-    ("who", "how"),
+    ("who", "how", "partitions"),
     [
-        ("text", {"per_person": "mean"}),
-        ("long", {"per_person": "sum", "max_rows": 3}),
-        ("text", {"per_person": "mean", "max_rows": 2, "neighbours": "add_remove", "n": 400}),
+        *(("text", {"per_person": "mean"}, partitions) for partitions in (1, 7, 50)),
+        *(("long", {"per_person": "sum", "max_rows": 3}, partitions) for partitions in (1, 7, 50)),
+        ("text", {"per_person": "mean", "max_rows": 2, "neighbours": "add_remove", "n": 400}, 7),
     ],
 )
-def test_releases_equal_local_ones(spark, visits, partitions, who, how):
+def test_releases_equal_local_ones(spark, visits, who, how, partitions):
     frame = spark.read.parquet(visits).repartition(partitions)
     local = es.mean(visits, BOX, privacy_id=who, rng=fixed(), **how, **BUDGET)
     remote = es.mean(frame, BOX, privacy_id=who, rng=fixed(), **how, **BUDGET)
@@ -124,27 +124,12 @@ SPLITTING = {
 COALESCING = {"spark.sql.adaptive.coalescePartitions.minPartitionSize": "1m"}
 
 
-@pytest.fixture
-def settings(spark):
-    """Sets options of the session, and sets them back."""
-    before = {}
-
-    def put(**wanted):
-        for name, value in wanted.items():
-            before.setdefault(name, spark.conf.get(name, None))
-            spark.conf.set(name, value)
-
-    yield put
-    for name, value in before.items():
-        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
-
-
 @pytest.mark.parametrize(
     ("adaptive", "how", "sign"),
     [("false", {}, "Sort [who"), ("true", COALESCING, "AQEShuffleRead coalesced"), ("true", SPLITTING, "Sort [who")],
 )
 def test_adaptive_execution_neither_splits_a_person_nor_loses_the_order(spark, visits, settings, adaptive, how, sign):
-    settings(**{"spark.sql.adaptive.enabled": adaptive, "spark.sql.shuffle.partitions": "40", **how})
+    settings({"spark.sql.adaptive.enabled": adaptive, "spark.sql.shuffle.partitions": "16", **how})
     one_heavy = spark.read.parquet(visits).selectExpr("a", "b", "if(long % 3 = 0, 'Smith', text) as text")
     people = People("text", "mean", 4)
     remote = open_table(one_heavy, ["a", "b"], key="text").gather(people)
@@ -162,7 +147,7 @@ def test_adaptive_execution_neither_splits_a_person_nor_loses_the_order(spark, v
 
 def test_rows_of_nobody_are_spread(spark, visits, settings):
     """They are persons of their own, so no partition has to take them all."""
-    settings(**{"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "8"})
+    settings({"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "8"})
     frame = spark.range(4000).selectExpr("cast(id as double) a", "cast(null as string) who")
     table = open_table(frame, ["a"], key="who")
     people = table.gather(People("who"))
@@ -171,10 +156,6 @@ def test_rows_of_nobody_are_spread(spark, visits, settings):
     sizes = [len(part) for part in people._frame.rdd.glom().collect()]
     assert len(sizes) == 8
     assert max(sizes) < 4000 / 8 + 6 * np.sqrt(4000 / 8)  # hashes: six standard deviations
-
-
-def kept_frames(spark):
-    return spark.sparkContext._jsc.getPersistentRDDs().size()
 
 
 def test_nothing_reaches_the_driver_and_nothing_is_left_behind(spark, visits, monkeypatch):

@@ -1,5 +1,7 @@
 """Spark frames give the integers of a local pass, for any partitions, and follow the rules of every table."""
 
+import time
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,11 +21,14 @@ def fixed():
     return np.random.default_rng(11)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7, 200])
 @pytest.mark.parametrize(
-    ("statistic", "neighbours", "rows"), [("sum", "replace", BOX), ("mean", "add_remove", CORRELATED)]
+    ("statistic", "neighbours", "rows", "partitions"),
+    [
+        *(("sum", "replace", BOX, partitions) for partitions in (1, 7, 200)),
+        *(("mean", "add_remove", CORRELATED, partitions) for partitions in (2, 50)),
+    ],
 )
-def test_releases_equal_local_ones(spark, mixed, partitions, statistic, neighbours, rows):
+def test_releases_equal_local_ones(spark, mixed, statistic, neighbours, rows, partitions):
     publish = getattr(es, statistic)
     how = {**BUDGET, "neighbours": neighbours, "columns": NUMBERS, "n": ROWS}
     local = publish(mixed, rows, rng=fixed(), **how)
@@ -124,6 +129,29 @@ def test_progress_rises_to_one(spark, mixed):
     assert shown[-1] == 1.0
 
 
+def test_an_interrupt_cancels_the_jobs(spark):
+    def slow(batches):
+        import time
+
+        time.sleep(300)
+        yield from batches
+
+    tracker = spark.sparkContext.statusTracker()
+
+    def interrupted(share):
+        if tracker.getActiveStageIds():
+            raise KeyboardInterrupt
+
+    frame = spark.range(10).mapInArrow(slow, "id long")
+    with pytest.raises(KeyboardInterrupt):
+        es.sum(frame, es.Ball(1), neighbours="add_remove", n=9, progress=interrupted, **BUDGET)
+    for _ in range(300):
+        if not tracker.getActiveJobsIds():
+            break
+        time.sleep(0.1)
+    assert not tracker.getActiveJobsIds()
+
+
 def test_spark_texts_never_pass_and_no_noise_is_drawn(spark, mixed, monkeypatch):
     import ellipsum.run
 
@@ -182,12 +210,3 @@ def test_friendly_means_use_a_subset_and_say_so(spark):
         lambda rows: rows.mean(axis=0), frame, blocks=200, radius=8.0, max_rows=2000, epsilon=4, delta=1e-6, workers=1
     )
     assert "random subset of 4000 rows" in blocks.plan.source
-
-
-def test_projections_pass_through_the_driver_in_batches(spark, tmp_path):
-    frame = spark.range(500).selectExpr("cast(id as double) / 500 as x", "1 - id / 500 as y").repartition(3)
-    made = es.project(
-        frame, 2, es.Ball(2), epsilon=300, delta=1e-6, output=tmp_path / "p.parquet", adversary="adaptive"
-    )
-    assert made.n == 500
-    assert made.value.shape == (500, 2)

@@ -4,72 +4,88 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..errors import DataError
 from ..tables import Progress
-from ..tables.base import attempt
 
 FAILED = (
     "The Spark job failed, and nothing was published. Spark's own log says why: the frame's query, a lost worker, or "
     "workers without the same ellipsum, numpy, numba and pyarrow as here."
 )
 _POLL_SECONDS = 0.2
-_groups = itertools.count(1)
+_names = itertools.count(1)
 
 
 def run(frame: Any, call: Callable[[], Any], progress: Progress | None = None) -> Any:
     """The result of a Spark action, in a thread of its own: an interrupt cancels its jobs, and progress is shown."""
-    context = _context(frame)
-    if context is None:
-        return attempt(FAILED, call)
     from pyspark import InheritableThread
 
-    group, outcome = f"ellipsum-{next(_groups)}", []
+    session, outcome = frame.sparkSession, []
+    jobs = (_RemoteJobs if type(session).__module__.startswith("pyspark.sql.connect") else _Jobs)(session)
 
     def work() -> None:
-        try:
-            context.setJobGroup(group, "ellipsum")
+        with suppress(Exception):  # whatever it says may quote a cell
+            jobs.begin()
             outcome.append(call())
-        except Exception:  # whatever it says may quote a cell
-            pass
 
-    thread = InheritableThread(target=work)
+    thread = InheritableThread(target=work, session=session)
     thread.start()
     try:
-        _wait(thread, context, group, progress)
+        _wait(thread, jobs, progress)
     except BaseException:
-        context.cancelJobGroup(group)
+        jobs.cancel()
         raise
     if not outcome:
         raise DataError(FAILED)
     return outcome[0]
 
 
-def _context(frame: Any) -> Any:
-    """The Spark context, or None behind Spark Connect."""
-    try:
-        return frame.sparkSession.sparkContext
-    except Exception:
-        return None
-
-
-def _wait(thread: Any, context: Any, group: str, progress: Progress | None) -> None:
+def _wait(thread: Any, jobs: _Jobs | _RemoteJobs, progress: Progress | None) -> None:
     shown = 0.0
     while thread.is_alive():
         thread.join(_POLL_SECONDS)
         if progress is not None:
-            shown = max(shown, _share(context, group))
+            shown = max(shown, jobs.share())
             progress(shown)
     if progress is not None:
         progress(1.0)
 
 
-def _share(context: Any, group: str) -> float:
-    """Tasks done of the group's tasks known so far."""
-    tracker = context.statusTracker()
-    jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
-    stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
-    tasks = sum(stage.numTasks for stage in stages if stage is not None)
-    done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-    return done / tasks if tasks else 0.0
+class _Jobs:
+    """The jobs that one thread starts, known by a group's name."""
+
+    def __init__(self, session: Any) -> None:
+        self._context, self._group = session.sparkContext, f"ellipsum-{next(_names)}"
+
+    def begin(self) -> None:
+        self._context.setJobGroup(self._group, "ellipsum")
+
+    def cancel(self) -> None:
+        self._context.cancelJobGroup(self._group)
+
+    def share(self) -> float:
+        """Tasks done of the tasks known so far."""
+        tracker = self._context.statusTracker()
+        jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(self._group)))
+        stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
+        tasks = sum(stage.numTasks for stage in stages if stage is not None)
+        done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+        return done / tasks if tasks else 0.0
+
+
+class _RemoteJobs:
+    """The same behind Spark Connect, known by a tag; it does not tell how far they are."""
+
+    def __init__(self, session: Any) -> None:
+        self._session, self._tag = session, f"ellipsum-{next(_names)}"
+
+    def begin(self) -> None:
+        self._session.addTag(self._tag)
+
+    def cancel(self) -> None:
+        self._session.interruptTag(self._tag)
+
+    def share(self) -> float:
+        return 0.0
