@@ -1,9 +1,15 @@
 """Every Python snippet in the README and the docs runs, and every link leads somewhere."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -29,3 +35,42 @@ def test_links_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?://)([A-Za-z.][\w./-]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def shell_commands():
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if "--engine spark" not in line and "cells.csv" not in line]  # tested elsewhere
+
+
+@pytest.fixture(scope="module")
+def readme_files(tmp_path_factory):
+    """The files that the README's commands name."""
+    import duckdb
+
+    folder = tmp_path_factory.mktemp("readme")
+    rng = np.random.default_rng(0)
+    people = pa.table({"age": rng.uniform(0, 100, 900), "income": rng.uniform(0, 1e5, 900)})
+    pq.write_table(people, folder / "people.parquet")
+    pacsv.write_csv(people, folder / "people.csv")
+    (folder / "lake").mkdir()
+    for part in range(2):
+        pq.write_table(people.slice(450 * part, 450), folder / "lake" / f"{part}.parquet")
+    (folder / "bounds.json").write_text('{"age": [0, 120], "income": [0, 200000]}')
+    visits = pa.table({"patient": rng.integers(0, 300, 2000), "pulse": rng.normal(75, 10, 2000)})
+    pq.write_table(visits, folder / "visits.parquet")
+    with duckdb.connect(str(folder / "shop.db")) as database:
+        database.execute("create table people as select * from people")
+    return folder
+
+
+@pytest.mark.parametrize("line", shell_commands(), ids=lambda line: " ".join(line.split()[1:3]))
+def test_commands_of_the_readme_run(line, readme_files):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        line, shell=True, cwd=readme_files, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    printed = (readme_files / "release.json").read_text() if ">" in line else done.stdout
+    assert "noise" in printed
