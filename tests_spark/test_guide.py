@@ -1,6 +1,7 @@
 """The guide's snippets run, Dask's included, and Dask gives the integers of a local pass."""
 
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,10 @@ def test_snippets_run_and_dask_equals_local(spark, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     people = pd.DataFrame({"age": rng.integers(0, 100, 900).astype(float), "income": rng.random(900) * 1e5})
     people.iloc[::9, 0] = np.nan
+    people["name"] = [f"p{i % 300}" for i in range(900)]
     people.to_parquet("people.parquet")
     names = {"spark": spark}
+    warnings.simplefilter("ignore", es.ProjectionWarning)
     with dask.config.set(scheduler="synchronous"):
         for code in re.findall(r"```py\n(.*?)```", GUIDE.read_text(), re.DOTALL):
             placed = code.replace('"people.parquet"', repr(str(tmp_path / "people.parquet")))

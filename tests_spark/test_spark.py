@@ -205,8 +205,18 @@ def test_friendly_means_use_a_subset_and_say_so(spark):
     some = es.friendly_mean(frame, 12.0, max_rows=1500, **small)
     assert some.plan.n == 1500
     assert "random subset of 4000" in some.plan.source
+    assert "1500 rows (a random subset of 4000)" in repr(some.plan)
     assert np.abs(some.value - 100).max() < 6 * np.max(some.noise_std) + 6 / np.sqrt(1500)
     blocks = es.subsample_and_aggregate(
         lambda rows: rows.mean(axis=0), frame, blocks=200, radius=8.0, max_rows=2000, epsilon=4, delta=1e-6, workers=1
     )
-    assert "random subset of 4000 rows" in blocks.plan.source
+    assert "200 blocks (of a random subset of 4000 rows)" in repr(blocks.plan)
+
+
+def test_friendly_means_of_people(spark):
+    rng = np.random.default_rng(5)
+    data = pa.table({"a": rng.normal(size=3000) + 50, "who": rng.integers(0, 1200, 3000)})
+    frame = spark.createDataFrame(data).repartition(3)
+    how = {"privacy_id": "who", "epsilon": 2, "delta": 1e-6}
+    here, there = (es.friendly_mean(source, 8.0, rng=fixed(), **how) for source in (data, frame))
+    assert there.to_json() == here.to_json()
