@@ -335,7 +335,7 @@ def test_a_release_of_people_is_the_release_of_their_rows():
                 got = release(table, es.Box(-9, 9), privacy_id="id", rng=np.random.default_rng(5), **how, **terms)
                 plain = release(rows, es.Box(-9, 9), rng=np.random.default_rng(5), **terms)
                 assert got.value.tolist() == plain.value.tolist()
-                assert got.privacy == plain.privacy
+                assert got.privacy == plain.privacy.for_people()
                 assert got.columns == ("a", "b")
                 assert got.plan.n == (None if neighbours == "add_remove" else len(rows))
                 assert es.Release.from_json(got.to_json()).plan.options["privacy_id"] == "id"
@@ -418,7 +418,7 @@ def test_a_friendly_mean_of_people_is_that_of_their_rows(how, most):
     got = es.friendly_mean(table, 12.0, privacy_id="id", rng=np.random.default_rng(1), **how, **terms)
     plain = es.friendly_mean(rows, 12.0, rng=np.random.default_rng(1), **terms)
     assert got.value.tolist() == plain.value.tolist()
-    assert got.privacy == plain.privacy
+    assert got.privacy == plain.privacy.for_people()
     assert got.columns == ("a", "b")
     assert got.plan.options["per_person"] == how.get("per_person", "mean")
     assert got.plan.options.get("max_rows") == how.get("max_rows_per_person")
@@ -746,3 +746,22 @@ def test_what_the_command_line_refuses(command, words, code, said):
     assert got == code, err
     assert out == ""
     assert said in err
+
+
+def test_every_guarantee_of_people_is_for_a_person():
+    rng = np.random.default_rng(0)
+    table = pa.table({"who": np.arange(600) // 2, "a": rng.normal(size=600), "b": rng.normal(size=600)})
+    how = {"epsilon": 1, "delta": 1e-6, "privacy_id": "who", "rng": np.random.default_rng(1)}
+    found = [
+        es.mean(table, es.Box(-4, 4), **how),
+        es.sum(table, es.Unknown(10), neighbours="add_remove", n=300, **how),
+        es.learn(table, es.Unknown(10), **how),
+        es.friendly_mean(table, 8.0, **how),
+        es.project(table, 2, es.Ball(5), **how),
+    ]
+    assert {result.privacy.unit for result in found} == {"person"}
+    assert {step.privacy.unit for step in found[2].rounds} == {"person"}
+    assert es.Release.from_json(found[0].to_json()).privacy.unit == "person"
+    assert es.compose([found[0].privacy, found[2].privacy, found[4].privacy]).unit == "person"
+    with pytest.raises(es.UsageError, match="do not compose"):
+        es.compose([found[0].privacy, es.mean(table, es.Box(-4, 4), columns=["a"], epsilon=1, delta=1e-6).privacy])

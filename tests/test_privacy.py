@@ -200,7 +200,7 @@ def test_a_guarantee_round_trips_through_json() -> None:
     assert eval(repr(spent)) == spent
     assert str(spent) == "mu = 0.3 but for probability 1e-300 (one row added or removed)"
     assert str(Privacy(1.0)) == "mu = 1 (one row replaced)"
-    with pytest.raises(UsageError, match="mu, slack and neighbours"):
+    with pytest.raises(UsageError, match="mu, slack, neighbours"):
         Privacy.from_dict({"mu": 1.0, "slack": 0.0})
 
 
@@ -333,3 +333,16 @@ def test_rho_reads_one_way_only() -> None:
     assert math.tanh(epsilon / 2) > Privacy(mu_cap_of(epsilon**2 / 2)).delta(0.0)
     assert math.tanh(epsilon / 2) <= Privacy.pure(epsilon).delta(0.0)
     assert laplace_mu(epsilon) > epsilon
+
+
+def test_rows_and_people_do_not_compose():
+    row = Privacy(0.5)
+    person = row.for_people()
+    assert str(person) == "mu = 0.5 (one person replaced)"
+    assert compose([person, person]).unit == "person"
+    assert Privacy.from_dict(person.to_dict()) == person
+    assert Privacy.from_dict(row.to_dict()) == row
+    with pytest.raises(UsageError, match="for a row and for a person"):
+        compose([row, person])
+    with pytest.raises(UsageError, match="unit must be one of"):
+        Privacy(0.5, unit="house")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 NEIGHBOURS = ("replace", "add_remove")
+UNITS = ("row", "person")
 MOST_MU = 1e12  # noisy integers of any number of rows then fit their limbs
 _STATE_ONE = "State epsilon= and delta=, or budget=Budget(...)."
 
@@ -192,12 +193,14 @@ class HasPair(Protocol):
 class Privacy:
     """What was spent: the curve of mu plus slack, under a neighbouring relation [P1].
 
-    "replace": one row changed, the number of rows public. "add_remove": one row more or less.
+    "replace": one row changed, the number of rows public. "add_remove": one row more or less. Where unit is
+    "person", it is a person with all of theirs.
     """
 
     mu: float
     slack: float = 0.0
     neighbours: str = "replace"
+    unit: str = "row"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", non_negative("mu", self.mu))
@@ -205,6 +208,11 @@ class Privacy:
         if self.slack >= 1:
             raise UsageError(f"slack must be below 1, got {self.slack}. It is a probability of failure.")
         choice("neighbours", self.neighbours, NEIGHBOURS)
+        choice("unit", self.unit, UNITS)
+
+    def for_people(self) -> Privacy:
+        """The same guarantee, of a release whose rows were people [T6]."""
+        return replace(self, unit="person")
 
     @classmethod
     def pure(cls, epsilon: float, neighbours: str = "replace") -> Privacy:
@@ -225,31 +233,37 @@ class Privacy:
         return math.inf if left < 0 else gaussian_epsilon_upper(self.mu, left)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"mu": self.mu, "slack": self.slack, "neighbours": self.neighbours}
+        unit = {} if self.unit == "row" else {"unit": self.unit}
+        return {"mu": self.mu, "slack": self.slack, "neighbours": self.neighbours, **unit}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Privacy:
-        if set(fields) != {"mu", "slack", "neighbours"}:
-            raise UsageError("A guarantee has the fields mu, slack and neighbours, and no others.")
-        return cls(fields["mu"], fields["slack"], fields["neighbours"])
+        if set(fields) - {"unit"} != {"mu", "slack", "neighbours"}:
+            raise UsageError("A guarantee has the fields mu, slack, neighbours and, for people, unit, and no others.")
+        return cls(fields["mu"], fields["slack"], fields["neighbours"], fields.get("unit", "row"))
+
+    @property
+    def change(self) -> str:
+        """What is hidden, in words."""
+        return f"one {self.unit} replaced" if self.neighbours == "replace" else f"one {self.unit} added or removed"
 
     def __str__(self) -> str:
-        change = "one row replaced" if self.neighbours == "replace" else "one row added or removed"
         slack = f" but for probability {self.slack:g}" if self.slack else ""
-        return f"mu = {self.mu:.6g}{slack} ({change})"
+        return f"mu = {self.mu:.6g}{slack} ({self.change})"
 
 
 def compose(parts: Iterable[Privacy | HasPair]) -> Privacy:
     """The guarantee of all parts together, each chosen with the earlier results in view [P4].
 
-    mu = sqrt(sum mu_i^2), slack = sum slack_i, both rounded up. Parts under different relations are refused.
+    mu = sqrt(sum mu_i^2), slack = sum slack_i, both rounded up. Parts under different relations, or for rows and for
+    people, are refused.
     """
     pairs = [part.as_pair() for part in parts]
-    relation = _one_relation(pairs)
+    relation, unit = _one_relation(pairs)
     squares, slack = _totals(pairs)
     if slack >= 1:
         raise UsageError("The slacks add up to 1 or more, so nothing is guaranteed. Spend smaller slacks.")
-    return Privacy(sqrt_up(squares), round_up(slack), relation)
+    return Privacy(sqrt_up(squares), round_up(slack), relation, unit)
 
 
 def fits(cap: Privacy, steps: Iterable[Privacy | HasPair]) -> bool:
@@ -264,13 +278,16 @@ def fits(cap: Privacy, steps: Iterable[Privacy | HasPair]) -> bool:
     return squares <= Fraction(cap.mu) ** 2 and slack <= Fraction(cap.slack)
 
 
-def _one_relation(pairs: list[Privacy]) -> str:
-    relations = {pair.neighbours for pair in pairs}
+def _one_relation(pairs: list[Privacy]) -> tuple[str, str]:
+    """The neighbouring relation and the unit that all have."""
+    relations, units = {pair.neighbours for pair in pairs}, {pair.unit for pair in pairs}
     if not relations:
         raise UsageError("There is nothing to compose. Pass at least one guarantee.")
     if len(relations) > 1:
         raise UsageError("Guarantees under 'replace' and 'add_remove' do not compose. Use one relation for all.")
-    return relations.pop()
+    if len(units) > 1:
+        raise UsageError("Guarantees for a row and for a person do not compose. Give every release its privacy_id.")
+    return relations.pop(), units.pop()
 
 
 def _totals(pairs: list[Privacy]) -> tuple[Fraction, Fraction]:

@@ -172,8 +172,11 @@ def one_row_a_person(table: Table, people: People, progress: Progress | None = N
 
 
 def of_people(release: Release, people: People | None) -> Release:
-    """The release, whose plan says what one row stood for."""
-    return replace(release, plan=plan_of_people(release.plan, people))
+    """The release, whose plan and guarantee say what one row stood for."""
+    if people is None:
+        return release
+    spent = None if release.privacy_spent is None else release.privacy_spent.for_people()
+    return replace(release, plan=plan_of_people(release.plan, people), privacy_spent=spent)
 
 
 def plan_of_people(plan: P, people: People | None) -> P:
@@ -181,7 +184,7 @@ def plan_of_people(plan: P, people: People | None) -> P:
     if people is None:
         return plan
     some: Any = plan
-    noted: P = replace(some, options=people.noted(some.options))
+    noted: P = replace(some, options=people.noted(some.options), privacy=some.privacy.for_people())
     return noted
 
 

@@ -23,12 +23,9 @@ def unit_of(options: Mapping[str, Any] | None) -> str:
     return "row" if (options or {}).get("privacy_id") is None else "person"
 
 
-def guarantee(
-    privacy: Privacy, stated: Mapping[str, float] | None = None, options: Mapping[str, Any] | None = None
-) -> str:
-    """One line a reader can act on: the stated budget if it is what was spent, then the curve; options of the plan."""
-    unit = unit_of(options)
-    relation = f"one {unit} replaced, n public" if privacy.neighbours == "replace" else f"one {unit} added or removed"
+def guarantee(privacy: Privacy, stated: Mapping[str, float] | None = None) -> str:
+    """One line a reader can act on: the stated budget if it is what was spent, then the curve."""
+    relation = f"{privacy.change}, n public" if privacy.neighbours == "replace" else privacy.change
     slack = f", slack {privacy.slack:.3g}" if privacy.slack else ""
     words = ", ".join(f"{name} = {value:g}" for name, value in (stated or {}).items())
     curve = f"mu = {privacy.mu:.6g}{slack}"
@@ -57,7 +54,7 @@ def number(value: float, std: float) -> str:
 def describe_plan(plan: Plan) -> str:
     lines = [
         f"Plan: {plan.statistic} of {plan.d} columns, {_rows_word(plan)}, {plan.rows.kind} rows",
-        f"  guarantee       {guarantee(plan.privacy, plan.stated, plan.options)}",
+        f"  guarantee       {guarantee(plan.privacy, plan.stated)}",
         *people_lines(plan.options),
     ]
     if plan.clip_radius is not None:
@@ -77,7 +74,7 @@ def describe_release(release: Release) -> str:
     lines = [f"Release: {release.statistic} of {release.value.size} columns, {_rows_word(release.plan)}"]
     if release.count is not None:
         lines.append(f"  noisy count     {release.count:.6g}")
-    lines.append(f"  guarantee       {guarantee(release.privacy, release.stated, release.plan.options)}")
+    lines.append(f"  guarantee       {guarantee(release.privacy, release.stated)}")
     lines += people_lines(release.plan.options)
     lines += [f"  {name:<15} {number(value, std)}  (noise std {std:.3g})" for name, value, std in _entries(release)]
     if release.value.size > _SHOWN:
@@ -98,7 +95,7 @@ def release_html(release: Release) -> str:
     rest = f"<p>... {more} more columns</p>" if more > 0 else ""
     count = "" if release.count is None else f"<p>noisy count {release.count:.6g}</p>"
     insecure = "" if release.secure else f"<p><b>{INSECURE}</b></p>"
-    terms = escape(guarantee(release.privacy, release.stated, release.plan.options))
+    terms = escape(guarantee(release.privacy, release.stated))
     return (
         f"<div><p><b>Private {release.statistic}</b>: {terms}</p>{count}"
         "<table><thead><tr><th>column</th><th>value</th><th>noise std</th></tr></thead>"

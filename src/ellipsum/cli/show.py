@@ -148,7 +148,7 @@ def release(made: Release, as_json: bool, output: Path | None) -> None:
         console.print(f"... {made.value.size - _SHOWN} more columns: use --json or --output to see all")
     if made.count is not None:
         console.print(f"noisy count: {made.count:.6g}")
-    console.print(guarantee(made.privacy, made.stated, made.plan.options), soft_wrap=True)
+    console.print(guarantee(made.privacy, made.stated), soft_wrap=True)
     if not made.secure:
         console.print(INSECURE)
 

@@ -228,7 +228,7 @@ class FriendlyPlan:
         radius = "found privately" if self.radius is None else f"{self.radius:.6g}"
         lines = [
             f"FriendlyPlan: mean of the core of {self.n} {self.source}, {self.d} columns",
-            f"  guarantee       {guarantee(self.privacy, self.stated, self.options)}",
+            f"  guarantee       {guarantee(self.privacy, self.stated)}",
             *people_lines(self.options),
             f"  radius          {radius}",
             f"  gate            {self.gate}; if all agree, passes {self.pass_probability():.4g} of the time",

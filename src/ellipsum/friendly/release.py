@@ -114,7 +114,7 @@ class NoCentre:
         plan = self.plan
         lines = [
             f"NoCentre: too few of {plan.n} {plan.source} agree within radius {plan.radius:.6g}",
-            f"  guarantee       {guarantee(self.privacy, plan.stated, plan.options)}",
+            f"  guarantee       {guarantee(self.privacy, plan.stated)}",
             *people_lines(plan.options),
             f"  agreement       {self.agreement:.4g} (noisy; 1 where all agree)",
             f"  {self.advice}",

@@ -79,8 +79,8 @@ def learn_from(
     release = finish(rounds, final, "mean", table.columns, method)
     errors = release.noise.ellipsoid.unscale
     known = learned_rows(release.plan.ellipsoid, final.std, release.value, errors, table.columns)
-    noted = {} if people is None else people.to_dict()
-    return Learned(known, rounds.privacy, tuple(rounds.history), method, dict(budget.stated), rounds.secure, noted)
+    learned = Learned(known, rounds.privacy, tuple(rounds.history), method, dict(budget.stated), rounds.secure)
+    return learned if people is None else learned.of_people(people.to_dict())
 
 
 def release_unknown(

@@ -179,7 +179,9 @@ class LearningPlan:
                 None if columns is None else tuple(columns),
                 method=fields["method"],
             )
-            found = replace(found, options={**fields.get("options", {})})
+            options = {**fields.get("options", {})}
+            if options:
+                found = replace(found, options=options, privacy=found.privacy.for_people())
         except (KeyError, TypeError, AttributeError):
             raise UsageError("the plan has missing or unknown fields. Make it anew with es.plan.") from None
         if found.privacy != Privacy.from_dict(fields["privacy"]):
@@ -191,7 +193,7 @@ class LearningPlan:
         n = f"n = {self.n}{people}" if self.neighbours == "replace" else "n private"
         lines = [
             f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.magnitude:g}",
-            f"  guarantee       {guarantee(self.privacy, self.stated, self.options)}",
+            f"  guarantee       {guarantee(self.privacy, self.stated)}",
             *people_lines(self.options),
             f"  method          {self.method}; centre, scales and radius are learned, then the rest is released",
         ]

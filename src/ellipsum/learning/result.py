@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,11 @@ class Learned:
     secure: bool
     people: Mapping[str, Any] = field(default_factory=dict)
     """Where rows were people: privacy_id, per_person and max_rows."""
+
+    def of_people(self, people: Mapping[str, Any]) -> Learned:
+        """The same, where rows were people."""
+        rounds = tuple(replace(step, privacy=step.privacy.for_people()) for step in self.rounds)
+        return replace(self, privacy=self.privacy.for_people(), rounds=rounds, people=people)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -79,7 +84,7 @@ class Learned:
     def __repr__(self) -> str:
         lines = [
             f"Learned by {self.method} in {len(self.rounds)} rounds: {self.rows}",
-            f"  guarantee       {guarantee(self.privacy, self.stated, self.people)}",
+            f"  guarantee       {guarantee(self.privacy, self.stated)}",
             *people_lines(self.people),
         ]
         whole = self.privacy.mu**2

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,7 +31,7 @@ from ..curves import (
     round_up,
 )
 from ..errors import Floats, UsageError, choice, non_negative, open_unit, positive, whole
-from ..privacy import Privacy
+from ..privacy import UNITS, Privacy
 
 if TYPE_CHECKING:
     from flint import arb
@@ -55,6 +55,7 @@ class ProjectionPrivacy:
     scale: float
     excess: float
     stated_delta: float
+    unit: str = "row"
     neighbours: ClassVar[str] = "replace"
 
     def __post_init__(self) -> None:
@@ -62,6 +63,11 @@ class ProjectionPrivacy:
         positive("scale", self.scale)
         non_negative("excess", self.excess)
         open_unit("stated_delta", self.stated_delta)
+        choice("unit", self.unit, UNITS)
+
+    def for_people(self) -> ProjectionPrivacy:
+        """The same guarantee, where rows were people [T6]."""
+        return replace(self, unit="person")
 
     def delta(self, epsilon: float) -> float:
         """The least delta at this epsilon, rounded up and proved."""
@@ -78,20 +84,21 @@ class ProjectionPrivacy:
         """
         chosen = _best_slack(self) if slack is None else open_unit("slack", slack)
         reach = Fraction(chi_reach_upper(self.k, chosen)) + Fraction(self.excess)
-        return Privacy(round_up(Fraction(self.scale) * reach), chosen, self.neighbours)
+        return Privacy(round_up(Fraction(self.scale) * reach), chosen, self.neighbours, self.unit)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"k": self.k, "scale": self.scale, "excess": self.excess, "stated_delta": self.stated_delta}
+        unit = {} if self.unit == "row" else {"unit": self.unit}
+        return {"k": self.k, "scale": self.scale, "excess": self.excess, "stated_delta": self.stated_delta, **unit}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> ProjectionPrivacy:
-        if set(fields) != {"k", "scale", "excess", "stated_delta"}:
-            raise UsageError("A projection's guarantee has the fields k, scale, excess and stated_delta.")
-        return cls(fields["k"], fields["scale"], fields["excess"], fields["stated_delta"])
+        if set(fields) - {"unit"} != {"k", "scale", "excess", "stated_delta"}:
+            raise UsageError("A projection's guarantee has the fields k, scale, excess, stated_delta and, maybe, unit.")
+        return cls(**fields)
 
     def __str__(self) -> str:
         epsilon = self.epsilon(self.stated_delta)
-        return f"epsilon = {epsilon:.6g} at delta = {self.stated_delta:g} (one row replaced, fresh matrix)"
+        return f"epsilon = {epsilon:.6g} at delta = {self.stated_delta:g} (one {self.unit} replaced, fresh matrix)"
 
 
 def certified_scale(epsilon: float, delta: float, k: int, excess: float = 0.0, calibration: str = "exact") -> float:

@@ -174,7 +174,7 @@ def project_table(
     made = Projection(
         region=region,
         k=k,
-        privacy=guarantee,
+        privacy=guarantee if people is None else guarantee.for_people(),
         noise_units=_noise_for(region, guarantee, integers),
         adversary=against,
         calibration=terms.calibration,
