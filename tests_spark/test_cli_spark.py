@@ -50,6 +50,13 @@ def test_a_project_of_people(spark, mixed, tmp_path, capsys):
     assert parquet.read_table(target).num_columns == 2
 
 
+def test_learning_people(spark, mixed, capsys):
+    words = ["learn", mixed, "--columns", "double", "--magnitude", "9", "--privacy-id", "name", *BUDGET, "--json"]
+    app(words, standalone_mode=False)
+    learned = json.loads(capsys.readouterr().out)
+    assert learned["people"]["privacy_id"] == "name"
+
+
 @pytest.mark.parametrize(
     ("words", "error", "text"),
     [

@@ -189,6 +189,17 @@ def test_a_query_that_fails_leaves_nothing_behind_and_quotes_nothing(spark, visi
     assert kept_frames(spark) == 0
 
 
+def test_a_platform_that_keeps_no_frames_gives_the_same_release(spark, visits, monkeypatch):
+    frame = spark.read.parquet(visits)
+
+    def refused(*_):
+        raise RuntimeError("not on this platform")
+
+    kept = es.sum(frame, BOX, privacy_id="text", rng=fixed(), **BUDGET)
+    monkeypatch.setattr(type(frame), "persist", refused)
+    assert es.sum(frame, BOX, privacy_id="text", rng=fixed(), **BUDGET).to_json() == kept.to_json()
+
+
 def test_identities_that_fall_are_refused():
     """The second lock: a task that sees people out of order stops, whatever the engine promised."""
     batches = [

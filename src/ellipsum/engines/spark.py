@@ -92,11 +92,15 @@ class SparkTable(EngineTable):
 
 
 def kept(frame: Any) -> Any:
-    """The frame, to be evaluated once: in the executors' memory, and on their disks where that is full."""
+    """The frame, to be evaluated once: in the executors' memory, and on their disks where that is full.
+
+    Where a platform keeps no frames it is evaluated for each pass, to the same rows.
+    """
     from pyspark import StorageLevel
 
-    with _merging_small_partitions(frame.sparkSession.conf):
+    with suppress(Exception), _merging_small_partitions(frame.sparkSession.conf):
         return frame.persist(StorageLevel.MEMORY_AND_DISK)
+    return frame
 
 
 @contextmanager
