@@ -249,15 +249,13 @@ def test_empty_data_under_replace_is_refused(tmp_path):
 
 @pytest.fixture(scope="session")
 def endless(tmp_path_factory):
-    """A file that takes far longer to read than the interrupts below wait."""
-    path = tmp_path_factory.mktemp("endless") / "rows.csv"
-    with path.open("w") as file:
-        file.write("age,income,name\n")
-        lines = "".join(f"{20 + i % 50},{i},text{i}\n" for i in range(50_000))
-        for _ in range(800):
-            file.write(lines)
-    yield path
-    path.unlink()
+    """Files that take far longer to read than the interrupts below wait."""
+    folder = tmp_path_factory.mktemp("endless")
+    first = folder / "0.csv"
+    first.write_text("age,income,name\n" + "".join(f"{20 + i % 50},{i},text{i}\n" for i in range(200_000)))
+    for k in range(1, 800):
+        (folder / f"{k}.csv").hardlink_to(first)
+    return folder
 
 
 @pytest.mark.parametrize("delay", [0.1, 0.3, 0.6, 1.0, 1.5, 2.5])
@@ -281,7 +279,9 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path, endless, delay, how):
     process.send_signal(how)
     out, err = process.communicate(timeout=30)
     # A shell reports a process that died of a signal itself as 128 and its number.
-    assert process.returncode in (128 + how, -how), err
+    # Before any of our code runs, Python itself may fail while it starts, with a code of its own.
+    starting = "init_import_site" in err
+    assert process.returncode in (128 + how, -how) or starting, err
     assert how is signal.SIGINT or process.returncode == 143, err
     assert out == ""
     assert list(tmp_path.iterdir()) == []
