@@ -85,12 +85,6 @@ def consume(path: Path) -> None:
         pass
 
 
-def column_sums(path: Path) -> object:
-    from ellipsum.tables import open_table
-
-    return sum(block.sum(axis=0) for block in open_table(path, COLUMNS).batches())
-
-
 def release(path: Path) -> object:
     import ellipsum as es
 
@@ -117,7 +111,6 @@ def main() -> None:
                 "pyarrow scan": lambda path=path: scan(path),
                 "pyarrow scan, pages buffered": lambda path=path: scan(path, buffer_size=1 << 20, pre_buffer=False),
                 "tables: all blocks": lambda path=path: consume(path),
-                "tables: column sums": lambda path=path: column_sums(path),
                 "es.sum": lambda path=path: release(path),
             }
             race(runs, options.repeats)
@@ -137,7 +130,6 @@ def main() -> None:
         runs = {
             "pyarrow.csv.read_csv": lambda: pyarrow.csv.read_csv(path, convert_options=choice),
             "tables: all blocks": lambda: consume(path),
-            "tables: column sums": lambda: column_sums(path),
             "tables: count rows": lambda: open_table(path).rows(),
             "es.sum (counts, then reads)": lambda: release(path),
         }

@@ -85,9 +85,9 @@ def _without_keys(pieces: Iterator[Piece]) -> Iterator[Block]:
             yield block
 
 
-def block_rows(width: int) -> int:
-    """Rows in one block: bounded memory whatever the width."""
-    return max(256, min(65_536, _BLOCK_CELLS // max(width, 1)))
+def block_rows(width: int, cells: int = _BLOCK_CELLS) -> int:
+    """Rows in one block of about so many cells: bounded memory whatever the width."""
+    return max(256, min(cells // 10, cells // max(width, 1)))
 
 
 def attempt(message: str, call: Callable[..., T], *arguments: Any) -> T:

@@ -12,6 +12,7 @@ from .arrow import planned, to_piece
 from .base import Batches, Part, Piece, Progress, Watch, attempt, block_rows, pick, sealed
 
 _PAGE_BUFFER = 1 << 20
+_BATCH_CELLS = 2_621_440  # 20 MB of float64: starting a batch costs pyarrow as much as decoding some thousand rows
 
 
 class ParquetTable(Batches):
@@ -47,7 +48,7 @@ class ParquetTable(Batches):
         # Buffered pages: memory stays bounded even where one row group holds the whole file.
         with parquet.ParquetFile(self._path, buffer_size=_PAGE_BUFFER, pre_buffer=False) as file:
             batches = file.iter_batches(
-                batch_size=block_rows(self.width),
+                batch_size=block_rows(self.width, _BATCH_CELLS),
                 row_groups=[index],
                 columns=self._read_names,
                 use_threads=threaded,
