@@ -3,6 +3,8 @@
 import json
 import os
 import pty
+import re
+import select
 import signal
 import subprocess
 import sys
@@ -77,17 +79,21 @@ def test_wrong_words(spark, mixed, tmp_path, words, error, text):
 
 
 def read_until(terminal, sign, seconds):
-    """What a terminal shows up to a sign."""
+    """What a terminal shows, up to a sign or its end."""
     shown, end = b"", time.monotonic() + seconds
-    while sign not in shown and time.monotonic() < end:
-        shown += os.read(terminal, 4096)
+    while not re.search(sign, shown) and time.monotonic() < end:
+        if select.select([terminal], [], [], 1)[0]:
+            try:
+                shown += os.read(terminal, 4096)
+            except OSError:  # the other side is closed
+                break
     return shown
 
 
 def test_progress_is_shown_and_ctrl_c_ends_it(mixed, tmp_path):
     """On a terminal there is a bar; an interrupt while it moves ends with 130, and nothing is written."""
     target = tmp_path / "release.json"
-    slow = "--master local[1] --conf spark.sql.files.maxPartitionBytes=500 --conf spark.sql.files.openCostInBytes=0"
+    slow = "--master local[1] --conf spark.sql.files.maxPartitionBytes=1000 --conf spark.sql.files.openCostInBytes=0"
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         ellipsum("mean", mixed, *KNOWN, *BUDGET, "--output", str(target)),
@@ -96,13 +102,14 @@ def test_progress_is_shown_and_ctrl_c_ends_it(mixed, tmp_path):
         stderr=theirs,
         env=clean(PYSPARK_SUBMIT_ARGS=f"{slow} pyspark-shell", TERM="xterm", PYSPARK_PYTHON=sys.executable),
     )
-    shown = read_until(ours, b" 1%", 120)
+    os.close(theirs)
+    shown = read_until(ours, rb"[1-9]%", 120)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
-    shown += os.read(ours, 4096)
+    shown += read_until(ours, rb"nothing was written", 10)
     os.close(ours)
-    os.close(theirs)
     assert process.returncode == 130, shown
     assert b"private mean" in shown
+    assert b"nothing was written" in shown
     assert out == b""
     assert list(tmp_path.iterdir()) == []

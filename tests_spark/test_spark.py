@@ -99,7 +99,7 @@ def test_odd_names_are_found_by_place(spark):
         open_table(repeated, columns=["A"])
 
 
-@pytest.mark.parametrize(("columns", "most"), [(1, 60), (500, MERGERS)])
+@pytest.mark.parametrize(("columns", "most"), [(1, 20), (500, MERGERS)])
 def test_the_driver_receives_short_parts_or_a_few_rows_and_never_the_frame(spark, monkeypatch, columns, most):
     kind, found = type(spark.range(1)), []
     collect = kind.collect
@@ -115,7 +115,7 @@ def test_the_driver_receives_short_parts_or_a_few_rows_and_never_the_frame(spark
     monkeypatch.setattr(kind, "collect", recorded)
     for name in ("toArrow", "toPandas", "__arrow_c_stream__", "toLocalIterator"):
         monkeypatch.setattr(kind, name, refused)
-    frame = spark.range(600).repartition(60).selectExpr(*[f"id + {j} as c{j}" for j in range(columns)])
+    frame = spark.range(600).repartition(20).selectExpr(*[f"id + {j} as c{j}" for j in range(columns)])
     es.sum(frame, es.Box(0, 600), **BUDGET)
     assert [len(sizes) for sizes in found] == [most]
     assert set(found[0]) == {8 * (2 * columns + 1)}

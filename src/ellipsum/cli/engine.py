@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -62,7 +63,9 @@ def _start() -> Any:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("ellipsum").config("spark.ui.showConsoleProgress", "false")
+    heard = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
+    signal.signal(signal.SIGINT, heard)  # Spark puts one of its own in its place; jobs are cancelled without it
     if hasattr(session, "_jsc"):
         session.sparkContext.setLogLevel("OFF")  # Spark's error texts quote cells
     return session
