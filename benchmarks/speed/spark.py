@@ -1,6 +1,6 @@
 """Spark: a private sum against a bare `mapInArrow` pass that only counts rows, on the same frame in the same run.
 
-Run: make bench-spark, or python -m benchmarks.speed.spark [--rows 2000000] [--repeats 3] where pyspark is installed
+Run: make bench-spark, or python -m benchmarks.speed.spark [--rows 10000000] [--repeats 3] where pyspark is installed
 
 Targets: within 1.25 x the bare pass, at 2 and at 200 partitions; what the driver receives does not depend on n.
 """
@@ -112,8 +112,8 @@ def main() -> None:
     import ellipsum as es
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--repeats", type=int, default=2)
     options = parser.parse_args()
     known = es.Box(-4, 4)
 
