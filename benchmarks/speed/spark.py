@@ -1,6 +1,6 @@
 """Spark: a private sum against a bare `mapInArrow` pass that only counts rows, on the same frame in the same run.
 
-Run: make bench-spark, or python -m benchmarks.speed.spark [--rows 10000000] [--repeats 3] where pyspark is installed
+Run: make bench-spark, or python -m benchmarks.speed.spark [--rows 10000000] [--repeats 2] where pyspark is installed
 
 Targets: within 1.25 x the bare pass, at 2 and at 200 partitions; what the driver receives does not depend on n.
 """
