@@ -1,6 +1,8 @@
 """People with many rows: one row a person, a function of that person's rows alone, exact and out of core."""
 
+import dataclasses
 import importlib.util
+import json
 import math
 import os
 import shutil
@@ -765,3 +767,19 @@ def test_every_guarantee_of_people_is_for_a_person():
     assert es.compose([found[0].privacy, found[2].privacy, found[4].privacy]).unit == "person"
     with pytest.raises(es.UsageError, match="do not compose"):
         es.compose([found[0].privacy, es.mean(table, es.Box(-4, 4), columns=["a"], epsilon=1, delta=1e-6).privacy])
+
+
+def test_a_plan_whose_unit_and_privacy_id_disagree_is_refused():
+    """Run on rows, a plan that claims people without naming them would publish a guarantee that nobody kept."""
+    table = pa.table({"who": np.arange(60) // 2, "a": np.zeros(60)})
+    how = {"epsilon": 1, "delta": 1e-6, "columns": ["a"]}
+    rows, people = (es.mean(table, es.Box(0, 1), **how, **more).plan for more in ({}, {"privacy_id": "who"}))
+    for plan in (rows, people):
+        fields = json.loads(plan.to_json())
+        assert es.Plan.from_json(json.dumps(fields)).privacy == plan.privacy
+        fields["privacy"] = (people if plan is rows else rows).privacy.to_dict()
+        with pytest.raises(es.UsageError, match="privacy_id"):
+            es.Plan.from_json(json.dumps(fields))
+    friendly = es.friendly_mean(np.zeros((500, 2)), 1.0, epsilon=5, delta=1e-6).plan
+    with pytest.raises(es.UsageError, match="privacy_id"):
+        dataclasses.replace(friendly, privacy=friendly.privacy.for_people())

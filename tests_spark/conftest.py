@@ -127,3 +127,21 @@ def failing(attempts):
 def kept_frames(spark):
     """Frames that the cluster still keeps."""
     return spark.sparkContext._jsc.getPersistentRDDs().size()
+
+
+def part_sizes(monkeypatch, kind):
+    """The lengths of the parts that the driver collects from here on; collecting a frame of this kind fails."""
+    sizes, collect = [], kind.collect
+
+    def recorded(some):
+        found = collect(some)
+        sizes.extend(len(row.part) for row in found)
+        return found
+
+    def refused(*_):
+        raise AssertionError("the frame was collected")
+
+    monkeypatch.setattr(kind, "collect", recorded)
+    for name in ("toArrow", "toPandas", "__arrow_c_stream__", "toLocalIterator"):
+        monkeypatch.setattr(kind, name, refused)
+    return sizes

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import part_sizes
 
 import ellipsum as es
 from ellipsum.learning import METHODS
@@ -38,20 +39,7 @@ def test_every_method_learns_what_it_learns_locally(frame, data, method):
 
 def test_means_of_unknown_rows(frame, data, monkeypatch):
     """Nothing but merged parts reaches the driver, round by round."""
-    kind, sizes = type(frame), []
-    collect = kind.collect
-
-    def recorded(some):
-        found = collect(some)
-        sizes.extend(len(row.part) for row in found)
-        return found
-
-    def refused(*_):
-        raise AssertionError("the frame was collected")
-
-    monkeypatch.setattr(kind, "collect", recorded)
-    for name in ("toArrow", "toPandas", "__arrow_c_stream__", "toLocalIterator"):
-        monkeypatch.setattr(kind, name, refused)
+    sizes = part_sizes(monkeypatch, type(frame))
     how = {**BUDGET, "neighbours": "add_remove", "columns": ["a", "b", "c"]}
     here, there = (es.mean(source, es.Unknown(100), rng=fixed(), **how) for source in (data, frame))
     assert there.to_json() == here.to_json()

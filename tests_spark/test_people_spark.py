@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import kept_frames
+from conftest import kept_frames, part_sizes
 
 import ellipsum as es
 from ellipsum.engines import accumulate_table
@@ -160,20 +160,7 @@ def test_rows_of_nobody_are_spread(spark, visits, settings):
 
 def test_nothing_reaches_the_driver_and_nothing_is_left_behind(spark, visits, monkeypatch):
     frame = spark.read.parquet(visits).repartition(5)
-    kind, sizes = type(frame), []
-    collect = kind.collect
-
-    def recorded(some):
-        found = collect(some)
-        sizes.extend(len(row.part) for row in found)
-        return found
-
-    def refused(*_):
-        raise AssertionError("the frame was collected")
-
-    monkeypatch.setattr(kind, "collect", recorded)
-    for name in ("toArrow", "toPandas", "__arrow_c_stream__", "toLocalIterator"):
-        monkeypatch.setattr(kind, name, refused)
+    sizes = part_sizes(monkeypatch, type(frame))
     es.sum(frame, BOX, privacy_id="text", **BUDGET)
     assert sizes
     assert set(sizes) == {8 * (2 * 2 + 1)}

@@ -1,6 +1,6 @@
 """Time of the private accumulation as a ratio to numpy's X.sum(axis=0), measured in turns on the same array.
 
-Run: python benchmarks/speed/accumulate.py [--repeats 7] [--entries 100000000] [--json]
+Run: python -m benchmarks.speed.accumulate [--repeats 7] [--entries 100000000] [--json]
 Minima over the repeats are compared. With two threads numpy still runs on one.
 """
 
@@ -8,31 +8,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ellipsum.accumulate import EllipsoidMap, accumulate
 
+from ._race import least_times
+
 COLUMNS = (100, 1000, 10_000, 10)
 KINDS: tuple[Any, ...] = (np.float64, np.float32)
-
-
-def seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-def compare(references: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Least time of each function, run in turns."""
-    times: dict[str, list[float]] = {name: [] for name in references}
-    for _ in range(repeats):
-        for name, function in references.items():
-            times[name].append(seconds(function))
-    return {name: min(values) for name, values in times.items()}
 
 
 def diagonal(rows: int, columns: int, kind: Any, repeats: int) -> dict[str, Any]:
@@ -41,7 +26,7 @@ def diagonal(rows: int, columns: int, kind: Any, repeats: int) -> dict[str, Any]
     scale = np.full(columns, columns**-0.5)  # about half of the rows are clipped
     row_map = EllipsoidMap(np.full(columns, 0.01), scale, grid_bits=40)
     accumulate(row_map, [data[:100]], threads=1)
-    least = compare(
+    least = least_times(
         {
             "numpy": lambda: data.sum(axis=0),
             "one": lambda: accumulate(row_map, [data], threads=1),
@@ -67,7 +52,7 @@ def square_matrix(rows: int, columns: int, repeats: int) -> dict[str, Any]:
     matrix = generator.standard_normal((columns, columns)) / columns
     row_map = EllipsoidMap(np.full(columns, 0.01), matrix=matrix, grid_bits=40)
     accumulate(row_map, [data[:100]], threads=1)
-    least = compare(
+    least = least_times(
         {
             "numpy": lambda: (data - 0.01) @ matrix.T,
             "one": lambda: accumulate(row_map, [data], threads=1),
@@ -91,7 +76,7 @@ def small_call(repeats: int) -> dict[str, Any]:
     data = np.random.default_rng(2).standard_normal((1000, 10))
     row_map = EllipsoidMap(np.zeros(10), np.full(10, 0.3), grid_bits=40)
     accumulate(row_map, [data])
-    least = compare({"numpy": lambda: data.sum(axis=0), "call": lambda: accumulate(row_map, [data])}, 100 * repeats)
+    least = least_times({"numpy": lambda: data.sum(axis=0), "call": lambda: accumulate(row_map, [data])}, 100 * repeats)
     return {
         "map": "small call",
         "rows": 1000,

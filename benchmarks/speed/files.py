@@ -11,9 +11,9 @@ import argparse
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from ._race import race
 
 COLUMNS = [f"c{j}" for j in range(10)]
 MEMORY = """
@@ -53,21 +53,6 @@ def write_files(folder: Path, parquet_rows: int, csv_rows: int) -> None:
     with pyarrow.csv.CSVWriter(folder / "t.csv", table(0).schema) as out:
         for start in range(0, csv_rows, 100_000):
             out.write_table(table(min(100_000, csv_rows - start)))
-
-
-def race(runs: dict[str, Callable[[], object]], repeats: int) -> None:
-    """Least times of runs that take turns, as ratios to pyarrow's best."""
-    best = dict.fromkeys(runs, float("inf"))
-    for run in runs.values():
-        run()
-    for _ in range(repeats):
-        for name, run in runs.items():
-            begin = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - begin)
-    bare = min(seconds for name, seconds in best.items() if name.startswith("pyarrow"))
-    for name, seconds in best.items():
-        print(f"  {name:42s} {seconds:7.3f} s  {seconds / bare:5.2f} x")
 
 
 def scan(path: Path, **options: int) -> None:
@@ -113,7 +98,7 @@ def main() -> None:
                 "tables: all blocks": lambda path=path: consume(path),
                 "es.sum": lambda path=path: release(path),
             }
-            race(runs, options.repeats)
+            race(runs, options.repeats, "pyarrow")
             small, large = subprocess.run(
                 [sys.executable, "-c", MEMORY, str(folder / "small.parquet"), str(path)],
                 check=True,
@@ -133,7 +118,7 @@ def main() -> None:
             "tables: count rows": lambda: open_table(path).rows(),
             "es.sum (counts, then reads)": lambda: release(path),
         }
-        race(runs, options.repeats)
+        race(runs, options.repeats, "pyarrow")
 
 
 if __name__ == "__main__":

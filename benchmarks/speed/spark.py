@@ -12,11 +12,12 @@ import os
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from ._race import race
 
 COLUMNS = [f"c{j}" for j in range(10)]
 FILES = 200
@@ -64,21 +65,6 @@ def count_rows(batches: Iterator[Any]) -> Iterator[Any]:
 def bare(frame: Any) -> int:
     """The count of the chosen columns' rows, by Python workers that look at nothing."""
     return sum(row.rows for row in frame.select(*COLUMNS).mapInArrow(count_rows, "rows long").collect())
-
-
-def race(runs: dict[str, Callable[[], object]], repeats: int) -> None:
-    """Least times of runs that take turns, as ratios to the first's."""
-    best = dict.fromkeys(runs, float("inf"))
-    for run in runs.values():
-        run()
-    for _ in range(repeats):
-        for name, run in runs.items():
-            begin = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - begin)
-    first = next(iter(best.values()))
-    for name, seconds in best.items():
-        print(f"  {name:44s} {seconds:7.3f} s  {seconds / first:5.2f} x", flush=True)
 
 
 def peak_megabytes() -> float:
@@ -137,7 +123,7 @@ def main() -> None:
                 "Plan.release": lambda frame=frame: plan.release(frame),
                 "es.sum (counts n first)": lambda frame=frame: release(frame),
             }
-            race(runs, options.repeats)
+            race(runs, options.repeats, "mapInArrow")
         for rows, folder in sizes.items():
             count, size = received(read(session, folder, FILES), release)
             print(

@@ -105,6 +105,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         # A plan may come from a file: its noise is checked against its claim every time it is made.
+        self.privacy.check_unit(self.options)
         if not (math.isfinite(self.noise_units) and self.grid_bits <= WIDE_GRID_BITS):
             raise UsageError("this plan's grid or noise is not a valid number. Make the plan anew.")
         if Fraction(self.noise_units) * Fraction(self.privacy.mu) < self._sensitivity():

@@ -214,6 +214,11 @@ class Privacy:
         """The same guarantee, of a release whose rows were people [T6]."""
         return replace(self, unit="person")
 
+    def check_unit(self, options: Mapping[str, Any]) -> None:
+        """An error unless a plan's options name whose the rows are exactly where the guarantee is for people [T6]."""
+        if (self.unit == "person") != (options.get("privacy_id") is not None):
+            raise UsageError("a guarantee for a person needs a privacy_id, and one for a row none. Make the plan anew.")
+
     @classmethod
     def pure(cls, epsilon: float, neighbours: str = "replace") -> Privacy:
         """The guarantee of a pure epsilon-DP step, such as Laplace noise [P6]."""

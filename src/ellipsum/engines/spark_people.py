@@ -18,7 +18,7 @@ from ..tables import Block, Progress
 from ..tables.arrow import Layout, pieces
 from ..tables.base import attempt, block_rows, sealed
 from ..tables.keys import storage
-from ..tables.people import Gathering, People, row_bits
+from ..tables.people import People, canonical_rows, reduced, row_bits
 from ..version import VERSION
 from .base import UNREADABLE, same_version
 from .spark import Batches, SparkTable, kept
@@ -75,13 +75,10 @@ def _marker(plan: Layout, capped: bool) -> Callable[[Batches], Batches]:
 def _marked(keys: Any, block: Block, capped: bool) -> Any:
     import pyarrow as pa
 
-    from ..tables.people_kernels import canonical_bits, content_hashes
+    from ..tables.people_kernels import content_hashes
 
-    rows = np.array(block, np.float64, order="C")
-    bits = rows.view(np.int64)
-    canonical_bits(rows, bits)
-    hashes = np.empty(len(rows), np.int64)
-    content_hashes(bits, hashes)
+    rows = canonical_rows(block)
+    hashes = content_hashes(rows.view(np.int64))
     # Nobody's rows need not meet: by their hash they do not all go to the one partition of nulls.
     nobody = keys.is_null().to_numpy(zero_copy_only=False)
     who = keys.cast(pa.binary()) if pa.types.is_large_binary(keys.type) else keys
@@ -98,8 +95,7 @@ def _reducer(plan: Layout, people: People) -> Callable[[Batches], Batches]:
 
         same_version(version)
         step = block_rows(plan.width)
-        source: Any = plan
-        for _, rows in Gathering(source, people, "").reduced(_sorted(sealed(UNREADABLE, batches))):
+        for _, rows in reduced(_sorted(sealed(UNREADABLE, batches)), plan.width, people):
             for start in range(0, len(rows), step):
                 yield pa.RecordBatch.from_arrays([_blobs(rows[start : start + step])], names=["row"])
 

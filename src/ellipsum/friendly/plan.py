@@ -122,6 +122,7 @@ class FriendlyPlan:
     def __post_init__(self) -> None:
         # A plan may come from a file: its shares are checked against its claim every time it is made.
         choice("gate", self.gate, GATES)
+        self.privacy.check_unit(self.options)
         if self.privacy.neighbours != "replace" or self.privacy.slack <= 0:
             raise UsageError("a friendly mean is private for neighbours='replace', with some slack.")
         shares = (self.gate_mu, self.mean_mu, self.search_mu)
@@ -247,7 +248,7 @@ def friendly_plan_from_dict(fields: Mapping[str, Any]) -> FriendlyPlan:
         known["radii"] = tuple(known["radii"])
         known["columns"] = None if known["columns"] is None else tuple(known["columns"])
         return FriendlyPlan(**known)
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError):
         raise UsageError("the plan has missing or unknown fields. Make it anew.") from None
 
 

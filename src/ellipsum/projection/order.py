@@ -88,9 +88,7 @@ def _marked(values: Floats) -> Ints:
     bits = np.ascontiguousarray(values).view(np.int64)
     marked = np.empty((len(bits), bits.shape[1] + 1), np.int64)
     marked[:, 1:] = bits
-    hashes = np.empty(len(bits), np.int64)
-    content_hashes(bits, hashes)
-    marked[:, 0] = hashes
+    marked[:, 0] = content_hashes(bits)
     return marked
 
 

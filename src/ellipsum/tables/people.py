@@ -130,14 +130,14 @@ def gather(table: Table, people: People, progress: Progress | None = None) -> Pe
     source: Any = table
     scratch = attempt(_FAILED, Scratch)
     try:
-        rows = Gathering(source, people, str(scratch.path)).run(progress)
+        rows = _Gathering(source, people, str(scratch.path)).run(progress)
         return PeopleTable(scratch, table.columns, table.width, rows)
     except BaseException:  # an interrupt too
         scratch.close()
         raise
 
 
-class Gathering:
+class _Gathering:
     """Source -> DuckDB's sort by person, which spills to the folder -> exact sums -> a file of one row a person."""
 
     def __init__(self, source: SourceTable, people: People, folder: str) -> None:
@@ -171,18 +171,14 @@ class Gathering:
     def _batch(self, keys: Any, block: Block) -> Any:
         import pyarrow as pa
 
-        from .people_kernels import canonical_bits, content_hashes
+        from .people_kernels import content_hashes
 
-        rows = np.array(block, np.float64, order="C")
-        bits = rows.view(np.int64)
-        canonical_bits(rows, bits)
+        rows = canonical_rows(block)
         self._rows += len(rows)
         buffers = [None, pa.py_buffer(rows)]
         columns = {"who": keys, "row": pa.Array.from_buffers(pa.binary(8 * self._width), len(rows), buffers)}
         if self._capped:
-            hashes = np.empty(len(rows), np.int64)
-            content_hashes(bits, hashes)
-            columns["hash"] = pa.array(hashes)
+            columns["hash"] = pa.array(content_hashes(rows.view(np.int64)))
         return pa.record_batch(columns)
 
     def _sorted(self, connection: Any, progress: Progress | None) -> Iterator[Any]:
@@ -207,7 +203,7 @@ class Gathering:
         path = str(Path(self._folder) / _FILE)
         total = seen = 0
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, pa.schema([("row", kind)])) as out:
-            for size, rows in self.reduced(batches):
+            for size, rows in reduced(batches, self._width, self._people):
                 seen += size
                 total += len(rows)
                 flat = pa.array(rows.reshape(-1))
@@ -216,29 +212,6 @@ class Gathering:
                 if progress is not None:
                     progress(seen / max(self._rows, 1))
         return total
-
-    def reduced(self, batches: Iterator[Any]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """(rows read, rows of the people they completed)."""
-        from .people_kernels import LIMBS, finish, fold
-
-        width, most = self._width, self._people.max_rows or 0
-        mean = self._people.per_person == "mean"
-        counts, limbs = np.zeros(width, np.int64), np.zeros((width, LIMBS), np.int64)
-        spans = np.tile(np.array([LIMBS, 0], np.int64), (width, 1))
-        taken = np.array([-1], np.int64)
-        last = None
-        for batch in batches:
-            keys = batch.column(0)
-            bits = row_bits(batch.column(1), width)
-            first = _opens(keys, last)
-            last = keys.slice(len(keys) - 1, 1) if len(keys) else last
-            out = np.empty((int(first.sum()) + 1, width))
-            done = fold(bits, first, most, mean, counts, limbs, spans, taken, out)
-            yield len(bits), out[:done]
-        if taken[0] >= 0:
-            out = np.empty((1, width))
-            finish(counts, limbs, spans, mean, out[0])
-            yield 0, out
 
 
 class _Sort:
@@ -303,6 +276,38 @@ class _Sort:
             pass
         finally:
             self._over.set()
+
+
+def canonical_rows(block: Block) -> NDArray[np.float64]:
+    """A copy of the rows in which every number, and "missing", has one bit pattern [T7]."""
+    from .people_kernels import canonical_bits
+
+    rows = np.array(block, np.float64, order="C")
+    canonical_bits(rows, rows.view(np.int64))
+    return rows
+
+
+def reduced(batches: Iterator[Any], width: int, people: People) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """(rows read, rows of the people they completed), from batches (who, row) sorted by person [T7]."""
+    from .people_kernels import LIMBS, finish, fold
+
+    most, mean = people.max_rows or 0, people.per_person == "mean"
+    counts, limbs = np.zeros(width, np.int64), np.zeros((width, LIMBS), np.int64)
+    spans = np.tile(np.array([LIMBS, 0], np.int64), (width, 1))
+    taken = np.array([-1], np.int64)
+    last = None
+    for batch in batches:
+        keys = batch.column(0)
+        bits = row_bits(batch.column(1), width)
+        first = _opens(keys, last)
+        last = keys.slice(len(keys) - 1, 1) if len(keys) else last
+        out = np.empty((int(first.sum()) + 1, width))
+        done = fold(bits, first, most, mean, counts, limbs, spans, taken, out)
+        yield len(bits), out[:done]
+    if taken[0] >= 0:
+        out = np.empty((1, width))
+        finish(counts, limbs, spans, mean, out[0])
+        yield 0, out
 
 
 def row_bits(blobs: Any, width: int) -> NDArray[np.int64]:

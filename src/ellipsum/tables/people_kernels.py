@@ -161,8 +161,9 @@ def canonical_bits(rows: NDArray[np.float64], bits: Bits) -> None:
 
 
 @compiled  # type: ignore[untyped-decorator, unused-ignore]
-def content_hashes(bits: Bits, out: Bits) -> None:
+def content_hashes(bits: Bits) -> Bits:
     """A number for each row that depends on its bits alone and looks arbitrary: which rows a cap keeps."""
+    out = np.empty(bits.shape[0], np.int64)
     for i in range(bits.shape[0]):
         h = np.uint64(0x243F6A8885A308D3)
         for j in range(bits.shape[1]):
@@ -170,3 +171,4 @@ def content_hashes(bits: Bits, out: Bits) -> None:
             h ^= h >> np.uint64(29)
         h = (h ^ (h >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
         out[i] = np.int64(h ^ (h >> np.uint64(31)))
+    return out
