@@ -25,7 +25,7 @@ def pages_with_snippets():
 def test_snippets_run(page, tmp_path, monkeypatch):
     """The snippets of a page run in order, in one namespace, in an empty folder, on fixed entropy."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ellipsum.noise.os.urandom", np.random.default_rng(7).bytes)
+    monkeypatch.setattr("os.urandom", np.random.default_rng(7).bytes)
     namespace: dict[str, object] = {}
     for code in SNIPPET.findall(page.read_text()):
         exec(compile(code, str(page.name), "exec"), namespace)

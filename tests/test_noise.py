@@ -18,10 +18,11 @@ import pytest
 from flint import arb
 from scipy import stats
 
-from ellipsum import _quantile, noise
+from ellipsum import noise
 from ellipsum.errors import UsageError
 from ellipsum.integers import Wide
-from ellipsum.noise import Stream, add_noise, add_noise_exact, shift_for
+from ellipsum.noise import Stream, add_noise, add_noise_exact, entropy, gaussian, public, shift_for
+from ellipsum.noise import quantile as _quantile
 
 UNIT = 2.0**-53
 SIGN = 1 << 63
@@ -207,13 +208,13 @@ def test_tiny_tail_probabilities_draw_as_many_bits_as_they_need(zeros: int, nega
 def test_both_ways_of_deciding_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """[N3]: with a margin so wide that every draw is left open, balls give what doubles gave."""
     taken = []
-    decide = noise._decide
+    decide = gaussian._decide
 
     def counted(fraction: Fraction, scale: float, stream: Stream, index: int) -> int:
         taken.append(index)
         return decide(fraction, scale, stream, index)
 
-    monkeypatch.setattr(noise, "_decide", counted)
+    monkeypatch.setattr(gaussian, "_decide", counted)
     count, shift = 5000, shift_for(STD)
     sums = Wide.from_int64(np.random.default_rng(9).integers(-(2**62), 2**62, count))
     plain = add_noise(sums, STD, shift, seeded(10))
@@ -376,7 +377,7 @@ def test_stream_is_aes_256_in_counter_mode() -> None:
     """NIST SP 800-38A, F.5.5: first counter block and its output block."""
     key = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
     words = np.empty((1, 2), np.uint64)
-    noise._keystream(key, 0xF0F1F2F3F4F5F6F7, 0xF8F9FAFBFCFDFEFF, words)
+    entropy.keystream(key, 0xF0F1F2F3F4F5F6F7, 0xF8F9FAFBFCFDFEFF, words)
     assert words.astype("<u8").tobytes().hex() == "0bdf7df1591716335e9a8b15c860c502"
 
 
@@ -496,7 +497,7 @@ def test_public_normals_beyond_the_table(tail: int, monkeypatch: pytest.MonkeyPa
     def rare(key: bytes, lane: int, start: int, out: np.ndarray) -> None:
         out[:] = [((i % 2) * SIGN | tail >> 64, tail & (2**64 - 1)) for i in range(len(out))]
 
-    monkeypatch.setattr(noise, "_keystream", rare)
+    monkeypatch.setattr(public, "keystream", rare)
     z = noise.public_normals(bytes(32), 2)
     assert z[0] == -z[1] > 5
     with mpmath.workprec(200):

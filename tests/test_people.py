@@ -458,7 +458,7 @@ def test_the_example_of_embeddings(monkeypatch, capsys):
     spec = importlib.util.spec_from_file_location("embeddings", path)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    monkeypatch.setattr("ellipsum.noise.os.urandom", np.random.default_rng(7).bytes)
+    monkeypatch.setattr("os.urandom", np.random.default_rng(7).bytes)
     (ball, stated), (unknown, _) = example.main(3000, 5000, (2.0,))
     # Nothing is clipped by the ball, so its error is that of 384 independent noises.
     assert abs(ball / stated - 1) < 6 / math.sqrt(2 * 384)

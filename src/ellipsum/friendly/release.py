@@ -18,7 +18,7 @@ import numpy as np
 from ..engines import EngineTable
 from ..errors import Floats, UsageError, choice, open_unit, whole
 from ..integers import Ints
-from ..noise import KEY_BYTES, Stream, add_noise_exact, public_seed, public_subset, shift_for
+from ..noise import KEY_BYTES, Stream, add_laplace, add_noise_exact, public_seed, public_subset, shift_for
 from ..plans import Noise, parse_json
 from ..privacy import Budget, Privacy
 from ..release import Release
@@ -229,37 +229,11 @@ def _noisy(weight: int, scale: float, gate: str, stream: Stream) -> tuple[Fracti
     """The noisy sum of integer weights, correctly rounded, and a lower bound on it before rounding."""
     shift = shift_for(scale)
     if gate == "laplace":
-        rounded = _laplace(weight, scale, shift, stream)
+        rounded = add_laplace(weight, scale, shift, stream)
     else:
         rounded = add_noise_exact([weight], scale, shift, stream, stream.next)[0]
     unit = Fraction(2) ** shift
     return rounded * unit, (rounded - Fraction(1, 2)) * unit
-
-
-def _laplace(value: int, scale: float, shift: int, stream: Stream) -> int:
-    """rint((value + scale x) / 2^shift), x an ideal Laplace variable [F6].
-
-    x = ±(-ln p), p uniform on (0, 1), of which as many bits are drawn as make the rounding certain.
-    """
-    from flint import arb, ctx
-
-    from ..balls import FLINT
-
-    index = stream.next
-    stream.claim(index, 1)
-    first, second = map(int, stream.words(index, 1)[0])
-    tail, bits = ((first & ((1 << 63) - 1)) << 64) | second, 127
-    further = stream.more(index)
-    while True:
-        if tail:  # else p may be as small as zero
-            with FLINT, ctx.workprec(bits + 192 + value.bit_length()):
-                unit = arb(2) ** shift
-                signed = arb(-scale if first >> 63 else scale)
-                ends = [-(arb(end) / arb(2) ** bits).log() for end in (tail, tail + 1)]
-                nearest = [((arb(value) + signed * x) / unit + arb(0.5)).floor().unique_fmpz() for x in ends]
-            if nearest[0] is not None and nearest[0] == nearest[1]:
-                return int(nearest[0])
-        tail, bits = (tail << 64) | next(further), bits + 64
 
 
 def _search(plan: FriendlyPlan, rows: Floats, stream: Stream, threads: int | None) -> float:

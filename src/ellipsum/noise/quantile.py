@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .balls import FLINT
-from .errors import Floats
+from ..balls import FLINT
+from ..errors import Floats
 
 Words = NDArray[np.uint64]
 

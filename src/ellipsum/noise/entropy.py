@@ -1,0 +1,43 @@
+"""Keys and key streams: AES-256 in counter mode. The only module that asks the operating system for entropy."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+
+Words = NDArray[np.uint64]
+
+KEY_BYTES = 32
+LANE_BITS = 64
+BLOCK = 16384  # draws whose words and limbs stay in a core's cache
+_ZEROS = memoryview(bytes(16 * BLOCK))
+
+
+def keystream(key: bytes, lane: int, start: int, out: Words) -> None:
+    """Fill out (count, 2) with AES-256 of the 128-bit counters lane 2^64 + start, ..., two words each."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    counter = ((lane << LANE_BITS) + start).to_bytes(16, "big")
+    encryptor = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
+    stream = out.reshape(-1).view(np.uint8)
+    for begin in range(0, stream.size, len(_ZEROS)):
+        part = stream[begin : begin + len(_ZEROS)]
+        encryptor.update_into(_ZEROS[: part.size], part.data)
+    if sys.byteorder == "big":
+        out.byteswap(inplace=True)
+
+
+def fresh_key(rng: np.random.Generator | None) -> bytes:
+    if rng is None:
+        return os.urandom(KEY_BYTES)
+    if not isinstance(rng, np.random.Generator):
+        raise UsageError(
+            f"rng must be a numpy Generator or None, got {type(rng).__name__}. "
+            "Use numpy.random.default_rng(seed) in tests, and leave it out when data is private."
+        )
+    return rng.bytes(KEY_BYTES)

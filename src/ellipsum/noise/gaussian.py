@@ -1,0 +1,136 @@
+"""Ideal Gaussian noise, correctly rounded.
+
+A release adds the *real* Gaussian to exact integers and publishes the correctly rounded result,
+    K_j = rint((S_j + std z_j) / 2^shift),    z_j = ±z(p_j),    Φ(-z(p)) = p,
+where p_j is a uniform real of which only as many bits are drawn as the rounding needs [N1], [N2].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from ..balls import FLINT
+from ..errors import Floats, UsageError, positive, whole
+from ..integers import LOW_BITS, Wide
+from .entropy import BLOCK
+from .stream import Stream
+
+SCALE_BITS = 20  # std / 2^shift lies in [2^20, 2^21)
+_NO_FRACTION = np.empty(0)
+_Part = tuple[Wide, int, Floats]  # (values, shift in [0, 48), what is to be added after the shift)
+
+
+def shift_for(std: float) -> int:
+    """The shift for which std / 2^shift lies in [2^20, 2^21)."""
+    return math.frexp(positive("std", std))[1] - SCALE_BITS - 1
+
+
+def _scale(std: float, shift: int) -> float:
+    """std / 2^shift, exactly."""
+    if shift_for(std) != shift:
+        raise UsageError(f"shift must be {shift_for(std)} for this std, got {shift}. Use shift_for(std).")
+    return math.ldexp(std, -shift)
+
+
+def add_noise(sums: Wide, std: float, shift: int, stream: Stream, start: int = 0) -> Wide:
+    """K_j = rint((S_j + std z_j) / 2^shift), z_j the standard normal of draw start + j. [N1]
+
+    Guarantee: K is a function of the ideal real Gaussian release S + N(0, std^2 I) alone, so its privacy is
+    that release's: mu = (l2 sensitivity of S) / std, nothing added for finite precision.
+
+    `shift` must be `shift_for(std)`. Limbs of any shape, draws in C order; S_j and K_j must fit a `Wide`.
+    """
+    flat = Wide(sums.high.reshape(-1), sums.low.reshape(-1))
+
+    def part(begin: int, stop: int) -> _Part:
+        block = Wide(flat.high[begin:stop], flat.low[begin:stop])
+        return (block, shift, _NO_FRACTION) if 0 <= shift < LOW_BITS else _split(block, shift)
+
+    def exact(j: int) -> tuple[int, Fraction]:
+        return _floor_and_rest(flat[j], 1, shift)
+
+    noisy = _add(len(flat), part, exact, _scale(std, shift), stream, start)
+    return Wide(noisy.high.reshape(sums.high.shape), noisy.low.reshape(sums.high.shape))
+
+
+def add_noise_exact(values: Sequence[int | Fraction], std: float, shift: int, stream: Stream, start: int = 0) -> Wide:
+    """The same for exact rationals: K_j = rint((values_j + std z_j) / 2^shift). [N1]
+
+    Guarantee: as in `add_noise`; a friendly average P/Q keeps its exact value up to the one rounding.
+    """
+    pairs = [_floor_and_rest(value.numerator, value.denominator, shift) for value in values]
+
+    def part(begin: int, stop: int) -> _Part:
+        floors = Wide.from_ints(floor for floor, _ in pairs[begin:stop])
+        # int / int is correctly rounded, however long the integers.
+        rests = [rest.numerator / rest.denominator for _, rest in pairs[begin:stop]]
+        return floors, 0, np.array(rests, np.float64)
+
+    return _add(len(pairs), part, pairs.__getitem__, _scale(std, shift), stream, start)
+
+
+def _split(block: Wide, shift: int) -> _Part:
+    floors, rests = block.split(shift)
+    return floors, 0, rests
+
+
+def _floor_and_rest(numerator: int, denominator: int, shift: int) -> tuple[int, Fraction]:
+    """Floor and exact fractional part of numerator / (denominator 2^shift)."""
+    divisor = denominator << max(shift, 0)
+    floor, rest = divmod(numerator << max(-shift, 0), divisor)
+    return floor, Fraction(rest, divisor)
+
+
+def _add(
+    size: int,
+    part: Callable[[int, int], _Part],
+    exact: Callable[[int], tuple[int, Fraction]],
+    scale: float,
+    stream: Stream,
+    start: int,
+) -> Wide:
+    """rint(value + scale z), block by block; what doubles leave open is decided exactly [N3]."""
+    from .quantile import round_noisy, table
+
+    stream.claim(whole("start", start, least=0), size)
+    series = table()
+    out = Wide(np.empty(size, np.int64), np.empty(size, np.int64))
+    words = np.empty((min(size, BLOCK), 2), np.uint64)
+    undecided = np.empty(len(words), np.int64)
+    for begin in range(0, size, BLOCK):
+        stop = min(begin + BLOCK, size)
+        block, shift, fraction = part(begin, stop)
+        bits = words[: stop - begin]
+        stream.fill(start + begin, bits)
+        high, low = out.high[begin:stop], out.low[begin:stop]
+        count = round_noisy(bits, series, scale, block.high, block.low, shift, fraction, high, low, undecided)
+        for i in undecided[:count].tolist():
+            floor, rest = exact(begin + i)
+            decided = Wide.from_ints([floor + _decide(rest, scale, stream, start + begin + i)])
+            high[i], low[i] = decided.high[0], decided.low[0]
+    return out
+
+
+def _decide(fraction: Fraction, scale: float, stream: Stream, index: int) -> int:
+    """rint(fraction + scale z), drawing bits and raising the precision until it is certain [N2], [N3]."""
+    from flint import arb, ctx, fmpq
+
+    first, second = map(int, stream.words(index, 1)[0])
+    tail, bits = ((first & ((1 << 63) - 1)) << 64) | second, 128
+    signed_scale = -scale if first >> 63 else scale
+    further = stream.more(index)
+    while True:
+        if tail:  # else p may be as small as zero and z is unbounded
+            with FLINT, ctx.workprec(bits + 64):
+                base = arb(fmpq(fraction.numerator, fraction.denominator)) + arb(0.5)
+                factor = arb(2).sqrt() * arb(signed_scale)
+                # z falls as p grows, so the two ends of p's interval enclose every rounding still possible.
+                ends = [(arb(end) * arb(2) ** (1 - bits)).erfcinv() for end in (tail, tail + 1)]
+                nearest = [(base + factor * z).floor().unique_fmpz() for z in ends]
+            if nearest[0] is not None and nearest[0] == nearest[1]:
+                return int(nearest[0])
+        tail, bits = (tail << 64) | next(further), bits + 64
