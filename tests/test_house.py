@@ -16,6 +16,8 @@ LABEL = re.compile(r"\[([A-Z]\d+)\]")
 ORDER = [
     "version",
     "errors",
+    "interrupts",
+    "compiled",
     "integers",
     "blocks",
     "balls",

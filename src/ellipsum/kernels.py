@@ -8,10 +8,7 @@ be compiled with fastmath: the norm must be that of the very numbers that are ro
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import llvmlite.ir  # type: ignore[import-untyped]
 import numba
@@ -19,12 +16,13 @@ import numba.core.cgutils
 import numba.extending
 import numpy as np
 
+from .compiled import compiled, inner, say_that_it_compiles
+
 # compilers' parts whose types say nothing useful here
 ir: Any = llvmlite.ir
 types: Any = numba.types
 cgutils: Any = numba.core.cgutils
 extending: Any = numba.extending
-njit: Any = numba.njit
 
 LANES = 8  # doubles in a vector, and rows in a group
 PANEL = 16  # matrix rows side by side in a packed panel
@@ -39,26 +37,9 @@ _MAGIC_BITS = int(np.float64(_MAGIC).view(np.int64))
 _GROUP = (0.0,) * LANES
 _SINGLE = (0.0,)
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 _F64, _F32, _I64, _I32 = ir.DoubleType(), ir.FloatType(), ir.IntType(64), ir.IntType(32)
 _BYTE = ir.IntType(8).as_pointer()
 _DOUBLES, _LONGS = ir.VectorType(_F64, LANES), ir.VectorType(_I64, LANES)
-
-
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-
-
-def compiled(function: _Function) -> _Function:
-    """numba's compiler: cached where a cache can be written, releasing the GIL, never reordering floats."""
-    try:
-        return cast(_Function, njit(cache=True, **_OPTIONS)(function))
-    except RuntimeError:  # no directory for the cache
-        return cast(_Function, njit(**_OPTIONS)(function))
-
-
-def _inner(function: _Function) -> _Function:
-    """As compiled, for functions that only compiled functions call."""
-    return cast(_Function, njit(no_cpython_wrapper=True, **_OPTIONS)(function))
 
 
 class _EightDoubles(types.Type):  # type: ignore[misc]
@@ -233,7 +214,7 @@ def _clipping_factors(typing: Any, squares: Any, grid: Any) -> Any:
     return squares(squares, types.float64), generate
 
 
-@_inner
+@inner
 def _factors(squares: Any, grid: float) -> Any:
     """grid / max(1, norm), without a root where no row is outside."""
     if _all_below(squares, 1.0):
@@ -276,7 +257,7 @@ def _add_rounded(typing: Any, group: Any, factors: Any, place: Any, like: Any, t
 # --- the diagonal map -----------------------------------------------------------------------------------
 
 
-@_inner
+@inner
 def _squared_norms(group: Any, x: int, stride: int, like: Any, frame: Any) -> Any:
     """Squared norms of a group's mapped rows; frame holds the centres, the scales and the tail's scales."""
     width = frame.shape[1]
@@ -291,7 +272,7 @@ def _squared_norms(group: Any, x: int, stride: int, like: Any, frame: Any) -> An
     return _lane_sums(lanes)
 
 
-@_inner
+@inner
 def _add_clipped(group: Any, factors: Any, x: int, stride: int, like: Any, frame: Any, step: int, total: Any) -> None:
     """Adds the group's rounded rows to the total; step is the entry's size, or 0 for no fetching ahead."""
     width = frame.shape[1]
@@ -305,7 +286,7 @@ def _add_clipped(group: Any, factors: Any, x: int, stride: int, like: Any, frame
         _add_rounded(group, factors, (x, stride, width - LANES, center, tail, 0), like, sums, 0)
 
 
-@_inner
+@inner
 def _bring_near(row: Any, frame: Any) -> None:
     """Replaces a finite row by its mapped offsets times the power of two that brings the largest near 2^200."""
     top = -10000
@@ -320,7 +301,7 @@ def _bring_near(row: Any, frame: Any) -> None:
         row[j] = math.ldexp(offset * scale, offset_exponent + scale_exponent - top + FAR_EXPONENT)
 
 
-@_inner
+@inner
 def _mend(x: int, like: Any, frame: Any, row: Any) -> None:
     """Copies a row, with the centre in place of entries that are not finite or have scale zero ([S3])."""
     for j in range(row.size):
@@ -328,7 +309,7 @@ def _mend(x: int, like: Any, frame: Any, row: Any) -> None:
         row[j] = entry if abs(entry) < np.inf and frame[1, j] != 0.0 else frame[0, j]
 
 
-@_inner
+@inner
 def _add_mended(row: Any, frame: Any, identity: Any, grid: float, total: Any) -> None:
     """Adds the integer row of one finite row, which is overwritten if its norm overflows ([S3])."""
     squares = _squared_norms(_SINGLE, _address(row), 0, 0.0, frame)
@@ -438,7 +419,7 @@ def _add_column(typing: Any, groups: Any, mapped: Any, factors: Any, sums: Any) 
     return types.void(groups, *[types.int64] * 3), generate
 
 
-@_inner
+@inner
 def _map_columns(groups: Any, places: Any, shift: int, like: Any, frame: Any, mapped: Any, lanes: Any) -> None:
     """The mapped entries and the lanes' squares of some groups of rows, `shift` bytes behind the columns' places."""
     width, columns = frame.shape[1], places.size
@@ -455,7 +436,7 @@ def _map_columns(groups: Any, places: Any, shift: int, like: Any, frame: Any, ma
         )
 
 
-@_inner
+@inner
 def _mend_columns(places: Any, index: int, like: Any, frame: Any, row: Any) -> None:
     """`_mend` of a row that lies across columns."""
     row[:] = 0.0
@@ -464,7 +445,7 @@ def _mend_columns(places: Any, index: int, like: Any, frame: Any, row: Any) -> N
         row[j] = entry if abs(entry) < np.inf and frame[1, j] != 0.0 else frame[0, j]
 
 
-@_inner
+@inner
 def _add_groups(
     groups: Any,
     places: Any,
@@ -579,7 +560,7 @@ def _plus_products(typing: Any, quad: Any, panel: Any, offsets: Any, stride: Any
     return quad(quad, *[types.int64] * 4), generate
 
 
-@_inner
+@inner
 def _offset(x: int, j: int, half: float, center: Any, exponents: Any) -> float:
     """half (x_j - center_j) without overflow for half = 1/2; zero for odd entries and unused columns ([S3])."""
     entry = _element(x, j, 0.0)
@@ -587,7 +568,7 @@ def _offset(x: int, j: int, half: float, center: Any, exponents: Any) -> float:
     return float(half * entry - half * center[j] if usable else 0.0)
 
 
-@_inner
+@inner
 def _multiply(
     x: int, stride: int, rows: int, center: Any, packed: Any, exponents: Any, offsets: Any, products: Any
 ) -> None:
@@ -610,7 +591,7 @@ def _multiply(
                 _store_quad(quad, place, 8 * products.shape[1])
 
 
-@_inner
+@inner
 def _multiply_far(x: int, center: Any, packed: Any, exponents: Any, products: Any) -> None:
     """The product of one row that overflows, times the power of two that brings it near 2^200 ([S3])."""
     panels, columns = packed.shape[0], packed.shape[1]
@@ -669,15 +650,4 @@ def add_products(
         add_rows(place, 8 * products.shape[1], count, 0.0, identity, identity, grid, total, row)
 
 
-def _say_that_it_compiles() -> None:
-    """One line to a person who waits, before the first compilation on a machine."""
-    folder = add_rows.stats.cache_path  # type: ignore[attr-defined]
-    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
-        return
-    if folder is None:
-        print("ellipsum compiles for some seconds. Set NUMBA_CACHE_DIR: it can then do so once.", file=sys.stderr)
-    elif not any(Path(folder).glob("kernels.add_*.nbi")):
-        print("ellipsum compiles for some seconds, this once.", file=sys.stderr)
-
-
-_say_that_it_compiles()
+say_that_it_compiles(add_rows)

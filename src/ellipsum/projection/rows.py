@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..accumulate import EllipsoidMap, _readable
+from ..compiled import compiled
 from ..errors import Floats
-from ..kernels import BLOCK, TILE, add_products, add_rows, compiled
+from ..kernels import BLOCK, TILE, add_products, add_rows
 
 
 def integer_rows(row_map: EllipsoidMap, block: Any) -> Floats:
