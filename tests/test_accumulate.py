@@ -295,14 +295,6 @@ def test_overflowing_rows_of_a_matrix_are_clipped_along_their_direction():
     assert integer_row(steep, [1e-140, 1e308]) == [2**30, 0]
 
 
-def test_the_late_module_agrees():
-    from ellipsum import accumulate as module
-    from ellipsum import kernels
-
-    late = (kernels.LANES, kernels.PANEL, kernels.BLOCK, kernels.TILE, kernels.UNUSED)
-    assert late == (module._LANES, module._PANEL, module._BLOCK, module._TILE, module._UNUSED)
-
-
 def test_unused_columns_do_not_touch_the_others():
     """Even where x - c overflows in a column of scale zero, the row is not taken for a long one."""
     center, scale = [-1.7e308, 0.0, 0.0], [0.0, 1.0, 1.0]

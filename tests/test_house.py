@@ -16,6 +16,8 @@ LABEL = re.compile(r"\[([A-Z]\d+)\]")
 ORDER = [
     "version",
     "errors",
+    "interrupts",
+    "compiled",
     "integers",
     "blocks",
     "balls",
@@ -27,8 +29,8 @@ ORDER = [
     "chisquare",
     "shape",
     "shape_normal",
-    "accumulate",
     "kernels",
+    "accumulate",
     "plans",
     "noise",
     "files",

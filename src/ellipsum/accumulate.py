@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from .blocks import Addresses, Columns
 from .errors import Floats, UsageError, vector, whole
 from .integers import Ints, Wide
+from .kernels.layout import BLOCK, LANES, PANEL, TILE, UNUSED
 
 MOST_GRID_BITS = 48
-_LANES, _PANEL, _BLOCK, _TILE, _UNUSED = 8, 16, 32, 256, -2000  # as in kernels.py, which is imported late
 _PIECE_ENTRIES = 1 << 17, 1 << 20  # entries handed to a thread at once: least, most
 _SERIAL_ENTRIES = 1 << 18  # no more entries than this are added without a pool
 _COPY_ENTRIES = 1 << 14  # entries copied at once where the kernel cannot read in place
@@ -101,7 +101,7 @@ class EllipsoidMap:
             self._frame = _frame(self.center, vector("scale", scale, self.columns))
         else:
             self.width = self._pack(matrix)
-            padded = self.width + -self.width % _PANEL
+            padded = self.width + -self.width % PANEL
             self._frame = _frame(np.zeros(padded), np.ones(padded))
         padded = self._frame.shape[1]
         self._identity = _frame(np.zeros(padded), np.ones(padded))
@@ -120,14 +120,14 @@ class EllipsoidMap:
         if not np.isfinite(given).all():
             raise UsageError("matrix must be finite: it holds a NaN or an infinity.")
         height = int(given.shape[0])
-        panels = -(-height // _PANEL)
-        self._packed = np.zeros((panels, self.columns, _PANEL))
+        panels = -(-height // PANEL)
+        self._packed = np.zeros((panels, self.columns, PANEL))
         for p in range(panels):
-            part = given[p * _PANEL : (p + 1) * _PANEL]
+            part = given[p * PANEL : (p + 1) * PANEL]
             self._packed[p, :, : len(part)] = part.T
         largest = np.maximum(given.max(axis=0), -given.min(axis=0))
         exponents = np.maximum(np.frexp(largest)[1], -1000).astype(np.int64)
-        self._exponents = np.where(largest == 0, _UNUSED, exponents)
+        self._exponents = np.where(largest == 0, UNUSED, exponents)
         return height
 
     def __reduce__(self) -> Any:
@@ -147,7 +147,9 @@ class EllipsoidMap:
 
     def add(self, block: Rows | Columns, total: Ints) -> None:
         """Adds the block's integer rows to the total (int64, contiguous); the block is only read."""
-        from . import kernels
+        from .kernels.columns import add_columns
+        from .kernels.diagonal import add_rows
+        from .kernels.matrix import add_products
 
         padded = self._frame.shape[1]
         sums = total if padded == self.width else np.zeros(padded, np.int64)
@@ -155,17 +157,17 @@ class EllipsoidMap:
         places = _columns(block) if self._packed is None else None
         if places is not None:
             like, scratch = block.dtype.type(0), _column_scratch(self.columns)
-            kernels.add_columns(places, len(block), like, self._frame, self._identity, grid, sums, spare, scratch)
+            add_columns(places, len(block), like, self._frame, self._identity, grid, sums, spare, scratch)
         elif self._packed is None:
             for part in _readable(block, padded, singles=True):
                 place = part.__array_interface__["data"][0], part.strides[0], len(part)
-                kernels.add_rows(*place, part.dtype.type(0), self._frame, self._identity, grid, sums, spare)
+                add_rows(*place, part.dtype.type(0), self._frame, self._identity, grid, sums, spare)
         else:
-            scratch = np.empty((_BLOCK, _TILE)), np.empty((_BLOCK, padded)), spare
+            scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, padded)), spare
             maps = self.center, self._packed, self._exponents, self._identity
             for part in _readable(block, self.columns, singles=False):
                 place = part.__array_interface__["data"][0], part.strides[0], len(part)
-                kernels.add_products(*place, *maps, grid, sums, *scratch)
+                add_products(*place, *maps, grid, sums, *scratch)
         if sums is not total:
             total += sums[: self.width]
 
@@ -177,11 +179,11 @@ def _rebuild(center: Any, scale: Any, matrix: Any, grid_bits: int) -> EllipsoidM
 def _frame(center: Floats, scale: Floats) -> Floats:
     """Centres, scales and the scales of the last vector, whose columns counted before are at scale zero."""
     columns = center.size
-    width = max(columns, _LANES)
+    width = max(columns, LANES)
     frame = _aligned(3, width)
     frame[0, :columns], frame[1, :columns] = center, scale
-    rest = width % _LANES
-    frame[2, _LANES - rest : _LANES] = frame[1, width - rest :]
+    rest = width % LANES
+    frame[2, LANES - rest : LANES] = frame[1, width - rest :]
     return frame
 
 
@@ -203,16 +205,16 @@ def _columns(block: Rows | Columns) -> Addresses | None:
 def _aligned(*shape: int) -> Floats:
     """Zeros that begin at a multiple of 64 bytes: a vector that lies across two cache lines costs twice the time."""
     size = math.prod(shape)
-    spare = np.zeros(size + _LANES)
-    start = -spare.__array_interface__["data"][0] // 8 % _LANES
+    spare = np.zeros(size + LANES)
+    start = -spare.__array_interface__["data"][0] // 8 % LANES
     return spare[start : start + size].reshape(shape)
 
 
 def _column_scratch(columns: int) -> tuple[Any, ...]:
-    """As `kernels.add_columns` wants it."""
-    group = _LANES * _LANES
-    whole = _aligned(columns + _LANES + 1, group)
-    sums = _aligned(columns, _LANES).view(np.int64)
+    """As `kernels.columns.add_columns` wants it."""
+    group = LANES * LANES
+    whole = _aligned(columns + LANES + 1, group)
+    sums = _aligned(columns, LANES).view(np.int64)
     return whole[:columns], whole[columns:-1], whole[-1], sums
 
 
@@ -228,7 +230,7 @@ def _readable(block: Rows | Columns, width: int, singles: bool) -> Iterator[Rows
     ):
         yield block
         return
-    step = max(_BLOCK, _COPY_ENTRIES // width)
+    step = max(BLOCK, _COPY_ENTRIES // width)
     buffer = np.zeros((min(step, rows), width))
     for first in range(0, rows, step):
         part = buffer[: min(step, rows - first)]
@@ -299,7 +301,7 @@ def _floats(block: Rows | Columns, columns_do: bool) -> Iterator[Any]:
     if not masked and block.dtype.char in "df" and block.dtype.isnative:
         yield np.asarray(block)
         return
-    step = max(_LANES, 4 * _COPY_ENTRIES // block.shape[1])
+    step = max(LANES, 4 * _COPY_ENTRIES // block.shape[1])
     for first in range(0, len(block), step):
         part = block[first : first + step]
         with np.errstate(all="ignore"):  # a warning would tell something about the data
@@ -317,7 +319,7 @@ def _pieces(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int) -> 
         if block.ndim != 2 or block.shape[1] != columns:
             raise UsageError(f"Every block must be two-dimensional with {columns} columns.")
         entries = min(max(block.size // (4 * threads), least), most)
-        step = max(_LANES, entries // columns // _LANES * _LANES)
+        step = max(LANES, entries // columns // LANES * LANES)
         for first in range(0, len(block), step):
             yield block[first : first + step]
 

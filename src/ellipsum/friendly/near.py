@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..compiled import compiled
 from ..errors import Floats
 from ..integers import Ints
 
 _STRIPE = 16  # columns between two looks at whether any pair of the tile is still in play
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def count_near(rows: Floats, tiles: Floats, first: int, limit: float) -> Ints:
     """Near pairs (i, j), i in tile `first` and j in that tile or a later one, counted at both ends.
 
@@ -37,7 +37,7 @@ def count_near(rows: Floats, tiles: Floats, first: int, limit: float) -> Ints:
     return counts
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _squared_distances(row: Floats, tile: Floats, limit: float, total: Floats) -> None:
     """total[j] = |row - tile[:, j]|^2, given up on (above the limit) once no pair is within the limit."""
     d, width = tile.shape

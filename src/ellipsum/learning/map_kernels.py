@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import FAR_EXPONENT, LARGE, UNUSED, _inner, compiled
+from ..compiled import compiled, inner
+from ..kernels.layout import FAR_EXPONENT, LARGE, UNUSED
 
 _ROOT = math.sqrt(2.0)
 
 
-@_inner
+@inner
 def _bin(edges: Any, value: float) -> int:
     """How many edges lie below the value."""
     low, high = 0, edges.size
@@ -29,7 +30,7 @@ def _bin(edges: Any, value: float) -> int:
     return low
 
 
-@_inner
+@inner
 def _product(packed: Any, offsets: Any, y: Any) -> None:
     """y = B o, columns in ascending order."""
     y[:] = 0.0
@@ -40,7 +41,7 @@ def _product(packed: Any, offsets: Any, y: Any) -> None:
                 y[i] += packed[j, i] * o
 
 
-@_inner
+@inner
 def _square(y: Any) -> float:
     total = 0.0
     for i in range(y.size):
@@ -48,7 +49,7 @@ def _square(y: Any) -> float:
     return total
 
 
-@_inner
+@inner
 def _bring_near(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, offsets: Any, y: Any) -> None:
     """y along its direction, largest entry near 2^200, for a row whose norm overflows ([L1])."""
     top = -10000
@@ -77,7 +78,7 @@ def _bring_near(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, 
         y[i] = math.ldexp(y[i], FAR_EXPONENT - top) if y[i] != 0.0 else 0.0
 
 
-@_inner
+@inner
 def _map(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, offsets: Any, y: Any) -> float:
     """Writes y = B (x - c) and returns its squared norm; odd entries as in [S3]."""
     for j in range(row.size):

@@ -17,10 +17,10 @@ from ..accumulate import Rows, clipped_norm_bound
 from ..accumulate import sqrt_upper as whole_sqrt_upper
 from ..errors import Floats, UsageError, vector
 from ..integers import Ints
+from ..kernels.layout import UNUSED
 from ..plans import GRID_BITS, sqrt_upper
 from ..shape import Ellipsoid
 
-_UNUSED = -2000  # as in kernels.py, which is imported late
 _COPY_ENTRIES = 1 << 15
 _WIDEST = 2.0**190  # radii and edges lie between its inverse and it: rows that overflow come out at 2^199 or above
 _COUNTS_PER_FLUSH = 1 << 62
@@ -48,7 +48,7 @@ class _Frame:
         largest = self._scale if matrix is None else np.abs(matrix).max(axis=0)
         if not (np.isfinite(largest).all() and np.isfinite(ellipsoid.center).all()):
             raise UsageError("the ellipsoid must be finite: it holds a NaN or an infinity.")
-        self._exponents = np.where(largest == 0, _UNUSED, np.frexp(largest)[1].astype(np.int64))
+        self._exponents = np.where(largest == 0, UNUSED, np.frexp(largest)[1].astype(np.int64))
         self._center = np.ascontiguousarray(ellipsoid.center, np.float64)
 
     def arguments(self) -> tuple[Floats, Floats, Floats, Ints]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import compiled
+from ..compiled import compiled
 from .map_kernels import _map
 
 

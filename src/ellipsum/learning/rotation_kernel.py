@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import compiled
+from ..compiled import compiled
 
 _SIDE_BY_SIDE = 8
 

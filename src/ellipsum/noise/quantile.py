@@ -8,12 +8,13 @@ IEEE sums and products: every machine computes the same doubles.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ..balls import FLINT
+from ..compiled import compiled
 from ..errors import Floats
 
 Words = NDArray[np.uint64]
@@ -66,8 +67,8 @@ def _value_and_slope(row: int) -> tuple[float, float]:
         precision *= 2
 
 
-@njit(cache=True, nogil=True)
-def _lookup(first, second, series):  # type: ignore[no-untyped-def]
+@compiled
+def _lookup(first: Any, second: Any, series: Any) -> tuple[Any, Any]:
     """(|z| for the 127 bits after the sign, whether the table holds that p)."""
     head = (first << _ONE) | (second >> _LAST)
     # The exponent of a double counts the leading zeros; dropping 11 bits first makes the conversion exact.
@@ -85,8 +86,19 @@ def _lookup(first, second, series):  # type: ignore[no-untyped-def]
     return z, head >= _IN_TABLE
 
 
-@njit(cache=True, nogil=True)
-def round_noisy(words, series, scale, high, low, shift, fraction, out_high, out_low, undecided):  # type: ignore[no-untyped-def]
+@compiled
+def round_noisy(
+    words: Any,
+    series: Any,
+    scale: float,
+    high: Any,
+    low: Any,
+    shift: int,
+    fraction: Any,
+    out_high: Any,
+    out_low: Any,
+    undecided: Any,
+) -> int:
     """out = rint((high 2^48 + low) / 2^shift + fraction + scale z) where certain; counts the others [N3].
 
     0 <= shift < 48; an empty fraction stands for zeros.
@@ -110,8 +122,8 @@ def round_noisy(words, series, scale, high, low, shift, fraction, out_high, out_
     return count
 
 
-@njit(cache=True, nogil=True)
-def normals(words, series, out):  # type: ignore[no-untyped-def]
+@compiled
+def normals(words: Any, series: Any, out: Any) -> None:
     """Standard normals as doubles; NaN where the table does not hold p."""
     for j in range(words.shape[0]):
         z, held = _lookup(words[j, 0], words[j, 1], series)

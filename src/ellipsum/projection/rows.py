@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..accumulate import EllipsoidMap, _readable
+from ..compiled import compiled
 from ..errors import Floats
-from ..kernels import BLOCK, TILE, add_products, add_rows, compiled
+from ..kernels.diagonal import add_rows
+from ..kernels.layout import BLOCK, TILE
+from ..kernels.matrix import add_products
 
 
 def integer_rows(row_map: EllipsoidMap, block: Any) -> Floats:

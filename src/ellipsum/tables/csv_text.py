@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compiled import compiled
 from .decimals import MOST_DIGITS, digits, nearest_double
 
 Bytes = NDArray[np.uint8]
@@ -119,7 +119,7 @@ _COPIED = np.zeros(256, np.uint64)  # a leading plus and blanks are left out
 _COPIED[[ord(c) for c in "0123456789-.eE"]] = 1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def count_line_ends(text: Bytes) -> int:
     """The number of \\n, \\r\\n and lone \\r: the lines of a text without quotes that ends with a line end."""
     total = 0
@@ -128,7 +128,7 @@ def count_line_ends(text: Bytes) -> int:
     return total + 1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def scan(text: Bytes, classes: Bytes, state: int, only_first: bool) -> tuple[Any, Any, Any, Any]:
     """(lines ended, where the last of them ended, bytes used, state after those bytes).
 
@@ -159,7 +159,7 @@ def scan(text: Bytes, classes: Bytes, state: int, only_first: bool) -> tuple[Any
     return lines, end, i, now
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def _unquoted(text: Bytes, first: Any, end: Any, out: Bytes, o: Any) -> Any:
     """Copy a cell without its quotes (rule 1 of [T3]) and the blanks around it; where the copy ends."""
     start = o
@@ -183,7 +183,7 @@ def _unquoted(text: Bytes, first: Any, end: Any, out: Bytes, o: Any) -> Any:
     return o
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def cells_at(
     text: Bytes, classes: Bytes, cells: int, place: int, longest: int, out: Bytes, offsets: NDArray[np.int64]
 ) -> int:
@@ -214,7 +214,7 @@ def cells_at(
     return lines
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def _plain_number(text: Bytes, i: Any) -> tuple[Any, Any, Any, Any]:
     """(bytes of a number that starts here without quotes or blanks, w, q, negative): it is +-w 10^q.
 
@@ -258,7 +258,7 @@ def _plain_number(text: Bytes, i: Any) -> tuple[Any, Any, Any, Any]:
     return i - start, w, q, negative
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def parse(
     text: Bytes,
     classes: Bytes,

@@ -14,6 +14,8 @@ import numba.extending
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compiled import compiled
+
 ir: Any = llvmlite.ir
 types: Any = numba.types
 extending: Any = numba.extending
@@ -109,7 +111,7 @@ def _eight_bytes(typing: Any, text: Any, i: Any) -> Any:
     return types.uint64(text, types.uint64), generate
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def _few_digits(text: NDArray[np.uint8], i: Any) -> tuple[Any, Any]:
     """(how many of the eight bytes at i are digits in one run, the number that these spell); little-endian."""
     if i + _8 > np.uint64(text.size):
@@ -131,7 +133,7 @@ def _few_digits(text: NDArray[np.uint8], i: Any) -> tuple[Any, Any]:
     return count, (v * _10000 + (v >> _32)) & _WORD
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def digits(text: NDArray[np.uint8], w: Any, i: Any) -> tuple[Any, Any]:
     """(w with the digits that start at i behind it, modulo 2^64; where they end)."""
     while True:
@@ -142,7 +144,7 @@ def digits(text: NDArray[np.uint8], w: Any, i: Any) -> tuple[Any, Any]:
         i += _8  # not `count`: a guess that the processor need not wait for
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def _exact(w: Any, q: int, negative: bool) -> tuple[bool, float]:
     """w 10^q where both are doubles: one operation, one rounding."""
     if w > _EXACT_INTEGER or q < -_EXACT_POWER or q > _EXACT_POWER:
@@ -151,7 +153,7 @@ def _exact(w: Any, q: int, negative: bool) -> tuple[bool, float]:
     return True, -value if negative else value
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def nearest_double(w: Any, q: int, negative: bool) -> tuple[bool, float]:
     """(True, the double nearest to w 10^q), or (False, anything) where this method cannot say which it is. [T3]"""
     sign = _SIGN if negative else _U0

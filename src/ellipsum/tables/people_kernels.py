@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from ..compiled import compiled
 
 LIMBS = 72  # 2 below the least bit (always zero), 66 for doubles, 4 for carries and sign
 _SPARE = 2
@@ -23,10 +24,8 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 Bits = NDArray[np.int64]
 
-compiled = numba.njit(cache=True, nogil=True)
 
-
-@compiled  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def _add(bits: Any, limbs: Bits, span: Bits) -> None:
     """limbs += the finite double of these bits; span holds the first and last limb in use."""
     exponent = (bits >> 52) & 0x7FF
@@ -46,7 +45,7 @@ def _add(bits: Any, limbs: Bits, span: Bits) -> None:
     span[1] = max(span[1], k + 2)
 
 
-@compiled  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def _carry(limbs: Bits, span: Bits) -> None:
     """The same number with every limb but the last in [0, 2^32); the last takes the sign."""
     for q in range(span[0], span[1]):
@@ -58,7 +57,7 @@ def _carry(limbs: Bits, span: Bits) -> None:
         span[1] += 1
 
 
-@compiled  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def _rounded(limbs: Bits, span: Bits) -> Any:
     """(m, e): m 2^e is the exact sum rounded to 53 bits, ties to even; clears nothing."""
     _carry(limbs, span)
@@ -94,7 +93,7 @@ def _rounded(limbs: Bits, span: Bits) -> Any:
     return sign * m, 32 * (t - 2 - _SPARE) + rest_bits + _LEAST
 
 
-@compiled  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def finish(counts: Bits, limbs: Bits, spans: Bits, mean: bool, out: NDArray[np.float64]) -> None:
     """Write one person's row and make room for the next; a column without a number is NaN."""
     for j in range(counts.size):
@@ -110,7 +109,7 @@ def finish(counts: Bits, limbs: Bits, spans: Bits, mean: bool, out: NDArray[np.f
         spans[j, 0], spans[j, 1] = LIMBS, 0
 
 
-@compiled  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def fold(
     bits: Bits,
     first: NDArray[np.bool_],
@@ -147,7 +146,7 @@ def fold(
     return done
 
 
-@compiled  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def canonical_bits(rows: NDArray[np.float64], bits: Bits) -> None:
     """One bit pattern for every number and for "missing": no sign on zeros and NaN, infinities missing."""
     for i in range(bits.shape[0]):
@@ -160,7 +159,7 @@ def canonical_bits(rows: NDArray[np.float64], bits: Bits) -> None:
                 bits[i, j] = 0
 
 
-@compiled  # type: ignore[untyped-decorator, unused-ignore]
+@compiled
 def content_hashes(bits: Bits) -> Bits:
     """A number for each row that depends on its bits alone and looks arbitrary: which rows a cap keeps."""
     out = np.empty(bits.shape[0], np.int64)

@@ -1,0 +1,351 @@
+"""Code generators: the few operations on vectors of eight doubles that the kernels are made of.
+
+A numba type that holds eight doubles fixes which sums are formed in which order: the same bits on every processor
+and for a row wherever it lies in a block ([S1]).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.ir  # type: ignore[import-untyped]
+import numba
+import numba.core.cgutils
+import numba.extending
+import numpy as np
+
+from .layout import LANES, PANEL
+
+# compilers' parts whose types say nothing useful here
+ir: Any = llvmlite.ir
+types: Any = numba.types
+cgutils: Any = numba.core.cgutils
+extending: Any = numba.extending
+
+_MAGIC = 1.5 * 2.0**52  # v + _MAGIC has the bits of _MAGIC plus rint(v) for |v| <= 2^50 ([S2])
+_MAGIC_BITS = int(np.float64(_MAGIC).view(np.int64))
+GROUP = (0.0,) * LANES
+SINGLE = (0.0,)
+
+_F64, _F32, _I64, _I32 = ir.DoubleType(), ir.FloatType(), ir.IntType(64), ir.IntType(32)
+_BYTE = ir.IntType(8).as_pointer()
+_DOUBLES, _LONGS = ir.VectorType(_F64, LANES), ir.VectorType(_I64, LANES)
+
+
+class _EightDoubles(types.Type):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__(name="eight_doubles")
+
+
+@extending.register_model(_EightDoubles)  # type: ignore[misc]
+class _EightDoublesModel(extending.models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _DOUBLES)
+
+
+_EIGHT = _EightDoubles()
+
+
+def _load(builder: Any, address: Any, index: Any, kind: Any = _F64) -> Any:
+    pointer = builder.gep(builder.inttoptr(address, kind.as_pointer()), [index])
+    vector = builder.load(
+        builder.bitcast(pointer, ir.VectorType(kind, LANES).as_pointer()), align=4 if kind is _F32 else 8
+    )
+    return builder.fpext(vector, _DOUBLES) if kind is _F32 else vector
+
+
+def _store(builder: Any, vector: Any, address: Any, index: Any) -> None:
+    pointer = builder.gep(builder.inttoptr(address, _F64.as_pointer()), [index])
+    builder.store(vector, builder.bitcast(pointer, _DOUBLES.as_pointer()), align=8)
+
+
+def _spread(builder: Any, vector: Any, lane: int) -> Any:
+    """One lane in all eight."""
+    return builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(_I32, LANES), [lane] * LANES))
+
+
+def _splat(builder: Any, number: Any) -> Any:
+    return _spread(builder, builder.insert_element(ir.Constant(_DOUBLES, ir.Undefined), number, _I32(0)), 0)
+
+
+def _element_kind(like: Any) -> Any:
+    return _F32 if like == types.float32 else _F64
+
+
+def _mapped(builder: Any, rows: int, place: Any, like: Any) -> list[Any]:
+    """(x - center) * scale at eight columns of each row: the only spelling of the map ([S1])."""
+    x, stride, column, center, scale, scale_index = (builder.extract_value(place, i) for i in range(6))
+    centers, scales = _load(builder, center, column), _load(builder, scale, scale_index)
+    values = []
+    for i in range(rows):
+        start = builder.add(x, builder.mul(stride, _I64(i)))
+        value = _load(builder, start, column, _element_kind(like))
+        values.append(builder.fmul(builder.fsub(value, centers), scales))
+    return values
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def address(typing: Any, array: Any) -> Any:
+    """Where an array begins (numba's own answer is unsigned, and unsigned + signed is a float)."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(context.make_array(array)(context, builder, args[0]).data, _I64)
+
+    return types.int64(array), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def element(typing: Any, address: Any, index: Any, like: Any) -> Any:
+    """One entry as a double."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = _element_kind(like)
+        value = builder.load(builder.gep(builder.inttoptr(args[0], kind.as_pointer()), [args[1]]))
+        return builder.fpext(value, _F64) if kind is _F32 else value
+
+    return types.float64(types.int64, types.int64, like), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def entry_size(typing: Any, like: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _I64(4 if like == types.float32 else 8)
+
+    return types.int64(like), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def zero_lanes(typing: Any, group: Any) -> Any:
+    """A zero vector for each row of the group."""
+    result = types.UniTuple(_EIGHT, group.count)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        zero = ir.Constant(_DOUBLES, [0.0] * LANES)
+        return ir.Constant(ir.ArrayType(_DOUBLES, group.count), [zero] * group.count)
+
+    return result(group), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def plus_squares(typing: Any, lanes: Any, place: Any, like: Any) -> Any:
+    """lanes + mapped^2, row by row."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes_now = args[0]
+        for i, value in enumerate(_mapped(builder, lanes.count, args[1], like)):
+            sums = builder.fadd(builder.extract_value(lanes_now, i), builder.fmul(value, value))
+            lanes_now = builder.insert_value(lanes_now, sums, i)
+        return lanes_now
+
+    return lanes(lanes, place, like), generate
+
+
+def _halve(builder: Any, first: Any, second: Any, half: int) -> Any:
+    """Adds the halves of each run of 2 half lanes; the runs of the second vector follow those of the first."""
+    starts = [run + lane for run in range(0, 2 * LANES, 2 * half) for lane in range(half)]
+    kind = ir.VectorType(_I32, LANES)
+    low = builder.shuffle_vector(first, second, ir.Constant(kind, starts))
+    high = builder.shuffle_vector(first, second, ir.Constant(kind, [start + half for start in starts]))
+    return builder.fadd(low, high)
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def lane_sums(typing: Any, lanes: Any) -> Any:
+    """Each row's eight lanes added as ((0+4)+(2+6)) + ((1+5)+(3+7)): one vector for the group."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vectors = [builder.extract_value(args[0], i) for i in range(lanes.count)]
+        vectors += [ir.Constant(_DOUBLES, [0.0] * LANES)] * (LANES - lanes.count)
+        half = LANES // 2
+        while half:
+            vectors = [_halve(builder, vectors[i], vectors[i + 1], half) for i in range(0, 2 * half, 2)]
+            half //= 2
+        return vectors[0]
+
+    return _EIGHT(lanes), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def all_below(typing: Any, squares: Any, limit: Any) -> Any:
+    """Whether every lane is below the limit (a NaN is not)."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        below = builder.fcmp_ordered("<", args[0], _splat(builder, args[1]))
+        return builder.icmp_unsigned("==", builder.bitcast(below, ir.IntType(8)), ir.IntType(8)(255))
+
+    return types.boolean(squares, types.float64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def everywhere(typing: Any, number: Any) -> Any:
+    """A number in all eight lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _splat(builder, args[0])
+
+    return _EIGHT(types.float64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def clipping_factors(typing: Any, squares: Any, grid: Any) -> Any:
+    """grid / max(1, norm): the clip ([S2])."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
+        root = cgutils.get_or_insert_function(builder.module, kind, "llvm.sqrt.v8f64")
+        whole = _splat(builder, args[1])
+        clipped = builder.fdiv(whole, builder.call(root, [args[0]]))
+        outside = builder.fcmp_ordered(">", args[0], ir.Constant(_DOUBLES, [1.0] * LANES))
+        return builder.select(outside, clipped, whole)
+
+    return squares(squares, types.float64), generate
+
+
+def _prefetch(builder: Any, address: Any) -> None:
+    kind = ir.FunctionType(ir.VoidType(), [_BYTE, _I32, _I32, _I32])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
+    builder.call(function, [builder.inttoptr(address, _BYTE), _I32(0), _I32(3), _I32(1)])
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def add_rounded(typing: Any, group: Any, factors: Any, place: Any, like: Any, total: Any, ahead: Any) -> Any:
+    """total[column:column+8] += rint(mapped * factor) over the rows, the next group's rows on their way."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, factors_now, place_now, _, total_now, ahead_now = args
+        x, stride, column = (builder.extract_value(place_now, i) for i in range(3))
+        values = _mapped(builder, group.count, place_now, like)
+        if group.count > 1:
+            for i in range(group.count):
+                start = builder.add(x, builder.mul(stride, _I64(i + group.count)))
+                _prefetch(builder, builder.add(start, ahead_now))
+        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [column])
+        pointer = builder.bitcast(pointer, _LONGS.as_pointer())
+        magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
+        excess = ir.Constant(_LONGS, [group.count * _MAGIC_BITS % 2**64] * LANES)
+        sums = builder.sub(builder.load(pointer, align=8), excess)
+        for i, value in enumerate(values):
+            scaled = builder.fmul(value, _spread(builder, factors_now, i))
+            sums = builder.add(sums, builder.bitcast(builder.fadd(scaled, magic), _LONGS))
+        builder.store(sums, pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(group, factors, place, like, types.int64, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def map_column(
+    typing: Any, groups: Any, fresh: Any, x: Any, like: Any, center: Any, scale: Any, mapped: Any, lane: Any
+) -> Any:
+    """mapped = (x - center) * scale, for eight rows of each group: the operations of `_mapped`.
+
+    lane += mapped^2; where `fresh` is a tuple of one the lane held nothing yet: lane = mapped^2.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, _, x_now, _, center_now, scale_now, mapped_now, lane_now = args
+        centers, scales = _splat(builder, center_now), _splat(builder, scale_now)
+        for g in range(groups.count):
+            place = _I64(g * LANES)
+            value = _load(builder, x_now, place, _element_kind(like))
+            value = builder.fmul(builder.fsub(value, centers), scales)
+            _store(builder, value, mapped_now, place)
+            square = builder.fmul(value, value)
+            sums = square if fresh.count == 1 else builder.fadd(_load(builder, lane_now, place), square)
+            _store(builder, sums, lane_now, place)
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(groups, fresh, whole, like, types.float64, types.float64, whole, whole), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def across_lanes(typing: Any, lanes: Any, group: Any) -> Any:
+    """The eight lanes of eight rows added as `lane_sums` adds them."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = builder.mul(args[1], _I64(LANES))
+        size = LANES * LANES  # a lane holds eight groups of eight rows
+        vectors = [_load(builder, args[0], builder.add(place, _I64(k * size))) for k in range(LANES)]
+        while len(vectors) > 1:
+            half = len(vectors) // 2
+            vectors = [builder.fadd(vectors[k], vectors[k + half]) for k in range(half)]
+        return vectors[0]
+
+    return _EIGHT(types.int64, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def keep_factors(typing: Any, factors: Any, place: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _store(builder, args[0], args[1], _I64(0))
+        return context.get_dummy_value()
+
+    return types.void(factors, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def add_column(typing: Any, groups: Any, mapped: Any, factors: Any, sums: Any) -> Any:
+    """sums += rint(mapped * factor): eight sums, of the first, second, ... rows of every group."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, mapped_now, factors_now, sums_now = args
+        pointer = builder.bitcast(builder.inttoptr(sums_now, _I64.as_pointer()), _LONGS.as_pointer())
+        magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
+        excess = ir.Constant(_LONGS, [groups.count * _MAGIC_BITS % 2**64] * LANES)
+        total = builder.sub(builder.load(pointer, align=8), excess)
+        for g in range(groups.count):
+            place = _I64(g * LANES)
+            scaled = builder.fmul(_load(builder, mapped_now, place), _load(builder, factors_now, place))
+            total = builder.add(total, builder.bitcast(builder.fadd(scaled, magic), _LONGS))
+        builder.store(total, pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(groups, *[types.int64] * 3), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def load_quad(typing: Any, products: Any, stride: Any) -> Any:
+    """The running products of four rows in one panel: two vectors a row."""
+    result = types.UniTuple(_EIGHT, 8)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        quad = ir.Constant(ir.ArrayType(_DOUBLES, 8), ir.Undefined)
+        for i in range(8):
+            start = builder.add(args[0], builder.mul(args[1], _I64(i // 2)))
+            quad = builder.insert_value(quad, _load(builder, start, _I64(i % 2 * LANES)), i)
+        return quad
+
+    return result(types.int64, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def store_quad(typing: Any, quad: Any, products: Any, stride: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        for i in range(8):
+            start = builder.add(args[1], builder.mul(args[2], _I64(i // 2)))
+            _store(builder, builder.extract_value(args[0], i), start, _I64(i % 2 * LANES))
+        return context.get_dummy_value()
+
+    return types.void(quad, types.int64, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def plus_products(typing: Any, quad: Any, panel: Any, offsets: Any, stride: Any, column: Any) -> Any:
+    """quad + panel[column] * offset[column], the product rounded before the sum."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        quad_now, panel_now, offsets_now, stride_now, column_now = args
+        start = builder.mul(column_now, _I64(PANEL))
+        halves = [_load(builder, panel_now, builder.add(start, _I64(LANES * h))) for h in range(2)]
+        for i in range(8):
+            if i % 2 == 0:
+                row = builder.add(offsets_now, builder.mul(stride_now, _I64(i // 2)))
+                entry = builder.gep(builder.inttoptr(row, _F64.as_pointer()), [column_now])
+                offset = _splat(builder, builder.load(entry))
+            product = builder.fmul(halves[i % 2], offset)
+            sums = builder.fadd(builder.extract_value(quad_now, i), product)
+            quad_now = builder.insert_value(quad_now, sums, i)
+        return quad_now
+
+    return quad(quad, *[types.int64] * 4), generate

@@ -1,0 +1,103 @@
+"""The matrix map: products in a fixed order, then the diagonal map's clip."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..compiled import compiled, inner
+from .diagonal import add_rows, squared_norms
+from .generators import SINGLE, address, all_below, element, load_quad, plus_products, store_quad
+from .layout import BLOCK, FAR_EXPONENT, LARGE, PANEL, TILE, UNUSED
+
+
+@inner
+def _offset(x: int, j: int, half: float, center: Any, exponents: Any) -> float:
+    """half (x_j - center_j) without overflow for half = 1/2; zero for odd entries and unused columns ([S3])."""
+    entry = element(x, j, 0.0)
+    usable = abs(entry) < np.inf and exponents[j] != UNUSED
+    return float(half * entry - half * center[j] if usable else 0.0)
+
+
+@inner
+def _multiply(
+    x: int, stride: int, rows: int, center: Any, packed: Any, exponents: Any, offsets: Any, products: Any
+) -> None:
+    """products[:rows] = (x - center) times the packed matrix, each entry summed over columns 0, 1, 2, ..."""
+    panels, columns = packed.shape[0], packed.shape[1]
+    products[:rows] = 0.0
+    offsets[rows : rows + -rows % 4] = 0.0
+    for first in range(0, columns, TILE):
+        count = min(TILE, columns - first)
+        for i in range(rows):
+            for j in range(count):
+                offsets[i, j] = _offset(x + i * stride, first + j, 1.0, center, exponents)
+        for p in range(panels):
+            panel = address(packed) + 8 * PANEL * (p * columns + first)
+            for i in range(0, rows, 4):
+                place = address(products) + 8 * (i * products.shape[1] + PANEL * p)
+                quad = load_quad(place, 8 * products.shape[1])
+                for j in range(count):
+                    quad = plus_products(quad, panel, address(offsets) + 8 * TILE * i, 8 * TILE, j)
+                store_quad(quad, place, 8 * products.shape[1])
+
+
+@inner
+def _multiply_far(x: int, center: Any, packed: Any, exponents: Any, products: Any) -> None:
+    """The product of one row that overflows, times the power of two that brings it near 2^200 ([S3])."""
+    panels, columns = packed.shape[0], packed.shape[1]
+    top = -10000
+    for j in range(columns):
+        offset, exponent = math.frexp(_offset(x, j, 0.5, center, exponents))
+        if offset != 0.0:
+            top = max(top, exponent + exponents[j])
+    products[:] = 0.0
+    for j in range(columns):
+        offset, exponent = math.frexp(_offset(x, j, 0.5, center, exponents))
+        if offset == 0.0:
+            continue
+        offset = math.ldexp(offset, exponent + exponents[j] - top)
+        shrink = math.ldexp(1.0, -exponents[j])
+        for p in range(panels):
+            for i in range(PANEL):
+                products[p * PANEL + i] += packed[p, j, i] * shrink * offset
+    largest = 0.0
+    for i in range(products.size):
+        largest = max(largest, abs(products[i]))
+    top = math.frexp(largest)[1]
+    for i in range(products.size):
+        products[i] = math.ldexp(products[i], FAR_EXPONENT - top)
+
+
+@compiled
+def add_products(
+    x: int,
+    stride: int,
+    rows: int,
+    center: Any,
+    packed: Any,
+    exponents: Any,
+    identity: Any,
+    grid: float,
+    total: Any,
+    offsets: Any,
+    products: Any,
+    row: Any,
+) -> None:
+    """Adds to the total the integer rows of matrix times (row - center), rows of doubles at an address.
+
+    `packed[p, j, i]` is the matrix at row 16 p + i, column j; `exponents` bounds its columns by 2^exponent.
+    `offsets` (32, 256), `products` (32, width) and `row` (width,) are scratch.
+    """
+    for first in range(0, rows, BLOCK):
+        count = min(BLOCK, rows - first)
+        start = x + first * stride
+        _multiply(start, stride, count, center, packed, exponents, offsets, products)
+        for i in range(count):
+            squares = squared_norms(SINGLE, address(products[i]), 0, 0.0, identity)
+            if not all_below(squares, LARGE):
+                _multiply_far(start + i * stride, center, packed, exponents, products[i])
+        place = address(products)
+        add_rows(place, 8 * products.shape[1], count, 0.0, identity, identity, grid, total, row)
