@@ -349,3 +349,82 @@ def plus_products(typing: Any, quad: Any, panel: Any, offsets: Any, stride: Any,
         return quad_now
 
     return quad(quad, *[types.int64] * 4), generate
+
+
+def _clamped(builder: Any, value: Any, center: Any, scale: Any, limit: Any) -> Any:
+    """clip((value - center) * scale, -limit, limit) + magic: the only spelling of the clamp ([S9])."""
+    mapped = builder.fmul(builder.fsub(value, center), scale)
+    mapped = builder.select(builder.fcmp_ordered("<", mapped, limit), mapped, limit)  # of a NaN (inf * 0): limit
+    least = builder.fneg(limit)
+    mapped = builder.select(builder.fcmp_ordered(">", mapped, least), mapped, least)
+    return builder.fadd(mapped, ir.Constant(_DOUBLES, [_MAGIC] * LANES))
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def keep_clamped(typing: Any, odd: Any, place: Any, like: Any) -> Any:
+    """Eight clamped entries of a row into a buffer; odd + (x - x), which is NaN where an entry is not finite."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        odd_now, place_now, _ = args
+        x, column, center, scale, limit, index, kept = (builder.extract_value(place_now, i) for i in range(7))
+        value = _load(builder, x, column, _element_kind(like))
+        centers = _load(builder, center, column)
+        clamped = _clamped(builder, value, centers, _load(builder, scale, index), _load(builder, limit, index))
+        _store(builder, clamped, kept, index)
+        sums = builder.fadd(builder.extract_value(odd_now, 0), builder.fsub(value, value))
+        return builder.insert_value(odd_now, sums, 0)
+
+    return odd(odd, place, like), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def add_kept(typing: Any, rows: Any, kept: Any, stride: Any, total: Any) -> Any:
+    """total[0:8] += the whole numbers that some rows of the buffer hold."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, kept_now, stride_now, total_now = args
+        pointer = builder.bitcast(builder.inttoptr(total_now, _I64.as_pointer()), _LONGS.as_pointer())
+        excess = ir.Constant(_LONGS, [rows.count * _MAGIC_BITS % 2**64] * LANES)
+        sums = builder.sub(builder.load(pointer, align=8), excess)
+        for i in range(rows.count):
+            start = builder.add(kept_now, builder.mul(stride_now, _I64(i)))
+            sums = builder.add(sums, builder.bitcast(_load(builder, start, _I64(0)), _LONGS))
+        builder.store(sums, pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(rows, *[types.int64] * 3), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def column_odd(typing: Any, groups: Any, x: Any, like: Any) -> Any:
+    """Sums of x - x over eight entries of each group: NaN where an entry is not finite."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        odd = ir.Constant(_DOUBLES, [0.0] * LANES)
+        for g in range(groups.count):
+            value = _load(builder, args[1], _I64(g * LANES), _element_kind(like))
+            odd = builder.fadd(odd, builder.fsub(value, value))
+        return odd
+
+    return _EIGHT(groups, types.int64, like), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def add_clamped_column(
+    typing: Any, groups: Any, x: Any, like: Any, center: Any, scale: Any, limit: Any, sums: Any
+) -> Any:
+    """sums += the clamped entries of one column: eight sums, of the first, second, ... entries of every group."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, x_now, _, center_now, scale_now, limit_now, sums_now = args
+        centers, scales, limits = (_splat(builder, number) for number in (center_now, scale_now, limit_now))
+        pointer = builder.bitcast(builder.inttoptr(sums_now, _I64.as_pointer()), _LONGS.as_pointer())
+        excess = ir.Constant(_LONGS, [groups.count * _MAGIC_BITS % 2**64] * LANES)
+        total = builder.sub(builder.load(pointer, align=8), excess)
+        for g in range(groups.count):
+            value = _load(builder, x_now, _I64(g * LANES), _element_kind(like))
+            total = builder.add(total, builder.bitcast(_clamped(builder, value, centers, scales, limits), _LONGS))
+        builder.store(total, pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(groups, types.int64, like, *[types.float64] * 3, types.int64), generate
