@@ -19,17 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ellipsum.accumulate import (
-    EllipsoidMap,
-    Partial,
-    accumulate,
-    clipped_norm_bound,
-    default_threads,
-    sqrt_upper,
-)
+from ellipsum import accumulate as accumulating
+from ellipsum.accumulate import Partial, accumulate, default_threads, kernel_for
 from ellipsum.blocks import Columns
 from ellipsum.errors import UsageError
 from ellipsum.integers import Wide
+from ellipsum.row_maps import EllipsoidMap, clipped_norm_bound, sqrt_upper
 
 GRID_BITS = 40
 
@@ -85,7 +80,7 @@ def reference_matrix(row, center, matrix, grid_bits):
 
 def integer_row(row_map, row):
     total = np.zeros(row_map.width, np.int64)
-    row_map.add(np.asarray(row)[None, :], total)
+    kernel_for(row_map)(np.asarray(row)[None, :], total)
     return [int(v) for v in total]
 
 
@@ -166,7 +161,7 @@ def test_far_from_the_origin_the_very_numbers_of_the_norm_are_rounded():
         wanted = reference_diagonal(row, center.tolist(), row_map.scale.tolist(), 44)
         found = integer_row(row_map, row)
         assert found == wanted
-        assert square_length(found) <= row_map.norm_bound**2
+        assert square_length(found) <= row_map.body.norm**2
 
 
 any_float = st.floats(allow_nan=True, allow_infinity=True, width=64)
@@ -189,7 +184,7 @@ def test_every_row_keeps_to_the_norm_bound_and_the_reference(case):
     row, center, scale, grid_bits = case
     row_map = EllipsoidMap(center, scale, grid_bits=grid_bits)
     found = integer_row(row_map, row)
-    assert square_length(found) <= row_map.norm_bound**2
+    assert square_length(found) <= row_map.body.norm**2
     assert found == reference_diagonal(row, center.tolist(), scale.tolist(), grid_bits)
 
 
@@ -200,7 +195,7 @@ def test_every_matrix_row_keeps_to_the_norm_bound(case, height, seed):
     matrix = np.random.default_rng(seed).uniform(-1, 1, (height, row.size)) * scale
     row_map = EllipsoidMap(center, matrix=matrix, grid_bits=grid_bits)
     found = integer_row(row_map, row)
-    assert square_length(found) <= row_map.norm_bound**2
+    assert square_length(found) <= row_map.body.norm**2
     assert max(map(abs, found)) < 2 ** (grid_bits + 1)
 
 
@@ -212,7 +207,7 @@ def test_adversarial_rows_keep_to_the_norm_bound(columns):
         direction = generator.standard_normal(columns)
         direction /= np.linalg.norm(direction)
         for length in (1.0, np.nextafter(1.0, 2), np.nextafter(1.0, 0), 3.0, 1e150, 1e200, 1e-200, 1e-310):
-            assert square_length(integer_row(row_map, direction * length)) <= row_map.norm_bound**2
+            assert square_length(integer_row(row_map, direction * length)) <= row_map.body.norm**2
 
 
 # --- the sensitivity -----------------------------------------------------------------------------------------
@@ -225,8 +220,8 @@ def test_clipped_rows_reach_the_bounds(row_map):
     there = integer_row(row_map, row_map.center + 1e6 * direction)
     back = integer_row(row_map, row_map.center - 1e6 * direction)
     apart = square_length([a - b for a, b in zip(there, back, strict=True)])
-    assert Fraction(99, 100) * row_map.norm_bound**2 < square_length(there) <= row_map.norm_bound**2
-    assert Fraction(99, 100) * row_map.diameter_bound**2 < apart <= row_map.diameter_bound**2
+    assert Fraction(99, 100) * row_map.body.norm**2 < square_length(there) <= row_map.body.norm**2
+    assert Fraction(99, 100) * row_map.body.diameter**2 < apart <= row_map.body.diameter**2
 
 
 @every_map
@@ -257,7 +252,7 @@ def test_only_the_rounding_of_many_small_entries_needs_the_square_root():
     found = integer_row(row_map, np.full(columns, 1.0))
     assert square_length(found) == columns  # 2^5 / sqrt(4000) = 0.506 rounds to 1
     assert square_length(found) > (2**5 * 1.9) ** 2
-    assert square_length(found) <= row_map.norm_bound**2
+    assert square_length(found) <= row_map.body.norm**2
 
 
 # --- odd entries -----------------------------------------------------------------------------------------------
@@ -513,19 +508,35 @@ def test_flushing_makes_no_difference(every, threads):
     assert sums(often, data, threads) == sums(plain, data)
 
 
-def test_sums_beyond_64_bits():
+def served_by(monkeypatch, kind, add):
+    """Maps of this kind are run by add(block, total)."""
+
+    class Kernel:
+        takes_columns = False
+
+        def __init__(self, row_map):
+            pass
+
+        def __call__(self, block, total):
+            add(block, total)
+
+    monkeypatch.setitem(accumulating._KERNELS, kind, Kernel)
+
+
+def test_sums_beyond_64_bits(monkeypatch):
     """Each flush holds nearly 2^62, and the sum passes 2^64 many times over."""
 
     class Huge(EllipsoidMap):
-        rows_per_flush = 1
+        kind = "huge"
 
         def __init__(self):
             super().__init__([0.0], [1.0], grid_bits=0)
             self.rows_per_flush = 1
 
-        def add(self, block, total):
-            total += 2**62 - 1
+    def add(block, total):
+        total += 2**62 - 1
 
+    served_by(monkeypatch, "huge", add)
     found = accumulate(Huge(), [np.zeros((1000, 1))], 1)
     assert found.sums.to_ints() == [1000 * (2**62 - 1)]
     assert found.rows == 1000
@@ -535,7 +546,7 @@ def test_rows_per_flush_cannot_overflow():
     for grid_bits in (0, 1, 20, 48):
         for width in (1, 10**6):
             row_map = EllipsoidMap(np.zeros(width), np.ones(width), grid_bits=grid_bits)
-            largest = math.floor(clipped_norm_bound(width, grid_bits) - sqrt_upper(width) / 2 + Fraction(1, 2))
+            largest = math.floor(clipped_norm_bound(width, grid_bits) - sqrt_upper(width, 32) / 2 + Fraction(1, 2))
             assert row_map.rows_per_flush * largest < 2**63
             assert row_map.rows_per_flush == 2**62 // 2**grid_bits
 
@@ -573,7 +584,7 @@ def test_a_million_columns():
     assert found.equals(one_by_one.sums)
     single = accumulate(row_map, [data[:1]], 1).sums
     length = sum(int(v) ** 2 for v in single.to_ints())
-    assert length <= row_map.norm_bound**2
+    assert length <= row_map.body.norm**2
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -621,11 +632,14 @@ def test_an_interrupted_source_leaves_no_thread_behind(error):
     assert threading.active_count() == before
 
 
-def test_an_error_in_a_worker_is_raised():
+def test_an_error_in_a_worker_is_raised(monkeypatch):
     class Broken(EllipsoidMap):
-        def add(self, block, total):
-            raise RuntimeError("broken")
+        kind = "broken"
 
+    def add(block, total):
+        raise RuntimeError("broken")
+
+    served_by(monkeypatch, "broken", add)
     with pytest.raises(RuntimeError, match="broken"):
         accumulate(Broken([0.0] * 10, [1.0] * 10, grid_bits=3), [np.zeros((400_000, 10))], 2)
 
@@ -662,7 +676,7 @@ def test_maps_survive_pickling(row_map):
     copy = pickle.loads(pickle.dumps(row_map))
     data = random_rows(20, row_map.columns)
     assert sums(copy, data) == sums(row_map, data)
-    assert copy.norm_bound == row_map.norm_bound
+    assert copy.body.norm == row_map.body.norm
     for name in ("scale", "matrix"):
         np.testing.assert_array_equal(getattr(copy, name), getattr(row_map, name))
 

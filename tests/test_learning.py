@@ -9,11 +9,12 @@ import pytest
 from scipy import stats
 
 import ellipsum as es
+from ellipsum.accumulate import kernel_for
+from ellipsum.grid import ellipsoid_map
 from ellipsum.learning.maps import AbsoluteSum, CoordinateHistogram, Count, NormHistogram, OuterSum, ShellSum
 from ellipsum.learning.norm_law import fit_norm_law
 from ellipsum.learning.plan import LearningPlan
 from ellipsum.learning.rounds import Rounds
-from ellipsum.plans import ellipsoid_map
 from ellipsum.shape import Ellipsoid
 from ellipsum.tables import open_table
 
@@ -94,7 +95,7 @@ def test_noise_of_each_round_is_its_sensitivity_over_its_share_and_not_a_tenth_l
     x, share = data(30), 1e-4
     row_map = make(Ellipsoid(np.full(5, 10.0), np.full(5, 0.3)))
     exact = np.zeros(row_map.width, np.int64)
-    row_map.add(x, exact)
+    kernel_for(row_map)(x, exact)
     rounds = rounds_of(x, relation, es.Budget(mu=10.0), n=30)
     repeats = 4000 // row_map.width + 1
     sums = [rounds.sum(name, row_map, share) for _ in range(repeats)]

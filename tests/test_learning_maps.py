@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ellipsum.accumulate import accumulate
+from ellipsum.accumulate import accumulate, kernel_for
 from ellipsum.errors import UsageError
 from ellipsum.learning.maps import AbsoluteSum, CoordinateHistogram, Count, NormHistogram, OuterSum, ShellSum
 from ellipsum.shape import Ellipsoid
@@ -46,7 +46,7 @@ def rows(n=300, seed=0):
 
 def integers(row_map, x):
     total = np.zeros(row_map.width, np.int64)
-    row_map.add(x, total)
+    kernel_for(row_map)(x, total)
     return total
 
 
@@ -162,14 +162,14 @@ def test_no_row_exceeds_the_bounds_and_some_nearly_attain_them(name, ellipsoid):
     row_map = maps(ellipsoid)[name]
     found = [integers(row_map, row[None]).tolist() for row in adversaries()]
     longest = max(squared(q) for q in found)
-    assert longest <= row_map.norm_bound**2
-    assert longest >= Fraction(99, 100) ** 2 * row_map.norm_bound**2
+    assert longest <= row_map.body.norm**2
+    assert longest >= Fraction(99, 100) ** 2 * row_map.body.norm**2
     distinct = [list(q) for q in {tuple(q) for q in found}]
     array = np.array(distinct, dtype=object)
     widest = max(squared(p) for i in range(len(array)) for p in array[i + 1 :] - array[i]) if len(array) > 1 else 0
-    assert widest <= row_map.diameter_bound**2
+    assert widest <= row_map.body.diameter**2
     if name not in ("count", "signed", "three norms"):
-        assert widest >= Fraction(99, 100) ** 2 * row_map.diameter_bound**2
+        assert widest >= Fraction(99, 100) ** 2 * row_map.body.diameter**2
 
 
 def test_matrix_undoes_the_triangle():

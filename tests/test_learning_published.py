@@ -8,14 +8,14 @@ import pytest
 from scipy import stats
 
 import ellipsum as es
-from ellipsum.accumulate import EllipsoidMap, accumulate
+from ellipsum.accumulate import accumulate
 from ellipsum.learning import coinpress, instance_optimal, variance_aware
 from ellipsum.learning.coinpress_covariance import covariance_bound, forecast_margin, second_moments
 from ellipsum.learning.finish import finish
 from ellipsum.learning.quantiles import CoordinateSurplus, NormSurplus, bisect, norm_quantile
 from ellipsum.learning.rotation import RotatedMap, Rotation
 from ellipsum.learning.rounds import Rounds
-from ellipsum.plans import sensitivity
+from ellipsum.row_maps import EllipsoidMap
 from ellipsum.shape import Ellipsoid
 from ellipsum.tables import open_table
 
@@ -94,11 +94,11 @@ def neighbours_rows(row_map, d):
 def test_no_two_rows_are_further_apart_than_the_map_says(name):
     row_map = MAPS[name]
     images = integer_rows(row_map, neighbours_rows(row_map, D))
-    assert max(map(squared, images)) <= row_map.norm_bound**2
-    assert furthest(images) <= row_map.diameter_bound**2
+    assert max(map(squared, images)) <= row_map.body.norm**2
+    assert furthest(images) <= row_map.body.diameter**2
     # The bounds are not slack: half of either would be refuted here. A padded rotation cannot reach every corner.
     reach = 0.7 if name.startswith("rotated m") else 0.99
-    assert furthest(images) >= (Fraction(reach) * row_map.diameter_bound) ** 2
+    assert furthest(images) >= (Fraction(reach) * row_map.body.diameter) ** 2
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -201,7 +201,7 @@ def test_every_round_has_noise_for_its_worst_neighbours(name, relation):
         far = furthest(images) if relation == "replace" else max(map(squared, images))
         units = Fraction(math.ldexp(std, getattr(row_map, "grid_bits", 0)))
         assert (units * Fraction(step.privacy.mu)) ** 2 >= far
-        tight = sensitivity(row_map.norm_bound, row_map.diameter_bound, relation)
+        tight = row_map.body.sensitivity(relation)
         assert units * Fraction(step.privacy.mu) <= tight * (1 + Fraction(1, 10**12))
         # The worst rows found come near the bound, so that half of it would be refuted (but for the count, where two
         # rows never differ); a rotation of three columns into four reaches only some of the corners.

@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import ellipsum as es
-from ellipsum.accumulate import EllipsoidMap, accumulate
+from ellipsum.accumulate import accumulate
 from ellipsum.engines import accumulate_table
 from ellipsum.engines.local import accumulate_local
+from ellipsum.row_maps import EllipsoidMap
 from ellipsum.tables import open_table
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.plans import noise_units, sensitivity, sqrt_upper
+from ellipsum.grid import noise_units
+from ellipsum.row_maps import sqrt_upper
 
 BUDGET = es.Budget(mu=0.5)
 TINY = 1e-9  # the grid's own inflation of the sensitivity is below 2^-40 d
@@ -90,7 +91,7 @@ def test_noise_covers_the_sensitivity_exactly():
     for mu in (1e-6, 0.1, 1 / 3, 7.3):
         for relation in ("replace", "add_remove"):
             plan = make(es.Box([0, 1], [1, 3]), budget=es.Budget(mu=mu), neighbours=relation)
-            needed = sensitivity(plan.row_map.norm_bound, plan.row_map.diameter_bound, relation, plan.count_units)
+            needed = plan.row_map.body.sensitivity(relation, plan.count_units)
             assert Fraction(plan.noise_units) * Fraction(plan.privacy.mu) >= needed
             assert Fraction(plan.noise_units) * Fraction(plan.privacy.mu) < needed * (1 + Fraction(1, 2**50))
 

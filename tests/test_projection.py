@@ -14,6 +14,7 @@ from pyarrow import parquet
 from scipy.stats import kstest
 
 import ellipsum.projection.order
+from ellipsum.accumulate import kernel_for
 from ellipsum.curves import gaussian_delta
 from ellipsum.errors import DataError, UsageError
 from ellipsum.privacy import Budget, Privacy, compose
@@ -55,7 +56,7 @@ def clipped(rows, radius):
 def test_oblivious_noise_covers_the_longest_change(k):
     """s scale >= D std sqrt(k) in exact arithmetic, and not by much."""
     made = project(some_rows(), k, Ball(1.0), **BUDGET, adversary="oblivious", rng=generator())
-    needed = made.region.row_map.diameter_bound * Fraction(MATRIX_STD)
+    needed = made.region.row_map.body.diameter * Fraction(MATRIX_STD)
     have = Fraction(made.noise_units) * Fraction(made.privacy.scale)
     assert have**2 >= needed**2 * k
     assert have**2 <= needed**2 * k * Fraction(1 + 1e-12)
@@ -67,7 +68,7 @@ def test_adaptive_noise_covers_the_matrix():
     made = project(some_rows(), 4, Ball(1.0), **BUDGET, adversary="adaptive", rng=generator())
     integers = np.rint(made.matrix * MATRIX_STD * 2.0)
     top = np.linalg.svd(integers, compute_uv=False)[0]
-    ratio = made.noise_units * made.privacy.mu / (float(made.region.row_map.diameter_bound) * top)
+    ratio = made.noise_units * made.privacy.mu / (float(made.region.row_map.body.diameter) * top)
     assert 1 - 1e-14 < ratio < 1 + 1e-9
     assert made.privacy == Privacy(Budget(**BUDGET).mu, 0.0, "replace")
 
@@ -77,7 +78,7 @@ def test_two_opposite_rows_come_close_to_the_bound():
     row_map = project(some_rows(), 2, Ball(3.0, center=5.0), **BUDGET, rng=generator()).region.row_map
     far = np.ones((1, 6)) * 1e9
     gap = np.linalg.norm(integer_rows(row_map, far) - integer_rows(row_map, -far))
-    bound = float(row_map.diameter_bound)
+    bound = float(row_map.body.diameter)
     assert bound * (1 - 1e-5) < gap <= bound
 
 
@@ -229,7 +230,7 @@ def test_rows_are_those_of_the_sum_kernel(metric, kind):
     row_map = project(rows, 2, Normal(0.5, cov=cov), metric=metric, **BUDGET, rng=generator()).region.row_map
     for i, row in enumerate(integer_rows(row_map, rows)):
         total = np.zeros(3, np.int64)
-        row_map.add(rows[i : i + 1], total)
+        kernel_for(row_map)(rows[i : i + 1], total)
         assert np.array_equal(row, total)
 
 

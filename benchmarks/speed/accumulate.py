@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ellipsum.accumulate import EllipsoidMap, accumulate
+from ellipsum.accumulate import accumulate
+from ellipsum.row_maps import EllipsoidMap
 
 from ._race import least_times
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from .accumulate import EllipsoidMap, clipped_norm_bound
 from .errors import Floats, UsageError, choice, whole
+from .grid import WIDE_GRID_BITS, ellipsoid_map, grid_bits, noise_units
 from .privacy import Budget, Privacy
+from .row_maps import Body, EllipsoidMap, clipped_norm_bound
 from .rows import Rows, Unknown, rows_from_dict
 from .shape import Clip, Ellipsoid, lay
 from .version import VERSION
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from .release import Release
 
 FORMAT = "ellipsum.plan/1"
-GRID_BITS, WIDE_GRID_BITS = 40, 44
 _WIDEST_COUNT_WEIGHT = 2.0**30
 
 
@@ -288,44 +288,11 @@ def assemble(
     )
 
 
-def ellipsoid_map(ellipsoid: Ellipsoid, bits: int) -> EllipsoidMap:
-    """The row map that clips to an ellipsoid and rounds to the grid 2^-bits."""
-    matrix = ellipsoid.matrix
-    if matrix is None:
-        return EllipsoidMap(ellipsoid.center, scale=ellipsoid.scale, grid_bits=bits)
-    return EllipsoidMap(ellipsoid.center, matrix=matrix, grid_bits=bits)
-
-
-def grid_bits(n: int | None, mu: float) -> int:
-    """[U4] Fine enough that rounding n rows to the grid stays below 2^-9 of the noise."""
-    return GRID_BITS if n is not None and n * mu <= 2.0 ** (GRID_BITS - 8) else WIDE_GRID_BITS
-
-
 @lru_cache(maxsize=256)
 def clip_sensitivity(width: int, bits: int, neighbours: str, count_units: int = 0) -> Fraction:
     """[S2] l2-sensitivity of the integer sum of clipped rows; [U2] with the count as one more coordinate."""
     norm = clipped_norm_bound(width, bits)
-    return sensitivity(norm, 2 * norm, neighbours, count_units)
-
-
-def sensitivity(norm: Fraction, diameter: Fraction, neighbours: str, count_units: int = 0) -> Fraction:
-    """l2-sensitivity, rounded up, of a sum of integer rows of this norm and diameter."""
-    if neighbours == "replace":
-        return diameter
-    return sqrt_upper(norm**2 + count_units**2) if count_units else norm
-
-
-def sqrt_upper(square: Fraction) -> Fraction:
-    """A rational at least sqrt(square), within 2^-60 of it relative to the larger of it and 1."""
-    scaled = -((-square.numerator << 120) // square.denominator)
-    return Fraction(math.isqrt(scaled) + 1, 1 << 60)
-
-
-def noise_units(sensitivity: Fraction, mu: float) -> float:
-    """The least double s with s * mu >= sensitivity in exact arithmetic."""
-    exact = sensitivity / Fraction(mu)
-    guess = float(exact)
-    return guess if Fraction(guess) >= exact else math.nextafter(guess, math.inf)
+    return Body(norm, 2 * norm).sensitivity(neighbours, count_units)
 
 
 def _lay_with_count(

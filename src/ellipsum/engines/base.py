@@ -15,9 +15,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..accumulate import Partial, RowMap, accumulate
+from ..accumulate import Partial, accumulate
 from ..errors import DataError, Floats, UsageError
 from ..integers import Wide
+from ..row_maps import RowMap
 from ..tables import Block, Progress, Table
 from ..tables.arrow import Layout, blocks, layout
 from ..tables.base import pick, sealed

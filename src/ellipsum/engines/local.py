@@ -6,8 +6,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from ..accumulate import Partial, RowMap, accumulate, default_threads
+from ..accumulate import Partial, accumulate, default_threads
 from ..errors import whole
+from ..row_maps import RowMap
 from ..tables import Block, Progress, Table
 from ..tables.base import Part
 

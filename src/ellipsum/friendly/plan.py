@@ -20,7 +20,8 @@ import numpy as np
 
 from ..curves import _certainly_positive, _nudged, round_down, sqrt_down
 from ..errors import Floats, UsageError, choice, open_unit, positive, whole
-from ..plans import Noise, noise_units, parse_json
+from ..grid import noise_units
+from ..plans import Noise, parse_json
 from ..privacy import Budget, Privacy, laplace_mu
 from ..shape import Ellipsoid
 from ..version import VERSION

@@ -14,10 +14,10 @@ import numpy as np
 
 from ..errors import Floats
 from ..shape import Clip
+from .axes import learn_rotation
 from .measure import Measure
 from .methods import Final
 from .norm_law import NormLaw, fit_norm_law
-from .rotate import learn_rotation
 from .rounds import Rounds
 from .schedule import RESOLUTION, Shares
 from .state import LADDER, Shape, State, choose_radius, clip_effects

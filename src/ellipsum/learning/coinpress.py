@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, UsageError, vector, whole
-from ..plans import ellipsoid_map, grid_bits
+from ..grid import ellipsoid_map, grid_bits
 from ..shape import Clip, Ellipsoid
 from .coinpress_covariance import covariance_bound, norm_bound
 from .methods import Final

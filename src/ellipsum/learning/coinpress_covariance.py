@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import Floats
-from ..plans import grid_bits
+from ..grid import grid_bits
 from ..shape import Ellipsoid
 from .maps import OuterSum
 from .rounds import Rounds

@@ -10,9 +10,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..accumulate import RowMap
 from ..errors import Floats, open_unit, whole
 from ..noise import public_seed
+from ..row_maps import RowMap
 from ..shape import Clip, Ellipsoid
 from .methods import Final
 from .quantiles import CoordinateSurplus, bisect, norm_quantile

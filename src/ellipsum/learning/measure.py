@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ..errors import Floats
-from ..plans import ellipsoid_map, grid_bits
+from ..grid import ellipsoid_map, grid_bits
 from .maps import AbsoluteSum, NormHistogram, OuterSum, ShellSum
 from .rounds import Rounds
 from .state import Shape, State

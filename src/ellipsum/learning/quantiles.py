@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ..accumulate import RowMap, Rows, sqrt_upper
 from ..errors import Floats, UsageError, open_unit, vector
-from ..integers import Ints
+from ..row_maps import Body, RowMap, sqrt_upper
 from ..shape import Ellipsoid
-from .maps import _doubles, _Frame
+from .frame import Frame
+from .maps import served_by_adders
 from .rounds import Rounds
 
 _RANK_BITS = 20
+_ROOT_BITS = 32
 _SMALLEST = 2.0**-180  # of the range of a norm
 
 
@@ -37,43 +38,36 @@ class _Surplus:
         self.columns = columns
         self.middle = vector("middle", middle)
         self.width = self.middle.size
-        self._below = round((1 - open_unit("fraction", fraction)) * (1 << _RANK_BITS))
-        self._above = self._below - (1 << _RANK_BITS)
-        entries = sqrt_upper(self.width)
-        self.norm_bound = max(self._below, -self._above) * entries
-        self.diameter_bound = (1 << _RANK_BITS) * entries
+        self.below = round((1 - open_unit("fraction", fraction)) * (1 << _RANK_BITS))
+        self.above = self.below - (1 << _RANK_BITS)
+        entries = sqrt_upper(self.width, _ROOT_BITS)
+        self.body = Body(max(self.below, -self.above) * entries, (1 << _RANK_BITS) * entries)
 
 
 class CoordinateSurplus(_Surplus):
     """Each coordinate's offset x_j - c_j (or its size) against its middle; odd entries have offset zero."""
 
+    kind = "coordinate_surplus"
+
     def __init__(self, center: Any, middle: Any, fraction: float, absolute: bool) -> None:
-        self._center, self._absolute = vector("center", center), bool(absolute)
-        super().__init__(self._center.size, middle, fraction)
+        self.center = vector("center", center)
+        self.absolute = bool(absolute)
+        super().__init__(self.center.size, middle, fraction)
         if self.width != self.columns:
             raise UsageError(f"middle must have {self.columns} entries, one a column, got {self.width}.")
-
-    def add(self, block: Rows, total: Ints) -> None:
-        from .quantile_kernels import add_coordinate_sides
-
-        for part in _doubles(block):
-            add_coordinate_sides(part, self._center, self.middle, self._absolute, self._below, self._above, total)
 
 
 class NormSurplus(_Surplus):
     """‖B (x - c)‖ against a middle; a norm beyond the range of doubles is above."""
 
+    kind = "norm_surplus"
+
     def __init__(self, ellipsoid: Ellipsoid, middle: float, fraction: float) -> None:
-        self._frame = _Frame(ellipsoid)
-        super().__init__(self._frame.columns, [middle], fraction)
+        self.frame = Frame(ellipsoid)
+        super().__init__(self.frame.columns, [middle], fraction)
 
-    def add(self, block: Rows, total: Ints) -> None:
-        from .quantile_kernels import add_norm_sides
 
-        sides = float(self.middle[0]), self._below, self._above
-        center, scale, packed, exponents = self._frame.arguments()
-        for part in _doubles(block):
-            add_norm_sides(part, center, scale, packed, exponents, *sides, total, *self._frame.scratch())
+served_by_adders("coordinate_surplus", "norm_surplus")
 
 
 def bisect(

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from ..accumulate import RowMap
+from ..accumulate import Kernel, register_kernel
 from ..errors import Floats, UsageError, positive, whole
-from ..integers import Ints
 from ..noise import public_normals
-from .maps import _doubles
+from ..row_maps import Body, RowMap
 
 PASSES = 3
-_COPY_ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -63,6 +59,8 @@ class RotatedMap:
     Edge cases: a NaN or infinite entry counts as zero, the middle of what is known, before the rotation.
     """
 
+    kind = "rotated"
+
     def __init__(self, rotation: Rotation, inner: RowMap, magnitude: float) -> None:
         if inner.columns != rotation.size:
             raise UsageError(f"inner must take {rotation.size} columns, got {inner.columns}.")
@@ -78,12 +76,8 @@ class RotatedMap:
         return self.inner.width
 
     @property
-    def norm_bound(self) -> Fraction:
-        return self.inner.norm_bound
-
-    @property
-    def diameter_bound(self) -> Fraction:
-        return self.inner.diameter_bound
+    def body(self) -> Body:
+        return self.inner.body
 
     @property
     def rows_per_flush(self) -> int:
@@ -91,16 +85,13 @@ class RotatedMap:
 
     @property
     def grid_bits(self) -> int:
-        return int(getattr(self.inner, "grid_bits", 0))
+        return self.inner.grid_bits
 
-    def add(self, block: Any, total: Ints) -> None:
-        """Adds the integer rows of the rotated block; the block is only read."""
-        from .rotation_kernel import spin
 
-        rotation = self.rotation
-        step = max(16, _COPY_ENTRIES // rotation.size)
-        for part in _doubles(block):
-            for first in range(0, len(part), step):
-                rows = np.empty((min(step, len(part) - first), rotation.size))
-                spin(part[first : first + step], rotation.signs, rotation.factor, self.magnitude, rows)
-                self.inner.add(rows, total)
+def _kernel(row_map: RotatedMap) -> Kernel:
+    from .adders import RotatedKernel  # compiles
+
+    return RotatedKernel(row_map)
+
+
+register_kernel(RotatedMap.kind, _kernel)

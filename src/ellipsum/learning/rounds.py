@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ..accumulate import Partial, RowMap
+from ..accumulate import Partial
 from ..curves import sqrt_down
 from ..engines import accumulate_table
 from ..errors import BudgetRefused, Floats, UsageError, choice, whole
+from ..grid import noise_units
 from ..noise import Stream, add_noise, shift_for
-from ..plans import noise_units, sensitivity
 from ..privacy import NEIGHBOURS, Budget, Privacy
+from ..row_maps import RowMap
 from ..tables import Table
 from .maps import Count
 
@@ -131,12 +132,12 @@ class Rounds:
     def sum(self, name: str, row_map: RowMap, share: float | Fraction) -> NoisySum:
         """The noisy sum of a row map over the table, for this share of mu^2."""
         spend = self.charge(name, share, row_map.width)
-        needed = sensitivity(row_map.norm_bound, row_map.diameter_bound, self.neighbours)
+        needed = row_map.body.sensitivity(self.neighbours)
         std = noise_units(needed, spend.mu)
         partial = self.accumulate(row_map)
         shift = shift_for(std)
         noisy = add_noise(partial.sums, std, shift, self.stream()).to_float()
-        bits = getattr(row_map, "grid_bits", 0)
+        bits = row_map.grid_bits
         return NoisySum(np.ldexp(noisy, shift - bits), math.ldexp(std, -bits))
 
     def accumulate(self, row_map: RowMap) -> Partial:

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..accumulate import RowMap
 from ..errors import Floats, whole
+from ..row_maps import RowMap
 from ..shape import Clip, Ellipsoid
 from .methods import Final
 from .quantiles import CoordinateSurplus, bisect, norm_quantile

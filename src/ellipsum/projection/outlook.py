@@ -221,13 +221,13 @@ def guarantee_of(budget: Budget, width: int, k: int, adversary: str, calibration
 
 def oblivious_noise(region: Region, privacy: ProjectionPrivacy) -> float:
     """The least double s with s * scale >= diameter * MATRIX_STD * sqrt(k), in grid units [J1][J2]."""
-    needed = region.row_map.diameter_bound * Fraction(MATRIX_STD) * Fraction(sqrt_up(Fraction(privacy.k)))
+    needed = region.row_map.body.diameter * Fraction(MATRIX_STD) * Fraction(sqrt_up(Fraction(privacy.k)))
     return round_up(needed / Fraction(privacy.scale))
 
 
 def adaptive_noise(region: Region, privacy: Privacy, norm: Fraction) -> float:
     """The least double s with s * mu >= diameter * ‖matrix‖_2, in grid units [J6]."""
-    return round_up(region.row_map.diameter_bound * norm / Fraction(privacy.mu))
+    return round_up(region.row_map.body.diameter * norm / Fraction(privacy.mu))
 
 
 def noise_std_of(region: Region, k: int, noise_units: float) -> float:

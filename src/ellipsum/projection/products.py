@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..accumulate import EllipsoidMap
 from ..errors import DataError
 from ..integers import LOW_BITS, Ints, Wide
+from ..row_maps import EllipsoidMap
 from .matrix import ExactProduct
 
 _INT64 = np.dtype("<i8")
@@ -29,7 +29,7 @@ class Products:
 
     @cached_property
     def _product(self) -> ExactProduct:
-        return ExactProduct(self.matrix, self.row_map.norm_bound)
+        return ExactProduct(self.matrix, self.row_map.body.norm)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"row_map": self.row_map, "matrix": self.matrix}  # the rest is made again where it is needed

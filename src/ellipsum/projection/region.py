@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..accumulate import EllipsoidMap
 from ..errors import Floats, UsageError, choice, open_unit
-from ..plans import ellipsoid_map
+from ..grid import ellipsoid_map
+from ..row_maps import EllipsoidMap
 from ..rows import Ball, Box, Normal, Rows, Unknown
 from ..shape import Ellipsoid
 from .matrix import row_grid_bits

@@ -5,17 +5,18 @@ Imported only when rows are projected: it compiles.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from ..accumulate import EllipsoidMap, _readable
 from ..compiled import compiled
 from ..errors import Floats
 from ..kernels.diagonal import add_rows
+from ..kernels.ellipsoid import EllipsoidKernel
 from ..kernels.layout import BLOCK, TILE
 from ..kernels.matrix import add_products
+from ..kernels.memory import readable
+from ..row_maps import EllipsoidMap
 
 
 def integer_rows(row_map: EllipsoidMap, block: Any) -> Floats:
@@ -24,18 +25,20 @@ def integer_rows(row_map: EllipsoidMap, block: Any) -> Floats:
     Each row is added to a total of its own that starts at zero, by the kernel that adds up all rows of a sum, so
     that its bounds [S2] and its treatment of odd entries [S3] are those of every other release.
     """
-    padded, grid = row_map._frame.shape[1], math.ldexp(1.0, row_map.grid_bits)
-    totals = np.zeros((len(block), padded), np.int64)
-    spare, done = np.empty(padded), 0
-    diagonal = row_map._packed is None
-    for part in _readable(block, padded if diagonal else row_map.columns, singles=diagonal):
+    kernel = EllipsoidKernel(row_map)
+    totals = np.zeros((len(block), kernel.padded), np.int64)
+    spare = np.empty(kernel.padded)
+    diagonal = kernel.packed is None
+    done = 0
+    for part in readable(block, kernel.padded if diagonal else row_map.columns, singles=diagonal):
         place = part.__array_interface__["data"][0], part.strides[0]
         out = totals[done : done + len(part)]
         if diagonal:
-            _add_each(*place, part.dtype.type(0), row_map._frame, row_map._identity, grid, out, spare)
+            _add_each(*place, part.dtype.type(0), kernel.frame, kernel.identity, kernel.grid, out, spare)
         else:
-            maps = row_map.center, row_map._packed, row_map._exponents, row_map._identity
-            _multiply_each(*place, *maps, grid, out, np.empty((BLOCK, TILE)), np.empty((BLOCK, padded)), spare)
+            maps = row_map.center, kernel.packed, kernel.exponents, kernel.identity
+            scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, kernel.padded)), spare
+            _multiply_each(*place, *maps, kernel.grid, out, *scratch)
         done += len(part)
     return totals[:, : row_map.width].astype(np.float64)
 

@@ -1,0 +1,32 @@
+"""The grid that integer rows lie on, and the least noise that a guarantee needs in its units."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from .row_maps import EllipsoidMap
+from .shape import Ellipsoid
+
+GRID_BITS = 40
+WIDE_GRID_BITS = 44
+
+
+def grid_bits(n: int | None, mu: float) -> int:
+    """[U4] Fine enough that rounding n rows to the grid stays below 2^-9 of the noise."""
+    return GRID_BITS if n is not None and n * mu <= 2.0 ** (GRID_BITS - 8) else WIDE_GRID_BITS
+
+
+def ellipsoid_map(ellipsoid: Ellipsoid, bits: int) -> EllipsoidMap:
+    """The row map that clips to an ellipsoid and rounds to the grid 2^-bits."""
+    matrix = ellipsoid.matrix
+    if matrix is None:
+        return EllipsoidMap(ellipsoid.center, scale=ellipsoid.scale, grid_bits=bits)
+    return EllipsoidMap(ellipsoid.center, matrix=matrix, grid_bits=bits)
+
+
+def noise_units(sensitivity: Fraction, mu: float) -> float:
+    """The least double s with s * mu >= sensitivity in exact arithmetic."""
+    exact = sensitivity / Fraction(mu)
+    guess = float(exact)
+    return guess if Fraction(guess) >= exact else math.nextafter(guess, math.inf)

@@ -1,0 +1,66 @@
+"""How blocks of rows lie in memory, and the arrays that kernels want beside them. Compiles nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..blocks import Addresses, Columns
+from ..errors import Floats
+from .layout import BLOCK, LANES
+
+Rows = NDArray[Any]
+COPY_ENTRIES = 1 << 14  # entries copied at once where a kernel cannot read in place
+_MOST_COLUMNS = 1024  # rows wider than this are read as rows: mapped columns would leave the cache
+
+
+def columns_of(block: Rows | Columns) -> Addresses | None:
+    """Where the columns of a block begin, or None where its entries do not lie side by side in each column."""
+    rows, columns = block.shape
+    if columns > _MOST_COLUMNS or rows == 0:
+        return None
+    if isinstance(block, Columns):
+        return block.addresses()
+    if block.dtype.char not in "df" or not block.flags.aligned or block.strides[0] != block.itemsize:
+        return None
+    places: Addresses = np.arange(columns, dtype=np.int64)
+    places *= block.strides[1]
+    places += block.__array_interface__["data"][0]
+    return places
+
+
+def aligned(*shape: int) -> Floats:
+    """Zeros that begin at a multiple of 64 bytes: a vector that lies across two cache lines costs twice the time."""
+    size = math.prod(shape)
+    spare = np.zeros(size + LANES)
+    start = -spare.__array_interface__["data"][0] // 8 % LANES
+    return spare[start : start + size].reshape(shape)
+
+
+def readable(block: Rows | Columns, width: int, singles: bool) -> Iterator[Rows]:
+    """The block as doubles (or singles) side by side in each row: itself, or copies of a few rows at a time."""
+    rows, columns = block.shape
+    if (
+        not isinstance(block, Columns)
+        and block.dtype.char in ("df" if singles else "d")
+        and columns == width
+        and block.flags.aligned
+        and block.strides[1] == block.itemsize
+    ):
+        yield block
+        return
+    step = max(BLOCK, COPY_ENTRIES // width)
+    buffer = np.zeros((min(step, rows), width))
+    for first in range(0, rows, step):
+        part = buffer[: min(step, rows - first)]
+        given = np.asarray(block[first : first + step])
+        if columns < width:  # few columns: one long copy each
+            for j in range(columns):
+                part[:, j] = given[:, j]
+        else:
+            part[:] = given
+        yield part
