@@ -175,6 +175,7 @@ class EngineTable(ABC):
     """
 
     reopenable = True
+    ordered = False  # [T9]
 
     def __init__(
         self,

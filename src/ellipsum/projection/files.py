@@ -17,16 +17,24 @@ from ..files import check_writable
 from ..integers import Ints
 
 _KEY = b"ellipsum"
+_GROUP_CELLS = 1 << 20
 
 
 class ProjectionWriter:
-    """Collects blocks of k numbers a row: in memory, or in a file that appears only when it is complete."""
+    """Collects blocks of k numbers a row: in memory, or in a file that appears only when it is complete.
+
+    The file's row groups hold a number of rows that depends on k alone, the last one what is left: its layout says
+    nothing about the blocks that rows came in [J10].
+    """
 
     def __init__(self, path: Path | None, k: int) -> None:
         self._path, self.k = path, k
         self._blocks: list[Floats] = []
         self._temporary: str | None = None
         self._writer: Any = None
+        self._group_rows = max(64, _GROUP_CELLS // k)
+        self._group: Floats | None = None
+        self._filled = 0
 
     def __enter__(self) -> ProjectionWriter:
         check_writable(self._path)
@@ -36,20 +44,34 @@ class ProjectionWriter:
         if self._path is None:
             self._blocks.append(values)
             return
+        if self._group is None:
+            self._group = np.empty((self._group_rows, self.k), order="F")
+        while len(values):
+            part = values[: self._group_rows - self._filled]
+            self._group[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
+            values = values[len(part) :]
+            if self._filled == self._group_rows:
+                self._write_group(self._path, self._group)
+
+    def _write_group(self, path: Path, rows: Floats) -> None:
         import pyarrow
 
         if self._writer is None:
             self._open()
-        columns = [pyarrow.array(np.ascontiguousarray(values[:, j])) for j in range(self.k)]
+        columns = [pyarrow.array(rows[:, j]) for j in range(self.k)]
+        self._filled = 0
         try:
-            self._writer.write_table(pyarrow.table(columns, schema=self._schema()))
+            self._writer.write_table(pyarrow.table(columns, schema=self._schema()), row_group_size=self._group_rows)
         except OSError as error:
-            raise _unwritable(self._path, error) from None
+            raise _unwritable(path, error) from None
 
     def finish(self, metadata: str) -> Floats | None:
         """Close the file under its own name, or return the values held in memory."""
         if self._path is None:
             return np.concatenate(self._blocks)
+        if self._group is not None and self._filled:
+            self._write_group(self._path, self._group[: self._filled])
         assert self._temporary is not None
         try:
             self._writer.add_key_value_metadata({_KEY: metadata.encode()})

@@ -51,6 +51,7 @@ class DatasetTable(Batches):
     """Some columns of a pyarrow data set; a filter that it carries is applied as the files are read."""
 
     reopenable = True
+    ordered = False  # [T9]
 
     def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         self._data = data
@@ -169,6 +170,7 @@ class ScannerTable(Batches):
     """
 
     reopenable = False
+    ordered = False  # [T9]
 
     def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         self._data = data

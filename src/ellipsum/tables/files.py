@@ -23,6 +23,7 @@ _SUFFIXES = (
     ".arrow",
     ".ipc",
 )
+_MARKERS = ("_SUCCESS", "_metadata", "_common_metadata")
 _KINDS = "CSV (.csv, .csv.gz, .tsv), Parquet (.parquet) and Feather or Arrow (.feather, .arrow)"
 
 
@@ -128,6 +129,12 @@ def _lake(items: Sequence[str | PathLike[str]], columns: Any, key: Any) -> tuple
     return (folder, paths) if names & asked and len({_suffix(path) for path in paths}) == 1 else None
 
 
+def _placed_by_value(path: Path) -> bool:
+    """Whether a row's values may have decided in which file it lies: in lakes, and in folders that an engine wrote."""
+    folder = path.absolute().parent
+    return any("=" in part for part in folder.parts) or any((folder / name).exists() for name in _MARKERS)
+
+
 def open_files(
     items: Iterable[str | PathLike[str]], columns: Any, exclude: Iterable[Any], key: Any = None
 ) -> SourceTable:
@@ -148,8 +155,10 @@ def open_files(
             raise UsageError(f"{path} has other columns than {paths[0]}. Name those to use in columns.")
         check_same(first, table, str(path), str(paths[0]))
         tables.append(table)
-    if len(tables) == 1:
+    ordered = not any(attempt(f"{path} could not be read.", _placed_by_value, path) for path in paths)  # [T9]
+    if len(tables) == 1 and ordered:
         return first
     kinds = {_suffix(path) for path in paths}
     chain = _ParquetChain if kinds <= {".parquet", ".pq"} else Chain
-    return chain(tables, [attempt(f"{path} could not be read.", path.stat).st_size for path in paths])
+    sizes = [attempt(f"{path} could not be read.", path.stat).st_size for path in paths]
+    return chain(tables, sizes, ordered)

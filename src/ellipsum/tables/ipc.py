@@ -15,6 +15,7 @@ class IpcTable(Batches):
     """The numbers of some columns of an Arrow IPC file, which is mapped into memory, not read into it."""
 
     reopenable = True
+    ordered = True
 
     def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         self._path = path

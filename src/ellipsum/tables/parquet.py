@@ -19,6 +19,7 @@ class ParquetTable(Batches):
     """The numbers of some columns of a Parquet file; the row count comes from its footer."""
 
     reopenable = True
+    ordered = True
 
     def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         self._path = path

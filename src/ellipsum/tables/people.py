@@ -93,6 +93,7 @@ class PeopleTable:
     """One row a person, in a temporary file that `close` removes (as does the end of the program)."""
 
     reopenable = True
+    ordered = False  # [T9]
     key = None
 
     def __init__(self, scratch: Scratch, columns: tuple[str, ...] | None, width: int, rows: int) -> None:
