@@ -87,6 +87,7 @@ def subsample_and_aggregate(
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
     if people is not None and not shuffle:
         raise _no_places("People have")
+    stream = Stream.open(rng)  # first: the noise is the same wherever the rows are
     with reading(data, columns, None, people, progress) as (table, tell):
         if not shuffle and not table.ordered:
             raise _no_places("The rows of this source have")
@@ -120,7 +121,7 @@ def subsample_and_aggregate(
         seed=public_seed(rng),
         progress=tell,
     )
-    return run_friendly(plan_of_people(plan, people), results, Stream.open(rng))
+    return run_friendly(plan_of_people(plan, people), results, stream)
 
 
 def _no_places(whose: str) -> UsageError:
