@@ -61,11 +61,11 @@ def subsample_and_aggregate(
     function: takes a block, a float64 array (rows, columns) with NaN for missing entries, and returns a
     vector of length `dimension`. It runs in processes of its own and cannot leak: a block on which it
     raises, dies, hangs or returns something else is an outlier among the others, no more.
+    Its random numbers, from `random`, `numpy.random` or the operating system, are fresh for every block; beyond
+    these and its block nothing may decide about its result, such as files, time or addresses in memory.
     dimension: the length of its result, which must be public. Unless stated, it is learned from a dry run
     on made-up rows of a block's shape, all zeros and ones; state it if those would not do.
     radius: how far apart the results of two typical blocks are at most, a pair to search, or Normal rows.
-    Its random numbers, from `random`, `numpy.random` or the operating system, are fresh for every block; beyond
-    these and its block nothing may decide about its result, such as files, time or addresses in memory.
     shuffle: deal rows to blocks at random, independently of the data, and in random order; shuffle=False keeps their
     order, and is for arrays, tables in memory and plain files alone [T9].
     privacy_id: the column that says whose a row is. Each person's rows become one, their mean, or with
