@@ -19,6 +19,7 @@ _UNFORESEEN = (
     "the run could not be completed. A disk or an output that is full or closed, too little memory or too few file "
     "handles are likely reasons."
 )
+_LONGEST = 1000  # letters of a message
 _NOTHING = "interrupted: nothing was written."
 _NOT_ALL = "interrupted: not everything was written."
 _NO_OUTPUT = "standard output is closed. Nothing was read."
@@ -35,6 +36,7 @@ def main() -> NoReturn:
         interrupts.ignore()
         _say(_NOT_ALL if interrupts.anything_written() else _NOTHING)
         code = 128 + (interrupts.signalled() or signal.SIGINT)
+        exec("")  # Python would end itself with SIGINT if the interrupt came in an exec, as when a dataclass is made
     for stream in (sys.stdout, sys.stderr):
         _let_go(stream)
     sys.exit(code)
@@ -108,8 +110,12 @@ def visible(text: str) -> str:
 
 def _fail(message: str, code: int) -> int:
     if message:  # empty where help was shown instead
-        _say(f"error: {visible(' '.join(message.split()))}")
+        _say(f"error: {visible(_shortened(' '.join(message.split())))}")
     return code
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 
 
 def _say(line: str) -> None:
