@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, Floats, UsageError
-from ..files import check_writable
+from ..files import check_writable, discard, put_in_place, temporary_beside, unwritable
 from ..integers import Ints
+from ..interrupts import held
 
 _KEY = b"ellipsum"
 _GROUP_CELLS = 1 << 20
@@ -64,7 +63,7 @@ class ProjectionWriter:
         try:
             self._writer.write_table(pyarrow.table(columns, schema=self._schema()), row_group_size=self._group_rows)
         except OSError as error:
-            raise _unwritable(path, error) from None
+            raise unwritable(path, error) from None
 
     def finish(self, metadata: str) -> Floats | None:
         """Close the file under its own name, or return the values held in memory."""
@@ -77,9 +76,9 @@ class ProjectionWriter:
             self._writer.add_key_value_metadata({_KEY: metadata.encode()})
             self._writer.close()
             self._writer = None
-            os.replace(self._temporary, self._path)
+            put_in_place(self._temporary, self._path)
         except OSError as error:
-            raise _unwritable(self._path, error) from None
+            raise unwritable(self._path, error) from None
         self._temporary = None
         return None
 
@@ -87,10 +86,9 @@ class ProjectionWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._writer is not None:
-            with suppress(OSError):  # the first error is the one to tell
+            with suppress(Exception):  # the first error is the one to tell
                 self._writer.close()
-        if self._temporary is not None and os.path.exists(self._temporary):
-            os.unlink(self._temporary)
+        discard(self._temporary)
 
     def _schema(self) -> Any:
         import pyarrow
@@ -102,11 +100,8 @@ class ProjectionWriter:
 
         assert self._path is not None
         try:
-            handle, self._temporary = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)
-            os.close(handle)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(self._temporary, 0o666 & ~mask)
+            with held():
+                self._temporary = temporary_beside(self._path)
             # the values are noise to the last bits: neither dictionaries nor compression gain anything
             self._writer = parquet.ParquetWriter(
                 self._temporary,
@@ -116,7 +111,7 @@ class ProjectionWriter:
                 write_statistics=False,
             )
         except OSError as error:
-            raise _unwritable(self._path, error) from None
+            raise unwritable(self._path, error) from None
 
 
 def read_metadata(path: Path) -> str:
@@ -156,7 +151,3 @@ def _opened(path: Path) -> Any:
     except Exception:
         pass
     raise DataError(f"could not read {path} as a Parquet file.")
-
-
-def _unwritable(path: Path, error: OSError) -> DataError:
-    return DataError(f"could not write {path}: {error.strerror or 'the device refused'}.")

@@ -26,6 +26,7 @@ from ..rows import Normal, Rows
 from ..run import reading
 from ..tables import Progress, Table
 from ..tables.ahead import map_ahead
+from ..tables.files import check_apart
 from ..tables.people import People, people_of
 from .curve import CALIBRATIONS, ProjectionPrivacy
 from .files import ProjectionWriter
@@ -151,6 +152,7 @@ def project(
         matrix_seed=matrix_seed,
         matrix=matrix,
     )
+    check_apart(target, data)
     people = people_of(privacy_id, per_person, max_rows)
     if target is None and is_frame(data):
         raise UsageError("output is missing. The rows of a frame may not fit here: name a Parquet file for them.")
