@@ -1,6 +1,7 @@
 """Subsample and aggregate: any function, in processes of its own, and nothing but a noisy mean comes out."""
 
 import os
+import random
 import sys
 import threading
 import time
@@ -9,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
+import ellipsum.friendly.aggregate
 from ellipsum.errors import UsageError
 from ellipsum.friendly import FriendlyRelease, NoCentre
 from ellipsum.friendly.aggregate import deal, subsample_and_aggregate
@@ -156,6 +158,53 @@ def test_later_children_never_see_earlier_rows():
     assert (results[2:, 0] == 0).all()
 
 
+def drawing(block):
+    """Random numbers of every kind that a process shares; block 1 is slow, and draws more."""
+    slow = block[0, 0] == 1
+    if slow:
+        time.sleep(0.5)
+    drawn = [np.random.random(7 if slow else 1)[0], random.random(), sum(map(hash, ("some", "words"))) % 9973]
+    return [*drawn, *np.random.permutation(5)[:2], block[0, 0]]
+
+
+def test_random_numbers_follow_from_the_blocks_number_alone():
+    """[F10] Not from the helper that serves it, nor from what other blocks draw, or how long they take."""
+    slow, fast = tagged(9), tagged(9)
+    fast[1] = np.full((4, 2), -1.0)
+    runs = [(slow, 1), (slow, 2), (slow, 3), (fast, 2)]
+    first, *others = (run_blocks(drawing, blocks, 6, workers=w, seed=bytes(32)) for blocks, w in runs)
+    assert np.isfinite(first).all()
+    for other in others:
+        assert np.array_equal(np.delete(other, 1, axis=0), np.delete(first, 1, axis=0))
+    assert len(np.unique(first[:, 0])) == len(np.unique(first[:, 1])) == 9  # blocks draw independently
+    assert len(np.unique(first[:, 2])) == 1  # sets of texts have one order in all of them
+
+
+def test_random_numbers_are_fresh_for_every_call_and_repeat_with_rng(monkeypatch):
+    one, other = (run_blocks(drawing, tagged(1), 6) for _ in range(2))
+    assert (one[:, :3] != other[:, :3]).any(axis=1).all()
+    kept = []
+    monkeypatch.setattr(ellipsum.friendly.aggregate, "run_friendly", lambda plan, results, stream: kept.append(results))
+    rows = people(400)
+    for data in (rows, rows, np.where(rows == rows[7], 1.0, rows)):  # the last has one other row, in one block
+        ask(drawing, data, blocks=40, radius=1.5, dimension=6, epsilon=50, delta=1e-3)
+    assert np.array_equal(kept[0], kept[1])
+    assert (kept[0][:, :5] == kept[2][:, :5]).all(axis=1).sum() >= 39
+
+
+def test_a_helper_that_is_lost_changes_no_other_block():
+    def fatal(block):
+        if block[0, 0] == 2:
+            os.kill(os.getppid(), 9)
+            time.sleep(1000)
+        return drawing(block)
+
+    sound = run_blocks(drawing, tagged(6), 6, workers=1, seed=bytes(32))
+    lost = run_blocks(fatal, tagged(6), 6, workers=1, seed=bytes(32), time_limit=5)
+    assert np.isnan(lost[2]).all()
+    assert np.array_equal(np.delete(lost, 2, axis=0), np.delete(sound, 2, axis=0))
+
+
 def test_the_function_cannot_change_the_callers_rows():
     def spoil(block):
         block[:] = -1
@@ -301,6 +350,12 @@ def test_blocks_are_dealt_publicly():
         assert {len(part) for part in parts} == {100, 101}
     assert np.array_equal(deal(50, 5, None)[0], np.arange(10))
     assert not np.array_equal(deal(50, 5, b"\x01" * 32)[0], np.arange(10))
+
+
+def test_rows_stand_in_a_block_in_random_order():
+    """[T9] In the order of the source, one row's value could change how every block begins."""
+    rises = [np.all(np.diff(part) > 0) for part in deal(1000, 10, b"\x03" * 32)]
+    assert not any(rises)
 
 
 def test_one_replaced_row_changes_one_result():

@@ -12,6 +12,7 @@ import ellipsum as es
 from ellipsum.engines import EngineTable, accumulate_table
 from ellipsum.engines.base import CountFold, SubsetFold, SumFold, blocks_of, same_version
 from ellipsum.engines.spark import _merged
+from ellipsum.friendly.release import some_rows
 from ellipsum.learning import METHODS
 from ellipsum.noise import public_words
 from ellipsum.tables import open_table
@@ -176,6 +177,16 @@ def test_a_limit_that_was_too_low_is_lifted():
     assert len(frame.sample(50, bytes(32))) == 50
     low = SubsetFold(frame.layout, bytes(32), 50, 0)
     assert len(low.rows(frame.fold(low))) == 0
+
+
+def test_the_order_of_a_frames_rows_is_drawn_anew_even_where_all_are_taken():
+    """[T9] Keyed by something fixed, it would be a function of partitions, which one row may change."""
+    frame = Lists(cut(pa.table({"x": np.arange(300.0)}), 4))
+    drawn = [some_rows(frame, None, None)[0][:, 0] for _ in range(2)]
+    assert not np.array_equal(*drawn)
+    for rows in drawn:
+        assert np.array_equal(np.sort(rows), np.arange(300.0))
+        assert (np.diff(rows) < 0).any()
 
 
 def test_friendly_means_of_frames_use_a_subset_and_say_so():

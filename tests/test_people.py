@@ -441,7 +441,7 @@ def test_blocks_of_people():
 
 
 def test_common_people_keep_their_order():
-    """[T9] Whoever is replaced, the others stand in the same order: blocks without that person do not change."""
+    """Whoever is replaced, the others stand in the same order."""
     rng = np.random.default_rng(6)
     people = {f"p{i:02}": rng.normal(size=(rng.integers(1, 4), 2)) for i in range(40)}
     base = in_table_order(table_of(people, rng))

@@ -13,6 +13,7 @@ import pytest
 from pyarrow import parquet
 from scipy.stats import kstest
 
+import ellipsum.projection.files
 import ellipsum.projection.order
 from ellipsum.accumulate import kernel_for
 from ellipsum.curves import gaussian_delta
@@ -190,7 +191,6 @@ def test_values_do_not_depend_on_layout_or_blocks(tmp_path):
         rows.astype(np.float64),
         np.asfortranarray(rows),
         [rows[:1], rows[:0], rows[1:1300], rows[1300:]],
-        iter([rows[:999], rows[999:]]),
         table,
         str(tmp_path / "rows.parquet"),
     ]
@@ -633,6 +633,44 @@ def test_a_projection_of_people_says_so_and_keeps_saying_so(tmp_path):
         assert one.to_dict()["options"] == noted
     with pytest.raises(UsageError, match="need privacy_id"):
         project(visits(), 2, Ball(2), per_person="sum", **BUDGET)
+
+
+def groups_of(path):
+    """Rows in each row group of a file."""
+    found = parquet.ParquetFile(path).metadata
+    return [found.row_group(g).num_rows for g in range(found.num_row_groups)]
+
+
+def test_a_file_is_a_function_of_its_numbers_whatever_blocks_they_came_in(tmp_path):
+    """[J10] Cuts of the source, and the digits of one cell, leave no trace: the file is the same byte for byte."""
+    rows = abs(some_rows(50_000, 3)).round(6)
+    lines = [",".join(map(repr, row)) for row in rows.tolist()]
+    for name, zeros in (("short", 0), ("long", 5000)):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["a,b,c", "0" * zeros + lines[0], *lines[1:]]) + "\n")
+    table = pyarrow.table(dict(zip("abc", rows.T, strict=True)))
+    sources = [table, [table[:7], table[7:]], tmp_path / "short.csv", tmp_path / "long.csv"]
+    files = []
+    for number, source in enumerate(sources):
+        path = tmp_path / f"{number}.parquet"
+        project(source, 2, Ball(1.0), **BUDGET, rng=generator(7), output=path)
+        files.append((Projection.load(path).value.tobytes(), groups_of(path), path.read_bytes()))
+    assert all(file == files[0] for file in files[1:])
+
+
+def test_row_groups_depend_on_k_alone(tmp_path, monkeypatch):
+    """[J10] Blocks of any size, and ranges of hashes of rows in an order of their own, end in groups of one size."""
+    monkeypatch.setattr(ellipsum.projection.files, "_GROUP_CELLS", 300)
+    rows = some_rows(1050, 6)
+    cuts = [rows[:1], rows[1:333], rows[333:340], rows[340:]]
+    for name, source in (("listed", cuts), ("iterated", iter(cuts))):
+        made = project(source, 3, Ball(1.0), **BUDGET, output=tmp_path / name, rng=generator(7))
+        assert groups_of(tmp_path / name) == [100] * 10 + [50]
+        assert made.ordered == (name == "listed")
+        made.save(tmp_path / "saved")
+        assert (tmp_path / "saved").read_bytes() == (tmp_path / name).read_bytes()
+    monkeypatch.setattr(ellipsum.projection.order, "_CHUNK_BYTES", 5000)
+    project(iter(cuts), 3, Ball(1.0), **BUDGET, output=tmp_path / "merged", rng=generator(7))
+    assert groups_of(tmp_path / "merged") == [100] * 10 + [50]
 
 
 def test_plain_rows_keep_their_places():

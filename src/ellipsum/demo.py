@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .errors import Floats, whole
+from .files import make_folder
 from .plans import Plan, plan
 from .rows import Box
 from .run import run_plan
@@ -47,7 +48,7 @@ def generate_people(n: int, seed: int = 1) -> Floats:
 def run_demo(folder: Path, rows: int) -> None:
     """Release the mean with ball and elliptical noise at one budget; print a table, draw a picture."""
     n = whole("rows", rows, 2)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.print(
         f"{n} invented people, {len(BOUNDS)} columns, epsilon = {EPSILON:g}, delta = {DELTA:g}, one row replaced."
     )
@@ -97,10 +98,10 @@ def _draw(folder: Path, plans: dict[str, Plan], errors: dict[str, Floats], conso
     except ImportError:
         console.print("Install ellipsum[plots] for the picture.")
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / "demo.png"
     forecasts = {kind: made.noise_std for kind, made in plans.items() if made.noise_std is not None}
     measured = {kind: np.sqrt(np.mean(errors[kind] ** 2, axis=0)) for kind in plans}
     widths = np.array([high - low for low, high in BOUNDS.values()])
     compare_noise(list(BOUNDS), widths, forecasts, measured, path)
-    console.print(f"Picture: {path}")
+    console.print(f"Picture: {str(path)!r}")

@@ -1,12 +1,17 @@
-"""Writing results so that an interrupted run leaves nothing half-written."""
+"""Writing results so that an interrupted run leaves nothing half-written, and nothing but a plain file is replaced."""
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
-from .errors import DataError
+from .errors import DataError, UsageError
+from .interrupts import held, note_written
+
+_KINDS = ((stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -14,18 +19,40 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     data = content.encode() if isinstance(content, str) else content
     temporary: str | None = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
+        with held():
+            temporary = temporary_beside(path)
+        with open(temporary, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-        temporary = None
+        put_in_place(temporary, path)
     except OSError as error:
-        raise DataError(f"could not write {path}: {error.strerror}.") from None
+        raise unwritable(path, error) from None
     finally:
-        if temporary is not None and os.path.exists(temporary):
+        discard(temporary)
+
+
+def temporary_beside(path: Path) -> str:
+    """An empty file in the target's folder, with the rights that a new file has."""
+    handle, temporary = tempfile.mkstemp(prefix=".ellipsum-", dir=path.parent)
+    os.close(handle)
+    with suppress(OSError):  # some disks know no rights
+        os.chmod(temporary, 0o666 & ~_umask())
+    return temporary
+
+
+def put_in_place(temporary: str, path: Path) -> None:
+    """Give a complete file the name of its target."""
+    with open(temporary, "rb") as file:
+        os.fsync(file.fileno())
+    with held():
+        check_plain(path)
+        os.replace(temporary, path)
+        note_written()
+
+
+def discard(temporary: str | None) -> None:
+    """Remove a file that did not take its target's place."""
+    if temporary is not None:
+        with held(), suppress(OSError):
             os.unlink(temporary)
 
 
@@ -34,16 +61,43 @@ def check_writable(path: Path | None) -> None:
     if path is None:
         return
     folder = path.parent
-    if not folder.is_dir():
-        raise DataError(f"could not write {path}: the folder {folder} does not exist.")
-    if path.is_dir():
-        raise DataError(f"could not write {path}: it is a folder.")
     try:
-        handle, probe = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
-        os.close(handle)
-        os.unlink(probe)
+        check_plain(path)
+        if not folder.is_dir():
+            raise DataError(f"could not write {path}: the folder {folder} does not exist.")
+        if path.is_dir():
+            raise DataError(f"could not write {path}: it is a folder.")
+        with held():
+            discard(temporary_beside(path))
     except OSError as error:
-        raise DataError(f"could not write {path}: {error.strerror}.") from None
+        raise unwritable(path, error) from None
+
+
+def check_plain(path: Path) -> None:
+    """Refuse to replace what is no plain file; links are not followed."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:  # nothing is there, or writing will say why not
+        return
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return
+    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
+    raise UsageError(f"{path} is {kind}, which writing would replace. Name a file.")
+
+
+def make_folder(path: Path) -> None:
+    """A folder for several results."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Path, error: OSError) -> DataError:
+    """What to say of a target that could not be written."""
+    return (
+        error if isinstance(error, DataError) else DataError(f"could not write {path}: {error.strerror or 'refused'}.")
+    )
 
 
 def _umask() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import matplotlib
 import numpy as np
 
 from .errors import Floats
+from .files import write_atomically
 
 matplotlib.use("Agg", force=False)
 
@@ -26,6 +28,13 @@ def figure(width: float = 9.0, height: float = 4.5, columns: int = 1) -> tuple[A
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", alpha=0.3)
     return made, axes
+
+
+def save(made: Any, path: Path) -> None:
+    """Write a figure, in the format that the path's suffix says."""
+    content = io.BytesIO()
+    made.savefig(content, format=path.suffix[1:], dpi=130)
+    write_atomically(path, content.getvalue())
 
 
 def compare_noise(
@@ -49,7 +58,7 @@ def compare_noise(
     axis.set_ylabel("error / width of the bounds")
     axis.set_title("Error of a private mean at one budget")
     axis.legend(frameon=False)
-    made.savefig(path, dpi=130)
+    save(made, path)
 
 
 def zipf_spreads(spreads: Mapping[float, Floats], path: Path) -> Path:
@@ -60,7 +69,7 @@ def zipf_spreads(spreads: Mapping[float, Floats], path: Path) -> Path:
         axis.set_title(f"alpha = {alpha:g}")
         axis.set_xlabel("dimension")
     axes[0].set_ylabel("std")
-    made.savefig(path, dpi=130)
+    save(made, path)
     return path
 
 
@@ -85,7 +94,7 @@ def improvements(ratios: Sequence[Mapping[str, float]], path: Path) -> Path:
         axis.set_xlabel("skew alpha")
     axes[0].set_ylabel("squared noise, without / with transformation")
     axes[0].legend(frameon=False, fontsize=7)
-    made.savefig(path, dpi=130)
+    save(made, path)
     return path
 
 
@@ -102,5 +111,5 @@ def total_errors(rows: Sequence[Mapping[str, float]], path: Path) -> Path:
     axis.set_ylabel("total squared error, source's rule / ellipsum")
     axis.set_title("Noise and clipping together, measured: d = 100, epsilon = 1, delta = 1e-6")
     axis.legend(frameon=False)
-    made.savefig(path, dpi=130)
+    save(made, path)
     return path

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .errors import Floats
-from .files import write_atomically
+from .files import make_folder, write_atomically
 from .plans import plan
 from .rows import Normal
 from .shape import THIN
@@ -83,7 +83,7 @@ def reproduce(folder: Path, advance: Advance, quick: bool = False) -> list[Path]
     """Write the figures (PNG and SVG) and their numbers (CSV); returns the files."""
     from . import plots
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     alphas = ALPHAS[::6] if quick else ALPHAS
     ratios = _improvements(alphas, advance)
     cases = [case for case in TOTALS if not quick or case[1] <= 1000]

@@ -1,34 +1,63 @@
 """The command line. `main` maps every ending to its exit code:
 
-0 success, 2 wrong usage, 3 budget refused, 4 could not read or write, 130 interrupted, 143 terminated.
+0 success, 2 wrong usage, 3 budget refused, 4 could not read or write, and 128 + the signal's number where one ended
+it: 130 interrupted (Ctrl-C), 143 terminated, 129 hung up, 131 quit.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from typing import Any, NoReturn
+from contextlib import suppress
+from typing import NoReturn
 
-_MOMENT = 0.01  # seconds
-_signalled = 0
+from .. import interrupts
+
+# Whatever was not foreseen: the error itself may quote a cell.
+_UNFORESEEN = (
+    "the run could not be completed. A disk or an output that is full or closed, too little memory or too few file "
+    "handles are likely reasons."
+)
+_LONGEST = 1000  # letters of a message
+_NOTHING = "interrupted: nothing was written."
+_NOT_ALL = "interrupted: not everything was written."
+_NO_OUTPUT = "standard output is closed. Nothing was read."
 
 
 def main() -> NoReturn:
-    """Entry point of `ellipsum`; nothing heavy is imported before the interrupt handler stands."""
+    """Entry point of `ellipsum`; nothing heavy is imported before the interrupt handlers stand."""
     try:
-        code = _run()
-        check_interrupted()  # typer makes an exit code of its own of an interrupt
+        interrupts.listen()
+        code = _guarded()
+        interrupts.check_interrupted()  # typer makes an exit code of its own of an interrupt
+        interrupts.ignore()
     except KeyboardInterrupt:
-        print("interrupted: nothing was written.", file=sys.stderr)
-        code = 128 + (_signalled or signal.SIGINT)
+        interrupts.ignore()
+        _say(_NOT_ALL if interrupts.anything_written() else _NOTHING)
+        code = 128 + (interrupts.signalled() or signal.SIGINT)
+        exec("")  # Python would end itself with SIGINT if the interrupt came in an exec, as when a dataclass is made
+    for stream in (sys.stdout, sys.stderr):
+        _let_go(stream)
     sys.exit(code)
 
 
+def _guarded() -> int:
+    """One guard for whatever was not foreseen: a fixed text, nothing quoted."""
+    try:
+        if not _streams_stand():
+            return _fail(_NO_OUTPUT, 4)
+        code = _run()
+        sys.stdout.flush()
+        return code
+    except SystemExit as ending:  # typer's own, where an output was closed
+        return _fail(_UNFORESEEN, 4) if ending.code else 0
+    except Exception:
+        interrupts.check_interrupted()  # an import may fail of an interrupt
+        return _fail(_UNFORESEEN, 4)
+
+
 def _run() -> int:
-    for ending in ("SIGINT", "SIGTERM", "SIGALRM"):  # files of rows are removed on the way out
-        if hasattr(signal, ending):
-            signal.signal(getattr(signal, ending), _interrupt)
-    sys.unraisablehook = _swallowed
     import typer
 
     from ..errors import BudgetRefused, DataError, UsageError
@@ -47,8 +76,6 @@ def _run() -> int:
         return _fail(str(error), 3)
     except DataError as error:
         return _fail(str(error), 4)
-    except BrokenPipeError:
-        return 0
     except Exception as error:
         # The parser's own complaints; their class has moved between releases of typer.
         if not hasattr(error, "format_message"):
@@ -56,25 +83,41 @@ def _run() -> int:
         return _fail(error.format_message(), 2)
 
 
-def _interrupt(number: int, _: object) -> None:
-    global _signalled
-    _signalled = _signalled or number
-    raise KeyboardInterrupt
+def _streams_stand() -> bool:
+    """Whether standard output is open; streams that are closed lead nowhere, and no file may take their place."""
+    is_open = sys.stdout is not None
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # no character may stop a release that is paid for
+    return is_open
 
 
-def _swallowed(event: Any) -> None:
-    """An error where Python can raise none: an interrupt comes again in a moment, others may quote cells."""
-    if issubclass(event.exc_type, KeyboardInterrupt) and hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, _MOMENT)
+def _let_go(stream: object) -> None:
+    """What cannot be written by now goes nowhere: Python would complain at its end, with a code of its own."""
+    try:
+        stream.flush()  # type: ignore[attr-defined]
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # type: ignore[attr-defined]
 
 
-def check_interrupted() -> None:
-    """Raise again where a library swallowed the interrupt: called with every batch, and before anything is written."""
-    if _signalled:
-        raise KeyboardInterrupt
+def visible(text: str) -> str:
+    """The text with control characters spelled out: a terminal obeys them."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _fail(message: str, code: int) -> int:
     if message:  # empty where help was shown instead
-        print(f"error: {' '.join(message.split())}", file=sys.stderr)
+        _say(f"error: {visible(_shortened(' '.join(message.split())))}")
     return code
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+
+
+def _say(line: str) -> None:
+    with suppress(OSError, ValueError):  # standard error may be closed or full
+        print(line, file=sys.stderr, flush=True)

@@ -10,8 +10,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from ..interrupts import check_interrupted
 from ..version import VERSION
-from . import check_interrupted
+from . import visible
 
 app = typer.Typer(
     name="ellipsum",
@@ -203,8 +204,9 @@ def plan_command(**given: Any) -> None:
     """
     from ..plans import plan as make_plan
     from . import show
-    from .inputs import budget_of, rows_of, shape_of, split_columns, terms_of
+    from .inputs import budget_of, check_targets, rows_of, shape_of, split_columns, terms_of
 
+    check_targets(given)
     budget = budget_of(given["epsilon"], given["delta"])
     rows, chosen = rows_of(given, split_columns(given["columns"]))
     terms = {**terms_of(given), "budget": budget, "n": given["n"], "d": given["d"], "columns": chosen}
@@ -235,7 +237,7 @@ def reproduce_command(
     with show.stages() as advance:
         written = reproduce(output, advance, quick)
     for path in written:
-        typer.echo(path)
+        typer.echo(visible(str(path)))
 
 
 @app.command("demo")
@@ -255,11 +257,9 @@ def demo_command(
 
 
 def _publish(statistic: str, given: dict[str, Any]) -> None:
-    from ..files import check_writable
-    from .inputs import split_columns
+    from .inputs import check_targets, split_columns
 
-    for target in (given["output"], given["save_plan"]):
-        check_writable(target)
+    check_targets(given)
     columns = split_columns(given["columns"])
     make = _saved_plan if given["plan"] is not None else _fresh_plan
     table_columns, people, plan_for = make(statistic, columns, given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UsageError, choice
+from ..interrupts import handlers_kept
 from ..tables import Table, open_table
 from ..tables.base import attempt
 
@@ -63,9 +63,8 @@ def _start() -> Any:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("ellipsum").config("spark.ui.showConsoleProgress", "false")
-    heard = signal.getsignal(signal.SIGINT)
-    session = builder.getOrCreate()
-    signal.signal(signal.SIGINT, heard)  # Spark puts one of its own in its place; jobs are cancelled without it
+    with handlers_kept():  # jobs are cancelled without Spark's own
+        session = builder.getOrCreate()
     if hasattr(session, "_jsc"):
         session.sparkContext.setLogLevel("OFF")  # Spark's error texts quote cells
     return session

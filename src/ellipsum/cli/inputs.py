@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,31 @@ def read_text(path: str, what: str) -> str:
         return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise DataError(f"could not read the {what} file {path}. Check that it exists and is text.") from None
+
+
+def check_targets(given: Mapping[str, Any]) -> None:
+    """Refuse outputs that cannot be written, that are files to be read, or that are the same; nothing is read yet."""
+    from ..files import check_writable
+    from ..tables.files import check_apart
+
+    targets = [path for path in (given["output"], given.get("save_plan")) if path is not None]
+    if len({os.path.realpath(path) for path in targets}) < len(targets):
+        raise UsageError("--output and --save-plan name the same file, and one would be lost. Name two.")
+    for target in targets:
+        check_writable(target)
+        check_apart(target, _inputs_of(given))
+
+
+def _inputs_of(given: Mapping[str, Any]) -> list[Any]:
+    """Every file that the options name."""
+    from .engine import source_of
+
+    files: list[Any] = list(given.get("files") or ())
+    if given.get("sql") is not None:
+        files = [source_of(files, given["sql"])]
+    words = [*(given.get("bounds") or ()), *(given.get("normal") or ())]
+    alone = [given[name] for name in ("rows", "plan") if given.get(name) is not None]
+    return [*files, *filter(_is_file, words), *alone]
 
 
 def split_columns(text: str | None) -> Names | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import check_interrupted
+from ..interrupts import check_interrupted
 from .app import (
     BUDGET,
     FILES,
@@ -49,13 +49,12 @@ def learn_command(**given: Any) -> None:
         ellipsum mean people.csv --rows rows.json --epsilon 1 --delta 1e-6
     """
     from ..errors import UsageError
-    from ..files import check_writable
     from ..learning import learn_from
     from ..rows import Unknown
     from . import show
-    from .inputs import budget_of, relation_of, split_columns
+    from .inputs import budget_of, check_targets, relation_of, split_columns
 
-    check_writable(given["output"])
+    check_targets(given)
     budget = budget_of(given["epsilon"], given["delta"])
     if given["magnitude"] is None:
         raise UsageError(

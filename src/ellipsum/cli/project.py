@@ -64,8 +64,9 @@ def project_command(**given: Any) -> None:
     from ..projection.outlook import ProjectionWarning
     from ..projection.run import Terms, project_table
     from . import show
-    from .inputs import budget_of, rows_of, split_columns
+    from .inputs import budget_of, check_targets, rows_of, split_columns
 
+    check_targets(given)
     budget = budget_of(given["epsilon"], given["delta"])
     rows, chosen = rows_of(given, split_columns(given["columns"]))
     if given["output"] is None:

@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ..files import write_atomically
+from ..interrupts import check_interrupted
 from ..plans import Plan
 from ..plans import plan as make_plan
 from ..release import Release
 from ..rows import Rows
 from ..texts import INSECURE, guarantee, number
-from . import check_interrupted
 
 _SHOWN = 50
 errors = Console(stderr=True, highlight=False)

@@ -176,6 +176,7 @@ class EngineTable(ABC):
     """
 
     reopenable = True
+    ordered = False  # [T9]
 
     def __init__(
         self,

@@ -61,10 +61,13 @@ def subsample_and_aggregate(
     function: takes a block, a float64 array (rows, columns) with NaN for missing entries, and returns a
     vector of length `dimension`. It runs in processes of its own and cannot leak: a block on which it
     raises, dies, hangs or returns something else is an outlier among the others, no more.
+    Its random numbers, from `random`, `numpy.random` or the operating system, are fresh for every block; beyond
+    these and its block nothing may decide about its result, such as files, time or addresses in memory.
     dimension: the length of its result, which must be public. Unless stated, it is learned from a dry run
     on made-up rows of a block's shape, all zeros and ones; state it if those would not do.
     radius: how far apart the results of two typical blocks are at most, a pair to search, or Normal rows.
-    shuffle: deal rows to blocks at random (publicly, independently of the data) instead of in order.
+    shuffle: deal rows to blocks at random, independently of the data, and in random order; shuffle=False keeps their
+    order, and is for arrays, tables in memory and plain files alone [T9].
     privacy_id: the column that says whose a row is. Each person's rows become one, their mean, or with
     per_person="sum" the sum of at most max_rows_per_person of them, and a block holds people.
     max_rows: above this many rows a random subset is used, drawn independently of the data (all rows unless
@@ -72,7 +75,7 @@ def subsample_and_aggregate(
     time_limit: CPU seconds a block. names: what the result's entries are called. Further keywords are those
     of `friendly_plan`.
 
-    Guarantee: `privacy` of the result, for one replaced row [F10], or person [T9].
+    Guarantee: `privacy` of the result, for one replaced row [F10], of a source without places too, or person [T9].
     Edge cases: too few agreeing blocks give `NoCentre`; which blocks fail never decides whether the call
     succeeds.
 
@@ -82,9 +85,12 @@ def subsample_and_aggregate(
     count = whole("blocks", blocks, 1)
     limit = positive("time_limit", time_limit, "State CPU seconds a block.")
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
-    if people is not None and not shuffle:  # [T9]
-        raise UsageError("people have no order that may decide about blocks. Leave shuffle=False out.")
+    if people is not None and not shuffle:
+        raise _no_places("People have")
+    stream = Stream.open(rng)  # first: the noise is the same wherever the rows are
     with reading(data, columns, None, people, progress) as (table, tell):
+        if not shuffle and not table.ordered:
+            raise _no_places("The rows of this source have")
         rows, found = _rows(table, max_rows, rng)
     what = "rows" if people is None else "people"
     if count > min(len(rows), MOST_ROWS):
@@ -112,9 +118,15 @@ def subsample_and_aggregate(
         length,
         workers=workers,
         time_limit=limit,
+        seed=public_seed(rng),
         progress=tell,
     )
-    return run_friendly(plan_of_people(plan, people), results, Stream.open(rng))
+    return run_friendly(plan_of_people(plan, people), results, stream)
+
+
+def _no_places(whose: str) -> UsageError:
+    """[T9]"""
+    return UsageError(f"{whose} no order that may decide about blocks. Leave shuffle=False out.")
 
 
 def _rows(table: Table, max_rows: int | None, rng: np.random.Generator | None) -> tuple[Floats, int]:
@@ -127,9 +139,13 @@ def _rows(table: Table, max_rows: int | None, rng: np.random.Generator | None) -
 
 
 def deal(n: int, blocks: int, seed: bytes | None) -> list[np.ndarray]:
-    """Row indices of each block, sizes within one of each other: a function of public numbers alone [F10]."""
+    """The rows of each block, sizes within one of each other: in order, or in that of a uniform permutation.
+
+    A function of n, the number of blocks and the seed [F10]. A block's rows stand in the order of the permutation
+    too: where rows have no places, their order in the source must not show in it [T9].
+    """
     order = np.arange(n) if seed is None else public_permutation(seed, n)
-    return [np.sort(part) for part in np.array_split(order, blocks)]
+    return np.array_split(order, blocks)
 
 
 def _names(names: Sequence[str] | None, length: int) -> tuple[str, ...] | None:

@@ -18,7 +18,7 @@ import numpy as np
 from ..engines import EngineTable
 from ..errors import Floats, UsageError, choice, open_unit, whole
 from ..integers import Ints
-from ..noise import KEY_BYTES, Stream, add_laplace, add_noise_exact, public_seed, public_subset, shift_for
+from ..noise import Stream, add_laplace, add_noise_exact, public_seed, public_subset, shift_for
 from ..plans import Noise, parse_json
 from ..privacy import Budget, Privacy
 from ..release import Release
@@ -296,14 +296,13 @@ def planned_radius(radius: Any, d: int) -> float | tuple[float, ...]:
 
 
 def some_rows(table: Table, max_rows: int | None, rng: np.random.Generator | None) -> tuple[Floats, int]:
-    """All rows, or a random subset of public size; and how many there are. [F7]"""
+    """All rows, or a random subset of public size, in no order that matters; and how many there are. [F7]"""
     usual = min(_USUAL_ROWS, max(1000, _USUAL_CELLS // table.width))
     most = usual if max_rows is None else whole("max_rows", max_rows)
     if most > MOST_ROWS:
         raise UsageError(f"max_rows must be at most {MOST_ROWS}, got {max_rows}: the work grows with its square.")
-    if isinstance(table, EngineTable):  # the rows of a frame have no order: the engine draws the subset [S6]
-        found = table.rows()
-        return table.sample(most, public_seed(rng) if found > most else bytes(KEY_BYTES)), found
+    if isinstance(table, EngineTable):  # the engine draws the subset, and the order of all rows too [S6], [T9]
+        return table.sample(most, public_seed(rng)), table.rows()
     if not table.reopenable:  # its rows are known only after its single pass
         every = read_rows(table)
         chosen = choose_rows(len(every), most, rng)
@@ -313,8 +312,9 @@ def some_rows(table: Table, max_rows: int | None, rng: np.random.Generator | Non
 
 
 def choose_rows(n: int, most: int, rng: np.random.Generator | None) -> Ints | None:
-    """Public indices of a random subset, drawn before and independently of the data; None for all rows."""
-    return None if n <= most else public_subset(public_seed(rng), n, most)
+    """Places of a uniform subset whose seed is fresh and never published [F7], [T9]; None for all rows."""
+    seed = public_seed(rng)
+    return None if n <= most else public_subset(seed, n, most)
 
 
 def read_rows(table: Table, chosen: Ints | None = None) -> Floats:

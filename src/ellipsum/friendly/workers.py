@@ -1,7 +1,8 @@
 """Run a caller's function on blocks of rows, each in its own process, and let nothing but its vector out.
 
 One helper interpreter per worker loads the function once (cloudpickle, so lambdas and closures serve) and
-forks a fresh child for each block: a block's result depends on that block and on public things alone [F10].
+forks a fresh child for each block. Which helper serves a block, and what its random numbers start from, depends on the
+block's number alone: a result is a function of its block, random numbers of its own and public things [F10].
 Output and warnings go nowhere; a child that raises, dies, hangs or answers with anything but `dimension`
 finite numbers gives a row of NaN, and looks the same as any other failure.
 """
@@ -26,9 +27,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, UsageError
+from ..noise import public_seed, public_words, seed_globals
 
 Progress = Callable[[float], None]
-_HEADER = struct.Struct("<qq")
+_SHAPE = struct.Struct("<qq")
+_SEED_BYTES = 16
 _NO, _YES = b"\x00", b"\x01"
 _START_SECONDS = 120.0
 _GRACE_SECONDS = 5.0
@@ -56,36 +59,35 @@ def run_blocks(
     *,
     workers: int | None = None,
     time_limit: float = 60.0,
+    seed: bytes | None = None,
     progress: Progress | None = None,
 ) -> Floats:
     """function(block) for every block, (blocks, dimension); a row of NaN for each that failed.
 
     time_limit: seconds of CPU time a block may use; four times as much may pass on the clock.
+    seed: what the function's random numbers follow from, with the number of the block; a fresh one unless stated.
     """
     program = _pack(function)
     results = np.full((len(blocks), dimension), np.nan)
     count = max(1, min(workers or os.cpu_count() or 1, len(blocks)))
-    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     finished: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-    for index in range(len(blocks)):
-        waiting.put(index)
+    hash_seed, *seeds = map(bytes, public_words(seed or public_seed(), 0, 1 + len(blocks)))
     stop = threading.Event()
-    helpers = [_Helper(program, dimension, time_limit) for _ in range(count)]
+    helpers = [_Helper(program, dimension, time_limit, hash_seed) for _ in range(count)]
 
-    def serve(helper: _Helper) -> None:
+    def serve(number: int, helper: _Helper) -> None:
         try:
-            while not stop.is_set():
-                index = waiting.get_nowait()
-                results[index] = helper.run(blocks[index])
+            for index in range(number, len(blocks), count):  # whoever is free next would depend on run times [F10]
+                if stop.is_set():
+                    break
+                results[index] = helper.run(blocks[index], seeds[index])
                 finished.put(None)
-        except queue.Empty:
-            pass
         except BaseException as error:  # a helper that cannot start: a public fact, raised by the caller
             finished.put(error)
         finally:
             helper.close()
 
-    threads = [threading.Thread(target=serve, args=(helper,), daemon=True) for helper in helpers]
+    threads = [threading.Thread(target=serve, args=lane, daemon=True) for lane in enumerate(helpers)]
     try:
         for thread in threads:
             thread.start()
@@ -131,16 +133,17 @@ def _pack(function: Callable[[Floats], Any]) -> bytes:
 class _Helper:
     """One helper interpreter, restarted if a block takes it down."""
 
-    def __init__(self, program: bytes, dimension: int, time_limit: float) -> None:
+    def __init__(self, program: bytes, dimension: int, time_limit: float, hash_seed: bytes) -> None:
         self._program, self._dimension, self._time_limit = program, dimension, time_limit
+        self._hash_seed = int.from_bytes(hash_seed[:4], "little")
         self._process: subprocess.Popen[bytes] | None = None
         self._send = self._receive = -1
 
-    def run(self, block: Floats) -> Floats:
+    def run(self, block: Floats, seed: bytes) -> Floats:
         self._start(*block.shape)
         answer = b""
         with contextlib.suppress(OSError):
-            _write(self._send, _YES + _HEADER.pack(*block.shape) + np.ascontiguousarray(block).tobytes())
+            _write(self._send, _YES + seed + _SHAPE.pack(*block.shape) + np.ascontiguousarray(block).tobytes())
             limit = _WALL * self._time_limit + 3 * _GRACE_SECONDS
             answer = _read(self._receive, 8 * self._dimension, limit)
         if len(answer) != 8 * self._dimension:
@@ -154,7 +157,7 @@ class _Helper:
         self.close()
         task_read, self._send = os.pipe()
         self._receive, answer_write = os.pipe()
-        settings = {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ}
+        settings = {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ, "PYTHONHASHSEED": str(self._hash_seed)}
         command = [
             sys.executable,
             "-c",
@@ -178,7 +181,7 @@ class _Helper:
         start = struct.pack("<qqd", len(self._program), self._dimension, self._time_limit)
         ready = b""
         with contextlib.suppress(OSError):
-            _write(self._send, start + _HEADER.pack(rows, columns) + self._program)
+            _write(self._send, start + _SHAPE.pack(rows, columns) + self._program)
             ready = _read(self._receive, 1, _START_SECONDS)
         if ready != _YES:
             self.close()
@@ -241,12 +244,13 @@ def main() -> None:
         os.set_inheritable(end, False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the block
     size, dimension, time_limit = struct.unpack("<qqd", _exactly(tasks, 24))
-    rows, columns = _HEADER.unpack(_exactly(tasks, _HEADER.size))
+    rows, columns = _SHAPE.unpack(_exactly(tasks, _SHAPE.size))
     function = None
     with contextlib.suppress(Exception):
         path, packed = pickle.loads(_exactly(tasks, size))
         sys.path[:] = path
         function = pickle.loads(packed)
+    seed_globals(bytes(_SEED_BYTES))  # loads their modules, for every child
     if function is not None:
         _preload(function, made_up(rows, columns), time_limit, (tasks, answers))
     _write(answers, _NO if function is None else _YES)
@@ -270,7 +274,8 @@ def _in_child(function: Callable[[Floats], Any], dimension: int, time_limit: flo
 
     def work(send: int) -> None:
         os.close(answers)
-        rows, columns = _HEADER.unpack(_exactly(tasks, _HEADER.size))
+        seed_globals(_exactly(tasks, _SEED_BYTES))
+        rows, columns = _SHAPE.unpack(_exactly(tasks, _SHAPE.size))
         block = np.frombuffer(_exactly(tasks, 8 * rows * columns)).reshape(rows, columns).copy()
         os.close(tasks)
         _write(send, _YES)

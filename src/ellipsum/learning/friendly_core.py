@@ -39,7 +39,7 @@ def prepare(rounds: Rounds, magnitude: float) -> Final:
 
 
 def _center(rounds: Rounds, magnitude: float) -> FriendlyRelease | None:
-    """One friendly average of all rows, or of a public random subset of them."""
+    """One friendly average of all rows, or of a random subset of them."""
     spend = rounds.charge("friendly centre", SHARE, rounds.d, slack=rounds.privacy.slack)
     rows, _ = some_rows(rounds.table, None, rounds.rng)
     widest = 2 * magnitude * math.sqrt(rounds.d)

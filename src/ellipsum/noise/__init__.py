@@ -6,7 +6,7 @@
 from .entropy import KEY_BYTES
 from .gaussian import add_noise, add_noise_exact, shift_for
 from .laplace import add_laplace
-from .public import public_normals, public_permutation, public_seed, public_subset, public_words
+from .public import public_normals, public_permutation, public_seed, public_subset, public_words, seed_globals
 from .stream import Stream
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "public_seed",
     "public_subset",
     "public_words",
+    "seed_globals",
     "shift_for",
 ]

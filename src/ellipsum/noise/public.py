@@ -1,4 +1,4 @@
-"""Public randomness: projections, rotations, subsets. Seeds here are published; never noise."""
+"""Public randomness: projections, rotations, subsets, orders. Seeds here may be published; never noise."""
 
 from __future__ import annotations
 
@@ -59,3 +59,11 @@ def public_permutation(seed: bytes, n: int) -> Ints:
 def public_subset(seed: bytes, n: int, size: int) -> Ints:
     """A uniform subset of 0, ..., n - 1 of the given size, in increasing order."""
     return np.sort(public_permutation(seed, n)[:size])
+
+
+def seed_globals(seed: bytes) -> None:
+    """Start the generators that Python's and numpy's modules share among all callers, in a process of its own [F10]."""
+    import random
+
+    random.seed(seed)
+    np.random.seed(np.frombuffer(seed, "<u4"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -13,20 +11,29 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, Floats, UsageError
-from ..files import check_writable
+from ..files import check_writable, discard, put_in_place, temporary_beside, unwritable
 from ..integers import Ints
+from ..interrupts import held
 
 _KEY = b"ellipsum"
+_GROUP_CELLS = 1 << 20
 
 
 class ProjectionWriter:
-    """Collects blocks of k numbers a row: in memory, or in a file that appears only when it is complete."""
+    """Collects blocks of k numbers a row: in memory, or in a file that appears only when it is complete.
+
+    The file's row groups hold a number of rows that depends on k alone, the last one what is left: its layout says
+    nothing about the blocks that rows came in [J10].
+    """
 
     def __init__(self, path: Path | None, k: int) -> None:
         self._path, self.k = path, k
         self._blocks: list[Floats] = []
         self._temporary: str | None = None
         self._writer: Any = None
+        self._group_rows = max(64, _GROUP_CELLS // k)
+        self._group: Floats | None = None
+        self._filled = 0
 
     def __enter__(self) -> ProjectionWriter:
         check_writable(self._path)
@@ -36,28 +43,42 @@ class ProjectionWriter:
         if self._path is None:
             self._blocks.append(values)
             return
+        if self._group is None:
+            self._group = np.empty((self._group_rows, self.k), order="F")
+        while len(values):
+            part = values[: self._group_rows - self._filled]
+            self._group[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
+            values = values[len(part) :]
+            if self._filled == self._group_rows:
+                self._write_group(self._path, self._group)
+
+    def _write_group(self, path: Path, rows: Floats) -> None:
         import pyarrow
 
         if self._writer is None:
             self._open()
-        columns = [pyarrow.array(np.ascontiguousarray(values[:, j])) for j in range(self.k)]
+        columns = [pyarrow.array(rows[:, j]) for j in range(self.k)]
+        self._filled = 0
         try:
-            self._writer.write_table(pyarrow.table(columns, schema=self._schema()))
+            self._writer.write_table(pyarrow.table(columns, schema=self._schema()), row_group_size=self._group_rows)
         except OSError as error:
-            raise _unwritable(self._path, error) from None
+            raise unwritable(path, error) from None
 
     def finish(self, metadata: str) -> Floats | None:
         """Close the file under its own name, or return the values held in memory."""
         if self._path is None:
             return np.concatenate(self._blocks)
+        if self._group is not None and self._filled:
+            self._write_group(self._path, self._group[: self._filled])
         assert self._temporary is not None
         try:
             self._writer.add_key_value_metadata({_KEY: metadata.encode()})
             self._writer.close()
             self._writer = None
-            os.replace(self._temporary, self._path)
+            put_in_place(self._temporary, self._path)
         except OSError as error:
-            raise _unwritable(self._path, error) from None
+            raise unwritable(self._path, error) from None
         self._temporary = None
         return None
 
@@ -65,10 +86,9 @@ class ProjectionWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._writer is not None:
-            with suppress(OSError):  # the first error is the one to tell
+            with suppress(Exception):  # the first error is the one to tell
                 self._writer.close()
-        if self._temporary is not None and os.path.exists(self._temporary):
-            os.unlink(self._temporary)
+        discard(self._temporary)
 
     def _schema(self) -> Any:
         import pyarrow
@@ -80,11 +100,8 @@ class ProjectionWriter:
 
         assert self._path is not None
         try:
-            handle, self._temporary = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)
-            os.close(handle)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(self._temporary, 0o666 & ~mask)
+            with held():
+                self._temporary = temporary_beside(self._path)
             # the values are noise to the last bits: neither dictionaries nor compression gain anything
             self._writer = parquet.ParquetWriter(
                 self._temporary,
@@ -94,7 +111,7 @@ class ProjectionWriter:
                 write_statistics=False,
             )
         except OSError as error:
-            raise _unwritable(self._path, error) from None
+            raise unwritable(self._path, error) from None
 
 
 def read_metadata(path: Path) -> str:
@@ -134,7 +151,3 @@ def _opened(path: Path) -> Any:
     except Exception:
         pass
     raise DataError(f"could not read {path} as a Parquet file.")
-
-
-def _unwritable(path: Path, error: OSError) -> DataError:
-    return DataError(f"could not write {path}: {error.strerror or 'the device refused'}.")

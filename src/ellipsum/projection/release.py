@@ -60,7 +60,7 @@ class Projection:
     path: Path | None = None
     """The Parquet file that holds the values, or None where they are in memory."""
     ordered: bool = True
-    """Whether row i is the data's row i. Rows of people and of engines' frames have no places: see [J9]."""
+    """Whether row i is the data's row i; where the source has no places [T9], rows come as [J9] says."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Where rows are people: privacy_id, per_person and max_rows. n then counts people."""
     _values: Floats | None = field(default=None)

@@ -26,6 +26,7 @@ from ..rows import Normal, Rows
 from ..run import reading
 from ..tables import Progress, Table
 from ..tables.ahead import map_ahead
+from ..tables.files import check_apart
 from ..tables.people import People, people_of
 from .curve import CALIBRATIONS, ProjectionPrivacy
 from .files import ProjectionWriter
@@ -119,7 +120,8 @@ def project(
 
     data, columns, privacy_id, per_person and max_rows are as in `ellipsum.sum`; rows (Ball, Box or Normal) says how
     far a row can lie from the centre, and rows beyond are clipped. With output=, values are streamed to that Parquet
-    file in bounded memory; an engine's frame needs it. Rows of people and of frames come in an order of their own.
+    file in bounded memory; an engine's frame needs it. Row i of the result is the data's row i for arrays, tables in
+    memory and plain files; people, queries, data sets and frames have no places, and come in an order of their own.
 
     adversary="oblivious" is the guarantee over the draw of the matrix: it holds because the matrix is drawn here,
     after the data exists. adversary="adaptive" holds for every matrix, with noise in proportion to its norm, about
@@ -128,7 +130,7 @@ def project(
     must not itself come from private data.
 
     Guarantee: `Projection.privacy`, one row replaced, n public [J1][J2], or [J6] with adversary="adaptive"; one
-    person replaced with privacy_id [J9].
+    person replaced with privacy_id, one row in whatever order [J9] where the source has no places [T9].
 
     References: Tu 2013; Kenthapadi, Korolova, Mironov & Mishra 2013.
     """
@@ -150,6 +152,7 @@ def project(
         matrix_seed=matrix_seed,
         matrix=matrix,
     )
+    check_apart(target, data)
     people = people_of(privacy_id, per_person, max_rows)
     if target is None and is_frame(data):
         raise UsageError("output is missing. The rows of a frame may not fit here: name a Parquet file for them.")
@@ -183,7 +186,7 @@ def project_table(
         n=0,
         columns=table.columns,
         path=terms.output,
-        ordered=people is None and not isinstance(table, EngineTable),
+        ordered=table.ordered,
         options={} if people is None else people.to_dict(),
         _given=integers if seed is None else None,
     )
@@ -193,6 +196,7 @@ def project_table(
 
 
 def _sink(writer: ProjectionWriter, made: Projection) -> AbstractContextManager[ProjectionWriter | OwnOrder]:
+    """Where rows have no places [T9] they are published in an order of their own [J9]."""
     return nullcontext(writer) if made.ordered else OwnOrder(writer)
 
 

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -94,19 +94,3 @@ def chain_ahead(sources: Sequence[Callable[[], Iterator[Item]]]) -> Generator[It
         stop.set()
         for lane in lanes:
             lane.thread.join()
-
-
-def while_listening(call: Callable[[], Result], stop: Callable[[], object]) -> Result:
-    """call() in a thread, while this one listens for Ctrl-C, which some libraries do not hear: it calls stop()."""
-    pool = ThreadPoolExecutor(1, thread_name_prefix="ellipsum-wait")
-    future = pool.submit(call)
-    try:
-        while not wait([future], _POLL_SECONDS).done:
-            pass
-    except BaseException:
-        while not wait([future], _POLL_SECONDS).done:
-            stop()
-        raise
-    finally:
-        pool.shutdown(wait=True)
-    return future.result()

@@ -41,6 +41,7 @@ class ArrayTable(Batches):
     available: tuple[str, ...] | None = None
     chosen: tuple[str, ...] | None = None
     reopenable = True
+    ordered = True
 
     def __init__(self, data: NDArray[Any], columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         if data.dtype.kind not in _NUMERIC_KINDS:

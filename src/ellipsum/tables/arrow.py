@@ -199,6 +199,15 @@ def _library(data: Any) -> str:
     return type(data).__module__.split(".")[0].lstrip("_")
 
 
+def _in_memory(data: Any) -> bool:
+    """Whether the rows lie in memory: other streams may be queries, and their rows have no places [T9]."""
+    import pyarrow as pa
+
+    if isinstance(data, (pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)):
+        return True
+    return _library(data) in ("pandas", "polars") and type(data).__name__ == "DataFrame"
+
+
 def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
     """The frame of the chosen columns alone, and the key, before any cell is converted."""
     library = _library(data)
@@ -234,6 +243,7 @@ class ArrowTable(Batches):
         library = _library(data)
         self._data = data
         self.reopenable = any(hasattr(type(data), name) for name in ("__len__", "num_rows", "shape"))
+        self.ordered = _in_memory(data)
         self._reader: Any = None
         if library in ("pandas", "polars", "duckdb"):  # pandas may append its index: the chosen columns come first
             self.available = tuple(str(name) for name in data.columns)

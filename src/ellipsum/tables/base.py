@@ -34,6 +34,7 @@ class Table(Protocol):
     columns: a name for each entry of a row, or None where the source has no names
     width: entries in a row
     reopenable: False if `batches` may be called once only
+    ordered: whether a row's place is a function of public things, so that it may decide what is done with the row [T9]
     """
 
     @property
@@ -42,6 +43,8 @@ class Table(Protocol):
     def width(self) -> int: ...
     @property
     def reopenable(self) -> bool: ...
+    @property
+    def ordered(self) -> bool: ...
 
     def rows(self) -> int:
         """Exactly the number of rows that `batches` delivers, without delivering them."""
@@ -235,14 +238,15 @@ def single_pass(where: str) -> UsageError:
 
 
 class Chain(Batches):
-    """Several tables of the same columns, read one after the other."""
+    """Several tables of the same columns, read one after the other; ordered: whether that order is public [T9]."""
 
-    def __init__(self, tables: Sequence[SourceTable], weights: Sequence[float]) -> None:
+    def __init__(self, tables: Sequence[SourceTable], weights: Sequence[float], ordered: bool = True) -> None:
         self.tables = tuple(tables)
         first = tables[0]
         self.columns, self.width, self.key = first.columns, first.width, first.key
         self.available, self.chosen = first.available, first.chosen
         self.reopenable = all(part.reopenable for part in tables)
+        self.ordered = ordered and all(part.ordered for part in tables)
         self._weights = [max(float(weight), 1.0) for weight in weights]
 
     def rows(self) -> int:

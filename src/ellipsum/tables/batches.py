@@ -15,8 +15,11 @@ _FAILED = "The iterable of batches raised an error of its own. Run it by itself 
 class BatchesTable(Batches):
     """An iterable of batches; an iterator or generator serves one pass, anything else as many as wanted.
 
-    The first batch is drawn on opening: its columns and width are those of the table.
+    The first batch is drawn on opening: its columns and width are those of the table. What hands the batches over
+    may be a query or a shuffling loader, so their rows have no places [T9].
     """
+
+    ordered = False
 
     def __init__(
         self, data: Iterable[Any], columns: Any, exclude: Iterable[Any], opener: Opener, key: Any = None

@@ -44,6 +44,7 @@ class CsvTable(Batches):
     """
 
     reopenable = True
+    ordered = True
 
     def __init__(
         self,

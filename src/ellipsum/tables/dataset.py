@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import DataError, UsageError
 from .arrow import pieces, planned
 from .base import Batches, Piece, Progress, attempt, block_rows, pick, sealed, single_pass
+from .ipc import check_layout
 
 _UNREADABLE = "The data set could not be read (a file damaged, gone or of another format, or a filter that fails)."
 _SCANNED = "The scanner could not be read. If it was read before, pass the table or data set itself."
@@ -51,20 +52,24 @@ class DatasetTable(Batches):
     """Some columns of a pyarrow data set; a filter that it carries is applied as the files are read."""
 
     reopenable = True
+    ordered = False  # [T9]
 
     def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+        from pyarrow import dataset
+
         self._data = data
         self._files = attempt(_UNREADABLE, lambda: list(_file_parts(data)))
         schema = data.schema
-        self.available = tuple(schema.names)
+        self.available = attempt(_UNREADABLE, lambda: tuple(schema.names))  # a damaged name is no text
         chosen = pick(self.available, columns, exclude, key, "the data set")
-        self._plan = planned(schema, chosen, "the data set")
+        self._plan = attempt(_UNREADABLE, planned, schema, chosen, "the data set")
         self._names = [*self._plan.names, *([] if chosen.key is None else [self.available[chosen.key]])]
         self.chosen, self.key = chosen.chosen, self._plan.key
         self.columns, self.width = self._plan.columns, self._plan.width
         for part in self._files:
             attempt(_UNREADABLE, _check_files, part, schema, self._names)
         self._seen = attempt(_UNREADABLE, self._stamps)
+        self._as_it_lies = any(isinstance(part.format, dataset.IpcFileFormat) for part in self._files)
         self._rows: int | None = None
 
     def _scanner(self, names: list[str]) -> Any:
@@ -106,6 +111,8 @@ class DatasetTable(Batches):
         rows = 0
         batches = sealed(_UNREADABLE, attempt(_UNREADABLE, lambda: self._scanner(self._names).to_batches()))
         for batch in batches:
+            if self._as_it_lies:
+                attempt(_UNREADABLE, check_layout, batch)
             for piece in sealed(_UNREADABLE, pieces(batch, range(len(self._names)), self._plan)):
                 rows += len(piece[1])
                 yield piece
@@ -169,13 +176,14 @@ class ScannerTable(Batches):
     """
 
     reopenable = False
+    ordered = False  # [T9]
 
     def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         self._data = data
         schema = data.projected_schema
-        self.available = tuple(schema.names)
+        self.available = attempt(_SCANNED, lambda: tuple(schema.names))
         chosen = pick(self.available, columns, exclude, key, "the scanner")
-        self._plan = planned(schema, chosen, "the scanner")
+        self._plan = attempt(_SCANNED, planned, schema, chosen, "the scanner")
         self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
         self.chosen, self.key = chosen.chosen, self._plan.key
         self.columns, self.width = self._plan.columns, self._plan.width
@@ -199,6 +207,7 @@ class ScannerTable(Batches):
     def _read(self) -> Iterator[Piece]:
         rows = 0
         for batch in sealed(_SCANNED, attempt(_SCANNED, self._data.to_batches)):
+            attempt(_SCANNED, check_layout, batch)
             for piece in sealed(_SCANNED, pieces(batch, self._places, self._plan)):
                 rows += len(piece[1])
                 yield piece

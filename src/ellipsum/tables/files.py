@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import glob
+import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +14,7 @@ from typing import Any, cast
 from ..errors import DataError, UsageError
 from .base import Chain, Part, Piece, Progress, SourceTable, as_names, attempt
 from .batches import check_same
+from .sql import Query
 
 _SUFFIXES = (
     ".csv",
@@ -23,7 +27,10 @@ _SUFFIXES = (
     ".arrow",
     ".ipc",
 )
+_MARKERS = ("_SUCCESS", "_metadata", "_common_metadata")
 _KINDS = "CSV (.csv, .csv.gz, .tsv), Parquet (.parquet) and Feather or Arrow (.feather, .arrow)"
+
+_LITERAL = re.compile("'([^']+)'")  # DuckDB reads files that a query names
 
 
 def _suffix(path: Path) -> str:
@@ -45,8 +52,13 @@ def _listed(folder: Path) -> list[Path]:
     return found
 
 
+def _at_home(item: str | PathLike[str]) -> Path:
+    """The path, with ~ and ~name as the shell reads them."""
+    return attempt(f"{item} names a home folder that is not there.", Path(item).expanduser)
+
+
 def _expand(item: str | PathLike[str]) -> list[Path]:
-    path = Path(item).expanduser()
+    path = _at_home(item)
     if path.is_dir():
         return _listed(path)
     if path.is_file():
@@ -117,8 +129,8 @@ class _ParquetChain(Chain):
 
 def _lake(items: Sequence[str | PathLike[str]], columns: Any, key: Any) -> tuple[Path, list[Path]] | None:
     """A folder of `name=value` folders, where one of those names is asked for, and its files."""
-    folder = Path(items[0]).expanduser() if len(items) == 1 else None
-    if folder is None or not folder.is_dir():
+    folder = _at_home(items[0]) if len(items) == 1 else None
+    if folder is None or not attempt(f"{folder} could not be read.", folder.is_dir):
         return None
     paths = attempt(f"{folder} could not be read.", _listed, folder)
     attempt(f"{folder} could not be read.", _reject_table_formats, paths)
@@ -126,6 +138,37 @@ def _lake(items: Sequence[str | PathLike[str]], columns: Any, key: Any) -> tuple
     names = {part.partition("=")[0] for part in inside if "=" in part}
     asked = {str(name) for name in (*(as_names(columns) or ()), *([] if key is None else [key]))}
     return (folder, paths) if names & asked and len({_suffix(path) for path in paths}) == 1 else None
+
+
+def _placed_by_value(path: Path) -> bool:
+    """Whether a row's values may have decided in which file it lies: in lakes, and in folders that an engine wrote."""
+    folder = path.absolute().parent
+    return any("=" in part for part in folder.parts) or any((folder / name).exists() for name in _MARKERS)
+
+
+def check_apart(output: Path | None, data: Any) -> None:
+    """Refuse an output that is one of the files to be read, under whatever name it goes."""
+    if output is None or not os.path.isfile(output):
+        return
+    for path in _files_of(data):
+        with suppress(OSError):
+            if output.samefile(path):
+                raise UsageError(f"{output} is a file that is read: writing there would lose it. Name another output.")
+
+
+def _files_of(data: Any) -> Iterator[Path]:
+    """The files behind a path, a folder, a glob, a list of them, a data set or a query; none behind other data."""
+    if isinstance(data, (list, tuple, set)):
+        for item in data:
+            yield from _files_of(item)
+    elif isinstance(data, (str, PathLike)):
+        name = os.fspath(data)
+        with suppress(Exception):  # what is wrong with it is told when it is opened
+            yield from _expand(name.partition("://")[2].removeprefix("/") or name)
+    elif isinstance(data, Query):
+        yield from _files_of([data.database, *_LITERAL.findall(data.text)])
+    else:
+        yield from map(Path, getattr(data, "files", None) or ())
 
 
 def open_files(
@@ -148,8 +191,10 @@ def open_files(
             raise UsageError(f"{path} has other columns than {paths[0]}. Name those to use in columns.")
         check_same(first, table, str(path), str(paths[0]))
         tables.append(table)
-    if len(tables) == 1:
+    ordered = not any(attempt(f"{path} could not be read.", _placed_by_value, path) for path in paths)  # [T9]
+    if len(tables) == 1 and ordered:
         return first
     kinds = {_suffix(path) for path in paths}
     chain = _ParquetChain if kinds <= {".parquet", ".pq"} else Chain
-    return chain(tables, [attempt(f"{path} could not be read.", path.stat).st_size for path in paths])
+    sizes = [attempt(f"{path} could not be read.", path.stat).st_size for path in paths]
+    return chain(tables, sizes, ordered)

@@ -10,11 +10,38 @@ from .ahead import chain_ahead
 from .arrow import pieces, planned
 from .base import Batches, Piece, Progress, Watch, attempt, pick, sealed
 
+_TEXTS = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}
+
+
+def check_layout(batch: Any) -> None:
+    """An error unless every place that the batch's buffers point to lies within them; what cells say is not judged.
+
+    Arrow IPC is memory as it lies: an offset that a damaged file got wrong would be followed anywhere.
+    """
+    batch.validate()
+    for array in batch.columns:
+        _check_places(array)
+
+
+def _check_places(array: Any) -> None:
+    import pyarrow as pa
+
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        _check_places(array.storage)
+    elif pa.types.is_dictionary(kind):  # its indices are checked where they are followed
+        _check_places(array.dictionary)
+    elif str(kind) in _TEXTS:  # as bytes: text that is no UTF-8 is an ordinary cell [T1]
+        array.view(_TEXTS[str(kind)]).validate(full=True)
+    elif pa.types.is_nested(kind) or str(kind) in _TEXTS.values():
+        array.validate(full=True)
+
 
 class IpcTable(Batches):
     """The numbers of some columns of an Arrow IPC file, which is mapped into memory, not read into it."""
 
     reopenable = True
+    ordered = True
 
     def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         self._path = path
@@ -22,9 +49,9 @@ class IpcTable(Batches):
         self._unreadable = f"{path} could not be read as an Arrow file (damaged, cut short or of another format)."
         self._is_stream = attempt(self._unreadable, self._starts_as_stream)
         schema = attempt(self._unreadable, self._schema)
-        self.available = tuple(schema.names)
+        self.available = attempt(self._unreadable, lambda: tuple(schema.names))  # a damaged name is no text
         chosen = pick(self.available, columns, exclude, key, str(path))
-        self._plan = planned(schema, chosen, str(path))
+        self._plan = attempt(self._unreadable, planned, schema, chosen, str(path))
         self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
         self.chosen, self.key = chosen.chosen, self._plan.key
         self.columns, self.width = self._plan.columns, self._plan.width
@@ -64,7 +91,7 @@ class IpcTable(Batches):
         kept = sorted(self._places)
         for batch in self._batches(self._places):
             self._watch.check()  # a mapped file that is cut short ends the process: look before each batch
-            batch.validate()
+            check_layout(batch)
             yield from pieces(batch, [kept.index(place) for place in self._places], self._plan)
         self._watch.check()
 

@@ -19,15 +19,16 @@ class ParquetTable(Batches):
     """The numbers of some columns of a Parquet file; the row count comes from its footer."""
 
     reopenable = True
+    ordered = True
 
     def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         self._path = path
         self._watch = Watch(path)
         self._unreadable = f"{path} could not be read as a Parquet file (damaged, cut short or of another format)."
         schema, self._rows, self._groups = attempt(self._unreadable, self._footer)
-        self.available = tuple(schema.names)
+        self.available = attempt(self._unreadable, lambda: tuple(schema.names))  # a damaged name is no text
         chosen = pick(self.available, columns, exclude, key, str(path))
-        self._plan = planned(schema, chosen, str(path))
+        self._plan = attempt(self._unreadable, planned, schema, chosen, str(path))
         self._read_names = [*self._plan.names, *([] if chosen.key is None else [self.available[chosen.key]])]
         self.chosen, self.key = chosen.chosen, self._plan.key
         self.columns, self.width = self._plan.columns, self._plan.width

@@ -11,7 +11,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,7 @@ class PeopleTable:
     """One row a person, in a temporary file that `close` removes (as does the end of the program)."""
 
     reopenable = True
+    ordered = False  # [T9]
     key = None
 
     def __init__(self, scratch: Scratch, columns: tuple[str, ...] | None, width: int, rows: int) -> None:
@@ -202,7 +203,7 @@ class _Gathering:
         kind = pa.list_(pa.float64(), self._width)
         path = str(Path(self._folder) / _FILE)
         total = seen = 0
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, pa.schema([("row", kind)])) as out:
+        with _writing(path, pa.schema([("row", kind)])) as out:
             for size, rows in reduced(batches, self._width, self._people):
                 seen += size
                 total += len(rows)
@@ -212,6 +213,19 @@ class _Gathering:
                 if progress is not None:
                     progress(seen / max(self._rows, 1))
         return total
+
+
+@contextmanager
+def _writing(path: str, schema: Any) -> Iterator[Any]:
+    """An Arrow file to write batches to; one that cannot be opened or completed is an error of ours."""
+    import pyarrow as pa
+
+    with ExitStack() as opened:
+        sink = attempt(_FAILED, pa.OSFile, path, "wb")
+        opened.callback(attempt, _FAILED, sink.close)
+        out = attempt(_FAILED, pa.ipc.new_file, sink, schema)
+        opened.callback(attempt, _FAILED, out.close)
+        yield out
 
 
 class _Sort:

@@ -6,9 +6,12 @@ import os
 import shutil
 import stat
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from ..interrupts import held
 
 try:
     import fcntl
@@ -20,7 +23,7 @@ _LOCK = "in-use"
 
 
 class Scratch:
-    """A folder in the folder for temporary files, until `close`.
+    """A folder in the folder for temporary files, until `close`, or until this object or the process is gone.
 
     A lock on a file in it is held for as long as the process lives: the system lets go of it even if the process is
     killed, and does not confuse processes. Whoever can take the lock knows that the folder was left behind.
@@ -28,20 +31,26 @@ class Scratch:
 
     def __init__(self) -> None:
         _clear_up()
-        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))  # for the user alone: mode 700
-        self._lock = -1
+        locks: list[int] = []
+        with held():
+            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))  # for the user alone: mode 700
+            self._remove = weakref.finalize(self, _remove, self.path, locks)
         if fcntl is not None:
             # Locked under another name first: a lock of the right name always belongs to a process, dead or alive.
-            self._lock = os.open(self.path / "new", os.O_CREAT | os.O_RDWR, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            locks.append(os.open(self.path / "new", os.O_CREAT | os.O_RDWR, 0o600))
+            fcntl.flock(locks[0], fcntl.LOCK_EX)
             os.rename(self.path / "new", self.path / _LOCK)
 
     def close(self) -> None:
         """Remove the folder."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._remove()
+
+
+def _remove(folder: Path, locks: list[int]) -> None:
+    with held():
+        shutil.rmtree(folder, ignore_errors=True)
+        for lock in locks:
+            os.close(lock)
 
 
 def _clear_up() -> None:

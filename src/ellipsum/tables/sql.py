@@ -97,6 +97,7 @@ class SqlTable(Batches):
     """Some columns of a query's rows; each pass runs the query."""
 
     reopenable = True
+    ordered = False  # [T9]
 
     def __init__(self, backend: Backend, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
         self._backend = backend

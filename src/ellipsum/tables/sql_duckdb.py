@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import UsageError
-from .ahead import while_listening
+from ..interrupts import while_listening
 from .sql import quoted
 
 _HUGE = ("HUGEINT", "UHUGEINT", "BIGNUM")

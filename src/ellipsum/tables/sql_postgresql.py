@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakSet
 
 from ..errors import UsageError
-from .ahead import while_listening
+from ..interrupts import while_listening
 from .sql import quoted
 
 _BATCH_BYTES = 8 << 20
