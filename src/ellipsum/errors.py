@@ -39,11 +39,15 @@ class InsecureWarning(UserWarning):
     """A release used a caller's generator instead of the operating system's entropy."""
 
 
+def visible(text: str) -> str:
+    """The text with control characters spelled out: a terminal obeys them."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def shown(name: Any) -> str:
     """A name that data brought along, fit for messages and screens: of bounded length, control characters escaped."""
     text = str(name)
-    cut = text if len(text) <= _NAME_LETTERS else text[:_NAME_LETTERS] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+    return visible(text if len(text) <= _NAME_LETTERS else text[:_NAME_LETTERS] + "...")
 
 
 def named(name: Any) -> str:

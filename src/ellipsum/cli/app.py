@@ -10,9 +10,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from ..errors import visible
 from ..interrupts import check_interrupted
 from ..version import VERSION
-from . import visible
 
 app = typer.Typer(
     name="ellipsum",

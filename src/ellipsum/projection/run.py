@@ -120,9 +120,10 @@ def project(
     """Publish every row as k noisy numbers that keep squared distances: V P + G.
 
     data, columns, privacy_id, per_person, max_rows and header are as in `ellipsum.sum`; rows (Ball, Box or Normal) says
-    how far a row can lie from the centre, and rows beyond are clipped. With output=, values are streamed to that Parquet
-    file in bounded memory; an engine's frame needs it. Row i of the result is the data's row i for arrays, tables in
-    memory and plain files; people, queries, data sets and frames have no places, and come in an order of their own.
+    how far a row can lie from the centre, and rows beyond are clipped. With output=, values are streamed to that
+    Parquet file in bounded memory; an engine's frame needs it. Row i of the result is the data's row i for arrays,
+    tables in memory and plain files; people, queries, data sets and frames have no places, and come in an order of
+    their own.
 
     adversary="oblivious" is the guarantee over the draw of the matrix: it holds because the matrix is drawn here,
     after the data exists. adversary="adaptive" holds for every matrix, with noise in proportion to its norm, about
