@@ -89,6 +89,16 @@ def test_calibration_in_very_many_dimensions(d: int) -> None:
         assert not ball_curve._is_safe(ratio * (1 + 1e-7), epsilon, delta, d)
 
 
+@pytest.mark.parametrize("epsilon", [1e-4, 0.03, 100.0])
+@pytest.mark.parametrize("delta", [1e-30, 1e-9, 0.5])
+def test_the_corners_of_the_promised_range(epsilon: float, delta: float) -> None:
+    for d in (1, 2, 3, 30, 1000, 10**5):
+        ratio = certified_ratio(epsilon, delta, d)
+        assert ratio >= epsilon
+        assert ball_curve._is_safe(ratio, epsilon, delta, d)
+        assert not ball_curve._is_safe(ratio * (1 + 1e-8), epsilon, delta, d), d
+
+
 @pytest.mark.parametrize(
     ("epsilon", "gains"),
     [

@@ -13,9 +13,7 @@ import numpy as np
 from ..errors import positive, whole
 from ..integers import Wide
 from .gaussian import shift_for
-from .shared import Factor, exponential_sums, roots
 from .stream import Stream
-from .vectors import Runs, add_vectors
 
 
 def ball_shift(scale: float, d: int) -> int:
@@ -38,6 +36,9 @@ def add_ball_noise(sums: Wide, scale: float, stream: Stream, start: int = 0) -> 
 
     Draws: the factors' uniforms vector by vector, their normals if d is even, then one a coordinate in C order.
     """
+    from .shared import Factor, exponential_sums, roots
+    from .vectors import Runs, add_vectors
+
     d = sums.high.shape[-1]
     shift = ball_shift(positive("scale", scale), d)
     runs = Runs(np.array([d], np.int64), np.array([scale]), np.array([shift], np.int64), normal=True)

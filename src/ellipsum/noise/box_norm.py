@@ -13,9 +13,7 @@ import numpy as np
 from ..errors import Floats, UsageError, vector, whole
 from ..integers import Ints, Wide
 from .gaussian import SCALE_BITS
-from .shared import Factor, exponential_sums
 from .stream import Stream
-from .vectors import Runs, add_vectors
 
 
 def box_shifts(scales: Sequence[float] | Floats, sizes: Sequence[int] | Ints) -> Ints:
@@ -43,6 +41,9 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
 
     Draws: the radii's k_g + 1 uniforms block by block, vector by vector, then one a coordinate in C order.
     """
+    from .shared import Factor, exponential_sums
+    from .vectors import Runs, add_vectors
+
     counts, levels = np.array(sizes, np.int64), vector("scales", scales, len(sizes))
     if not (counts > 0).all() or counts.sum() != sums.high.shape[-1]:
         raise UsageError("sizes must add up to the columns, each at least 1. Pass the blocks of the plan.")

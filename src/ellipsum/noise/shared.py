@@ -32,6 +32,7 @@ _LN2 = math.log(2.0)
 _SERIES = tuple(1.0 / (2 * i + 1) for i in range(11))  # of artanh(s) / s in s^2
 _MANTISSA, _ONE_BITS = (1 << 52) - 1, 1023 << 52
 _ROOT_2 = math.sqrt(2.0)
+_AT_ONCE = 16  # uniforms multiplied before the product is cut
 
 
 # Double precision, with its error ----------------------------------------------------------------------
@@ -147,17 +148,28 @@ class Factor:
         """(m, e, w): the logarithm of the product of the uniforms lies between ln(m 2^e) and that plus 2 w."""
         from flint import arb
 
-        mantissa, exponent, keep = 1, 0, bits + 64
+        mantissa, exponent = 1, 0
         for begin in range(0, self.uniforms, BLOCK):
             size = min(BLOCK, self.uniforms - begin)
-            for i, (first, second) in enumerate(self.stream.words(self.start + begin, size).tolist()):
-                value, length = self._lengthened((first << 64) | second, self.start + begin + i, bits)
-                mantissa *= value
-                surplus = max(mantissa.bit_length() - keep, 0)
+            values, length = self._values(self.start + begin, size, bits)
+            exponent -= length
+            for j in range(0, size, _AT_ONCE):
+                mantissa *= math.prod(values[j : j + _AT_ONCE])
+                surplus = max(mantissa.bit_length() - bits - 64, 0)
                 mantissa >>= surplus
-                exponent += surplus - 128 - length
-        # each draw adds at most ln(1 + 2^-bits), each cut at most 2^(1 - keep)
+                exponent += surplus
+        # each draw adds at most ln(1 + 2^-bits), each cut at most 2^-(bits + 63)
         return mantissa, exponent, arb(self.uniforms) * arb(2) ** -bits
+
+    def _values(self, start: int, size: int, bits: int) -> tuple[list[int], int]:
+        """(the first digits of so many draws as integers, how many digits in all), `bits` of each significant."""
+        words = self.stream.words(start, size)
+        values, length = [(first << 64) | second for first, second in words.tolist()], 128 * size
+        short = range(size) if bits > 128 else np.flatnonzero(words[:, 0] < 1 << max(bits - 64, 0)).tolist()
+        for i in short:
+            values[i], more = self._lengthened(values[i], start + i, bits)
+            length += more
+        return values, length
 
     def _lengthened(self, value: int, index: int, bits: int) -> tuple[int, int]:
         """(first digits of a draw, how many more than the first were read): until `bits` are significant."""

@@ -58,7 +58,7 @@ def _round_uniform(words, scale, error, high, low, shift, fraction, out_high, ou
     """
     count = 0
     mask, unit, carry = (1 << shift) - 1, 2.0**-shift, _LOW_BITS - shift
-    room = 0.5 - (4.0 * error + 2.0**-48 * scale + 2.0**-46)
+    room = 0.5 - (2.0 * error + 2.0**-50 * scale + 2.0**-47)
     for j in range(words.shape[0]):
         p = np.float64(np.int64((words[j, 0] & _MAGNITUDE) >> _HEAD)) * 2.0**-53
         sign = 1.0 - np.float64(np.int64(words[j, 0] >> _SIGN_TO_TWO) & 2)
