@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from counting import count_cases
 
 SECRET, NUMBER = "Xq7secret", 8675309
 CASE_SECONDS = 60
@@ -330,7 +331,7 @@ def deadly(path):
 def no_complaints(request, folder, kind, first, last):
     names = [name for name in LAYOUTS if kind in name]
     found = attacked(names, folder, first, last)
-    request.node.user_properties.append(("cases", ("damaged files", last - first)))
+    count_cases(request, "damaged files", last - first)
     assert not found, "\n\n".join(f"{name}, case {case}, way {way}: {what}" for name, case, way, what in found[:5])
 
 

@@ -23,6 +23,8 @@ ORDER = [
     "balls",
     "curves",
     "privacy",
+    "composition",
+    "laws",
     "rows",
     "contour",
     "clipping",

@@ -7,13 +7,16 @@ caller typed (public), never anything read from the data.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+_NAME_LETTERS = 60
+_NAMES = 20
 
 
 class EllipsumError(Exception):
@@ -34,6 +37,29 @@ class DataError(EllipsumError, OSError):
 
 class InsecureWarning(UserWarning):
     """A release used a caller's generator instead of the operating system's entropy."""
+
+
+def visible(text: str) -> str:
+    """The text with control characters spelled out: a terminal obeys them."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shown(name: Any) -> str:
+    """A name that data brought along, fit for messages and screens: of bounded length, control characters escaped."""
+    text = str(name)
+    return visible(text if len(text) <= _NAME_LETTERS else text[:_NAME_LETTERS] + "...")
+
+
+def named(name: Any) -> str:
+    """`shown`, in quotes where it is text."""
+    return f"'{shown(name)}'" if isinstance(name, str) else shown(name)
+
+
+def listing(names: Iterable[Any]) -> str:
+    """The first of some names, and how many more there are."""
+    names = list(names)
+    rest = len(names) - _NAMES
+    return ", ".join(map(named, islice(names, _NAMES))) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _number(name: str, value: Any, advice: str) -> float:

@@ -44,6 +44,7 @@ def sum(
     rng: np.random.Generator | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    header: bool | None = None,
     **options: Any,
 ) -> Release:
     """Publish the sum of the rows.
@@ -51,14 +52,15 @@ def sum(
     data is a numpy array, anything that speaks the Arrow stream protocol, a list of batches, or a path or
     glob of CSV, Parquet or Feather files; rows says what is known about a row. Further keywords are those
     of `ellipsum.plan`. privacy_id names the column that says whose a row is: each person's rows become one, their
-    mean, or with per_person="sum" the sum of at most max_rows of them, and `rows` and n speak of people. rng is
-    for tests and teaching: such a release is marked secure=False.
+    mean, or with per_person="sum" the sum of at most max_rows of them, and `rows` and n speak of people. header=True
+    says that the first line of a CSV file names its columns although it holds numbers. rng is for tests and teaching:
+    such a release is marked secure=False.
 
     Guarantee: [U1], `Release.privacy`, for the relation in `neighbours`.
     """
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
     people = people_of(privacy_id, per_person, max_rows)
-    return _release("sum", data, rows, spend, neighbours, columns, people, n, options, rng, threads, progress)
+    return _release("sum", data, rows, spend, neighbours, columns, header, people, n, options, rng, threads, progress)
 
 
 def mean(
@@ -77,12 +79,13 @@ def mean(
     rng: np.random.Generator | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    header: bool | None = None,
     **options: Any,
 ) -> Release:
     """Publish the mean of the rows; arguments and guarantee as for `ellipsum.sum`."""
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
     people = people_of(privacy_id, per_person, max_rows)
-    return _release("mean", data, rows, spend, neighbours, columns, people, n, options, rng, threads, progress)
+    return _release("mean", data, rows, spend, neighbours, columns, header, people, n, options, rng, threads, progress)
 
 
 def _release(
@@ -92,6 +95,7 @@ def _release(
     budget: Budget,
     neighbours: str,
     columns: list[str] | tuple[str, ...] | None,
+    header: bool | None,
     people: People | None,
     n: int | None,
     options: dict[str, Any],
@@ -101,7 +105,7 @@ def _release(
 ) -> Release:
     if not isinstance(rows, Rows):
         raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
-    with reading(data, columns, rows.columns, people, progress) as (table, tell):
+    with reading(data, columns, rows.columns, people, progress, header) as (table, tell):
         release = _release_table(statistic, table, rows, budget, neighbours, n, options, rng, threads, tell)
     return of_people(release, people)
 
@@ -137,11 +141,17 @@ def _release_table(
     return run_on_table(plan, table, rng, threads, progress)
 
 
-def open_for(data: Any, columns: Any, known: tuple[str, ...] | None, key: str | int | None = None) -> Table:
+def open_for(
+    data: Any,
+    columns: Any,
+    known: tuple[str, ...] | None,
+    key: str | int | None = None,
+    header: bool | None = None,
+) -> Table:
     """The table to read: `columns` if the caller chose, else the known names where the source has names."""
     if columns is None and known is not None and not _nameless(data):
-        return open_table(data, columns=known, key=key)
-    return open_table(data, columns=columns, key=key)
+        return open_table(data, columns=known, key=key, header=header)
+    return open_table(data, columns=columns, key=key, header=header)
 
 
 @contextmanager
@@ -151,12 +161,13 @@ def reading(
     known: tuple[str, ...] | None,
     people: People | None = None,
     progress: Progress | None = None,
+    header: bool | None = None,
 ) -> Iterator[tuple[Table, Progress | None]]:
     """The table to read and what is left of the progress; where rows belong to people, one row a person [T6]."""
     if people is None:
-        yield open_for(data, columns, known), progress
+        yield open_for(data, columns, known, header=header), progress
         return
-    table = open_for(data, columns, known, people.privacy_id)
+    table = open_for(data, columns, known, people.privacy_id, header)
     grouped = one_row_a_person(table, people, progress and share(progress, 0.0, _GROUPING))
     try:
         yield grouped, progress and share(progress, _GROUPING, 1 - _GROUPING)
@@ -216,10 +227,11 @@ def run_plan(
     max_rows: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    header: bool | None = None,
 ) -> Release:
     """Run a plan on data: `Plan.release`. A plan that speaks of people groups their rows unless told otherwise."""
     people = people_of(privacy_id, per_person, max_rows) or People.of_options(plan.options)
-    with reading(data, columns, plan.columns, people, progress) as (table, tell):
+    with reading(data, columns, plan.columns, people, progress, header) as (table, tell):
         return of_people(run_on_table(plan, table, rng, threads, tell), people)
 
 

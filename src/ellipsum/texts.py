@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .errors import named, shown
+
 if TYPE_CHECKING:
     from .plans import Plan
     from .privacy import Privacy
@@ -40,7 +42,7 @@ def people_lines(options: Mapping[str, Any]) -> list[str]:
         return []
     most = options.get("max_rows")
     which = "their rows" if most is None else f"at most {most} of their rows"
-    return [f"  a person        the {options.get('per_person', 'mean')} of {which}, by {options['privacy_id']!r}"]
+    return [f"  a person        the {options.get('per_person', 'mean')} of {which}, by {named(options['privacy_id'])}"]
 
 
 def number(value: float, std: float) -> str:
@@ -105,7 +107,9 @@ def release_html(release: Release) -> str:
 
 def _entries(release: Release) -> list[tuple[str, float, float]]:
     stds = release.noise_std
-    return [(n, float(v), float(s)) for n, v, s in zip(release.names(), release.value, stds, strict=True)][:_SHOWN]
+    return [(shown(n), float(v), float(s)) for n, v, s in zip(release.names(), release.value, stds, strict=True)][
+        :_SHOWN
+    ]
 
 
 def _range(values: np.ndarray) -> str:

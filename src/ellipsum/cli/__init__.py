@@ -103,12 +103,9 @@ def _let_go(stream: object) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # type: ignore[attr-defined]
 
 
-def visible(text: str) -> str:
-    """The text with control characters spelled out: a terminal obeys them."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def _fail(message: str, code: int) -> int:
+    from ..errors import visible
+
     if message:  # empty where help was shown instead
         _say(f"error: {visible(_shortened(' '.join(message.split())))}")
     return code

@@ -10,9 +10,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from ..errors import visible
 from ..interrupts import check_interrupted
 from ..version import VERSION
-from . import visible
 
 app = typer.Typer(
     name="ellipsum",
@@ -71,6 +71,9 @@ PrivacyId = Annotated[str | None, typer.Option(help="Column that says whose a ro
 PerPerson = Annotated[str | None, typer.Option(help="With --privacy-id: mean of a person's rows (default), or sum.")]
 MaxRows = Annotated[int | None, typer.Option(help="With --privacy-id: rows of a person that count at most.")]
 Sql = Annotated[str | None, typer.Option("--sql", help="Query to run; FILE is then a database: duckdb:///file.db.")]
+Header = Annotated[
+    bool, typer.Option("--header", help="The first line of a CSV file names its columns although it holds numbers.")
+]
 Threads = Annotated[int | None, typer.Option(help="Threads to use. Default: all cores.")]
 Engine = Annotated[str | None, typer.Option(help="spark: let Spark read and add up (Parquet, Delta). Default: here.")]
 
@@ -110,6 +113,7 @@ READING: Options = {
     "per_person": (PerPerson, None),
     "max_rows": (MaxRows, None),
     "sql": (Sql, None),
+    "header": (Header, False),
 }
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -275,7 +279,7 @@ def reading(given: dict[str, Any], columns: Any, people: Any) -> Iterator[Any]:
     from .engine import open_source
 
     key = None if people is None else people.privacy_id
-    table = open_source(given["files"], columns, given["engine"], given["sql"], key)
+    table = open_source(given["files"], columns, given["engine"], given["sql"], key, given["header"] or None)
     if people is None:
         yield table
         return

@@ -18,11 +18,16 @@ _OWN_SETUP = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_AR
 
 
 def open_source(
-    files: Sequence[str], columns: Any, engine: str | None, query: str | None = None, key: str | None = None
+    files: Sequence[str],
+    columns: Any,
+    engine: str | None,
+    query: str | None = None,
+    key: str | None = None,
+    header: bool | None = None,
 ) -> Table:
     """The table of the files or of a query, read here or by an engine."""
     if engine is None:
-        return open_table(source_of(files, query), columns=columns, key=key)
+        return open_table(source_of(files, query), columns=columns, key=key, header=header)
     if query is not None:
         raise UsageError("--engine goes without --sql. Leave it out, or write the query's result to Parquet first.")
     choice("--engine", engine, ("spark",))

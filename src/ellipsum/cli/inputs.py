@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, UsageError, non_negative, whole
+from ..errors import DataError, UsageError, named, non_negative, shown, whole
 from ..privacy import Budget
 from ..rows import Ball, Box, Normal, Rows, Unknown, rows_from_dict
 
@@ -68,7 +68,7 @@ def parse_pairs(words: Sequence[str], option: str, form: str) -> dict[str | None
         found = _pairs_of_file(word, option, form) if _is_file(word) else [_pair_of_word(word, option, form)]
         for name, pair in found:
             if name in pairs:
-                raise UsageError(f"{option} is given twice for {name or 'every column'}.")
+                raise UsageError(f"{option} is given twice for {shown(name or 'every column')}.")
             pairs[name] = pair
     if None in pairs and len(pairs) > 1:
         raise UsageError(f"{option} mixes a pair for every column with named ones. Name each column.")
@@ -122,15 +122,15 @@ def named_rows(
     pairs = parse_pairs(words, option, form)
     if None in pairs:
         return kind(*pairs[None]), columns
-    named = {str(name): pair for name, pair in pairs.items()}
-    chosen = columns or tuple(named)
-    for name in named:
+    stated = {str(name): pair for name, pair in pairs.items()}
+    chosen = columns or tuple(stated)
+    for name in stated:
         if name not in chosen:
-            raise UsageError(f"{option} names {name!r}, which is not among --columns. Add it there, or drop it.")
+            raise UsageError(f"{option} names {named(name)}, which is not among --columns. Add it there, or drop it.")
     for name in chosen:
-        if name not in named:
-            raise UsageError(f"{option} is missing for column {name!r}. Add {option} {name}=...")
-    return kind({name: named[name] for name in chosen}), chosen
+        if name not in stated:
+            raise UsageError(f"{option} is missing for column {named(name)}. Add {option} {shown(name)}=...")
+    return kind({name: stated[name] for name in chosen}), chosen
 
 
 def ball_of(radius: float, center: str | None) -> Ball:

@@ -15,6 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ..errors import shown
 from ..files import write_atomically
 from ..interrupts import check_interrupted
 from ..plans import Plan
@@ -24,7 +25,7 @@ from ..rows import Rows
 from ..texts import INSECURE, guarantee, number
 
 _SHOWN = 50
-errors = Console(stderr=True, highlight=False)
+errors = Console(stderr=True, highlight=False, emoji=False)
 
 
 def plan(made: Plan, as_json: bool) -> None:
@@ -141,8 +142,8 @@ def release(made: Release, as_json: bool, output: Path | None) -> None:
     stds = made.noise_std
     for j, name in list(enumerate(made.names()))[:_SHOWN]:
         low, high = intervals[j]
-        table.add_row(name, number(made.value[j], stds[j]), f"{stds[j]:.3g}", _span(low, high, stds[j]))
-    console = Console(highlight=False, markup=False)
+        table.add_row(shown(name), number(made.value[j], stds[j]), f"{stds[j]:.3g}", _span(low, high, stds[j]))
+    console = Console(highlight=False, markup=False, emoji=False)
     console.print(table)
     if made.value.size > _SHOWN:
         console.print(f"... {made.value.size - _SHOWN} more columns: use --json or --output to see all")

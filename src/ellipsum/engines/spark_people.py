@@ -18,7 +18,7 @@ from ..tables import Block, Progress
 from ..tables.arrow import Layout, pieces
 from ..tables.base import attempt, block_rows, sealed
 from ..tables.keys import storage
-from ..tables.people import People, canonical_rows, reduced, row_bits
+from ..tables.people import People, of_somebody, reduced, row_bits
 from ..version import VERSION
 from .base import UNREADABLE, same_version
 from .spark import Batches, SparkTable, kept
@@ -52,14 +52,14 @@ def _grouped(frame: Any, plan: Layout, people: People) -> Any:
     assert plan.key is not None
     capped = people.max_rows is not None
     who = _SPARK_TYPES[str(storage(plan.key))]
-    marked = frame.mapInArrow(_marker(plan, capped), f"who {who}, row binary, spread long" + ", hash long" * capped)
-    together = marked.repartition("who", "spread")
+    marked = frame.mapInArrow(_marker(plan, capped), f"who {who}, row binary" + ", hash long" * capped)
+    together = marked.repartition("who")
     ordered = together.sortWithinPartitions(*(["who", "hash", "row"] if capped else ["who"]))
     return ordered.mapInArrow(_reducer(plan, people), "row binary")
 
 
 def _marker(plan: Layout, capped: bool) -> Callable[[Batches], Batches]:
-    """Rows as (who, row, spread[, hash]): functions of the row alone, so that a repeated task sends the same ones."""
+    """Rows as (who, row[, hash]): functions of the row alone, so that a repeated task sends the same ones."""
     version = VERSION
 
     def work(batches: Batches) -> Batches:
@@ -77,13 +77,11 @@ def _marked(keys: Any, block: Block, capped: bool) -> Any:
 
     from ..tables.people_kernels import content_hashes
 
-    rows = canonical_rows(block)
-    hashes = content_hashes(rows.view(np.int64))
-    # Nobody's rows need not meet: by their hash they do not all go to the one partition of nulls.
-    nobody = keys.is_null().to_numpy(zero_copy_only=False)
-    who = keys.cast(pa.binary()) if pa.types.is_large_binary(keys.type) else keys
-    columns = {"who": who, "row": _blobs(rows), "spread": pa.array(np.where(nobody, hashes, 0))}
-    return pa.RecordBatch.from_pydict({**columns, "hash": pa.array(hashes)} if capped else columns)
+    who, rows = of_somebody(keys, block)
+    columns = {"who": who.cast(pa.binary()) if pa.types.is_large_binary(who.type) else who, "row": _blobs(rows)}
+    if capped:
+        columns["hash"] = pa.array(content_hashes(rows.view(np.int64)))
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _reducer(plan: Layout, people: People) -> Callable[[Batches], Batches]:

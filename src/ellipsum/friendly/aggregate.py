@@ -54,6 +54,7 @@ def subsample_and_aggregate(
     max_rows: int | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
+    header: bool | None = None,
     **options: Any,
 ) -> FriendlyRelease | NoCentre:
     """Publish function(rows) privately: run it on disjoint blocks, release the friendly mean of the results.
@@ -88,7 +89,7 @@ def subsample_and_aggregate(
     if people is not None and not shuffle:
         raise _no_places("People have")
     stream = Stream.open(rng)  # first: the noise is the same wherever the rows are
-    with reading(data, columns, None, people, progress) as (table, tell):
+    with reading(data, columns, None, people, progress, header) as (table, tell):
         if not shuffle and not table.ordered:
             raise _no_places("The rows of this source have")
         rows, found = _rows(table, max_rows, rng)

@@ -139,6 +139,7 @@ def friendly_mean(
     rng: np.random.Generator | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    header: bool | None = None,
     **options: Any,
 ) -> FriendlyRelease | NoCentre:
     """Publish the mean of the rows' friendly core, wherever it lies.
@@ -157,7 +158,7 @@ def friendly_mean(
     """
     require_replace(neighbours)
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
-    with reading(data, columns, None, people, progress) as (table, tell):
+    with reading(data, columns, None, people, progress, header) as (table, tell):
         rows, found = some_rows(table, max_rows, rng)
     what = "rows" if people is None else "people"
     plan = friendly_plan(

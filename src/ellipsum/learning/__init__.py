@@ -38,6 +38,7 @@ def learn(
     rng: Any = None,
     threads: int | None = None,
     progress: Any = None,
+    header: bool | None = None,
     **options: Any,
 ) -> Learned:
     """Learn centre and spread of the rows, spending the whole stated budget.
@@ -55,7 +56,7 @@ def learn(
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
     prepare_for(method, options)
     people = people_of(privacy_id, per_person, max_rows)
-    with reading(data, columns, rows.columns, people, progress) as (table, tell):
+    with reading(data, columns, rows.columns, people, progress, header) as (table, tell):
         how = {"rng": rng, "threads": threads, "progress": tell}
         return learn_from(table, rows, spend, neighbours, n, method, people, options, **how)
 

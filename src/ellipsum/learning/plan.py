@@ -122,8 +122,8 @@ class LearningPlan:
 
         named = people_of(*(how.pop(name, None) for name in ("privacy_id", "per_person", "max_rows")))
         people = named or People.of_options(self.options)
-        columns, progress = how.pop("columns", None), how.pop("progress", None)
-        with reading(data, columns, self.columns, people, progress) as (table, tell):
+        columns, progress, header = (how.pop(name, None) for name in ("columns", "progress", "header"))
+        with reading(data, columns, self.columns, people, progress, header) as (table, tell):
             return of_people(self.run(table, rng=rng, progress=tell, **how), people)
 
     def run(self, table: Table, **how: Any) -> Release:

@@ -3,6 +3,8 @@
 `stream` holds a release's secret bits, each noise law has a file of its own, `public` draws what may be published.
 """
 
+from .ball_norm import add_ball_noise, ball_draws, ball_shift
+from .box_norm import add_box_noise, box_draws, box_shifts
 from .entropy import KEY_BYTES
 from .gaussian import add_noise, add_noise_exact, shift_for
 from .laplace import add_laplace
@@ -12,9 +14,15 @@ from .stream import Stream
 __all__ = [
     "KEY_BYTES",
     "Stream",
+    "add_ball_noise",
+    "add_box_noise",
     "add_laplace",
     "add_noise",
     "add_noise_exact",
+    "ball_draws",
+    "ball_shift",
+    "box_draws",
+    "box_shifts",
     "public_normals",
     "public_permutation",
     "public_seed",

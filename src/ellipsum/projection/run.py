@@ -115,13 +115,15 @@ def project(
     matrix: Any = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
+    header: bool | None = None,
 ) -> Projection:
     """Publish every row as k noisy numbers that keep squared distances: V P + G.
 
-    data, columns, privacy_id, per_person and max_rows are as in `ellipsum.sum`; rows (Ball, Box or Normal) says how
-    far a row can lie from the centre, and rows beyond are clipped. With output=, values are streamed to that Parquet
-    file in bounded memory; an engine's frame needs it. Row i of the result is the data's row i for arrays, tables in
-    memory and plain files; people, queries, data sets and frames have no places, and come in an order of their own.
+    data, columns, privacy_id, per_person, max_rows and header are as in `ellipsum.sum`; rows (Ball, Box or Normal) says
+    how far a row can lie from the centre, and rows beyond are clipped. With output=, values are streamed to that
+    Parquet file in bounded memory; an engine's frame needs it. Row i of the result is the data's row i for arrays,
+    tables in memory and plain files; people, queries, data sets and frames have no places, and come in an order of
+    their own.
 
     adversary="oblivious" is the guarantee over the draw of the matrix: it holds because the matrix is drawn here,
     after the data exists. adversary="adaptive" holds for every matrix, with noise in proportion to its norm, about
@@ -156,7 +158,7 @@ def project(
     people = people_of(privacy_id, per_person, max_rows)
     if target is None and is_frame(data):
         raise UsageError("output is missing. The rows of a frame may not fit here: name a Parquet file for them.")
-    with reading(data, columns, rows.columns, people, progress) as (table, tell):
+    with reading(data, columns, rows.columns, people, progress, header) as (table, tell):
         return project_table(table, terms, people, rng, tell)
 
 

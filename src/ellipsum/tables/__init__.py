@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import UsageError
 from .base import Block, Chain, Progress, SourceTable, Table
+from .csv_header import checked_header
 
 __all__ = ["Block", "Progress", "Table", "open_table"]
 
@@ -31,6 +32,7 @@ def open_table(
     columns: Iterable[str | int] | str | None = None,
     exclude: Iterable[str | int] = (),
     key: str | int | None = None,
+    header: bool | None = None,
 ) -> Table:
     """A table of the rows in `data`: the columns named in `columns`, in that order, or all but `exclude`.
 
@@ -38,15 +40,17 @@ def open_table(
         glob or folder of CSV, Parquet or Feather files, a list of any one of these, or an iterable of batches (an
         iterator serves one pass).
     key: the column that says whose a row is; the table's `pieces` then deliver it. It is no entry of a row.
+    header: True says that the first line of a CSV file names its columns although it holds numbers.
     Raises UsageError for wrong columns, types and shapes; DataError for files that cannot be read.
     """
+    told = checked_header(header)
     excluded = (exclude,) if isinstance(exclude, str) else tuple(exclude)
     if _is_path(data):
         from .files import open_files
 
-        return open_files([data], columns, excluded, key)
+        return open_files([data], columns, excluded, key, told)
     if isinstance(data, (list, tuple)):
-        return _open_list(data, columns, excluded, key)
+        return _open_list(data, columns, excluded, key, told)
     from ..engines import engine_table  # first: a Spark frame also speaks Arrow, and would be collected
 
     remote = engine_table(data, columns, excluded, key)
@@ -98,7 +102,9 @@ def _open_batch(batch: Any, columns: Any, exclude: Iterable[Any], key: Any = Non
     raise UsageError(f"A batch must be a two-dimensional array or an Arrow table, got {kind}. Try numpy.asarray(data).")
 
 
-def _open_list(data: list[Any] | tuple[Any, ...], columns: Any, exclude: Iterable[Any], key: Any = None) -> Table:
+def _open_list(
+    data: list[Any] | tuple[Any, ...], columns: Any, exclude: Iterable[Any], key: Any, header: bool
+) -> Table:
     from .batches import check_same
 
     if not data:
@@ -106,7 +112,7 @@ def _open_list(data: list[Any] | tuple[Any, ...], columns: Any, exclude: Iterabl
     if all(map(_is_path, data)):
         from .files import open_files
 
-        return open_files(data, columns, exclude, key)
+        return open_files(data, columns, exclude, key, header)
     tables = [_open_batch(batch, columns, exclude, key) for batch in data]
     for index, table in enumerate(tables[1:], 1):
         check_same(tables[0], table, f"Batch {index}", "batch 0")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import UsageError, named
 from .base import Batches, Block, Piece, Progress, as_names, block_rows
 from .keys import canonical, key_kind
 
@@ -20,7 +20,7 @@ def _positions(names: Iterable[Any], width: int, argument: str) -> list[int]:
     for name in names:
         if isinstance(name, (bool, np.bool_)) or not isinstance(name, (int, np.integer)):
             raise UsageError(
-                f"{argument} names {name!r}, but an array has no column names. State positions, or pass a table."
+                f"{argument} names {named(name)}, but an array has no column names. State positions, or pass a table."
             )
         if not 0 <= name < width:
             raise UsageError(f"{argument} must hold positions from 0 to {width - 1}, got {name}.")

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..blocks import Columns
-from ..errors import UsageError
+from ..errors import UsageError, named, shown
 from .base import Batches, Block, Pick, Piece, Progress, attempt, block_rows, pick, sealed, single_pass
 from .keys import canonical, key_kind, plain_type
 
-_TYPE_LETTERS = 60
 _UNREADABLE = "data could not be read through its Arrow stream. Check that its query or conversion runs by itself."
 
 
@@ -48,8 +47,9 @@ def _narrow(kind: Any) -> bool:
 
 def not_a_number(name: str, kind: str, where: str) -> UsageError:
     """The error of a chosen column whose type is not numeric."""
-    text = kind if len(kind) <= _TYPE_LETTERS else kind[:_TYPE_LETTERS] + "..."
-    return UsageError(f"Column {name!r} of {where} is of type {text}, not a number. Name the numeric ones in columns.")
+    return UsageError(
+        f"Column {named(name)} of {where} is of type {shown(kind)}, not a number. Name the numeric ones in columns."
+    )
 
 
 def layout(schema: Any, places: Sequence[int], where: str, size: int | None = None) -> Layout:
@@ -85,12 +85,12 @@ def _list_length(kind: Any, size: int | None, name: str, where: str) -> int | No
         return None
     if fixed and size not in (None, kind.list_size):
         raise UsageError(
-            f"columns declares lists of {size}, but those of {name!r} in {where} are {kind.list_size} long."
+            f"columns declares lists of {size}, but those of {named(name)} in {where} are {kind.list_size} long."
         )
     if lists and size is None:
         raise UsageError(
-            f"Column {name!r} of {where} holds lists of any length. Declare it, columns='{name}[384]' say: a list of "
-            "another length is then a missing row."
+            f"Column {named(name)} of {where} holds lists of any length. Declare it, columns='{shown(name)}[384]' say: "
+            "a list of another length is then a missing row."
         )
     return int(kind.list_size) if fixed else size
 
@@ -217,7 +217,7 @@ def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
         for place, dtype in zip(places, frame.dtypes, strict=True):
             if str(dtype) == "object":  # its conversion would depend on the cells
                 raise UsageError(
-                    f"Column {labels[place]!r} of data is of type object, not a number. "
+                    f"Column {named(labels[place])} of data is of type object, not a number. "
                     "Name the numeric ones in columns, or convert it."
                 )
         return frame

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..blocks import Columns
-from ..errors import DataError, EllipsumError, UsageError
+from ..errors import DataError, EllipsumError, UsageError, listing, named
 
 Block = NDArray[np.float64] | NDArray[np.float32] | Columns
 Piece = tuple[Any, Block]
@@ -24,7 +24,6 @@ Progress = Callable[[float], None]
 T = TypeVar("T")
 
 _BLOCK_CELLS = 655_360  # 5 MB of float64: large enough to hide a call's cost, small enough for the cache
-_LISTED_NAMES = 40
 _SIZED = re.compile(r"(.+)\[([1-9][0-9]*)\]", re.DOTALL)
 
 
@@ -126,12 +125,6 @@ def interruptible(call: Callable[[], T]) -> T:
     raise KeyboardInterrupt
 
 
-def _listing(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:_LISTED_NAMES]))
-    rest = len(names) - _LISTED_NAMES
-    return shown + (f" and {rest} more" if rest > 0 else "")
-
-
 def as_names(columns: Any) -> tuple[Any, ...] | None:
     """The `columns` argument as a tuple; one name alone is a tuple of one."""
     if columns is None:
@@ -148,7 +141,7 @@ def as_names(columns: Any) -> tuple[Any, ...] | None:
 def _reject_repeats(names: Sequence[str], where: str) -> None:
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
-        raise UsageError(f"columns names {_listing(repeated)} more than once for {where}. Name each once.")
+        raise UsageError(f"columns names {listing(repeated)} more than once for {where}. Name each once.")
 
 
 def _places(available: Sequence[str]) -> dict[str, list[int]]:
@@ -163,9 +156,9 @@ def _locate(known: dict[str, list[int]], name: str, where: str, argument: str) -
     places = known.get(name, [])
     if not places:
         available = [other for other, positions in known.items() for _ in positions]
-        raise UsageError(f"{argument} names {name!r}, which {where} lacks. It has {_listing(available)}.")
+        raise UsageError(f"{argument} names {named(name)}, which {where} lacks. It has {listing(available)}.")
     if len(places) > 1:
-        raise UsageError(f"{where} has {len(places)} columns called {name!r}. Rename them, or choose others.")
+        raise UsageError(f"{where} has {len(places)} columns called {named(name)}. Rename them, or choose others.")
     return places[0]
 
 
@@ -207,7 +200,9 @@ def pick(available: Sequence[str], columns: Any, exclude: Iterable[Any], key: An
     place = None if key is None else _locate(_places(available), str(key), where, "privacy_id")
     if place is not None:
         if wanted is not None and str(key) in map(str, wanted):
-            raise UsageError(f"privacy_id names {key!r}, which is among columns. It says whose a row is: leave it out.")
+            raise UsageError(
+                f"privacy_id names {named(key)}, which is among columns. It says whose a row is: leave it out."
+            )
         exclude = (*exclude, str(key))
     places = choose(available, wanted, exclude, where)
     return Pick(places, place, size, chosen or tuple(available[i] for i in places))

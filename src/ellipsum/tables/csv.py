@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,31 +15,30 @@ from numpy.typing import NDArray
 from ..errors import DataError, UsageError
 from .ahead import map_ahead
 from .base import Batches, Block, Piece, Progress, Watch, as_names, attempt, pick
-from .csv_text import START, byte_classes, cells_at, count_line_ends, parse, scan
+from .csv_header import column_names
+from .csv_text import ENDED, IMPROPER, START, byte_classes, cells_at, follow, parse, settle
 
 _CHUNK_BYTES = 1 << 20  # small enough for the cache of one core
 _LINE_FEED = 10
 _LONGEST_LINE = 16 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_LIKELY_SEPARATORS = ";\t|"
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+class _Lines(NamedTuple):
+    """Some whole rows: their text, in which every line end ends a row, and as it stands in the file."""
+
+    text: bytearray
+    exact: bytearray
 
 
 class CsvTable(Batches):
     """The numbers of some columns of a CSV file.
 
-    The first line names the columns and is public; its cells are never numbers alone, unless the caller repeats
-    them in `columns` (a file without a header would publish its first row as names).
-    Every further line is a row, a blank one too; cells that are no decimal number, and all cells of a line with too
-    few or too many, are missing [T3]. The values do not depend on where the file is cut into chunks.
+    The first line names the columns and is public; what may be a row (numbers, unless the caller typed them or says
+    `header=True`) is refused, since a file without a header would publish its first row as names [T3].
+    Every further line is a row, a blank one too; properly quoted cells may run over line ends. Cells that are no
+    decimal number, and all cells of a line with too few or too many, are missing [T3]. The values do not depend on
+    where the file is cut into chunks.
     """
 
     reopenable = True
@@ -54,6 +52,7 @@ class CsvTable(Batches):
         key: Any = None,
         *,
         separator: str = ",",
+        header: bool = False,
         chunk_bytes: int = _CHUNK_BYTES,
         longest_line: int = _LONGEST_LINE,
     ) -> None:
@@ -63,8 +62,10 @@ class CsvTable(Batches):
         self._chunk_bytes = chunk_bytes
         self._longest_line = longest_line
         self._unreadable = f"{path} could not be read as a CSV file (damaged, cut short or not allowed)."
-        self.available, self._body_start = self._header(separator)
-        self._check_header(columns, separator)
+        line, self._body_start = attempt(self._unreadable, self._first_line)
+        wanted = as_names(columns)
+        typed = [] if wanted is None else [str(name) for name in (*wanted, *exclude, *([] if key is None else [key]))]
+        self.available = attempt(self._unreadable, column_names, path, line, separator, typed, header)
         chosen = pick(self.available, columns, exclude, key, str(path))
         if chosen.size is not None:
             raise UsageError(f"columns declares lists, and {path} is a CSV file: its cells are numbers.")
@@ -86,106 +87,86 @@ class CsvTable(Batches):
             return raw, raw
         return gzip.GzipFile(fileobj=raw), raw  # type: ignore[return-value]
 
-    def _header(self, separator: str) -> tuple[tuple[str, ...], int]:
-        line, start = attempt(self._unreadable, self._first_line)
-        if not line and start == 0:
-            raise DataError(f"{self._path} is empty: it has not even a header line.")
-        if line.startswith(_WIDE_MARKS):
-            raise DataError(f"{self._path} is UTF-16 text. Save it as UTF-8.")
-        names = attempt(self._unreadable, _names, line, separator)
-        if not names:
-            raise DataError(f"{self._path} starts with a blank line. Its first line must name the columns.")
-        return names, start
-
     def _first_line(self) -> tuple[bytes, int]:
         """The header without byte-order mark, and the number of bytes before the first row."""
         stream, raw = self._open()
-        text, skipped = b"", 0
         with raw, stream:
-            while chunk := stream.read(self._chunk_bytes):
-                text += chunk
-                skipped = 3 if text.startswith(_BYTE_ORDER_MARK) else 0
-                view = np.frombuffer(text, np.uint8)[skipped:]
-                lines, end, _, _ = scan(view, self._classes, START, True)
-                if lines:
-                    return text[skipped : skipped + end], skipped + end
-                if len(text) > self._longest_line:
-                    raise DataError(f"{self._path} has no header line in its first {self._longest_line} bytes.")
-        return text[skipped:], len(text)
+            line = stream.readline(self._longest_line + len(_BYTE_ORDER_MARK))
+        if not line:
+            raise DataError(f"{self._path} is empty: it has not even a header line.")
+        if len(line) > self._longest_line:
+            raise DataError(f"{self._path} has no header line in its first {self._longest_line} bytes.")
+        return line.removeprefix(_BYTE_ORDER_MARK), len(line)
 
-    def _check_header(self, columns: Any, separator: str) -> None:
-        names = self.available
-        other = [c for c in _LIKELY_SEPARATORS if c in names[0] and c != separator]
-        if len(names) == 1 and other:
-            raise UsageError(
-                f"{self._path} seems to separate its cells by {other[0]!r}. Write it with {separator!r} instead."
-            )
-        counted = len(names) > 1 and list(names) == [str(j) for j in range(len(names))]
-        if all(map(_is_number, names)) and not counted:
-            typed = {str(name) for name in as_names(columns) or ()}
-            if not typed or not typed <= set(names):
-                raise UsageError(
-                    f"The first line of {self._path} holds numbers only. It must name the columns: add a header line."
-                )
-
-    def _chunks(self, progress: Progress | None = None) -> Generator[bytearray]:
-        """The file below the header, cut between lines; a line beyond the limit is replaced by a blank one [T3]."""
+    def _chunks(self, progress: Progress | None = None) -> Generator[_Lines]:
+        """The file below the header, cut between rows; of a row beyond the limit only its beginning is kept [T3]."""
         self._watch.check()
         stream, raw = attempt(self._unreadable, self._open)
         with raw, stream:
             size = max(1, attempt(self._unreadable, self._path.stat).st_size)
-            attempt(self._unreadable, stream.read, self._body_start)
-            pending = b""
+            attempt(self._unreadable, stream.seek, self._body_start)
+            pending, told = b"", 0.0
             while True:
                 text = bytearray(len(pending) + self._chunk_bytes)
                 text[: len(pending)] = pending
                 got = attempt(self._unreadable, _fill, stream, text, len(pending))
-                if got == 0:
-                    break
                 del text[len(pending) + got :]
-                cut = self._last_line_end(text)
+                if not text:
+                    break
+                if got == 0 and not text.endswith(b"\n"):  # the last line may lack its end
+                    text += b"\n"
+                cut, hidden = self._settled(text, got == 0)
                 pending = bytes(memoryview(text)[cut:])
                 if cut:
                     del text[cut:]
-                    yield text
+                    yield _hide(text, hidden)
                 elif len(pending) > self._longest_line:
-                    pending = self._skip_line(stream, pending)
-                    yield bytearray(b"\n")
+                    yield attempt(self._unreadable, self._long_row, stream, pending)
+                    pending = b""
                 if progress is not None:
-                    progress(min(1.0, raw.tell() / size))
-            if pending:  # the last line may lack its end, or end within quotes
-                yield bytearray(pending if pending.endswith((b"\n", b"\r")) else pending + b"\n")
+                    told = max(told, min(1.0, raw.tell() / size))
+                    progress(told)
 
-    def _last_line_end(self, text: bytearray) -> int:
-        """Where the last finished line of the text ends; 0 if none is."""
+    def _settled(self, text: bytearray, complete: bool) -> tuple[int, NDArray[np.int64]]:
+        """How many bytes of the text are whole rows, and where in them line ends are within quotes."""
         if b'"' not in text:
-            return max(text.rfind(b"\n"), text.rfind(b"\r", 0, len(text) - 1)) + 1
-        return int(scan(np.frombuffer(text, np.uint8), self._classes, START, False)[1])
-
-    def _skip_line(self, stream: BinaryIO, text: bytes) -> bytes:
-        """Read on to the end of the line that the text begins; what was read beyond it."""
-        state = START
-        while True:
-            lines, end, used, state = scan(np.frombuffer(text, np.uint8), self._classes, state, True)
-            if lines:
-                return text[end:]
-            chunk = attempt(self._unreadable, stream.read, self._chunk_bytes)
-            if not chunk:
-                return b""
-            text = text[used:] + chunk
-
-    def _count(self, text: bytearray) -> int:
-        """The number of lines that `parse` finds in a chunk."""
+            return text.rfind(b"\n") + 1, np.empty(0, np.int64)
         view = np.frombuffer(text, np.uint8)
-        if b'"' not in text:
-            return int(np.count_nonzero(view == _LINE_FEED)) if b"\r" not in text else int(count_line_ends(view))
-        lines, end, _, _ = scan(view, self._classes, START, False)
-        return int(lines) + int(end < len(text))
+        inner = np.empty(_count(text), np.int64)
+        cut, hidden = settle(view, self._classes, complete, inner)
+        return int(cut), inner[:hidden]
+
+    def _long_row(self, stream: BinaryIO, text: bytes) -> _Lines:
+        """The beginning of a row that goes beyond the limit; the stream then stands behind that row."""
+        begin = stream.tell() - len(text)
+        end = self._row_end(stream, text)
+        stream.seek(begin + end)
+        kept = text[: min(end - 1, self._longest_line)]
+        return _Lines(bytearray(kept.replace(b"\n", b"\0") + b"\n"), bytearray(kept + b"\n"))
+
+    def _row_end(self, stream: BinaryIO, text: bytes) -> int:
+        """Bytes of the row that the text begins; of its first line, if the row is not quoted properly [T3]."""
+        state, passed, first, used = START, 0, 0, 0
+        for piece in chain([text], iter(lambda: stream.read(self._chunk_bytes), b""), [b"\n"]):
+            passed += used
+            used, state, crossed = map(int, follow(np.frombuffer(piece, np.uint8), self._classes, 0, state))
+            first = first or (passed + crossed if crossed else 0)
+            if state == ENDED:
+                return passed + used
+            if state == IMPROPER:
+                break
+        if first:
+            return first
+        passed, rest = passed + used, piece[used:]
+        while b"\n" not in rest:
+            passed += len(rest)
+            rest = stream.read(self._chunk_bytes) or b"\n"
+        return passed + rest.index(b"\n") + 1
 
     def _block(self, text: bytearray) -> Block:
         import pyarrow as pa
 
-        cells = self._count(text) * self.width
+        cells = _count(text) * self.width
         values, late_cells = np.empty(cells), np.empty(cells, np.int64)
         late, ends = np.empty(len(text) + 1, np.uint8), np.zeros(cells + 1, np.int32)
         view = np.frombuffer(text, np.uint8)
@@ -197,33 +178,33 @@ class CsvTable(Batches):
         block: NDArray[np.float64] = values.reshape(-1, self.width)
         return block if self._order is None else block[:, self._order]
 
-    def _keys(self, text: bytearray) -> Any:
-        """Whose each line is: the text of a cell; nobody's where it is empty or the line ragged."""
+    def _keys(self, lines: _Lines) -> Any:
+        """Whose each row is: the text of a cell; nobody's where it is empty or not there [T6]."""
         import pyarrow as pa
 
         if self._key_place is None:
             return None
-        offsets, letters = np.zeros(self._count(text) + 1, np.int64), np.empty(len(text), np.uint8)
-        view = np.frombuffer(text, np.uint8)
-        cells_at(view, self._classes, len(self.available), self._key_place, self._longest_line, letters, offsets)
+        offsets, letters = np.zeros(_count(lines.text) + 1, np.int64), np.empty(len(lines.text), np.uint8)
+        text, exact = np.frombuffer(lines.text, np.uint8), np.frombuffer(lines.exact, np.uint8)
+        cells_at(text, exact, self._classes, self._key_place, self._longest_line, letters, offsets)
         named = np.packbits(offsets[1:] > offsets[:-1], bitorder="little")
         buffers = [pa.py_buffer(named), pa.py_buffer(offsets), pa.py_buffer(letters)]
         return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
-    def _piece(self, text: bytearray) -> Piece:
-        return self._keys(text), self._block(text)
+    def _piece(self, lines: _Lines) -> Piece:
+        return self._keys(lines), self._block(lines.text)
 
     def rows(self) -> int:
         """Counted in a pass over the line ends alone, or remembered from a complete pass."""
         if self._rows is None:
-            self._rows = sum(self._count(text) for text in self._chunks())
+            self._rows = sum(_count(lines.text) for lines in self._chunks())
         return self._rows
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         rows = 0
 
-        def piece(text: bytearray) -> Piece:
-            return attempt(self._unreadable, self._piece, text)
+        def piece(lines: _Lines) -> Piece:
+            return attempt(self._unreadable, self._piece, lines)
 
         with closing(self._chunks(progress)) as chunks, closing(map_ahead(piece, chunks)) as made:
             for part in made:
@@ -239,11 +220,15 @@ def _fill(stream: BinaryIO, text: bytearray, start: int) -> int:
         return stream.readinto(room)  # type: ignore[attr-defined, no-any-return]
 
 
-def _names(line: bytes, separator: str) -> tuple[str, ...]:
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError:
-        text = line.decode("latin-1")
-    for cells in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
-        return tuple(cell.strip() for cell in cells)
-    return ()
+def _count(text: bytearray) -> int:
+    """The number of line ends."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_FEED))
+
+
+def _hide(text: bytearray, inner: NDArray[np.int64]) -> _Lines:
+    """The text with the line ends at some places hidden from `parse`."""
+    if inner.size == 0:
+        return _Lines(text, text)
+    hidden = bytearray(text)
+    np.frombuffer(hidden, np.uint8)[inner] = 0
+    return _Lines(hidden, text)

@@ -1,7 +1,9 @@
-"""The compiled half of the CSV reader: one automaton says where cells and lines end and which cells are numbers. [T3]
+"""The compiled half of the CSV reader. [T3]
 
-A cell that opens with a quote runs to the next lone quote; in any other cell a quote is an ordinary character.
-Outside quotes the separator ends a cell, and \\n, \\r\\n or a lone \\r a line. A number is
+One small automaton (`_quoting`) says which line ends are within the quotes of a cell; `settle` finds those, and the
+caller hides them, so that every line end left ends a row. A second one (`_next`) says where cells end and which are
+numbers. A cell that opens with a quote runs to the next lone quote; in any other cell a quote is an ordinary character.
+The separator ends a cell, and \\n or \\r\\n a line; a lone \\r is an ordinary character. A number is
     [+-] digits [. [digits]] [e [+-] digits]   or   [+-] . digits [e [+-] digits]
 with blanks around it, and with quotes around all that or none.
 """
@@ -20,7 +22,7 @@ Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int32]
 
 # Classes of bytes.
-_DIGIT, _SIGN, _DOT, _EXPONENT, _BLANK, _SEPARATOR, _LINE_END, _QUOTE, _OTHER = range(9)
+_DIGIT, _SIGN, _DOT, _EXPONENT, _BLANK, _SEPARATOR, _LINE_END, _RETURN, _QUOTE, _OTHER = range(10)
 _STRIDE = 16
 
 # States of a cell that may still be a number, then of one that is none; the same again within quotes.
@@ -31,8 +33,11 @@ _STATES = (
     *(f"quoted {name}" for name in _NUMBER_STATES),
     "closed good",
     "closed bad",
+    "return good",  # a \\r that \\n should follow
+    "return bad",
     "ended good",
     "ended bad",
+    "ended open",  # the line ended within quotes
 )
 _COMPLETE = ("whole", "fraction", "power", "trail")
 _NUMBER_STEPS = {
@@ -60,22 +65,46 @@ _NUMBER_STEPS = {
 
 
 def _next(state: str, byte_class: int) -> str:
-    """The automaton, one step: the state after a byte of the given class."""
-    ends = byte_class in (_SEPARATOR, _LINE_END)
+    """The automaton of cells, one step: the state after a byte of the given class."""
     if state.startswith("quoted "):
         inner = state.removeprefix("quoted ")
+        if byte_class == _LINE_END:
+            return "ended open"
         if byte_class == _QUOTE:
             return "closed good" if inner in _COMPLETE else "closed bad"
         return "quoted " + _NUMBER_STEPS.get((inner, byte_class), "bad")
+    good = state in (*_COMPLETE, "closed good", "return good")
+    if byte_class == _LINE_END:
+        return "ended good" if good else "ended bad"
+    if byte_class == _SEPARATOR:
+        return "ended good" if good and state != "return good" else "ended bad"
+    if byte_class == _RETURN:
+        return "return good" if good and state != "return good" else "return bad"
     if state.startswith("closed "):
-        if ends:
-            return state.replace("closed", "ended")
         return "quoted bad" if byte_class == _QUOTE else "bad"
-    if ends:
-        return "ended good" if state in _COMPLETE else "ended bad"
     if state == "start":
         return "quoted lead" if byte_class == _QUOTE else _next("lead", byte_class)
     return _NUMBER_STEPS.get((state, byte_class), "bad")
+
+
+# States of a row that is quoted by the rules, as offsets; `_CROSSED` is `_IN_QUOTES` right behind a line end.
+_QUOTING_STATES = range(0, 8 * _STRIDE, _STRIDE)
+_OPENING, _PLAIN, _IN_QUOTES, _CLOSED, _RETURNED, _CROSSED, IMPROPER, ENDED = _QUOTING_STATES
+
+
+def _quoting(state: int, byte_class: int) -> int:
+    """The automaton of quotes, one step: what may stand where in a properly quoted row."""
+    if state in (_IN_QUOTES, _CROSSED):
+        return {_QUOTE: _CLOSED, _LINE_END: _CROSSED}.get(byte_class, _IN_QUOTES)
+    if byte_class == _LINE_END:
+        return ENDED
+    if state == _CLOSED:
+        return {_QUOTE: _IN_QUOTES, _SEPARATOR: _OPENING, _RETURN: _RETURNED}.get(byte_class, IMPROPER)
+    if state == _RETURNED:
+        return IMPROPER
+    if byte_class == _QUOTE:
+        return _IN_QUOTES if state == _OPENING else IMPROPER
+    return _OPENING if byte_class == _SEPARATOR else _PLAIN
 
 
 def _table() -> NDArray[np.uint16]:
@@ -88,10 +117,12 @@ def _table() -> NDArray[np.uint16]:
 
 
 _STEP = _table()
+_QUOTING = np.array([_quoting(state, min(c, _OTHER)) for state in _QUOTING_STATES for c in range(_STRIDE)], np.uint16)
 # Unsigned positions spare a test for negative indices at every byte, which doubles the speed; numba turns sums of
 # signed and unsigned into floats, so every constant that meets one is unsigned too.
-START = 0
-_GOOD = np.uint64(_STRIDE * _STATES.index("ended good"))
+START = _OPENING
+_BEHIND_LINE, _IMPROPER = np.uint64(_CROSSED), np.uint64(IMPROPER)
+_GOOD, _OPEN = (np.uint64(_STRIDE * _STATES.index(name)) for name in ("ended good", "ended open"))
 _0, _1 = np.uint64(0), np.uint64(1)
 _LF, _CR, _QUOTE_MARK, _SPACE, _TAB = (np.uint8(ord(c)) for c in '\n\r" \t')
 _ZERO, _PLUS, _MINUS, _POINT, _E, _UPPER_E = (np.uint8(ord(c)) for c in "0+-.eE")
@@ -108,7 +139,8 @@ def byte_classes(separator: str) -> Bytes:
         _DOT: ".",
         _EXPONENT: "eE",
         _BLANK: " \t",
-        _LINE_END: "\n\r",
+        _LINE_END: "\n",
+        _RETURN: "\r",
     }
     for byte_class, letters in (members | {_QUOTE: '"', _SEPARATOR: separator}).items():
         classes[[ord(c) for c in letters]] = byte_class
@@ -120,43 +152,55 @@ _COPIED[[ord(c) for c in "0123456789-.eE"]] = 1
 
 
 @compiled
-def count_line_ends(text: Bytes) -> int:
-    """The number of \\n, \\r\\n and lone \\r: the lines of a text without quotes that ends with a line end."""
-    total = 0
-    for i in range(text.size - 1):
-        total += (text[i] == _LF) | ((text[i] == _CR) & (text[i + 1] != _LF))
-    return total + 1
+def follow(text: Bytes, classes: Bytes, start: Any, state: Any) -> tuple[Any, Any, Any]:
+    """Read a row on: (where reading stopped, the state there, where its first line ended if that is in quotes, else 0).
+
+    Reading stops behind the row's end (`ENDED`), behind the byte that breaks the rules (`IMPROPER`), or with the text.
+    """
+    size = np.uint64(text.size)
+    i, first = np.uint64(start), _0
+    now = np.uint64(state)
+    while i < size:
+        now = np.uint64(_QUOTING[now + classes[text[i]]])
+        i += _1
+        if now >= _BEHIND_LINE:
+            if now >= _IMPROPER:
+                break
+            if first == _0:
+                first = i
+    return i, now, first
 
 
 @compiled
-def scan(text: Bytes, classes: Bytes, state: int, only_first: bool) -> tuple[Any, Any, Any, Any]:
-    """(lines ended, where the last of them ended, bytes used, state after those bytes).
+def settle(text: Bytes, classes: Bytes, complete: bool, inner: NDArray[np.int64]) -> tuple[Any, Any]:
+    """(bytes of the rows that are complete, how many of their line ends are within quotes; `inner` says where). [T3]
 
-    A \\r that closes the text is left unused: \\n may follow it.
+    A line that opens quotes and is not continued to a properly quoted row is a row by itself. complete: the text goes
+    on no further (it then ends with a line end), so that quotes which are still open stay so.
     """
     size = np.uint64(text.size)
-    lines = 0
-    i = end = _0
-    now = np.uint64(state)
+    count = 0
+    i = _0
     while i < size:
-        before = now
-        c = text[i]
-        i += _1
-        now = np.uint64(_STEP[now + classes[c]])
-        if now < _GOOD:
+        start = i
+        i, state, first = follow(text, classes, start, np.uint64(START))
+        if state == ENDED:
+            if first > _0:
+                for j in range(first - _1, i - _1):
+                    if text[j] == _LF:
+                        inner[count] = j
+                        count += 1
             continue
-        now = _0
-        if classes[c] == _LINE_END:
-            if c == _CR:
-                if i == size:
-                    return lines, end, i - _1, before
-                if text[i] == _LF:
-                    i += _1
-            lines += 1
-            end = i
-            if only_first:
-                break
-    return lines, end, i, now
+        if first > _0 and (state == IMPROPER or complete):
+            i = first
+            continue
+        if state == IMPROPER:
+            while i < size and text[i - _1] != _LF:
+                i += _1
+            if text[i - _1] == _LF:
+                continue
+        return np.int64(start), count
+    return np.int64(i), count
 
 
 @compiled
@@ -185,32 +229,33 @@ def _unquoted(text: Bytes, first: Any, end: Any, out: Bytes, o: Any) -> Any:
 
 @compiled
 def cells_at(
-    text: Bytes, classes: Bytes, cells: int, place: int, longest: int, out: Bytes, offsets: NDArray[np.int64]
+    text: Bytes, exact: Bytes, classes: Bytes, place: int, longest: int, out: Bytes, offsets: NDArray[np.int64]
 ) -> int:
-    """Copy one cell of every line to `out`; nothing for a line that `parse` calls ragged. The number of lines."""
-    size, limit, wanted, expected = np.uint64(text.size), np.uint64(longest), np.uint64(place), np.uint64(cells)
+    """Copy one cell of every line from `exact`, the text with its hidden line ends, to `out`; the number of lines.
+
+    Nothing is copied where a line has no such cell, never closes its quotes, or has it beyond `longest` bytes.
+    """
+    size, limit, wanted = np.uint64(text.size), np.uint64(longest), np.uint64(place)
     lines = 0
-    i = o = found = line_start = line_o = _0
+    i = o = found = line_start = _0
     while i < size:
         cell_start = i
         state = _0
         c = _LF
-        while state < _GOOD and i < size:
+        while state < _GOOD:
             c = text[i]
             state = np.uint64(_STEP[state + classes[c]])
             i += _1
-        if found == wanted and state >= _GOOD:
-            o = _unquoted(text, cell_start, i - _1, out, o)
+        if found == wanted and state != _OPEN and i - line_start <= limit:
+            end = i - _1
+            if c == _LF and end > cell_start and text[end - _1] == _CR:
+                end -= _1
+            o = _unquoted(exact, cell_start, end, out, o)
         found += _1
-        if state >= _GOOD and classes[c] == _SEPARATOR:
-            continue
-        if c == _CR and state >= _GOOD and i < size and text[i] == _LF:
-            i += _1
-        if found != expected or state < _GOOD or i - line_start > limit:
-            o = line_o
-        lines += 1
-        offsets[lines] = np.int64(o)
-        found, line_start, line_o = _0, i, o
+        if c == _LF:
+            lines += 1
+            offsets[lines] = np.int64(o)
+            found, line_start = _0, i
     return lines
 
 
@@ -271,9 +316,9 @@ def parse(
 ) -> tuple[Any, Any]:
     """The wanted numbers of every line, cell after cell; (the number of lines, of late cells). [T3]
 
-    The text must end with a line end. A cell that is no number becomes NaN; so do all wanted cells of a line that has
-    too few cells or too many, is longer than `longest` bytes, or never closes its quotes. Numbers that are not settled
-    here (blanks or quotes around, many digits, close to a tie) are *late*: their texts are copied for the caller.
+    The text must end with a line end, and each \\n ends a line. A cell that is no number becomes NaN; so do all wanted
+    cells of a line that has too few cells or too many, is longer than `longest` bytes, or leaves quotes open. Numbers
+    not settled here (blanks or quotes around, many digits, close to a tie) are *late*: their texts are copied.
     """
     size, cells, limit = np.uint64(text.size), np.uint64(wanted.size), np.uint64(longest)
     lines = 0
@@ -287,6 +332,9 @@ def parse(
             used, w, q, negative = _plain_number(text, i)
             if used > _0:
                 c = text[i + used]
+                if c == _CR and text[i + used + _1] == _LF:
+                    c = _LF
+                    used += _1
                 if classes[c] == _SEPARATOR or classes[c] == _LINE_END:
                     done, values[k] = nearest_double(w, q, negative)
                     if done:
@@ -294,7 +342,7 @@ def parse(
                         state = _GOOD
         if not done:
             cell_o = o
-            while state < _GOOD and i < size:
+            while state < _GOOD:
                 c = text[i]
                 state = np.uint64(_STEP[state + classes[c]])
                 late[o] = c
@@ -311,11 +359,9 @@ def parse(
         if take:
             k += _1
         found += _1
-        if state >= _GOOD and classes[c] == _SEPARATOR:
+        if c != _LF:
             continue
-        if c == _CR and state >= _GOOD and i < size and text[i] == _LF:
-            i += _1
-        if found != cells or state < _GOOD or i - line_start > limit:
+        if found != cells or state == _OPEN or i - line_start > limit:
             o, k, m = line_o, line_k, line_m
             for wish in wanted:
                 if wish:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, named, shown
 from .arrow import pieces, planned
 from .base import Batches, Piece, Progress, attempt, block_rows, pick, sealed, single_pass
 from .ipc import check_layout
@@ -147,12 +147,12 @@ def _check_files(part: Any, schema: Any, names: Iterable[str]) -> None:
         held = [(path, here) for path, here in schemas if name in here.names]
         if held and len(held) < len(schemas):
             path = next(path for path, here in schemas if name not in here.names)
-            raise UsageError(f"{path} lacks the column {name!r}. Name those that all files have in columns.")
+            raise UsageError(f"{path} lacks the column {named(name)}. Name those that all files have in columns.")
         for path, here in held:
             if not _same_type(here.field(name).type, schema.field(name).type):
                 raise UsageError(
-                    f"Column {name!r} is of type {here.field(name).type} in {path} and of type "
-                    f"{schema.field(name).type} in the data set. Write it with one type."
+                    f"Column {named(name)} is of type {shown(here.field(name).type)} in {path} and of type "
+                    f"{shown(schema.field(name).type)} in the data set. Write it with one type."
                 )
 
 

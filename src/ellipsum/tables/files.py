@@ -94,7 +94,7 @@ def _reject_table_formats(paths: Iterable[Path]) -> None:
             )
 
 
-def _open_file(path: Path, columns: Any, exclude: Iterable[Any], key: Any) -> SourceTable:
+def _open_file(path: Path, columns: Any, exclude: Iterable[Any], key: Any, header: bool) -> SourceTable:
     suffix = _suffix(path)
     if not suffix:
         raise UsageError(f"{path} has an unknown suffix. ellipsum reads {_KINDS}.")
@@ -110,7 +110,8 @@ def _open_file(path: Path, columns: Any, exclude: Iterable[Any], key: Any) -> So
         return IpcTable(path, columns, exclude, key)
     from .csv import CsvTable
 
-    return CsvTable(path, columns, exclude, key, separator="\t" if suffix.startswith(".tsv") else ",")
+    separator = "\t" if suffix.startswith(".tsv") else ","
+    return CsvTable(path, columns, exclude, key, separator=separator, header=header)
 
 
 class _ParquetChain(Chain):
@@ -172,7 +173,7 @@ def _files_of(data: Any) -> Iterator[Path]:
 
 
 def open_files(
-    items: Iterable[str | PathLike[str]], columns: Any, exclude: Iterable[Any], key: Any = None
+    items: Iterable[str | PathLike[str]], columns: Any, exclude: Iterable[Any], key: Any = None, header: bool = False
 ) -> SourceTable:
     """One table over all the files; each must offer the columns of the first."""
     items = list(items)
@@ -183,10 +184,10 @@ def open_files(
         return open_partitions(*lake, columns, exclude, key)
     paths = [path for item in items for path in attempt(f"{item} could not be read.", _expand, item)]
     attempt(f"{paths[0]} could not be read.", _reject_table_formats, paths)
-    first = _open_file(paths[0], columns, exclude, key)
+    first = _open_file(paths[0], columns, exclude, key, header)
     tables: list[SourceTable] = [first]
     for path in paths[1:]:
-        table = _open_file(path, first.chosen, (), key)
+        table = _open_file(path, first.chosen, (), key, header)
         if columns is None and set(table.available or ()) != set(first.available or ()):
             raise UsageError(f"{path} has other columns than {paths[0]}. Name those to use in columns.")
         check_same(first, table, str(path), str(paths[0]))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, named, shown
 
 Keys = Any
 """An Arrow array of one of the types in `storage`; null where a row names nobody."""
-_TYPE_LETTERS = 60
 
 
 def plain_type(kind: Any) -> Any:
@@ -54,7 +53,7 @@ def key_kind(kind: Any, name: str, where: str) -> str:
 def no_identity(name: str, kind: str, where: str) -> UsageError:
     """The error of a type that cannot name people."""
     return UsageError(
-        f"privacy_id names {name!r} of {where}, which is of type {kind[:_TYPE_LETTERS]}. People are told apart by "
+        f"privacy_id names {named(name)} of {where}, which is of type {shown(kind)}. People are told apart by "
         "whole numbers, text, dates or times."
     )
 

@@ -124,7 +124,7 @@ def gather(table: Table, people: People, progress: Progress | None = None) -> Pe
     """The table of people, from a table that was opened with `key=people.privacy_id`; reads it once.
 
     Guarantee [T6]: its rows are, one for each person and in no order that matters, a function of that person's rows;
-    a row that names nobody is a person of its own.
+    a row that names nobody is left out.
     """
     if getattr(table, "key", None) is None:
         raise UsageError("privacy_id needs the rows themselves, and an engine's frame has them elsewhere. Group there.")
@@ -174,10 +174,10 @@ class _Gathering:
 
         from .people_kernels import content_hashes
 
-        rows = canonical_rows(block)
+        who, rows = of_somebody(keys, block)
         self._rows += len(rows)
         buffers = [None, pa.py_buffer(rows)]
-        columns = {"who": keys, "row": pa.Array.from_buffers(pa.binary(8 * self._width), len(rows), buffers)}
+        columns = {"who": who, "row": pa.Array.from_buffers(pa.binary(8 * self._width), len(rows), buffers)}
         if self._capped:
             columns["hash"] = pa.array(content_hashes(rows.view(np.int64)))
         return pa.record_batch(columns)
@@ -189,7 +189,7 @@ class _Gathering:
         assert self._source.key is not None
         fields = [("who", storage(self._source.key)), ("row", pa.binary(8 * self._width))]
         fields += [("hash", pa.int64())] if self._capped else []
-        order = "who nulls last, hash, row" if self._capped else "who nulls last"
+        order = "who, hash, row" if self._capped else "who"
         query = f"select who, row from source order by {order}"
         sort = _Sort(connection, query, pa.schema(fields), block_rows(self._width))
         ordered = sort.run(self._read(progress))
@@ -301,6 +301,15 @@ def canonical_rows(block: Block) -> NDArray[np.float64]:
     return rows
 
 
+def of_somebody(keys: Any, block: Block) -> tuple[Any, NDArray[np.float64]]:
+    """Whose the rows are, and the rows, canonical; without those that name nobody [T6]."""
+    rows = canonical_rows(block)
+    if keys.null_count == 0:
+        return keys, rows
+    named = keys.is_valid()
+    return keys.filter(named), rows[named.to_numpy(zero_copy_only=False)]
+
+
 def reduced(batches: Iterator[Any], width: int, people: People) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """(rows read, rows of the people they completed), from batches (who, row) sorted by person [T7]."""
     from .people_kernels import LIMBS, finish, fold
@@ -333,7 +342,7 @@ def row_bits(blobs: Any, width: int) -> NDArray[np.int64]:
 
 
 def _opens(keys: Any, last: Any) -> NDArray[np.bool_]:
-    """Whether each row belongs to another person than the row before it; nobody's row always does."""
+    """Whether each row belongs to another person than the row before it."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,0 +1,62 @@
+"""Pure-epsilon noise for boxes, correctly rounded: a block of columns shares a Gamma radius [K1], [N6].
+
+Block g of k columns draws r ~ Gamma(k + 1) and, for each column, u uniform on [-1, 1]; its noise is scale_g r u. One
+block of one column is Laplace noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import Floats, UsageError, vector, whole
+from ..integers import Ints, Wide
+from .gaussian import SCALE_BITS
+from .stream import Stream
+
+
+def box_shifts(scales: Sequence[float] | Floats, sizes: Sequence[int] | Ints) -> Ints:
+    """The shift of each block's coordinates: their own std over 2^shift lies in [2^20, 2^21)."""
+    counts = np.asarray(sizes, np.int64)
+    std = np.asarray(scales, np.float64) * np.sqrt((counts + 1) * (counts + 2) / 3)
+    if not ((std > 0) & np.isfinite(std)).all():
+        raise UsageError("scales must be > 0 and the noise they make finite. Check the plan's blocks.")
+    return np.frexp(std)[1].astype(np.int64) - SCALE_BITS - 1
+
+
+def box_draws(sizes: Sequence[int], vectors: int = 1) -> int:
+    """How many positions of a stream the noise of so many vectors takes."""
+    return vectors * (2 * sum(sizes) + len(sizes))
+
+
+def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], stream: Stream, start: int = 0) -> Wide:
+    """K_j = rint((S_j + scale_g r_g u_j) / 2^shift_g), shift_g = box_shifts. [K1]
+
+    The last axis of `sums` holds the columns block by block; every other index is a vector with noise of its own.
+
+    Guarantee: K is a function of the ideal release S + eta alone, eta of density proportional to
+    exp(-sum_g max_{j in g} |eta_j| / scale_g); so where column j of S moves by at most D_j between neighbours and
+    scale_g >= D_j / epsilon_g, it is (sum epsilon_g)-private and pure, nothing added for finite precision [N6].
+
+    Draws: the radii's k_g + 1 uniforms block by block, vector by vector, then one a coordinate in C order.
+    """
+    from .shared import Factor, exponential_sums
+    from .vectors import Runs, add_vectors
+
+    counts, levels = np.array(sizes, np.int64), vector("scales", scales, len(sizes))
+    if not (counts > 0).all() or counts.sum() != sums.high.shape[-1]:
+        raise UsageError("sizes must add up to the columns, each at least 1. Pass the blocks of the plan.")
+    runs = Runs(counts, levels, box_shifts(levels, counts), normal=False)
+    vectors = sums.high.size // runs.width
+    stream.claim(whole("start", start, least=0), box_draws(counts.tolist(), vectors))
+    if not vectors:
+        return sums
+    uniforms = np.tile(counts + 1, vectors)
+    first = np.cumsum(uniforms) - uniforms + start
+
+    def exact(place: int) -> Factor:
+        return Factor(stream, int(first[place]), int(uniforms[place]))
+
+    factors, errors = exponential_sums(stream, start, uniforms)
+    return add_vectors(sums, runs, factors, errors, exact, stream, start + int(uniforms.sum()))

@@ -1,0 +1,188 @@
+"""The factor that the coordinates of a noise vector share: a Gamma variable, or the root of a chi-square one.
+
+A Gamma(n) variable is minus the logarithm of a product of n uniforms, each with bits of its own, fixed by its position.
+Doubles give the factor with a proved error [N7]; balls enclose it to any precision, from the same bits [N6].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from ..balls import FLINT
+from ..errors import Floats
+from ..integers import Ints
+from .entropy import BLOCK
+from .stream import Stream
+
+if TYPE_CHECKING:
+    from flint import arb
+
+FIRST_BITS = 100  # relative bits of the first enclosure
+_UNIT = 2.0**-52
+_HEAD, _LEFT, _DROP = np.uint64(11), np.uint64(42), np.uint64(22)
+_LOW_MASK = np.uint64((1 << 11) - 1)
+_RARE = 1 << 13  # a uniform below 2^-40 is left to balls
+_SMALL, _UP, _UP_BITS = 2.0**-800, 2.0**512, 512
+_LN2 = math.log(2.0)
+_SERIES = tuple(1.0 / (2 * i + 1) for i in range(11))  # of artanh(s) / s in s^2
+_MANTISSA, _ONE_BITS = (1 << 52) - 1, 1023 << 52
+_ROOT_2 = math.sqrt(2.0)
+_AT_ONCE = 16  # uniforms multiplied before the product is cut
+
+
+# Double precision, with its error ----------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _minus_log(x, exponent):  # type: ignore[no-untyped-def]
+    """-(ln x + exponent ln 2) for a normal double x > 0, by sums, products and one division."""
+    bits = np.float64(x).view(np.int64)
+    power = exponent + (bits >> 52) - 1023
+    m = np.int64((bits & _MANTISSA) | _ONE_BITS).view(np.float64)
+    if m > _ROOT_2:
+        m *= 0.5
+        power += 1
+    s = (m - 1.0) / (m + 1.0)
+    square = s * s
+    total = 0.0
+    for i in range(len(_SERIES) - 1, -1, -1):
+        total = total * square + _SERIES[i]
+    return -power * _LN2 - 2.0 * (s * total)
+
+
+@njit(cache=True, nogil=True)
+def _exponential_sums(words, counts, state, sums, errors):  # type: ignore[no-untyped-def]
+    """sums[i] = -ln of the product of the next counts[i] uniforms, errors[i] a bound on its error [N7].
+
+    `state` carries (product, exponent, uniforms left, place, whether all were common) from call to call.
+    """
+    product, exponent, left, place, common = state[0], int(state[1]), int(state[2]), int(state[3]), state[4]
+    for j in range(words.shape[0]):
+        head = np.int64(words[j, 0] >> _HEAD)
+        low = np.int64(((words[j, 0] & _LOW_MASK) << _LEFT) | (words[j, 1] >> _DROP))
+        if head < _RARE:
+            common = 0.0
+            head = np.int64(_RARE)
+        product *= np.float64(head) * 2.0**-53 + np.float64(low) * 2.0**-106
+        if product < _SMALL:
+            product *= _UP
+            exponent -= _UP_BITS
+        left -= 1
+        if left == 0:
+            value = _minus_log(product, exponent)
+            sums[place] = value
+            errors[place] = _UNIT * (1.01 * counts[place] + 2.0 + 2.0 * value) if common > 0 else np.inf
+            place += 1
+            left = counts[place] if place < counts.size else -1
+            product, exponent, common = 1.0, 0, 1.0
+    state[0], state[1], state[2], state[3], state[4] = product, exponent, left, place, common
+
+
+def exponential_sums(stream: Stream, start: int, counts: Ints) -> tuple[Floats, Floats]:
+    """(sums, bounds on their errors): sum i takes the next counts[i] draws of the stream, from start on [N7]."""
+    sums, errors = np.empty(counts.size), np.empty(counts.size)
+    state = np.array([1.0, 0.0, float(counts[0]), 0.0, 1.0])
+    total = int(counts.sum())
+    words = np.empty((min(total, BLOCK), 2), np.uint64)
+    for begin in range(0, total, BLOCK):
+        part = words[: min(BLOCK, total - begin)]
+        stream.fill(start + begin, part)
+        _exponential_sums(part, counts, state, sums, errors)
+    return sums, errors
+
+
+def roots(stream: Stream, start: int, sums: Floats, errors: Floats, normals: bool) -> tuple[Floats, Floats]:
+    """sqrt(2 sum), or sqrt(2 sum + z^2) with one more normal each from `start` on, and bounds on the errors [N7]."""
+    from .quantile import normals as fill_normals
+    from .quantile import table
+
+    squares, bounds = 2 * sums, 2 * errors
+    if normals:
+        z = np.empty(sums.size)
+        for begin in range(0, sums.size, BLOCK):
+            part = z[begin : begin + BLOCK]
+            fill_normals(stream.words(start + begin, part.size), table(), part)
+        known = ~np.isnan(z)
+        z = np.where(known, z, 1.0)
+        squares = squares + z * z
+        bounds = np.where(known, bounds + _UNIT * (2.0 + 7.0 * z * z), np.inf)
+    values = np.sqrt(np.maximum(squares, 0.0))
+    with np.errstate(divide="ignore"):
+        # |sqrt(x) - sqrt(y)| <= |x - y| / sqrt(y), and two more roundings
+        return values, np.where(values > 0, bounds / values + 2 * _UNIT * values, np.inf)
+
+
+# Balls -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One shared factor: minus the log of the product of `uniforms` draws from `start` on; for `root`, the root of
+    twice that, plus the square of the normal at draw `normal` where there is one [N6]."""
+
+    stream: Stream
+    start: int
+    uniforms: int
+    root: bool = False
+    normal: int | None = None
+
+    def enclose(self, bits: int) -> arb:
+        """A ball with the factor in it, from at least `bits` significant bits of every draw."""
+        from flint import arb, ctx
+
+        mantissa, exponent, width = self._product(bits)
+        with FLINT, ctx.workprec(bits + 64):
+            total = arb(0, width) - arb(width) - (arb(mantissa).log() + exponent * arb(2).log())
+            if not self.root:
+                return total
+            if self.normal is not None:
+                total += self._half_square(self.normal, bits)
+            return (2 * total.nonnegative_part()).sqrt()
+
+    def _product(self, bits: int) -> tuple[int, int, arb]:
+        """(m, e, w): the logarithm of the product of the uniforms lies between ln(m 2^e) and that plus 2 w."""
+        from flint import arb
+
+        mantissa, exponent = 1, 0
+        for begin in range(0, self.uniforms, BLOCK):
+            size = min(BLOCK, self.uniforms - begin)
+            values, length = self._values(self.start + begin, size, bits)
+            exponent -= length
+            for j in range(0, size, _AT_ONCE):
+                mantissa *= math.prod(values[j : j + _AT_ONCE])
+                surplus = max(mantissa.bit_length() - bits - 64, 0)
+                mantissa >>= surplus
+                exponent += surplus
+        # each draw adds at most ln(1 + 2^-bits), each cut at most 2^-(bits + 63)
+        return mantissa, exponent, arb(self.uniforms) * arb(2) ** -bits
+
+    def _values(self, start: int, size: int, bits: int) -> tuple[list[int], int]:
+        """(the first digits of so many draws as integers, how many digits in all), `bits` of each significant."""
+        words = self.stream.words(start, size)
+        values, length = [(first << 64) | second for first, second in words.tolist()], 128 * size
+        short = range(size) if bits > 128 else np.flatnonzero(words[:, 0] < 1 << max(bits - 64, 0)).tolist()
+        for i in short:
+            values[i], more = self._lengthened(values[i], start + i, bits)
+            length += more
+        return values, length
+
+    def _lengthened(self, value: int, index: int, bits: int) -> tuple[int, int]:
+        """(first digits of a draw, how many more than the first were read): until `bits` are significant."""
+        length, further = 0, self.stream.more(index)
+        while value >> bits == 0:
+            value, length = (value << 64) | next(further), length + 64
+        return value, length
+
+    def _half_square(self, index: int, bits: int) -> arb:
+        """z^2/2 of the normal at this draw, its p as in `gaussian`."""
+        from flint import arb
+
+        first, second = map(int, self.stream.words(index, 1)[0])
+        tail, more = self._lengthened(((first & ((1 << 63) - 1)) << 64) | second, index, bits)
+        ends = [(arb(end) * arb(2) ** -(127 + more)).erfcinv() ** 2 for end in (tail, tail + 1)]
+        return ends[0].union(ends[1])

@@ -1,0 +1,167 @@
+"""CSV files with one line mutated at random: which rows may change, and that nothing of a cell is ever said. [T3]"""
+
+import random
+import re
+
+import numpy as np
+import pytest
+from counting import count_cases
+from csv_rules import cells_of, identity_of, numbers_of, rows_of
+
+from ellipsum.errors import EllipsumError
+from ellipsum.tables.csv import CsvTable
+
+SECRET = "Xq7"  # in every cell of text, and in no name
+QUICK, SLOW = range(3), range(3, 43)
+EACH = 80
+SEEDS = [*QUICK, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW)]
+ODD = ['"', '""', '"', ",", "\r", "\x00", "\x1b", "\xff", "\x85", " ", "\t", "e", "-", ".", "7", "12", "nan", SECRET]
+
+
+def text_cell(rng, line_ends):
+    """A properly quoted cell of text: separators, doubled quotes and, where allowed, line ends in any place."""
+    pieces = [",", '""', "x", SECRET, " ", "\r", "5", *(["\n", "\r\n"] if line_ends else [])]
+    return '"' + "".join(rng.choice(pieces) for _ in range(rng.randrange(6))) + '"'
+
+
+def proper_row(rng, width, line_ends):
+    size = width if rng.random() < 0.9 else rng.randrange(1, width + 3)
+    kinds = [lambda: repr(round(rng.gauss(0, 9), 3)), lambda: text_cell(rng, line_ends), lambda: SECRET, lambda: ""]
+    return ",".join(rng.choice(kinds)() for _ in range(size)) + rng.choice(["\n", "\n", "\r\n"])
+
+
+def mutated(rng, line):
+    """The line with some bytes put in, taken out or put in place of a cell; none of them a line end."""
+    body, end = re.fullmatch(r"(.*?)(\r?\n)", line, re.DOTALL).groups()
+    how = rng.randrange(3)
+    noise = "".join(rng.choice(ODD) for _ in range(rng.randrange(1, 7)))
+    if how == 0:
+        cells = body.split(",")
+        cells[rng.randrange(len(cells))] = noise
+        return ",".join(cells) + end
+    at = rng.randrange(len(body) + 1)
+    return body[:at] + (noise + body[at:] if how == 1 else body[at + rng.randrange(1, 4) :]) + end
+
+
+def open_ended(row):
+    """Whether a cell is quoted, holds a line end, and begins behind any quotes with a separator or a line end."""
+    return any("\n" in text and re.match(r'"*(?:,|\r?\n)', text) for text, _, _ in cells_of(row))
+
+
+def delivered(path, rng, longest):
+    """What the reader makes of each row: its entries as bits, and whose it is."""
+    table = CsvTable(path, key="k0", chunk_bytes=rng.choice([1, 7, 64, 1 << 20]), longest_line=longest)
+    pieces = list(table.pieces())
+    keys = [key for some, _ in pieces for key in some.to_pylist()]
+    entries = [row.tobytes() for _, block in pieces for row in np.where(np.isnan(block), np.nan, block)]
+    assert table.rows() == len(entries) == len(keys)
+    return list(zip(keys, entries, strict=True))
+
+
+def expected(body, width, longest):
+    """The same by the written rules."""
+    found = []
+    for row in rows_of(body):
+        who = identity_of(row, 0, longest)
+        entries = np.array(numbers_of(row, width, longest)[1:])
+        found.append((who and who.encode("latin-1"), np.where(np.isnan(entries), np.nan, entries).tobytes()))
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_line_changes_its_own_row_alone(tmp_path, request, seed):
+    rng = random.Random(seed)
+    path, alone, moved = tmp_path / "t.csv", 0, 0
+    for _ in range(EACH):
+        width, line_ends = rng.randrange(2, 5), rng.random() < 0.5
+        header = ",".join(f"k{j}" for j in range(width)) + "\n"
+        rows = [proper_row(rng, width, line_ends) for _ in range(rng.randrange(1, 12))]
+        i = rng.randrange(len(rows))
+        rows[i] = proper_row(rng, width, False)
+        other = [*rows[:i], mutated(rng, rows[i]), *rows[i + 1 :]]
+        longest = rng.choice([10**6, 10**6, 30])
+        seen = []
+        for lines in (rows, other):
+            path.write_bytes((header + "".join(lines)).encode("latin-1"))
+            seen.append(delivered(path, rng, longest))
+            assert seen[-1] == expected("".join(lines), width, longest)
+        before, after = seen
+        assert len(before) == len(rows)
+        last = max([i, *(j for j in range(i + 1, len(rows)) if open_ended(rows[j]))])
+        rest = len(rows) - 1 - last
+        assert after[:i] == before[:i]
+        assert after[len(after) - rest :] == before[len(before) - rest :]
+        if last == i:
+            assert len(after) == len(before)
+            alone += 1
+        moved += len(after) != len(before)
+    count_cases(request, "CSV lines", EACH)
+    assert alone > EACH / 2
+    assert moved < EACH / 10
+
+
+def test_a_cell_that_is_open_ended_can_join_rows(tmp_path):
+    """The statement's condition is needed: here an odd quote meets a cell that begins with a line end."""
+    path = tmp_path / "t.csv"
+    texts = ['k0,k1\n1,2\n3,4\n5,"\n6"\n7,8\n', 'k0,k1\n1,"2\n3,4\n5,"\n6"\n7,8\n']
+    rows = []
+    for text in texts:
+        path.write_text(text)
+        rows.append(delivered(path, random.Random(0), 10**6))
+    assert [len(found) for found in rows] == [4, 3]
+    assert rows[0][-1] == rows[1][-1]
+
+
+def silent(error, path, line, typed):
+    """No text of a cell in what is said, nor control characters; bounded, and no foreign error behind it."""
+    assert isinstance(error, EllipsumError)
+    assert error.__cause__ is None
+    assert error.__context__ is None or isinstance(error.__context__, EllipsumError)
+    said = str(error).replace(str(path), "FILE")
+    assert SECRET not in said
+    assert said.isprintable()
+    assert len(said) < 3000
+    if "first line" in said:  # refused as no header: nothing of the line is said
+        assert not any(len(name) > 2 and name in said for name in re.findall(r"\w+", line) if name not in typed)
+
+
+def header_of(rng):
+    """A first line: plain names with noise in them, names alone, or a row, as in a file without a header."""
+    names = ["weight", "height", "größe", "id", "x 1", '"a, b"', "1st", "", *(["2019"] if rng.random() < 0.3 else [])]
+    line = ",".join(rng.sample(names, 4))
+    how = rng.randrange(4)
+    if how == 0:
+        return f"{SECRET},{rng.gauss(0, 9)!r},{SECRET},{rng.randrange(99)}"
+    if how == 1:
+        return line
+    odd = [piece for piece in (*ODD, "\u202e", "\u2028", "\x07") if piece != SECRET]
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(line) + 1)
+        line = line[:at] + rng.choice(odd) + line[at:]
+    return line if how == 2 else line[rng.randrange(len(line)) :]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_header_never_shows_a_row(tmp_path, request, seed):
+    rng = random.Random(seed)
+    path, refused, taken = tmp_path / "t.csv", 0, 0
+    for _ in range(EACH):
+        line = header_of(rng)
+        body = "".join(proper_row(rng, 4, rng.random() < 0.5) for _ in range(rng.randrange(6)))
+        text = line + rng.choice(["\n", "\r\n"]) + body
+        path.write_bytes(text.encode(rng.choice(["utf-8", "utf-8-sig"])))
+        columns = rng.choice([None, None, None, ["weight"], ["2019", "id"], [f"{rng.randrange(9)}"]])
+        key = rng.choice([None, None, "id"])
+        try:
+            table = CsvTable(path, columns, key=key, header=False)
+        except EllipsumError as error:
+            silent(error, path, line, [*(columns or []), "id"])
+            refused += 1
+            continue
+        taken += 1
+        assert SECRET not in str(table.columns)
+        assert all(name.replace('"', "") in line.replace('"', "") for name in table.available)
+        assert table.rows() == sum(len(block) for block in table.batches()) == len(rows_of(body))
+    count_cases(request, "CSV headers", EACH)
+    assert refused > EACH / 10
+    assert taken > EACH / 20
