@@ -13,7 +13,8 @@ from typing import Any, cast
 import numpy as np
 
 from ..errors import UsageError
-from .base import Block, Chain, Progress, SourceTable, Table
+from .base import Block, Chain, SourceTable, Table
+from .progress import Progress
 
 __all__ = ["Block", "Progress", "Table", "open_table"]
 
@@ -69,6 +70,8 @@ def _open_one(data: Any, columns: Any, exclude: Iterable[Any], key: Any = None) 
         from .dataset import open_dataset
 
         return open_dataset(data, columns, exclude, key)
+    if home.startswith("scipy.sparse"):
+        raise UsageError("data is a sparse matrix. Pass data.toarray(), or a list of its parts so.")
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         from .arrow import ArrowTable
 

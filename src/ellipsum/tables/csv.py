@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError
 from .ahead import map_ahead
-from .base import Batches, Block, Piece, Progress, Watch, as_names, attempt, pick
+from .base import Batches, Block, Piece, Watch, as_names, attempt, pick
 from .csv_text import START, byte_classes, cells_at, count_line_ends, parse, scan
+from .keys import bounded
+from .progress import Progress
 
 _CHUNK_BYTES = 1 << 20  # small enough for the cache of one core
 _LINE_FEED = 10
@@ -207,7 +209,7 @@ class CsvTable(Batches):
         cells_at(view, self._classes, len(self.available), self._key_place, self._longest_line, letters, offsets)
         named = np.packbits(offsets[1:] > offsets[:-1], bitorder="little")
         buffers = [pa.py_buffer(named), pa.py_buffer(offsets), pa.py_buffer(letters)]
-        return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+        return bounded(pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers))
 
     def _piece(self, text: bytearray) -> Piece:
         return self._keys(text), self._block(text)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import DataError, UsageError
-from .base import Chain, Part, Piece, Progress, SourceTable, as_names, attempt
+from .base import Chain, Part, Piece, SourceTable, as_names, attempt
 from .batches import check_same
+from .progress import Progress
 
 _SUFFIXES = (
     ".csv",
@@ -117,8 +118,10 @@ class _ParquetChain(Chain):
 
 def _lake(items: Sequence[str | PathLike[str]], columns: Any, key: Any) -> tuple[Path, list[Path]] | None:
     """A folder of `name=value` folders, where one of those names is asked for, and its files."""
-    folder = Path(items[0]).expanduser() if len(items) == 1 else None
-    if folder is None or not folder.is_dir():
+    if len(items) != 1:
+        return None
+    folder = attempt(f"{items[0]} could not be read.", lambda: Path(items[0]).expanduser())
+    if not attempt(f"{folder} could not be read.", folder.is_dir):
         return None
     paths = attempt(f"{folder} could not be read.", _listed, folder)
     attempt(f"{folder} could not be read.", _reject_table_formats, paths)
@@ -133,6 +136,8 @@ def open_files(
 ) -> SourceTable:
     """One table over all the files; each must offer the columns of the first."""
     items = list(items)
+    if "" in items:  # it would mean the working folder
+        raise UsageError("data is an empty text. Pass the path of a file or folder.")
     lake = _lake(items, columns, key)
     if lake is not None:
         from .dataset import open_partitions

@@ -8,11 +8,15 @@ from typing import Any
 
 from .ahead import chain_ahead
 from .arrow import pieces, planned
-from .base import Batches, Piece, Progress, Watch, attempt, pick, sealed
+from .base import Batches, Piece, Watch, attempt, pick, sealed
+from .progress import Progress
 
 
 class IpcTable(Batches):
-    """The numbers of some columns of an Arrow IPC file, which is mapped into memory, not read into it."""
+    """The numbers of some columns of an Arrow IPC file, read a record batch at a time.
+
+    The file is not mapped into memory: one that somebody cuts short meanwhile would end the process.
+    """
 
     reopenable = True
 
@@ -37,7 +41,7 @@ class IpcTable(Batches):
     def _schema(self) -> Any:
         import pyarrow as pa
 
-        with pa.memory_map(str(self._path)) as file:
+        with pa.OSFile(str(self._path)) as file:
             reader = pa.ipc.open_stream(file) if self._is_stream else pa.ipc.open_file(file)
             return reader.schema
 
@@ -46,7 +50,7 @@ class IpcTable(Batches):
         import pyarrow as pa
 
         options = pa.ipc.IpcReadOptions(included_fields=sorted(places), use_threads=False)
-        with pa.memory_map(str(self._path)) as file:
+        with pa.OSFile(str(self._path)) as file:
             if self._is_stream:
                 yield from pa.ipc.open_stream(file, options=options)
                 return
@@ -63,7 +67,7 @@ class IpcTable(Batches):
     def _pieces(self) -> Iterator[Piece]:
         kept = sorted(self._places)
         for batch in self._batches(self._places):
-            self._watch.check()  # a mapped file that is cut short ends the process: look before each batch
+            self._watch.check()
             batch.validate()
             yield from pieces(batch, [kept.index(place) for place in self._places], self._plan)
         self._watch.check()
