@@ -118,10 +118,8 @@ class _ParquetChain(Chain):
 
 def _lake(items: Sequence[str | PathLike[str]], columns: Any, key: Any) -> tuple[Path, list[Path]] | None:
     """A folder of `name=value` folders, where one of those names is asked for, and its files."""
-    if len(items) != 1:
-        return None
-    folder = attempt(f"{items[0]} could not be read.", lambda: Path(items[0]).expanduser())
-    if not attempt(f"{folder} could not be read.", folder.is_dir):
+    folder = Path(items[0]).expanduser() if len(items) == 1 else None
+    if folder is None or not folder.is_dir():
         return None
     paths = attempt(f"{folder} could not be read.", _listed, folder)
     attempt(f"{folder} could not be read.", _reject_table_formats, paths)

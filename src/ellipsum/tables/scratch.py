@@ -6,13 +6,13 @@ A single file has no name from the start, so that nothing of it outlives the pro
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import signal
 import stat
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -36,7 +36,7 @@ def unnamed() -> BinaryIO:
 
 
 class Scratch:
-    """A folder in the folder for temporary files, until `close`.
+    """A folder in the folder for temporary files, until `close`, or until this object or the process is gone.
 
     A lock on a file in it is held for as long as the process lives: the system lets go of it even if the process is
     killed, and does not confuse processes. Whoever can take the lock knows that the folder was left behind.
@@ -44,24 +44,29 @@ class Scratch:
 
     def __init__(self) -> None:
         _clear_up()
+        _listen()
+        locks: list[int] = []
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))  # for the user alone: mode 700
         _own.add(self.path)
-        _listen()
-        self._lock = -1
+        self._close = weakref.finalize(self, _close, self.path, locks)
         if fcntl is not None:
             # Locked under another name first: a lock of the right name always belongs to a process, dead or alive.
-            self._lock = os.open(self.path / "new", os.O_CREAT | os.O_RDWR, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            locks.append(os.open(self.path / "new", os.O_CREAT | os.O_RDWR, 0o600))
+            fcntl.flock(locks[0], fcntl.LOCK_EX)
             os.rename(self.path / "new", self.path / _LOCK)
 
     def close(self) -> None:
         """Remove the folder."""
-        _remove(self.path)
-        _own.discard(self.path)
-        _stop_listening()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._close()
+
+
+def _close(path: Path, locks: list[int]) -> None:
+    if path in _own:  # in a process that was forked it is the parent's
+        _remove(path)
+        _own.discard(path)
+    _stop_listening()
+    for lock in locks:
+        os.close(lock)
 
 
 def clear_own() -> None:
@@ -70,9 +75,8 @@ def clear_own() -> None:
         _remove(path)
 
 
-atexit.register(clear_own)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_own.clear)  # they are the parent's
+    os.register_at_fork(after_in_child=_own.clear)
 
 
 def _remove(path: Path) -> None:

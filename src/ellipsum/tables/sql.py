@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
 
 from ..errors import UsageError
 from .arrow import pieces, planned
@@ -57,6 +58,15 @@ class Backend(Protocol):
         """Batches of the named columns in this order, then the key; some `rows` in each."""
 
     def close(self) -> None: ...
+
+
+def has_password(address: str) -> bool:
+    """Whether an address tells the password itself, before its @ or among its settings."""
+    try:
+        parts = urlsplit(address)
+        return parts.password is not None or "password" in parse_qs(parts.query)
+    except ValueError:  # no address at all: the database will say so
+        return False
 
 
 def not_one_query() -> UsageError:
