@@ -40,4 +40,4 @@ def share(progress: Progress | None, begin: float, end: float) -> Progress | Non
     if progress is None:
         return None
     tell = progress
-    return lambda fraction: tell(min(1.0, begin + (end - begin) * fraction))
+    return lambda fraction: tell((1 - fraction) * begin + fraction * end)
