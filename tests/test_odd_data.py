@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import ellipsum as es
-from ellipsum.errors import DataError, EllipsumError, UsageError
+from ellipsum.errors import DataError, UsageError
 from ellipsum.tables import open_table
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -22,12 +22,12 @@ MASK = np.array([[False, True], [False, False], [True, False], [False, False]])
 
 # data -> its rows, and the number of people by its first column
 RIGHT = {
-    "matrix": (np.matrix(X), X, 3),  # noqa: NPY201
-    "matrix of integers": (np.matrix(X.astype(np.int16)), X, 3),  # noqa: NPY201
+    "matrix": (np.matrix(X), X, 3),
+    "matrix of integers": (np.matrix(X.astype(np.int16)), X, 3),
     "masked": (np.ma.masked_array(X, MASK), np.where(MASK, NAN, X), 3),
     "masked integers": (np.ma.masked_array(X.astype(int), MASK), np.where(MASK, NAN, X), 3),
     "masked by nothing": (np.ma.masked_array(X), X, 3),
-    "list of matrices": ([np.matrix(X), np.matrix(X)], np.vstack([X, X]), 3),  # noqa: NPY201
+    "list of matrices": ([np.matrix(X), np.matrix(X)], np.vstack([X, X]), 3),
     "list of masked": ([np.ma.masked_array(X, MASK), X], np.vstack([np.where(MASK, NAN, X), X]), 4),
     "booleans": (X > 1, (X > 1).astype(float), 2),
     "halves": (X.astype(np.float16), X, 3),
@@ -43,7 +43,7 @@ RIGHT = {
     "of arrow": (pd.DataFrame({"a": pd.array([1, None], "int64[pyarrow]"), "b": [1.0, 2]}), [[1, 1], [NAN, 2]], 2),
     "categories of numbers": (pd.DataFrame({"a": pd.Categorical([5, 3, 5]), "b": 1.0}), [[5, 1], [3, 1], [5, 1]], 2),
     "an index of tuples": (
-        pd.DataFrame(X, columns=["a", "b"], index=pd.MultiIndex.from_product([[0, 1], "xy"])),
+        pd.DataFrame(X, columns=["a", "b"], index=pd.MultiIndex.from_product([[0, 1], ["x", "y"]])),
         X,
         3,
     ),
@@ -93,7 +93,7 @@ REFUSED = {
     "no columns": np.zeros((5, 0)),
     "no rows": np.zeros((0, 2)),
     "masked texts": np.ma.masked_array(X.astype(str), MASK),
-    **{f"sparse {kind}": getattr(scipy.sparse, f"{kind}_matrix")(X) for kind in ("csr", "csc", "coo", "lil", "dok", "bsr")},
+    **{f"sparse {kind}": getattr(scipy.sparse, f"{kind}_matrix")(X) for kind in ("csr", "coo", "lil", "dok", "bsr")},
     **{f"sparse array {kind}": getattr(scipy.sparse, f"{kind}_array")(X) for kind in ("csr", "coo", "dia")},
     "a dictionary": {"a": [1.0, 2.0], "b": [1.0, 2.0]},
     "a list of lists": X.tolist(),
@@ -200,11 +200,7 @@ def test_what_cannot_be_read_is_an_error_of_ours(name):
 
 
 def test_no_rows_are_an_answer_where_their_number_is_private():
-    for data in (np.zeros((0, 2)), pd.DataFrame({"a": pd.Series([], dtype=float)}), [np.zeros((0, 2))] * 2):
+    for data in (np.zeros((0, 2)), REFUSED["a frame of no rows"], [np.zeros((0, 2))] * 2):
         for how in ({}, {"privacy_id": first_column(data)}):
-            try:
-                release = es.mean(data, es.Box(0, 9), neighbours="add_remove", n=10, **how, **BUDGET)
-            except EllipsumError as error:  # a frame of one column has none left beside its identities
-                assert "No column" in str(error)
-                continue
+            release = es.mean(data, es.Box(0, 9), neighbours="add_remove", n=10, **how, **BUDGET)
             assert np.isfinite(release.value).all()

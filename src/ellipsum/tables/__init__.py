@@ -7,6 +7,7 @@ alone, never on the numbers or texts in the cells ([T1] to [T5] in docs/proofs/t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from io import IOBase
 from os import PathLike
 from typing import Any, cast
 
@@ -82,6 +83,8 @@ def _open_one(data: Any, columns: Any, exclude: Iterable[Any], key: Any = None) 
 
         array = attempt("data could not be turned into an array.", np.asarray, data)
         return ArrayTable(array, columns, exclude, key)
+    if isinstance(data, IOBase):
+        raise UsageError("data is an open file. Pass its path.")
     if isinstance(data, Iterable) and not isinstance(data, (Mapping, bytes, bytearray, set, frozenset)):
         from .batches import BatchesTable
 
