@@ -504,11 +504,7 @@ def test_an_error_of_the_source_leaves_nothing(tmp_path):
     assert not [t for t in threading.enumerate() if t.name == "ellipsum-sort"]
 
 
-def test_the_file_is_gone_after_the_release_and_when_dropped():
-    table = gather(open_table(example(), key="id"), People("id"))
-    assert left_behind()
-    del table
-    assert not left_behind()
+def test_a_table_that_was_closed_is_not_read():
     table = gather(open_table(example(), key="id"), People("id"))
     table.close()
     with pytest.raises(UsageError, match="closed"):

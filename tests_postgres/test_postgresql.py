@@ -150,9 +150,21 @@ def test_a_plan_for_another_count_publishes_nothing(address, people):
         plan.release(sql("select a from people", address))
 
 
-def test_a_query_cannot_write(address, people):
-    with pytest.raises(DataError):
-        es.sum(sql("with x as (delete from people returning a) select a from x", address), es.Box(-3, 3), **BUDGET)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with x as (delete from people returning a) select a from x",
+        "select a from people; drop table people",
+        "select a from people; select a from people",
+        "select a from people) as q; commit; drop table people; select * from (select 1.0 as a",
+        "select a from people) as q, (select 1 as b",
+        "drop table people",
+    ],
+)
+def test_a_query_is_one_select_and_cannot_write(address, people, text):
+    with pytest.raises(DataError, match="query failed") as caught:
+        es.sum(sql(text, address), es.Box(-3, 3), **BUDGET)
+    assert_silent(caught)
     assert rows_of(sql("select a from people", address)).shape == (4000, 1)
 
 

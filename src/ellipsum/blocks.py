@@ -57,6 +57,10 @@ class Columns:
             column[:] = array[self._first : self._first + len(self)]
         return out.T
 
+    def copy(self) -> Columns:
+        """The same rows in memory of their own."""
+        return Columns([array[self._first : self._first + len(self)].copy() for array in self._arrays])
+
     def _starts(self) -> Addresses:
         if self._places is None:
             places = [array.__array_interface__["data"][0] for array in self._arrays]

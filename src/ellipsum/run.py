@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -20,10 +20,9 @@ from .privacy import Budget
 from .release import Release
 from .rows import Rows, Unknown
 from .tables import Table, open_table
-from .tables.base import share
 from .tables.people import People, gather, people_of
+from .tables.progress import Progress, share, steps
 
-Progress = Callable[[float], None]
 P = TypeVar("P")
 _GROUPING = 0.8  # of the work, for progress
 
@@ -168,18 +167,17 @@ def reading(
         yield open_for(data, columns, known, header=header), progress
         return
     table = open_for(data, columns, known, people.privacy_id, header)
-    grouped = one_row_a_person(table, people, progress and share(progress, 0.0, _GROUPING))
+    grouped = one_row_a_person(table, people, share(progress, 0.0, _GROUPING))
     try:
-        yield grouped, progress and share(progress, _GROUPING, 1 - _GROUPING)
+        yield grouped, share(progress, _GROUPING, 1.0)
     finally:
         grouped.close()
 
 
 def one_row_a_person(table: Table, people: People, progress: Progress | None = None) -> Any:
     """The table of people, made where the rows are; to be closed after use [T6]."""
-    if isinstance(table, EngineTable):
-        return table.gather(people, progress)
-    return gather(table, people, progress)
+    with steps(progress, public=False):  # how many rows people have is theirs
+        return table.gather(people) if isinstance(table, EngineTable) else gather(table, people)
 
 
 def of_people(release: Release, people: People | None) -> Release:
@@ -245,7 +243,8 @@ def run_on_table(
     """Accumulate, add noise, release."""
     if table.width != plan.d:
         raise UsageError(f"this plan is for {plan.d} columns, the data has {table.width}. Pick columns, or plan anew.")
-    partial = accumulate_table(table, plan.row_map, threads, progress)
+    with steps(progress, public=plan.neighbours == "replace") as tell:
+        partial = accumulate_table(table, plan.row_map, threads, tell)
     return publish(plan, partial, Stream.open(rng))
 
 

@@ -70,7 +70,14 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask when the nois
 PrivacyId = Annotated[str | None, typer.Option(help="Column that says whose a row is; each person's rows become one.")]
 PerPerson = Annotated[str | None, typer.Option(help="With --privacy-id: mean of a person's rows (default), or sum.")]
 MaxRows = Annotated[int | None, typer.Option(help="With --privacy-id: rows of a person that count at most.")]
-Sql = Annotated[str | None, typer.Option("--sql", help="Query to run; FILE is then a database: duckdb:///file.db.")]
+Sql = Annotated[
+    str | None,
+    typer.Option(
+        "--sql",
+        help="Query (one SELECT) to run; FILE is then a database: duckdb:///file.db, sqlite:///file.db or "
+        "postgresql://user@host/name, its password in PGPASSWORD, ~/.pgpass or a service file.",
+    ),
+]
 Header = Annotated[
     bool, typer.Option("--header", help="The first line of a CSV file names its columns although it holds numbers.")
 ]

@@ -14,6 +14,10 @@ from ..interrupts import handlers_kept
 from ..tables import Table, open_table
 from ..tables.base import attempt
 
+_SEEN = (
+    "everyone on this machine can see the password in the address while the command runs. "
+    "Set PGPASSWORD, or keep it in ~/.pgpass or a service file (postgresql://host/name?service=mine)."
+)
 _OWN_SETUP = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS")
 
 
@@ -39,10 +43,12 @@ def source_of(files: Sequence[str], query: str | None) -> Any:
     """What the positional arguments mean: files, or with --sql the address of a database."""
     if query is None:
         return files[0] if len(files) == 1 else list(files)
-    from ..tables.sql import sql
+    from ..tables.sql import has_password, sql
 
     if len(files) != 1:
         raise UsageError("--sql takes one database, such as duckdb:///file.db, in place of files.")
+    if has_password(files[0]):
+        print(f"warning: {_SEEN}", file=sys.stderr)
     return sql(query, files[0])
 
 

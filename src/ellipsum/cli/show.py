@@ -88,7 +88,7 @@ def confirm(made: Plan, yes: bool) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[float], None]]:
-    """A bar with the time left on a terminal, silence elsewhere."""
+    """A bar with the time left on a terminal, one that only swings while nothing may be told; silence elsewhere."""
     if not errors.is_terminal:
         yield lambda fraction: check_interrupted()
         return
@@ -101,11 +101,12 @@ def progress(what: str) -> Iterator[Callable[[float], None]]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=errors, transient=True) as bar:
-        task = bar.add_task(f"private {what}", total=1.0)
+        task = bar.add_task(f"private {what}", total=None)
 
         def advance(fraction: float) -> None:
             check_interrupted()
-            bar.update(task, completed=fraction)
+            if fraction > 0:
+                bar.update(task, total=1.0, completed=fraction)
 
         yield advance
 

@@ -241,7 +241,7 @@ class EngineTable(ABC):
         """work(block), which is pickled, for blocks that hold every row once, in no order; an engine may serve it."""
         raise UsageError(_ELSEWHERE)
 
-    def gather(self, people: People, progress: Progress | None = None) -> EngineTable:
+    def gather(self, people: People) -> EngineTable:
         """One row a person, made by the engine [S7], of a table that was opened with a key; an engine may serve it."""
         raise UsageError(_NOT_GATHERED)
 

@@ -82,13 +82,13 @@ class SparkTable(EngineTable):
             with suppress(Exception):
                 results.unpersist()
 
-    def gather(self, people: People, progress: Progress | None = None) -> EngineTable:
+    def gather(self, people: People) -> EngineTable:
         """[S7] The rows of each person meet in one task, which makes one row of them."""
         from .spark_people import SparkPeople
 
         assert self._key is not None
         frame = self._numbered.select(*[f"c{i}" for i in (*self.places, self.key_place)])
-        return SparkPeople(frame, self.layout, self._key, people, progress)
+        return SparkPeople(frame, self.layout, self._key, people)
 
 
 def kept(frame: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, Floats
-from ..tables import Block, Progress
+from ..tables import Block
 from ..tables.arrow import Layout, pieces
 from ..tables.base import attempt, block_rows, sealed
 from ..tables.keys import storage
@@ -30,14 +30,14 @@ _SPARK_TYPES = {"int64": "long", "double": "double", "large_binary": "binary"}
 class SparkPeople(SparkTable):
     """One row a person, made once and kept in the cluster until `close`."""
 
-    def __init__(self, frame: Any, plan: Layout, key: str, people: People, progress: Progress | None = None) -> None:
+    def __init__(self, frame: Any, plan: Layout, key: str, people: People) -> None:
         self.available = self.chosen = self.columns = plan.columns
         self.width, self.places, self.key_place = plan.width, (0,), None
         self.layout = Layout(("row",), plan.columns, embedded=True, single=False)
         self._opened = partial(_rows, width=self.width)
         self._frame = attempt(FAILED, lambda: kept(_grouped(frame, replace(plan, key=key), people)))
         try:
-            self._rows = int(run(self._frame, self._frame.count, progress))
+            self._rows = int(run(self._frame, self._frame.count))
         except BaseException:  # an interrupt too
             self.close()
             raise
@@ -93,7 +93,7 @@ def _reducer(plan: Layout, people: People) -> Callable[[Batches], Batches]:
 
         same_version(version)
         step = block_rows(plan.width)
-        for _, rows in reduced(_sorted(sealed(UNREADABLE, batches)), plan.width, people):
+        for rows in reduced(_sorted(sealed(UNREADABLE, batches)), plan.width, people):
             for start in range(0, len(rows), step):
                 yield pa.RecordBatch.from_arrays([_blobs(rows[start : start + step])], names=["row"])
 

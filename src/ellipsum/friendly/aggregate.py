@@ -13,9 +13,9 @@ from ..noise import Stream, public_permutation, public_seed
 from ..privacy import Budget
 from ..rows import Normal
 from ..run import plan_of_people, reading
-from ..tables import Table
+from ..tables import Progress, Table
 from ..tables.people import people_of
-from .core import MOST_ROWS, Progress
+from .core import MOST_ROWS
 from .plan import friendly_plan
 from .release import (
     FriendlyRelease,

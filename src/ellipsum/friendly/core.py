@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +15,7 @@ import numpy as np
 
 from ..errors import Floats
 from ..integers import Ints
+from ..tables.progress import Progress, steps
 
 RADIUS_BITS = 22
 RADIUS = 1 << RADIUS_BITS
@@ -24,8 +24,6 @@ REACH = 2.0 ** (RADIUS_BITS + 53)
 """Largest coordinate of the grid: at 2^53 radii from the origin doubles no longer resolve the radius."""
 TILE = 64
 MOST_ROWS = 1 << 20
-
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,9 @@ def find_core(rows: Floats, radius: float, threads: int | None = None, progress:
     """
     n = len(rows)
     grid = quantise(rows, radius)
-    weights = row_weights(near_counts(grid, threads, progress), n)
+    with steps(progress, public=True) as tell:
+        counts = near_counts(grid, threads, tell)
+    weights = row_weights(counts, n)
     return Core(n, int(weights.sum()), _weighted_sums(grid, weights))
 
 

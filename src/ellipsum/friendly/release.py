@@ -24,10 +24,10 @@ from ..privacy import Budget, Privacy
 from ..release import Release
 from ..rows import Normal
 from ..run import plan_of_people, reading
-from ..tables import Table
+from ..tables import Progress, Table
 from ..tables.people import people_of
 from ..version import VERSION
-from .core import MOST_ROWS, RADIUS_BITS, Progress, find_core
+from .core import MOST_ROWS, RADIUS_BITS, find_core
 from .plan import FriendlyPlan, checked_radius, friendly_plan, friendly_plan_from_dict
 
 RELEASE_FORMAT, NO_CENTRE_FORMAT = "ellipsum.release/1", "ellipsum.no_centre/1"

@@ -7,7 +7,7 @@ anything is read, the filter of [P5] checks in exact arithmetic that the round f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -23,9 +23,9 @@ from ..noise import Stream, add_noise, shift_for
 from ..privacy import NEIGHBOURS, Budget, Privacy
 from ..row_maps import RowMap
 from ..tables import Table
+from ..tables.progress import Progress, share, steps
 from .maps import Count
 
-Progress = Callable[[float], None]
 _COUNT_SHARE = Fraction(1, 100)
 
 
@@ -142,19 +142,15 @@ class Rounds:
 
     def accumulate(self, row_map: RowMap) -> Partial:
         """Exact sums of one pass; under "replace" the pass must deliver the n rows that were promised."""
-        partial = accumulate_table(self.table, row_map, self._threads, self._part_of_progress())
+        with steps(self._part_of_progress(), public=self.neighbours == "replace") as tell:
+            partial = accumulate_table(self.table, row_map, self._threads, tell)
         if self.neighbours == "replace" and partial.rows != self._promised:
             raise UsageError(f"this is for n = {self._promised} rows, the data has {partial.rows}.")
         return partial
 
     def _part_of_progress(self) -> Progress | None:
         """Progress within the round that was charged last, as progress of the whole budget."""
-        tell = self._progress
-        if tell is None:
-            return None
-        end = float(self.spent)
-        begin = float(self.spent - self._last)
-        return lambda fraction: tell(begin + (end - begin) * fraction)
+        return share(self._progress, float(self.spent - self._last), float(self.spent))
 
     def stream(self) -> Stream:
         """Fresh noise: the operating system's, or the next of the caller's generator."""

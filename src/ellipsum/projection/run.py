@@ -28,6 +28,7 @@ from ..tables import Progress, Table
 from ..tables.ahead import map_ahead
 from ..tables.files import check_apart
 from ..tables.people import People, people_of
+from ..tables.progress import steps
 from .curve import CALIBRATIONS, ProjectionPrivacy
 from .files import ProjectionWriter
 from .matrix import as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
@@ -214,14 +215,13 @@ def _run(
     region, k, shift = made.region, made.k, shift_for(made.noise_units)
     factor = math.ldexp(region.radius * unit(k), shift - region.row_map.grid_bits)
     n = 0
-    for sums in _sums(table, Products(region.row_map, integers), progress):
-        noisy = add_noise(sums, made.noise_units, shift, stream, start=n * k)  # draw row * k + column
-        sink.write(noisy.to_float() * factor)
-        n += len(sums.high)
-    if n == 0:
-        raise UsageError("the data has no rows, so there is nothing to project.")
-    if progress is not None:
-        progress(1.0)  # an interrupt is heard here, before the file appears
+    with steps(progress, public=True) as tell:  # an interrupt is heard at its end, before the file appears
+        for sums in _sums(table, Products(region.row_map, integers), tell):
+            noisy = add_noise(sums, made.noise_units, shift, stream, start=n * k)  # draw row * k + column
+            sink.write(noisy.to_float() * factor)
+            n += len(sums.high)
+        if n == 0:
+            raise UsageError("the data has no rows, so there is nothing to project.")
     done = replace(made, n=n)
     return replace(done, _values=sink.finish(done.to_json()))
 

@@ -7,14 +7,16 @@ alone, never on the numbers or texts in the cells ([T1] to [T5] in docs/proofs/t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from io import IOBase
 from os import PathLike
 from typing import Any, cast
 
 import numpy as np
 
 from ..errors import UsageError
-from .base import Block, Chain, Progress, SourceTable, Table
+from .base import Block, Chain, SourceTable, Table
 from .csv_header import checked_header
+from .progress import Progress
 
 __all__ = ["Block", "Progress", "Table", "open_table"]
 
@@ -73,6 +75,8 @@ def _open_one(data: Any, columns: Any, exclude: Iterable[Any], key: Any = None) 
         from .dataset import open_dataset
 
         return open_dataset(data, columns, exclude, key)
+    if home.startswith("scipy.sparse"):
+        raise UsageError("data is a sparse matrix. Pass data.toarray(), or a list of its parts so.")
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         from .arrow import ArrowTable
 
@@ -83,6 +87,8 @@ def _open_one(data: Any, columns: Any, exclude: Iterable[Any], key: Any = None) 
 
         array = attempt("data could not be turned into an array.", np.asarray, data)
         return ArrayTable(array, columns, exclude, key)
+    if isinstance(data, IOBase):
+        raise UsageError("data is an open file. Pass its path.")
     if isinstance(data, Iterable) and not isinstance(data, (Mapping, bytes, bytearray, set, frozenset)):
         from .batches import BatchesTable
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError, named
-from .base import Batches, Block, Piece, Progress, as_names, block_rows
-from .keys import canonical, key_kind
+from .base import Batches, Block, Piece, as_names, block_rows
+from .keys import canonical, key_kind, no_identity
+from .progress import Progress
 
 _NUMERIC_KINDS = "biuf"
 
@@ -44,6 +45,8 @@ class ArrayTable(Batches):
     ordered = True
 
     def __init__(self, data: NDArray[Any], columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+        if not np.ma.isMaskedArray(data):
+            data = np.asarray(data)  # a matrix, say, has slices of other shapes
         if data.dtype.kind not in _NUMERIC_KINDS:
             raise UsageError(
                 f"data must be an array of real numbers, got dtype {data.dtype.name}. Convert or drop other columns."
@@ -78,6 +81,8 @@ class ArrayTable(Batches):
         (place,) = _positions((key,), data.shape[1], "privacy_id")
         if place in (as_names(columns) or ()):
             raise UsageError(f"privacy_id is {key}, which is among columns. It says whose a row is: leave it out.")
+        if data.dtype.kind == "f" and data.dtype.itemsize > 8:  # a double may stand for many of them
+            raise no_identity(str(key), data.dtype.name, "data")
         kind = pa.float64() if data.dtype.kind == "f" else pa.from_numpy_dtype(data.dtype.newbyteorder("="))
         return place, key_kind(kind, str(key), "data")
 

@@ -10,9 +10,11 @@ import numpy as np
 
 from ..blocks import Columns
 from ..errors import UsageError, named, shown
-from .base import Batches, Block, Pick, Piece, Progress, attempt, block_rows, pick, sealed, single_pass
+from .base import Batches, Block, Pick, Piece, attempt, block_rows, own_copy, pick, sealed, single_pass
 from .keys import canonical, key_kind, plain_type
+from .progress import Progress
 
+_OPAQUE = ("object", "sparse", "complex", "float128", "float96", "longdouble", "int128", "uint128", "period")
 _UNREADABLE = "data could not be read through its Arrow stream. Check that its query or conversion runs by itself."
 
 
@@ -214,18 +216,25 @@ def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
     places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
     if library == "pandas":
         frame = data.iloc[:, list(places)].reset_index(drop=True)
-        for place, dtype in zip(places, frame.dtypes, strict=True):
-            if str(dtype) == "object":  # its conversion would depend on the cells
-                raise UsageError(
-                    f"Column {named(labels[place])} of data is of type object, not a number. "
-                    "Name the numeric ones in columns, or convert it."
-                )
+        _reject_opaque(frame.dtypes, places, labels)
         return frame
     if library == "polars":
-        return data.select([labels[i] for i in places])
+        frame = data.select([labels[i] for i in places])
+        _reject_opaque(frame.dtypes, places, labels)
+        return frame
     from duckdb import ColumnExpression
 
     return data.select(*[ColumnExpression(labels[i]) for i in places])
+
+
+def _reject_opaque(types: Iterable[Any], places: Sequence[int], labels: Sequence[str]) -> None:
+    """A usage error for types that Arrow has not: their conversion fails, or depends on the cells [T1]."""
+    for place, kind in zip(places, map(str, types), strict=True):
+        if kind.lower().startswith(_OPAQUE):
+            raise UsageError(
+                f"Column {named(labels[place])} of data is of type {shown(kind)}, not a number. "
+                "Name the numeric ones in columns, or convert it."
+            )
 
 
 class ArrowTable(Batches):
@@ -296,7 +305,7 @@ class ArrowTable(Batches):
             for batch in sealed(_UNREADABLE, reader):
                 for piece in sealed(_UNREADABLE, pieces(batch, self._places, self._plan)):
                     rows += len(piece[1])
-                    yield piece
+                    yield piece if self.reopenable else own_copy(piece)  # a stream may come from a caller's iterator
                     if progress is not None and total:
                         progress(min(1.0, rows / total))
         finally:

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from ..blocks import Columns
 from ..errors import DataError, EllipsumError, UsageError, listing, named
+from .progress import Progress, share
 
 Block = NDArray[np.float64] | NDArray[np.float32] | Columns
 Piece = tuple[Any, Block]
 """Who the rows belong to (`keys.Keys`, or None where nobody asked), and the rows."""
 Part = Callable[[], Iterator[Piece]]
 """Reads some rows of a table, independently of its other parts."""
-Progress = Callable[[float], None]
 T = TypeVar("T")
 
 _BLOCK_CELLS = 655_360  # 5 MB of float64: large enough to hide a call's cost, small enough for the cache
@@ -85,6 +85,16 @@ def _without_keys(pieces: Iterator[Piece]) -> Iterator[Block]:
     with closing(pieces):  # type: ignore[type-var]  # every table's pieces come from a generator
         for _, block in pieces:
             yield block
+
+
+def own_copy(piece: Piece) -> Piece:
+    """The piece in memory of its own: rows are read later, in other threads, and must not change meanwhile."""
+    import pyarrow as pa
+
+    keys, block = piece
+    if keys is not None:
+        keys = keys.copy_to(pa.default_cpu_memory_manager())
+    return keys, block.copy()
 
 
 def block_rows(width: int, cells: int = _BLOCK_CELLS) -> int:
@@ -250,10 +260,5 @@ class Chain(Batches):
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         total, before = sum(self._weights), 0.0
         for part, weight in zip(self.tables, self._weights, strict=True):
-            yield from part.pieces(None if progress is None else share(progress, before / total, weight / total))
+            yield from part.pieces(share(progress, before / total, (before + weight) / total))
             before += weight
-
-
-def share(progress: Progress, begin: float, length: float) -> Progress:
-    """Progress of a part, as progress of the whole."""
-    return lambda fraction: progress(min(1.0, begin + length * fraction))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..errors import DataError, UsageError
-from .base import Batches, Piece, Progress, SourceTable, sealed, single_pass
+from .base import Batches, Piece, SourceTable, own_copy, sealed, single_pass
+from .progress import Progress
 
 Opener = Callable[[Any, Any, Iterable[Any], Any], SourceTable]
 _FAILED = "The iterable of batches raised an error of its own. Run it by itself to see which."
@@ -71,7 +72,7 @@ class BatchesTable(Batches):
         for batch in source:
             for piece in self._checked(batch).pieces():
                 rows += len(piece[1])
-                yield piece
+                yield own_copy(piece)  # the caller may fill the same memory with the next batch
         self._rows = rows
 
 

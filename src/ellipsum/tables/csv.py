@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError
 from .ahead import map_ahead
-from .base import Batches, Block, Piece, Progress, Watch, as_names, attempt, pick
+from .base import Batches, Block, Piece, Watch, as_names, attempt, pick
 from .csv_header import column_names
 from .csv_text import ENDED, IMPROPER, START, byte_classes, cells_at, follow, parse, settle
+from .keys import bounded
+from .progress import Progress
 
 _CHUNK_BYTES = 1 << 20  # small enough for the cache of one core
 _LINE_FEED = 10
@@ -189,7 +191,7 @@ class CsvTable(Batches):
         cells_at(text, exact, self._classes, self._key_place, self._longest_line, letters, offsets)
         named = np.packbits(offsets[1:] > offsets[:-1], bitorder="little")
         buffers = [pa.py_buffer(named), pa.py_buffer(offsets), pa.py_buffer(letters)]
-        return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+        return bounded(pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers))
 
     def _piece(self, lines: _Lines) -> Piece:
         return self._keys(lines), self._block(lines.text)

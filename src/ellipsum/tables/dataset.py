@@ -8,8 +8,9 @@ from typing import Any
 
 from ..errors import DataError, UsageError, named, shown
 from .arrow import pieces, planned
-from .base import Batches, Piece, Progress, attempt, block_rows, pick, sealed, single_pass
+from .base import Batches, Piece, attempt, block_rows, pick, sealed, single_pass
 from .ipc import check_layout
+from .progress import Progress
 
 _UNREADABLE = "The data set could not be read (a file damaged, gone or of another format, or a filter that fails)."
 _SCANNED = "The scanner could not be read. If it was read before, pass the table or data set itself."

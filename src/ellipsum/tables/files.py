@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import DataError, UsageError
-from .base import Chain, Part, Piece, Progress, SourceTable, as_names, attempt
+from .base import Chain, Part, Piece, SourceTable, as_names, attempt
 from .batches import check_same
+from .progress import Progress
 from .sql import Query
 
 _SUFFIXES = (
@@ -177,6 +178,8 @@ def open_files(
 ) -> SourceTable:
     """One table over all the files; each must offer the columns of the first."""
     items = list(items)
+    if "" in items:  # it would mean the working folder
+        raise UsageError("data is an empty text. Pass the path of a file or folder.")
     lake = _lake(items, columns, key)
     if lake is not None:
         from .dataset import open_partitions

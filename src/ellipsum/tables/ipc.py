@@ -8,7 +8,8 @@ from typing import Any
 
 from .ahead import chain_ahead
 from .arrow import pieces, planned
-from .base import Batches, Piece, Progress, Watch, attempt, pick, sealed
+from .base import Batches, Piece, Watch, attempt, pick, sealed
+from .progress import Progress
 
 _TEXTS = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}
 
@@ -38,7 +39,10 @@ def _check_places(array: Any) -> None:
 
 
 class IpcTable(Batches):
-    """The numbers of some columns of an Arrow IPC file, which is mapped into memory, not read into it."""
+    """The numbers of some columns of an Arrow IPC file, read a record batch at a time.
+
+    The file is not mapped into memory: one that somebody cuts short meanwhile would end the process.
+    """
 
     reopenable = True
     ordered = True
@@ -64,7 +68,7 @@ class IpcTable(Batches):
     def _schema(self) -> Any:
         import pyarrow as pa
 
-        with pa.memory_map(str(self._path)) as file:
+        with pa.OSFile(str(self._path)) as file:
             reader = pa.ipc.open_stream(file) if self._is_stream else pa.ipc.open_file(file)
             return reader.schema
 
@@ -73,7 +77,7 @@ class IpcTable(Batches):
         import pyarrow as pa
 
         options = pa.ipc.IpcReadOptions(included_fields=sorted(places), use_threads=False)
-        with pa.memory_map(str(self._path)) as file:
+        with pa.OSFile(str(self._path)) as file:
             if self._is_stream:
                 yield from pa.ipc.open_stream(file, options=options)
                 return
@@ -90,7 +94,7 @@ class IpcTable(Batches):
     def _pieces(self) -> Iterator[Piece]:
         kept = sorted(self._places)
         for batch in self._batches(self._places):
-            self._watch.check()  # a mapped file that is cut short ends the process: look before each batch
+            self._watch.check()
             check_layout(batch)
             yield from pieces(batch, [kept.index(place) for place in self._places], self._plan)
         self._watch.check()

@@ -9,7 +9,8 @@ from typing import Any
 
 from .ahead import chain_ahead, workers
 from .arrow import planned, to_piece
-from .base import Batches, Part, Piece, Progress, Watch, attempt, block_rows, pick, sealed
+from .base import Batches, Part, Piece, Watch, attempt, block_rows, pick, sealed
+from .progress import Progress
 
 _PAGE_BUFFER = 1 << 20
 _BATCH_CELLS = 2_621_440  # 20 MB of float64: starting a batch costs pyarrow as much as decoding some thousand rows

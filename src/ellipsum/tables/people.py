@@ -11,25 +11,22 @@ import queue
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError, choice, whole
-from .base import Block, Piece, Progress, SourceTable, Table, attempt, block_rows, interruptible, share
-from .ipc import IpcTable
+from .base import Block, Piece, SourceTable, Table, attempt, block_rows, interruptible
 from .keys import storage
-from .scratch import Scratch
+from .progress import Progress
+from .scratch import Scratch, unnamed
 from .sql_duckdb import connected
 
 _FAILED = "The rows of each person could not be brought together. Check that the folder for temporary files has room."
-_FILE = "people.arrow"
 _MEMORY = "256MB"
-_READING = 0.6  # share of the work, for progress
 _POLL_SECONDS = 0.05
 _END, _STOP = object(), object()
 _NOTES = ("privacy_id", "per_person", "max_rows")
@@ -90,37 +87,51 @@ def people_of(
 
 
 class PeopleTable:
-    """One row a person, in a temporary file that `close` removes (as does the end of the program)."""
+    """One row a person, in a temporary file without a name: it is gone after `close`, or with the process."""
 
     reopenable = True
     ordered = False  # [T9]
     key = None
 
-    def __init__(self, scratch: Scratch, columns: tuple[str, ...] | None, width: int, rows: int) -> None:
+    def __init__(self, file: BinaryIO, columns: tuple[str, ...] | None, width: int, rows: int) -> None:
         self.columns = self.available = self.chosen = columns
         self.width = width
         self._rows = rows
-        self._file = IpcTable(scratch.path / _FILE)
-        self._remove = weakref.finalize(self, scratch.close)
+        self._file, self._turn = file, threading.Lock()
+        self._close = weakref.finalize(self, file.close)
 
     def rows(self) -> int:
         return self._rows
 
     def batches(self, progress: Progress | None = None) -> Iterator[Block]:
-        if not self._remove.alive:
+        if not self._close.alive:
             raise UsageError("This table of people was closed. Open the data again.")
-        self._file.rows()  # known from here on: progress needs it
-        return self._file.batches(progress)
+        return self._blocks(progress)
+
+    def _blocks(self, progress: Progress | None) -> Iterator[Block]:
+        step = block_rows(self.width)
+        for start in range(0, self._rows, step):
+            block = np.empty((min(step, self._rows - start), self.width))
+            attempt(_FAILED, self._fill, start, block)
+            yield block
+            if progress is not None:
+                progress((start + len(block)) / self._rows)
+
+    def _fill(self, start: int, block: NDArray[np.float64]) -> None:
+        with self._turn:
+            self._file.seek(8 * self.width * start)
+            if self._file.readinto(block) != block.nbytes:  # type: ignore[attr-defined]
+                raise EOFError
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         return ((None, block) for block in self.batches(progress))
 
     def close(self) -> None:
         """Remove the file."""
-        self._remove()
+        self._close()
 
 
-def gather(table: Table, people: People, progress: Progress | None = None) -> PeopleTable:
+def gather(table: Table, people: People) -> PeopleTable:
     """The table of people, from a table that was opened with `key=people.privacy_id`; reads it once.
 
     Guarantee [T6]: its rows are, one for each person and in no order that matters, a function of that person's rows;
@@ -129,27 +140,25 @@ def gather(table: Table, people: People, progress: Progress | None = None) -> Pe
     if getattr(table, "key", None) is None:
         raise UsageError("privacy_id needs the rows themselves, and an engine's frame has them elsewhere. Group there.")
     source: Any = table
-    scratch = attempt(_FAILED, Scratch)
+    file = attempt(_FAILED, unnamed)
     try:
-        rows = _Gathering(source, people, str(scratch.path)).run(progress)
-        return PeopleTable(scratch, table.columns, table.width, rows)
+        with closing(attempt(_FAILED, Scratch)) as scratch:
+            rows = _Gathering(source, people, str(scratch.path), file).run()
     except BaseException:  # an interrupt too
-        scratch.close()
+        file.close()
         raise
+    return PeopleTable(file, table.columns, table.width, rows)
 
 
 class _Gathering:
     """Source -> DuckDB's sort by person, which spills to the folder -> exact sums -> a file of one row a person."""
 
-    def __init__(self, source: SourceTable, people: People, folder: str) -> None:
-        self._source, self._people, self._folder = source, people, folder
+    def __init__(self, source: SourceTable, people: People, folder: str, file: BinaryIO) -> None:
+        self._source, self._people, self._folder, self._file = source, people, folder, file
         self._width, self._capped = source.width, people.max_rows is not None
-        self._rows = 0
 
-    def run(self, progress: Progress | None) -> int:
+    def run(self) -> int:
         """Write the file; the number of people."""
-        reading = None if progress is None else share(progress, 0.0, _READING)
-        writing = None if progress is None else share(progress, _READING, 1 - _READING)
         config = {
             "memory_limit": _MEMORY,
             "temp_directory": self._folder,
@@ -158,14 +167,14 @@ class _Gathering:
         }
         connection = attempt(_FAILED, lambda: connected("privacy_id", ":memory:", config=config))
         try:
-            return self._write(self._sorted(connection, reading), writing)
+            return self._write(self._sorted(connection))
         finally:
             connection.close()
 
-    def _read(self, progress: Progress | None) -> Iterator[Any]:
+    def _read(self) -> Iterator[Any]:
         """Record batches (who, row, hash) of the source."""
         step = block_rows(self._width)
-        for keys, block in self._source.pieces(progress):
+        for keys, block in self._source.pieces():
             for start in range(0, len(block), step):
                 yield self._batch(keys.slice(start, step), block[start : start + step])
 
@@ -175,14 +184,13 @@ class _Gathering:
         from .people_kernels import content_hashes
 
         who, rows = of_somebody(keys, block)
-        self._rows += len(rows)
         buffers = [None, pa.py_buffer(rows)]
         columns = {"who": who, "row": pa.Array.from_buffers(pa.binary(8 * self._width), len(rows), buffers)}
         if self._capped:
             columns["hash"] = pa.array(content_hashes(rows.view(np.int64)))
         return pa.record_batch(columns)
 
-    def _sorted(self, connection: Any, progress: Progress | None) -> Iterator[Any]:
+    def _sorted(self, connection: Any) -> Iterator[Any]:
         """Batches in which each person's rows are together; under a cap, those that count come first [T7]."""
         import pyarrow as pa
 
@@ -192,40 +200,18 @@ class _Gathering:
         order = "who, hash, row" if self._capped else "who"
         query = f"select who, row from source order by {order}"
         sort = _Sort(connection, query, pa.schema(fields), block_rows(self._width))
-        ordered = sort.run(self._read(progress))
+        ordered = sort.run(self._read())
         end = object()
         while (batch := attempt(_FAILED, interruptible, lambda: next(ordered, end))) is not end:
             yield batch
 
-    def _write(self, batches: Iterator[Any], progress: Progress | None) -> int:
-        import pyarrow as pa
-
-        kind = pa.list_(pa.float64(), self._width)
-        path = str(Path(self._folder) / _FILE)
-        total = seen = 0
-        with _writing(path, pa.schema([("row", kind)])) as out:
-            for size, rows in reduced(batches, self._width, self._people):
-                seen += size
-                total += len(rows)
-                flat = pa.array(rows.reshape(-1))
-                lists = pa.FixedSizeListArray.from_arrays(flat, type=kind)
-                attempt(_FAILED, out.write_batch, pa.record_batch([lists], names=["row"]))
-                if progress is not None:
-                    progress(seen / max(self._rows, 1))
+    def _write(self, batches: Iterator[Any]) -> int:
+        total = 0
+        for rows in reduced(batches, self._width, self._people):
+            total += len(rows)
+            attempt(_FAILED, self._file.write, rows.tobytes())
+        attempt(_FAILED, self._file.flush)
         return total
-
-
-@contextmanager
-def _writing(path: str, schema: Any) -> Iterator[Any]:
-    """An Arrow file to write batches to; one that cannot be opened or completed is an error of ours."""
-    import pyarrow as pa
-
-    with ExitStack() as opened:
-        sink = attempt(_FAILED, pa.OSFile, path, "wb")
-        opened.callback(attempt, _FAILED, sink.close)
-        out = attempt(_FAILED, pa.ipc.new_file, sink, schema)
-        opened.callback(attempt, _FAILED, out.close)
-        yield out
 
 
 class _Sort:
@@ -310,8 +296,8 @@ def of_somebody(keys: Any, block: Block) -> tuple[Any, NDArray[np.float64]]:
     return keys.filter(named), rows[named.to_numpy(zero_copy_only=False)]
 
 
-def reduced(batches: Iterator[Any], width: int, people: People) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """(rows read, rows of the people they completed), from batches (who, row) sorted by person [T7]."""
+def reduced(batches: Iterator[Any], width: int, people: People) -> Iterator[NDArray[np.float64]]:
+    """The rows of people, as they are complete, from batches (who, row) sorted by person [T7]."""
     from .people_kernels import LIMBS, finish, fold
 
     most, mean = people.max_rows or 0, people.per_person == "mean"
@@ -326,11 +312,11 @@ def reduced(batches: Iterator[Any], width: int, people: People) -> Iterator[tupl
         last = keys.slice(len(keys) - 1, 1) if len(keys) else last
         out = np.empty((int(first.sum()) + 1, width))
         done = fold(bits, first, most, mean, counts, limbs, spans, taken, out)
-        yield len(bits), out[:done]
+        yield out[:done]
     if taken[0] >= 0:
         out = np.empty((1, width))
         finish(counts, limbs, spans, mean, out[0])
-        yield 0, out
+        yield out
 
 
 def row_bits(blobs: Any, width: int) -> NDArray[np.int64]:

@@ -1,15 +1,22 @@
-"""Temporary folders of rows: open to the user alone, removed after use, and later where a process was killed."""
+"""Temporary files of rows: open to the user alone, removed after use, and later where a process was killed.
+
+A single file has no name from the start, so that nothing of it outlives the process (`unnamed`). DuckDB needs a folder
+(`Scratch`): it is removed by `close`, by `clear_own` and, where nobody else listens, on signals that end the process.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 from ..interrupts import held
 
@@ -20,6 +27,14 @@ except ImportError:  # pragma: no cover - where there are no locks, nothing is c
 
 _PREFIX = "ellipsum-people-"
 _LOCK = "in-use"
+_ENDINGS = ("SIGTERM", "SIGHUP", "SIGQUIT")
+_TRIES = 20  # a sort that still runs may put a file into a folder that is being removed
+_own: set[Path] = set()
+
+
+def unnamed() -> BinaryIO:
+    """A file for the user alone (mode 600) that no folder lists: it is gone with its last handle, even after a kill."""
+    return cast(BinaryIO, tempfile.TemporaryFile(prefix=_PREFIX))
 
 
 class Scratch:
@@ -31,10 +46,12 @@ class Scratch:
 
     def __init__(self) -> None:
         _clear_up()
+        _listen()
         locks: list[int] = []
         with held():
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))  # for the user alone: mode 700
-            self._remove = weakref.finalize(self, _remove, self.path, locks)
+            _own.add(self.path)
+            self._close = weakref.finalize(self, _close, self.path, locks)
         if fcntl is not None:
             # Locked under another name first: a lock of the right name always belongs to a process, dead or alive.
             locks.append(os.open(self.path / "new", os.O_CREAT | os.O_RDWR, 0o600))
@@ -43,21 +60,76 @@ class Scratch:
 
     def close(self) -> None:
         """Remove the folder."""
-        self._remove()
+        self._close()
 
 
-def _remove(folder: Path, locks: list[int]) -> None:
+def _close(path: Path, locks: list[int]) -> None:
     with held():
-        shutil.rmtree(folder, ignore_errors=True)
-        for lock in locks:
-            os.close(lock)
+        if path in _own:  # in a process that was forked it is the parent's
+            _remove(path)
+            _own.discard(path)
+    _stop_listening()
+    for lock in locks:
+        os.close(lock)
+
+
+def clear_own() -> None:
+    """Remove every folder of this process: for whoever ends it in a hurry."""
+    for path in list(_own):
+        _remove(path)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_own.clear)
+
+
+def _remove(path: Path) -> None:
+    for _ in range(_TRIES):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+
+
+# Signals ----------------------------------------------------------------------------------------------------
+
+
+_heard: list[int] = []
+
+
+def _listen() -> None:
+    """Remove the folders before a signal ends the process; a signal that somebody handles or ignores is left alone."""
+    if _heard or threading.current_thread() is not threading.main_thread():
+        return
+    for name in _ENDINGS:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _ended)
+            _heard.append(number)
+
+
+def _stop_listening() -> None:
+    if _own or threading.current_thread() is not threading.main_thread():
+        return
+    while _heard:
+        number = _heard.pop()
+        if signal.getsignal(number) is _ended:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _ended(number: int, _: Any) -> None:
+    clear_own()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+# Folders of others ------------------------------------------------------------------------------------------
 
 
 def _clear_up() -> None:
     """Remove the folders of this user's processes that were killed."""
     if fcntl is None:
         return
-    for folder in _own_folders():
+    for folder in _users_folders():
         with suppress(OSError):  # no lock yet, or in use
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
             try:
@@ -67,7 +139,7 @@ def _clear_up() -> None:
                 os.close(lock)
 
 
-def _own_folders() -> Iterator[Path]:
+def _users_folders() -> Iterator[Path]:
     """Folders of this kind that belong to this user; what others put there, and links, are left alone."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:

@@ -6,10 +6,12 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
 
 from ..errors import UsageError
 from .arrow import pieces, planned
-from .base import Batches, Piece, Progress, attempt, block_rows, pick, sealed
+from .base import Batches, Piece, attempt, block_rows, pick, sealed
+from .progress import Progress
 
 _KINDS = "'duckdb:///file.db', 'sqlite:///file.db', 'postgresql://host/name', or a DuckDB or sqlite3 connection"
 _UNOPENED = "The database could not be opened. Check that its address is right and that it may be read."
@@ -30,6 +32,8 @@ def sql(text: str, database: Any, parameters: Sequence[Any] = ()) -> Query:
 
     database: an address, 'duckdb:///file.db', 'sqlite:///file.db' or 'postgresql://user@host/name', or an open DuckDB
         or sqlite3 connection. 'duckdb://' is a database of nothing, for queries over files.
+        A password in an address is easily seen by others: PGPASSWORD, ~/.pgpass and a service file
+        ('postgresql://?service=name') keep it out.
     parameters: values for the placeholders in the text (`?`; in PostgreSQL `$1`).
 
     The query must treat rows one by one: a join, a LIMIT or a window function may let one person's row decide about
@@ -54,6 +58,20 @@ class Backend(Protocol):
         """Batches of the named columns in this order, then the key; some `rows` in each."""
 
     def close(self) -> None: ...
+
+
+def has_password(address: str) -> bool:
+    """Whether an address tells the password itself, before its @ or among its settings."""
+    try:
+        parts = urlsplit(address)
+        return parts.password is not None or "password" in parse_qs(parts.query)
+    except ValueError:  # no address at all: the database will say so
+        return False
+
+
+def not_one_query() -> UsageError:
+    """The error of a text that is anything but one SELECT."""
+    return UsageError("sql must be one SELECT statement, and nothing else. Run other statements by themselves.")
 
 
 def quoted(name: str) -> str:

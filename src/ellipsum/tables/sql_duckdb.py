@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..interrupts import while_listening
-from .sql import quoted
+from .sql import not_one_query, quoted
 
 _HUGE = ("HUGEINT", "UHUGEINT", "BIGNUM")
 
@@ -42,9 +42,16 @@ class DuckdbBackend:
         query = f"select {selection} from ({self._text}\n) as query"
         return self._connection.sql(query, params=self._parameters or None)
 
+    def _check_text(self) -> None:
+        """The text must be one SELECT by itself: DuckDB would run whatever else stands in it."""
+        found = self._connection.extract_statements(self._text)
+        if [statement.type.name for statement in found] != ["SELECT"]:
+            raise not_one_query()
+
     def schema(self, key: str | None) -> Any:
         import pyarrow as pa
 
+        self._check_text()
         empty = self._relation("*").limit(0)
         self._huge = {name for name, kind in zip(empty.columns, empty.types, strict=True) if str(kind) in _HUGE}
         schema = empty.to_arrow_table().schema

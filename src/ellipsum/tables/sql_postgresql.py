@@ -48,6 +48,7 @@ class PostgresqlBackend:
 
         query = f"select * from ({self._text}\n) as query limit 0"
         with self._connection.cursor() as cursor:
+            cursor.adbc_prepare(self._text)  # by itself, the text must be one statement
             cursor.execute(query, self._parameters or None)
             fields = list(cursor.fetch_record_batch().schema)
         named = {f.name: (f.metadata or {}).get(_TYPE_NAME) for f in fields}

@@ -10,12 +10,14 @@ import numpy as np
 
 from .sql import quoted
 
+_LARGEST_INTEGER = 2.0**63
+
 
 class SqliteBackend:
     """A SQLite file, read in one transaction, or the caller's connection.
 
     Integers and reals are numbers; NULL, text and blobs are missing entries, as in a CSV file. Identities are
-    compared as text: 7 and '7' are one person.
+    compared as text, a real by the shortest decimal that is exactly it: 7, 7.0 and '7' are one person [T6].
     """
 
     def __init__(self, text: str, database: Any, parameters: Sequence[Any]) -> None:
@@ -40,6 +42,7 @@ class SqliteBackend:
         import pyarrow as pa
 
         cursor = self._connection.cursor()
+        cursor.execute(f"explain {self._text}", self._parameters)  # by itself, the text must be one statement
         cursor.execute(f"select * from ({self._text}\n) as query limit 0", self._parameters)
         names = [column[0] for column in cursor.description]
         return pa.schema([(name, pa.large_string() if name == key else pa.float64()) for name in names])
@@ -51,17 +54,24 @@ class SqliteBackend:
         import pyarrow as pa
 
         selection = [_number(quoted(name)) for name in names]
-        selection += [] if key is None else [f"cast(cast({quoted(key)} as text) as blob)"]
+        selection += [] if key is None else [_identity(quoted(key))]
         cursor = self._execute(", ".join(selection))
+        encoding = self._encoding()
         try:
             while found := cursor.fetchmany(rows):
                 columns = list(zip(*found, strict=True))
                 arrays = [pa.array(np.array(column, np.float64)) for column in columns[: len(names)]]
                 if key is not None:
-                    arrays.append(pa.array(columns[-1], pa.large_binary()))
+                    arrays.append(pa.array([_text(cell, encoding) for cell in columns[-1]], pa.large_binary()))
                 yield pa.record_batch(arrays, names=[f"c{i}" for i in range(len(arrays))])
         finally:
             cursor.close()
+
+    def _encoding(self) -> str:
+        """In which text becomes bytes: UTF-8, UTF-16le or UTF-16be."""
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        return str(cursor.execute("pragma encoding").fetchone()[0])
 
     def close(self) -> None:
         if self._own:
@@ -70,6 +80,18 @@ class SqliteBackend:
 
 def _number(name: str) -> str:
     return f"case typeof({name}) when 'integer' then cast({name} as real) when 'real' then {name} end"
+
+
+def _identity(name: str) -> str:
+    """A real as it is (SQLite writes 15 digits, too few to tell all apart), anything else as its text's bytes."""
+    return f"case typeof({name}) when 'real' then {name} else cast(cast({name} as text) as blob) end"
+
+
+def _text(cell: bytes | float | None, encoding: str) -> bytes | None:
+    if not isinstance(cell, float):
+        return cell
+    whole = cell.is_integer() and abs(cell) < _LARGEST_INTEGER
+    return (str(int(cell)) if whole else repr(cell)).encode(encoding)
 
 
 def _escaped(path: str) -> str:

@@ -1,0 +1,206 @@
+"""Odd things handed in as data: each is the right answer, or one of our own errors that does not quote it."""
+
+import io
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse
+
+import ellipsum as es
+from ellipsum.errors import DataError, UsageError
+from ellipsum.tables import open_table
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+NAN = np.nan
+X = np.array([[0.0, 1.0], [0.0, 3.0], [2.0, 5.0], [4.0, 7.0]])
+MASK = np.array([[False, True], [False, False], [True, False], [False, False]])
+
+# data -> its rows, and the number of people by its first column (a row that names nobody is left out)
+RIGHT = {
+    "matrix": (np.matrix(X), X, 3),
+    "matrix of integers": (np.matrix(X.astype(np.int16)), X, 3),
+    "masked": (np.ma.masked_array(X, MASK), np.where(MASK, NAN, X), 2),
+    "masked integers": (np.ma.masked_array(X.astype(int), MASK), np.where(MASK, NAN, X), 2),
+    "masked by nothing": (np.ma.masked_array(X), X, 3),
+    "list of matrices": ([np.matrix(X), np.matrix(X)], np.vstack([X, X]), 3),
+    "list of masked": ([np.ma.masked_array(X, MASK), X], np.vstack([np.where(MASK, NAN, X), X]), 3),
+    "booleans": (X > 1, (X > 1).astype(float), 2),
+    "halves": (X.astype(np.float16), X, 3),
+    "other byte order": (X.astype(">f8"), X, 3),
+    "rows of no step": (np.lib.stride_tricks.as_strided(X[0], (3, 2), (0, 8)), X[[0, 0, 0]], 1),
+    "strides": (X[::-1, ::-1].T[::-1].T, X[::-1], 3),
+    "nullable": (
+        pd.DataFrame({"a": pd.array([1, None, 2], "Int64"), "b": pd.array([None, 0.5, 1], "Float64")}),
+        [[1, NAN], [NAN, 0.5], [2, 1]],
+        2,
+    ),
+    "nullable booleans": (pd.DataFrame({"a": pd.array([True, None], "boolean"), "b": [1, 2]}), [[1, 1], [NAN, 2]], 1),
+    "of arrow": (pd.DataFrame({"a": pd.array([1, None], "int64[pyarrow]"), "b": [1.0, 2]}), [[1, 1], [NAN, 2]], 1),
+    "categories of numbers": (pd.DataFrame({"a": pd.Categorical([5, 3, 5]), "b": 1.0}), [[5, 1], [3, 1], [5, 1]], 2),
+    "an index of tuples": (
+        pd.DataFrame(X, columns=["a", "b"], index=pd.MultiIndex.from_product([[0, 1], ["x", "y"]])),
+        X,
+        3,
+    ),
+    "decimals": (pl.DataFrame({"a": [Decimal("1.5"), None], "b": [1, 2]}), [[1.5, 1], [NAN, 2]], 1),
+    "struct": (pa.array([{"a": 1.0, "b": 2.0}, {"a": None, "b": 3.0}]), [[1, 2], [NAN, 3]], 1),
+    "dictionary": (
+        pa.table({"a": pa.array([1.0, 2.0, 1.0]).dictionary_encode(), "b": [1, 2, 3]}),
+        [[1, 1], [2, 2], [1, 3]],
+        2,
+    ),
+}
+
+
+def frame(column):
+    return pd.DataFrame({"a": column, "b": np.arange(float(len(column)))})
+
+
+class Broken:
+    def __array__(self, dtype=None, copy=None):
+        raise ZeroDivisionError("Xq7secret")
+
+
+class BrokenStream:
+    def __arrow_c_stream__(self, requested_schema=None):
+        raise ZeroDivisionError("Xq7secret")
+
+
+class BrokenIterable:
+    def __iter__(self):
+        raise ZeroDivisionError("Xq7secret")
+
+
+REFUSED = {
+    "objects": X.astype(object),
+    "a scalar": np.array(3.0),
+    "a line": X[:, 0],
+    "a cube": X.reshape(2, 2, 2),
+    "a structure": np.zeros(5, [("a", float), ("b", float)]),
+    "records": np.rec.array(np.zeros(5, [("a", float), ("b", float)])),
+    "a table of structures": np.zeros((5, 2), [("a", float)]),
+    "complex": X.astype(complex),
+    "dates": X.astype("datetime64[s]"),
+    "spans": X.astype("timedelta64[s]"),
+    "texts": X.astype(str),
+    "bytes of numpy": X.astype("S8"),
+    "void": np.zeros((3, 2), "V8"),
+    "no columns": np.zeros((5, 0)),
+    "no rows": np.zeros((0, 2)),
+    "masked texts": np.ma.masked_array(X.astype(str), MASK),
+    **{f"sparse {kind}": getattr(scipy.sparse, f"{kind}_matrix")(X) for kind in ("csr", "coo", "lil", "dok", "bsr")},
+    **{f"sparse array {kind}": getattr(scipy.sparse, f"{kind}_array")(X) for kind in ("csr", "coo", "dia")},
+    "a dictionary": {"a": [1.0, 2.0], "b": [1.0, 2.0]},
+    "a list of lists": X.tolist(),
+    "a list of numbers": [1.0, 2.0],
+    "a list of lines": [X[0], X[1]],
+    "a list of nothing": [None],
+    "a list of dictionaries": [{"a": 1}],
+    "arrays and paths": [X, "a.csv"],
+    "tuples": ((1, 2), (3, 4)),
+    "an empty list": [],
+    "lists in a list": [[]],
+    "an empty text": "",
+    "empty texts": ["", ""],
+    "bytes": b"1,2",
+    "a set": {1, 2},
+    "nothing": None,
+    "a number": 5,
+    "a range": range(5),
+    "a function": len,
+    "a type": int,
+    "a file of text": io.StringIO("a,b\n1,2\n"),
+    "a file of bytes": io.BytesIO(b"a,b\n1,2\n"),
+    "a series": pd.Series([1.0, 2.0]),
+    "an index": pd.Index([1, 2]),
+    "an empty frame": pd.DataFrame(),
+    "a frame of no rows": pd.DataFrame({"a": pd.Series([], dtype=float), "b": pd.Series([], dtype=float)}),
+    "a frame of no columns": pd.DataFrame(index=range(5)),
+    "a frame of objects": frame([Decimal(1), 2]),
+    "a frame of dates": frame(pd.to_datetime(["2020-01-01", "2021-01-01"])),
+    "a frame of spans": frame(pd.to_timedelta([1, 2])),
+    "a frame of months": frame(pd.period_range("2020", periods=2, freq="M")),
+    "a frame of intervals": frame(pd.interval_range(0, 2)),
+    "a frame of complex": frame([1j, 2]),
+    "a sparse frame": frame(pd.arrays.SparseArray([1.0, 0.0])),
+    "a frame of long doubles": frame(np.array([1, 2], np.longdouble)),
+    "a frame of texts": frame(["x", "y"]),
+    "a frame of categories": frame(pd.Categorical(["x", "y"])),
+    "a frame with a name twice": pd.DataFrame(X, columns=["a", "a"]),
+    "polars series": pl.Series([1.0]),
+    "an empty polars frame": pl.DataFrame(),
+    "a lazy frame": pl.LazyFrame({"a": [1.0]}),
+    "polars objects": pl.DataFrame({"a": pl.Series([object(), object()], dtype=pl.Object), "b": [1, 2]}),
+    "polars huge integers": pl.DataFrame({"a": pl.Series([1, 2], dtype=pl.Int128), "b": [1, 2]}),
+    "an empty table": pa.table({}),
+    "a column": pa.array([1.0, 2.0]),
+    "a schema": pa.schema([("a", pa.int8())]),
+    "a scalar of arrow": pa.scalar(1.0),
+    "dates of arrow": pa.table({"a": pa.array([1, 2], pa.timestamp("s")), "b": [1, 2]}),
+    "maps": pa.table({"a": pa.array([[("k", 1.0)]], pa.map_(pa.string(), pa.float64())), "b": [1]}),
+    "run ends": pa.table({"a": pa.RunEndEncodedArray.from_arrays([1, 2], [1.0, 2.0]), "b": [1, 2]}),
+    "a name twice": pa.table([pa.array([1.0]), pa.array([2.0])], names=["a", "a"]),
+}  # fmt: skip
+UNREADABLE = {
+    "a broken array": Broken(),
+    "a broken stream": BrokenStream(),
+    "a broken iterable": BrokenIterable(),
+    "no file": Path("/nowhere/x.csv"),
+    "text for a path": "1,2\n3,4",
+    "a path with a zero": "a\0b.csv",
+    "text for paths": ["1", "2"],
+    "nobody's files": "/proc",
+}
+# By their identities some of these are people, of whom a column is left.
+NAMED = {"a frame of dates", "a frame of spans", "a frame of texts", "a frame of categories", "dates of arrow"}
+
+
+def first_column(data):
+    one = data[0] if isinstance(data, list) else data
+    return 0 if isinstance(one, np.ndarray) else "a"
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_odd_rows_that_are_read_are_the_right_ones(name):
+    data, rows, people = RIGHT[name]
+    found = np.vstack(list(open_table(data).batches()))
+    assert type(found) is np.ndarray
+    assert np.array_equal(found, np.asarray(rows, float), equal_nan=True)
+    assert es.mean(data, es.Box(0, 9), **BUDGET).plan.n == len(found)
+    assert es.mean(data, es.Box(0, 9), privacy_id=first_column(data), **BUDGET).plan.n == people
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_table_of_numbers_is_wrong_usage(name):
+    data = REFUSED[name]
+    calls = [{}, {"privacy_id": 0}, *([] if name in NAMED else [{"privacy_id": "a"}])]
+    for how in calls:
+        with pytest.raises(UsageError) as caught:
+            es.mean(data, es.Box(0, 9), **how, **BUDGET)
+        assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_dates_and_texts_are_identities(name):
+    assert es.mean(REFUSED[name], es.Box(0, 9), privacy_id="a", **BUDGET).plan.n == 2
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_cannot_be_read_is_an_error_of_ours(name):
+    for how in ({}, {"privacy_id": 0}, {"privacy_id": "a"}):
+        with pytest.raises(DataError) as caught:
+            es.mean(UNREADABLE[name], es.Box(0, 9), **how, **BUDGET)
+        assert "Xq7secret" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+
+def test_no_rows_are_an_answer_where_their_number_is_private():
+    for data in (np.zeros((0, 2)), REFUSED["a frame of no rows"], [np.zeros((0, 2))] * 2):
+        for how in ({}, {"privacy_id": first_column(data)}):
+            release = es.mean(data, es.Box(0, 9), neighbours="add_remove", n=10, **how, **BUDGET)
+            assert np.isfinite(release.value).all()
