@@ -31,7 +31,8 @@ from ellipsum import cli
 from ellipsum.errors import DataError, UsageError
 from ellipsum.tables import open_table
 from ellipsum.tables.keys import canonical
-from ellipsum.tables.people import People, gather, people_of
+from ellipsum.people import People, people_of
+from ellipsum.tables.grouping import gather
 
 NAN = float("nan")
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -532,7 +533,8 @@ INTERRUPTED = """
 import os, signal, sys, tempfile, threading
 import numpy as np, pyarrow as pa
 from ellipsum.tables import open_table
-from ellipsum.tables.people import People, gather
+from ellipsum.people import People
+from ellipsum.tables.grouping import gather
 tempfile.tempdir = sys.argv[1]
 rows = pa.record_batch({"id": np.arange(50_000), "a": np.ones(50_000)})
 class Endless:

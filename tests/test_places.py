@@ -16,7 +16,8 @@ from ellipsum.friendly.aggregate import subsample_and_aggregate
 from ellipsum.friendly.release import some_rows
 from ellipsum.projection.order import _marked
 from ellipsum.tables import open_table
-from ellipsum.tables.people import People, gather
+from ellipsum.people import People
+from ellipsum.tables.grouping import gather
 
 N = 600
 BUDGET = {"epsilon": 200, "delta": 1e-6}

@@ -15,7 +15,8 @@ import pytest
 
 import ellipsum as es
 from ellipsum.tables import open_table
-from ellipsum.tables.people import People, gather
+from ellipsum.people import People
+from ellipsum.tables.grouping import gather
 from ellipsum.tables.scratch import Scratch, clear_own
 
 ENDINGS = [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]

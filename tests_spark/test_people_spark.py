@@ -13,7 +13,8 @@ import ellipsum as es
 from ellipsum.engines import accumulate_table
 from ellipsum.engines.spark_people import _sorted
 from ellipsum.tables import open_table
-from ellipsum.tables.people import People, gather
+from ellipsum.people import People
+from ellipsum.tables.grouping import gather
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}
 ROWS, PEOPLE = 2500, 300

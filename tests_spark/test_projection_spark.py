@@ -13,7 +13,7 @@ from ellipsum.projection.products import Products
 from ellipsum.projection.region import region_of
 from ellipsum.run import reading
 from ellipsum.tables import open_table
-from ellipsum.tables.people import People
+from ellipsum.people import People
 
 register_pickle_by_value(sys.modules[failing.__module__])  # executors cannot import the tests
 

@@ -20,7 +20,8 @@ from .privacy import Budget
 from .release import Release
 from .rows import Rows, Unknown
 from .tables import Table, open_table
-from .tables.people import People, gather, people_of
+from .people import People, people_of
+from .tables.grouping import gather
 from .tables.progress import Progress, share, steps
 
 P = TypeVar("P")

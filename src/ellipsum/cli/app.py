@@ -300,7 +300,7 @@ def reading(given: dict[str, Any], columns: Any, people: Any) -> Iterator[Any]:
 
 def people_in(given: dict[str, Any]) -> Any:
     """Whose the rows are, where the options say so."""
-    from ..tables.people import people_of
+    from ..people import people_of
 
     return people_of(given["privacy_id"], given["per_person"], given["max_rows"])
 
@@ -338,7 +338,7 @@ def _fresh_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
 
 def _saved_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
     from ..errors import UsageError
-    from ..tables.people import People
+    from ..people import People
     from .inputs import read_plan, read_text
 
     fixed = [*ROWS, "clip_probability", "epsilon", "delta", "n"]

@@ -6,6 +6,7 @@ same as from a local pass; noise is drawn by the caller's process alone and noth
 
 from __future__ import annotations
 
-from .base import EngineTable, Fold, accumulate_table, engine_table, is_frame
+from .base import EngineSource, Fold
+from .opening import engine_source, is_frame
 
-__all__ = ["EngineTable", "Fold", "accumulate_table", "engine_table", "is_frame"]
+__all__ = ["EngineSource", "Fold", "engine_source", "is_frame"]

@@ -1,6 +1,6 @@
 """What an engine has to do, and what every engine's frame shares: docs/proofs/engines.md.
 
-An engine needs one function, `EngineTable.fold`: hand each partition's record batches to `fold.map`, hand the results,
+An engine needs one function, `EngineSource.fold`: hand each partition's record batches to `fold.map`, hand the results,
 in any grouping and order, to `fold.merge` until one is left, and return it. It may also serve `gather` (people with
 many rows) and `each` (results a block, for projections).
 """
@@ -19,19 +19,20 @@ from ..accumulate import Partial, accumulate
 from ..errors import DataError, Floats, UsageError
 from ..integers import Wide
 from ..row_maps import RowMap
-from ..tables import Block, Progress, Table
+from ..tables import Block, Progress
 from ..tables.arrow import Layout, blocks, layout
 from ..tables.base import pick, sealed
-from ..tables.people import People
+from ..people import People
+from ..tables.selection import EVERYTHING, Selection
 from ..version import VERSION
-from .local import accumulate_local
+from ..work import BlockWork, Result
 
 UNREADABLE = "A partition could not be read."
 _ELSEWHERE = (
     "This needs the rows themselves, and data is a frame of an engine, which may be large. "
     "Write it to a file and pass that, or take a part of it."
 )
-_NOT_GATHERED = (
+NOT_GROUPED = (
     "privacy_id is not served on a frame of this engine. Make one row of each person's rows there first "
     "(a mean or a sum by that column), or write the frame to a file and pass that."
 )
@@ -167,7 +168,7 @@ def blocks_of(batches: Iterable[Any], plan: Layout) -> Iterator[Block]:
         yield from sealed(UNREADABLE, blocks(batch, places, plan))
 
 
-class EngineTable(ABC):
+class EngineSource(ABC):
     """Chosen columns of an engine's frame; an engine supplies `fold`, the rest follows.
 
     names: every column of the frame. arrow_type: the Arrow type in which the engine hands over the column at a place;
@@ -177,19 +178,18 @@ class EngineTable(ABC):
 
     reopenable = True
     ordered = False  # [T9]
+    local = False
 
     def __init__(
         self,
         names: Sequence[str],
         arrow_type: Callable[[int], Any],
-        columns: Any = None,
-        exclude: Iterable[Any] = (),
-        key: str | int | None = None,
+        selection: Selection = EVERYTHING,
     ) -> None:
         import pyarrow as pa
 
         self.available = tuple(map(str, names))
-        chosen = pick(self.available, columns, exclude, key, "data")
+        chosen = pick(self.available, selection, "data")
         self.places, self.key_place, self.chosen = chosen.places, chosen.key, chosen.chosen
         schema = pa.schema([pa.field(self.available[i], arrow_type(i)) for i in self.places])
         self.layout = layout(schema, range(len(self.places)), "data", chosen.size)
@@ -204,85 +204,46 @@ class EngineTable(ABC):
         Each partition must enter once, whatever was tried twice. Foreign errors must not pass: `tables.base.attempt`.
         """
 
-    def rows(self) -> int:
+    def count(self) -> int:
         """Counted by the engine, once."""
         if self._rows is None:
             found = self.fold(CountFold())
             self._rows = 0 if found is None else CountFold.unpack(found)
         return self._rows
 
-    def partial(self, row_map: RowMap, progress: Progress | None = None) -> Partial:
+    def total(self, row_map: RowMap, threads: int | None = None, progress: Progress | None = None) -> Partial:
         """The exact integer sum of all rows, the same as a local pass gives [S5]."""
         fold = SumFold(row_map, self.layout)
         found = self.fold(fold, progress)
         return Partial.empty(row_map.width) if found is None else fold.unpack(found)
 
-    def sample(self, size: int, seed: bytes, progress: Progress | None = None) -> Floats:
-        """A uniform subset of the rows, in random order; all of them where there are no more than `size` [S6]."""
-        found = self._subset(SubsetFold(self.layout, seed, size, self._limit(size)), progress)
-        if len(found) < min(size, self.rows()):  # too few keys fell below the limit: take all into account
-            found = self._subset(SubsetFold(self.layout, seed, size, (1 << 64) - 1), progress)
-        return found
+    def sample(self, size: int, seed: bytes) -> tuple[Floats, int]:
+        """A uniform subset of the rows, in random order, and how many there are [S6]."""
+        found = self._subset(SubsetFold(self.layout, seed, size, self._limit(size)))
+        if len(found) < min(size, self.count()):  # too few keys fell below the limit: take all into account
+            found = self._subset(SubsetFold(self.layout, seed, size, (1 << 64) - 1))
+        return found, self.count()
 
-    def _subset(self, fold: SubsetFold, progress: Progress | None) -> Floats:
-        found = self.fold(fold, progress)
+    def _subset(self, fold: SubsetFold) -> Floats:
+        found = self.fold(fold)
         return np.empty((0, self.width)) if found is None else fold.rows(found)
 
     def _limit(self, size: int) -> int:
         """Ten standard deviations above the share that is wanted."""
-        share = min(1.0, (size + 10 * math.sqrt(size) + 100) / max(self.rows(), 1))
+        share = min(1.0, (size + 10 * math.sqrt(size) + 100) / max(self.count(), 1))
         return min(int(share * 2.0**64), (1 << 64) - 1)
 
-    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+    def every(self) -> Floats:
         """The rows do not come here."""
         raise UsageError(_ELSEWHERE)
 
-    def each(self, work: Callable[[Block], bytes], most_rows: int, progress: Progress | None = None) -> Iterator[bytes]:
+    def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
         """work(block), which is pickled, for blocks that hold every row once, in no order; an engine may serve it."""
         raise UsageError(_ELSEWHERE)
 
-    def gather(self, people: People) -> EngineTable:
-        """One row a person, made by the engine [S7], of a table that was opened with a key; an engine may serve it."""
-        raise UsageError(_NOT_GATHERED)
+    def grouped(self, people: People) -> EngineSource:
+        """One row for each person, made by the engine [S7]; an engine may serve it."""
+        raise UsageError(NOT_GROUPED)
 
     def close(self) -> None:  # noqa: B027 (an engine that keeps nothing has nothing to do)
         """Give back what the engine keeps for this table; usually nothing."""
-
-
-def is_frame(data: Any) -> bool:
-    """Whether data is an engine's frame, or the table of one. Imports no engine."""
-    return isinstance(data, EngineTable) or type(data).__module__.split(".")[0] == "pyspark"
-
-
-def engine_table(
-    data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: str | int | None = None
-) -> EngineTable | None:
-    """The table of an engine's frame, or None where data is none. Imports no engine."""
-    if isinstance(data, EngineTable):
-        return _chosen_again(data, columns, exclude, key)
-    if not is_frame(data):
-        return None
-    from .spark import open_spark
-
-    return open_spark(data, columns, exclude, key)
-
-
-def _chosen_again(table: EngineTable, columns: Any, exclude: Iterable[Any], key: Any) -> EngineTable:
-    """A table that was opened already keeps its columns; other ones cannot be chosen now."""
-    if key is not None and type(table).gather is EngineTable.gather:
-        raise UsageError(_NOT_GATHERED)
-    names = (columns,) if isinstance(columns, str) else columns
-    other = names is not None and tuple(map(str, names)) not in (table.chosen, table.columns)
-    whose = None if table.key_place is None else table.available[table.key_place]
-    if tuple(exclude) or other or (key is not None and str(key) != whose):
-        raise UsageError("data is a table that was opened with other columns. Choose them when opening it.")
-    return table
-
-
-def accumulate_table(
-    table: Table, row_map: RowMap, threads: int | None = None, progress: Progress | None = None
-) -> Partial:
-    """The exact sum of a row map over a table, wherever its rows are: the one way from rows to integers [S5]."""
-    if isinstance(table, EngineTable):
-        return table.partial(row_map, progress)
-    return accumulate_local(table, row_map, threads, progress)

@@ -15,9 +15,10 @@ from ..errors import DataError, UsageError
 from ..tables import Block, Progress
 from ..tables.arrow import Layout
 from ..tables.base import attempt, sealed
-from ..tables.people import People
+from ..tables.selection import EVERYTHING, Selection
 from ..version import VERSION
-from .base import EngineTable, Fold, blocks_of, same_version
+from ..work import BlockWork, Result
+from .base import EngineSource, Fold, blocks_of, same_version
 from .spark_run import FAILED, run
 from .spark_types import key_of, number_type
 
@@ -28,32 +29,22 @@ Batches = Iterator[Any]
 Opened = Callable[[Batches], Batches]
 
 
-def open_spark(data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: str | int | None = None) -> SparkTable:
-    """The table of a Spark frame (classic, Connect or pandas-on-Spark)."""
-    if type(data).__name__ != "DataFrame":  # a Column answers to every attribute
-        raise UsageError(f"data must be a Spark DataFrame, got a Spark {type(data).__name__}.")
-    frame = data.to_spark() if type(data).__module__.startswith("pyspark.pandas") else data
-    return SparkTable(frame, columns, exclude, key)
-
-
-class SparkTable(EngineTable):
+class SparkSource(EngineSource):
     """Some columns of a Spark frame. Every pass evaluates the frame; `frame.cache()` where that is costly."""
 
-    def __init__(
-        self, frame: Any, columns: Any = None, exclude: Iterable[Any] = (), key: str | int | None = None
-    ) -> None:
+    def __init__(self, frame: Any, selection: Selection = EVERYTHING) -> None:
         if frame.isStreaming:
             raise UsageError("data is a streaming frame, which has no end. Pass a batch of it.")
         fields = attempt(FAILED, lambda: list(frame.schema.fields))
         names = [field.name for field in fields]
-        super().__init__(names, lambda i: number_type(fields[i]), columns, exclude, key)
+        super().__init__(names, lambda i: number_type(fields[i]), selection)
         self._key = None if self.key_place is None else key_of(fields[self.key_place])
         # By place, since names may be repeated, differ in case only, or hold dots.
         self._numbered = attempt(FAILED, lambda: frame.toDF(*[f"c{i}" for i in range(len(names))]))
         self._frame = self._numbered.select(*[f"c{i}" for i in self.places])
         self._opened: Opened = iter
 
-    def rows(self) -> int:
+    def count(self) -> int:
         if self._rows is None:
             self._rows = int(run(self._frame, self._frame.count))
         return self._rows
@@ -67,28 +58,20 @@ class SparkTable(EngineTable):
         found = attempt(FAILED, _merged, fold, [(row.partition, row.partitions, row.part) for row in rows])
         return None if found is None else found[1]
 
-    def each(self, work: Callable[[Block], bytes], most_rows: int, progress: Progress | None = None) -> Iterator[bytes]:
+    def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
         """[S8] Made in the cluster and kept there until the driver has taken them, a partition's at a time."""
-        worker = _worker(work, most_rows, self.layout, self._opened)
+        worker = _worker(work.packed, most_rows, self.layout, self._opened)
         results = attempt(FAILED, lambda: kept(self._frame.mapInArrow(worker, "result binary")))
         try:
             expected = run(self._frame, results.count, progress)
             for row in sealed(FAILED, attempt(FAILED, results.toLocalIterator, True)):
                 expected -= 1
-                yield bytes(row.result)
+                yield work.unpack(bytes(row.result))
             if expected:
                 raise DataError(FAILED)
         finally:
             with suppress(Exception):
                 results.unpersist()
-
-    def gather(self, people: People) -> EngineTable:
-        """[S7] The rows of each person meet in one task, which makes one row of them."""
-        from .spark_people import SparkPeople
-
-        assert self._key is not None
-        frame = self._numbered.select(*[f"c{i}" for i in (*self.places, self.key_place)])
-        return SparkPeople(frame, self.layout, self._key, people)
 
 
 def kept(frame: Any) -> Any:

@@ -13,21 +13,41 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, Floats
+from ..errors import DataError, Floats, UsageError
 from ..tables import Block
 from ..tables.arrow import Layout, pieces
 from ..tables.base import attempt, block_rows, sealed
 from ..tables.keys import storage
-from ..tables.people import People, of_somebody, reduced, row_bits
+from ..people import People
+from ..tables.grouping import of_somebody, reduced, row_bits
+from ..tables.selection import EVERYTHING, Selection
 from ..version import VERSION
 from .base import UNREADABLE, same_version
-from .spark import Batches, SparkTable, kept
+from .spark import Batches, SparkSource, kept
 from .spark_run import FAILED, run
 
 _SPARK_TYPES = {"int64": "long", "double": "double", "large_binary": "binary"}
 
 
-class SparkPeople(SparkTable):
+def open_spark(data: Any, selection: Selection = EVERYTHING) -> SparkSource:
+    """The source of a Spark frame (classic, Connect or pandas-on-Spark)."""
+    if type(data).__name__ != "DataFrame":  # a Column answers to every attribute
+        raise UsageError(f"data must be a Spark DataFrame, got a Spark {type(data).__name__}.")
+    frame = data.to_spark() if type(data).__module__.startswith("pyspark.pandas") else data
+    return SparkRows(frame, selection)
+
+
+class SparkRows(SparkSource):
+    """The rows of a frame, which may be brought together by person."""
+
+    def grouped(self, people: People) -> SparkSource:
+        """[S7] The rows of each person meet in one task, which makes one row of them."""
+        assert self._key is not None
+        frame = self._numbered.select(*[f"c{i}" for i in (*self.places, self.key_place)])
+        return SparkPeople(frame, self.layout, self._key, people)
+
+
+class SparkPeople(SparkSource):
     """One row a person, made once and kept in the cluster until `close`."""
 
     def __init__(self, frame: Any, plan: Layout, key: str, people: People) -> None:
@@ -75,7 +95,7 @@ def _marker(plan: Layout, capped: bool) -> Callable[[Batches], Batches]:
 def _marked(keys: Any, block: Block, capped: bool) -> Any:
     import pyarrow as pa
 
-    from ..tables.people_kernels import content_hashes
+    from ..tables.grouping_kernels import content_hashes
 
     who, rows = of_somebody(keys, block)
     columns = {"who": who.cast(pa.binary()) if pa.types.is_large_binary(who.type) else who, "row": _blobs(rows)}

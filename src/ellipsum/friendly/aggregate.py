@@ -14,7 +14,7 @@ from ..privacy import Budget
 from ..rows import Normal
 from ..run import plan_of_people, reading
 from ..tables import Progress, Table
-from ..tables.people import people_of
+from ..people import people_of
 from .core import MOST_ROWS
 from .plan import friendly_plan
 from .release import (

@@ -25,7 +25,7 @@ from ..release import Release
 from ..rows import Normal
 from ..run import plan_of_people, reading
 from ..tables import Progress, Table
-from ..tables.people import people_of
+from ..people import people_of
 from ..version import VERSION
 from .core import MOST_ROWS, RADIUS_BITS, find_core
 from .plan import FriendlyPlan, checked_radius, friendly_plan, friendly_plan_from_dict

@@ -12,7 +12,7 @@ from ..release import Release
 from ..rows import Unknown
 from ..run import public_count, reading
 from ..tables import Table
-from ..tables.people import People, people_of
+from ..people import People, people_of
 from .finish import finish, learned_rows
 from .methods import METHODS, prepare_for, slack_for
 from .result import Learned

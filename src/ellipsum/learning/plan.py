@@ -118,7 +118,7 @@ class LearningPlan:
     def release(self, data: Any, rng: Any = None, **how: Any) -> Release:
         """Run the rounds on data."""
         from ..run import of_people, reading
-        from ..tables.people import People, people_of
+        from ..people import People, people_of
 
         named = people_of(*(how.pop(name, None) for name in ("privacy_id", "per_person", "max_rows")))
         people = named or People.of_options(self.options)

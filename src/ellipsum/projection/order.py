@@ -83,7 +83,7 @@ class OwnOrder:
 
 def _marked(values: Floats) -> Ints:
     """Each row's bits behind their hash."""
-    from ..tables.people_kernels import content_hashes
+    from ..tables.grouping_kernels import content_hashes
 
     bits = np.ascontiguousarray(values).view(np.int64)
     marked = np.empty((len(bits), bits.shape[1] + 1), np.int64)

@@ -27,7 +27,7 @@ from ..run import reading
 from ..tables import Progress, Table
 from ..tables.ahead import map_ahead
 from ..tables.files import check_apart
-from ..tables.people import People, people_of
+from ..people import People, people_of
 from ..tables.progress import steps
 from .curve import CALIBRATIONS, ProjectionPrivacy
 from .files import ProjectionWriter

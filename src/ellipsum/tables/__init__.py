@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from io import IOBase
 from os import PathLike
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ..errors import UsageError
 from .base import Block, Chain, SourceTable, Table
-from .csv_header import checked_header
 from .progress import Progress
+from .selection import EVERYTHING, Selection
 
-__all__ = ["Block", "Progress", "Table", "open_table"]
+__all__ = ["Block", "Progress", "Selection", "SourceTable", "Table", "open_table"]
 
 _KINDS = (
     "a two-dimensional array, a table that speaks Arrow (pandas, polars, pyarrow, DuckDB), a path or a list of those"
@@ -29,88 +29,71 @@ def _is_path(data: Any) -> bool:
     return isinstance(data, (str, PathLike))
 
 
-def open_table(
-    data: Any,
-    columns: Iterable[str | int] | str | None = None,
-    exclude: Iterable[str | int] = (),
-    key: str | int | None = None,
-    header: bool | None = None,
-) -> Table:
-    """A table of the rows in `data`: the columns named in `columns`, in that order, or all but `exclude`.
+def open_table(data: Any, selection: Selection = EVERYTHING) -> SourceTable:
+    """A table of the rows in `data`: the columns that the selection takes, in its order.
 
     data: an array, an Arrow-speaking table or frame, a pyarrow data set or scanner, a query (`ellipsum.sql`), a path,
         glob or folder of CSV, Parquet or Feather files, a list of any one of these, or an iterable of batches (an
         iterator serves one pass).
-    key: the column that says whose a row is; the table's `pieces` then deliver it. It is no entry of a row.
-    header: True says that the first line of a CSV file names its columns although it holds numbers.
     Raises UsageError for wrong columns, types and shapes; DataError for files that cannot be read.
     """
-    told = checked_header(header)
-    excluded = (exclude,) if isinstance(exclude, str) else tuple(exclude)
     if _is_path(data):
         from .files import open_files
 
-        return open_files([data], columns, excluded, key, told)
+        return open_files([data], selection)
     if isinstance(data, (list, tuple)):
-        return _open_list(data, columns, excluded, key, told)
-    from ..engines import engine_table  # first: a Spark frame also speaks Arrow, and would be collected
-
-    remote = engine_table(data, columns, excluded, key)
-    if remote is not None:
-        return cast(Table, remote)
-    return _open_one(data, columns, excluded, key)
+        return _open_list(data, selection)
+    return _open_one(data, selection)
 
 
-def _open_one(data: Any, columns: Any, exclude: Iterable[Any], key: Any = None) -> SourceTable:
+def _open_one(data: Any, selection: Selection) -> SourceTable:
     if isinstance(data, np.ndarray):
         from .arrays import ArrayTable
 
-        return ArrayTable(data, columns, exclude, key)
+        return ArrayTable(data, selection)
     home = type(data).__module__
     if home.startswith("ellipsum.tables.sql"):
         from .sql import open_query
 
-        return open_query(data, columns, exclude, key)
+        return open_query(data, selection)
     if home == "pyarrow._dataset":
         from .dataset import open_dataset
 
-        return open_dataset(data, columns, exclude, key)
+        return open_dataset(data, selection)
     if home.startswith("scipy.sparse"):
         raise UsageError("data is a sparse matrix. Pass data.toarray(), or a list of its parts so.")
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         from .arrow import ArrowTable
 
-        return ArrowTable(data, columns, exclude, key)
+        return ArrowTable(data, selection)
     if hasattr(data, "__array__"):
         from .arrays import ArrayTable
         from .base import attempt
 
         array = attempt("data could not be turned into an array.", np.asarray, data)
-        return ArrayTable(array, columns, exclude, key)
+        return ArrayTable(array, selection)
     if isinstance(data, IOBase):
         raise UsageError("data is an open file. Pass its path.")
     if isinstance(data, Iterable) and not isinstance(data, (Mapping, bytes, bytearray, set, frozenset)):
         from .batches import BatchesTable
 
-        return BatchesTable(data, columns, exclude, _open_batch, key)
+        return BatchesTable(data, selection, _open_batch)
     raise UsageError(f"data must be {_KINDS}, got {type(data).__name__}.")
 
 
-def _open_batch(batch: Any, columns: Any, exclude: Iterable[Any], key: Any = None) -> SourceTable:
+def _open_batch(batch: Any, selection: Selection) -> SourceTable:
     """One batch of a list or iterable: anything that is itself a table in memory."""
     if type(batch).__module__.split(".")[0] == "pyspark":
         raise UsageError("A batch must be a table in memory, got a Spark frame. Pass one frame: unite several first.")
     if isinstance(batch, np.ndarray) or hasattr(batch, "__array__") or hasattr(batch, "__arrow_c_array__"):
-        return _open_one(batch, columns, exclude, key)
+        return _open_one(batch, selection)
     if hasattr(batch, "__arrow_c_stream__"):
-        return _open_one(batch, columns, exclude, key)
+        return _open_one(batch, selection)
     kind = type(batch).__name__
     raise UsageError(f"A batch must be a two-dimensional array or an Arrow table, got {kind}. Try numpy.asarray(data).")
 
 
-def _open_list(
-    data: list[Any] | tuple[Any, ...], columns: Any, exclude: Iterable[Any], key: Any, header: bool
-) -> Table:
+def _open_list(data: list[Any] | tuple[Any, ...], selection: Selection) -> SourceTable:
     from .batches import check_same
 
     if not data:
@@ -118,8 +101,8 @@ def _open_list(
     if all(map(_is_path, data)):
         from .files import open_files
 
-        return open_files(data, columns, exclude, key, header)
-    tables = [_open_batch(batch, columns, exclude, key) for batch in data]
+        return open_files(data, selection)
+    tables = [_open_batch(batch, selection) for batch in data]
     for index, table in enumerate(tables[1:], 1):
         check_same(tables[0], table, f"Batch {index}", "batch 0")
     if len(tables) == 1:

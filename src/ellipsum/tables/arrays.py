@@ -12,6 +12,7 @@ from ..errors import UsageError, named
 from .base import Batches, Block, Piece, as_names, block_rows
 from .keys import canonical, key_kind, no_identity
 from .progress import Progress
+from .selection import EVERYTHING, Selection
 
 _NUMERIC_KINDS = "biuf"
 
@@ -44,7 +45,7 @@ class ArrayTable(Batches):
     reopenable = True
     ordered = True
 
-    def __init__(self, data: NDArray[Any], columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+    def __init__(self, data: NDArray[Any], selection: Selection = EVERYTHING) -> None:
         if not np.ma.isMaskedArray(data):
             data = np.asarray(data)  # a matrix, say, has slices of other shapes
         if data.dtype.kind not in _NUMERIC_KINDS:
@@ -55,9 +56,8 @@ class ArrayTable(Batches):
             hint = " Use data.reshape(-1, 1) if each number is a row." if data.ndim == 1 else ""
             raise UsageError(f"data must be two-dimensional, (rows, columns), got {data.ndim} dimension(s).{hint}")
         self._data = data
-        self._key, self.key = self._key_of(data, columns, key)
-        exclude = exclude if self._key is None else (*exclude, self._key)
-        self._picked = self._pick(data.shape[1], columns, exclude)
+        self._key, self.key = self._key_of(data, selection)
+        self._picked = self._pick(data.shape[1], selection.columns, self._key)
         self.width = data.shape[1] if self._picked is None else len(self._picked)
         if self.width == 0:
             raise UsageError("data has no column to use. Pass an array with at least one.")
@@ -65,21 +65,21 @@ class ArrayTable(Batches):
         self._ready = native and self._picked is None and not np.ma.isMaskedArray(data)
 
     @staticmethod
-    def _pick(width: int, columns: Any, exclude: Iterable[Any]) -> list[int] | None:
+    def _pick(width: int, columns: Any, key: int | None) -> list[int] | None:
         wanted = as_names(columns)
-        left_out = set(_positions(exclude, width, "exclude"))
         if wanted is not None:
             return _positions(wanted, width, "columns")
-        return [j for j in range(width) if j not in left_out] if left_out else None
+        return None if key is None else [j for j in range(width) if j != key]
 
     @staticmethod
-    def _key_of(data: NDArray[Any], columns: Any, key: Any) -> tuple[int | None, str | None]:
+    def _key_of(data: NDArray[Any], selection: Selection) -> tuple[int | None, str | None]:
         import pyarrow as pa
 
+        key = selection.key
         if key is None:
             return None, None
         (place,) = _positions((key,), data.shape[1], "privacy_id")
-        if place in (as_names(columns) or ()):
+        if place in (as_names(selection.columns) or ()):
             raise UsageError(f"privacy_id is {key}, which is among columns. It says whose a row is: leave it out.")
         if data.dtype.kind == "f" and data.dtype.itemsize > 8:  # a double may stand for many of them
             raise no_identity(str(key), data.dtype.name, "data")

@@ -13,6 +13,7 @@ from ..errors import UsageError, named, shown
 from .base import Batches, Block, Pick, Piece, attempt, block_rows, own_copy, pick, sealed, single_pass
 from .keys import canonical, key_kind, plain_type
 from .progress import Progress
+from .selection import EVERYTHING, Selection
 
 _OPAQUE = ("object", "sparse", "complex", "float128", "float96", "longdouble", "int128", "uint128", "period")
 _UNREADABLE = "data could not be read through its Arrow stream. Check that its query or conversion runs by itself."
@@ -243,7 +244,7 @@ class ArrowTable(Batches):
     A source without a length (a RecordBatchReader, say) is taken to be one-shot.
     """
 
-    def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+    def __init__(self, data: Any, selection: Selection = EVERYTHING) -> None:
         import pyarrow as pa
 
         bare = isinstance(data, (pa.Array, pa.ChunkedArray)) and not pa.types.is_struct(data.type)
@@ -256,15 +257,15 @@ class ArrowTable(Batches):
         self._reader: Any = None
         if library in ("pandas", "polars", "duckdb"):  # pandas may append its index: the chosen columns come first
             self.available = tuple(str(name) for name in data.columns)
-            chosen = pick(self.available, columns, exclude, key, "data")
+            chosen = pick(self.available, selection, "data")
             self._data = attempt(_UNREADABLE, _narrowed, data, self.available, chosen)
             here = tuple(range(len(chosen.places)))
-            chosen = chosen._replace(places=here, key=None if key is None else len(here))
+            chosen = chosen._replace(places=here, key=None if selection.key is None else len(here))
             self._reader = attempt(_UNREADABLE, self._stream, library == "duckdb")
         else:
             self._reader = attempt(_UNREADABLE, self._stream)
             self.available = tuple(self._reader.schema.names)
-            chosen = pick(self.available, columns, exclude, key, "data")
+            chosen = pick(self.available, selection, "data")
         self._plan = planned(self._reader.schema, chosen, "data")
         self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
         self.chosen, self.key = chosen.chosen, self._plan.key

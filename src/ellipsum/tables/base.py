@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..blocks import Columns
 from ..errors import DataError, EllipsumError, UsageError, listing, named
 from .progress import Progress, share
+from .selection import Selection
 
 Block = NDArray[np.float64] | NDArray[np.float32] | Columns
 Piece = tuple[Any, Block]
@@ -172,16 +173,15 @@ def _locate(known: dict[str, list[int]], name: str, where: str, argument: str) -
     return places[0]
 
 
-def choose(available: Sequence[str], columns: Any, exclude: Iterable[Any], where: str) -> tuple[int, ...]:
-    """Positions of the wanted columns, in the wanted order: `columns`, or all but `exclude`.
+def choose(available: Sequence[str], columns: Any, key: int | None, where: str) -> tuple[int, ...]:
+    """Positions of the wanted columns, in the wanted order: `columns`, or all but the key.
 
     Depends on names alone [T1]. Unknown, repeated and ambiguous names are usage errors.
     """
     known = _places(available)
-    left_out = {_locate(known, str(name), where, "exclude") for name in exclude}
     wanted = as_names(columns)
     if wanted is None:
-        kept = [i for i in range(len(available)) if i not in left_out]
+        kept = [i for i in range(len(available)) if i != key]
         names = [available[i] for i in kept]
     else:
         names = [str(name) for name in wanted]
@@ -200,9 +200,10 @@ class Pick(NamedTuple):
     chosen: tuple[str, ...]
 
 
-def pick(available: Sequence[str], columns: Any, exclude: Iterable[Any], key: Any, where: str) -> Pick:
+def pick(available: Sequence[str], selection: Selection, where: str) -> Pick:
     """`choose`, with the key, which is no column of a row; `name[k]` declares the lists of a column to be k long."""
-    wanted, size, chosen = as_names(columns), None, None
+    key = selection.key
+    wanted, size, chosen = as_names(selection.named().columns), None, None
     if wanted is not None and len(wanted) == 1 and str(wanted[0]) not in available:
         sized = _SIZED.fullmatch(str(wanted[0]))
         if sized is not None and sized[1] in available:
@@ -213,8 +214,7 @@ def pick(available: Sequence[str], columns: Any, exclude: Iterable[Any], key: An
             raise UsageError(
                 f"privacy_id names {named(key)}, which is among columns. It says whose a row is: leave it out."
             )
-        exclude = (*exclude, str(key))
-    places = choose(available, wanted, exclude, where)
+    places = choose(available, wanted, place, where)
     return Pick(places, place, size, chosen or tuple(available[i] for i in places))
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from ..errors import DataError, UsageError
 from .base import Batches, Piece, SourceTable, own_copy, sealed, single_pass
 from .progress import Progress
+from .selection import Selection
 
-Opener = Callable[[Any, Any, Iterable[Any], Any], SourceTable]
+Opener = Callable[[Any, Selection], SourceTable]
 _FAILED = "The iterable of batches raised an error of its own. Run it by itself to see which."
 
 
@@ -23,13 +24,11 @@ class BatchesTable(Batches):
     ordered = False
 
     def __init__(
-        self, data: Iterable[Any], columns: Any, exclude: Iterable[Any], opener: Opener, key: Any = None
+        self, data: Iterable[Any], selection: Selection, opener: Opener
     ) -> None:
         self._data = data
-        self._columns = columns
-        self._exclude = tuple(exclude)
+        self._selection = selection
         self._opener = opener
-        self._key = key
         self.reopenable = not isinstance(data, Iterator)
         self._rows: int | None = None
         source = sealed(_FAILED, data)
@@ -45,7 +44,7 @@ class BatchesTable(Batches):
     def _open(self, batch: Any) -> SourceTable:
         if isinstance(batch, (str, bytes)) or (isinstance(batch, Iterator) and not _speaks_arrow(batch)):
             raise UsageError("A batch must be a two-dimensional array or an Arrow table.")
-        return self._opener(batch, self._columns, self._exclude, self._key)
+        return self._opener(batch, self._selection)
 
     def rows(self) -> int:
         if self._rows is None:

@@ -19,6 +19,7 @@ from .csv_header import column_names
 from .csv_text import ENDED, IMPROPER, START, byte_classes, cells_at, follow, parse, settle
 from .keys import bounded
 from .progress import Progress
+from .selection import EVERYTHING, Selection
 
 _CHUNK_BYTES = 1 << 20  # small enough for the cache of one core
 _LINE_FEED = 10
@@ -49,12 +50,9 @@ class CsvTable(Batches):
     def __init__(
         self,
         path: Path,
-        columns: Any = None,
-        exclude: Iterable[Any] = (),
-        key: Any = None,
+        selection: Selection = EVERYTHING,
         *,
         separator: str = ",",
-        header: bool = False,
         chunk_bytes: int = _CHUNK_BYTES,
         longest_line: int = _LONGEST_LINE,
     ) -> None:
@@ -65,10 +63,11 @@ class CsvTable(Batches):
         self._longest_line = longest_line
         self._unreadable = f"{path} could not be read as a CSV file (damaged, cut short or not allowed)."
         line, self._body_start = attempt(self._unreadable, self._first_line)
-        wanted = as_names(columns)
-        typed = [] if wanted is None else [str(name) for name in (*wanted, *exclude, *([] if key is None else [key]))]
-        self.available = attempt(self._unreadable, column_names, path, line, separator, typed, header)
-        chosen = pick(self.available, columns, exclude, key, str(path))
+        key = selection.key
+        wanted = as_names(selection.named().columns)
+        typed = [] if wanted is None else [str(name) for name in (*wanted, *([] if key is None else [key]))]
+        self.available = attempt(self._unreadable, column_names, path, line, separator, typed, selection.header is True)
+        chosen = pick(self.available, selection, str(path))
         if chosen.size is not None:
             raise UsageError(f"columns declares lists, and {path} is a CSV file: its cells are numbers.")
         places, self._key_place = chosen.places, chosen.key

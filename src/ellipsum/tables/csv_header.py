@@ -18,16 +18,6 @@ _CONTROLS = ("Cc", "Zl", "Zp")
 _NAMES_PLEASE = "Its first line must name the columns."
 
 
-def checked_header(header: Any) -> bool:
-    """The `header` argument: whether the caller says that the first line names the columns, whatever it looks like."""
-    if header is None or header is True:
-        return header is True
-    raise UsageError(
-        "header must be True (the first line names the columns, although it holds numbers) or None. A file without "
-        "such a line needs one."
-    )
-
-
 def column_names(path: Path, line: bytes, separator: str, typed: Collection[str], header: bool) -> Names:
     """The names in a first line; an error that quotes nothing of it if it may not be a header [T3].
 

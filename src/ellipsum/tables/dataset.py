@@ -11,6 +11,7 @@ from .arrow import pieces, planned
 from .base import Batches, Piece, attempt, block_rows, pick, sealed, single_pass
 from .ipc import check_layout
 from .progress import Progress
+from .selection import EVERYTHING, Selection
 
 _UNREADABLE = "The data set could not be read (a file damaged, gone or of another format, or a filter that fails)."
 _SCANNED = "The scanner could not be read. If it was read before, pass the table or data set itself."
@@ -18,35 +19,35 @@ _PAGE_BUFFER = 1 << 20
 _AHEAD = 4
 
 
-def open_dataset(data: Any, columns: Any, exclude: Iterable[Any], key: Any) -> DatasetTable | ScannerTable:
+def open_dataset(data: Any, selection: Selection) -> DatasetTable | ScannerTable:
     """The table of a pyarrow data set or scanner."""
     from pyarrow import dataset
 
     if isinstance(data, dataset.Scanner):
-        return ScannerTable(data, columns, exclude, key)
+        return ScannerTable(data, selection)
     if isinstance(data, dataset.Dataset):
-        return DatasetTable(data, columns, exclude, key)
+        return DatasetTable(data, selection)
     raise UsageError(f"data must be a data set or a scanner, got pyarrow's {type(data).__name__}.")
 
 
-def open_partitions(folder: Path, paths: list[Path], columns: Any, exclude: Iterable[Any], key: Any) -> DatasetTable:
+def open_partitions(folder: Path, paths: list[Path], selection: Selection) -> DatasetTable:
     """A folder of `name=value` folders: the names are columns too."""
     from pyarrow import dataset
 
     kind = "parquet" if paths[0].suffix.lower() in (".parquet", ".pq") else "feather"
 
-    if columns is None:  # names of folders count only where they are asked for
+    if selection.columns is None:  # names of folders count only where they are asked for
         held = attempt(
             f"{folder} could not be read as a data set.", lambda: dataset.dataset(paths[0], format=kind).schema
         )
-        columns = [name for name in held.names if name != key and name not in set(exclude)]
+        selection = selection.of([name for name in held.names if name != selection.key])
 
     def opened() -> Any:
         partitioning = dataset.partitioning(flavor="hive")
         names = [str(path) for path in paths]
         return dataset.dataset(names, format=kind, partitioning=partitioning, partition_base_dir=str(folder))
 
-    return DatasetTable(attempt(f"{folder} could not be read as a data set.", opened), columns, exclude, key)
+    return DatasetTable(attempt(f"{folder} could not be read as a data set.", opened), selection)
 
 
 class DatasetTable(Batches):
@@ -55,14 +56,14 @@ class DatasetTable(Batches):
     reopenable = True
     ordered = False  # [T9]
 
-    def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+    def __init__(self, data: Any, selection: Selection = EVERYTHING) -> None:
         from pyarrow import dataset
 
         self._data = data
         self._files = attempt(_UNREADABLE, lambda: list(_file_parts(data)))
         schema = data.schema
         self.available = attempt(_UNREADABLE, lambda: tuple(schema.names))  # a damaged name is no text
-        chosen = pick(self.available, columns, exclude, key, "the data set")
+        chosen = pick(self.available, selection, "the data set")
         self._plan = attempt(_UNREADABLE, planned, schema, chosen, "the data set")
         self._names = [*self._plan.names, *([] if chosen.key is None else [self.available[chosen.key]])]
         self.chosen, self.key = chosen.chosen, self._plan.key
@@ -179,11 +180,11 @@ class ScannerTable(Batches):
     reopenable = False
     ordered = False  # [T9]
 
-    def __init__(self, data: Any, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+    def __init__(self, data: Any, selection: Selection = EVERYTHING) -> None:
         self._data = data
         schema = data.projected_schema
         self.available = attempt(_SCANNED, lambda: tuple(schema.names))
-        chosen = pick(self.available, columns, exclude, key, "the scanner")
+        chosen = pick(self.available, selection, "the scanner")
         self._plan = attempt(_SCANNED, planned, schema, chosen, "the scanner")
         self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
         self.chosen, self.key = chosen.chosen, self._plan.key

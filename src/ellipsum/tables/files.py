@@ -15,6 +15,7 @@ from ..errors import DataError, UsageError
 from .base import Chain, Part, Piece, SourceTable, as_names, attempt
 from .batches import check_same
 from .progress import Progress
+from .selection import Selection
 from .sql import Query
 
 _SUFFIXES = (
@@ -95,7 +96,7 @@ def _reject_table_formats(paths: Iterable[Path]) -> None:
             )
 
 
-def _open_file(path: Path, columns: Any, exclude: Iterable[Any], key: Any, header: bool) -> SourceTable:
+def _open_file(path: Path, selection: Selection) -> SourceTable:
     suffix = _suffix(path)
     if not suffix:
         raise UsageError(f"{path} has an unknown suffix. ellipsum reads {_KINDS}.")
@@ -104,15 +105,15 @@ def _open_file(path: Path, columns: Any, exclude: Iterable[Any], key: Any, heade
     if suffix in (".parquet", ".pq"):
         from .parquet import ParquetTable
 
-        return ParquetTable(path, columns, exclude, key)
+        return ParquetTable(path, selection)
     if suffix in (".feather", ".arrow", ".ipc"):
         from .ipc import IpcTable
 
-        return IpcTable(path, columns, exclude, key)
+        return IpcTable(path, selection)
     from .csv import CsvTable
 
     separator = "\t" if suffix.startswith(".tsv") else ","
-    return CsvTable(path, columns, exclude, key, separator=separator, header=header)
+    return CsvTable(path, selection, separator=separator)
 
 
 class _ParquetChain(Chain):
@@ -129,7 +130,7 @@ class _ParquetChain(Chain):
         return parts_of(cast(Sequence[ParquetTable], self.tables))
 
 
-def _lake(items: Sequence[str | PathLike[str]], columns: Any, key: Any) -> tuple[Path, list[Path]] | None:
+def _lake(items: Sequence[str | PathLike[str]], selection: Selection) -> tuple[Path, list[Path]] | None:
     """A folder of `name=value` folders, where one of those names is asked for, and its files."""
     folder = _at_home(items[0]) if len(items) == 1 else None
     if folder is None or not attempt(f"{folder} could not be read.", folder.is_dir):
@@ -138,7 +139,8 @@ def _lake(items: Sequence[str | PathLike[str]], columns: Any, key: Any) -> tuple
     attempt(f"{folder} could not be read.", _reject_table_formats, paths)
     inside = [part for path in paths for part in path.relative_to(folder).parts[:-1]]
     names = {part.partition("=")[0] for part in inside if "=" in part}
-    asked = {str(name) for name in (*(as_names(columns) or ()), *([] if key is None else [key]))}
+    key = selection.key
+    asked = {str(name) for name in (*(as_names(selection.columns) or ()), *([] if key is None else [key]))}
     return (folder, paths) if names & asked and len({_suffix(path) for path in paths}) == 1 else None
 
 
@@ -174,24 +176,25 @@ def _files_of(data: Any) -> Iterator[Path]:
 
 
 def open_files(
-    items: Iterable[str | PathLike[str]], columns: Any, exclude: Iterable[Any], key: Any = None, header: bool = False
+    items: Iterable[str | PathLike[str]], selection: Selection
 ) -> SourceTable:
     """One table over all the files; each must offer the columns of the first."""
     items = list(items)
+    selection = selection.named()
     if "" in items:  # it would mean the working folder
         raise UsageError("data is an empty text. Pass the path of a file or folder.")
-    lake = _lake(items, columns, key)
+    lake = _lake(items, selection)
     if lake is not None:
         from .dataset import open_partitions
 
-        return open_partitions(*lake, columns, exclude, key)
+        return open_partitions(*lake, selection)
     paths = [path for item in items for path in attempt(f"{item} could not be read.", _expand, item)]
     attempt(f"{paths[0]} could not be read.", _reject_table_formats, paths)
-    first = _open_file(paths[0], columns, exclude, key, header)
+    first = _open_file(paths[0], selection)
     tables: list[SourceTable] = [first]
     for path in paths[1:]:
-        table = _open_file(path, first.chosen, (), key, header)
-        if columns is None and set(table.available or ()) != set(first.available or ()):
+        table = _open_file(path, selection.of(first.chosen))
+        if selection.columns is None and set(table.available or ()) != set(first.available or ()):
             raise UsageError(f"{path} has other columns than {paths[0]}. Name those to use in columns.")
         check_same(first, table, str(path), str(paths[0]))
         tables.append(table)

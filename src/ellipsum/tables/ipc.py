@@ -10,6 +10,7 @@ from .ahead import chain_ahead
 from .arrow import pieces, planned
 from .base import Batches, Piece, Watch, attempt, pick, sealed
 from .progress import Progress
+from .selection import EVERYTHING, Selection
 
 _TEXTS = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}
 
@@ -47,14 +48,14 @@ class IpcTable(Batches):
     reopenable = True
     ordered = True
 
-    def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+    def __init__(self, path: Path, selection: Selection = EVERYTHING) -> None:
         self._path = path
         self._watch = Watch(path)
         self._unreadable = f"{path} could not be read as an Arrow file (damaged, cut short or of another format)."
         self._is_stream = attempt(self._unreadable, self._starts_as_stream)
         schema = attempt(self._unreadable, self._schema)
         self.available = attempt(self._unreadable, lambda: tuple(schema.names))  # a damaged name is no text
-        chosen = pick(self.available, columns, exclude, key, str(path))
+        chosen = pick(self.available, selection, str(path))
         self._plan = attempt(self._unreadable, planned, schema, chosen, str(path))
         self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
         self.chosen, self.key = chosen.chosen, self._plan.key

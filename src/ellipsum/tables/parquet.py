@@ -11,6 +11,7 @@ from .ahead import chain_ahead, workers
 from .arrow import planned, to_piece
 from .base import Batches, Part, Piece, Watch, attempt, block_rows, pick, sealed
 from .progress import Progress
+from .selection import EVERYTHING, Selection
 
 _PAGE_BUFFER = 1 << 20
 _BATCH_CELLS = 2_621_440  # 20 MB of float64: starting a batch costs pyarrow as much as decoding some thousand rows
@@ -22,13 +23,13 @@ class ParquetTable(Batches):
     reopenable = True
     ordered = True
 
-    def __init__(self, path: Path, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+    def __init__(self, path: Path, selection: Selection = EVERYTHING) -> None:
         self._path = path
         self._watch = Watch(path)
         self._unreadable = f"{path} could not be read as a Parquet file (damaged, cut short or of another format)."
         schema, self._rows, self._groups = attempt(self._unreadable, self._footer)
         self.available = attempt(self._unreadable, lambda: tuple(schema.names))  # a damaged name is no text
-        chosen = pick(self.available, columns, exclude, key, str(path))
+        chosen = pick(self.available, selection, str(path))
         self._plan = attempt(self._unreadable, planned, schema, chosen, str(path))
         self._read_names = [*self._plan.names, *([] if chosen.key is None else [self.available[chosen.key]])]
         self.chosen, self.key = chosen.chosen, self._plan.key

@@ -12,6 +12,7 @@ from ..errors import UsageError
 from .arrow import pieces, planned
 from .base import Batches, Piece, attempt, block_rows, pick, sealed
 from .progress import Progress
+from .selection import EVERYTHING, Selection
 
 _KINDS = "'duckdb:///file.db', 'sqlite:///file.db', 'postgresql://host/name', or a DuckDB or sqlite3 connection"
 _UNOPENED = "The database could not be opened. Check that its address is right and that it may be read."
@@ -106,9 +107,9 @@ def _backend(query: Query) -> Backend:
     return PostgresqlBackend(query.text, query.database, query.parameters)
 
 
-def open_query(query: Query, columns: Any, exclude: Iterable[Any], key: Any) -> SqlTable:
+def open_query(query: Query, selection: Selection) -> SqlTable:
     """The table of a query."""
-    return SqlTable(attempt(_UNOPENED, _backend, query), columns, exclude, key)
+    return SqlTable(attempt(_UNOPENED, _backend, query), selection)
 
 
 class SqlTable(Batches):
@@ -117,12 +118,12 @@ class SqlTable(Batches):
     reopenable = True
     ordered = False  # [T9]
 
-    def __init__(self, backend: Backend, columns: Any = None, exclude: Iterable[Any] = (), key: Any = None) -> None:
+    def __init__(self, backend: Backend, selection: Selection = EVERYTHING) -> None:
         self._backend = backend
         weakref.finalize(self, backend.close)
-        schema = attempt(_FAILED, backend.schema, None if key is None else str(key))
+        schema = attempt(_FAILED, backend.schema, None if selection.key is None else str(selection.key))
         self.available = tuple(schema.names)
-        chosen = pick(self.available, columns, exclude, key, "the query")
+        chosen = pick(self.available, selection, "the query")
         self._plan = planned(schema, chosen, "the query")
         self._key_name = None if chosen.key is None else self.available[chosen.key]
         self.chosen, self.key = chosen.chosen, self._plan.key

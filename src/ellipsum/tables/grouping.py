@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError, choice, whole
+from ..people import People
 from .base import Block, Piece, SourceTable, Table, attempt, block_rows, interruptible
 from .keys import storage
 from .progress import Progress
@@ -29,61 +30,6 @@ _FAILED = "The rows of each person could not be brought together. Check that the
 _MEMORY = "256MB"
 _POLL_SECONDS = 0.05
 _END, _STOP = object(), object()
-_NOTES = ("privacy_id", "per_person", "max_rows")
-
-
-@dataclass(frozen=True)
-class People:
-    """Whose a row is, and what becomes of the rows of one person.
-
-    per_person: "mean" or "sum"; max_rows: so many rows of a person count at most (the sum needs it).
-    """
-
-    privacy_id: str | int
-    per_person: str = "mean"
-    max_rows: int | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.privacy_id, bool) or not isinstance(self.privacy_id, (str, int, np.integer)):
-            raise UsageError(f"privacy_id must be the name of a column, got {type(self.privacy_id).__name__}.")
-        choice("per_person", self.per_person, ("mean", "sum"))
-        _check_cap("max_rows", self.per_person, self.max_rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """What a plan's options say of it."""
-        whose = self.privacy_id if isinstance(self.privacy_id, str) else int(self.privacy_id)
-        cap = {} if self.max_rows is None else {"max_rows": int(self.max_rows)}
-        return {"privacy_id": whose, "per_person": self.per_person, **cap}
-
-    def noted(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """A plan's options, with a note of what one row stands for."""
-        return {name: value for name, value in options.items() if name not in _NOTES} | self.to_dict()
-
-    @staticmethod
-    def of_options(options: Mapping[str, Any]) -> People | None:
-        """The people that a plan's options speak of."""
-        whose, per_person, max_rows = (options.get(name) for name in _NOTES)
-        return people_of(whose, per_person, max_rows)
-
-
-def _check_cap(name: str, per_person: str, max_rows: int | None) -> None:
-    if max_rows is not None:
-        whole(name, max_rows)
-    elif per_person == "sum":
-        raise UsageError(f"{name} is missing. State how many rows of a person may enter the sum at most.")
-
-
-def people_of(
-    privacy_id: Any, per_person: str | None = None, max_rows: int | None = None, cap: str = "max_rows"
-) -> People | None:
-    """The arguments of a call, where the last is called `cap`; None where every row is a person of its own."""
-    if privacy_id is None:
-        given = [name for name, value in (("per_person", per_person), (cap, max_rows)) if value is not None]
-        if given:
-            raise UsageError(f"{' and '.join(given)} need privacy_id, the column that says whose a row is.")
-        return None
-    _check_cap(cap, per_person or "mean", max_rows)
-    return People(privacy_id, per_person or "mean", max_rows)
 
 
 class PeopleTable:
@@ -181,7 +127,7 @@ class _Gathering:
     def _batch(self, keys: Any, block: Block) -> Any:
         import pyarrow as pa
 
-        from .people_kernels import content_hashes
+        from .grouping_kernels import content_hashes
 
         who, rows = of_somebody(keys, block)
         buffers = [None, pa.py_buffer(rows)]
@@ -280,7 +226,7 @@ class _Sort:
 
 def canonical_rows(block: Block) -> NDArray[np.float64]:
     """A copy of the rows in which every number, and "missing", has one bit pattern [T7]."""
-    from .people_kernels import canonical_bits
+    from .grouping_kernels import canonical_bits
 
     rows = np.array(block, np.float64, order="C")
     canonical_bits(rows, rows.view(np.int64))
@@ -298,7 +244,7 @@ def of_somebody(keys: Any, block: Block) -> tuple[Any, NDArray[np.float64]]:
 
 def reduced(batches: Iterator[Any], width: int, people: People) -> Iterator[NDArray[np.float64]]:
     """The rows of people, as they are complete, from batches (who, row) sorted by person [T7]."""
-    from .people_kernels import LIMBS, finish, fold
+    from .grouping_kernels import LIMBS, finish, fold
 
     most, mean = people.max_rows or 0, people.per_person == "mean"
     counts, limbs = np.zeros(width, np.int64), np.zeros((width, LIMBS), np.int64)

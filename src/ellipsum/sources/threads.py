@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from ..accumulate import Partial, accumulate, default_threads
 from ..errors import whole
 from ..row_maps import RowMap
-from ..tables import Block, Progress, Table
+from ..tables import Block, Progress, SourceTable
 from ..tables.base import Part
 
 _POLL_SECONDS = 0.05
 
 
-def accumulate_local(table: Table, row_map: RowMap, threads: int | None, progress: Progress | None) -> Partial:
+def accumulate_local(table: SourceTable, row_map: RowMap, threads: int | None, progress: Progress | None) -> Partial:
     """The exact sum of a table's rows; where it can be read in parts, every thread reads and adds its own [S5]."""
     count = default_threads() if threads is None else whole("threads", threads)
-    parts: list[Part] = getattr(table, "parts", list)()
+    parts = table.parts()
     if count == 1 or len(parts) < count:
         return accumulate(row_map, table.batches(progress), threads)
     return _Threads(row_map, parts, table.rows(), progress).run(count)

@@ -1,0 +1,67 @@
+"""People with many rows: the person that a row belongs to, and what becomes of the rows of one person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import UsageError, choice, whole
+
+_NOTES = ("privacy_id", "per_person", "max_rows")
+
+
+@dataclass(frozen=True)
+class People:
+    """The column that names the person a row belongs to, and what becomes of the rows of one person.
+
+    per_person: "mean" or "sum"; max_rows: so many rows of a person count at most (the sum needs it).
+    """
+
+    privacy_id: str | int
+    per_person: str = "mean"
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.privacy_id, bool) or not isinstance(self.privacy_id, (str, int, np.integer)):
+            raise UsageError(f"privacy_id must be the name of a column, got {type(self.privacy_id).__name__}.")
+        choice("per_person", self.per_person, ("mean", "sum"))
+        _check_cap("max_rows", self.per_person, self.max_rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a plan's options say of it."""
+        whose = self.privacy_id if isinstance(self.privacy_id, str) else int(self.privacy_id)
+        cap = {} if self.max_rows is None else {"max_rows": int(self.max_rows)}
+        return {"privacy_id": whose, "per_person": self.per_person, **cap}
+
+    def noted(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """A plan's options, with a note of what one row stands for."""
+        return {name: value for name, value in options.items() if name not in _NOTES} | self.to_dict()
+
+    @staticmethod
+    def of_options(options: Mapping[str, Any]) -> People | None:
+        """The people that a plan's options speak of."""
+        whose, per_person, max_rows = (options.get(name) for name in _NOTES)
+        return people_of(whose, per_person, max_rows)
+
+
+def _check_cap(name: str, per_person: str, max_rows: int | None) -> None:
+    if max_rows is not None:
+        whole(name, max_rows)
+    elif per_person == "sum":
+        raise UsageError(f"{name} is missing. State how many rows of a person may enter the sum at most.")
+
+
+def people_of(
+    privacy_id: Any, per_person: str | None = None, max_rows: int | None = None, cap: str = "max_rows"
+) -> People | None:
+    """The arguments of a call, where the last is called `cap`; None where every row is a person of its own."""
+    if privacy_id is None:
+        given = [name for name, value in (("per_person", per_person), (cap, max_rows)) if value is not None]
+        if given:
+            raise UsageError(f"{' and '.join(given)} need privacy_id, the column that says whose a row is.")
+        return None
+    _check_cap(cap, per_person or "mean", max_rows)
+    return People(privacy_id, per_person or "mean", max_rows)

@@ -1,0 +1,74 @@
+"""Rows that this process reads itself: whatever a table can be made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..accumulate import Partial
+from ..errors import Floats
+from ..integers import Ints
+from ..noise import public_subset
+from ..row_maps import RowMap
+from ..tables import Progress, SourceTable
+from ..tables.ahead import map_ahead
+from ..people import People
+from ..tables.grouping import gather
+from ..work import BlockWork, Result
+from .threads import accumulate_local
+
+
+class LocalSource:
+    """A table, read and added up by threads of this process."""
+
+    local = True
+
+    def __init__(self, table: SourceTable, close: Callable[[], None] = lambda: None) -> None:
+        self._table = table
+        self.columns = table.columns
+        self.width = table.width
+        self.reopenable = table.reopenable
+        self.ordered = table.ordered
+        self.close = close
+
+    def count(self) -> int:
+        return self._table.rows()
+
+    def total(self, row_map: RowMap, threads: int | None = None, progress: Progress | None = None) -> Partial:
+        return accumulate_local(self._table, row_map, threads, progress)
+
+    def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
+        return map_ahead(work, self._slices(most_rows, progress))
+
+    def _slices(self, step: int, progress: Progress | None) -> Iterator[Any]:
+        for block in self._table.batches(progress):
+            for start in range(0, len(block), step):
+                yield block[start : start + step]
+
+    def sample(self, size: int, seed: bytes) -> tuple[Floats, int]:
+        if not self.reopenable:  # its rows are known only after its single pass
+            rows = self.every()
+            return rows[public_subset(seed, len(rows), min(size, len(rows)))], len(rows)
+        count = self.count()
+        return self._read(public_subset(seed, count, size) if count > size else None), count
+
+    def every(self) -> Floats:
+        return self._read(None)
+
+    def _read(self, chosen: Ints | None) -> Floats:
+        """The chosen rows (increasing places), or all."""
+        parts, begin = [np.empty((0, self.width))], 0
+        for block in self._table.batches():
+            if chosen is None:
+                parts.append(np.array(block, np.float64))
+            else:
+                here = chosen[np.searchsorted(chosen, begin) : np.searchsorted(chosen, begin + len(block))]
+                parts.append(np.asarray(block[here - begin], np.float64))
+            begin += len(block)
+        return np.concatenate(parts)
+
+    def grouped(self, people: People) -> LocalSource:
+        table = gather(self._table, people)
+        return LocalSource(table, table.close)

@@ -1,0 +1,76 @@
+"""The words that calls share: what each means, written once, and wrong ones refused before anything is opened."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
+from textwrap import fill
+from typing import Any, TypeVar, cast
+
+from .errors import UsageError
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+_WIDTH = 112
+
+MEANINGS = {
+    "data": "a numpy array, anything that speaks the Arrow stream protocol (pandas, polars, pyarrow, DuckDB), a list of "
+    "batches, a path, glob or folder of CSV, Parquet or Feather files, a query (`ellipsum.sql`), or a Spark frame.",
+    "rows": "what is known about a row: Ball, Box, Normal or Unknown.",
+    "epsilon": "with delta: the privacy budget. There is no default.",
+    "delta": "with epsilon: the privacy budget. There is no default.",
+    "budget": "a Budget, in place of epsilon and delta.",
+    "neighbours": 'what is hidden: "replace" (one row changed, n public) or "add_remove" (one row more or less, n private).',
+    "n": 'under "add_remove" your public guess of the number of rows; under "replace" rows are counted.',
+    "columns": "the columns to use, in this order (default: those that rows name, else all but privacy_id).",
+    "header": "of CSV files: True says that a first line which looks like data is a header all the same.",
+    "privacy_id": "the column that names the person a row belongs to; each person's rows become one, and rows and n "
+    "then speak of people.",
+    "per_person": 'what a person\'s rows become: "mean" (default), or "sum" of at most max_rows of them.',
+    "max_rows": "with privacy_id: so many of a person's rows count at most.",
+    "max_rows_per_person": "with privacy_id: so many of a person's rows count at most.",
+    "shape": 'of the clip region: "optimal", "ball" for equal noise in every column, or "closed_form" (Normal rows).',
+    "clip": 'Normal rows: "optimal", "quantile", or a radius in the scaled space where E|y|^2 = 1.',
+    "clip_probability": 'with clip="quantile": the share of rows that is clipped (default 1/n).',
+    "weights": 'what the squared error is measured in: one importance per column, or "relative" for each column in units '
+    "of its own stated spread.",
+    "method": 'Unknown rows: "auto", "coinpress", "instance_optimal", "variance_aware" or "friendly_core".',
+    "steps": "a published method's own number of rounds.",
+    "std": 'method="coinpress": a bound on the spread of every column.',
+    "clip_share": 'method="instance_optimal": the share of the budget that finds the radius.',
+    "rng": "a numpy Generator in place of the operating system's entropy, for tests and teaching: such a release is "
+    "marked secure=False and protects nobody.",
+    "threads": "threads to use (default: all cores).",
+    "progress": "called with the fraction of the work that is done.",
+    "approve": "called with the plan before any value is read; an exception that it raises ends the call.",
+}
+
+
+def public(call: Call) -> Call:
+    """A public call: its docstring explains every shared word, and an unknown keyword is refused by name."""
+    parameters = inspect.signature(call).parameters
+    call.__doc__ = _documented(call.__doc__ or "", list(parameters))
+
+    @wraps(call)
+    def checked(*arguments: Any, **words: Any) -> Any:
+        for word in words:
+            if word not in parameters:
+                raise UsageError(_unknown(call.__name__, word, list(parameters)))
+        return call(*arguments, **words)
+
+    return cast(Call, checked)
+
+
+def _unknown(call: str, word: str, known: list[str]) -> str:
+    near = get_close_matches(word, known, 1)
+    advice = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(known)}."
+    return f"{call} has no argument {word!r}. {advice}"
+
+
+def _documented(text: str, parameters: list[str]) -> str:
+    explained = [name for name in parameters if name in MEANINGS and f"\n    {name}:" not in text]
+    if not explained:
+        return text
+    lines = [fill(f"{name}: {MEANINGS[name]}", _WIDTH, initial_indent="    ", subsequent_indent="        ") for name in explained]
+    return "\n".join([text.rstrip(), "", "    Arguments:", *lines, "    "])
