@@ -12,8 +12,7 @@ import numpy as np
 from .accumulate import Partial
 from .engines import EngineTable, accumulate_table
 from .errors import Floats, UsageError, whole
-from .integers import Wide
-from .noise import Stream, add_noise, shift_for
+from .noise import Stream, add_noise, add_noise_exact, shift_for
 from .plans import Noise, Plan
 from .plans import plan as make_plan
 from .privacy import Budget
@@ -257,12 +256,12 @@ def noisy_sums(plan: Plan, partial: Partial, stream: Stream) -> Floats:
     """[U1] The noisy sums of a plan in its scaled space; under add_remove the weighted count comes last."""
     if plan.neighbours == "replace" and partial.rows != plan.n:
         raise UsageError(f"this plan is for n = {plan.n} rows, the data has {partial.rows}. Plan anew for this n.")
-    sums = partial.sums
-    if plan.count_units:
-        sums = sums.join(Wide.from_ints([partial.rows * plan.count_units]))
     shift = shift_for(plan.noise_units)
-    noisy = add_noise(sums, plan.noise_units, shift, stream).to_float()
-    scaled: Floats = np.ldexp(noisy, shift - plan.grid_bits)
+    noisy = add_noise(partial.sums, plan.noise_units, shift, stream)
+    if plan.count_units:  # as an exact rational: its integer may be too wide for limbs before the shift, never after
+        rows = [partial.rows * plan.count_units]
+        noisy = noisy.join(add_noise_exact(rows, plan.noise_units, shift, stream, len(partial.sums)))
+    scaled: Floats = np.ldexp(noisy.to_float(), shift - plan.grid_bits)
     return scaled
 
 

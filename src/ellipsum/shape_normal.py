@@ -223,13 +223,36 @@ def lay_normal(
     found = _choose(relative, shape, clip, clip_probability, weights, count, noise_multiplier, errors)
     scale = np.zeros_like(stds)
     scale[kept] = found.scale / found.radius / largest
-    spread = largest * float(np.linalg.norm(errors * relative))
     return Clip(
         Ellipsoid(np.asarray(rows.center, float), scale, axes),
         found.radius,
-        found.clipping_error * largest**2,
-        spread,
+        found.clipping_error * largest * largest,
+        normal_distance(rows, n),
     )
+
+
+def forecast_of(rows: Normal, scale: Floats, n: int | None) -> Clip | None:
+    """What clipping these rows with a given scale along their axes costs; None where it does not fit them."""
+    stds, axes = _spread_along_axes(rows)
+    largest = float(stds.max())
+    kept = stds > THIN * largest
+    if not np.array_equal(scale > 0, kept):
+        return None
+    relative, folded = stds[kept] / largest, scale[kept] * largest
+    radius = 1.0 / float(np.linalg.norm(folded * relative))
+    errors = np.asarray(rows.center_error, float)[kept]
+    found = normal_shape(relative, folded * radius, radius, ASSUMED_ROWS if n is None else n, 0.0, errors)
+    region = Ellipsoid(np.asarray(rows.center, float), scale, axes)
+    return Clip(region, radius, found.clipping_error * largest * largest, normal_distance(rows, n))
+
+
+def normal_distance(rows: Normal, n: int | None) -> float:
+    """How far the mean of n rows is from the stated centre, root mean square: the centre's error, and sampling [U2]."""
+    stds, _ = _spread_along_axes(rows)
+    largest = float(stds.max())
+    relative, errors = stds / largest, np.asarray(rows.center_error, float)
+    sampling = float(np.linalg.norm(relative)) / math.sqrt(ASSUMED_ROWS if n is None else n)
+    return largest * math.hypot(float(np.linalg.norm(errors * relative)), sampling)
 
 
 def _spread_along_axes(rows: Normal) -> tuple[Floats, Floats | None]:

@@ -12,7 +12,7 @@ the matrix to integers can add to w [J2].
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from .. import codec
 from ..curves import (
     _at_rising_precision,
     _certainly_positive,
@@ -30,7 +31,7 @@ from ..curves import (
     gaussian_delta,
     round_up,
 )
-from ..errors import Floats, UsageError, choice, non_negative, open_unit, positive, whole
+from ..errors import MOST_COLUMNS, Floats, UsageError, choice, columns_of, non_negative, open_unit, positive
 from ..privacy import UNITS, Privacy
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class ProjectionPrivacy:
     neighbours: ClassVar[str] = "replace"
 
     def __post_init__(self) -> None:
-        whole("k", self.k)
+        columns_of("k", self.k)
         positive("scale", self.scale)
         non_negative("excess", self.excess)
         open_unit("stated_delta", self.stated_delta)
@@ -91,10 +92,16 @@ class ProjectionPrivacy:
         return {"k": self.k, "scale": self.scale, "excess": self.excess, "stated_delta": self.stated_delta, **unit}
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> ProjectionPrivacy:
-        if set(fields) - {"unit"} != {"k", "scale", "excess", "stated_delta"}:
-            raise UsageError("A projection's guarantee has the fields k, scale, excess, stated_delta and, maybe, unit.")
-        return cls(**fields)
+    def from_dict(cls, found: Any) -> ProjectionPrivacy:
+        complaint = "A projection's guarantee has the fields k, scale, excess, stated_delta and, maybe, unit."
+        with codec.Fields(found, complaint) as fields:
+            return cls(
+                fields.take("k", codec.integer(1, MOST_COLUMNS)),
+                fields.take("scale", codec.number),
+                fields.take("excess", codec.number),
+                fields.take("stated_delta", codec.number),
+                fields.take("unit", codec.text, "row"),
+            )
 
     def __str__(self) -> str:
         epsilon = self.epsilon(self.stated_delta)
@@ -113,7 +120,7 @@ def certified_scale(epsilon: float, delta: float, k: int, excess: float = 0.0, c
     References: Tu 2013, Theorems 1 and 2, with the departures listed under [J5].
     """
     choice("calibration", calibration, CALIBRATIONS)
-    epsilon, delta, k = positive("epsilon", epsilon), open_unit("delta", delta), whole("k", k)
+    epsilon, delta, k = positive("epsilon", epsilon), open_unit("delta", delta), columns_of("k", k)
     excess = non_negative("excess", excess)
     if calibration == "exact":
         return _exact_scale(epsilon, delta, k, excess)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ..curves import round_up, sqrt_up
-from ..errors import UsageError, choice, positive, whole
+from ..errors import UsageError, choice, columns_of, positive, whole
 from ..privacy import Budget, Privacy
 from ..rows import Rows
 from .curve import ProjectionPrivacy, certified_scale
@@ -109,7 +109,7 @@ def projection_forecast(
     clip_probability: float | None = None,
 ) -> Forecast:
     """The forecast of `project` with the same arguments, made without data and at no cost."""
-    d, k = whole("d", d), whole("k", k)
+    d, k = columns_of("d", d), columns_of("k", k)
     count = None if n is None else whole("n", n)
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
     region = region_of(rows, d, metric, count, clip_probability)
@@ -174,7 +174,7 @@ def choose_k(
     balance near k = distance^2 / (2 noise_std^2). distance defaults to sqrt(2) radius: two rows at the edge in
     unrelated directions.
     """
-    d = whole("d", d)
+    d = columns_of("d", d)
     count = None if n is None else whole("n", n)
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
     region = region_of(rows, d, metric, count, clip_probability)
