@@ -125,6 +125,13 @@ def columns_of(name: str, value: Any) -> int:
     return whole(name, value, advice="State the number of columns.", most=MOST_COLUMNS)
 
 
+def yes_or_no(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise UsageError(f"{name} must be True or False, got {type(value).__name__}.")
+    return bool(value)
+
+
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in allowed:
@@ -137,7 +144,10 @@ def names(name: str, value: Any, length: int | None = None) -> tuple[str, ...] |
     """Names of columns, one each, or None."""
     if value is None:
         return None
-    found = () if isinstance(value, (str, bytes)) or not isinstance(value, Iterable) else tuple(value)
+    try:
+        found = () if isinstance(value, (str, bytes)) else tuple(value)
+    except TypeError:
+        found = ()
     if not found or not all(isinstance(entry, str) for entry in found):
         raise UsageError(f"{name} must be a list of names.")
     if length is not None and len(found) != length:

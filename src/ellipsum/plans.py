@@ -24,6 +24,7 @@ from .shape import Clip, Ellipsoid, lay
 if TYPE_CHECKING:
     from .release import Release
 
+_OUT_OF_RANGE = "the noise of this plan or its forecast leaves the range of doubles. Rescale the columns."
 STATISTICS = ("sum", "mean")
 GRID_BITS, WIDE_GRID_BITS = 40, 44
 _WIDEST_COUNT_WEIGHT = 2.0**30
@@ -136,13 +137,9 @@ class Plan:
         rows = float(self.n) if self.neighbours == "replace" and self.n is not None else _MOST_ROWS
         noise = unscale * self.scaled_std + center * (self.count_std or 0.0)
         farthest = (center + unscale) * rows + _FARTHEST_NOISE * noise
-        square = self.expected_squared_error
-        if square is None:
-            square = self.scaled_std * self.scaled_std * self.ellipsoid.trace + self.sum_clipping_error
+        square = noise * noise * self.ellipsoid.width + self.sum_clipping_error
         if not (math.isfinite(farthest) and math.isfinite(square) and math.isfinite(self.center_spread)):
-            raise UsageError(
-                "the noise of this plan, or its forecast, leaves the range of doubles. Rescale the columns."
-            )
+            raise UsageError(_OUT_OF_RANGE)
 
     def _sensitivity(self) -> Fraction:
         return clip_sensitivity(self.ellipsoid.width, self.grid_bits, self.neighbours, self.count_units)
@@ -397,6 +394,8 @@ def count_weight(region: Clip, statistic: str, n: float | None, mu: float) -> fl
     unit = max(float(unscale.max()), float(np.abs(center).max()))  # squares may leave the range of doubles
     if not unscale.any():
         return 1.0
+    if not math.isfinite(unit):
+        raise UsageError(_OUT_OF_RANGE)
     stretch = float(np.linalg.norm(unscale / unit))
     if statistic == "sum":
         lever = float(np.linalg.norm(center / unit))

@@ -297,7 +297,7 @@ def compose(parts: Iterable[Privacy | HasPair]) -> Privacy:
     mu = sqrt(sum mu_i^2), slack = sum slack_i, both rounded up. Parts under different relations, or for rows and for
     people, are refused.
     """
-    pairs = [part.as_pair() for part in parts]
+    pairs = _pairs(parts)
     relation, unit = _one_relation(pairs)
     squares, slack = _totals(pairs)
     if slack >= 1:
@@ -311,10 +311,20 @@ def fits(cap: Privacy, steps: Iterable[Privacy | HasPair]) -> bool:
     Guarantee: asked before each step and obeyed, the whole interaction is private to the cap, even though
     each step's parameters may depend on earlier results [P5]. The guarantee is the cap, not the spend so far.
     """
-    pairs = [step.as_pair() for step in steps]
+    pairs = _pairs(steps)
     _one_relation([cap, *pairs])
     squares, slack = _totals(pairs)
     return squares <= Fraction(cap.mu) ** 2 and slack <= Fraction(cap.slack)
+
+
+def _pairs(parts: Iterable[Privacy | HasPair]) -> list[Privacy]:
+    try:
+        found = list(parts)
+    except TypeError:
+        found = [None]  # type: ignore[list-item]
+    if not all(isinstance(part, HasPair) and not isinstance(part, type) for part in found):
+        raise UsageError("parts must be a list of guarantees, as Release.privacy is one.")
+    return [part.as_pair() for part in found]
 
 
 def _one_relation(pairs: list[Privacy]) -> tuple[str, str]:

@@ -168,6 +168,8 @@ class Normal(Rows):
         errors = _scalar_or_vector("center_error", center_error)
         if np.any(np.asarray(errors) < 0):
             raise UsageError("center_error must be >= 0. It counts stds; 0 means an exact centre.")
+        if len({_length(middle), _length(errors)} - {None}) > 1:
+            raise UsageError(f"center_error must have {_length(middle)} entries, one a column, got {_length(errors)}.")
         object.__setattr__(self, "center_error", errors)
         object.__setattr__(self, "columns", names("columns", columns, self.d))
 

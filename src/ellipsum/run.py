@@ -11,11 +11,11 @@ import numpy as np
 
 from .accumulate import Partial
 from .engines import EngineTable, accumulate_table
-from .errors import Floats, UsageError, whole
+from .errors import Floats, UsageError, choice, whole
 from .noise import Stream, add_noise, add_noise_exact, shift_for
 from .plans import Noise, Plan
 from .plans import plan as make_plan
-from .privacy import Budget
+from .privacy import NEIGHBOURS, Budget
 from .release import Release
 from .rows import Rows, Unknown
 from .tables import Table, open_table
@@ -103,6 +103,7 @@ def _release(
 ) -> Release:
     if not isinstance(rows, Rows):
         raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
+    choice("neighbours", neighbours, NEIGHBOURS)
     with reading(data, columns, rows.columns, people, progress, header) as (table, tell):
         release = _release_table(statistic, table, rows, budget, neighbours, n, options, rng, threads, tell)
     return of_people(release, people)
@@ -162,6 +163,8 @@ def reading(
     header: bool | None = None,
 ) -> Iterator[tuple[Table, Progress | None]]:
     """The table to read and what is left of the progress; where rows belong to people, one row a person [T6]."""
+    if progress is not None and not callable(progress):
+        raise UsageError(f"progress must be a function of one number, got {type(progress).__name__}.")
     if people is None:
         yield open_for(data, columns, known, header=header), progress
         return

@@ -50,7 +50,7 @@ class Ellipsoid:
     @property
     def unscale(self) -> Floats:
         """1 / scale, and 0 where there is no spread."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return np.where(self.scale > 0, 1 / self.scale, 0.0)
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 GROUPED = 1500  # above this many coordinates, those of nearly equal spread are optimised together
 GROUPS_PER_OCTAVE = 48
 _FARTHEST = 20.0  # in log weight, from the closed form
+_WIDEST_RADIUS = 1e30
 ASSUMED_ROWS = 10_000  # where the caller has no guess of n
 
 
@@ -277,22 +278,31 @@ def _choose(
     noise_multiplier: float,
     center_error: Floats,
 ) -> NormalShape:
-    if isinstance(clip, str):
-        choice("clip", clip, ("optimal", "quantile"))
-    if clip_probability is not None and clip != "quantile":
+    given = None if isinstance(clip, str) else _clip_radius(clip)
+    rule = "radius" if given is not None else choice("clip", clip, ("optimal", "quantile"))
+    if clip_probability is not None and rule != "quantile":
         raise UsageError("clip_probability goes with clip='quantile'. Leave it out, or ask for the quantile.")
-    if clip == "optimal" and shape == "optimal":
+    if rule == "optimal" and shape == "optimal":
         return optimal_shape(stds, n, noise_multiplier, center_error, importance)
     share = min(0.5, 1.0 / n) if clip_probability is None else open_unit("clip_probability", clip_probability)
     if shape == "optimal":
         scale = quantile_optimal_scale(stds, share, importance)
     else:
         scale = closed_form_scale(stds, importance) if shape == "closed_form" else ball_scale(stds)
-    if clip == "optimal":
+    if given is not None:
+        radius = given
+    elif rule == "optimal":
         radius = optimal_radius(stds, scale, n, noise_multiplier, center_error)
     else:
-        radius = quantile_radius(stds, scale, share) if clip == "quantile" else positive("clip", clip)
+        radius = quantile_radius(stds, scale, share)
     return normal_shape(stds, scale, radius, n, noise_multiplier, center_error)
+
+
+def _clip_radius(clip: Any) -> float:
+    radius = positive("clip", clip)
+    if not 1 / _WIDEST_RADIUS <= radius <= _WIDEST_RADIUS:
+        raise UsageError(f"clip must be a radius between 1e-30 and 1e30, got {radius}: rows have norm 1 or so there.")
+    return radius
 
 
 def wiener_gains(plan: Plan, count: float | None) -> Floats:
