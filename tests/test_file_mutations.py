@@ -32,7 +32,7 @@ PLAIN = [
     r".* starts with a blank line\. Its first line must name the columns\.",
     r".* seems to separate its cells by '.*'\. Write it with ',' instead\.",
     r"The first line of .* holds numbers only\. .*",
-    r"(columns|privacy_id) names '\w+', which .* lacks\. It has .*",
+    r"(columns|privacy_id) names '[]\w[]+', which .* lacks\. It has .*",
     r".* has \d+ columns called '\w+'\. Rename them, or choose others\.",
     r"Column '\w+' of .* is of type .*, not a number\. Name the numeric ones in columns\.",
     r"Column '\w+' of .* holds lists of any length\. .*",
