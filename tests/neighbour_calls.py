@@ -6,7 +6,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from neighbour_sources import NAMES, N, Change, D, Data, Source
+from neighbour_sources import NAMES, Change, D, Data, N, Source
 from neighbours import Place, Seen, watch_call, watch_command
 
 import ellipsum as es
@@ -208,7 +208,9 @@ _COMMANDS = (
     _command("sum box", "sum", *_BOX),
     _command("sum ball json", "sum", *_BALL, "--json"),
     _command("sum normal, private n", "sum", *_NORMAL, *_PRIVATE_N, "--json", **_HIDDEN),
-    _command("sum box, private n, files", "sum", *_BOX, *_PRIVATE_N, "-o", "r.json", "--save-plan", "p.json", **_HIDDEN),
+    _command(
+        "sum box, private n, files", "sum", *_BOX, *_PRIVATE_N, "-o", "r.json", "--save-plan", "p.json", **_HIDDEN
+    ),
     _command("sum unknown", "sum", *_UNKNOWN, **_LEARNED),
     _command("mean box json, files", "mean", *_BOX, "--json", "-o", "r.json", "--save-plan", "p.json"),
     _command("mean ball, private n", "mean", *_BALL, *_PRIVATE_N, **_HIDDEN),

@@ -97,6 +97,10 @@ def _within(place: Place) -> Iterator[None]:
         os.chdir(before)
 
 
+def _unheard(*_: Any) -> None:
+    """In place of signal.signal: this process keeps its own handlers."""
+
+
 def _stream() -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
 
@@ -161,7 +165,7 @@ def _as_process(words: list[str], seed: int) -> Iterator[None]:
     """The words, a keyed stream in place of the operating system's entropy, and this process's own handlers."""
     with (
         mock.patch.object(sys, "argv", ["ellipsum", *words]),
-        mock.patch.object(signal, "signal", lambda *_: None),
+        mock.patch.object(signal, "signal", _unheard),
         mock.patch.object(sys, "unraisablehook", sys.unraisablehook),
         mock.patch("ellipsum.noise.os.urandom", np.random.default_rng(seed).bytes),
     ):
