@@ -277,7 +277,7 @@ class Source:
     """A kind of source.
 
     make: from a folder and rows; words: the same on the command line
-    places: whether a row's place says nothing about other rows; passes: whether it can be read more than once
+    places: whether a row's place is its own, whatever the other rows hold
     cells: what its cells hold; who: the kinds of identities it has; cuts: whether its blocks can end elsewhere
     """
 
@@ -286,7 +286,6 @@ class Source:
     words: tuple[str, ...] = ()
     named: bool = True
     places: bool = True
-    passes: bool = True
     cells: str = "double"
     who: tuple[str, ...] = ("text", "whole", "real")
     cuts: bool = False
@@ -304,7 +303,7 @@ _ALL = (
     Source("swapped bytes", memory(lambda data: array(data).astype(">f8")), **NUMBERS),
     Source("list of arrays", memory(lambda data: [array(part) for part in data.parts()]), cuts=True, **NUMBERS),
     Source("generator", memory(lambda data: map(array, data.parts())), passes=False, cuts=True, **NUMBERS),
-    Source("refilled buffer", memory(_refilled), passes=False, **NUMBERS),
+    Source("refilled buffer", memory(_refilled), places=False, **NUMBERS),
     Source("pandas", memory(lambda data: arrow(data).to_pandas())),
     Source(
         "pandas list",
@@ -317,8 +316,8 @@ _ALL = (
     Source("arrow chunks", memory(_chunked), cuts=True),
     Source("arrow lists", memory(_lists), named=False, who=()),
     Source("record batches", memory(lambda data: _chunked(data).to_batches()), cuts=True),
-    Source("reader", memory(lambda data: _chunked(data).to_reader()), passes=False, cuts=True),
-    Source("data set in memory", memory(lambda data: ds.dataset(_chunked(data))), cuts=True),
+    Source("reader", memory(lambda data: _chunked(data).to_reader()), places=False, cuts=True),
+    Source("data set in memory", memory(lambda data: ds.dataset(_chunked(data))), places=False, cuts=True),
     Source("filtered data set", _filtered, places=False, cuts=True),
     Source("csv", _csv, ("t.csv",), lines=True),
     Source("csv.gz", _gzipped, ("t.csv.gz",), lines=True),
@@ -459,7 +458,7 @@ _IDENTITIES = (
     ("far or further", _hers((FAR,) * 3), _hers((2 * FAR,) * 3), "centre", 0, ANYBODY),
     ("more rows", _as_it_is, lambda data: data.more((1.0, 1.0, 1.0), data.who[PLACE]), "", 0, ANYBODY),
     ("other person", _as_it_is, _called("somebody else"), "", 0, ("text",)),
-    ("empty name", _as_it_is, _called(" "), "", 0, ("text",)),
+    ("blank in front", _as_it_is, _called(" somebody"), "", 0, ("text",)),
     ("odd name", _as_it_is, _called("é\U0001f600\u202e'`;--"), "", 0, ("text",)),
     ("long name", _as_it_is, _called("p" * 300_000), "", 0, ("text",)),
     ("other number", _as_it_is, _called(-(2**62)), "", 0, ("whole",)),

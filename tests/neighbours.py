@@ -167,7 +167,7 @@ def _as_process(words: list[str], seed: int) -> Iterator[None]:
         mock.patch.object(sys, "argv", ["ellipsum", *words]),
         mock.patch.object(signal, "signal", _unheard),
         mock.patch.object(sys, "unraisablehook", sys.unraisablehook),
-        mock.patch("ellipsum.noise.os.urandom", np.random.default_rng(seed).bytes),
+        mock.patch("os.urandom", np.random.default_rng(seed).bytes),
     ):
         yield
 

@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from counting import count_cases
 from neighbour_calls import CALLS, COMMANDS, TERMS, aggregate, columns_of, run_command, same_bits, watch
 from neighbour_sources import (
     CHANGES,
@@ -59,7 +60,7 @@ def counted(request):
     """Tells the summary how many pairs were compared."""
 
     def count(pairs=1):
-        request.node.user_properties.append(("cases", ("neighbour pairs", pairs)))
+        count_cases(request, "neighbour pairs", pairs)
 
     return count
 
@@ -117,7 +118,7 @@ QUICK = [CALLS[name] for name in ("mean box replace", "capped sum", "learn coinp
 # --- calls --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("source", "call", "kind", "change"), some(CALLS.values(), 23, False) + some(QUICK, 13, True))
+@pytest.mark.parametrize(("source", "call", "kind", "change"), some(CALLS.values(), 29, False) + some(QUICK, 19, True))
 def test_a_call_on_two_neighbours(source, call, kind, change, seen, place, counted):
     compare_calls(source, call, kind, change, seen, place)
     counted()
@@ -140,10 +141,10 @@ def everything():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "kind", "change"), everything())
-def test_every_call_on_two_neighbours(source, kind, change, seen, place, counted):
+def test_many_calls_on_two_neighbours(source, kind, change, seen, place, counted):
     calls = [call for call in CALLS.values() if takes(call, kind, change_of(kind, change)) and not call.slow]
-    if kind != "rows":
-        calls = calls[len(source + change) % 4 :: 4]
+    step = 2 if kind == "rows" else 11
+    calls = calls[len(source + change) % step :: step]
     failed = []
     for call in calls:
         try:
@@ -209,7 +210,7 @@ def test_the_sums_of_neighbours_are_as_near_as_the_noise_supposes(source, kind, 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_replaced_row_changes_its_own_projection_alone(source, place, counted):
-    """Where rows have places; where not, the order of what is published is its own."""
+    """Where rows have places it stays at its own; where not, the order of what is published says nothing."""
     kind = SOURCES[source]
     values = []
     for data in (base(), base().with_row((0.5, -1.0, 0.5))):
@@ -220,6 +221,8 @@ def test_a_replaced_row_changes_its_own_projection_alone(source, place, counted)
         values.append(found.value)
     if kind.places:
         assert np.flatnonzero((values[0] != values[1]).any(axis=1)).tolist() == [PLACE]
+    elif source != "sorted query":  # there the rows are read, and noise is added, in another order
+        assert len({row.tobytes() for row in values[0]} - {row.tobytes() for row in values[1]}) == 1
     counted()
 
 
@@ -397,7 +400,7 @@ def some_commands(often):
     return [pytest.param(*values, id="-".join(values)) for values in chosen]
 
 
-@pytest.mark.parametrize(("source", "command", "kind", "change"), some_commands(17))
+@pytest.mark.parametrize(("source", "command", "kind", "change"), some_commands(31))
 def test_a_command_on_two_neighbours(source, command, kind, change, heard, place, counted):
     compare_commands(source, command, kind, change, heard, place)
     counted()
@@ -412,10 +415,10 @@ def compare_commands(source, name, kind, changed, heard, place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "kind", "change"), [e for e in everything() if e.values[0] in COMMAND_SOURCES])
-def test_every_command_on_two_neighbours(source, kind, change, heard, place, counted):
+def test_many_commands_on_two_neighbours(source, kind, change, heard, place, counted):
     commands = [each for each in COMMANDS.values() if takes(each, kind, change_of(kind, change)) and not each.slow]
-    if kind != "rows":
-        commands = commands[len(source + change) % 3 :: 3]
+    step = 2 if kind == "rows" else 7
+    commands = commands[len(source + change) % step :: step]
     failed = []
     for command in commands:
         try:
