@@ -81,6 +81,13 @@ def test_entropy_is_drawn_in_one_module(path):
         assert word not in text, f"{path.name} uses {word}"
 
 
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_kernels_are_compiled_in_one_way(path):
+    """Anything else fails where no cache can be written."""
+    if path.name != "compiled.py":
+        assert "njit" not in path.read_text(), f"{path.name} compiles by itself: use compiled.py"
+
+
 def test_importing_the_package_is_cheap():
     code = (
         "import sys, ellipsum; heavy = {'numba', 'scipy', 'pyarrow', 'matplotlib', 'flint', 'typer', 'rich'};"
