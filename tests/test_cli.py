@@ -76,6 +76,27 @@ def test_mean_of_a_csv_as_json(people):
     assert SECRET not in done.stdout + done.stderr
 
 
+def test_numbers_that_json_does_not_have_are_refused_before_anything_is_read(people, tmp_path):
+    for command in (
+        ["sum", people, "--columns", "age"],
+        ["mean", people, "--columns", "age"],
+        ["plan", "--n", "9", "--d", "2"],
+    ):
+        done = run(*command, "--radius", "1e308", *BUDGET, "--json")
+        refused(done, 2, "range of doubles")
+        assert done.stdout == ""
+    bounds = tmp_path / "bounds.json"
+    for text in (
+        '{"age": [0, 1e999]}',
+        '{"age": [0, NaN]}',
+        '{"age": [0, 1], "age": [0, 2]}',
+        "[" * 10**5,
+        '{"age": 3}',
+    ):
+        bounds.write_text(text)
+        refused(run("sum", people, "--bounds", bounds, *BUDGET), 2, "--bounds")
+
+
 def test_the_same_words_serve_parquet_with_nulls_decimals_and_nested_columns(people_parquet):
     done = run("sum", people_parquet, *BOUNDS, *BUDGET, "--json")
     assert done.returncode == 0, done.stderr

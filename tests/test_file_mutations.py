@@ -32,7 +32,7 @@ PLAIN = [
     r".* starts with a blank line\. Its first line must name the columns\.",
     r".* seems to separate its cells by '.*'\. Write it with ',' instead\.",
     r"The first line of .* holds numbers only\. .*",
-    r"(columns|privacy_id) names '\w+', which .* lacks\. It has .*",
+    r"(columns|privacy_id) names '[]\w[]+', which .* lacks\. It has .*",
     r".* has \d+ columns called '\w+'\. Rename them, or choose others\.",
     r"Column '\w+' of .* is of type .*, not a number\. Name the numeric ones in columns\.",
     r"Column '\w+' of .* holds lists of any length\. .*",
@@ -200,6 +200,7 @@ def ways(path):
     ball = es.Ball(1e3, NUMBER)
     spend = {"epsilon": 1.0, "delta": 1e-6}
     vector = [] if path.name.endswith(".gz") else ["vector[3]", "fixed"]
+    lake = path.suffix in (".parquet", ".feather")
 
     def read(columns, key):
         for keys, rows in open_table(path, columns, key=key).pieces():
@@ -229,7 +230,7 @@ def ways(path):
         lambda: read(COLUMNS, "who"),
         lambda: read(("amount", "code") if vector else ("amount",), "level" if vector else "day"),
         lambda: es.mean(path, ball, columns=COLUMNS, privacy_id="who", **spend) and "",
-        lambda: es.mean(path.parent.parent, ball, columns=(*COLUMNS, "year"), **spend) and "",
+        *[lambda: es.mean(path.parent.parent, ball, columns=(*COLUMNS, "year"), **spend) and ""] * lake,
         lambda: command("mean", str(path), *bounds, "--columns", ",".join(COLUMNS), *money),
     ]  # fmt: skip
 
@@ -255,15 +256,21 @@ def complaint(call):
     return None
 
 
-def work(names, folder, first, last):
+def work(names, folder, first, last, rehearse=True):
     """Run cases; a line of JSON before each, and one for each complaint. Case i is of layout i modulo their number."""
     import faulthandler
 
     wholes = [(Path(folder) / name).read_bytes() for name in names]
-    for case in range(first, last):
-        name = names[case % len(names)]
-        path = Path(folder) / f"{name}.cases" / "year=2020" / name
+    paths = [Path(folder) / f"{name}.cases" / "year=2020" / name for name in names]
+    for path, whole in zip(paths, wholes, strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(whole)
+    for call in (
+        ways(paths[0]) if rehearse else ()
+    ):  # a sound file is read, and what compiles does so before the clock runs
+        assert call() == ""
+    for case in range(first, last):
+        path = paths[case % len(names)]
         path.write_bytes(damaged(wholes[case % len(names)], np.random.default_rng(case)))
         calls = ways(path)
         index = case // len(names) % len(calls)
@@ -276,14 +283,14 @@ def work(names, folder, first, last):
                 print(json.dumps({"case": case, "way": way, "complaint": found}), flush=True)
 
 
-def attacked(names, folder, first, last, before="pass"):
+def attacked(names, folder, first, last, before="pass", rehearse=True):
     """Every complaint about the cases, crashes and hangs included: (layout, case, way, what)."""
     for name in names:
         LAYOUTS[name](folder / name)
     found = []
     while first < last:
-        script = f"import test_file_mutations as t; {before}; t.work({names!r}, {str(folder)!r}, {first}, {last})"
-        done = apart(script)
+        arguments = (names, str(folder), first, last, rehearse)
+        done = apart(f"import test_file_mutations as t; {before}; t.work(*{arguments!r})")
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         found += [(line["case"], line["way"], line["complaint"]) for line in lines if "complaint" in line]
         if done.returncode == 0:
@@ -348,7 +355,7 @@ def test_many_damaged_files_give_plain_errors(request, tmp_path, kind, cases, pa
 
 
 def test_crashes_and_loose_words_are_noticed(tmp_path):
-    found = attacked(["plain.parquet"], tmp_path, 0, 7, "t.ways = t.deadly")
+    found = attacked(["plain.parquet"], tmp_path, 0, 7, "t.ways = t.deadly", rehearse=False)
     noticed = {(way, what.split(":")[0]) for _, _, way, what in found}
     assert noticed == {
         (1, "ended by -6"),

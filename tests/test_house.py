@@ -18,6 +18,7 @@ ORDER = [
     "errors",
     "interrupts",
     "compiled",
+    "codec",
     "integers",
     "blocks",
     "balls",
@@ -36,6 +37,7 @@ ORDER = [
     "accumulate",
     "grid",
     "plans",
+    "plan_files",
     "noise",
     "files",
     "texts",
@@ -79,6 +81,13 @@ def test_entropy_is_drawn_in_one_module(path):
     text = path.read_text()
     for word in ("urandom", "default_rng", "import random", "import secrets", "np.random.normal", "uuid4"):
         assert word not in text, f"{path.name} uses {word}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_kernels_are_compiled_in_one_way(path):
+    """Anything else fails where no cache can be written."""
+    if path.name != "compiled.py":
+        assert "njit" not in path.read_text(), f"{path.name} compiles by itself: use compiled.py"
 
 
 def test_importing_the_package_is_cheap():

@@ -1,5 +1,6 @@
 """Normal rows from plan to release: shapes, radii, rotation, singular spreads, forecasts, wrong assumptions."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -251,3 +252,55 @@ def test_release_json_keeps_the_normal_plan():
     again = es.Release.from_json(made.to_json())
     assert again.to_json() == made.to_json()
     assert json.loads(made.to_json())["plan"]["rows"]["kind"] == "normal"
+
+
+# The count of a mean --------------------------------------------------------------------------------------
+
+
+def squared_error_of_the_mean(plan, center_error, n, repeats):
+    generator, errors = np.random.default_rng(5), []
+    for _ in range(repeats):
+        x = generator.normal(10.0 + center_error * generator.normal(size=2), 1.0, (n, 2))
+        errors.append(np.sum((plan.release(x, rng=generator, threads=1).value - x.mean(axis=0)) ** 2))
+    return np.mean(errors)
+
+
+def forecast_at(plan, n):
+    """The forecast of a plan that had no guess of n, once n is known."""
+    from ellipsum.shape_normal import forecast_of
+
+    region = forecast_of(plan.rows, plan.ellipsoid.scale, n)
+    known = {"sum_clipping_error": region.clipping_error, "center_spread": region.center_spread}
+    return dataclasses.replace(plan, n=n, **known).expected_squared_error
+
+
+@pytest.mark.parametrize("center_error", [0.0, 1e-6, 0.1])
+@pytest.mark.parametrize("n", [100, 10_000])
+@pytest.mark.parametrize("guess", [True, False])
+def test_a_mean_with_a_private_count_errs_as_forecast(center_error, n, guess):
+    """[U2] However well the centre is known, the mean of n rows is not there, and its count has a weight.
+
+    The squares have a relative std of about 1 each: 5 of the standard errors, and 5% for the clipped mean's lever.
+    """
+    rows = es.Normal(10.0, std=1.0, center_error=center_error)
+    plan = es.plan(rows, n=n if guess else None, d=2, statistic="mean", neighbours="add_remove", **TERMS)
+    repeats = 600 if n == 100 else 200
+    measured = squared_error_of_the_mean(plan, center_error, n, repeats)
+    forecast = plan.expected_squared_error if guess else forecast_at(plan, n)
+    assert abs(measured / forecast - 1) < 5 / np.sqrt(repeats) + 0.05
+    if not guess and n == 10_000:  # what a count for few rows costs where there are many
+        known = es.plan(rows, n=n, d=2, statistic="mean", neighbours="add_remove", **TERMS)
+        assert forecast < 1.09 * known.expected_squared_error
+
+
+@pytest.mark.parametrize("rows", [es.Normal(10.0, std=1.0, center_error=0.0), es.Ball(1.0, 10.0), es.Box(9.0, 11.0)])
+def test_the_lever_of_a_count_has_the_noise_in_it(rows):
+    """[U2] With few rows for the budget, the count of every kind of rows gets more weight."""
+    few, many = (
+        es.plan(rows, n=n, d=3, statistic="mean", neighbours="add_remove", **TERMS).count_weight for n in (30, 10**6)
+    )
+    assert few > 1.05 * many
+    assert many > 0
+    plan = es.plan(rows, n=30, d=3, statistic="mean", neighbours="add_remove", **TERMS)
+    with pytest.raises(es.UsageError, match="count"):
+        dataclasses.replace(plan, count_units=0)

@@ -71,7 +71,7 @@ def test_words_and_tables():
     assert ">b<" in html
     frame = made.to_pandas()
     assert list(frame.index) == ["a", "b", "c"]
-    assert list(frame.columns) == ["value", "noise_std"]
+    assert list(frame.columns) == ["value", "noise_std", "secure"]  # made with a caller's generator
     wide = es.sum(np.zeros((5, 40)), es.Ball(1.0), epsilon=1, delta=1e-6)
     assert "28 more" in repr(wide)
     assert wide.names()[1] == "x2"

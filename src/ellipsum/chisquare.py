@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from .contour import Complexes, Path, Poles, Spectrum, saddle, trace
-from .errors import Floats, UsageError, choice, open_unit, positive, vector
+from .errors import Floats, UsageError, choice, floats, open_unit, positive, vector, yes_or_no
 
 Side = Literal["upper", "lower", "density"]
 Bound = Literal["chernoff", "laurent_massart", "bernstein", "chebyshev"]
@@ -29,6 +29,7 @@ SIDES: dict[Side, tuple[Poles, float, float]] = {
 }
 REACH = 1.0  # one path serves arguments within this many tilted standard deviations
 DROPPED = 1e-290  # weights below this share of the largest are left out
+FAR = 1e100
 FLOOR = 1e-280  # below this share of the largest weight the lower tail is taken as a pure power
 
 
@@ -105,10 +106,14 @@ class WeightedChiSquare:
 
     def conditional_moments(self, x: float) -> Floats:
         """E[Z_j^2 | Y = x] for every weight, in the order given; x > 0 [C5]."""
-        level = positive("x", x) / self._unit
+        wanted = positive("x", x) / self._unit
+        if wanted > FAR:
+            raise UsageError(f"x must be within 1e100 of the weights, got {x}.")
+        level = max(wanted, FLOOR)
         path = self._path(np.array([level]), "density")
         values = path.steps * np.exp(path.logs + path.offsets * (path.point * level))
-        return path.three_degrees(self.weights / self._spectrum.largest, values) / float(values.imag.sum())
+        moments = path.three_degrees(self.weights / self._spectrum.largest, values) / float(values.imag.sum())
+        return moments * (wanted / level)  # so small a total is shared out in proportion
 
     # The rest works on sorted arrays of positive levels x / (2 max a).
 
@@ -135,7 +140,7 @@ class WeightedChiSquare:
     def _log_tail(self, x: Floats, side: Side) -> Floats:
         """log of the tail probability on one side, or of the density, for sorted x > 0."""
         levels = x / self._unit
-        raised = np.maximum(levels, FLOOR)
+        raised = np.clip(levels, FLOOR, FAR)
         power = 0.5 * self._spectrum.size - (1.0 if side == "density" else 0.0)
         out = np.empty_like(levels)
         start = 0
@@ -146,7 +151,8 @@ class WeightedChiSquare:
             window = raised[start:stop]
             out[start:stop] = log_integral(self._path(window, side), window, side)
             start = stop
-        return out + power * np.log(levels / raised)
+        beyond = np.maximum(levels - FAR, 0.0)  # there the logarithm is the level, to all digits
+        return out + power * np.log(np.minimum(levels / raised, 1.0)) - beyond
 
     def _two_sided(self, x: Floats, wanted: Side) -> Floats:
         """log P[Y > x] or log P[Y <= x]: each side of the mean from its own saddle, the other by complement."""
@@ -253,7 +259,7 @@ def _newton(path: Path, level: float, side: Side, target: float, width: float) -
 
 def _each(x: ArrayLike, evaluate: Callable[[Floats], Floats]) -> Any:
     """Apply a function of sorted values to a number or an array of any shape."""
-    array = np.asarray(x, dtype=np.float64)
+    array = floats("x", x)
     flat = array.ravel()
     order = np.argsort(flat, kind="stable")
     out = np.empty_like(flat)
@@ -267,8 +273,8 @@ def _exp(logs: Any) -> Any:
 
 
 def _log_probability(name: str, p: ArrayLike, log: bool) -> NDArray[np.float64]:
-    array = np.asarray(p, dtype=np.float64)
-    if log:
+    array = floats(name, p)
+    if yes_or_no("log", log):
         if not (array <= 0).all():
             raise UsageError(f"{name} must be <= 0 when log=True. State the logarithm of a probability.")
         return array

@@ -15,6 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+MOST_WHOLE = 2**53
+"""Doubles tell all whole numbers up to here apart."""
+MOST_COLUMNS = 10_000_000
+_LETTERS = 40
 _NAME_LETTERS = 60
 _NAMES = 20
 
@@ -81,6 +85,14 @@ def positive(name: str, value: Any, advice: str = "State a finite number above z
     return number
 
 
+def finite(name: str, value: Any, advice: str = "State a finite number.") -> float:
+    """Any number of doubles; the two zeros are one."""
+    number = _number(name, value, advice)
+    if not math.isfinite(number):
+        raise UsageError(f"{name} must be finite, got {number}. {advice}")
+    return number + 0.0
+
+
 def non_negative(name: str, value: Any, advice: str = "State a finite number, zero or above.") -> float:
     """A finite number >= 0."""
     number = _number(name, value, advice)
@@ -97,28 +109,63 @@ def open_unit(name: str, value: Any, advice: str = "State a number strictly betw
     return number
 
 
-def whole(name: str, value: Any, least: int = 1, advice: str = "") -> int:
+def whole(name: str, value: Any, least: int = 1, advice: str = "", most: int = MOST_WHOLE) -> int:
     """A whole number >= least."""
     text = advice or f"State a whole number of at least {least}."
     number = _number(name, value, text)
-    if number != math.floor(number) or number < least:
-        raise UsageError(f"{name} must be a whole number >= {least}, got {value}. {text}")
+    if not math.isfinite(number) or number != math.floor(number) or number < least:
+        raise UsageError(f"{name} must be a whole number >= {least}, got {number:.15g}. {text}")
+    if value > most:
+        raise UsageError(f"{name} must be at most {most}, got {number:.15g}.")
     return int(value)
+
+
+def columns_of(name: str, value: Any) -> int:
+    """A number of columns: at least one, and no more than a plan can hold."""
+    return whole(name, value, advice="State the number of columns.", most=MOST_COLUMNS)
+
+
+def yes_or_no(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise UsageError(f"{name} must be True or False, got {type(value).__name__}.")
+    return bool(value)
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """One of a few words."""
-    if value not in allowed:
-        raise UsageError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
+    if not isinstance(value, str) or value not in allowed:
+        got = repr(value[:_LETTERS]) if isinstance(value, str) else type(value).__name__
+        raise UsageError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {got}.")
     return str(value)
+
+
+def names(name: str, value: Any, length: int | None = None) -> tuple[str, ...] | None:
+    """Names of columns, one each, or None."""
+    if value is None:
+        return None
+    try:
+        found = () if isinstance(value, (str, bytes)) else tuple(value)
+    except TypeError:
+        found = ()
+    if not found or not all(isinstance(entry, str) for entry in found):
+        raise UsageError(f"{name} must be a list of names.")
+    if length is not None and len(found) != length:
+        raise UsageError(f"{name} must have {length} entries, one a column, got {len(found)}.")
+    return tuple(map(str, found))
+
+
+def floats(name: str, value: Any) -> Floats:
+    """A float64 array (a copy) of any shape, finite or not."""
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"{name} must hold numbers only. Check for text, ragged nesting and huge integers.") from None
 
 
 def vector(name: str, value: Any, length: int | None = None) -> Floats:
     """A finite one-dimensional float64 array (a copy), of the given length if one is given."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name} must be a list of numbers. Check for text or ragged nesting.") from None
+    array = floats(name, value)
     if array.ndim != 1 or array.size == 0:
         raise UsageError(f"{name} must be a non-empty one-dimensional list, got shape {array.shape}.")
     if length is not None and array.size != length:

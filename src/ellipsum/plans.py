@@ -5,7 +5,6 @@ docs/proofs/plans.md: [U1] one release, [U2] unknown n.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,19 +14,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from .errors import Floats, UsageError, choice, whole
-from .grid import WIDE_GRID_BITS, ellipsoid_map, grid_bits, noise_units
-from .privacy import Budget, Privacy
+from . import codec
+from .errors import Floats, UsageError, choice, columns_of, names, whole
+from .grid import GRID_BITS, WIDE_GRID_BITS, ellipsoid_map, grid_bits, noise_units
+from .privacy import NEIGHBOURS, Budget, Privacy
 from .row_maps import Body, EllipsoidMap, clipped_norm_bound
-from .rows import Rows, Unknown, rows_from_dict
+from .rows import Rows, Unknown
 from .shape import Clip, Ellipsoid, lay
-from .version import VERSION
 
 if TYPE_CHECKING:
     from .release import Release
 
-FORMAT = "ellipsum.plan/1"
+_OUT_OF_RANGE = "the noise of this plan or its forecast leaves the range of doubles. Rescale the columns."
+STATISTICS = ("sum", "mean")
 _WIDEST_COUNT_WEIGHT = 2.0**30
+_FEW_ROWS = 28.0
+"""n mu of a mean whose n nobody has guessed, for the weight of its count: see [U2]."""
+_MOST_ROWS = 2.0**64  # beyond any data, where n is private
+_FARTHEST_NOISE = 64.0  # stds: exceeded with probability below 1e-890
 
 
 @dataclass(frozen=True)
@@ -106,10 +110,36 @@ class Plan:
     def __post_init__(self) -> None:
         # A plan may come from a file: its noise is checked against its claim every time it is made.
         self.privacy.check_unit(self.options)
-        if not (math.isfinite(self.noise_units) and self.grid_bits <= WIDE_GRID_BITS):
+        self.privacy.check_stated(self.stated)
+        names("columns", self.columns, self.d)
+        self.ellipsoid.check()
+        if not (math.isfinite(self.noise_units) and self.grid_bits in (GRID_BITS, WIDE_GRID_BITS)):
             raise UsageError("this plan's grid or noise is not a valid number. Make the plan anew.")
+        self._check_count()
         if Fraction(self.noise_units) * Fraction(self.privacy.mu) < self._sensitivity():
             raise UsageError("this plan's noise is below what its guarantee needs. Make the plan anew.")
+        if self.stated:  # the last round of learning keeps its results within range itself
+            self._check_range()
+
+    def _check_count(self) -> None:
+        """The number of rows is a public n, or one more coordinate, or not needed at all [U2]."""
+        if self.neighbours == "replace":
+            valid = self.count_units == 0 and self.n is not None
+        else:
+            most = math.ldexp(_WIDEST_COUNT_WEIGHT, self.grid_bits)
+            valid = (0 if self.statistic == "sum" else 1) <= self.count_units <= most
+        if not valid or self.privacy.slack:
+            raise UsageError("this plan does not count its rows as its guarantee has it. Make the plan anew.")
+
+    def _check_range(self) -> None:
+        """An error where the noise, a result or the forecast could leave the range of doubles: public numbers alone."""
+        center, unscale = float(np.abs(self.ellipsoid.center).max()), float(self.ellipsoid.unscale.max())
+        rows = float(self.n) if self.neighbours == "replace" and self.n is not None else _MOST_ROWS
+        noise = unscale * self.scaled_std + center * (self.count_std or 0.0)
+        farthest = (center + unscale) * rows + _FARTHEST_NOISE * noise
+        square = noise * noise * self.ellipsoid.width + self.sum_clipping_error
+        if not (math.isfinite(farthest) and math.isfinite(square) and math.isfinite(self.center_spread)):
+            raise UsageError(_OUT_OF_RANGE)
 
     def _sensitivity(self) -> Fraction:
         return clip_sensitivity(self.ellipsoid.width, self.grid_bits, self.neighbours, self.count_units)
@@ -171,7 +201,8 @@ class Plan:
             return noise.total
         assert self.n is not None
         shared = self.center_spread * self.count_std / self.n
-        return noise.total + shared * shared
+        doubt = self.count_std / self.n
+        return (noise.total + shared * shared) * (1 + 3 * doubt * doubt)  # [U2]
 
     @property
     def clipping_error(self) -> float | None:
@@ -193,11 +224,15 @@ class Plan:
         return run_plan(self, data, rng=rng, **how)
 
     def to_json(self) -> str:
-        return json.dumps(plan_to_dict(self))
+        from .plan_files import plan_to_dict
+
+        return codec.dump(plan_to_dict(self))
 
     @staticmethod
     def from_json(text: str) -> Plan:
-        return plan_from_dict(parse_json(text))
+        from .plan_files import plan_from_dict
+
+        return plan_from_dict(codec.parse(text))
 
     def __repr__(self) -> str:
         from .texts import describe_plan
@@ -232,27 +267,32 @@ def plan(
     if not isinstance(rows, Rows):
         raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
-    choice("statistic", statistic, ("sum", "mean"))
-    choice("neighbours", neighbours, ("replace", "add_remove"))
+    choice("statistic", statistic, STATISTICS)
+    choice("neighbours", neighbours, NEIGHBOURS)
     if n is None and neighbours == "replace":
         raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
     count = None if n is None else whole("n", n)
-    names = tuple(columns) if columns is not None else rows.columns
-    width = _width(rows, d, names)
+    named = names("columns", columns) or rows.columns
+    width = _width(rows, d, named)
     if isinstance(rows, Unknown):
         from .learning.plan import plan_unknown
 
-        if (shape, clip, clip_probability, weights) != ("optimal", "optimal", None, None):
+        if not (_is(shape, "optimal") and _is(clip, "optimal") and clip_probability is None and weights is None):
             raise UsageError("shape, clip and weights cannot be chosen for Unknown rows: they are learned.")
-        learned = plan_unknown(rows, statistic, count, width, spend, neighbours, names, method)
+        learned = plan_unknown(rows, statistic, count, width, spend, neighbours, named, method)
         return cast(Plan, learned)  # a LearningPlan: the same words, with a schedule in place of the noise
-    if method != "auto":
+    if not _is(method, "auto"):
         raise UsageError("method is for Unknown rows. Leave it out.")
     options = {"shape": shape, "clip": clip, "clip_probability": clip_probability, "weights": weights}
     known = rows.resolve(width)
     privacy = Privacy(spend.mu, 0.0, neighbours)
     region, kappa = _lay_with_count(known, width, options, count, privacy, statistic)
-    return assemble(known, statistic, count, privacy, region, kappa, names, dict(spend.stated), options)
+    return assemble(known, statistic, count, privacy, region, kappa, named, dict(spend.stated), options)
+
+
+def _is(value: Any, word: str) -> bool:
+    """Whether a value, of any type at all, is this word."""
+    return isinstance(value, str) and value == word
 
 
 def assemble(
@@ -269,6 +309,8 @@ def assemble(
     """Put a clip region on the grid and give it the least noise that the budget allows."""
     bits = grid_bits(n, privacy.mu)
     count_units = round(math.ldexp(min(kappa, _WIDEST_COUNT_WEIGHT), bits))
+    if statistic == "mean" and privacy.neighbours == "add_remove":
+        count_units = max(count_units, 1)
     needed = clip_sensitivity(region.ellipsoid.width, bits, privacy.neighbours, count_units)
     return Plan(
         rows=rows,
@@ -305,105 +347,37 @@ def _lay_with_count(
     rounds = 3 if rows.kind == "normal" else 1
     for _ in range(rounds):
         region = lay(rows, d, n=n, noise_multiplier=math.hypot(1, kappa) / privacy.mu, **options)
-        kappa = count_weight(region, statistic)
+        kappa = count_weight(region, statistic, n, privacy.mu)
     return region, kappa
 
 
-def count_weight(region: Clip, statistic: str) -> float:
-    """[U2] kappa^2 = (lever of the count) / sqrt(tr (B^T B)^-1) minimises the first-order error.
+def count_weight(region: Clip, statistic: str, n: float | None, mu: float) -> float:
+    """[U2] kappa^2 = (lever of the count) / sqrt(tr (B^T B)^-1) minimises the error.
 
-    The lever is ‖c‖ for sums (sum = c N + T) and ‖mean - c‖ for means (mean = c + T / N).
+    The lever is ‖c‖ for sums (sum = c N + T) and ‖mean - c‖ for means (mean = c + T / N), where the noise of T stands
+    beside the mean's own distance.
     """
     unscale, center = region.ellipsoid.unscale, region.ellipsoid.center
     unit = max(float(unscale.max()), float(np.abs(center).max()))  # squares may leave the range of doubles
     if not unscale.any():
         return 1.0
+    if not math.isfinite(unit):
+        raise UsageError(_OUT_OF_RANGE)
     stretch = float(np.linalg.norm(unscale / unit))
-    lever = float(np.linalg.norm(center / unit)) if statistic == "sum" else region.center_spread / unit
+    if statistic == "sum":
+        lever = float(np.linalg.norm(center / unit))
+    else:
+        noisy_rows = _FEW_ROWS if n is None else n * mu
+        lever = math.hypot(region.center_spread / unit, stretch * min(1.0, math.sqrt(3) / noisy_rows))
     return _WIDEST_COUNT_WEIGHT if stretch == 0 else min(math.sqrt(lever / stretch), _WIDEST_COUNT_WEIGHT)
 
 
-def _width(rows: Rows, d: int | None, names: tuple[str, ...] | None) -> int:
-    found = {whole("d", d)} if d is not None else set()
+def _width(rows: Rows, d: int | None, named: tuple[str, ...] | None) -> int:
+    found = {columns_of("d", d)} if d is not None else set()
     found |= {rows.d} if rows.d is not None else set()
-    found |= {len(names)} if names is not None else set()
+    found |= {len(named)} if named is not None else set()
     if not found:
         raise UsageError("d is missing. State the number of columns, or give vectors or names in rows.")
     if len(found) > 1:
         raise UsageError(f"d, rows and columns disagree on the number of columns: {sorted(found)}.")
     return found.pop()
-
-
-def plan_to_dict(plan: Plan) -> dict[str, Any]:
-    ellipsoid = plan.ellipsoid
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "rows": plan.rows.to_dict(),
-        "statistic": plan.statistic,
-        "n": plan.n,
-        "privacy": plan.privacy.to_dict(),
-        "center": ellipsoid.center.tolist(),
-        "scale": ellipsoid.scale.tolist(),
-        "axes": None if ellipsoid.axes is None else ellipsoid.axes.tolist(),
-        "grid_bits": plan.grid_bits,
-        "count_units": plan.count_units,
-        "noise_units": plan.noise_units,
-        "clip_radius": plan.clip_radius,
-        "sum_clipping_error": plan.sum_clipping_error,
-        "center_spread": plan.center_spread,
-        "columns": None if plan.columns is None else list(plan.columns),
-        "stated": dict(plan.stated),
-        "options": {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in plan.options.items()},
-    }
-
-
-def plan_from_dict(fields: Mapping[str, Any]) -> Plan:
-    if fields.get("format") != FORMAT:
-        raise UsageError(f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
-    try:
-        axes = fields["axes"]
-        ellipsoid = Ellipsoid(
-            np.array(fields["center"], float),
-            np.array(fields["scale"], float),
-            None if axes is None else np.array(axes, float),
-        )
-        _check_ellipsoid(ellipsoid)
-        columns = fields["columns"]
-        return Plan(
-            rows=rows_from_dict(fields["rows"]),
-            statistic=choice("statistic", fields["statistic"], ("sum", "mean")),
-            n=None if fields["n"] is None else whole("n", fields["n"]),
-            privacy=Privacy.from_dict(fields["privacy"]),
-            ellipsoid=ellipsoid,
-            grid_bits=whole("grid_bits", fields["grid_bits"]),
-            count_units=whole("count_units", fields["count_units"], 0),
-            noise_units=float(fields["noise_units"]),
-            clip_radius=fields["clip_radius"],
-            sum_clipping_error=float(fields["sum_clipping_error"]),
-            center_spread=float(fields["center_spread"]),
-            columns=None if columns is None else tuple(columns),
-            stated={str(k): float(v) for k, v in fields["stated"].items()},
-            options=fields["options"],
-        )
-    except (KeyError, TypeError, AttributeError):
-        raise UsageError("the plan has missing or unknown fields. Make it anew with es.plan.") from None
-
-
-def _check_ellipsoid(ellipsoid: Ellipsoid) -> None:
-    center, scale, axes = ellipsoid.center, ellipsoid.scale, ellipsoid.axes
-    shaped = center.ndim == scale.ndim == 1 and (
-        center.shape == scale.shape if axes is None else axes.shape == (center.size, scale.size)
-    )
-    if not (shaped and np.isfinite(center).all() and np.isfinite(scale).all() and (scale >= 0).all()):
-        raise UsageError("the plan's centre and scale are not a valid ellipsoid. Make it anew with es.plan.")
-
-
-def parse_json(text: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(text)
-    except json.JSONDecodeError:
-        raise UsageError("not valid JSON. Give the text or file that to_json or save wrote.") from None
-    if not isinstance(fields, dict):
-        raise UsageError("not a JSON object. Give the text or file that to_json or save wrote.")
-    return fields

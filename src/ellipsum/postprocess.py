@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import Floats, UsageError, choice, positive, vector
+from .errors import Floats, UsageError, choice, floats, positive, vector
 from .plans import Noise
 from .release import Release
 from .rows import Ball, Box, Normal
@@ -110,7 +110,12 @@ def _stated_bounds(release: Release) -> tuple[Floats, Floats]:
 def _bound(name: str, value: Any, default: float, d: int) -> Floats:
     if value is None:
         return np.full(d, default)
-    return np.full(d, float(value)) if np.ndim(value) == 0 else vector(name, value, d)
+    bounds = floats(name, value)
+    if bounds.ndim:
+        return vector(name, bounds, d)
+    if np.isnan(bounds):
+        raise UsageError(f"{name} must be a number, or one a column.")
+    return np.full(d, float(bounds))
 
 
 def wiener(release: Release) -> Floats:

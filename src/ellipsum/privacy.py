@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
+from .codec import Fields, number, text
 from .curves import (
     certified_mu,
     gaussian_delta,
@@ -50,7 +51,10 @@ __all__ = [
 
 NEIGHBOURS = ("replace", "add_remove")
 UNITS = ("row", "person")
+LEAST_MU = 1e-100
 MOST_MU = 1e12  # noisy integers of any number of rows then fit their limbs
+_NEAR = 1 + 1e-6
+_GUARANTEE = "A guarantee has the fields mu, slack, neighbours and, for people, unit, and no others."
 _STATE_ONE = "State epsilon= and delta=, or budget=Budget(...)."
 
 
@@ -91,6 +95,8 @@ class Budget:
             loss = positive("epsilon", epsilon, "State epsilon= above zero together with delta=.")
             odds = open_unit("delta", delta, "State delta= between 0 and 1, far below one over the rows.")
             stated, largest = (("epsilon", loss), ("delta", odds)), certified_mu(loss, odds)
+        if largest < LEAST_MU:
+            raise UsageError(f"a budget below mu = {LEAST_MU:g} is all noise. State a larger one.")
         if largest > MOST_MU:
             raise UsageError(f"a budget beyond mu = {MOST_MU:g} adds no noise worth the name. State a smaller one.")
         object.__setattr__(self, "stated", stated)
@@ -147,6 +153,17 @@ class Budget:
 
     def __str__(self) -> str:
         return f"{', '.join(f'{name} = {value:g}' for name, value in self.stated)} (mu = {self.mu:.6g})"
+
+
+def stated_from_dict(found: Any) -> dict[str, float]:
+    """A budget in the caller's own words, as plans keep it; empty where nobody stated one."""
+    complaint = "A stated budget is epsilon and delta, or mu, or rho."
+    with Fields(found, complaint) as fields:
+        ways = [names for names in (("epsilon", "delta"), ("mu",), ("rho",)) if set(names) == set(found)]
+        stated = {name: fields.take(name, number) for name in (ways[0] if ways else ())}
+    if stated:
+        Budget(**stated)
+    return stated
 
 
 def mu_for(epsilon: float, delta: float, slack: float) -> float:
@@ -242,10 +259,27 @@ class Privacy:
         return {"mu": self.mu, "slack": self.slack, "neighbours": self.neighbours, **unit}
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Privacy:
-        if set(fields) - {"unit"} != {"mu", "slack", "neighbours"}:
-            raise UsageError("A guarantee has the fields mu, slack, neighbours and, for people, unit, and no others.")
-        return cls(fields["mu"], fields["slack"], fields["neighbours"], fields.get("unit", "row"))
+    def from_dict(cls, found: Any) -> Privacy:
+        with Fields(found, _GUARANTEE) as fields:
+            return cls(
+                fields.take("mu", number),
+                fields.take("slack", number),
+                fields.take("neighbours", text),
+                fields.take("unit", text, "row"),
+            )
+
+    def check_stated(self, stated: Mapping[str, float]) -> None:
+        """An error unless the budget in the caller's words is what this guarantee spends, proved as it was made [P2].
+
+        A little less may be spent, as where another machine rounded the calibration.
+        """
+        if not stated:
+            return
+        budget = Budget(**stated)
+        allowed = mu_for(stated["epsilon"], stated["delta"], self.slack) if "delta" in stated else budget.mu
+        proved = "delta" in stated and self.mu <= allowed * _NEAR and self.delta(stated["epsilon"]) <= stated["delta"]
+        if not (self.mu <= allowed or proved) or self.mu * _NEAR < allowed:
+            raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
 
     @property
     def change(self) -> str:
@@ -263,7 +297,7 @@ def compose(parts: Iterable[Privacy | HasPair]) -> Privacy:
     mu = sqrt(sum mu_i^2), slack = sum slack_i, both rounded up. Parts under different relations, or for rows and for
     people, are refused.
     """
-    pairs = [part.as_pair() for part in parts]
+    pairs = _pairs(parts)
     relation, unit = _one_relation(pairs)
     squares, slack = _totals(pairs)
     if slack >= 1:
@@ -277,10 +311,20 @@ def fits(cap: Privacy, steps: Iterable[Privacy | HasPair]) -> bool:
     Guarantee: asked before each step and obeyed, the whole interaction is private to the cap, even though
     each step's parameters may depend on earlier results [P5]. The guarantee is the cap, not the spend so far.
     """
-    pairs = [step.as_pair() for step in steps]
+    pairs = _pairs(steps)
     _one_relation([cap, *pairs])
     squares, slack = _totals(pairs)
     return squares <= Fraction(cap.mu) ** 2 and slack <= Fraction(cap.slack)
+
+
+def _pairs(parts: Iterable[Privacy | HasPair]) -> list[Privacy]:
+    try:
+        found = list(parts)
+    except TypeError:
+        found = [None]  # type: ignore[list-item]
+    if not all(isinstance(part, HasPair) and not isinstance(part, type) for part in found):
+        raise UsageError("parts must be a list of guarantees, as Release.privacy is one.")
+    return [part.as_pair() for part in found]
 
 
 def _one_relation(pairs: list[Privacy]) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import Floats, UsageError, open_unit
-from .plans import Noise, Plan, parse_json, plan_from_dict, plan_to_dict
+from . import codec
+from .errors import Floats, UsageError, open_unit, vector
+from .plan_files import plan_from_dict, plan_to_dict
+from .plans import STATISTICS, Noise, Plan
 from .privacy import Privacy
 from .version import VERSION
 
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     import pandas
 
 FORMAT = "ellipsum.release/1"
+DENOISED = ("james_stein", "soft_threshold", "wiener", "clamp")
+WRONG = "the release has missing, unknown or wrong fields."
+DOCTORED = "this release's value, noise or guarantee is not that of its plan. It was changed after it was made."
+_NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class ConfidenceEllipsoid:
 
     def contains(self, point: Any) -> bool:
         """Whether a point lies in the region; a direction without noise must match the value."""
-        offset = np.asarray(point, float) - self.value
+        offset = vector("point", point, self.value.size) - self.value
         ellipsoid = self.noise.ellipsoid
         flat = ellipsoid.along(offset)[ellipsoid.scale == 0]
         if (np.abs(flat) > 1e-9 * (1 + np.abs(self.value).max())).any():
@@ -133,11 +139,11 @@ class Release:
         return fields
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict())
+        return codec.dump(self.to_dict())
 
     @staticmethod
     def from_json(text: str) -> Release:
-        return release_from_dict(parse_json(text))
+        return release_from_dict(codec.parse(text))
 
     def save(self, path: str | Path) -> None:
         """Write the JSON to a file, atomically."""
@@ -146,13 +152,19 @@ class Release:
         write_atomically(Path(path), self.to_json() + "\n")
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One row a column: value, noise_std."""
+        """One row a column: value, noise_std; and where the noise is not secure, a column that says so."""
+        from .texts import guarantee
+
         try:
             import pandas
         except ImportError:
             raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
-        table = {"value": self.value, "noise_std": self.noise_std}
-        return pandas.DataFrame(table, index=pandas.Index(self.names(), name="column"))
+        table: dict[str, Any] = {"value": self.value, "noise_std": self.noise_std}
+        if not self.secure:
+            table["secure"] = False
+        frame = pandas.DataFrame(table, index=pandas.Index(self.names(), name="column"))
+        frame.attrs.update(secure=self.secure, guarantee=guarantee(self.privacy, self.stated))
+        return frame
 
     def __repr__(self) -> str:
         from .texts import describe_release
@@ -165,39 +177,120 @@ class Release:
         return release_html(self)
 
 
-def release_from_dict(fields: Mapping[str, Any]) -> Release:
-    """Inverse of `Release.to_dict`."""
-    if str(_plan_format(fields)).startswith("ellipsum.friendly_plan/"):
-        from .friendly.release import friendly_release_from_dict
+# From a file: whatever a release shows is checked against its plan ------------------------------------
 
-        return friendly_release_from_dict(fields)
-    if fields.get("format") != FORMAT:
-        raise UsageError(f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
-    try:
-        plan = plan_from_dict(fields["plan"])
-        direction = fields["noise"]["count_direction"]
-        scale, learned = fields["noise"].get("scale"), fields.get("learned")
-        ellipsoid = plan.ellipsoid if scale is None else replace(plan.ellipsoid, scale=np.array(scale, float))
-        noise = Noise(
-            ellipsoid,
-            float(fields["noise"]["scaled_std"]),
-            None if direction is None else np.array(direction, float),
-        )
-        spent = Privacy.from_dict(fields["privacy"])
-        return Release(
-            value=np.array(fields["value"], float),
+
+def release_from_dict(found: Mapping[str, Any]) -> Release:
+    """Inverse of `Release.to_dict`."""
+    plan = found.get("plan")
+    if isinstance(plan, Mapping) and str(plan.get("format")).startswith("ellipsum.friendly_plan/"):
+        from .friendly.files import friendly_release_from_dict
+
+        return friendly_release_from_dict(found)
+    with codec.Fields(found, WRONG) as fields:
+        fields.check_format(FORMAT, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
+        plan = fields.take("plan", plan_from_dict)
+        spent = fields.take("privacy", Privacy.from_dict)
+        learned = _learned(fields.take("learned", dict_of)) if "learned" in found else None
+        release = Release(
+            value=fields.take("value", codec.numbers),
             plan=plan,
-            noise=noise,
-            secure=bool(fields["secure"]),
-            count=fields["count"],
-            denoised=fields["denoised"],
-            privacy_spent=None if spent == plan.privacy else spent,
+            noise=fields.take("noise", lambda noise: _noise(noise, plan, learned is not None)),
+            secure=fields.take("secure", codec.flag),
+            count=fields.maybe("count", codec.number),
+            denoised=fields.maybe("denoised", codec.word(*DENOISED)),
+            privacy_spent=None if learned is None else spent,
             learned=learned,
         )
-    except (KeyError, TypeError):
-        raise UsageError("the release has missing or unknown fields.") from None
+        check_shown(release, fields)
+    if spent != release.privacy or (release.count is None) != (plan.count_std is None):
+        raise UsageError(DOCTORED)
+    if learned is None:
+        _check_noise(release)
+    else:
+        _check_rounds(release)
+    return release
 
 
-def _plan_format(fields: Mapping[str, Any]) -> Any:
-    plan = fields.get("plan")
-    return plan.get("format") if isinstance(plan, Mapping) else None
+def dict_of(value: Any) -> dict[str, Any]:
+    """A JSON object, to be taken apart later."""
+    if not isinstance(value, dict):
+        raise codec.Wrong
+    return value
+
+
+def check_shown(release: Release, fields: codec.Fields) -> None:
+    """The fields that repeat, for a reader, what follows from others."""
+    statistic, columns = fields.take("statistic", codec.word(*STATISTICS)), fields.take("columns", codec.names)
+    stds = fields.take("noise_std", codec.numbers)
+    shaped = release.value.shape == release.noise.stds.shape == stds.shape
+    if statistic != release.statistic or not shaped or columns != release.names():
+        raise UsageError(DOCTORED)
+    if not np.allclose(stds, release.noise_std, rtol=_NEAR, atol=0):
+        raise UsageError(DOCTORED)
+
+
+def _noise(found: Any, plan: Plan, learned: bool) -> Noise:
+    with codec.Fields(found, WRONG) as fields:
+        std = fields.take("scaled_std", codec.number)
+        direction = fields.maybe("count_direction", codec.numbers)
+        ellipsoid = replace(plan.ellipsoid, scale=fields.take("scale", codec.numbers)) if learned else plan.ellipsoid
+    ellipsoid.check()
+    if std <= 0 or ellipsoid.width != plan.ellipsoid.width or (direction is not None and direction.size != plan.d):
+        raise UsageError(DOCTORED)
+    return Noise(ellipsoid, std, direction)
+
+
+def _check_noise(release: Release) -> None:
+    """One round's noise follows from the plan and, where n is private, from the published count and value."""
+    plan, noise = release.plan, release.noise
+    wanted, rounding = _expected(plan, release)
+    if not math.isclose(noise.std, wanted.std, rel_tol=_NEAR):
+        raise UsageError(DOCTORED)
+    if (noise.count_direction is None) != (wanted.count_direction is None):
+        raise UsageError(DOCTORED)
+    if noise.count_direction is None or (plan.statistic == "mean" and release.denoised is not None):
+        return  # the value before it was denoised is not kept
+    assert wanted.count_direction is not None
+    tolerance = _NEAR * wanted.stds + rounding
+    if not (np.abs(noise.count_direction - wanted.count_direction) <= tolerance).all():
+        raise UsageError(DOCTORED)
+
+
+def _expected(plan: Plan, release: Release) -> tuple[Noise, Floats]:
+    """The noise of a release as `run` has it, and how far rounding of the value may move its direction."""
+    center = plan.ellipsoid.center
+    if plan.statistic == "sum" or plan.count_std is None or release.count is None:
+        noise = plan.noise()
+        assert noise is not None
+        return noise, np.zeros(plan.d)
+    divisor = max(release.count, 1.0)
+    lever = plan.count_std / divisor
+    noise = Noise(plan.ellipsoid, plan.scaled_std / divisor, (release.value - center) * lever)
+    return noise, 4 * np.finfo(float).eps * lever * (np.abs(center) + np.abs(release.value))
+
+
+def _learned(found: dict[str, Any]) -> dict[str, Any]:
+    from .learning.methods import METHODS
+    from .learning.rounds import Round
+    from .privacy import stated_from_dict
+
+    with codec.Fields(found, WRONG) as fields:
+        return {
+            "method": fields.take("method", codec.word(*METHODS)),
+            "clip_bias": fields.maybe("clip_bias", codec.number),
+            "stated": fields.take("stated", stated_from_dict),
+            "rounds": [step.to_dict() for step in fields.take("rounds", codec.list_of(Round.from_dict))],
+        }
+
+
+def _check_rounds(release: Release) -> None:
+    """The rounds fit into the guarantee [P5], which is that of the stated budget; the last one is the plan's."""
+    from .learning.rounds import Round, check_rounds
+
+    assert release.learned is not None
+    rounds = [Round.from_dict(step) for step in release.learned["rounds"]]
+    # its rounds speak of rows; where rows were people, the guarantee says so
+    check_rounds(replace(release.privacy, unit="row"), rounds, release.stated)
+    if rounds[-1].privacy.mu != release.plan.privacy.mu or release.noise.std != 1:
+        raise UsageError(DOCTORED)

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from .errors import Floats, UsageError, non_negative, positive, vector
+from . import codec
+from .errors import Floats, UsageError, finite, floats, names, positive, vector
 
 Columns = tuple[str, ...]
 _R = TypeVar("_R", bound="Rows")
@@ -72,7 +73,7 @@ class Ball(Rows):
     def __init__(self, radius: float, center: Any = 0.0, columns: Columns | None = None) -> None:
         object.__setattr__(self, "radius", positive("radius", radius))
         object.__setattr__(self, "center", _scalar_or_vector("center", center))
-        object.__setattr__(self, "columns", _names(columns))
+        object.__setattr__(self, "columns", names("columns", columns, self.d))
 
     @property
     def d(self) -> int | None:
@@ -109,7 +110,7 @@ class Box(Rows):
             raise UsageError("upper - lower must be finite. State narrower bounds.")
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
-        object.__setattr__(self, "columns", _names(columns))
+        object.__setattr__(self, "columns", names("columns", columns, self.d))
 
     @property
     def d(self) -> int | None:
@@ -167,8 +168,10 @@ class Normal(Rows):
         errors = _scalar_or_vector("center_error", center_error)
         if np.any(np.asarray(errors) < 0):
             raise UsageError("center_error must be >= 0. It counts stds; 0 means an exact centre.")
+        if len({_length(middle), _length(errors)} - {None}) > 1:
+            raise UsageError(f"center_error must have {_length(middle)} entries, one a column, got {_length(errors)}.")
         object.__setattr__(self, "center_error", errors)
-        object.__setattr__(self, "columns", _names(columns))
+        object.__setattr__(self, "columns", names("columns", columns, self.d))
 
     @property
     def d(self) -> int | None:
@@ -200,7 +203,7 @@ class Unknown(Rows):
 
     def __init__(self, magnitude: float, columns: Columns | None = None) -> None:
         object.__setattr__(self, "magnitude", positive("magnitude", magnitude))
-        object.__setattr__(self, "columns", _names(columns))
+        object.__setattr__(self, "columns", names("columns", columns))
 
     @property
     def d(self) -> int | None:
@@ -216,14 +219,22 @@ class Unknown(Rows):
 KINDS: dict[str, type[Rows]] = {cls.kind: cls for cls in (Ball, Box, Normal, Unknown)}
 
 
-def rows_from_dict(fields: Mapping[str, Any]) -> Rows:
+_NUMBERS = codec.any_of(codec.number, codec.numbers)
+_FIELDS: dict[str, codec.Kind[Any]] = {
+    **dict.fromkeys(("radius", "magnitude"), codec.number),
+    **dict.fromkeys(("center", "lower", "upper", "std", "center_error"), _NUMBERS),
+    "cov": codec.matrix,
+    "columns": codec.names,
+}
+
+
+def rows_from_dict(found: Any) -> Rows:
     """Inverse of `to_dict`."""
-    known = dict(fields)
-    kind = known.pop("kind", None)
-    if kind not in KINDS:
-        raise UsageError(f"rows of kind {kind!r} are not known; expected one of {', '.join(KINDS)}.")
-    if known.get("columns") is not None:
-        known["columns"] = tuple(known["columns"])
+    with codec.Fields(found, "the description of rows has missing, unknown or wrong fields.") as fields:
+        kind = fields.take("kind", codec.any_of(codec.word(*KINDS), lambda value: None))
+        if kind is None:
+            raise UsageError(f"rows are of one kind of {', '.join(KINDS)}.")
+        known = {name: fields.take(name, take) for name, take in _FIELDS.items() if name in found}
     try:
         return KINDS[kind](**known)
     except TypeError:
@@ -231,10 +242,7 @@ def rows_from_dict(fields: Mapping[str, Any]) -> Rows:
 
 
 def _symmetric(value: Any) -> Floats:
-    try:
-        matrix = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise UsageError("cov must be a square matrix of numbers.") from None
+    matrix = floats("cov", value)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         raise UsageError(f"cov must be a square matrix, got shape {matrix.shape}.")
     if not np.isfinite(matrix).all():
@@ -256,9 +264,8 @@ def _principal_axes(matrix: Floats) -> tuple[Floats, Floats]:
 
 
 def _scalar_or_vector(name: str, value: Any) -> float | Floats:
-    if np.ndim(value) == 0:
-        number = non_negative(name, abs(value) if isinstance(value, (int, float, np.number)) else value)
-        return number if value >= 0 else -number
+    if value is None or isinstance(value, (int, float, str, np.number)) or floats(name, value).ndim == 0:
+        return finite(name, value)
     return vector(name, value)
 
 
@@ -280,10 +287,6 @@ def _pairs(owner: str, given: Mapping[str, Any], form: str) -> tuple[Columns, li
     if not pairs:
         raise UsageError(f"{owner} needs at least one column.")
     return tuple(map(str, given)), [a for a, _ in pairs], [b for _, b in pairs]
-
-
-def _names(columns: Columns | None) -> Columns | None:
-    return None if columns is None else tuple(columns)
 
 
 def _length(value: float | Floats | None) -> int | None:

@@ -11,12 +11,11 @@ import numpy as np
 
 from .accumulate import Partial
 from .engines import EngineTable, accumulate_table
-from .errors import Floats, UsageError, whole
-from .integers import Wide
-from .noise import Stream, add_noise, shift_for
+from .errors import Floats, UsageError, choice, whole
+from .noise import Stream, add_noise, add_noise_exact, shift_for
 from .plans import Noise, Plan
 from .plans import plan as make_plan
-from .privacy import Budget
+from .privacy import NEIGHBOURS, Budget
 from .release import Release
 from .rows import Rows, Unknown
 from .tables import Table, open_table
@@ -105,6 +104,7 @@ def _release(
 ) -> Release:
     if not isinstance(rows, Rows):
         raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
+    choice("neighbours", neighbours, NEIGHBOURS)
     with reading(data, columns, rows.columns, people, progress, header) as (table, tell):
         release = _release_table(statistic, table, rows, budget, neighbours, n, options, rng, threads, tell)
     return of_people(release, people)
@@ -164,6 +164,8 @@ def reading(
     header: bool | None = None,
 ) -> Iterator[tuple[Table, Progress | None]]:
     """The table to read and what is left of the progress; where rows belong to people, one row a person [T6]."""
+    if progress is not None and not callable(progress):
+        raise UsageError(f"progress must be a function of one number, got {type(progress).__name__}.")
     if people is None:
         yield open_for(data, columns, known, header=header), progress
         return
@@ -258,12 +260,12 @@ def noisy_sums(plan: Plan, partial: Partial, stream: Stream) -> Floats:
     """[U1] The noisy sums of a plan in its scaled space; under add_remove the weighted count comes last."""
     if plan.neighbours == "replace" and partial.rows != plan.n:
         raise UsageError(f"this plan is for n = {plan.n} rows, the data has {partial.rows}. Plan anew for this n.")
-    sums = partial.sums
-    if plan.count_units:
-        sums = sums.join(Wide.from_ints([partial.rows * plan.count_units]))
     shift = shift_for(plan.noise_units)
-    noisy = add_noise(sums, plan.noise_units, shift, stream).to_float()
-    scaled: Floats = np.ldexp(noisy, shift - plan.grid_bits)
+    noisy = add_noise(partial.sums, plan.noise_units, shift, stream)
+    if plan.count_units:  # as an exact rational: its integer may be too wide for limbs before the shift, never after
+        rows = [partial.rows * plan.count_units]
+        noisy = noisy.join(add_noise_exact(rows, plan.noise_units, shift, stream, len(partial.sums)))
+    scaled: Floats = np.ldexp(noisy.to_float(), shift - plan.grid_bits)
     return scaled
 
 

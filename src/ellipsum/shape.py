@@ -29,6 +29,15 @@ class Ellipsoid:
     scale: Floats
     axes: Floats | None = None
 
+    def check(self) -> None:
+        """An error unless centre, scale and axes fit together and are numbers that rows can be measured with."""
+        center, scale, axes = self.center, self.scale, self.axes
+        shaped = center.ndim == scale.ndim == 1 and 0 < scale.size <= center.size
+        shaped &= scale.shape == center.shape if axes is None else axes.shape == (center.size, scale.size)
+        finite = all(part is None or np.isfinite(part).all() for part in (center, scale, axes))
+        if not (shaped and finite and (scale >= 0).all()):
+            raise UsageError("the centre and scale are not a valid ellipsoid. Rescale the columns, or make it anew.")
+
     @property
     def width(self) -> int:
         return int(self.scale.size)
@@ -41,7 +50,7 @@ class Ellipsoid:
     @property
     def unscale(self) -> Floats:
         """1 / scale, and 0 where there is no spread."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return np.where(self.scale > 0, 1 / self.scale, 0.0)
 
     @property
@@ -94,7 +103,7 @@ def lay(
         from .shape_normal import lay_normal
 
         return lay_normal(rows, shape, clip, clip_probability, weights, n, noise_multiplier)
-    if clip != "optimal" or clip_probability is not None:
+    if not isinstance(clip, str) or clip != "optimal" or clip_probability is not None:
         raise UsageError("clip and clip_probability are for Normal rows. Leave them out.")
     if isinstance(rows, Ball):
         return _ball(rows, d, shape, weights)
@@ -132,9 +141,19 @@ def _ball(rows: Ball, d: int, shape: str, weights: Floats | None) -> Clip:
     if weights is not None:
         raise UsageError("weights need per-coordinate knowledge. Use Box or Normal rows.")
     center = np.asarray(rows.center, float)
-    # A mean uniform in the ball is sqrt(d / (d + 2)) of the radius away, root mean square.
-    spread = rows.radius * float(np.sqrt(d / (d + 2)))
-    return Clip(Ellipsoid(center, np.full(d, 1 / rows.radius)), None, 0.0, spread)
+    return Clip(Ellipsoid(center, np.full(d, 1 / rows.radius)), None, 0.0, ball_distance(rows, d))
+
+
+def ball_distance(rows: Ball, d: int) -> float:
+    """A mean uniform in the ball is sqrt(d / (d + 2)) of the radius away, root mean square."""
+    return rows.radius * float(np.sqrt(d / (d + 2)))
+
+
+def box_distance(rows: Box) -> float:
+    """How far a mean uniform in the box is from its middle, root mean square."""
+    half = (np.asarray(rows.upper, float) - np.asarray(rows.lower, float)) / 2
+    largest = float(half.max()) or 1.0
+    return largest * float(np.sqrt(np.sum((half / largest) ** 2) / 3))
 
 
 def _box(rows: Box, shape: str, weights: Floats | None) -> Clip:
@@ -142,8 +161,7 @@ def _box(rows: Box, shape: str, weights: Floats | None) -> Clip:
     choice("shape", shape, ("optimal", "ball"))
     lower, upper = np.asarray(rows.lower, float), np.asarray(rows.upper, float)
     half = (upper - lower) / 2
-    center = lower + half
-    spread = float(np.sqrt(np.sum(half**2) / 3))
+    center, spread = lower + half, box_distance(rows)
     if not half.any():
         return Clip(Ellipsoid(center, np.zeros_like(half)), None, 0.0, spread)
     largest = float(half.max())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 GROUPED = 1500  # above this many coordinates, those of nearly equal spread are optimised together
 GROUPS_PER_OCTAVE = 48
 _FARTHEST = 20.0  # in log weight, from the closed form
+_WIDEST_RADIUS = 1e30
 ASSUMED_ROWS = 10_000  # where the caller has no guess of n
 
 
@@ -223,13 +224,36 @@ def lay_normal(
     found = _choose(relative, shape, clip, clip_probability, weights, count, noise_multiplier, errors)
     scale = np.zeros_like(stds)
     scale[kept] = found.scale / found.radius / largest
-    spread = largest * float(np.linalg.norm(errors * relative))
     return Clip(
         Ellipsoid(np.asarray(rows.center, float), scale, axes),
         found.radius,
-        found.clipping_error * largest**2,
-        spread,
+        found.clipping_error * largest * largest,
+        normal_distance(rows, n),
     )
+
+
+def forecast_of(rows: Normal, scale: Floats, n: int | None) -> Clip | None:
+    """What clipping these rows with a given scale along their axes costs; None where it does not fit them."""
+    stds, axes = _spread_along_axes(rows)
+    largest = float(stds.max())
+    kept = stds > THIN * largest
+    if not np.array_equal(scale > 0, kept):
+        return None
+    relative, folded = stds[kept] / largest, scale[kept] * largest
+    radius = 1.0 / float(np.linalg.norm(folded * relative))
+    errors = np.asarray(rows.center_error, float)[kept]
+    found = normal_shape(relative, folded * radius, radius, ASSUMED_ROWS if n is None else n, 0.0, errors)
+    region = Ellipsoid(np.asarray(rows.center, float), scale, axes)
+    return Clip(region, radius, found.clipping_error * largest * largest, normal_distance(rows, n))
+
+
+def normal_distance(rows: Normal, n: int | None) -> float:
+    """How far the mean of n rows is from the stated centre, root mean square: the centre's error, and sampling [U2]."""
+    stds, _ = _spread_along_axes(rows)
+    largest = float(stds.max())
+    relative, errors = stds / largest, np.asarray(rows.center_error, float)
+    sampling = float(np.linalg.norm(relative)) / math.sqrt(ASSUMED_ROWS if n is None else n)
+    return largest * math.hypot(float(np.linalg.norm(errors * relative)), sampling)
 
 
 def _spread_along_axes(rows: Normal) -> tuple[Floats, Floats | None]:
@@ -254,22 +278,31 @@ def _choose(
     noise_multiplier: float,
     center_error: Floats,
 ) -> NormalShape:
-    if isinstance(clip, str):
-        choice("clip", clip, ("optimal", "quantile"))
-    if clip_probability is not None and clip != "quantile":
+    given = None if isinstance(clip, str) else _clip_radius(clip)
+    rule = "radius" if given is not None else choice("clip", clip, ("optimal", "quantile"))
+    if clip_probability is not None and rule != "quantile":
         raise UsageError("clip_probability goes with clip='quantile'. Leave it out, or ask for the quantile.")
-    if clip == "optimal" and shape == "optimal":
+    if rule == "optimal" and shape == "optimal":
         return optimal_shape(stds, n, noise_multiplier, center_error, importance)
     share = min(0.5, 1.0 / n) if clip_probability is None else open_unit("clip_probability", clip_probability)
     if shape == "optimal":
         scale = quantile_optimal_scale(stds, share, importance)
     else:
         scale = closed_form_scale(stds, importance) if shape == "closed_form" else ball_scale(stds)
-    if clip == "optimal":
+    if given is not None:
+        radius = given
+    elif rule == "optimal":
         radius = optimal_radius(stds, scale, n, noise_multiplier, center_error)
     else:
-        radius = quantile_radius(stds, scale, share) if clip == "quantile" else positive("clip", clip)
+        radius = quantile_radius(stds, scale, share)
     return normal_shape(stds, scale, radius, n, noise_multiplier, center_error)
+
+
+def _clip_radius(clip: Any) -> float:
+    radius = positive("clip", clip)
+    if not 1 / _WIDEST_RADIUS <= radius <= _WIDEST_RADIUS:
+        raise UsageError(f"clip must be a radius between 1e-30 and 1e30, got {radius}: rows have norm 1 or so there.")
+    return radius
 
 
 def wiener_gains(plan: Plan, count: float | None) -> Floats:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import codec
 from ..errors import DataError, UsageError, named, non_negative, shown, whole
 from ..privacy import Budget
 from ..rows import Ball, Box, Normal, Rows, Unknown, rows_from_dict
 
 Names = tuple[str, ...]
+_PAIR = codec.list_of(codec.number)
 
 
 def read_text(path: str, what: str) -> str:
@@ -94,13 +95,13 @@ def _pairs_of_file(path: str, option: str, form: str) -> list[tuple[str | None, 
     text = read_text(path, option)
     try:
         if path.endswith(".json"):
-            entries = [(str(name), *pair) for name, pair in json.loads(text).items()]
+            entries: list[Any] = [(name, *_PAIR(pair)) for name, pair in codec.parse(text).items()]
         else:
             entries = [tuple(line) for line in csv.reader(text.splitlines()) if line]
             if entries and not _numeric(entries[0][1:]):
                 entries = entries[1:]
-        return [(str(name), (float(first), float(second))) for name, first, second in entries]
-    except (ValueError, TypeError, AttributeError, json.JSONDecodeError):
+        return [(codec.text(name), (float(first), float(second))) for name, first, second in entries]
+    except (ValueError, codec.Wrong, csv.Error):
         raise UsageError(
             f"the {option} file {path} is not understood. "
             'Write {"name": [first, second]} in JSON, or name,first,second lines in CSV.'
@@ -191,9 +192,9 @@ def learned_rows(path: str, columns: Names | None) -> tuple[Rows, Names | None]:
 def read_plan(text: str) -> Any:
     """A saved plan, of one release or of learning rounds."""
     from ..learning.plan import FORMAT, LearningPlan
-    from ..plans import Plan, parse_json
+    from ..plans import Plan
 
-    return (LearningPlan if parse_json(text).get("format") == FORMAT else Plan).from_json(text)
+    return (LearningPlan if codec.parse(text).get("format") == FORMAT else Plan).from_json(text)
 
 
 def _zipf_rows(alpha: float, d: int | None) -> Rows:

@@ -28,6 +28,7 @@ from .release import (
 )
 from .workers import made_up, run_blocks
 
+_MOST_WORKERS = 1024
 _FRAME_ROWS, _FRAME_CELLS = 1_000_000, 1 << 26
 
 
@@ -85,6 +86,7 @@ def subsample_and_aggregate(
     require_replace(neighbours)
     count = whole("blocks", blocks, 1)
     limit = positive("time_limit", time_limit, "State CPU seconds a block.")
+    helpers = None if workers is None else whole("workers", workers, most=_MOST_WORKERS)
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
     if people is not None and not shuffle:
         raise _no_places("People have")
@@ -117,7 +119,7 @@ def subsample_and_aggregate(
         function,
         [rows[part] for part in parts],
         length,
-        workers=workers,
+        workers=helpers,
         time_limit=limit,
         seed=public_seed(rng),
         progress=tell,

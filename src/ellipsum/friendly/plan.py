@@ -7,7 +7,6 @@ With n rows, W the sum of their weights and r the radius (docs/proofs/friendly.m
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,10 +17,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import codec
 from ..curves import _certainly_positive, _nudged, round_down, sqrt_down
-from ..errors import Floats, UsageError, choice, open_unit, positive, whole
+from ..errors import Floats, UsageError, choice, columns_of, names, non_negative, open_unit, positive, whole
 from ..grid import noise_units
-from ..plans import Noise, parse_json
+from ..plans import Noise
 from ..privacy import Budget, Privacy, laplace_mu
 from ..shape import Ellipsoid
 from ..version import VERSION
@@ -124,15 +124,26 @@ class FriendlyPlan:
         # A plan may come from a file: its shares are checked against its claim every time it is made.
         choice("gate", self.gate, GATES)
         self.privacy.check_unit(self.options)
+        self.privacy.check_stated(self.stated)
         if self.privacy.neighbours != "replace" or self.privacy.slack <= 0:
             raise UsageError("a friendly mean is private for neighbours='replace', with some slack.")
-        shares = (self.gate_mu, self.mean_mu, self.search_mu)
-        if sum(Fraction(mu) ** 2 for mu in shares) > Fraction(self.privacy.mu) ** 2:
+        self._check_shares()
+        if self.n < FEWEST_ROWS or not 0 < self.floor < 1 or not 0 < self.target < 1:
+            raise UsageError("this plan's n, floor or target is out of range. Make the plan anew.")
+        names("columns", self.columns, self.d)
+        for radius in self.radii if self.radius is None else (self.radius, *self.radii):
+            checked_radius(radius)
+        if self.radii and self.radius is not None and self.radius not in self.radii:
+            raise UsageError("this plan's radius is not among those of its search. Make the plan anew.")
+
+    def _check_shares(self) -> None:
+        """Every step pays something, and all together no more than the guarantee has [P4]."""
+        shares = (positive("gate_mu", self.gate_mu), positive("mean_mu", self.mean_mu))
+        search = non_negative("search_mu", self.search_mu)
+        if sum(Fraction(mu) ** 2 for mu in (*shares, search)) > Fraction(self.privacy.mu) ** 2:
             raise UsageError("this plan spends more than its guarantee allows. Make the plan anew.")
-        if self.n < FEWEST_ROWS or not 0 < self.floor < 1:
-            raise UsageError("this plan's n or floor is out of range. Make the plan anew.")
-        if self.radius is not None:
-            checked_radius(self.radius)
+        if bool(self.radii) != (search > 0) or (self.radius is None and not self.radii):
+            raise UsageError("this plan's search has no radii, or its radii no search. Make the plan anew.")
 
     @property
     def neighbours(self) -> str:
@@ -218,11 +229,13 @@ class FriendlyPlan:
         }
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict())
+        return codec.dump(self.to_dict())
 
     @staticmethod
     def from_json(text: str) -> FriendlyPlan:
-        return friendly_plan_from_dict(parse_json(text))
+        from .files import friendly_plan_from_dict
+
+        return friendly_plan_from_dict(codec.parse(text))
 
     def __repr__(self) -> str:
         from ..texts import guarantee, people_lines
@@ -237,20 +250,6 @@ class FriendlyPlan:
             f"  noise std       {self.forecast():.4g} radii a coordinate if all agree",
         ]
         return "\n".join(lines)
-
-
-def friendly_plan_from_dict(fields: Mapping[str, Any]) -> FriendlyPlan:
-    """Inverse of `FriendlyPlan.to_dict`."""
-    known = {name: value for name, value in fields.items() if name not in ("format", "version")}
-    if fields.get("format") != FORMAT:
-        raise UsageError(f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
-    try:
-        known["privacy"] = Privacy.from_dict(known["privacy"])
-        known["radii"] = tuple(known["radii"])
-        known["columns"] = None if known["columns"] is None else tuple(known["columns"])
-        return FriendlyPlan(**known)
-    except (KeyError, TypeError, AttributeError):
-        raise UsageError("the plan has missing or unknown fields. Make it anew.") from None
 
 
 def friendly_plan(
@@ -294,7 +293,7 @@ def friendly_plan(
     gate_mu, mean_mu = (part.mu for part in Budget(mu=mean_mu).split(gate_share, 1 - gate_share))
     return FriendlyPlan(
         n=n,
-        d=whole("d", d),
+        d=columns_of("d", d),
         radius=checked_radius(radius) if not isinstance(radius, tuple) else None,
         privacy=privacy,
         gate=gate,

@@ -6,20 +6,18 @@ there is a core at all and how little noise its mean needs. Proofs: docs/proofs/
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from .. import codec
 from ..engines import EngineTable
 from ..errors import Floats, UsageError, choice, open_unit, whole
 from ..integers import Ints
 from ..noise import Stream, add_laplace, add_noise_exact, public_seed, public_subset, shift_for
-from ..plans import Noise, parse_json
 from ..privacy import Budget, Privacy
 from ..release import Release
 from ..rows import Normal
@@ -28,7 +26,7 @@ from ..tables import Progress, Table
 from ..people import people_of
 from ..version import VERSION
 from .core import MOST_ROWS, RADIUS_BITS, find_core
-from .plan import FriendlyPlan, checked_radius, friendly_plan, friendly_plan_from_dict
+from .plan import FriendlyPlan, checked_radius, friendly_plan
 
 RELEASE_FORMAT, NO_CENTRE_FORMAT = "ellipsum.release/1", "ellipsum.no_centre/1"
 _USUAL_ROWS, _USUAL_CELLS = 10_000, 1 << 26
@@ -63,7 +61,9 @@ class FriendlyRelease(Release):
 
     @staticmethod
     def from_json(text: str) -> FriendlyRelease:
-        return friendly_release_from_dict(parse_json(text))
+        from .files import friendly_release_from_dict
+
+        return friendly_release_from_dict(codec.parse(text))
 
     def __repr__(self) -> str:
         return f"{super().__repr__()}\n  agreement       {self.agreement:.4g} (noisy; 1 where all rows agree)"
@@ -95,18 +95,13 @@ class NoCentre:
 
     def to_json(self) -> str:
         fields = {"agreement": self.agreement, "secure": self.secure, "plan": self.plan.to_dict()}
-        return json.dumps({"format": NO_CENTRE_FORMAT, "version": VERSION, "privacy": self.privacy.to_dict(), **fields})
+        return codec.dump({"format": NO_CENTRE_FORMAT, "version": VERSION, "privacy": self.privacy.to_dict(), **fields})
 
     @staticmethod
     def from_json(text: str) -> NoCentre:
-        fields = parse_json(text)
-        if fields.get("format") != NO_CENTRE_FORMAT:
-            raise UsageError(f"not a result of format {NO_CENTRE_FORMAT}.")
-        try:
-            plan = friendly_plan_from_dict(fields["plan"])
-            return NoCentre(plan, float(fields["agreement"]), bool(fields["secure"]))
-        except (KeyError, TypeError):
-            raise UsageError("the result has missing or unknown fields.") from None
+        from .files import no_centre_from_dict
+
+        return no_centre_from_dict(codec.parse(text))
 
     def __repr__(self) -> str:
         from ..texts import INSECURE, guarantee, people_lines
@@ -329,24 +324,3 @@ def read_rows(table: Table, chosen: Ints | None = None) -> Floats:
             parts.append(np.asarray(block[here - begin], np.float64))
         begin += len(block)
     return np.concatenate(parts)
-
-
-def friendly_release_from_dict(fields: Mapping[str, Any]) -> FriendlyRelease:
-    """Inverse of `FriendlyRelease.to_dict`."""
-    if fields.get("format") != RELEASE_FORMAT:
-        raise UsageError(f"not a release of format {RELEASE_FORMAT}. It may come from another version of ellipsum.")
-    try:
-        plan = friendly_plan_from_dict(fields["plan"])
-        spent = Privacy.from_dict(fields["privacy"])
-        return FriendlyRelease(
-            value=np.array(fields["value"], float),
-            plan=plan,  # type: ignore[arg-type]
-            noise=Noise(plan.ellipsoid, float(fields["noise"]["scaled_std"])),
-            secure=bool(fields["secure"]),
-            denoised=fields["denoised"],
-            privacy_spent=None if spent == plan.privacy else spent,
-            agreement=float(fields["agreement"]),
-            weight_lower=float(fields["weight_lower"]),
-        )
-    except (KeyError, TypeError):
-        raise UsageError("the release has missing or unknown fields.") from None

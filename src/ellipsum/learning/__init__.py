@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import UsageError
-from ..privacy import Budget
+from ..errors import UsageError, choice
+from ..privacy import NEIGHBOURS, Budget
 from ..release import Release
 from ..rows import Unknown
 from ..run import public_count, reading
@@ -55,6 +55,7 @@ def learn(
         raise UsageError(f"rows must be Unknown(magnitude) to be learned, got {type(rows).__name__}.")
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
     prepare_for(method, options)
+    choice("neighbours", neighbours, NEIGHBOURS)
     people = people_of(privacy_id, per_person, max_rows)
     with reading(data, columns, rows.columns, people, progress, header) as (table, tell):
         how = {"rng": rng, "threads": threads, "progress": tell}

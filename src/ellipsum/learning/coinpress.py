@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Floats, UsageError, vector, whole
+from ..errors import Floats, UsageError, floats, vector, whole
 from ..grid import ellipsoid_map, grid_bits
 from ..shape import Clip, Ellipsoid
 from .coinpress_covariance import covariance_bound, norm_bound
-from .methods import Final
+from .methods import MOST_STEPS, Final
 from .rounds import Rounds
 
 STEPS = 4
@@ -40,7 +40,7 @@ def prepare(rounds: Rounds, magnitude: float, *, steps: int = STEPS, std: Any = 
     References: Biswas, Dong, Kamath & Ullman 2020, "CoinPress: Practical Private Mean and Covariance Estimation",
     arXiv v1: the multivariate mean (iterated clipped means) and the authors' practical radii and shares.
     """
-    steps, d, left = whole("steps", steps), rounds.d, rounds.left
+    steps, d, left = whole("steps", steps, most=MOST_STEPS), rounds.d, rounds.left
     if std is not None:
         known = _bounds(std, d)
         start = Ellipsoid(np.zeros(d), 1 / known)
@@ -88,7 +88,8 @@ def clip_radius(radius: float, d: int) -> float:
 
 
 def _bounds(std: Any, d: int) -> Floats:
-    given = vector("std", np.full(d, std) if np.ndim(std) == 0 else std, d)
+    stated = floats("std", std)
+    given = vector("std", np.full(d, stated) if stated.ndim == 0 else stated, d)
     if not (given > 0).all():
         raise UsageError("std must be > 0. It bounds the standard deviation of each column.")
     return given

@@ -39,7 +39,7 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     """Run the last round and publish."""
     region, neighbours = final.region, rounds.neighbours
     spend = rounds.charge("final", rounds.left, region.ellipsoid.width)
-    kappa = 0.0 if neighbours == "replace" else count_weight(region, statistic)
+    kappa = 0.0 if neighbours == "replace" else count_weight(region, statistic, rounds.n, spend.mu)
     rows = learned_rows(region.ellipsoid, final.std, region.ellipsoid.center, None, columns)
     plan = assemble(rows, statistic, rounds.n, spend, region, kappa, columns, {}, {"method": method})
     scaled = noisy_sums(plan, rounds.accumulate(plan.row_map), rounds.stream())

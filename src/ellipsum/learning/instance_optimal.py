@@ -14,7 +14,7 @@ from ..errors import Floats, open_unit, whole
 from ..noise import public_seed
 from ..row_maps import RowMap
 from ..shape import Clip, Ellipsoid
-from .methods import Final
+from .methods import MOST_STEPS, Final
 from .quantiles import CoordinateSurplus, bisect, norm_quantile
 from .rotation import RotatedMap, Rotation
 from .rounds import Rounds
@@ -39,7 +39,11 @@ def prepare(rounds: Rounds, magnitude: float, *, steps: int = STEPS, clip_share:
     References: Huang, Liang & Yi 2021, "Instance-optimal Mean Estimation Under Differential Privacy", the clipped
     mean, the quantile by binary search and the shifted, rotated mean; shares and constants as in the authors' code.
     """
-    steps, left, part = whole("steps", steps), rounds.left, Fraction(open_unit("clip_share", clip_share))
+    steps, left, part = (
+        whole("steps", steps, most=MOST_STEPS),
+        rounds.left,
+        Fraction(open_unit("clip_share", clip_share)),
+    )
     rotation = Rotation.draw(rounds.d, public_seed(rounds.rng))
     size = rotation.size
     reach = magnitude * math.sqrt(rounds.d / size * 2 * math.log(4 * size))

@@ -51,6 +51,7 @@ class Final:
 Prepare = Callable[["Rounds", float], Final]
 
 
+MOST_STEPS = 1000
 SLACK_SHARE = 0.1
 """Part of the budget's delta that the gate of "friendly_core" may fail with."""
 

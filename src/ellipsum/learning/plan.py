@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError, choice, whole
-from ..plans import parse_json
-from ..privacy import Budget, Privacy
-from ..rows import Unknown
+from .. import codec
+from ..errors import MOST_COLUMNS, UsageError, choice, names
+from ..plan_files import COUNT, options_from_dict
+from ..plans import STATISTICS
+from ..privacy import Budget, Privacy, stated_from_dict
+from ..rows import Rows, Unknown, rows_from_dict
 from ..texts import guarantee, people_lines, unit_of
 from ..version import VERSION
 from .methods import METHODS, slack_for
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..tables import Table
 
 FORMAT = "ellipsum.learning-plan/1"
+_WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
 _BALLS = 3  # rounds that the search for the centre usually takes
 _HOPELESS, _ROUGH = 0.5, 0.1
 
@@ -52,6 +54,17 @@ class LearningPlan:
     stated: Mapping[str, float] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     """Where rows are people: privacy_id, per_person and max_rows."""
+
+    def __post_init__(self) -> None:
+        # A plan may come from a file: what it claims is checked every time it is made.
+        self.privacy.check_unit(self.options)
+        names("columns", self.columns, self.d)
+        if self.neighbours == "replace" and self.n is None:
+            raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
+        budget = Budget(**self.stated)
+        if self.privacy.slack != slack_for(self.method, budget, self.neighbours):
+            raise UsageError("this guarantee is not that of its method. Make the plan anew.")
+        self.privacy.check_stated(self.stated)
 
     noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
 
@@ -160,32 +173,26 @@ class LearningPlan:
         }
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict())
+        return codec.dump(self.to_dict())
 
     @staticmethod
     def from_json(text: str) -> LearningPlan:
-        fields = parse_json(text)
-        if fields.get("format") != FORMAT:
-            raise UsageError(f"not a plan of format {FORMAT}. Plans for other rows are read by es.Plan.from_json.")
-        try:
-            columns = fields["columns"]
-            found = plan_unknown(
-                Unknown(fields["rows"]["magnitude"], fields["rows"].get("columns")),
-                choice("statistic", fields["statistic"], ("sum", "mean")),
-                None if fields["n"] is None else whole("n", fields["n"]),
-                whole("d", fields["d"]),
-                Budget(**fields["stated"]),
-                fields["privacy"]["neighbours"],
-                None if columns is None else tuple(columns),
-                method=fields["method"],
+        other = f"not a plan of format {FORMAT}. Plans for other rows are read by es.Plan.from_json."
+        with codec.Fields(codec.parse(text), _WRONG) as fields:
+            fields.check_format(FORMAT, other)
+            found = LearningPlan(
+                rows=_unknown(fields.take("rows", rows_from_dict)),
+                statistic=fields.take("statistic", codec.word(*STATISTICS)),
+                n=fields.maybe("n", COUNT),
+                d=fields.take("d", codec.integer(1, MOST_COLUMNS)),
+                privacy=fields.take("privacy", Privacy.from_dict),
+                method=fields.take("method", codec.word(*METHODS)),
+                columns=fields.maybe("columns", codec.names),
+                stated=fields.take("stated", stated_from_dict),
+                options=fields.take("options", options_from_dict, {}),
             )
-            options = {**fields.get("options", {})}
-            if options:
-                found = replace(found, options=options, privacy=found.privacy.for_people())
-        except (KeyError, TypeError, AttributeError):
-            raise UsageError("the plan has missing or unknown fields. Make it anew with es.plan.") from None
-        if found.privacy != Privacy.from_dict(fields["privacy"]):
-            raise UsageError("this plan's guarantee is not that of its stated budget. Make the plan anew.")
+            for shown in ("rounds", "relative_error", "warning"):
+                fields.take(shown, lambda value: None)  # worked out anew
         return found
 
     def __repr__(self) -> str:
@@ -205,6 +212,12 @@ class LearningPlan:
         if self.warning is not None:
             lines.append(f"  warning: {self.warning}")
         return "\n".join(lines)
+
+
+def _unknown(rows: Rows) -> Unknown:
+    if not isinstance(rows, Unknown):
+        raise UsageError(_WRONG)
+    return rows
 
 
 def plan_unknown(

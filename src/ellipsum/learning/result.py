@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from .. import codec
 from ..errors import UsageError
-from ..plans import parse_json
-from ..privacy import Privacy
+from ..plan_files import options_from_dict
+from ..privacy import Privacy, stated_from_dict
 from ..rows import Normal, rows_from_dict
 from ..texts import INSECURE, guarantee, people_lines
 from ..version import VERSION
-from .rounds import Round
+from .methods import METHODS
+from .rounds import Round, check_rounds
 
 FORMAT = "ellipsum.rows/1"
 
@@ -32,6 +33,11 @@ class Learned:
     secure: bool
     people: Mapping[str, Any] = field(default_factory=dict)
     """Where rows were people: privacy_id, per_person and max_rows."""
+
+    def __post_init__(self) -> None:
+        # Learned rows may come from a file: their cost is checked against their claim every time they are made.
+        self.privacy.check_unit(self.people)
+        check_rounds(self.privacy, self.rounds, self.stated)
 
     def of_people(self, people: Mapping[str, Any]) -> Learned:
         """The same, where rows were people."""
@@ -52,28 +58,24 @@ class Learned:
         }
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict())
+        return codec.dump(self.to_dict())
 
     @staticmethod
     def from_json(text: str) -> Learned:
-        fields = parse_json(text)
-        if fields.get("format") != FORMAT:
-            raise UsageError(f"not learned rows of format {FORMAT}. Give the file that es.learn or its save wrote.")
-        try:
-            rows = rows_from_dict(fields["rows"])
+        with codec.Fields(codec.parse(text), "the learned rows have missing, unknown or wrong fields.") as fields:
+            fields.check_format(FORMAT, f"not learned rows of format {FORMAT}. Give the file that es.learn wrote.")
+            rows = fields.take("rows", rows_from_dict)
             if not isinstance(rows, Normal):
                 raise UsageError("learned rows must be of kind 'normal'.")
             return Learned(
                 rows=rows,
-                privacy=Privacy.from_dict(fields["privacy"]),
-                rounds=tuple(Round.from_dict(step) for step in fields["rounds"]),
-                method=str(fields["method"]),
-                stated={str(k): float(v) for k, v in fields["stated"].items()},
-                secure=bool(fields["secure"]),
-                people={**fields.get("people", {})},
+                privacy=fields.take("privacy", Privacy.from_dict),
+                rounds=fields.take("rounds", codec.list_of(Round.from_dict)),
+                method=fields.take("method", codec.word(*METHODS)),
+                stated=fields.take("stated", stated_from_dict),
+                secure=fields.take("secure", codec.flag),
+                people=fields.take("people", options_from_dict, {}),
             )
-        except (KeyError, TypeError, AttributeError):
-            raise UsageError("the learned rows have missing or unknown fields.") from None
 
     def save(self, path: str | Path) -> None:
         """Write the JSON to a file, atomically."""

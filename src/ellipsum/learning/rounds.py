@@ -7,20 +7,20 @@ anything is read, the filter of [P5] checks in exact arithmetic that the round f
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from .. import codec
 from ..accumulate import Partial
 from ..curves import sqrt_down
-from ..engines import accumulate_table
-from ..errors import BudgetRefused, Floats, UsageError, choice, whole
+from ..errors import MOST_WHOLE, BudgetRefused, Floats, UsageError, choice
 from ..grid import noise_units
 from ..noise import Stream, add_noise, shift_for
-from ..privacy import NEIGHBOURS, Budget, Privacy
+from ..privacy import NEIGHBOURS, Budget, Privacy, fits
 from ..row_maps import RowMap
 from ..tables import Table
 from ..tables.progress import Progress, share, steps
@@ -49,8 +49,20 @@ class Round:
         return {"name": self.name, "privacy": self.privacy.to_dict(), "width": self.width}
 
     @staticmethod
-    def from_dict(fields: Mapping[str, Any]) -> Round:
-        return Round(str(fields["name"]), Privacy.from_dict(fields["privacy"]), whole("width", fields["width"]))
+    def from_dict(found: Any) -> Round:
+        with codec.Fields(found, "a round has a name, its privacy and a width.") as fields:
+            return Round(
+                fields.take("name", codec.text),
+                fields.take("privacy", Privacy.from_dict),
+                fields.take("width", codec.integer(1, MOST_WHOLE)),
+            )
+
+
+def check_rounds(total: Privacy, rounds: Sequence[Round], stated: Mapping[str, float]) -> None:
+    """An error unless the rounds, "final" the last, fit into a guarantee that is the stated budget's [P5]."""
+    total.check_stated(stated)
+    if not stated or not rounds or rounds[-1].name != "final" or not fits(total, [step.privacy for step in rounds]):
+        raise UsageError("these rounds are not those of the stated budget. They were changed after they were made.")
 
 
 class Rounds:

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import Floats, whole
 from ..row_maps import RowMap
 from ..shape import Clip, Ellipsoid
-from .methods import Final
+from .methods import MOST_STEPS, Final
 from .quantiles import CoordinateSurplus, bisect, norm_quantile
 from .rounds import Rounds
 
@@ -40,7 +40,7 @@ def prepare(rounds: Rounds, magnitude: float, *, steps: int = STEPS) -> Final:
     References: Aumüller, Lebeda, Nelson & Pagh 2023, "PLAN: Variance-Aware Private Mean Estimation": the scaled
     and clipped mean for l2 error; shares, regularisation and constants as in the authors' experiments.
     """
-    steps, left, n, d = whole("steps", steps), rounds.left, rounds.n, rounds.d
+    steps, left, n, d = whole("steps", steps, most=MOST_STEPS), rounds.left, rounds.n, rounds.d
     first, rest = left * FIRST_SHARE, left * (1 - FIRST_SHARE)
     ends = np.full(d, float(magnitude))
     center = _medians(rounds, "centre", np.zeros(d), False, -ends, ends, steps, first * CENTER_SHARE)

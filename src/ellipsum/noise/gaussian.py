@@ -96,7 +96,7 @@ def _add(
     """rint(value + scale z), block by block; what doubles leave open is decided exactly [N3]."""
     from .quantile import round_noisy, table
 
-    stream.claim(whole("start", start, least=0), size)
+    stream.claim(whole("start", start, least=0, most=1 << 64), size)
     series = table()
     out = Wide(np.empty(size, np.int64), np.empty(size, np.int64))
     words = np.empty((min(size, BLOCK), 2), np.uint64)

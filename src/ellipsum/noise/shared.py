@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
 from ..balls import FLINT
+from ..compiled import compiled
 from ..errors import Floats
 from ..integers import Ints
 from .entropy import BLOCK
@@ -38,8 +38,11 @@ _AT_ONCE = 16  # uniforms multiplied before the product is cut
 # Double precision, with its error ----------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def _minus_log(x, exponent):  # type: ignore[no-untyped-def]
+@compiled
+def _minus_log(
+    x: Any,
+    exponent: Any,
+) -> Any:
     """-(ln x + exponent ln 2) for a normal double x > 0, by sums, products and one division."""
     bits = np.float64(x).view(np.int64)
     power = exponent + (bits >> 52) - 1023
@@ -55,8 +58,14 @@ def _minus_log(x, exponent):  # type: ignore[no-untyped-def]
     return -power * _LN2 - 2.0 * (s * total)
 
 
-@njit(cache=True, nogil=True)
-def _exponential_sums(words, counts, state, sums, errors):  # type: ignore[no-untyped-def]
+@compiled
+def _exponential_sums(
+    words: Any,
+    counts: Any,
+    state: Any,
+    sums: Any,
+    errors: Any,
+) -> Any:
     """sums[i] = -ln of the product of the next counts[i] uniforms, errors[i] a bound on its error [N7].
 
     `state` carries (product, exponent, uniforms left, place, whether all were common) from call to call.

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
 from ..balls import FLINT
+from ..compiled import compiled
 from ..errors import Floats
 from ..integers import LOW_BITS, Ints, Wide
 from .entropy import BLOCK
@@ -50,8 +50,19 @@ class Runs:
         return int(self.sizes.sum())
 
 
-@njit(cache=True, nogil=True)
-def _round_uniform(words, scale, error, high, low, shift, fraction, out_high, out_low, undecided):  # type: ignore[no-untyped-def]
+@compiled
+def _round_uniform(
+    words: Any,
+    scale: Any,
+    error: Any,
+    high: Any,
+    low: Any,
+    shift: Any,
+    fraction: Any,
+    out_high: Any,
+    out_low: Any,
+    undecided: Any,
+) -> Any:
     """out = rint((high 2^48 + low) / 2^shift + fraction + scale u) where certain; counts the others [N7].
 
     `scale` is known up to `error`, and each u is uniform on [-1, 1].
@@ -76,10 +87,23 @@ def _round_uniform(words, scale, error, high, low, shift, fraction, out_high, ou
     return count
 
 
-@njit(cache=True, nogil=True)
-def _round_runs(  # type: ignore[no-untyped-def]
-    words, series, begin, ends, scales, shifts, factors, errors, high, low, fraction, out_high, out_low, undecided
-):
+@compiled
+def _round_runs(
+    words: Any,
+    series: Any,
+    begin: Any,
+    ends: Any,
+    scales: Any,
+    shifts: Any,
+    factors: Any,
+    errors: Any,
+    high: Any,
+    low: Any,
+    fraction: Any,
+    out_high: Any,
+    out_low: Any,
+    undecided: Any,
+) -> Any:
     """Round one stretch of coordinates, `begin` its first in all vectors; an empty series stands for uniforms."""
     width, runs, size = ends[-1], ends.size, words.shape[0]
     vector, column = begin // width, begin % width

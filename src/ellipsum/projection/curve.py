@@ -12,7 +12,7 @@ the matrix to integers can add to w [J2].
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from .. import codec
 from ..curves import (
     _at_rising_precision,
     _certainly_positive,
@@ -30,7 +31,7 @@ from ..curves import (
     gaussian_delta,
     round_up,
 )
-from ..errors import Floats, UsageError, choice, non_negative, open_unit, positive, whole
+from ..errors import MOST_COLUMNS, Floats, UsageError, choice, columns_of, non_negative, open_unit, positive
 from ..privacy import UNITS, Privacy
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ CALIBRATIONS = ("exact", "tail", "composition")
 _NODES = 512
 _DROP = 45.0  # nats below its peak at which the integrand no longer counts in double precision
 _TAIL_NATS = 36.0  # what the certified integral leaves to tail bounds, below the target
+_MOST_EPSILON = 1.001e5  # beyond, integrals take minutes and guarantees mean nothing
+_MOST_SCALE = 500.0  # of a projection with such an epsilon, and more
 _WIDEST_LOG = 5.0  # w < e^5 holds but for a probability of e^-10000
 
 
@@ -59,7 +62,7 @@ class ProjectionPrivacy:
     neighbours: ClassVar[str] = "replace"
 
     def __post_init__(self) -> None:
-        whole("k", self.k)
+        columns_of("k", self.k)
         positive("scale", self.scale)
         non_negative("excess", self.excess)
         open_unit("stated_delta", self.stated_delta)
@@ -91,10 +94,16 @@ class ProjectionPrivacy:
         return {"k": self.k, "scale": self.scale, "excess": self.excess, "stated_delta": self.stated_delta, **unit}
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> ProjectionPrivacy:
-        if set(fields) - {"unit"} != {"k", "scale", "excess", "stated_delta"}:
-            raise UsageError("A projection's guarantee has the fields k, scale, excess, stated_delta and, maybe, unit.")
-        return cls(**fields)
+    def from_dict(cls, found: Any) -> ProjectionPrivacy:
+        complaint = "A projection's guarantee has the fields k, scale, excess, stated_delta and, maybe, unit."
+        with codec.Fields(found, complaint) as fields:
+            return cls(
+                fields.take("k", codec.integer(1, MOST_COLUMNS)),
+                fields.take("scale", codec.number),
+                fields.take("excess", codec.number),
+                fields.take("stated_delta", codec.number),
+                fields.take("unit", codec.text, "row"),
+            )
 
     def __str__(self) -> str:
         epsilon = self.epsilon(self.stated_delta)
@@ -113,7 +122,7 @@ def certified_scale(epsilon: float, delta: float, k: int, excess: float = 0.0, c
     References: Tu 2013, Theorems 1 and 2, with the departures listed under [J5].
     """
     choice("calibration", calibration, CALIBRATIONS)
-    epsilon, delta, k = positive("epsilon", epsilon), open_unit("delta", delta), whole("k", k)
+    epsilon, delta, k = positive("epsilon", epsilon), open_unit("delta", delta), columns_of("k", k)
     excess = non_negative("excess", excess)
     if calibration == "exact":
         return _exact_scale(epsilon, delta, k, excess)
@@ -189,7 +198,7 @@ def _root(function: Callable[[float], float], start: float) -> float:
 def _exact_scale(epsilon: float, delta: float, k: int, excess: float) -> float:
     target = math.log(delta)
     start = _mu_estimate(epsilon, delta)
-    if 0 < start < math.inf:
+    if 0 < start < math.inf and epsilon <= _MOST_EPSILON:
         estimate = _root(lambda s: _log_delta(s, k, epsilon, excess) - target, start)
         if 0 < estimate < math.inf:
             safe = _nudged(estimate, -estimate, lambda s: s > 0 and _is_safe(s, k, epsilon, excess, delta))
@@ -197,7 +206,7 @@ def _exact_scale(epsilon: float, delta: float, k: int, excess: float) -> float:
                 return safe
     raise UsageError(
         f"epsilon={epsilon} with delta={delta} at k={k} is out of reach of certified arithmetic. "
-        "State epsilon between 1e-8 and 1e4 and delta between 1e-300 and 0.5."
+        "State epsilon between 1e-8 and 1e5 and delta between 1e-300 and 0.5."
     )
 
 
@@ -205,7 +214,12 @@ def _exact_scale(epsilon: float, delta: float, k: int, excess: float) -> float:
 
 
 def projection_delta_upper(scale: float, k: int, epsilon: float, excess: float = 0.0) -> float:
-    """A double proved to be at least delta(epsilon) of the curve [J1], within 1e-9 relative of it [J4]."""
+    """A double proved to be at least delta(epsilon) of the curve [J1], within 1e-9 relative of it [J4].
+
+    It is 1, which always holds, for scales beyond 500: the integrals of such projections take minutes.
+    """
+    if scale > _MOST_SCALE:
+        return 1.0
     near = math.exp(min(_log_delta(scale, k, epsilon, excess), 0.0))
     if near == 0.0:
         near = math.ulp(0.0)
@@ -218,16 +232,16 @@ def projection_delta_upper(scale: float, k: int, epsilon: float, excess: float =
 
 
 def projection_epsilon_upper(scale: float, k: int, delta: float, excess: float = 0.0) -> float:
-    """An epsilon proved to satisfy delta(epsilon) <= delta, within 1e-9 relative of the least [J4]."""
+    """An epsilon proved to satisfy delta(epsilon) <= delta, within 1e-9 of the least [J4]; infinite above 1e5."""
     if delta >= 1:
         return 0.0
-    if delta == 0:
+    if delta == 0 or scale > _MOST_SCALE:
         return math.inf
     if _is_safe(scale, k, 0.0, excess, delta):
         return 0.0
     target = math.log(delta)
     estimate = _root(lambda e: target - _log_delta(scale, k, e, excess), max(scale, 1e-8))
-    if not 0 < estimate < math.inf:
+    if not 0 < estimate <= _MOST_EPSILON:
         return math.inf
     safe = _nudged(estimate, estimate, lambda e: _is_safe(scale, k, e, excess, delta))
     return math.inf if safe is None else safe

@@ -114,12 +114,22 @@ class ProjectionWriter:
             raise unwritable(self._path, error) from None
 
 
-def read_metadata(path: Path) -> str:
+def read_metadata(path: Path) -> bytes:
     """The JSON that `ProjectionWriter.finish` put beside the values."""
     found = _opened(path).metadata.metadata or {}
     if _KEY not in found:
         raise UsageError(f"{path} holds no projection. Give a file that Projection.save or project(output=) wrote.")
-    return str(found[_KEY].decode())
+    return bytes(found[_KEY])
+
+
+def read_shape(path: Path) -> tuple[int, int]:
+    """Rows and columns of the values in a file; no columns where they are not what `ProjectionWriter` writes."""
+    import pyarrow
+
+    file = _opened(path)
+    kinds = [(field.name, field.type) for field in file.schema_arrow]
+    wanted = [(f"p{j + 1}", pyarrow.float64()) for j in range(len(kinds))]
+    return int(file.metadata.num_rows), len(kinds) if kinds == wanted else 0
 
 
 def read_rows(path: Path, wanted: Ints | None) -> Floats:

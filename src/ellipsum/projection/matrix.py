@@ -25,10 +25,10 @@ _ROUNDOFF = 2.0**-53
 def as_seed(seed: bytes | str) -> bytes:
     """A published seed, given as bytes or as the hexadecimal text of `Projection.matrix_seed`."""
     try:
-        found = bytes.fromhex(seed) if isinstance(seed, str) else bytes(seed)
-    except (TypeError, ValueError):
+        found = bytes.fromhex(seed) if isinstance(seed, str) else seed
+    except ValueError:
         found = b""
-    if len(found) != KEY_BYTES:
+    if not isinstance(found, bytes) or len(found) != KEY_BYTES:
         raise UsageError(f"matrix_seed must be {KEY_BYTES} bytes or their hexadecimal text, as Projection.matrix_seed.")
     return found
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ..curves import round_up, sqrt_up
-from ..errors import UsageError, choice, positive, whole
+from ..errors import UsageError, choice, columns_of, positive, whole
 from ..privacy import Budget, Privacy
 from ..rows import Rows
-from .curve import ProjectionPrivacy, certified_scale
+from .curve import CALIBRATIONS, ProjectionPrivacy, certified_scale
 from .matrix import MATRIX_STD, matrix_excess, unit
 from .region import Region, region_of
 
@@ -109,7 +109,7 @@ def projection_forecast(
     clip_probability: float | None = None,
 ) -> Forecast:
     """The forecast of `project` with the same arguments, made without data and at no cost."""
-    d, k = whole("d", d), whole("k", k)
+    d, k = columns_of("d", d), columns_of("k", k)
     count = None if n is None else whole("n", n)
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
     region = region_of(rows, d, metric, count, clip_probability)
@@ -120,6 +120,7 @@ def forecast_in(
     region: Region, n: int | None, k: int, budget: Budget, adversary: str | None, calibration: str
 ) -> Forecast:
     """The forecast for a region that is already laid."""
+    choice("calibration", calibration, CALIBRATIONS)
     against = adversary_for(region, k, budget, adversary, calibration)
     guarantee = guarantee_of(budget, region.width, k, against, calibration)
     if isinstance(guarantee, ProjectionPrivacy):
@@ -174,11 +175,14 @@ def choose_k(
     balance near k = distance^2 / (2 noise_std^2). distance defaults to sqrt(2) radius: two rows at the edge in
     unrelated directions.
     """
-    d = whole("d", d)
+    d = columns_of("d", d)
     count = None if n is None else whole("n", n)
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
     region = region_of(rows, d, metric, count, clip_probability)
-    squared = 2 * region.radius**2 if distance is None else positive("distance", distance) ** 2
+    apart = math.sqrt(2) * region.radius if distance is None else positive("distance", distance)
+    if not math.isfinite(apart * apart):
+        raise UsageError("distance must have a square within the range of doubles. Rescale the columns.")
+    squared = apart * apart
     found: dict[int, Forecast] = {}
 
     def error(k: int) -> float:
@@ -232,4 +236,7 @@ def adaptive_noise(region: Region, privacy: Privacy, norm: Fraction) -> float:
 
 def noise_std_of(region: Region, k: int, noise_units: float) -> float:
     """Noise std in the units of the metric."""
-    return math.ldexp(noise_units, -region.row_map.grid_bits) * region.radius * unit(k)
+    std = math.ldexp(noise_units, -region.row_map.grid_bits) * region.radius * unit(k)
+    if not math.isfinite(4 * k * std * std):
+        raise UsageError("the noise of this projection leaves the range of doubles. Rescale the columns.")
+    return std

@@ -7,14 +7,14 @@ A projection keeps lengths, so the region is a ball in the metric whose distance
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..errors import Floats, UsageError, choice, open_unit
+from .. import codec
+from ..errors import Floats, UsageError, choice, open_unit, positive
 from ..grid import ellipsoid_map
 from ..row_maps import EllipsoidMap
 from ..rows import Ball, Box, Normal, Rows, Unknown
@@ -36,6 +36,13 @@ class Region:
     radius: float
     metric: str
     axes: Floats | None = None
+
+    def __post_init__(self) -> None:
+        positive("radius", self.radius, "Rescale the columns.")
+        with np.errstate(over="ignore", divide="ignore"):
+            Ellipsoid(self.center, self.scale / self.radius, self.axes).check()
+        if not (math.isfinite(4 * self.radius * self.radius) and self.scale.any()):
+            raise UsageError("the region's squared distances leave the range of doubles. Rescale the columns.")
 
     @property
     def width(self) -> int:
@@ -66,15 +73,15 @@ class Region:
         }
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Region:
-        axes = fields["axes"]
-        return cls(
-            np.array(fields["center"], float),
-            np.array(fields["scale"], float),
-            float(fields["radius"]),
-            choice("metric", fields["metric"], METRICS),
-            None if axes is None else np.array(axes, float),
-        )
+    def from_dict(cls, found: Any) -> Region:
+        with codec.Fields(found, "the projection's region has missing, unknown or wrong fields.") as fields:
+            return cls(
+                fields.take("center", codec.numbers),
+                fields.take("scale", codec.numbers),
+                fields.take("radius", codec.number),
+                fields.take("metric", codec.word(*METRICS)),
+                fields.maybe("axes", codec.matrix),
+            )
 
 
 def region_of(rows: Rows, d: int, metric: str, n: int | None, clip_probability: float | None) -> Region:

@@ -6,7 +6,6 @@ G Gaussian noise. It is a row-level release: n rows of k numbers, one row of whi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Floats, UsageError, choice, whole
+from .. import codec
+from ..errors import Floats, choice
 from ..integers import Ints
-from ..plans import parse_json
 from ..privacy import Privacy
 from ..version import VERSION
-from .curve import CALIBRATIONS, ProjectionPrivacy
+from .curve import ProjectionPrivacy
 from .estimates import (
     Estimates,
     check_pairs,
@@ -29,9 +28,9 @@ from .estimates import (
     squared_distances,
     squares,
 )
-from .files import ProjectionWriter, read_metadata, read_rows
+from .files import ProjectionWriter, read_rows
 from .matrix import as_seed, draw_matrix, unit
-from .outlook import ADVERSARIES, Forecast, noise_std_of
+from .outlook import Forecast, noise_std_of
 from .region import Region
 
 FORMAT = "ellipsum.projection/1"
@@ -158,7 +157,7 @@ class Projection:
 
     def to_json(self) -> str:
         """Everything but the values, as JSON."""
-        return json.dumps(self.to_dict())
+        return codec.dump(self.to_dict())
 
     def save(self, path: str | Path) -> None:
         """Write values and metadata to one Parquet file, atomically; `Projection.load` reads it back."""
@@ -169,7 +168,9 @@ class Projection:
     @classmethod
     def load(cls, path: str | Path) -> Projection:
         """A projection that `save` or project(..., output=) wrote; values stay in the file until asked for."""
-        return projection_from_dict(parse_json(read_metadata(Path(path))), Path(path))
+        from .load import load_projection
+
+        return load_projection(Path(path))
 
     def __repr__(self) -> str:
         from ..texts import INSECURE, people_lines, unit_of
@@ -186,31 +187,3 @@ class Projection:
             f"  verdict         {self.forecast().verdict}",
         ]
         return "\n".join(lines if self.secure else [*lines, f"  {INSECURE}"])
-
-
-def projection_from_dict(fields: Mapping[str, Any], path: Path) -> Projection:
-    """Inverse of `Projection.to_dict`, for values in a file."""
-    if fields.get("format") != FORMAT:
-        raise UsageError(f"not a projection of format {FORMAT}. It may come from another version of ellipsum.")
-    try:
-        columns, given = fields["columns"], fields["matrix_integers"]
-        oblivious = fields["adversary"] == "oblivious"
-        spent = (ProjectionPrivacy if oblivious else Privacy).from_dict(fields["privacy"])
-        return Projection(
-            region=Region.from_dict(fields["region"]),
-            k=whole("k", fields["k"]),
-            privacy=spent,
-            noise_units=float(fields["noise_units"]),
-            adversary=choice("adversary", fields["adversary"], ADVERSARIES),
-            calibration=choice("calibration", fields["calibration"], CALIBRATIONS),
-            secure=bool(fields["secure"]),
-            matrix_seed=fields["matrix_seed"],
-            n=whole("n", fields["n"]),
-            columns=None if columns is None else tuple(columns),
-            path=path,
-            ordered=bool(fields.get("ordered", True)),
-            options={**fields.get("options", {})},
-            _given=None if given is None else np.array(given, np.int64),
-        )
-    except (KeyError, TypeError):
-        raise UsageError("the projection has missing or unknown fields.") from None

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from ..engines import EngineTable, is_frame
-from ..errors import UsageError, choice, whole
+from ..errors import UsageError, choice, columns_of, floats
 from ..files import check_writable
 from ..integers import Ints, Wide
 from ..noise import Stream, add_noise, public_seed, shift_for
-from ..privacy import Budget, Privacy
+from ..privacy import NEIGHBOURS, Budget, Privacy
 from ..rows import Normal, Rows
 from ..run import reading
 from ..tables import Progress, Table
@@ -68,7 +68,7 @@ class Terms:
 
     def __post_init__(self) -> None:
         if self.k is not None:
-            whole("k", self.k)
+            columns_of("k", self.k)
         choice("calibration", self.calibration, CALIBRATIONS)
         if not isinstance(self.rows, Rows):
             raise UsageError(f"rows must be one of Ball, Box, Normal, got {type(self.rows).__name__}.")
@@ -137,14 +137,14 @@ def project(
 
     References: Tu 2013; Kenthapadi, Korolova, Mironov & Mishra 2013.
     """
-    if neighbours != "replace":
+    if choice("neighbours", neighbours, NEIGHBOURS) != "replace":
         raise UsageError(
             "A projection publishes one row for each row of data, so n is public. Use neighbours='replace'."
         )
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
     target = None if output is None else Path(output)
     terms = Terms(
-        whole("k", k),
+        columns_of("k", k),
         rows,
         spend,
         adversary,
@@ -171,7 +171,7 @@ def project_table(
     progress: Progress | None = None,
 ) -> Projection:
     """`project` on a table, whose rows are people where `people` says so."""
-    k, spend = whole("k", terms.k), terms.budget
+    k, spend = columns_of("k", terms.k), terms.budget
     count = _count_for(terms.rows, table, terms.clip_probability)
     region = region_of(terms.rows, table.width, terms.metric, count, terms.clip_probability)
     against = adversary_for(region, k, spend, terms.against, terms.calibration)
@@ -253,10 +253,7 @@ def _matrix_for(
     width: int, k: int, seed: Any, matrix: Any, rng: np.random.Generator | None
 ) -> tuple[bytes | None, Ints]:
     if matrix is not None:
-        try:
-            found = np.array(matrix, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise UsageError("matrix must be a table of numbers. Check for text or ragged nesting.") from None
+        found = floats("matrix", matrix)
         if found.shape != (width, k):
             raise UsageError(f"matrix must have shape ({width}, {k}), got {found.shape}.")
         return None, integers_of(found)

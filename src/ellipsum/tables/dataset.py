@@ -57,8 +57,6 @@ class DatasetTable(Batches):
     ordered = False  # [T9]
 
     def __init__(self, data: Any, selection: Selection = EVERYTHING) -> None:
-        from pyarrow import dataset
-
         self._data = data
         self._files = attempt(_UNREADABLE, lambda: list(_file_parts(data)))
         schema = data.schema
@@ -71,7 +69,8 @@ class DatasetTable(Batches):
         for part in self._files:
             attempt(_UNREADABLE, _check_files, part, schema, self._names)
         self._seen = attempt(_UNREADABLE, self._stamps)
-        self._as_it_lies = any(isinstance(part.format, dataset.IpcFileFormat) for part in self._files)
+        for part in self._files:
+            attempt(_UNREADABLE, _check_layouts, part)
         self._rows: int | None = None
 
     def _scanner(self, names: list[str]) -> Any:
@@ -113,8 +112,6 @@ class DatasetTable(Batches):
         rows = 0
         batches = sealed(_UNREADABLE, attempt(_UNREADABLE, lambda: self._scanner(self._names).to_batches()))
         for batch in batches:
-            if self._as_it_lies:
-                attempt(_UNREADABLE, check_layout, batch)
             for piece in sealed(_UNREADABLE, pieces(batch, range(len(self._names)), self._plan)):
                 rows += len(piece[1])
                 yield piece
@@ -156,6 +153,18 @@ def _check_files(part: Any, schema: Any, names: Iterable[str]) -> None:
                     f"Column {named(name)} is of type {shown(here.field(name).type)} in {path} and of type "
                     f"{shown(schema.field(name).type)} in the data set. Write it with one type."
                 )
+
+
+def _check_layouts(part: Any) -> None:
+    """Reads Feather files once, batch by batch: pyarrow's scanner ends the process where one of them is damaged."""
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    for path in part.files if isinstance(part.format, dataset.IpcFileFormat) else ():
+        with part.filesystem.open_input_file(path) as file:
+            reader = pa.ipc.open_file(file)
+            for index in range(reader.num_record_batches):
+                check_layout(reader.get_batch(index))
 
 
 def _same_type(left: Any, right: Any) -> bool:

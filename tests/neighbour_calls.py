@@ -1,0 +1,232 @@
+"""Every public call that reads data, and every command."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from neighbour_sources import NAMES, Change, D, Data, N, Source
+from neighbours import Place, Seen, watch_call, watch_command
+
+import ellipsum as es
+from ellipsum.learning import METHODS
+
+TERMS = {"epsilon": 2.0, "delta": 1e-6}
+WIDE = {"epsilon": 60.0, "delta": 1e-3}  # 40 rows are few for a friendly core
+ROWS = {
+    "ball": (es.Ball(2.0), {}),
+    "box": (es.Box(-1.0, 1.0), {}),
+    "normal": (es.Normal(0.0, std=0.6), {"shape": "ball", "clip": 2.0}),
+    "unknown": (es.Unknown(50.0), {}),
+}
+RELATIONS: dict[str, dict[str, Any]] = {
+    "replace": {"neighbours": "replace"},
+    "add_remove": {"neighbours": "add_remove", "n": N},
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """run(data, **how), where how holds columns, rng, progress and, if rows belong to people, privacy_id.
+
+    centred: where rows are clipped is fixed before data is read; ordered: what is published follows the rows' places
+    """
+
+    name: str
+    run: Callable[..., Any]
+    relation: str = "replace"
+    centred: bool = False
+    ordered: bool = False
+    people: bool = True
+    slow: bool = False
+
+
+def _statistic(name: str, kind: str, relation: str) -> Call:
+    rows, shape = ROWS[kind]
+
+    def run(data: Any, **how: Any) -> Any:
+        return getattr(es, name)(data, rows, **shape, **RELATIONS[relation], **TERMS, **how)
+
+    return Call(f"{name} {kind} {relation}", run, relation, kind != "unknown", slow=_slow(kind, relation))
+
+
+def _slow(kind: str, relation: str) -> bool:
+    return kind == "unknown" and relation == "add_remove"
+
+
+def _capped(data: Any, **how: Any) -> Any:
+    """The sum of at most two rows of each person."""
+    more = {"per_person": "sum", "max_rows": 2} if "privacy_id" in how else {}
+    return es.sum(data, es.Box(-1.0, 1.0), **more, **RELATIONS["add_remove"], **TERMS, **how)
+
+
+def _plan(kind: str, relation: str) -> Call:
+    rows, shape = ROWS[kind]
+
+    def run(data: Any, **how: Any) -> Any:
+        made = es.plan(rows, n=N, d=D, statistic="mean", neighbours=relation, **shape, **TERMS)
+        return made.release(data, **how)
+
+    grouped = relation == "add_remove"  # else the plan's n would have to be that of the people
+    return Call(f"plan {kind} {relation}", run, relation, kind != "unknown", people=grouped, slow=_slow(kind, relation))
+
+
+def _learn(method: str, relation: str) -> Call:
+    terms = WIDE if method == "friendly_core" else TERMS
+
+    def run(data: Any, **how: Any) -> Any:
+        return es.learn(data, es.Unknown(50.0), method=method, **RELATIONS[relation], **terms, **how)
+
+    slow = method == "friendly_core" or (method, relation) == ("auto", "add_remove")
+    return Call(f"learn {method} {relation}", run, relation, slow=slow)
+
+
+def _friendly(name: str, radius: Any, gate: str) -> Call:
+    def run(data: Any, **how: Any) -> Any:
+        return es.friendly_mean(data, radius, gate=gate, **WIDE, **how)
+
+    return Call(f"friendly {name}", run)
+
+
+def block_mean(block: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return block.mean(axis=0)
+
+
+def _in_this_process(function: Any, blocks: Any, *_: Any, **__: Any) -> np.ndarray:
+    """Processes of their own take a second a call; a few cases have them."""
+    return np.array([function(block) for block in blocks])
+
+
+def _aggregate(data: Any, **how: Any) -> Any:
+    with mock.patch("ellipsum.friendly.aggregate.run_blocks", _in_this_process):
+        return aggregate(data, **how)
+
+
+def aggregate(data: Any, **how: Any) -> Any:
+    return es.subsample_and_aggregate(block_mean, data, blocks=20, radius=4.0, dimension=D, **WIDE, **how)
+
+
+def _aggregate_in_order(data: Any, **how: Any) -> Any:
+    return _aggregate(data, shuffle=False, **how)
+
+
+def _project(data: Any, **how: Any) -> Any:
+    return es.project(data, 2, es.Box(-1.0, 1.0), **WIDE, **how)
+
+
+def _project_normal(data: Any, **how: Any) -> Any:
+    return es.project(data, 2, es.Normal(0.0, std=0.6), adversary="adaptive", **WIDE, **how)
+
+
+def _project_to_file(data: Any, **how: Any) -> None:
+    es.project(data, 2, es.Ball(2.0), adversary="adaptive", output="projected.parquet", **WIDE, **how)
+
+
+_ALL = (
+    *(_statistic(name, kind, relation) for name in ("sum", "mean") for kind in ROWS for relation in RELATIONS),
+    Call("capped sum", _capped, "add_remove", centred=True),
+    *(_plan(kind, relation) for kind in ("box", "unknown") for relation in RELATIONS),
+    *(_learn(method, "replace") for method in METHODS),
+    *(_learn(method, "add_remove") for method in ("auto", "coinpress", "instance_optimal")),
+    _friendly("mean", 4.0, "gaussian"),
+    _friendly("mean with a Laplace gate", 4.0, "laplace"),
+    _friendly("mean with a search", (0.5, 16.0), "gaussian"),
+    Call("aggregate", _aggregate, ordered=True),
+    Call("aggregate in order", _aggregate_in_order, ordered=True, people=False),
+    Call("project", _project, centred=True, ordered=True, slow=True),
+    Call("project normal rows", _project_normal, centred=True, ordered=True),
+    Call("project to a file", _project_to_file, centred=True, ordered=True),
+)
+CALLS = {call.name: call for call in _ALL}
+
+
+def columns_of(source: Source, data: Data) -> dict[str, Any]:
+    """Which columns to take, and whose the rows are."""
+    if data.who is None:
+        return {"columns": NAMES} if source.named else {}
+    return {"columns": NAMES, "privacy_id": "who"} if source.named else {"columns": [1, 2, 3], "privacy_id": 0}
+
+
+def watch(place: Place, source: Source, call: Call, data: Data) -> Seen:
+    """One call on one source with a generator of its own, started alike every time."""
+    made = source.make(place.clear(), data)
+
+    def run(progress: Any) -> Any:
+        return call.run(made, rng=np.random.default_rng(11), progress=progress, **columns_of(source, data))
+
+    return watch_call(place, run)
+
+
+def same_bits(change: Change, call: Any, data: Data) -> bool:
+    """Whether everything published must be the same to the last bit."""
+    if change.same == "centre":
+        return call.centred
+    if change.same == "order":
+        return data.who is not None or not call.ordered
+    return change.same == "all"
+
+
+# --- commands -----------------------------------------------------------------------------------
+
+_SPEND = ["--epsilon", "2", "--delta", "1e-6"]
+_SPEND_MORE = ["--epsilon", "60", "--delta", "1e-3"]
+_COLUMNS = ["--columns", "a,b,c"]
+_BOX = ["--bounds", "a=-1:1", "--bounds", "b=-1:1", "--bounds", "c=-1:1"]
+_BALL = [*_COLUMNS, "--radius", "2"]
+_NORMAL = ["--normal", "a=0:0.6", "--normal", "b=0:0.6", "--normal", "c=0:0.6", "--clip", "2", "--shape", "ball"]
+_UNKNOWN = [*_COLUMNS, "--magnitude", "50"]
+_PRIVATE_N = ["--neighbours", "add-remove", "--n", str(N)]
+
+
+@dataclass(frozen=True)
+class Command:
+    name: str
+    words: tuple[str, ...]
+    more: tuple[str, ...]
+    relation: str = "replace"
+    centred: bool = True
+    ordered: bool = False
+
+    slow: bool = False
+
+    def on(self, source: Source, data: Data) -> list[str]:
+        """The words, for a source of these rows."""
+        whose = ["--privacy-id", "who"] if data.who is not None else []
+        return [self.words[0], *source.words, *self.words[1:], *self.more, *whose]
+
+
+def _command(name: str, *words: str, more: list[str] = _SPEND, **kind: Any) -> Command:
+    return Command(name, words, tuple(more), **kind)
+
+
+_HIDDEN = {"relation": "add_remove"}
+_LEARNED = {"centred": False}
+_BOTH = {"relation": "add_remove", "centred": False, "slow": True}
+_COMMANDS = (
+    _command("sum box", "sum", *_BOX),
+    _command("sum ball json", "sum", *_BALL, "--json"),
+    _command("sum normal, private n", "sum", *_NORMAL, *_PRIVATE_N, "--json", **_HIDDEN),
+    _command(
+        "sum box, private n, files", "sum", *_BOX, *_PRIVATE_N, "-o", "r.json", "--save-plan", "p.json", **_HIDDEN
+    ),
+    _command("sum unknown", "sum", *_UNKNOWN, **_LEARNED),
+    _command("mean box json, files", "mean", *_BOX, "--json", "-o", "r.json", "--save-plan", "p.json"),
+    _command("mean ball, private n", "mean", *_BALL, *_PRIVATE_N, **_HIDDEN),
+    _command("mean box, private n, json", "mean", *_BOX, *_PRIVATE_N, "--json", **_HIDDEN),
+    _command("mean unknown json, files", "mean", *_UNKNOWN, "--json", "--save-plan", "p.json", **_LEARNED),
+    _command("mean unknown, private n", "mean", *_UNKNOWN, *_PRIVATE_N, "-o", "r.json", **_BOTH),
+    _command("learn", "learn", *_UNKNOWN, "-o", "rows.json", **_LEARNED),
+    _command("learn json", "learn", *_UNKNOWN, "--method", "coinpress", "--json", **_LEARNED),
+    _command("learn, private n", "learn", *_UNKNOWN, *_PRIVATE_N, "--json", **_BOTH),
+    _command("project", "project", *_BOX, "--k", "2", "-o", "s.parquet", more=_SPEND_MORE, ordered=True),
+    _command("project json", "project", *_BALL, "-o", "s.parquet", "--json", more=_SPEND_MORE, ordered=True),
+)
+COMMANDS = {command.name: command for command in _COMMANDS}
+
+
+def run_command(place: Place, source: Source, command: Command, data: Data) -> Seen:
+    """One command on one source, with the same noise every time."""
+    source.make(place.clear(), data)
+    return watch_command(place, command.on(source, data))

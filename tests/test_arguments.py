@@ -1,0 +1,180 @@
+"""Odd arguments to every public function: whatever is passed, only the library's own errors come out."""
+
+import math
+import warnings
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ellipsum as es
+
+
+def matrix():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.matrix([[1.0, 2.0]])
+
+
+X = np.random.default_rng(0).normal(5.0, 1.0, (400, 2))
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+ODD = {
+    "nan": math.nan,
+    "inf": math.inf,
+    "-inf": -math.inf,
+    "huge": 1e308,
+    "tiny": 5e-324,
+    "small": 1e-200,
+    "zero": 0,
+    "-0.0": -0.0,
+    "negative": -3,
+    "half": 0.5,
+    "2^70": 2**70,
+    "10^400": 10**400,
+    "10^12": 10**12,
+    "true": True,
+    "text": "word",
+    "digits": "1",
+    "empty": "",
+    "nul": "a\x00b",
+    "bytes": b"1",
+    "decimal": Decimal("0.5"),
+    "fraction": Fraction(1, 3),
+    "complex": 1 + 2j,
+    "array": np.array([1.0, 2.0]),
+    "words": np.array(["replace", "replace"]),
+    "0-d": np.array(1.0),
+    "matrix": np.ones((2, 2)),
+    "objects": np.array([None, {}], dtype=object),
+    "np.matrix": matrix(),
+    "float32": np.float32(0.3),
+    "int8": np.int8(3),
+    "np.bool": np.bool_(True),
+    "list": [1, 2],
+    "names": ["a", "b"],
+    "mixed": [1, "a"],
+    "nested": [[1], [2, 3]],
+    "empty list": [],
+    "huge list": [10**400, 1],
+    "nan list": [math.nan, 1.0],
+    "pair": (1.0, 1e300),
+    "dict": {"a": (0, 1), "b": (0, 2)},
+    "odd dict": {"a": 3},
+    "set": {1, 2},
+    "none": None,
+    "object": object(),
+    "type": int,
+    "function": abs,
+    "budget": es.Budget(mu=1.0),
+    "rows": es.Ball(1.0),
+    "date": np.datetime64("2020-01-01"),
+}
+RELEASE = es.mean(X, es.Box(0, 10), **BUDGET)
+
+
+def block_mean(block):
+    return block.mean(axis=0)
+
+
+AGGREGATE = {
+    "blocks": 60,
+    "radius": 5.0,
+    "dimension": 2,
+    "epsilon": 50.0,
+    "delta": 1e-6,
+    "time_limit": 5.0,
+    "workers": 1,
+}
+PEOPLE = {"privacy_id": None, "per_person": None, "max_rows": None}
+READ = {"neighbours": "replace", "columns": None, "n": None, "rng": None, "threads": None, "progress": None, **PEOPLE}
+SHAPED = {"shape": "optimal", "clip": "optimal", "clip_probability": None, "weights": None, "method": "auto"}
+LAW = es.WeightedChiSquare([1.0, 2.0])
+CALLS = {
+    "plan": (es.plan, {"rows": es.Box(0, 1), "n": 9, "d": 2, **BUDGET, "budget": None, "statistic": "sum",
+                       "neighbours": "replace", "columns": None, **SHAPED}),
+    "plan normal": (es.plan, {"rows": es.Normal(0, 1), "n": 9, "d": 2, **BUDGET, "neighbours": "add_remove", **SHAPED}),
+    "plan unknown": (es.plan, {"rows": es.Unknown(9), "n": 9, "d": 2, **BUDGET, "neighbours": "replace", **SHAPED}),
+    "sum": (es.sum, {"data": X, "rows": es.Box(0, 9), **BUDGET, **READ}),
+    "mean": (es.mean, {"data": X, "rows": es.Box(0, 9), **BUDGET, **READ, "neighbours": "add_remove", **SHAPED}),
+    "mean unknown": (es.mean, {"data": X, "rows": es.Unknown(9), **BUDGET, "method": "auto"}),
+    "learn": (es.learn, {"data": X, "rows": es.Unknown(9), **BUDGET, **READ, "method": "coinpress", "steps": 2,
+                         "std": 1.0}),
+    "friendly_mean": (es.friendly_mean, {"data": X, "radius": 9.0, "epsilon": 9.0, "delta": 1e-6, "gate": "gaussian",
+                                         "neighbours": "replace", "columns": None, "max_rows": None, "slack": None,
+                                         "gate_share": None, "target": 0.7, "floor": 0.2, "rng": None}),
+    "subsample_and_aggregate": (es.subsample_and_aggregate, {"function": block_mean, "data": X, **AGGREGATE,
+                                                             "names": None, "shuffle": True, "max_rows": None}),
+    "project": (es.project, {"data": X, "k": 2, "rows": es.Ball(20), "epsilon": 90.0, "delta": 1e-6, "adversary": None,
+                             "calibration": "exact", "metric": "original", "clip_probability": None,
+                             "neighbours": "replace", "columns": None, "matrix_seed": None, "matrix": None,
+                             "rng": None}),
+    "choose_k": (es.choose_k, {"n": 9, "d": 3, "rows": es.Ball(1), **BUDGET, "distance": None, "adversary": None,
+                               "metric": "original", "clip_probability": None}),
+    "projection_forecast": (es.projection_forecast, {"n": 9, "d": 3, "k": 2, "rows": es.Normal(0, 1), **BUDGET,
+                                                     "adversary": None, "calibration": "exact", "metric": "scaled"}),
+    "Budget": (es.Budget, {**BUDGET}),
+    "Budget mu": (es.Budget, {"mu": 1.0}),
+    "Budget rho": (es.Budget, {"rho": 1.0}),
+    "Privacy": (es.Privacy, {"mu": 1.0, "slack": 0.0, "neighbours": "replace", "unit": "row"}),
+    "compose": (es.compose, {"parts": [es.Privacy(1.0)]}),
+    "calibrate": (es.calibrate, {**BUDGET, "method": "analytic"}),
+    "WeightedChiSquare": (es.WeightedChiSquare, {"weights": [1.0]}),
+    "sf": (LAW.sf, {"x": 1.0}),
+    "pdf": (LAW.pdf, {"x": 1.0}),
+    "isf": (LAW.isf, {"p": 0.5, "log": False}),
+    "conditional_moments": (LAW.conditional_moments, {"x": 1.0}),
+    "tail_bound": (es.tail_bound, {"weights": [1.0], "p": 0.1, "kind": "chernoff"}),
+    "Ball": (es.Ball, {"radius": 1.0, "center": 0.0, "columns": None}),
+    "Box": (es.Box, {"lower": 0.0, "upper": 1.0, "columns": None}),
+    "Normal": (es.Normal, {"center": 0.0, "std": 1.0, "center_error": 0.1, "columns": None}),
+    "Normal cov": (es.Normal, {"center": 0.0, "cov": np.eye(2), "center_error": 0.1}),
+    "Unknown": (es.Unknown, {"magnitude": 1.0, "columns": None}),
+    "split": (lambda weight: es.Budget(mu=1.0).split(weight, 1.0), {"weight": 1.0}),
+    "Budget.delta": (es.Budget(mu=1.0).delta, {"epsilon": 1.0}),
+    "Privacy.epsilon": (es.Privacy(1.0).epsilon, {"delta": 0.1}),
+    "Privacy.delta": (es.Privacy(1.0).delta, {"epsilon": 0.1}),
+    "confidence_interval": (RELEASE.confidence_interval, {"level": 0.9}),
+    "confidence_ellipsoid": (RELEASE.confidence_ellipsoid, {"level": 0.9}),
+    "contains": (RELEASE.confidence_ellipsoid().contains, {"point": [1.0, 2.0]}),
+    "denoise": (RELEASE.denoise, {"method": "soft_threshold", "threshold": 1.0}),
+    "clamp": (RELEASE.denoise, {"method": "clamp", "lower": 0.0, "upper": 1.0}),
+    "Plan.from_json": (es.Plan.from_json, {"text": "{}"}),
+    "Release.from_json": (es.Release.from_json, {"text": "{}"}),
+    "Learned.from_json": (es.Learned.from_json, {"text": "{}"}),
+    "Privacy.from_dict": (es.Privacy.from_dict, {"found": {}}),
+}  # fmt: skip
+QUICK = {"subsample_and_aggregate": {"function", "blocks", "dimension"}}  # the others start processes for every answer
+CASES = [
+    pytest.param(
+        name,
+        argument,
+        id=f"{name}: {argument}",
+        marks=[] if argument in QUICK.get(name, given) else pytest.mark.slow,
+    )
+    for name, (_, given) in CALLS.items()
+    for argument in given
+]
+
+
+@pytest.mark.parametrize(("name", "argument"), CASES)
+def test_odd_arguments_end_in_an_answer_or_in_an_error_of_the_library(name, argument, request):
+    call, given = CALLS[name]
+    request.node.user_properties.append(("cases", ("odd arguments", len(ODD))))
+    for odd, value in ODD.items():
+        said = outcome(f"{name}({argument}={odd})", call, {**given, argument: value})
+        assert "\n" not in said, odd
+        assert len(said) < 500, odd
+
+
+def outcome(words, call, given):
+    """The text of the library's own error, if there is one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            call(**given)
+        except es.EllipsumError as error:
+            return str(error)
+        except BaseException as error:
+            raise AssertionError(f"{words} raised {type(error).__name__}") from error
+    return ""

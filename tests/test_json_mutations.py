@@ -1,0 +1,405 @@
+"""Mutated JSON into every loader: an error of the library, or an object whose guarantee is true and that reads back."""
+
+import copy
+import json
+import math
+import random
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+import ellipsum as es
+from ellipsum.cli.inputs import named_rows, read_plan
+from ellipsum.friendly.plan import FriendlyPlan
+from ellipsum.friendly.release import FriendlyRelease
+from ellipsum.learning.plan import LearningPlan
+from ellipsum.plans import clip_sensitivity
+from ellipsum.privacy import fits
+from ellipsum.projection.curve import ProjectionPrivacy
+from ellipsum.rows import rows_from_dict
+
+SPEND = {"epsilon": 1.0, "delta": 1e-6}
+COLUMNS = pyarrow.table({"who": np.arange(600) // 2, "a": np.linspace(0, 1, 600), "b": np.linspace(3, 2, 600)})
+X = np.random.default_rng(0).normal(5.0, 1.0, (600, 2))
+COV = [[2.0, 0.5], [0.5, 1.0]]
+
+
+def rng():
+    return np.random.default_rng(1)
+
+
+def plans():
+    box, normal = es.Box({"a": (0, 1), "b": (2, 9)}), es.Normal([1.0, 2.0], cov=COV)
+    yield es.plan(box, n=100, **SPEND)
+    yield es.plan(es.Ball(2.0, [1.0, 5.0]), n=100, statistic="mean", neighbours="add_remove", budget=es.Budget(mu=0.5))
+    yield es.plan(normal, n=1000, statistic="mean", budget=es.Budget(rho=0.1))
+    yield es.plan(
+        es.Normal(0.0, 1.0), d=3, neighbours="add_remove", statistic="mean", clip=2.0, weights=[1, 2, 3], **SPEND
+    )
+    yield es.mean(COLUMNS, es.Box(0, 9), privacy_id="who", per_person="sum", max_rows=2, **SPEND).plan
+
+
+def releases():
+    for plan in (es.plan(es.Box(0, 9), n=600, d=2, **SPEND), es.plan(es.Normal(5.0, 1.0), n=600, d=2, **SPEND)):
+        yield plan.release(X, rng=rng())
+    for statistic in (es.sum, es.mean):
+        yield statistic(X, es.Box(0, 9), neighbours="add_remove", rng=rng(), **SPEND)
+        yield statistic(X, es.Unknown(9), neighbours="add_remove", rng=rng(), **SPEND)
+    yield es.mean(X, es.Box(0, 9), neighbours="add_remove", rng=rng(), **SPEND).denoise("soft_threshold")
+    yield es.mean(COLUMNS, es.Unknown(9), privacy_id="who", rng=rng(), **SPEND)
+    yield es.mean(X, es.Unknown(9), method="friendly_core", rng=rng(), epsilon=5.0, delta=1e-6)
+
+
+def friendly(data=X, **more):
+    return es.friendly_mean(data, 9.0, rng=rng(), epsilon=5.0, delta=1e-6, **more)
+
+
+def projections(folder):
+    how = {"rng": rng(), "epsilon": 50.0, "delta": 1e-6}
+    makers = [
+        lambda path: es.project(X, 2, es.Ball(9.0), output=path, adversary="oblivious", **how),
+        lambda path: es.project(X, 1, es.Normal(5.0, 1.0), metric="scaled", output=path, adversary="adaptive", **how),
+        lambda path: es.project(X, 2, es.Box(0, 9), matrix=np.eye(2), output=path, **how),
+        lambda path: es.project(COLUMNS, 2, es.Box(0, 9), privacy_id="who", output=path, **how),
+    ]
+    for number, make in enumerate(makers):
+        path = folder / f"{number}.parquet"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield make(path), path
+
+
+# What must be true of anything that was loaded ----------------------------------------------------------
+
+
+def check_stated(privacy, stated):
+    if "delta" in stated:
+        assert privacy.delta(stated["epsilon"]) <= stated["delta"]
+        assert privacy.epsilon(stated["delta"]) > 0.99 * stated["epsilon"]
+    for name, mu in (("mu", stated.get("mu")), ("rho", math.sqrt(2 * stated.get("rho", 0)))):
+        assert name not in stated or 0.99 * mu <= privacy.mu <= mu * (1 + 1e-12)
+
+
+def check_plan(plan):
+    assert (plan.privacy.unit == "person") == ("privacy_id" in plan.options)
+    check_stated(plan.privacy, plan.stated)
+    needed = clip_sensitivity(plan.ellipsoid.width, plan.grid_bits, plan.neighbours, plan.count_units)
+    assert Fraction(plan.noise_units) * Fraction(plan.privacy.mu) >= needed
+
+
+def check_learning_plan(plan):
+    check_stated(plan.privacy, plan.stated)
+    assert (plan.privacy.unit == "person") == ("privacy_id" in plan.options)
+
+
+def check_release(release):
+    check_stated(release.privacy, release.stated)
+    assert isinstance(release.secure, bool)
+    assert release.value.shape == release.noise_std.shape == (release.plan.d,)
+    assert len(release.names()) == release.value.size
+    if release.learned is None:
+        assert release.privacy == release.plan.privacy
+        check_plan(release.plan)
+        rows = release.plan.n if release.count is None else max(release.count, 1.0)
+        wanted = release.plan.scaled_std / (1.0 if release.statistic == "sum" else rows)
+        assert release.noise.std == pytest.approx(wanted, rel=1e-5)
+
+
+def check_friendly_plan(plan):
+    check_stated(plan.privacy, plan.stated)
+    shares = [plan.gate_mu, plan.mean_mu, plan.search_mu]
+    assert min(shares) >= 0
+    assert sum(Fraction(mu) ** 2 for mu in shares) <= Fraction(plan.privacy.mu) ** 2
+
+
+def check_friendly(result):
+    assert result.privacy == result.plan.privacy
+    check_friendly_plan(result.plan)
+    if isinstance(result, FriendlyRelease):
+        assert result.noise.std == pytest.approx(result.plan.noise_at(Fraction(result.weight_lower)).std, rel=1e-5)
+
+
+def check_learned(learned):
+    check_stated(learned.privacy, learned.stated)
+    assert fits(learned.privacy, [step.privacy for step in learned.rounds])
+
+
+def check_projection(made):
+    assert made.value.shape == (made.n, made.k)
+    assert made.matrix.shape == (made.region.width, made.k)
+    if isinstance(made.privacy, ProjectionPrivacy):
+        moved = 2 * made.region.radius * made.privacy.scale
+        assert made.privacy.k == made.k
+        assert made.noise_std >= 2 * made.region.radius / made.privacy.scale * (1 - 1e-9), moved
+    else:
+        norm = np.linalg.norm(made.matrix, 2)
+        assert made.noise_std * made.privacy.mu >= 2 * made.region.radius * norm * (1 - 1e-5)
+
+
+def check_rows(rows):
+    assert rows_from_dict(rows.to_dict()) == rows
+
+
+def check_privacy(privacy):
+    assert es.Privacy.from_dict(privacy.to_dict()) == privacy
+
+
+def check_bounds(rows):
+    assert (np.asarray(rows.lower) <= np.asarray(rows.upper)).all()
+
+
+class Loader:
+    """A way from a text to an object, with texts that are valid and what holds for every object."""
+
+    def __init__(self, name, texts, load, check, again=lambda loaded: loaded.to_json()):
+        self.name, self.texts, self.load, self.check, self.again = name, texts, load, check, again
+
+    def try_one(self, text):
+        """Whether the text was loaded."""
+        try:
+            loaded = self.load(text)
+        except (es.UsageError, es.DataError) as error:
+            said = str(error)
+        else:
+            self.verify(loaded)
+            return True
+        assert len(said) < 400
+        return False
+
+    def verify(self, loaded):
+        """It is true, can be shown, and reads back as it was written."""
+        self.check(loaded)
+        repr(loaded)
+        written = self.again(loaded)
+        assert self.again(self.load(written)) == written
+        assert "NaN" not in written
+        assert "Infinity" not in written
+
+
+def load_projection(folder):
+    """A text becomes the metadata of a file with the values of an honest one, by the size that it states."""
+    target = folder / "mutated.parquet"
+
+    def load(text):
+        raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        number = 3 if b'"n": 300,' in raw else 1 if b'"k": 1,' in raw else 0
+        table = parquet.read_table(folder / f"{number}.parquet")
+        parquet.write_table(table.replace_schema_metadata({"ellipsum": raw}), target)
+        return es.Projection.load(target)
+
+    return load
+
+
+def read_bounds(folder):
+    path = folder / "bounds.json"
+
+    def read(text):
+        path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+        return named_rows(es.Box, [str(path)], "--bounds", "name=lo:hi", None)[0]
+
+    return read
+
+
+@pytest.fixture(scope="module")
+def loaders(tmp_path_factory):
+    folder = Path(tmp_path_factory.mktemp("mutations"))
+    made = [made for made, _ in projections(folder)]
+    learning = es.plan(es.Unknown(9.0), n=500, d=3, **SPEND)
+    found = friendly()
+    rows = X.copy()
+    rows[::2] += 500
+    nowhere = friendly(rows)
+    assert found
+    assert not nowhere
+    learned = [
+        es.learn(X, es.Unknown(9), rng=rng(), **SPEND),
+        es.learn(COLUMNS, es.Unknown(9), privacy_id="who", **SPEND),
+    ]
+    parts = [es.Ball(1.0, [1, 2], columns=["a", "b"]), es.Box([0, 1], [2, 3]), es.Normal(0, cov=COV), es.Unknown(3.0)]
+    privacy, rows_of = (
+        (lambda text: es.Privacy.from_dict(json.loads(text))),
+        (lambda text: rows_from_dict(json.loads(text))),
+    )
+    again = lambda loaded: json.dumps(loaded.to_dict())  # noqa: E731
+    return {
+        loader.name: loader
+        for loader in (
+            Loader("Plan", [plan.to_json() for plan in plans()], es.Plan.from_json, check_plan),
+            Loader("--plan", [es.plan(es.Ball(1.0), n=9, d=2, **SPEND).to_json()], read_plan, lambda plan: None),
+            Loader("LearningPlan", [learning.to_json()], LearningPlan.from_json, check_learning_plan),
+            Loader("Release", [release.to_json() for release in releases()], es.Release.from_json, check_release),
+            Loader("Learned", [each.to_json() for each in learned], es.Learned.from_json, check_learned),
+            Loader("FriendlyPlan", [found.plan.to_json()], FriendlyPlan.from_json, check_friendly_plan),
+            Loader("FriendlyRelease", [found.to_json()], es.Release.from_json, check_friendly),
+            Loader("NoCentre", [nowhere.to_json()], es.NoCentre.from_json, check_friendly),
+            Loader("Projection", [each.to_json() for each in made], load_projection(folder), check_projection),
+            Loader(
+                "Privacy", [again(es.Privacy(1.0, 1e-9, "replace", "person"))], tolerant(privacy), check_privacy, again
+            ),
+            Loader("rows", [again(part) for part in parts], tolerant(rows_of), check_rows, again),
+            Loader("--bounds", ['{"a": [0, 1], "b": [2.5, 9]}'], read_bounds(folder), check_bounds, bounds_again),
+        )
+    }
+
+
+def bounds_again(rows):
+    return json.dumps({name: [low, high] for name, low, high in zip(rows.columns, rows.lower, rows.upper, strict=True)})
+
+
+def tolerant(load):
+    """`from_dict` takes what json.loads made of a text, where that is anything at all."""
+
+    def read(text):
+        try:
+            return load(text)
+        except (json.JSONDecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise es.UsageError("not JSON") from error
+        except ValueError as error:
+            if isinstance(error, es.UsageError) or "digits" not in str(error):
+                raise
+            raise es.UsageError("not JSON") from error
+
+    return read
+
+
+# Mutations ----------------------------------------------------------------------------------------------
+
+HOSTILE = [
+    None, True, False, 0, 1, -1, -0.0, 2, 0.5, 1e-320, 1e300, -1e308, 2**31, 2**64, 10**30, math.nan, math.inf,
+    -math.inf, "", "x", "row", "person", "replace", "add_remove", "nan", "1", "\x00", "\ud800", "e" * 3000,
+    [], [[]], [1], [1, "a"], [None], [[1, 2], [3]], [1e308] * 4, {}, {"a": 1},
+]  # fmt: skip
+RAW = [
+    '"A": 1, "A": 2',
+    "9" * 10_000,
+    "1" + "0" * 500,
+    "1e999",
+    "-1e999",
+    "[" * 100_000,
+    '{"a":' * 5_000,
+    "NaN",
+    "1.7976931348623157e308",
+    "//",
+    "'a'",
+]
+
+
+def places(value, path=()):
+    """Every place in a JSON value, as the keys that lead to it."""
+    yield path
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in list(children)[:40]:
+        yield from places(child, (*path, key))
+
+
+def at(value, path):
+    for key in path:
+        value = value[key]
+    return value
+
+
+def mutate(value, dice):
+    """A copy with one to three places replaced, scaled, removed, doubled or swapped."""
+    value = copy.deepcopy(value)
+    for _ in range(dice.choice((1, 1, 1, 2, 3))):
+        path = dice.choice([path for path in places(value) if path])
+        parent, key = at(value, path[:-1]), path[-1]
+        way = dice.randrange(6)
+        if way == 0 or (way == 1 and not isinstance(parent[key], (int, float))):
+            parent[key] = copy.deepcopy(dice.choice(HOSTILE))
+        elif way == 1:
+            parent[key] = parent[key] * dice.choice((0.5, 2, -1, 1.001, 0.999, 1e9, 0))
+        elif way == 2:
+            del parent[key]
+        elif way == 3 and isinstance(parent, dict):
+            parent[dice.choice(("extra", key + "x", "format"))] = parent[key]
+        elif way == 4 and isinstance(parent, list):
+            parent.insert(key, copy.deepcopy(parent[key]))
+        else:
+            other = dice.choice([path for path in places(value) if path])
+            parent[key] = copy.deepcopy(at(value, other))
+        if not [path for path in places(value) if path]:
+            break
+    return value
+
+
+def mutate_bytes(text, dice):
+    """A few bytes changed, removed or put in, or a part replaced by something raw."""
+    raw = bytearray(text.encode())
+    for _ in range(dice.choice((1, 1, 2, 5))):
+        place = dice.randrange(len(raw))
+        way = dice.randrange(5)
+        if way == 0:
+            raw[place] = dice.randrange(256)
+        elif way == 1:
+            del raw[place : place + dice.choice((1, 1, 2, 30))]
+        elif way == 2:
+            raw[place:place] = bytes([dice.choice(b'0123456789eE.-+{}[]",:\\ntf ')])
+        elif way == 3:
+            raw[place] ^= 1 << dice.randrange(8)
+        else:
+            digits = [place for place in range(len(raw)) if raw[place : place + 1].isdigit()]
+            start = dice.choice(digits) if digits else 0
+            raw[start : start + 1] = dice.choice(RAW).encode()
+        if not raw:
+            raw = bytearray(b"{")
+    return bytes(raw)
+
+
+LOADERS = [
+    "Plan", "--plan", "LearningPlan", "Release", "Learned", "FriendlyPlan", "FriendlyRelease", "NoCentre", "Projection",
+    "Privacy", "rows", "--bounds",
+]  # fmt: skip
+
+
+def run(loader, number, seed):
+    dice = random.Random(f"{loader.name} {seed}")
+    loaded = 0
+    for case in range(number):
+        text = dice.choice(loader.texts)
+        mutated = mutate_bytes(text, dice) if case % 3 == 2 else json.dumps(mutate(json.loads(text), dice))
+        try:
+            loaded += loader.try_one(mutated)
+        except BaseException as error:
+            raise AssertionError(f"case {case} of {loader.name}: {mutated[:3000]!r}") from error
+    return loaded
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_mutated_json_is_refused_or_true(name, loaders, request):
+    request.node.user_properties.append(("cases", ("JSON mutations", 60)))
+    run(loaders[name], 60, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOADERS)
+def test_much_mutated_json_is_refused_or_true(name, loaders, request):
+    request.node.user_properties.append(("cases", ("JSON mutations", 1500)))
+    run(loaders[name], 1500, 1)
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_honest_json_is_loaded(name, loaders):
+    for text in loaders[name].texts:
+        assert loaders[name].try_one(text)
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_hostile_texts_are_refused(name, loaders):
+    for text in [
+        *RAW,
+        *(f'{{"format": {raw}}}' for raw in RAW),
+        "",
+        " ",
+        "null",
+        "[]",
+        "\ud800",
+        '{"a": 1, "a": 2}',
+        b"\xff\xfe\x00",
+    ]:
+        assert not loaders[name].try_one(text), text[:40]

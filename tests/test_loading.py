@@ -1,0 +1,290 @@
+"""Doctored files: whatever a loaded object shows is recomputed or checked, and what does not hold is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+import ellipsum as es
+from ellipsum import codec
+from ellipsum.accumulate import Partial
+from ellipsum.friendly.plan import FriendlyPlan, friendly_plan
+from ellipsum.integers import Wide
+from ellipsum.learning.plan import LearningPlan
+from ellipsum.noise import Stream
+from ellipsum.run import publish
+
+SPEND = {"epsilon": 1.0, "delta": 1e-6}
+X = np.random.default_rng(0).normal(5.0, 1.0, (500, 2))
+
+
+def changed(text, *path, to):
+    """The JSON with one field changed; a function gets the old value."""
+    fields = json.loads(text)
+    inner = fields
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = to(inner.get(path[-1]) if isinstance(inner, dict) else inner[path[-1]]) if callable(to) else to
+    return json.dumps(fields)
+
+
+def refused(load, text, *path, to):
+    with pytest.raises(es.UsageError) as caught:
+        load(changed(text, *path, to=to))
+    assert len(str(caught.value)) < 300
+
+
+# Plans --------------------------------------------------------------------------------------------------
+
+
+def test_a_stated_budget_is_the_one_that_is_spent():
+    """Epsilon 58 cannot be shown as 0.01, nor 0.01 as 58, in any of the three ways of stating a budget."""
+    loose = es.plan(es.Ball(1.0), n=100, d=2, epsilon=58.0, delta=1e-6).to_json()
+    refused(es.Plan.from_json, loose, "stated", to={"epsilon": 0.01, "delta": 1e-6})
+    refused(es.Plan.from_json, loose, "stated", to={"epsilon": 100.0, "delta": 1e-6})
+    refused(es.Plan.from_json, loose, "stated", to={"epsilon": 57.99, "delta": 1e-6})
+    refused(es.Plan.from_json, loose, "stated", to={"mu": 1.0})
+    refused(es.Plan.from_json, loose, "stated", to={"epsilon": 58.0})
+    refused(es.Plan.from_json, loose, "stated", to={"epsilon": 58.0, "delta": 1e-6, "note": 1})
+    for name in ("mu", "rho"):
+        plan = es.plan(es.Ball(1.0), n=100, d=2, budget=es.Budget(**{name: 0.3})).to_json()
+        assert es.Plan.from_json(plan).stated == {name: 0.3}
+        for factor in (0.99, 1.01):
+            refused(es.Plan.from_json, plan, "stated", to={name: 0.3 * factor})
+
+
+@pytest.mark.parametrize(
+    ("name", "to"),
+    [
+        ("count_units", 2**100),
+        ("count_units", -1),
+        ("count_units", 0),
+        ("grid_bits", 4),
+        ("noise_units", 1e300),
+        ("n", None),
+        ("columns", ["a"]),
+        ("clip_radius", 3.0),
+        ("sum_clipping_error", -1.0),
+        ("sum_clipping_error", 5.0),
+        ("scale", [9.0, 9.0]),
+        ("scale", [0.0, 0.0]),
+        ("center", [1.0, 1.0]),
+        ("axes", [[1.0, 0.0], [0.0, 1.0]]),
+    ],
+)
+def test_a_plan_is_that_of_its_rows(name, to):
+    relation = "add_remove" if name == "count_units" else "replace"
+    plan = es.plan(es.Box([0, 1], [2, 3]), n=100, statistic="mean", neighbours=relation, **SPEND).to_json()
+    assert es.Plan.from_json(plan).to_json() == plan
+    refused(es.Plan.from_json, plan, name, to=to)
+
+
+def test_the_forecast_of_normal_rows_is_worked_out_again():
+    plan = es.plan(es.Normal([0.0, 1.0], cov=[[2.0, 0.5], [0.5, 1.0]]), n=300, statistic="mean", **SPEND)
+    text = plan.to_json()
+    assert es.Plan.from_json(text).to_json() == text
+    for name in ("clip_radius", "sum_clipping_error"):
+        refused(es.Plan.from_json, text, name, to=lambda old: old * 0.9)
+    refused(es.Plan.from_json, text, "axes", to=[[1.0, 0.0], [0.0, 1.0]])
+    doctored = es.Plan.from_json(changed(text, "center_spread", to=1e-9))
+    assert doctored.center_spread == plan.center_spread
+
+
+def test_a_learning_plan_for_people_names_them():
+    plan = es.plan(es.Unknown(9.0), n=100, d=2, **SPEND).to_json()
+    refused(LearningPlan.from_json, plan, "privacy", to=lambda old: {**old, "unit": "person"})
+    refused(LearningPlan.from_json, plan, "options", to={"privacy_id": "who", "per_person": "mean"})
+    refused(LearningPlan.from_json, plan, "options", to={"whatever": 1})
+    refused(LearningPlan.from_json, plan, "stated", to={"epsilon": 0.5, "delta": 1e-6})
+    refused(LearningPlan.from_json, plan, "method", to="friendly_core")  # it needs slack
+    shown = LearningPlan.from_json(changed(plan, "relative_error", to=1e-9))
+    assert shown.to_json() == plan
+
+
+def test_shares_of_a_friendly_plan_are_positive():
+    """A negative share has a square like any other, and no noise."""
+    plan = friendly_plan(1000, 3, 1.0, **SPEND).to_json()
+    assert FriendlyPlan.from_json(plan).to_json() == plan
+    for name in ("gate_mu", "mean_mu", "search_mu"):
+        refused(FriendlyPlan.from_json, plan, name, to=lambda old: -(old or 0.01))
+    refused(FriendlyPlan.from_json, plan, "gate_mu", to=0.0)
+    refused(FriendlyPlan.from_json, plan, "stated", to={"epsilon": 0.1, "delta": 1e-6})
+    refused(FriendlyPlan.from_json, plan, "target", to=2.0)
+    refused(FriendlyPlan.from_json, plan, "source", to="rows\x1b[2J")
+    refused(FriendlyPlan.from_json, plan, "radii", to=[1.0, 2.0])
+
+
+def test_plans_and_releases_of_earlier_versions_load():
+    """The layout of format 1, and a centre spread without the sampling error."""
+    old = es.plan(es.Normal(0.0, 1.0), n=100, d=2, statistic="mean", **SPEND).to_json()
+    assert es.Plan.from_json(changed(old, "center_spread", to=0.1414)).to_json() == old
+    assert es.Plan.from_json(changed(old, "version", to="0.0.1")).to_json() == old
+
+
+# Releases -----------------------------------------------------------------------------------------------
+
+
+def release(**how):
+    return es.mean(X, es.Box({"a": (0, 10), "b": (0, 10)}), rng=np.random.default_rng(1), **SPEND, **how)
+
+
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        (("value",), [1.0]),
+        (("value",), [1.0, None]),
+        (("value",), ["1", "2"]),
+        (("columns",), ["a", "c"]),
+        (("statistic",), "sum"),
+        (("noise_std",), lambda old: [std / 2 for std in old]),
+        (("noise", "scaled_std"), lambda old: old / 2),
+        (("noise", "scaled_std"), -1.0),
+        (("noise", "scale"), [1.0, 1.0]),
+        (("secure",), 1),
+        (("secure",), "yes"),
+        (("secure",), None),
+        (("count",), 3.0),
+        (("denoised",), "washed"),
+        (("privacy", "mu"), lambda old: old / 2),
+        (("privacy", "mu"), lambda old: old * 2),
+        (("privacy", "slack"), 0.5),
+        (("plan", "noise_units"), lambda old: old * 2),
+        (("learned",), {"method": "auto", "clip_bias": None, "stated": {"mu": 0.1}, "rounds": []}),
+    ],
+)
+def test_a_release_agrees_with_its_plan(path, to):
+    text = release().to_json()
+    assert es.Release.from_json(text).to_json() == text
+    refused(es.Release.from_json, text, *path, to=to)
+
+
+def test_the_count_of_a_release_agrees_with_its_noise():
+    text = release(neighbours="add_remove").to_json()
+    assert es.Release.from_json(text).to_json() == text
+    for path, to in [
+        (("count",), None),
+        (("count",), lambda old: old * 2),
+        (("noise", "count_direction"), None),
+        (("noise", "count_direction"), [0.0, 0.0]),
+        (("noise", "count_direction"), [0.0]),
+    ]:
+        refused(es.Release.from_json, text, *path, to=to)
+
+
+def test_learned_rounds_add_up_to_the_stated_budget():
+    made = es.mean(X, es.Unknown(50.0), **SPEND)
+    learned = es.learn(X, es.Unknown(50.0), **SPEND)
+    assert es.Release.from_json(made.to_json()).to_json() == made.to_json()
+    for load, text, under in [
+        (es.Release.from_json, made.to_json(), ("learned",)),
+        (es.Learned.from_json, learned.to_json(), ()),
+    ]:
+        refused(load, text, *under, "stated", to={"epsilon": 0.1, "delta": 1e-6})
+        refused(load, text, *under, "rounds", to=lambda old: old + old)
+        refused(load, text, *under, "rounds", to=[])
+        refused(load, text, *under, "rounds", to=lambda old: old[:-1])
+        refused(load, text, *under, "rounds", 0, "privacy", "mu", to=0.9)
+        refused(load, text, "privacy", "mu", to=lambda old: old / 2)
+        refused(load, text, "secure", to=1)
+    refused(es.Learned.from_json, learned.to_json(), "people", to={"privacy_id": "who"})
+    refused(es.Learned.from_json, learned.to_json(), "privacy", to=lambda old: {**old, "unit": "person"})
+
+
+def test_a_friendly_release_agrees_with_its_plan():
+    made = es.friendly_mean(X, 8.0, rng=np.random.default_rng(1), epsilon=5.0, delta=1e-6)
+    text = made.to_json()
+    assert es.Release.from_json(text).to_json() == text
+    for path, to in [
+        (("noise", "scaled_std"), lambda old: old / 2),
+        (("weight_lower",), lambda old: old / 2),
+        (("weight_lower",), 1e9),
+        (("agreement",), None),
+        (("value",), [1.0]),
+        (("plan", "radius"), None),
+        (("privacy", "mu"), lambda old: old / 2),
+        (("secure",), 0),
+    ]:
+        refused(es.Release.from_json, text, *path, to=to)
+
+
+# Projections --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::ellipsum.ProjectionWarning")
+@pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
+def test_a_projection_agrees_with_itself(adversary, tmp_path):
+    made = es.project(X, 3, es.Ball(9.0), epsilon=50.0, delta=1e-6, adversary=adversary, rng=np.random.default_rng(1))
+    made.save(tmp_path / "made.parquet")
+    table = parquet.read_table(tmp_path / "made.parquet")
+    assert es.Projection.load(tmp_path / "made.parquet").to_json() == made.to_json()
+
+    def load(text):
+        parquet.write_table(table.replace_schema_metadata({"ellipsum": text}), tmp_path / "doctored.parquet")
+        return es.Projection.load(tmp_path / "doctored.parquet")
+
+    assert load(made.to_json()).to_json() == made.to_json()
+    strength = "scale" if adversary == "oblivious" else "mu"
+    for path, to in [
+        (("n",), 499),
+        (("k",), 2),
+        (("columns",), ["a"]),
+        (("noise_std",), lambda old: old / 2),
+        (("noise_units",), lambda old: old / 2),
+        (("noise_units",), lambda old: old * 2),
+        (("privacy", strength), lambda old: old / 2),
+        (("matrix_seed",), "00"),
+        (("matrix_seed",), None),
+        (("matrix_integers",), [[1, 2, 3]] * 2),
+        (("region", "radius"), lambda old: old / 2),
+        (("region", "radius"), -1.0),
+        (("region", "scale"), [1.0]),
+        (("secure",), 1),
+        (("ordered",), "yes"),
+        (("options",), {"privacy_id": "who"}),
+    ]:
+        refused(load, made.to_json(), *path, to=to)
+
+
+# Numbers ------------------------------------------------------------------------------------------------
+
+
+def test_a_count_is_exact_for_any_number_of_rows():
+    """A centre far from the origin weighs the count 2^74 units a row: 2^38 rows and more must add up all the same."""
+    rows = es.Ball(1e-9, center=[1e9, 0.0])
+    plan = es.plan(rows, n=None, neighbours="add_remove", **SPEND)
+    assert plan.count_units > 2**70
+    for count in (1000, 2**38, 2**60):
+        release = publish(plan, Partial(count, Wide.zeros(2)), Stream.open(np.random.default_rng(0)))
+        assert release.count == pytest.approx(count, abs=8 * plan.count_std, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [es.Ball(1e308), es.Ball(1e200), es.Box(-1e200, 1e200), es.Normal(0, 1e308), es.Ball(1.0, 1e308), es.Ball(1e-310)],
+)
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+def test_a_plan_beyond_the_range_of_doubles_is_refused(rows, relation):
+    for statistic in ("sum", "mean"):
+        with pytest.raises(es.UsageError, match="Rescale"):
+            es.plan(rows, n=1000, d=2, statistic=statistic, neighbours=relation, **SPEND)
+
+
+def test_json_holds_finite_numbers_only():
+    with pytest.raises(es.UsageError, match="range"):
+        codec.dump({"a": [1.0, float("inf")]})
+    assert codec.parse('{"a": [1.0, 2]}') == {"a": [1.0, 2]}
+    for text in ('{"a": NaN}', '{"a": 1e999}', '{"a": 1, "a": 2}', '{"a": ' + "9" * 50 + "}", "[" * 10**6, "{}x", "3"):
+        with pytest.raises(es.UsageError, match="JSON"):
+            codec.parse(text)
+
+
+def test_a_table_says_that_its_noise_is_not_secure():
+    frame = release().to_pandas()
+    assert not frame["secure"].any()
+    assert frame.attrs["secure"] is False
+    assert "False" in frame.to_string()
+    secure = es.mean(X, es.Box(0, 10), **SPEND).to_pandas()
+    assert list(secure.columns) == ["value", "noise_std"]
+    assert secure.attrs["secure"] is True
+    assert "epsilon = 1" in secure.attrs["guarantee"]
