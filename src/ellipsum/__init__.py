@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from .version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from .api import learn, mean, plan, sum
     from .chisquare import WeightedChiSquare, tail_bound
     from .errors import BudgetRefused, DataError, EllipsumError, UsageError
     from .friendly import NoCentre, friendly_mean, subsample_and_aggregate
-    from .learning import Learned, learn
-    from .plans import Plan, plan
+    from .learning import Learned
+    from .plans import Plan
     from .privacy import Budget, Privacy, calibrate, compose
     from .projection import (
         Projection,
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
         project,
         projection_forecast,
     )
-    from .release import Release
+    from .results import Release
     from .rows import Ball, Box, Normal, Unknown
-    from .run import mean, sum
     from .tables.sql import sql
 
 # Public name -> module: each is imported when first used, so that importing the package costs little.
@@ -37,11 +37,11 @@ _HOMES = {
     **dict.fromkeys(("Ball", "Box", "Normal", "Unknown"), "rows"),
     **dict.fromkeys(("Budget", "Privacy", "calibrate", "compose"), "privacy"),
     **dict.fromkeys(("WeightedChiSquare", "tail_bound"), "chisquare"),
-    **dict.fromkeys(("Plan", "plan"), "plans"),
-    **dict.fromkeys(("sum", "mean"), "run"),
+    "Plan": "plans",
+    **dict.fromkeys(("sum", "mean", "learn", "plan"), "api"),
     "sql": "tables.sql",
-    "Release": "release",
-    **dict.fromkeys(("Learned", "learn"), "learning"),
+    "Release": "results",
+    "Learned": "learning",
     **dict.fromkeys(("NoCentre", "friendly_mean", "subsample_and_aggregate"), "friendly"),
     **dict.fromkeys(("Projection", "ProjectionPrivacy", "ProjectionWarning"), "projection"),
     **dict.fromkeys(("choose_k", "project", "projection_forecast"), "projection"),

@@ -11,11 +11,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from .api import AnyPlan, plan
 from .errors import Floats, whole
 from .files import make_folder
-from .plans import Plan, plan
 from .rows import Box
-from .run import run_plan
 
 EPSILON, DELTA, REPEATS = 1.0, 1e-6, 200
 BOUNDS = {
@@ -70,16 +69,16 @@ def run_demo(folder: Path, rows: int) -> None:
     _draw(folder, plans, errors, console)
 
 
-def measure(made: Plan, data: Floats, truth: Floats) -> Floats:
+def measure(made: AnyPlan, data: Floats, truth: Floats) -> Floats:
     """Errors of REPEATS releases, a row each."""
-    return np.stack([run_plan(made, data).value - truth for _ in range(REPEATS)])
+    return np.stack([made.release(data).value - truth for _ in range(REPEATS)])
 
 
 def _rms(errors: Floats) -> float:
     return float(np.sqrt(np.mean(np.sum(errors**2, axis=1))))
 
 
-def _table(truth: Floats, plans: dict[str, Plan], errors: dict[str, Floats]) -> Table:
+def _table(truth: Floats, plans: dict[str, AnyPlan], errors: dict[str, Floats]) -> Table:
     table = Table(title="error of a private mean: measured (forecast)")
     for heading in ("column", "true mean", "ball noise", "elliptical noise"):
         table.add_column(heading, justify="left" if heading == "column" else "right")
@@ -92,7 +91,7 @@ def _table(truth: Floats, plans: dict[str, Plan], errors: dict[str, Floats]) -> 
     return table
 
 
-def _draw(folder: Path, plans: dict[str, Plan], errors: dict[str, Floats], console: Console) -> None:
+def _draw(folder: Path, plans: dict[str, AnyPlan], errors: dict[str, Floats], console: Console) -> None:
     try:
         from .plots import compare_noise
     except ImportError:

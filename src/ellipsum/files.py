@@ -8,7 +8,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from .errors import DataError, UsageError
+from .errors import DataError, UsageError, visible
 from .interrupts import held, note_written
 
 _KINDS = ((stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
@@ -104,3 +104,12 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def read_text(path: Path, what: str) -> str:
+    """A small public file (bounds, a plan, a release), not data."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError, ValueError):
+        where = visible(str(path))
+        raise DataError(f"could not read the {what} file {where}. Check that it exists and is text.") from None

@@ -36,10 +36,6 @@ class People:
         cap = {} if self.max_rows is None else {"max_rows": int(self.max_rows)}
         return {"privacy_id": whose, "per_person": self.per_person, **cap}
 
-    def noted(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """A plan's options, with a note of what one row stands for."""
-        return {name: value for name, value in options.items() if name not in _NOTES} | self.to_dict()
-
     @staticmethod
     def of_options(options: Mapping[str, Any]) -> People | None:
         """The people that a plan's options speak of."""
@@ -65,3 +61,8 @@ def people_of(
         return None
     _check_cap(cap, per_person or "mean", max_rows)
     return People(privacy_id, per_person or "mean", max_rows)
+
+
+def unit_of(people: People | None) -> str:
+    """What a guarantee hides: a row, or a person with all of theirs."""
+    return "row" if people is None else "person"

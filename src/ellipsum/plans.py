@@ -7,79 +7,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
 from . import codec
-from .errors import Floats, UsageError, choice, columns_of, names, whole
+from .accumulate import Partial
+from .errors import Floats, UsageError, names
 from .grid import GRID_BITS, WIDE_GRID_BITS, ellipsoid_map, grid_bits, noise_units
-from .privacy import NEIGHBOURS, Budget, Privacy
+from .noise import Stream, add_noise, add_noise_exact, shift_for
+from .people import People, unit_of
+from .plan_files import FORMAT, checked_spread, plan_fields, plan_to_dict
+from .privacy import Budget, Privacy
+from .release import Release, planned_release, register_reader
 from .row_maps import Body, EllipsoidMap, clipped_norm_bound
-from .rows import Rows, Unknown
-from .shape import Clip, Ellipsoid, lay
-
-if TYPE_CHECKING:
-    from .release import Release
+from .rows import Rows, Wishes
+from .session import Approve, Progress, Reading, Session
+from .shape import Clip, Ellipsoid
+from .sources import Selection, Source
+from .texts import describe_plan
+from .vector_noise import Noise
 
 _OUT_OF_RANGE = "the noise of this plan or its forecast leaves the range of doubles. Rescale the columns."
-STATISTICS = ("sum", "mean")
 _WIDEST_COUNT_WEIGHT = 2.0**30
 _FEW_ROWS = 28.0
 """n mu of a mean whose n nobody has guessed, for the weight of its count: see [U2]."""
 _MOST_ROWS = 2.0**64  # beyond any data, where n is private
 _FARTHEST_NOISE = 64.0  # stds: exceeded with probability below 1e-890
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Gaussian noise of a vector: covariance std^2 L L^T + u u^T, L the ellipsoid's inverse map."""
-
-    ellipsoid: Ellipsoid
-    std: float
-    count_direction: Floats | None = None
-
-    @property
-    def stds(self) -> Floats:
-        stds = self.ellipsoid.unscale * self.std
-        if self.ellipsoid.axes is not None:
-            largest = float(stds.max()) or 1.0  # squares of stds may leave the range of doubles
-            stds = largest * np.sqrt(self.ellipsoid.axes**2 @ (stds / largest) ** 2)
-        if self.count_direction is not None:
-            stds = np.hypot(stds, self.count_direction)
-        return stds
-
-    @property
-    def covariance(self) -> Floats:
-        """The full d x d matrix."""
-        axes, stretch = self.ellipsoid.axes, (self.ellipsoid.unscale * self.std) ** 2
-        matrix = np.diag(stretch) if axes is None else (axes * stretch) @ axes.T
-        if self.count_direction is not None:
-            matrix = matrix + np.outer(self.count_direction, self.count_direction)
-        return matrix
-
-    def squared_length(self, offset: Floats) -> float:
-        """offset^T V^-1 offset over the directions that carry noise."""
-        ellipsoid = self.ellipsoid
-        white = ellipsoid.scaled(offset) / self.std
-        square = float(white @ white)
-        if self.count_direction is not None:
-            # Sherman-Morrison: the count's noise is one more direction.
-            shared = ellipsoid.scaled(self.count_direction) / self.std
-            square -= float(white @ shared) ** 2 / (1 + float(shared @ shared))
-        return square
-
-    @property
-    def total(self) -> float:
-        """Expected squared norm: the trace of the covariance."""
-        total = self.std * self.std * self.ellipsoid.trace
-        if self.count_direction is not None:
-            with np.errstate(over="ignore", under="ignore"):
-                total += float(self.count_direction @ self.count_direction)
-        return total
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,10 +63,12 @@ class Plan:
     stated: Mapping[str, float] = field(default_factory=dict)
     """The budget in the caller's own words: epsilon and delta, mu, or rho."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    people: People | None = None
+    """Where rows are people: by which column, and what became of a person's rows."""
 
     def __post_init__(self) -> None:
         # A plan may come from a file: its noise is checked against its claim every time it is made.
-        self.privacy.check_unit(self.options)
+        self.privacy.check_unit(self.people is not None)
         self.privacy.check_stated(self.stated)
         names("columns", self.columns, self.d)
         self.ellipsoid.check()
@@ -217,82 +176,118 @@ class Plan:
         noise, clipping = self.noise_error, self.clipping_error
         return None if noise is None or clipping is None else noise + clipping
 
-    def release(self, data: Any, rng: np.random.Generator | None = None, **how: Any) -> Release:
-        """Run this plan on data; see `ellipsum.sum` for what data may be."""
-        from .run import run_plan
+    def release(
+        self,
+        data: Any,
+        rng: np.random.Generator | None = None,
+        *,
+        columns: list[str] | tuple[str, ...] | None = None,
+        header: bool | None = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        approve: Approve | None = None,
+    ) -> Release:
+        """Run this plan on data; see `ellipsum.sum` for what data may be. People are grouped as the plan says."""
+        selection = Selection(columns, header=header, names=self.columns)
+        how = Reading(rng, threads, progress, approve)
+        with Session.open(data, selection, self.people, how) as session:
+            return self.run(session)
 
-        return run_plan(self, data, rng=rng, **how)
+    def run(self, session: Session) -> Release:
+        """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever source summed the rows."""
+        self.check_width(session.source)
+        session.propose(self)
+        stream = session.spend(self.privacy, self.statistic)
+        partial = session.total(self.row_map, public=self.neighbours == "replace")
+        return self.publish(self.noisy_sums(partial, stream), session.secure)
+
+    def check_width(self, source: Source) -> None:
+        """An error for data of another number of columns."""
+        if source.width != self.d:
+            raise UsageError(
+                f"this plan is for {self.d} columns, the data has {source.width}. Pick columns, or plan anew."
+            )
+
+    def noisy_sums(self, partial: Partial, stream: Stream) -> Floats:
+        """[U1] The noisy sums in the scaled space; under add_remove the weighted count comes last."""
+        if self.neighbours == "replace" and partial.rows != self.n:
+            raise UsageError(f"this plan is for n = {self.n} rows, the data has {partial.rows}. Plan anew for this n.")
+        shift = shift_for(self.noise_units)
+        noisy = add_noise(partial.sums, self.noise_units, shift, stream)
+        if self.count_units:  # an exact rational: its integer may be too wide for limbs before the shift, never after
+            rows = [partial.rows * self.count_units]
+            noisy = noisy.join(add_noise_exact(rows, self.noise_units, shift, stream, len(partial.sums)))
+        scaled: Floats = np.ldexp(noisy.to_float(), shift - self.grid_bits)
+        return scaled
+
+    def publish(self, scaled: Floats, secure: bool) -> Release:
+        """From noisy sums in the scaled space to original units: post-processing only."""
+        offset = self.ellipsoid.restore(scaled[: self.ellipsoid.width])
+        center = self.ellipsoid.center
+        if self.neighbours == "replace":
+            assert self.n is not None
+            value = center * self.n + offset if self.statistic == "sum" else center + offset / self.n
+            noise = self.noise()
+            assert noise is not None
+            return Release(value, self, noise, secure)
+        if self.count_std is None:
+            return Release(offset, self, Noise(self.ellipsoid, self.scaled_std), secure)
+        count = float(scaled[-1]) / self.count_weight
+        if self.statistic == "sum":
+            noise = Noise(self.ellipsoid, self.scaled_std, center * self.count_std)
+            return Release(center * count + offset, self, noise, secure, count)
+        return self._ratio(scaled[:-1], count, secure)
+
+    def _ratio(self, scaled: Floats, count: float, secure: bool) -> Release:
+        """[U3] mean = c + T / N. A count below one row says nothing: the offset is then held to the clip region."""
+        assert self.count_std is not None
+        divisor = max(count, 1.0)
+        offset = scaled / divisor
+        if count < 1:
+            offset = offset / max(1.0, float(np.linalg.norm(offset)))
+        restored = self.ellipsoid.restore(offset)
+        noise = Noise(self.ellipsoid, self.scaled_std / divisor, restored * (self.count_std / divisor))
+        return Release(self.ellipsoid.center + restored, self, noise, secure, count)
+
+    def to_dict(self) -> dict[str, Any]:
+        return plan_to_dict(self)
 
     def to_json(self) -> str:
-        from .plan_files import plan_to_dict
-
-        return codec.dump(plan_to_dict(self))
+        return codec.dump(self.to_dict())
 
     @staticmethod
     def from_json(text: str) -> Plan:
-        from .plan_files import plan_from_dict
-
         return plan_from_dict(codec.parse(text))
 
     def __repr__(self) -> str:
-        from .texts import describe_plan
-
         return describe_plan(self)
 
 
-def plan(
+def plan_from_dict(found: Any) -> Plan:
+    """Inverse of `Plan.to_dict`: whatever the file claims is checked."""
+    plan = Plan(**plan_fields(found))
+    return replace(plan, center_spread=checked_spread(plan))
+
+
+register_reader(FORMAT, lambda found: planned_release(found, plan_from_dict))
+
+
+def plan_statistic(
     rows: Rows,
-    *,
-    n: int | None = None,
-    d: int | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    budget: Budget | None = None,
-    statistic: str = "sum",
-    neighbours: str = "replace",
-    shape: str = "optimal",
-    clip: str | float = "optimal",
-    clip_probability: float | None = None,
-    weights: Any = None,
-    method: str = "auto",
-    columns: tuple[str, ...] | list[str] | None = None,
+    statistic: str,
+    n: int | None,
+    d: int,
+    budget: Budget,
+    neighbours: str,
+    columns: tuple[str, ...] | None,
+    people: People | None,
+    wishes: Wishes,
 ) -> Plan:
-    """Every public number of one release of `statistic`, made without data.
-
-    n is the public number of rows under "replace" and the caller's guess under "add_remove"; weights are
-    per-coordinate importances of the squared error (Box and Normal rows), or "relative" to count each
-    column's error in units of its own stated spread. For Unknown rows the result is a
-    `learning.plan.LearningPlan`, the schedule of rounds, and `method` names how they are learned.
-    """
-    if not isinstance(rows, Rows):
-        raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
-    spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
-    choice("statistic", statistic, STATISTICS)
-    choice("neighbours", neighbours, NEIGHBOURS)
-    if n is None and neighbours == "replace":
-        raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
-    count = None if n is None else whole("n", n)
-    named = names("columns", columns) or rows.columns
-    width = _width(rows, d, named)
-    if isinstance(rows, Unknown):
-        from .learning.plan import plan_unknown
-
-        if not (_is(shape, "optimal") and _is(clip, "optimal") and clip_probability is None and weights is None):
-            raise UsageError("shape, clip and weights cannot be chosen for Unknown rows: they are learned.")
-        learned = plan_unknown(rows, statistic, count, width, spend, neighbours, named, method)
-        return cast(Plan, learned)  # a LearningPlan: the same words, with a schedule in place of the noise
-    if not _is(method, "auto"):
-        raise UsageError("method is for Unknown rows. Leave it out.")
-    options = {"shape": shape, "clip": clip, "clip_probability": clip_probability, "weights": weights}
-    known = rows.resolve(width)
-    privacy = Privacy(spend.mu, 0.0, neighbours)
-    region, kappa = _lay_with_count(known, width, options, count, privacy, statistic)
-    return assemble(known, statistic, count, privacy, region, kappa, named, dict(spend.stated), options)
-
-
-def _is(value: Any, word: str) -> bool:
-    """Whether a value, of any type at all, is this word."""
-    return isinstance(value, str) and value == word
+    """A plan for rows whose region can be laid from what is stated."""
+    known = rows.resolve(d)
+    privacy = Privacy(budget.mu, 0.0, neighbours, unit_of(people))
+    region, kappa = _lay_with_count(known, d, wishes, n, privacy, statistic)
+    return assemble(known, statistic, n, privacy, region, kappa, columns, dict(budget.stated), vars(wishes), people)
 
 
 def assemble(
@@ -305,6 +300,7 @@ def assemble(
     columns: tuple[str, ...] | None,
     stated: Mapping[str, float],
     options: Mapping[str, Any],
+    people: People | None = None,
 ) -> Plan:
     """Put a clip region on the grid and give it the least noise that the budget allows."""
     bits = grid_bits(n, privacy.mu)
@@ -327,6 +323,7 @@ def assemble(
         columns=columns,
         stated=stated,
         options={k: v for k, v in options.items() if v is not None},
+        people=people,
     )
 
 
@@ -338,15 +335,15 @@ def clip_sensitivity(width: int, bits: int, neighbours: str, count_units: int = 
 
 
 def _lay_with_count(
-    rows: Rows, d: int, options: Mapping[str, Any], n: int | None, privacy: Privacy, statistic: str
+    rows: Rows, d: int, wishes: Wishes, n: int | None, privacy: Privacy, statistic: str
 ) -> tuple[Clip, float]:
     """Clip region and count weight [U2]; they depend on each other through the noise, so settle both."""
     if privacy.neighbours == "replace":
-        return lay(rows, d, n=n, noise_multiplier=2 / privacy.mu, **options), 0.0
+        return rows.region(d, wishes, n, 2 / privacy.mu), 0.0
     kappa = 0.0
     rounds = 3 if rows.kind == "normal" else 1
     for _ in range(rounds):
-        region = lay(rows, d, n=n, noise_multiplier=math.hypot(1, kappa) / privacy.mu, **options)
+        region = rows.region(d, wishes, n, math.hypot(1, kappa) / privacy.mu)
         kappa = count_weight(region, statistic, n, privacy.mu)
     return region, kappa
 
@@ -370,14 +367,3 @@ def count_weight(region: Clip, statistic: str, n: float | None, mu: float) -> fl
         noisy_rows = _FEW_ROWS if n is None else n * mu
         lever = math.hypot(region.center_spread / unit, stretch * min(1.0, math.sqrt(3) / noisy_rows))
     return _WIDEST_COUNT_WEIGHT if stretch == 0 else min(math.sqrt(lever / stretch), _WIDEST_COUNT_WEIGHT)
-
-
-def _width(rows: Rows, d: int | None, named: tuple[str, ...] | None) -> int:
-    found = {columns_of("d", d)} if d is not None else set()
-    found |= {rows.d} if rows.d is not None else set()
-    found |= {len(named)} if named is not None else set()
-    if not found:
-        raise UsageError("d is missing. State the number of columns, or give vectors or names in rows.")
-    if len(found) > 1:
-        raise UsageError(f"d, rows and columns disagree on the number of columns: {sorted(found)}.")
-    return found.pop()

@@ -7,40 +7,57 @@ is that of the raw one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
 from .errors import Floats, UsageError, choice, floats, positive, vector
-from .plans import Noise
-from .release import Release
-from .rows import Ball, Box, Normal
+from .vector_noise import Noise
 
 
-def denoise(release: Release, method: str, **options: Any) -> Release:
-    """A cleaned copy of a release: "james_stein", "soft_threshold", "wiener" or "clamp"."""
-    choice("method", method, tuple(_METHODS))
+class Published(Protocol):
+    """What the clean-up reads of a release."""
+
+    @property
+    def value(self) -> Floats: ...
+    @property
+    def noise(self) -> Noise: ...
+    @property
+    def noise_std(self) -> Floats: ...
+    @property
+    def statistic(self) -> str: ...
+    @property
+    def count(self) -> float | None: ...
+    @property
+    def denoised(self) -> str | None: ...
+    @property
+    def learned(self) -> Mapping[str, Any] | None: ...
+    @property
+    def plan(self) -> Any: ...
+
+
+def denoised(release: Published, method: str, **options: Any) -> Floats:
+    """The value of a release, cleaned by "james_stein", "soft_threshold", "wiener" or "clamp"."""
+    choice("method", method, METHODS)
     if release.denoised is not None:
         raise UsageError(f"this release was denoised already, by {release.denoised}. Start from the raw release.")
     try:
-        value = _METHODS[method](release, **options)
+        return _METHODS[method](release, **options)
     except TypeError:
         raise UsageError(f"{method} does not take {', '.join(options)}.") from None
-    return replace(release, value=value, denoised=method)
 
 
-def target(release: Release) -> Floats:
+def target(release: Published) -> Floats:
     """Where shrinkage pulls to: the plan's centre, times the (public or noisy) count for a sum."""
-    center = release.plan.ellipsoid.center
+    center: Floats = release.plan.ellipsoid.center
     if release.statistic == "mean":
         return center
     count = release.count if release.count is not None else release.plan.n
     return center * float(count or 0)
 
 
-def james_stein(release: Release) -> Floats:
+def james_stein(release: Published) -> Floats:
     """[O1] Positive-part shrinkage towards the centre, refused where it could raise the error.
 
     t + (1 - (p - 2) / Q)_+ (v - t),  Q = (v - t)^T V^-1 (v - t),  p = tr V / lambda_max(V) > 2.
@@ -67,7 +84,7 @@ def effective_dimension(noise: Noise) -> float:
     return noise.total / largest if largest > 0 else 0.0
 
 
-def soft_threshold(release: Release, threshold: float | None = None) -> Floats:
+def soft_threshold(release: Published, threshold: float | None = None) -> Floats:
     """[O2] Pull every coordinate towards the centre by `threshold` noise stds, and to it if it is nearer.
 
     The default sqrt(2 ln d) is the universal threshold: good where most columns sit at their centre.
@@ -80,7 +97,7 @@ def soft_threshold(release: Release, threshold: float | None = None) -> Floats:
     return np.asarray(pull + np.sign(offset) * np.maximum(np.abs(offset) - stds * release.noise_std, 0.0))
 
 
-def clamp(release: Release, lower: Any = None, upper: Any = None) -> Floats:
+def clamp(release: Published, lower: Any = None, upper: Any = None) -> Floats:
     """[O3] Move each coordinate into public bounds: the given ones, or those of Box and Ball rows."""
     d = release.value.size
     if lower is None and upper is None:
@@ -92,14 +109,10 @@ def clamp(release: Release, lower: Any = None, upper: Any = None) -> Floats:
     return np.clip(release.value, low, high)
 
 
-def _stated_bounds(release: Release) -> tuple[Floats, Floats]:
-    rows = release.plan.rows
-    if isinstance(rows, Box):
-        low, high = np.asarray(rows.lower, float), np.asarray(rows.upper, float)
-    elif isinstance(rows, Ball):
-        low, high = np.asarray(rows.center) - rows.radius, np.asarray(rows.center) + rows.radius
-    else:
-        raise UsageError("clamp needs bounds. State lower= and upper=.")
+def _stated_bounds(release: Published) -> tuple[Floats, Floats]:
+    low: Floats
+    high: Floats
+    low, high = release.plan.rows.bounds()
     if release.statistic == "mean":
         return low, high
     if release.plan.neighbours != "replace" or release.plan.n is None:
@@ -118,15 +131,17 @@ def _bound(name: str, value: Any, default: float, d: int) -> Floats:
     return np.full(d, float(bounds))
 
 
-def wiener(release: Release) -> Floats:
+def wiener(release: Published) -> Floats:
     """[O4] The linear filter of least expected error when the law of the rows is stated (Normal rows)."""
-    if not isinstance(release.plan.rows, Normal) or release.learned is not None:
+    if release.plan.rows.kind != "normal" or release.learned is not None:
         raise UsageError("wiener needs the law of the rows as the caller stated it: it is for Normal rows.")
     from .shape_normal import wiener_gains
 
-    gains = wiener_gains(release.plan, release.count)
+    plan = release.plan
+    count = plan.n if release.count is None else release.count
+    gains = wiener_gains(plan.rows, plan.ellipsoid, plan.scaled_std, count)
     pull = target(release)
-    axes = release.plan.ellipsoid.axes
+    axes: Floats | None = plan.ellipsoid.axes
     offset = release.value - pull
     if axes is None:
         return pull + gains * offset
@@ -139,3 +154,5 @@ _METHODS: dict[str, Callable[..., Floats]] = {
     "wiener": wiener,
     "clamp": clamp,
 }
+
+METHODS = tuple(_METHODS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
@@ -227,13 +227,9 @@ class Privacy:
         choice("neighbours", self.neighbours, NEIGHBOURS)
         choice("unit", self.unit, UNITS)
 
-    def for_people(self) -> Privacy:
-        """The same guarantee, of a release whose rows were people [T6]."""
-        return replace(self, unit="person")
-
-    def check_unit(self, options: Mapping[str, Any]) -> None:
-        """An error unless a plan's options name whose the rows are exactly where the guarantee is for people [T6]."""
-        if (self.unit == "person") != (options.get("privacy_id") is not None):
+    def check_unit(self, people: bool) -> None:
+        """An error unless a plan says whom its rows belong to exactly where its guarantee is for people [T6]."""
+        if (self.unit == "person") != people:
             raise UsageError("a guarantee for a person needs a privacy_id, and one for a row none. Make the plan anew.")
 
     @classmethod

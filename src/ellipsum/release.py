@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from . import codec
+from .charged import METHODS, Round, check_rounds
 from .errors import Floats, UsageError, open_unit, vector
-from .plan_files import plan_from_dict, plan_to_dict
-from .plans import STATISTICS, Noise, Plan
-from .privacy import Privacy
+from .files import read_text, write_atomically
+from .people import People
+from .plan_files import STATISTICS
+from .postprocess import METHODS as DENOISED
+from .postprocess import denoised
+from .privacy import Privacy, stated_from_dict
+from .shape import Ellipsoid
+from .texts import describe_release, guarantee, release_html
+from .vector_noise import Noise
 from .version import VERSION
 
 if TYPE_CHECKING:
     import pandas
 
 FORMAT = "ellipsum.release/1"
-DENOISED = ("james_stein", "soft_threshold", "wiener", "clamp")
 WRONG = "the release has missing, unknown or wrong fields."
 DOCTORED = "this release's value, noise or guarantee is not that of its plan. It was changed after it was made."
 _NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
@@ -46,12 +52,37 @@ class ConfidenceEllipsoid:
         return self.noise.squared_length(offset) <= self.squared_radius
 
 
+class Planned(Protocol):
+    """What a release asks of its plan, whatever kind of plan it is."""
+
+    @property
+    def statistic(self) -> str: ...
+    @property
+    def columns(self) -> tuple[str, ...] | None: ...
+    @property
+    def privacy(self) -> Privacy: ...
+    @property
+    def stated(self) -> Mapping[str, float]: ...
+    @property
+    def n(self) -> int | None: ...
+    @property
+    def d(self) -> int: ...
+    @property
+    def neighbours(self) -> str: ...
+    @property
+    def people(self) -> People | None: ...
+    @property
+    def ellipsoid(self) -> Ellipsoid: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, repr=False)
 class Release:
     """A published statistic. Every field is a function of the noisy integers and of public numbers."""
 
     value: Floats
-    plan: Plan
+    plan: Planned
+    """The plan that was run: every public number of this release."""
     noise: Noise
     secure: bool
     count: float | None = None
@@ -106,9 +137,7 @@ class Release:
 
     def denoise(self, method: str, **options: Any) -> Release:
         """Post-processing, free of privacy cost: "james_stein", "soft_threshold", "wiener" or "clamp"."""
-        from .postprocess import denoise
-
-        return denoise(self, method, **options)
+        return replace(self, value=denoised(self, method, **options), denoised=method)
 
     def names(self) -> tuple[str, ...]:
         """Column names, or x1, x2, ... where there are none."""
@@ -131,7 +160,7 @@ class Release:
                 "scaled_std": self.noise.std,
                 "count_direction": None if direction is None else direction.tolist(),
             },
-            "plan": plan_to_dict(self.plan),
+            "plan": self.plan.to_dict(),
         }
         if self.learned is not None:  # the noise is then that of all rounds together, not the plan's
             fields["noise"] = {**fields["noise"], "scale": self.noise.ellipsoid.scale.tolist()}
@@ -145,16 +174,17 @@ class Release:
     def from_json(text: str) -> Release:
         return release_from_dict(codec.parse(text))
 
+    @staticmethod
+    def load(path: str | Path) -> Release:
+        """A release that was saved to a file."""
+        return Release.from_json(read_text(Path(path), "release"))
+
     def save(self, path: str | Path) -> None:
         """Write the JSON to a file, atomically."""
-        from .files import write_atomically
-
         write_atomically(Path(path), self.to_json() + "\n")
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row a column: value, noise_std; and where the noise is not secure, a column that says so."""
-        from .texts import guarantee
-
         try:
             import pandas
         except ImportError:
@@ -167,26 +197,35 @@ class Release:
         return frame
 
     def __repr__(self) -> str:
-        from .texts import describe_release
-
         return describe_release(self)
 
     def _repr_html_(self) -> str:
-        from .texts import release_html
-
         return release_html(self)
 
 
 # From a file: whatever a release shows is checked against its plan ------------------------------------
 
 
+_READERS: dict[str, Callable[[Mapping[str, Any]], Release]] = {}
+
+
+def register_reader(plan_format: str, read: Callable[[Mapping[str, Any]], Release]) -> None:
+    """From now on releases whose plan has this format are read so."""
+    _READERS[plan_format] = read
+
+
 def release_from_dict(found: Mapping[str, Any]) -> Release:
     """Inverse of `Release.to_dict`."""
     plan = found.get("plan")
-    if isinstance(plan, Mapping) and str(plan.get("format")).startswith("ellipsum.friendly_plan/"):
-        from .friendly.files import friendly_release_from_dict
+    kind = plan.get("format") if isinstance(plan, Mapping) else None
+    read = _READERS.get(kind) if isinstance(kind, str) else None
+    if read is None:
+        raise UsageError(f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
+    return read(found)
 
-        return friendly_release_from_dict(found)
+
+def planned_release(found: Mapping[str, Any], plan_from_dict: Callable[[Any], Any]) -> Release:
+    """A release of a plan of one kind, from a file."""
     with codec.Fields(found, WRONG) as fields:
         fields.check_format(FORMAT, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
         plan = fields.take("plan", plan_from_dict)
@@ -230,7 +269,7 @@ def check_shown(release: Release, fields: codec.Fields) -> None:
         raise UsageError(DOCTORED)
 
 
-def _noise(found: Any, plan: Plan, learned: bool) -> Noise:
+def _noise(found: Any, plan: Planned, learned: bool) -> Noise:
     with codec.Fields(found, WRONG) as fields:
         std = fields.take("scaled_std", codec.number)
         direction = fields.maybe("count_direction", codec.numbers)
@@ -257,7 +296,7 @@ def _check_noise(release: Release) -> None:
         raise UsageError(DOCTORED)
 
 
-def _expected(plan: Plan, release: Release) -> tuple[Noise, Floats]:
+def _expected(plan: Any, release: Release) -> tuple[Noise, Floats]:
     """The noise of a release as `run` has it, and how far rounding of the value may move its direction."""
     center = plan.ellipsoid.center
     if plan.statistic == "sum" or plan.count_std is None or release.count is None:
@@ -271,10 +310,6 @@ def _expected(plan: Plan, release: Release) -> tuple[Noise, Floats]:
 
 
 def _learned(found: dict[str, Any]) -> dict[str, Any]:
-    from .learning.methods import METHODS
-    from .learning.rounds import Round
-    from .privacy import stated_from_dict
-
     with codec.Fields(found, WRONG) as fields:
         return {
             "method": fields.take("method", codec.word(*METHODS)),
@@ -286,11 +321,8 @@ def _learned(found: dict[str, Any]) -> dict[str, Any]:
 
 def _check_rounds(release: Release) -> None:
     """The rounds fit into the guarantee [P5], which is that of the stated budget; the last one is the plan's."""
-    from .learning.rounds import Round, check_rounds
-
     assert release.learned is not None
     rounds = [Round.from_dict(step) for step in release.learned["rounds"]]
-    # its rounds speak of rows; where rows were people, the guarantee says so
-    check_rounds(replace(release.privacy, unit="row"), rounds, release.stated)
+    check_rounds(release.privacy, rounds, release.stated)
     if rounds[-1].privacy.mu != release.plan.privacy.mu or release.noise.std != 1:
         raise UsageError(DOCTORED)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from .api import plan
 from .errors import Floats
 from .files import make_folder, write_atomically
-from .plans import plan
 from .rows import Normal
 from .shape import THIN
 from .shape_normal import closed_form_scale, quantile_optimal_scale, quantile_radius

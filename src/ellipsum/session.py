@@ -1,29 +1,47 @@
 """The one door to noise: a session reads one source, and gives noise only for a guarantee that it has recorded.
 
-[U5] Everything that a session's streams touch is charged to an account before any row is read, and an account gives
-no more than it reserved. Nothing else in the house opens a stream; a test holds it to that.
+[U5] Whatever a session's streams touch is charged to an account before it is read, and an account gives no more than
+it reserved. Nothing else in the house opens a stream; a test holds it to that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .accumulate import Partial
-from .errors import BudgetRefused, Floats
+from .errors import BudgetRefused, Floats, UsageError
 from .noise import Stream, public_seed
+from .people import People
 from .privacy import HasPair, Privacy, fits
 from .row_maps import RowMap
 from .sources import Selection, Source, open_source
-from .tables.base import share
-from .people import People
+from .tables.progress import Progress, share, steps
 
-Progress = Callable[[float], None]
+__all__ = ["Account", "Approve", "Progress", "Reading", "Session"]
+
 Approve = Callable[[Any], None]
 _GROUPING = 0.8  # share of the work that bringing people's rows together is, for progress
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a session reads: the words `rng`, `threads`, `progress` and `approve` of every call."""
+
+    rng: np.random.Generator | None = None
+    threads: int | None = None
+    progress: Progress | None = None
+    approve: Approve | None = None
+
+    def __post_init__(self) -> None:
+        if self.progress is not None and not callable(self.progress):
+            raise UsageError(f"progress must be a function of one number, got {type(self.progress).__name__}.")
+        if self.approve is not None and not callable(self.approve):
+            raise UsageError(f"approve must be a function of one plan, got {type(self.approve).__name__}.")
 
 
 class Account:
@@ -33,61 +51,59 @@ class Account:
         self.cap = cap
         self._rng = rng
         self._charged: list[Privacy] = []
+        self._streams = 0
 
-    def spend(self, part: Privacy, note: str) -> Stream:
-        """Charge a part, or refuse it, and give it noise; parts may be chosen on the way [P5]."""
+    def charge(self, part: Privacy, note: str) -> None:
+        """Enter a part, or refuse it before anything of it is read; parts may be chosen on the way [P5]."""
         if not fits(self.cap, [*self._charged, part]):
             raise BudgetRefused(f"{note} asks for more than is left of what was reserved. Nothing of it was read.")
         self._charged.append(part)
+
+    def stream(self) -> Stream:
+        """Fresh noise: one stream for each part that was charged."""
+        if self._streams >= len(self._charged):
+            raise BudgetRefused("noise is given for what was charged, once. Charge a part first.")
+        self._streams += 1
         return Stream.open(self._rng)
 
 
 class Session:
-    """One source, its readers' settings, and the accounts of what is spent on it."""
+    """One source, how it is read, and the accounts of what is spent on it."""
 
-    def __init__(
-        self,
-        source: Source,
-        *,
-        people: People | None = None,
-        rng: np.random.Generator | None = None,
-        threads: int | None = None,
-        progress: Progress | None = None,
-        approve: Approve | None = None,
-    ) -> None:
+    def __init__(self, source: Source, people: People | None = None, reading: Reading | None = None) -> None:
+        how = reading or Reading()
         self.source = source
         self.people = people
-        self.secure = rng is None
-        self.threads = threads
-        self.progress = progress
-        self._rng = rng
-        self._approve = approve
+        self.secure = how.rng is None
+        self.threads = how.threads
+        self.progress = how.progress
+        self._rng = how.rng
+        self._approve = how.approve
 
     @classmethod
     @contextmanager
     def open(
-        cls,
-        data: Any,
-        selection: Selection,
-        *,
-        rng: np.random.Generator | None = None,
-        threads: int | None = None,
-        progress: Progress | None = None,
-        approve: Approve | None = None,
+        cls, data: Any, selection: Selection, people: People | None = None, reading: Reading | None = None
     ) -> Iterator[Session]:
-        """A session on the rows that a selection takes of `data`: one row for each person where it names people [T6]."""
-        source = open_source(data, selection)
-        people, tell = selection.people, progress
+        """A session on the rows that a selection takes of `data`; with people, on one row for each person [T6]."""
+        how = reading or Reading()
+        if people is None:
+            source = open_source(data, selection)
+        else:
+            source = _grouped(open_source(data, replace(selection, key=people.privacy_id)), people, how.progress)
+            how = replace(how, progress=share(how.progress, _GROUPING, 1.0))
         try:
-            if people is not None:
-                source = source.grouped(people, progress and share(progress, 0.0, _GROUPING))
-                tell = progress and share(progress, _GROUPING, 1 - _GROUPING)
-            yield cls(source, people=people, rng=rng, threads=threads, progress=tell, approve=approve)
+            yield cls(source, people, how)
         finally:
             source.close()
 
+    @property
+    def proposing(self) -> bool:
+        """Whether somebody asked to see plans."""
+        return self._approve is not None
+
     def propose(self, plan: Any) -> None:
-        """Show the plan to whoever asked to see it, before any value is read; an exception of theirs ends it."""
+        """Show the plan to whoever asked to see it, before any value is read; an exception of theirs ends the call."""
         if self._approve is not None:
             self._approve(plan)
 
@@ -98,16 +114,36 @@ class Session:
     def spend(self, guarantee: Privacy | HasPair, note: str) -> Stream:
         """Reserve and charge a guarantee in one step: the noise of a release that has a single round."""
         account = self.reserve(guarantee, note)
-        return account.spend(account.cap, note)
+        account.charge(account.cap, note)
+        return account.stream()
 
     def seed(self) -> bytes:
         """Fresh randomness that is no noise: a matrix, a rotation, a subset, an order."""
         return public_seed(self._rng)
 
-    def total(self, row_map: RowMap, progress: Progress | None = None) -> Partial:
-        """The exact sum of a row map over the source."""
-        return self.source.total(row_map, self.threads, progress or self.progress)
+    def total(self, row_map: RowMap, public: bool, progress: Progress | None = None) -> Partial:
+        """The exact sum of a row map over the source; public: whether the number of rows may show in progress [T4]."""
+        with steps(progress or self.progress, public) as tell:
+            return self.source.total(row_map, self.threads, tell)
 
     def sample(self, size: int) -> tuple[Floats, int]:
         """A uniform subset of the rows, and how many there are."""
         return self.source.sample(size, self.seed())
+
+    def public_count(self, neighbours: str, n: int | None) -> int | None:
+        """The n that a plan may use: counted under "replace", the caller's guess under "add_remove"."""
+        if neighbours != "replace":
+            return n
+        count = self.source.count()
+        if count == 0:
+            raise UsageError(
+                "the data has no rows. Use neighbours='add_remove' if that may happen: n is private there."
+            )
+        if n is not None and n != count:
+            raise UsageError(f"n is {n} but the data has {count} rows. Under 'replace' n is counted: leave it out.")
+        return count
+
+
+def _grouped(source: Source, people: People, progress: Progress | None) -> Source:
+    with steps(share(progress, 0.0, _GROUPING), public=False):  # how many rows people have is theirs
+        return source.grouped(people)

@@ -6,12 +6,10 @@ An ellipsoid {c + e : ‖B e‖ <= 1} is the clip region; the noise of a release
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from .errors import Floats, UsageError, choice, vector
-from .rows import Ball, Box, Normal, Rows
+from .errors import Floats, UsageError
 
 # The largest scale a coordinate may get, relative to the others: directions thinner than this hold no
 # noise budget, since their rounding on the grid would already exceed their spread.
@@ -84,95 +82,6 @@ class Clip:
     """E‖sum of clipped rows - sum of rows‖^2."""
     center_spread: float
     """What the mean's distance from the centre is taken to be: it weighs the count of an unknown n."""
-
-
-def lay(
-    rows: Rows,
-    d: int,
-    *,
-    shape: str,
-    clip: str | float,
-    clip_probability: float | None,
-    weights: Any,
-    n: int | None,
-    noise_multiplier: float,
-) -> Clip:
-    """The clip region for resolved rows; noise_multiplier is std / radius in the scaled space."""
-    weights = _importances(rows, d, weights)
-    if isinstance(rows, Normal):
-        from .shape_normal import lay_normal
-
-        return lay_normal(rows, shape, clip, clip_probability, weights, n, noise_multiplier)
-    if not isinstance(clip, str) or clip != "optimal" or clip_probability is not None:
-        raise UsageError("clip and clip_probability are for Normal rows. Leave them out.")
-    if isinstance(rows, Ball):
-        return _ball(rows, d, shape, weights)
-    if isinstance(rows, Box):
-        return _box(rows, shape, weights)
-    raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
-
-
-def _importances(rows: Rows, d: int, weights: Any) -> Floats | None:
-    """Importance of each coordinate's squared error; "relative" counts errors in units of the stated spread."""
-    if weights is None:
-        return None
-    if isinstance(weights, str):
-        choice("weights", weights, ("relative",))
-        return _relative(rows)
-    given = vector("weights", weights, d)
-    if (given <= 0).any():
-        raise UsageError("weights must be > 0. Leave a column out to ignore it.")
-    return given
-
-
-def _relative(rows: Rows) -> Floats:
-    if isinstance(rows, Box):
-        spread = np.asarray(rows.upper, float) - np.asarray(rows.lower, float)
-    elif isinstance(rows, Normal):
-        spread = np.sqrt(np.diag(rows.cov)) if rows.cov is not None else np.asarray(rows.std, float)
-    else:
-        raise UsageError("weights='relative' needs a spread for each column. Use Box or Normal rows.")
-    relative = spread / (float(spread.max()) or 1.0)
-    return 1 / np.where(relative > THIN, relative, 1.0) ** 2
-
-
-def _ball(rows: Ball, d: int, shape: str, weights: Floats | None) -> Clip:
-    choice("shape", shape, ("optimal", "ball"))
-    if weights is not None:
-        raise UsageError("weights need per-coordinate knowledge. Use Box or Normal rows.")
-    center = np.asarray(rows.center, float)
-    return Clip(Ellipsoid(center, np.full(d, 1 / rows.radius)), None, 0.0, ball_distance(rows, d))
-
-
-def ball_distance(rows: Ball, d: int) -> float:
-    """A mean uniform in the ball is sqrt(d / (d + 2)) of the radius away, root mean square."""
-    return rows.radius * float(np.sqrt(d / (d + 2)))
-
-
-def box_distance(rows: Box) -> float:
-    """How far a mean uniform in the box is from its middle, root mean square."""
-    half = (np.asarray(rows.upper, float) - np.asarray(rows.lower, float)) / 2
-    largest = float(half.max()) or 1.0
-    return largest * float(np.sqrt(np.sum((half / largest) ** 2) / 3))
-
-
-def _box(rows: Box, shape: str, weights: Floats | None) -> Clip:
-    """[E2] Half-widths h_j: b_j^-2 proportional to h_j / sqrt(w_j), through the corners of the box."""
-    choice("shape", shape, ("optimal", "ball"))
-    lower, upper = np.asarray(rows.lower, float), np.asarray(rows.upper, float)
-    half = (upper - lower) / 2
-    center, spread = lower + half, box_distance(rows)
-    if not half.any():
-        return Clip(Ellipsoid(center, np.zeros_like(half)), None, 0.0, spread)
-    largest = float(half.max())
-    relative = half / largest
-    if shape == "ball":
-        if weights is not None:
-            raise UsageError("weights do nothing with shape='ball'. Use shape='optimal'.")
-        scale = np.where(relative > 0, 1 / float(np.sqrt(np.sum(relative**2))), 0.0)
-    else:
-        scale = balanced_scale(relative, weights)
-    return Clip(Ellipsoid(center, scale / largest), None, 0.0, spread)
 
 
 def balanced_scale(half: Floats, weights: Floats | None = None) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,25 @@ from numpy.typing import NDArray
 from .chisquare import WeightedChiSquare
 from .clipping import Offsets, error_and_slope, removal
 from .errors import Floats, UsageError, choice, open_unit, positive
-from .rows import Normal
 from .shape import THIN, Clip, Ellipsoid, balanced_scale
-
-if TYPE_CHECKING:
-    from .plans import Plan
 
 GROUPED = 1500  # above this many coordinates, those of nearly equal spread are optimised together
 GROUPS_PER_OCTAVE = 48
 _FARTHEST = 20.0  # in log weight, from the closed form
 _WIDEST_RADIUS = 1e30
 ASSUMED_ROWS = 10_000  # where the caller has no guess of n
+
+
+class NormalLaw(Protocol):
+    """What is stated of normal rows, written out for every coordinate."""
+
+    @property
+    def center(self) -> Any: ...
+    @property
+    def center_error(self) -> Any: ...
+    @property
+    def along_axes(self) -> tuple[Floats, Floats | None]:
+        """Stds along the axes, and the axes; None where they are the coordinates themselves."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +213,7 @@ def _group_means(values: Floats, member: NDArray[np.intp], counts: Floats) -> Fl
 
 
 def lay_normal(
-    rows: Normal,
+    rows: NormalLaw,
     shape: str,
     clip: str | float,
     clip_probability: float | None,
@@ -215,7 +223,7 @@ def lay_normal(
 ) -> Clip:
     """The clip region for resolved Normal rows, along the principal axes; none where there is no spread."""
     choice("shape", shape, ("optimal", "closed_form", "ball"))
-    stds, axes = _spread_along_axes(rows)
+    stds, axes = rows.along_axes
     largest = float(stds.max())
     kept = stds > THIN * largest
     relative, errors = stds[kept] / largest, np.asarray(rows.center_error, float)[kept]
@@ -232,9 +240,9 @@ def lay_normal(
     )
 
 
-def forecast_of(rows: Normal, scale: Floats, n: int | None) -> Clip | None:
+def forecast_of(rows: NormalLaw, scale: Floats, n: int | None) -> Clip | None:
     """What clipping these rows with a given scale along their axes costs; None where it does not fit them."""
-    stds, axes = _spread_along_axes(rows)
+    stds, axes = rows.along_axes
     largest = float(stds.max())
     kept = stds > THIN * largest
     if not np.array_equal(scale > 0, kept):
@@ -247,19 +255,13 @@ def forecast_of(rows: Normal, scale: Floats, n: int | None) -> Clip | None:
     return Clip(region, radius, found.clipping_error * largest * largest, normal_distance(rows, n))
 
 
-def normal_distance(rows: Normal, n: int | None) -> float:
+def normal_distance(rows: NormalLaw, n: int | None) -> float:
     """How far the mean of n rows is from the stated centre, root mean square: the centre's error, and sampling [U2]."""
-    stds, _ = _spread_along_axes(rows)
+    stds, _ = rows.along_axes
     largest = float(stds.max())
     relative, errors = stds / largest, np.asarray(rows.center_error, float)
     sampling = float(np.linalg.norm(relative)) / math.sqrt(ASSUMED_ROWS if n is None else n)
     return largest * math.hypot(float(np.linalg.norm(errors * relative)), sampling)
-
-
-def _spread_along_axes(rows: Normal) -> tuple[Floats, Floats | None]:
-    if rows.cov is not None:
-        return rows.axes
-    return np.asarray(rows.std, float), None
 
 
 def _importance(importance: Floats, axes: Floats | None) -> Floats:
@@ -305,24 +307,22 @@ def _clip_radius(clip: Any) -> float:
     return radius
 
 
-def wiener_gains(plan: Plan, count: float | None) -> Floats:
-    """[O4] Per axis, the gain of the linear filter of least expected error for the planned release.
+def wiener_gains(rows: NormalLaw, ellipsoid: Ellipsoid, scaled_std: float, count: float | None) -> Floats:
+    """[O4] Per axis, the gain of the linear filter of least expected error for a planned release.
 
-    E[X T]/E[T^2] for the sum X of true offsets and the released T; all moments exact but for [E14].
+    E[X T]/E[T^2] for the sum X of true offsets and the released T; all moments exact but for [E14]. count is the
+    number of rows as far as it is known.
     """
-    rows = plan.rows
-    assert isinstance(rows, Normal)
-    stds, _ = _spread_along_axes(rows)
-    kept = plan.ellipsoid.scale > 0
+    stds, _ = rows.along_axes
+    kept = ellipsoid.scale > 0
     offsets = Offsets.about(stds[kept], np.asarray(rows.center_error, float)[kept])
-    scale = plan.ellipsoid.scale[kept]
+    scale = ellipsoid.scale[kept]
     found = removal(offsets, (scale * offsets.stds) ** 2)
-    rows_known = plan.n if count is None else count
-    n = float(ASSUMED_ROWS) if rows_known is None else max(1.0, float(rows_known))
+    n = float(ASSUMED_ROWS) if count is None else max(1.0, float(count))
     pairs = (n - 1.0) * offsets.shared
     joint = (1.0 + pairs) * (1.0 - found.first)
     square = 1.0 - 2.0 * found.first + found.second + pairs * (1.0 - 2.0 * found.first) + (n - 1.0) * found.common
-    noise = (plan.scaled_std / (scale * offsets.stds)) ** 2 / n
-    gains = np.zeros(plan.ellipsoid.width)
+    noise = (scaled_std / (scale * offsets.stds)) ** 2 / n
+    gains = np.zeros(ellipsoid.width)
     gains[kept] = joint / (square + noise)
     return gains

@@ -5,24 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .errors import named, shown
-
-if TYPE_CHECKING:
-    from .plans import Plan
-    from .privacy import Privacy
-    from .release import Release
+from .people import People
+from .privacy import Privacy
 
 _SHOWN = 12
 INSECURE = "NOT SECURE: noise came from a caller's generator, for tests and teaching only"
-
-
-def unit_of(options: Mapping[str, Any] | None) -> str:
-    """What the guarantee hides: a person where a plan's options name a privacy_id, else a row."""
-    return "row" if (options or {}).get("privacy_id") is None else "person"
 
 
 def guarantee(privacy: Privacy, stated: Mapping[str, float] | None = None) -> str:
@@ -36,13 +28,12 @@ def guarantee(privacy: Privacy, stated: Mapping[str, float] | None = None) -> st
     return f"{words} ({curve}); {relation}"
 
 
-def people_lines(options: Mapping[str, Any]) -> list[str]:
+def people_lines(people: People | None) -> list[str]:
     """Where people were grouped: by which column, and what became of a person's rows."""
-    if unit_of(options) == "row":
+    if people is None:
         return []
-    most = options.get("max_rows")
-    which = "their rows" if most is None else f"at most {most} of their rows"
-    return [f"  a person        the {options.get('per_person', 'mean')} of {which}, by {named(options['privacy_id'])}"]
+    which = "their rows" if people.max_rows is None else f"at most {people.max_rows} of their rows"
+    return [f"  a person        the {people.per_person} of {which}, by {named(people.privacy_id)}"]
 
 
 def number(value: float, std: float) -> str:
@@ -53,11 +44,11 @@ def number(value: float, std: float) -> str:
     return f"{value:.{places}f}" if places > 0 else f"{value:.0f}"
 
 
-def describe_plan(plan: Plan) -> str:
+def describe_plan(plan: Any) -> str:
     lines = [
         f"Plan: {plan.statistic} of {plan.d} columns, {_rows_word(plan)}, {plan.rows.kind} rows",
         f"  guarantee       {guarantee(plan.privacy, plan.stated)}",
-        *people_lines(plan.options),
+        *people_lines(plan.people),
     ]
     if plan.clip_radius is not None:
         lines.append(f"  clip radius     {plan.clip_radius:.6g} (scaled space, E|y|^2 = 1)")
@@ -72,12 +63,12 @@ def describe_plan(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def describe_release(release: Release) -> str:
+def describe_release(release: Any) -> str:
     lines = [f"Release: {release.statistic} of {release.value.size} columns, {_rows_word(release.plan)}"]
     if release.count is not None:
         lines.append(f"  noisy count     {release.count:.6g}")
     lines.append(f"  guarantee       {guarantee(release.privacy, release.stated)}")
-    lines += people_lines(release.plan.options)
+    lines += people_lines(release.plan.people)
     lines += [f"  {name:<15} {number(value, std)}  (noise std {std:.3g})" for name, value, std in _entries(release)]
     if release.value.size > _SHOWN:
         lines.append(f"  ... {release.value.size - _SHOWN} more")
@@ -88,7 +79,7 @@ def describe_release(release: Release) -> str:
     return "\n".join(lines)
 
 
-def release_html(release: Release) -> str:
+def release_html(release: Any) -> str:
     body = "".join(
         f"<tr><td>{escape(name)}</td><td>{number(value, std)}</td><td>{std:.3g}</td></tr>"
         for name, value, std in _entries(release)
@@ -105,7 +96,7 @@ def release_html(release: Release) -> str:
     )
 
 
-def _entries(release: Release) -> list[tuple[str, float, float]]:
+def _entries(release: Any) -> list[tuple[str, float, float]]:
     stds = release.noise_std
     return [(shown(n), float(v), float(s)) for n, v, s in zip(release.names(), release.value, stds, strict=True)][
         :_SHOWN
@@ -117,7 +108,7 @@ def _range(values: np.ndarray) -> str:
     return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
 
 
-def _rows_word(plan: Plan) -> str:
+def _rows_word(plan: Any) -> str:
     if plan.neighbours == "replace":
-        return f"n = {plan.n}" + (" people" if unit_of(plan.options) == "person" else "")
+        return f"n = {plan.n}" + ("" if plan.people is None else " people")
     return "n private" + (f", guessed {plan.n}" if plan.n is not None else "")

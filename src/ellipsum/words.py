@@ -15,13 +15,14 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 _WIDTH = 112
 
 MEANINGS = {
-    "data": "a numpy array, anything that speaks the Arrow stream protocol (pandas, polars, pyarrow, DuckDB), a list of "
-    "batches, a path, glob or folder of CSV, Parquet or Feather files, a query (`ellipsum.sql`), or a Spark frame.",
+    "data": "a numpy array, anything that speaks the Arrow stream protocol (pandas, polars, pyarrow, DuckDB), a list "
+    "of batches, a path, glob or folder of CSV, Parquet or Feather files, a query (`ellipsum.sql`), or a Spark frame.",
     "rows": "what is known about a row: Ball, Box, Normal or Unknown.",
     "epsilon": "with delta: the privacy budget. There is no default.",
     "delta": "with epsilon: the privacy budget. There is no default.",
     "budget": "a Budget, in place of epsilon and delta.",
-    "neighbours": 'what is hidden: "replace" (one row changed, n public) or "add_remove" (one row more or less, n private).',
+    "neighbours": 'what is hidden: "replace" (one row changed, n public) or "add_remove" (one row more or '
+    "less, n private).",
     "n": 'under "add_remove" your public guess of the number of rows; under "replace" rows are counted.',
     "columns": "the columns to use, in this order (default: those that rows name, else all but privacy_id).",
     "header": "of CSV files: True says that a first line which looks like data is a header all the same.",
@@ -33,8 +34,8 @@ MEANINGS = {
     "shape": 'of the clip region: "optimal", "ball" for equal noise in every column, or "closed_form" (Normal rows).',
     "clip": 'Normal rows: "optimal", "quantile", or a radius in the scaled space where E|y|^2 = 1.',
     "clip_probability": 'with clip="quantile": the share of rows that is clipped (default 1/n).',
-    "weights": 'what the squared error is measured in: one importance per column, or "relative" for each column in units '
-    "of its own stated spread.",
+    "weights": 'what the squared error is measured in: one importance per column, or "relative" for each column in '
+    "units of its own stated spread.",
     "method": 'Unknown rows: "auto", "coinpress", "instance_optimal", "variance_aware" or "friendly_core".',
     "steps": "a published method's own number of rounds.",
     "std": 'method="coinpress": a bound on the spread of every column.',
@@ -72,5 +73,8 @@ def _documented(text: str, parameters: list[str]) -> str:
     explained = [name for name in parameters if name in MEANINGS and f"\n    {name}:" not in text]
     if not explained:
         return text
-    lines = [fill(f"{name}: {MEANINGS[name]}", _WIDTH, initial_indent="    ", subsequent_indent="        ") for name in explained]
+    lines = [
+        fill(f"{name}: {MEANINGS[name]}", _WIDTH, initial_indent="    ", subsequent_indent="        ")
+        for name in explained
+    ]
     return "\n".join([text.rstrip(), "", "    Arguments:", *lines, "    "])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -67,7 +66,9 @@ Json = Annotated[bool, typer.Option("--json", help="JSON alone on standard outpu
 SavePlan = Annotated[Path | None, typer.Option(help="Write the plan (public numbers only) to this file.")]
 UsePlan = Annotated[str | None, typer.Option("--plan", help="Run a saved plan; it holds rows, budget and columns.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask when the noise would drown the answer.")]
-PrivacyId = Annotated[str | None, typer.Option(help="Column that says whose a row is; each person's rows become one.")]
+PrivacyId = Annotated[
+    str | None, typer.Option(help="Column that names the person a row belongs to: their rows become one.")
+]
 PerPerson = Annotated[str | None, typer.Option(help="With --privacy-id: mean of a person's rows (default), or sum.")]
 MaxRows = Annotated[int | None, typer.Option(help="With --privacy-id: rows of a person that count at most.")]
 Sql = Annotated[
@@ -113,12 +114,15 @@ RESULT: Options = {
     "plan": (UsePlan, None),
     "yes": (Yes, False),
 }
-READING: Options = {
-    "threads": (Threads, None),
-    "engine": (Engine, None),
+PEOPLE: Options = {
     "privacy_id": (PrivacyId, None),
     "per_person": (PerPerson, None),
     "max_rows": (MaxRows, None),
+}
+READING: Options = {
+    "threads": (Threads, None),
+    "engine": (Engine, None),
+    **PEOPLE,
     "sql": (Sql, None),
     "header": (Header, False),
 }
@@ -201,7 +205,7 @@ _PLAN_MORE: Options = {
 
 
 @app.command("plan")
-@takes(_PLAN_SIZE, ROWS, BUDGET, SHAPE, _PLAN_MORE)
+@takes(_PLAN_SIZE, ROWS, BUDGET, SHAPE, PEOPLE, _PLAN_MORE)
 def plan_command(**given: Any) -> None:
     """Forecast a release without any data, and save its plan.
 
@@ -213,7 +217,7 @@ def plan_command(**given: Any) -> None:
 
         ellipsum plan --n 1000 --d 100 --zipf 1 --epsilon 1 --delta 1e-6
     """
-    from ..plans import plan as make_plan
+    from ..api import plan as make_plan
     from . import show
     from .inputs import budget_of, check_targets, rows_of, shape_of, split_columns, terms_of
 
@@ -222,6 +226,7 @@ def plan_command(**given: Any) -> None:
     rows, chosen = rows_of(given, split_columns(given["columns"]))
     terms = {**terms_of(given), "budget": budget, "n": given["n"], "d": given["d"], "columns": chosen}
     terms["statistic"] = given["statistic"]
+    terms.update({name: given[name] for name in PEOPLE})
     made = make_plan(rows, **shape_of(given), **terms)
     show.write_plan(made, given["output"])
     show.plan(made, given["as_json"])
@@ -267,87 +272,56 @@ def demo_command(
     run_demo(output, rows)
 
 
+def source_words(given: dict[str, Any]) -> dict[str, Any]:
+    """The options that say where the rows are and whom they belong to, as the library calls them."""
+    from .engine import data_of
+
+    return {
+        "data": data_of(given["files"], given["engine"], given["sql"]),
+        "header": given["header"] or None,
+        "privacy_id": given["privacy_id"],
+        "per_person": given["per_person"],
+        "max_rows": given["max_rows"],
+    }
+
+
 def _publish(statistic: str, given: dict[str, Any]) -> None:
+    from . import show
     from .inputs import check_targets, split_columns
 
     check_targets(given)
     columns = split_columns(given["columns"])
-    make = _saved_plan if given["plan"] is not None else _fresh_plan
-    table_columns, people, plan_for = make(statistic, columns, given)
-    with reading(given, table_columns, people) as table:
-        _publish_table(table, plan_for, people, given)
-
-
-@contextmanager
-def reading(given: dict[str, Any], columns: Any, people: Any) -> Iterator[Any]:
-    """The table to read; one row a person where rows belong to people."""
-    from ..run import one_row_a_person
-    from . import show
-    from .engine import open_source
-
-    key = None if people is None else people.privacy_id
-    table = open_source(given["files"], columns, given["engine"], given["sql"], key, given["header"] or None)
-    if people is None:
-        yield table
-        return
-    with show.progress("people") as advance:
-        grouped = one_row_a_person(table, people, advance)
-    try:
-        yield grouped
-    finally:
-        grouped.close()
-
-
-def people_in(given: dict[str, Any]) -> Any:
-    """Whose the rows are, where the options say so."""
-    from ..people import people_of
-
-    return people_of(given["privacy_id"], given["per_person"], given["max_rows"])
-
-
-def _publish_table(table: Any, plan_for: Any, people: Any, given: dict[str, Any]) -> None:
-    from ..run import of_people, plan_of_people, run_on_table
-    from . import show
-
-    made = plan_of_people(plan_for(table), people)
-    show.forecast(made)
-    show.confirm(made, given["yes"])
-    run = run_on_table if made.rows.kind != "unknown" else type(made).run
-    with show.progress(made.statistic) as advance:
-        release = run(made, table, threads=given["threads"], progress=advance)
+    run = _run_saved if given["plan"] is not None else _run_fresh
+    with show.Desk(statistic, given["yes"]) as desk:
+        how = {"threads": given["threads"], "progress": desk.progress, "approve": desk.approve}
+        release = run(statistic, columns, given, how)
     check_interrupted()
-    show.write_plan(made, given["save_plan"])
-    show.release(of_people(release, people), given["as_json"], given["output"])
+    show.write_plan(desk.plan, given["save_plan"])
+    show.release(release, given["as_json"], given["output"])
 
 
-def _fresh_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
-    from ..plans import plan as make_plan
-    from ..run import public_count
+def _run_fresh(statistic: str, columns: Any, given: dict[str, Any], how: dict[str, Any]) -> Any:
+    from .. import api
     from .inputs import budget_of, rows_of, shape_of, terms_of
 
     budget = budget_of(given["epsilon"], given["delta"])
     rows, chosen = rows_of(given, columns)
-    terms = {**terms_of(given), **shape_of(given), "budget": budget, "statistic": statistic}
-
-    def plan_for(table: Any) -> Any:
-        count = public_count(table, terms["neighbours"], given["n"])
-        return make_plan(rows, n=count, d=table.width, columns=table.columns, **terms)
-
-    return chosen, people_in(given), plan_for
+    words = {**terms_of(given), **shape_of(given), "budget": budget, "n": given["n"], "columns": chosen}
+    call = {"sum": api.sum, "mean": api.mean}[statistic]
+    return call(rows=rows, **words, **source_words(given), **how)
 
 
-def _saved_plan(statistic: str, columns: Any, given: dict[str, Any]) -> Any:
+def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[str, Any]) -> Any:
     from ..errors import UsageError
-    from ..people import People
-    from .inputs import read_plan, read_text
+    from .inputs import read_plan
 
-    fixed = [*ROWS, "clip_probability", "epsilon", "delta", "n"]
+    fixed = [*ROWS, "clip_probability", "epsilon", "delta", "n", "privacy_id", "per_person", "max_rows"]
     fixed.remove("columns")
     named = [f"--{name.replace('_', '-')}" for name in fixed if given[name] is not None]
     if named:
         raise UsageError(f"--plan holds everything that {', '.join(named)} would say. Leave them out.")
-    made = read_plan(read_text(given["plan"], "plan"))
+    made = read_plan(given["plan"])
     if made.statistic != statistic:
         raise UsageError(f"this plan is for a {made.statistic}. Run: ellipsum {made.statistic} ... --plan")
-    people = people_in(given) or People.of_options(made.options)
-    return columns or made.columns, people, lambda table: made
+    words = source_words(given)
+    return made.release(words["data"], columns=columns, header=words["header"], **how)

@@ -11,7 +11,6 @@ from typing import Any
 
 from ..errors import DataError, UsageError, choice
 from ..interrupts import handlers_kept
-from ..tables import Table, open_table
 from ..tables.base import attempt
 
 _SEEN = (
@@ -21,22 +20,15 @@ _SEEN = (
 _OWN_SETUP = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS")
 
 
-def open_source(
-    files: Sequence[str],
-    columns: Any,
-    engine: str | None,
-    query: str | None = None,
-    key: str | None = None,
-    header: bool | None = None,
-) -> Table:
-    """The table of the files or of a query, read here or by an engine."""
+def data_of(files: Sequence[str], engine: str | None, query: str | None = None) -> Any:
+    """The data that the options name: files or a query, or with --engine a frame of that engine."""
     if engine is None:
-        return open_table(source_of(files, query), columns=columns, key=key, header=header)
+        return source_of(files, query)
     if query is not None:
         raise UsageError("--engine goes without --sql. Leave it out, or write the query's result to Parquet first.")
     choice("--engine", engine, ("spark",))
     _check_suffixes(files)
-    return open_table(_read(_session(), files), columns=columns, key=key)
+    return _read(_session(), files)
 
 
 def source_of(files: Sequence[str], query: str | None) -> Any:

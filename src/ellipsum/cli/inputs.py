@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import codec
-from ..errors import DataError, UsageError, named, non_negative, shown, whole
+from ..errors import UsageError, named, non_negative, shown, whole
+from ..files import check_writable, read_text
 from ..privacy import Budget
 from ..rows import Ball, Box, Normal, Rows, Unknown, rows_from_dict
 
@@ -17,17 +18,8 @@ Names = tuple[str, ...]
 _PAIR = codec.list_of(codec.number)
 
 
-def read_text(path: str, what: str) -> str:
-    """A small public input file (bounds, a plan), not data."""
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        raise DataError(f"could not read the {what} file {path}. Check that it exists and is text.") from None
-
-
 def check_targets(given: Mapping[str, Any]) -> None:
     """Refuse outputs that cannot be written, that are files to be read, or that are the same; nothing is read yet."""
-    from ..files import check_writable
     from ..tables.files import check_apart
 
     targets = [path for path in (given["output"], given.get("save_plan")) if path is not None]
@@ -92,7 +84,7 @@ def _pair_of_word(word: str, option: str, form: str) -> tuple[str | None, tuple[
 
 
 def _pairs_of_file(path: str, option: str, form: str) -> list[tuple[str | None, tuple[float, float]]]:
-    text = read_text(path, option)
+    text = read_text(Path(path), option)
     try:
         if path.endswith(".json"):
             entries: list[Any] = [(name, *_PAIR(pair)) for name, pair in codec.parse(text).items()]
@@ -183,14 +175,19 @@ def learned_rows(path: str, columns: Names | None) -> tuple[Rows, Names | None]:
     """Rows from a file of `ellipsum learn`, and the columns they are for."""
     from ..learning import Learned
 
-    rows = Learned.from_json(read_text(path, "--rows")).rows
+    rows = Learned.from_json(read_text(Path(path), "--rows")).rows
     if columns is not None and rows.columns is not None and columns != rows.columns:
         raise UsageError("--columns differs from the columns that the --rows file was learned for. Leave it out.")
     return rows, columns or rows.columns
 
 
-def read_plan(text: str) -> Any:
+def read_plan(path: str) -> Any:
     """A saved plan, of one release or of learning rounds."""
+    return plan_of(read_text(Path(path), "plan"))
+
+
+def plan_of(text: str) -> Any:
+    """The plan in a text, of either kind."""
     from ..learning.plan import FORMAT, LearningPlan
     from ..plans import Plan
 

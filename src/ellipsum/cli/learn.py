@@ -19,8 +19,7 @@ from .app import (
     Method,
     Options,
     app,
-    people_in,
-    reading,
+    source_words,
     takes,
 )
 
@@ -48,8 +47,8 @@ def learn_command(**given: Any) -> None:
 
         ellipsum mean people.csv --rows rows.json --epsilon 1 --delta 1e-6
     """
+    from .. import api
     from ..errors import UsageError
-    from ..learning import learn_from
     from ..rows import Unknown
     from . import show
     from .inputs import budget_of, check_targets, relation_of, split_columns
@@ -60,11 +59,18 @@ def learn_command(**given: Any) -> None:
         raise UsageError(
             "--magnitude is missing. State a bound on the size of every entry; a generous one costs little."
         )
-    people, rows = people_in(given), Unknown(given["magnitude"])
-    method, relation = given["method"] or "auto", relation_of(given["neighbours"])
-    with reading(given, split_columns(given["columns"]), people) as table, show.progress("learning") as advance:
-        how = {"threads": given["threads"], "progress": advance}
-        found = learn_from(table, rows, budget, relation, given["n"], method, people, **how)
+    with show.Desk("learning", yes=True) as desk:
+        found = api.learn(
+            rows=Unknown(given["magnitude"]),
+            budget=budget,
+            neighbours=relation_of(given["neighbours"]),
+            n=given["n"],
+            method=given["method"] or "auto",
+            columns=split_columns(given["columns"]),
+            threads=given["threads"],
+            progress=desk.progress,
+            **source_words(given),
+        )
     check_interrupted()
     if given["output"] is not None:
         found.save(given["output"])

@@ -15,20 +15,24 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ..api import plan as make_plan
 from ..errors import shown
 from ..files import write_atomically
 from ..interrupts import check_interrupted
+from ..learning import LearningPlan
 from ..plans import Plan
-from ..plans import plan as make_plan
 from ..release import Release
 from ..rows import Rows
 from ..texts import INSECURE, guarantee, number
 
 _SHOWN = 50
+_DROWNED = (
+    "the noise would be as large as what the bounds leave open. More rows, tighter bounds or a larger budget help."
+)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
 
-def plan(made: Plan, as_json: bool) -> None:
+def plan(made: Any, as_json: bool) -> None:
     if as_json:
         print(made.to_json())
     else:
@@ -49,49 +53,76 @@ def compare_shapes(rows: Rows, terms: Mapping[str, Any]) -> None:
     Console(highlight=False).print(table)
 
 
-def write_plan(made: Plan, path: Path | None) -> None:
+def write_plan(made: Any, path: Path | None) -> None:
     if path is not None:
         write_atomically(path, made.to_json() + "\n")
 
 
-def forecast(made: Plan) -> None:
-    """The forecast, before the data is read."""
-    errors.print(str(made), markup=False, soft_wrap=True)
-
-
-def drowned(made: Plan) -> bool:
+def drowned(made: Any) -> bool:
     """Whether the noise is at least half of what the stated region leaves open: then it tells little."""
     if made.noise_error is None or made.center_spread == 0:
         return False
     scale = 1.0 if made.statistic == "mean" else made.n
-    return scale is not None and np.sqrt(made.noise_error) >= made.center_spread * scale / 2
+    return scale is not None and bool(np.sqrt(made.noise_error) >= made.center_spread * scale / 2)
 
 
-def confirm(made: Plan, yes: bool) -> None:
-    """Ask, on a terminal, before a budget is spent on noise."""
-    import typer
-
-    if drowned(made):
-        errors.print(
-            "warning: the noise would be as large as what the bounds leave open. "
-            "More rows, tighter bounds or a larger budget help.",
-            markup=False,
-            soft_wrap=True,
-        )
-    elif getattr(made, "warning", None) is None:  # for Unknown rows the forecast has said it
-        return
-    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return
-    if not typer.confirm("Spend the budget all the same?", err=True):
-        raise typer.Exit(0)
+def doubts(made: Any) -> str | None:
+    """Why a budget spent on this plan may be wasted, in words; None where there is no reason. "" where it was said."""
+    if isinstance(made, Plan):
+        return _DROWNED if drowned(made) else None
+    if isinstance(made, LearningPlan):  # its forecast has said it
+        return None if made.warning is None else ""
+    return "" if made.useless else None  # a projection's forecast
 
 
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[float], None]]:
-    """A bar with the time left on a terminal, one that only swings while nothing may be told; silence elsewhere."""
-    if not errors.is_terminal:
-        yield lambda fraction: check_interrupted()
-        return
+class Desk:
+    """Where a person sits: shown the plan before any value is read, asked where it is doubtful, told how far it is."""
+
+    def __init__(self, what: str, yes: bool) -> None:
+        self._what = what
+        self._yes = yes
+        self._bar: Any = None
+        self.plan: Any = None
+        """The plan that was approved."""
+
+    def __enter__(self) -> Desk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def approve(self, made: Any) -> None:
+        """The forecast, and a question on a terminal before a budget is spent on noise."""
+        import typer
+
+        self.plan = made
+        self._stop()
+        errors.print(str(made), markup=False, soft_wrap=True)
+        doubt = doubts(made)
+        if doubt:
+            errors.print(f"warning: {doubt}", markup=False, soft_wrap=True)
+        if doubt is None or self._yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return
+        if not typer.confirm("Spend the budget all the same?", err=True):
+            raise typer.Exit(0)
+
+    def progress(self, fraction: float) -> None:
+        """A bar with the time left on a terminal, one that only swings while nothing may be told; silence elsewhere."""
+        check_interrupted()
+        if not errors.is_terminal:
+            return
+        if self._bar is None:
+            self._bar, self._task = _bar(f"private {self._what}")
+        if fraction > 0:
+            self._bar.update(self._task, total=1.0, completed=fraction)
+
+    def _stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _bar(what: str) -> tuple[Any, Any]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -100,15 +131,9 @@ def progress(what: str) -> Iterator[Callable[[float], None]]:
         TextColumn("{task.percentage:>3.0f}%"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=errors, transient=True) as bar:
-        task = bar.add_task(f"private {what}", total=None)
-
-        def advance(fraction: float) -> None:
-            check_interrupted()
-            if fraction > 0:
-                bar.update(task, total=1.0, completed=fraction)
-
-        yield advance
+    bar = Progress(*columns, console=errors, transient=True)
+    bar.start()
+    return bar, bar.add_task(what, total=None)
 
 
 @contextmanager

@@ -18,11 +18,11 @@ import numpy as np
 from ..accumulate import Partial, accumulate
 from ..errors import DataError, Floats, UsageError
 from ..integers import Wide
+from ..people import People
 from ..row_maps import RowMap
 from ..tables import Block, Progress
 from ..tables.arrow import Layout, blocks, layout
 from ..tables.base import pick, sealed
-from ..people import People
 from ..tables.selection import EVERYTHING, Selection
 from ..version import VERSION
 from ..work import BlockWork, Result

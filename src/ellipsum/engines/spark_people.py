@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, Floats, UsageError
+from ..people import People
 from ..tables import Block
 from ..tables.arrow import Layout, pieces
 from ..tables.base import attempt, block_rows, sealed
-from ..tables.keys import storage
-from ..people import People
 from ..tables.grouping import of_somebody, reduced, row_bits
+from ..tables.keys import storage
 from ..tables.selection import EVERYTHING, Selection
 from ..version import VERSION
 from .base import UNREADABLE, same_version

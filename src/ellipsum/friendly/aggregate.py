@@ -7,31 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from ..engines import EngineTable
 from ..errors import Floats, UsageError, positive, whole
-from ..noise import Stream, public_permutation, public_seed
+from ..noise import public_permutation
+from ..people import people_of
 from ..privacy import Budget
 from ..rows import Normal
-from ..run import plan_of_people, reading
-from ..tables import Progress, Table
-from ..people import people_of
+from ..session import Approve, Progress, Reading, Session
+from ..sources import Selection
+from ..words import public
 from .core import MOST_ROWS
-from .plan import friendly_plan
-from .release import (
-    FriendlyRelease,
-    NoCentre,
-    planned_radius,
-    read_rows,
-    require_replace,
-    run_friendly,
-    some_rows,
-)
+from .plan import FLOOR, TARGET, friendly_plan, require_replace
+from .release import FriendlyRelease, NoCentre, planned_radius, run_friendly, some_rows
 from .workers import made_up, run_blocks
 
 _MOST_WORKERS = 1024
 _FRAME_ROWS, _FRAME_CELLS = 1_000_000, 1 << 26
 
 
+@public
 def subsample_and_aggregate(
     function: Callable[[Floats], Any],
     data: Any,
@@ -53,10 +46,15 @@ def subsample_and_aggregate(
     workers: int | None = None,
     time_limit: float = 60.0,
     max_rows: int | None = None,
+    slack: float | None = None,
+    gate_share: float | None = None,
+    search_share: float = 0.2,
+    target: float = TARGET,
+    floor: float = FLOOR,
+    header: bool | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
-    header: bool | None = None,
-    **options: Any,
+    approve: Approve | None = None,
 ) -> FriendlyRelease | NoCentre:
     """Publish function(rows) privately: run it on disjoint blocks, release the friendly mean of the results.
 
@@ -90,41 +88,49 @@ def subsample_and_aggregate(
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
     if people is not None and not shuffle:
         raise _no_places("People have")
-    stream = Stream.open(rng)  # first: the noise is the same wherever the rows are
-    with reading(data, columns, None, people, progress, header) as (table, tell):
-        if not shuffle and not table.ordered:
+    how = Reading(rng, progress=progress, approve=approve)
+    with Session.open(data, Selection(columns, header=header), people, how) as session:
+        if not shuffle and not session.source.ordered:
             raise _no_places("The rows of this source have")
-        rows, found = _rows(table, max_rows, rng)
-    what = "rows" if people is None else "people"
-    if count > min(len(rows), MOST_ROWS):
-        raise UsageError(
-            f"blocks must be at most the number of {what} and 2^20, got {count} for {len(rows)} {what}. "
-            "Each block needs a row, and most functions need many."
+        rows, found = _rows(session, max_rows)
+        what = "rows" if people is None else "people"
+        if count > min(len(rows), MOST_ROWS):
+            raise UsageError(
+                f"blocks must be at most the number of {what} and 2^20, got {count} for {len(rows)} {what}. "
+                "Each block needs a row, and most functions need many."
+            )
+        length = _dimension(function, dimension, max(1, len(rows) // count), rows.shape[1], limit)
+        plan = friendly_plan(
+            count,
+            length,
+            planned_radius(radius, length),
+            epsilon=epsilon,
+            delta=delta,
+            budget=budget,
+            slack=slack,
+            gate=gate,
+            gate_share=gate_share,
+            search_share=search_share,
+            target=target,
+            floor=floor,
+            source="blocks" if found == len(rows) else f"blocks (of a random subset of {found} {what})",
+            columns=_names(names, length),
+            people=people,
         )
-    length = _dimension(function, dimension, max(1, len(rows) // count), rows.shape[1], limit)
-    plan = friendly_plan(
-        count,
-        length,
-        planned_radius(radius, length),
-        epsilon=epsilon,
-        delta=delta,
-        budget=budget,
-        gate=gate,
-        source="blocks" if found == len(rows) else f"blocks (of a random subset of {found} {what})",
-        columns=_names(names, length),
-        **options,
-    )
-    parts = deal(len(rows), count, public_seed(rng) if shuffle else None)
-    results = run_blocks(
-        function,
-        [rows[part] for part in parts],
-        length,
-        workers=helpers,
-        time_limit=limit,
-        seed=public_seed(rng),
-        progress=tell,
-    )
-    return run_friendly(plan_of_people(plan, people), results, stream)
+        session.propose(plan)
+        parts = deal(len(rows), count, session.seed() if shuffle else None)
+        seed = session.seed()
+        stream = session.spend(plan.privacy, "subsample and aggregate")
+        results = run_blocks(
+            function,
+            [rows[part] for part in parts],
+            length,
+            workers=helpers,
+            time_limit=limit,
+            seed=seed,
+            progress=session.progress,
+        )
+        return run_friendly(plan, results, stream)
 
 
 def _no_places(whose: str) -> UsageError:
@@ -132,13 +138,14 @@ def _no_places(whose: str) -> UsageError:
     return UsageError(f"{whose} no order that may decide about blocks. Leave shuffle=False out.")
 
 
-def _rows(table: Table, max_rows: int | None, rng: np.random.Generator | None) -> tuple[Floats, int]:
+def _rows(session: Session, max_rows: int | None) -> tuple[Floats, int]:
     """All rows, or a random subset of public size; and how many there are. [F7]"""
-    if max_rows is None and not isinstance(table, EngineTable):
-        every = read_rows(table)
+    if max_rows is None and session.source.local:
+        session.seed()  # as many seeds as for a subset: what a test generator gives later does not depend on the source
+        every = session.source.every()
         return every, len(every)
-    usual = min(MOST_ROWS, _FRAME_ROWS, max(1000, _FRAME_CELLS // table.width))
-    return some_rows(table, usual if max_rows is None else max_rows, rng)
+    usual = min(MOST_ROWS, _FRAME_ROWS, max(1000, _FRAME_CELLS // session.source.width))
+    return some_rows(session, usual if max_rows is None else max_rows)
 
 
 def deal(n: int, blocks: int, seed: bytes | None) -> list[np.ndarray]:

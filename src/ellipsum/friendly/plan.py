@@ -8,6 +8,7 @@ With n rows, W the sum of their weights and r the radius (docs/proofs/friendly.m
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
@@ -19,14 +20,32 @@ import numpy as np
 
 from .. import codec
 from ..curves import _certainly_positive, _nudged, round_down, sqrt_down
-from ..errors import Floats, UsageError, choice, columns_of, names, non_negative, open_unit, positive, whole
+from ..errors import (
+    MOST_COLUMNS,
+    Floats,
+    UsageError,
+    choice,
+    columns_of,
+    names,
+    non_negative,
+    open_unit,
+    positive,
+    whole,
+)
 from ..grid import noise_units
-from ..plans import Noise
-from ..privacy import Budget, Privacy, laplace_mu
+from ..people import People, unit_of
+from ..plan_files import COUNT, people_from_dict
+from ..privacy import Budget, Privacy, laplace_mu, stated_from_dict
 from ..shape import Ellipsoid
+from ..texts import guarantee, people_lines
+from ..vector_noise import Noise
 from ..version import VERSION
 from .core import RADIUS, RADIUS_BITS
 
+_WRONG_PLAN = "the plan has missing, unknown or wrong fields. Make it anew."
+_SOURCE = re.compile(
+    r"(rows|people) \(a random subset of [0-9]{1,16}\)|blocks \(of a random subset of [0-9]{1,16} (rows|people)\)"
+)
 FORMAT = "ellipsum.friendly_plan/1"
 GATES = ("gaussian", "laplace")
 WEIGHT_SENSITIVITY = 3
@@ -114,8 +133,8 @@ class FriendlyPlan:
     columns: tuple[str, ...] | None = None
     stated: Mapping[str, float] = field(default_factory=dict)
     """The budget as the caller worded it."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Where rows are people: privacy_id, per_person and max_rows."""
+    people: People | None = None
+    """Where rows are people: by which column, and what became of a person's rows."""
 
     statistic: ClassVar[str] = "mean"
     rows: ClassVar[None] = None  # nothing is known about a row but the radius
@@ -123,7 +142,7 @@ class FriendlyPlan:
     def __post_init__(self) -> None:
         # A plan may come from a file: its shares are checked against its claim every time it is made.
         choice("gate", self.gate, GATES)
-        self.privacy.check_unit(self.options)
+        self.privacy.check_unit(self.people is not None)
         self.privacy.check_stated(self.stated)
         if self.privacy.neighbours != "replace" or self.privacy.slack <= 0:
             raise UsageError("a friendly mean is private for neighbours='replace', with some slack.")
@@ -216,7 +235,7 @@ class FriendlyPlan:
         return None if std is None else float(std @ std)
 
     def to_dict(self) -> dict[str, Any]:
-        fields = {entry.name: getattr(self, entry.name) for entry in dataclass_fields(self)}
+        fields = {entry.name: getattr(self, entry.name) for entry in dataclass_fields(self) if entry.name != "people"}
         fields["privacy"] = self.privacy.to_dict()
         fields["columns"] = None if self.columns is None else list(self.columns)
         return {
@@ -225,7 +244,7 @@ class FriendlyPlan:
             **fields,
             "radii": list(self.radii),
             "stated": dict(self.stated),
-            "options": dict(self.options),
+            "options": {} if self.people is None else self.people.to_dict(),
         }
 
     def to_json(self) -> str:
@@ -233,18 +252,14 @@ class FriendlyPlan:
 
     @staticmethod
     def from_json(text: str) -> FriendlyPlan:
-        from .files import friendly_plan_from_dict
-
         return friendly_plan_from_dict(codec.parse(text))
 
     def __repr__(self) -> str:
-        from ..texts import guarantee, people_lines
-
         radius = "found privately" if self.radius is None else f"{self.radius:.6g}"
         lines = [
             f"FriendlyPlan: mean of the core of {self.n} {self.source}, {self.d} columns",
             f"  guarantee       {guarantee(self.privacy, self.stated)}",
-            *people_lines(self.options),
+            *people_lines(self.people),
             f"  radius          {radius}",
             f"  gate            {self.gate}; if all agree, passes {self.pass_probability():.4g} of the time",
             f"  noise std       {self.forecast():.4g} radii a coordinate if all agree",
@@ -268,6 +283,7 @@ def friendly_plan(
     floor: float = FLOOR,
     source: str = "rows",
     columns: tuple[str, ...] | None = None,
+    people: People | None = None,
 ) -> FriendlyPlan:
     """Every public number of a friendly mean, made without data.
 
@@ -280,7 +296,7 @@ def friendly_plan(
     mu, slack = _spend(spend, slack)
     floor = open_unit("floor", floor, "State the least agreement worth a release, between 0 and 1.")
     radii = tuple(map(checked_radius, radius)) if isinstance(radius, tuple) else ()
-    privacy = Privacy(mu, slack, "replace")
+    privacy = Privacy(mu, slack, "replace", unit_of(people))
     search_mu, mean_mu = 0.0, mu
     if radii:
         share = open_unit("search_share", search_share)
@@ -306,6 +322,7 @@ def friendly_plan(
         source=source,
         columns=columns,
         stated=dict(spend.stated),
+        people=people,
     )
 
 
@@ -386,3 +403,44 @@ def _require_rows(gate: str, n: int, slack: float, mu: float, floor: float, shar
         f"n = {n} is too few: at this budget the gate passes 9 times in 10 from n = {high} on, if all agree. "
         "Use more rows or blocks, or state a larger budget."
     )
+
+
+def require_replace(neighbours: str) -> None:
+    choice("neighbours", neighbours, ("replace", "add_remove"))
+    if neighbours != "replace":
+        raise UsageError(
+            "friendly averages are private for neighbours='replace' only: every weight depends on n. "
+            "For a private n use es.mean with neighbours='add_remove'."
+        )
+
+
+def friendly_plan_from_dict(found: Any) -> FriendlyPlan:
+    """Inverse of `FriendlyPlan.to_dict`."""
+    with codec.Fields(found, _WRONG_PLAN) as fields:
+        fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
+        plan = FriendlyPlan(
+            n=fields.take("n", COUNT),
+            d=fields.take("d", codec.integer(1, MOST_COLUMNS)),
+            radius=fields.maybe("radius", codec.number),
+            privacy=fields.take("privacy", Privacy.from_dict),
+            gate=fields.take("gate", codec.word(*GATES)),
+            gate_mu=fields.take("gate_mu", codec.number),
+            mean_mu=fields.take("mean_mu", codec.number),
+            search_mu=fields.take("search_mu", codec.number),
+            radii=fields.take("radii", codec.list_of(codec.number)),
+            target=fields.take("target", codec.number),
+            floor=fields.take("floor", codec.number),
+            source=fields.take("source", _source),
+            columns=fields.maybe("columns", codec.names),
+            stated=fields.take("stated", stated_from_dict),
+            people=fields.take("options", people_from_dict, None),
+        )
+    return plan
+
+
+def _source(value: Any) -> str:
+    """What the vectors are: it is shown, so that it must be one of the library's own wordings."""
+    found = codec.text(value)
+    if found not in ("rows", "people", "blocks") and not _SOURCE.fullmatch(found):
+        raise codec.Wrong
+    return found

@@ -14,30 +14,43 @@ from typing import Any
 import numpy as np
 
 from .. import codec
-from ..engines import EngineTable
-from ..errors import Floats, UsageError, choice, open_unit, whole
-from ..integers import Ints
-from ..noise import Stream, add_laplace, add_noise_exact, public_seed, public_subset, shift_for
-from ..privacy import Budget, Privacy
-from ..release import Release
-from ..rows import Normal
-from ..run import plan_of_people, reading
-from ..tables import Progress, Table
+from ..errors import Floats, UsageError, open_unit, whole
+from ..noise import Stream, add_laplace, add_noise_exact, shift_for
 from ..people import people_of
+from ..postprocess import METHODS as DENOISED
+from ..privacy import Budget, Privacy
+from ..release import DOCTORED, WRONG, Release, check_shown, register_reader
+from ..rows import Normal
+from ..session import Approve, Progress, Reading, Session
+from ..sources import Selection
+from ..texts import INSECURE, guarantee, people_lines
+from ..vector_noise import Noise
 from ..version import VERSION
+from ..words import public
 from .core import MOST_ROWS, RADIUS_BITS, find_core
-from .plan import FriendlyPlan, checked_radius, friendly_plan
+from .plan import (
+    FLOOR,
+    FORMAT,
+    TARGET,
+    FriendlyPlan,
+    checked_radius,
+    friendly_plan,
+    friendly_plan_from_dict,
+    require_replace,
+)
 
 RELEASE_FORMAT, NO_CENTRE_FORMAT = "ellipsum.release/1", "ellipsum.no_centre/1"
 _USUAL_ROWS, _USUAL_CELLS = 10_000, 1 << 26
 _RADII_STEP = math.sqrt(2)
 _MOST_RADII = 1024
+_NEAR = 1e-6
 
 
 @dataclass(frozen=True, repr=False)
 class FriendlyRelease(Release):
     """A published friendly mean; `agreement` is the noisy share of the weights, 1 where all rows agree."""
 
+    plan: FriendlyPlan
     agreement: float = math.nan
     weight_lower: float = math.nan
     """The gate's lower bound on the sum of weights, which fixed the noise."""
@@ -56,13 +69,11 @@ class FriendlyRelease(Release):
             "agreement": self.agreement,
             "weight_lower": self.weight_lower,
             "noise": {"scaled_std": self.noise.std},
-            "plan": self.plan.to_dict(),  # type: ignore[attr-defined]
+            "plan": self.plan.to_dict(),
         }
 
     @staticmethod
     def from_json(text: str) -> FriendlyRelease:
-        from .files import friendly_release_from_dict
-
         return friendly_release_from_dict(codec.parse(text))
 
     def __repr__(self) -> str:
@@ -99,24 +110,21 @@ class NoCentre:
 
     @staticmethod
     def from_json(text: str) -> NoCentre:
-        from .files import no_centre_from_dict
-
         return no_centre_from_dict(codec.parse(text))
 
     def __repr__(self) -> str:
-        from ..texts import INSECURE, guarantee, people_lines
-
         plan = self.plan
         lines = [
             f"NoCentre: too few of {plan.n} {plan.source} agree within radius {plan.radius:.6g}",
             f"  guarantee       {guarantee(self.privacy, plan.stated)}",
-            *people_lines(plan.options),
+            *people_lines(plan.people),
             f"  agreement       {self.agreement:.4g} (noisy; 1 where all agree)",
             f"  {self.advice}",
         ]
         return "\n".join(lines if self.secure else [*lines, f"  {INSECURE}"])
 
 
+@public
 def friendly_mean(
     data: Any,
     radius: float | tuple[float, float] | Normal,
@@ -131,11 +139,16 @@ def friendly_mean(
     per_person: str | None = None,
     max_rows_per_person: int | None = None,
     max_rows: int | None = None,
+    slack: float | None = None,
+    gate_share: float | None = None,
+    search_share: float = 0.2,
+    target: float = TARGET,
+    floor: float = FLOOR,
+    header: bool | None = None,
     rng: np.random.Generator | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-    header: bool | None = None,
-    **options: Any,
+    approve: Approve | None = None,
 ) -> FriendlyRelease | NoCentre:
     """Publish the mean of the rows' friendly core, wherever it lies.
 
@@ -153,22 +166,30 @@ def friendly_mean(
     """
     require_replace(neighbours)
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
-    with reading(data, columns, None, people, progress, header) as (table, tell):
-        rows, found = some_rows(table, max_rows, rng)
-    what = "rows" if people is None else "people"
-    plan = friendly_plan(
-        len(rows),
-        table.width,
-        planned_radius(radius, table.width),
-        epsilon=epsilon,
-        delta=delta,
-        budget=budget,
-        gate=gate,
-        source=what if found == len(rows) else f"{what} (a random subset of {found})",
-        columns=table.columns,
-        **options,
-    )
-    return run_friendly(plan_of_people(plan, people), rows, Stream.open(rng), threads, tell)
+    how = Reading(rng, threads, progress, approve)
+    with Session.open(data, Selection(columns, header=header), people, how) as session:
+        rows, found = some_rows(session, max_rows)
+        what = "rows" if people is None else "people"
+        plan = friendly_plan(
+            len(rows),
+            session.source.width,
+            planned_radius(radius, session.source.width),
+            epsilon=epsilon,
+            delta=delta,
+            budget=budget,
+            slack=slack,
+            gate=gate,
+            gate_share=gate_share,
+            search_share=search_share,
+            target=target,
+            floor=floor,
+            source=what if found == len(rows) else f"{what} (a random subset of {found})",
+            columns=session.source.columns,
+            people=people,
+        )
+        session.propose(plan)
+        stream = session.spend(plan.privacy, "a friendly mean")
+        return run_friendly(plan, rows, stream, threads, session.progress)
 
 
 def run_friendly(
@@ -264,15 +285,6 @@ def radius_for(rows: Normal, d: int | None = None, outside: float = 0.02) -> flo
     return largest * math.sqrt(float(law.isf(share)))
 
 
-def require_replace(neighbours: str) -> None:
-    choice("neighbours", neighbours, ("replace", "add_remove"))
-    if neighbours != "replace":
-        raise UsageError(
-            "friendly averages are private for neighbours='replace' only: every weight depends on n. "
-            "For a private n use es.mean with neighbours='add_remove'."
-        )
-
-
 def planned_radius(radius: Any, d: int) -> float | tuple[float, ...]:
     """One radius, or the candidates of a search, from what a caller may state."""
     if isinstance(radius, Normal):
@@ -291,36 +303,57 @@ def planned_radius(radius: Any, d: int) -> float | tuple[float, ...]:
     return tuple(min(low * _RADII_STEP**k, high) for k in range(count))
 
 
-def some_rows(table: Table, max_rows: int | None, rng: np.random.Generator | None) -> tuple[Floats, int]:
+def some_rows(session: Session, max_rows: int | None) -> tuple[Floats, int]:
     """All rows, or a random subset of public size, in no order that matters; and how many there are. [F7]"""
-    usual = min(_USUAL_ROWS, max(1000, _USUAL_CELLS // table.width))
+    usual = min(_USUAL_ROWS, max(1000, _USUAL_CELLS // session.source.width))
     most = usual if max_rows is None else whole("max_rows", max_rows)
     if most > MOST_ROWS:
         raise UsageError(f"max_rows must be at most {MOST_ROWS}, got {max_rows}: the work grows with its square.")
-    if isinstance(table, EngineTable):  # the engine draws the subset, and the order of all rows too [S6], [T9]
-        return table.sample(most, public_seed(rng)), table.rows()
-    if not table.reopenable:  # its rows are known only after its single pass
-        every = read_rows(table)
-        chosen = choose_rows(len(every), most, rng)
-        return (every if chosen is None else every[chosen]), len(every)
-    n = table.rows()
-    return read_rows(table, choose_rows(n, most, rng)), n
+    return session.sample(most)
 
 
-def choose_rows(n: int, most: int, rng: np.random.Generator | None) -> Ints | None:
-    """Places of a uniform subset whose seed is fresh and never published [F7], [T9]; None for all rows."""
-    seed = public_seed(rng)
-    return None if n <= most else public_subset(seed, n, most)
+# From files --------------------------------------------------------------------------------------
 
 
-def read_rows(table: Table, chosen: Ints | None = None) -> Floats:
-    """The chosen rows (increasing indices) as one float64 array."""
-    parts, begin = [np.empty((0, table.width))], 0
-    for block in table.batches():
-        if chosen is None:
-            parts.append(np.array(block, np.float64))
-        else:
-            here = chosen[np.searchsorted(chosen, begin) : np.searchsorted(chosen, begin + len(block))]
-            parts.append(np.asarray(block[here - begin], np.float64))
-        begin += len(block)
-    return np.concatenate(parts)
+def friendly_release_from_dict(found: Any) -> FriendlyRelease:
+    """Inverse of `FriendlyRelease.to_dict`."""
+    other = f"not a release of format {RELEASE_FORMAT}. It may come from another version of ellipsum."
+    with codec.Fields(found, WRONG) as fields:
+        fields.check_format(RELEASE_FORMAT, other)
+        plan, spent = fields.take("plan", friendly_plan_from_dict), fields.take("privacy", Privacy.from_dict)
+        if plan.radius is None or spent != plan.privacy:
+            raise UsageError(DOCTORED)
+        lower = fields.take("weight_lower", codec.number)
+        release = FriendlyRelease(
+            value=fields.take("value", codec.numbers),
+            plan=plan,
+            noise=Noise(plan.ellipsoid, fields.take("noise", _std)),
+            secure=fields.take("secure", codec.flag),
+            denoised=fields.maybe("denoised", codec.word(*DENOISED)),
+            agreement=fields.take("agreement", codec.number),
+            weight_lower=lower,
+        )
+        check_shown(release, fields)
+    if not float(plan.least_weight) <= lower <= plan.n:
+        raise UsageError(DOCTORED)
+    if not math.isclose(release.noise.std, plan.noise_at(Fraction(lower)).std, rel_tol=_NEAR):
+        raise UsageError(DOCTORED)
+    return release
+
+
+def _std(found: Any) -> float:
+    with codec.Fields(found, WRONG) as fields:
+        return fields.take("scaled_std", codec.number)
+
+
+def no_centre_from_dict(found: Any) -> NoCentre:
+    """Inverse of `NoCentre.to_json`."""
+    with codec.Fields(found, "the result has missing, unknown or wrong fields.") as fields:
+        fields.check_format(NO_CENTRE_FORMAT, f"not a result of format {NO_CENTRE_FORMAT}.")
+        plan, spent = fields.take("plan", friendly_plan_from_dict), fields.take("privacy", Privacy.from_dict)
+        if plan.radius is None or spent != plan.privacy:
+            raise UsageError(DOCTORED)
+        return NoCentre(plan, fields.take("agreement", codec.number), fields.take("secure", codec.flag))
+
+
+register_reader(FORMAT, friendly_release_from_dict)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats
-from ..plans import Noise, Plan, assemble, count_weight
+from ..plans import Plan, assemble, count_weight
 from ..release import Release
 from ..rows import Normal
-from ..run import noisy_sums
 from ..shape import Ellipsoid
+from ..vector_noise import Noise
 from .methods import Final
 from .rounds import Rounds
 
@@ -41,8 +41,10 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     spend = rounds.charge("final", rounds.left, region.ellipsoid.width)
     kappa = 0.0 if neighbours == "replace" else count_weight(region, statistic, rounds.n, spend.mu)
     rows = learned_rows(region.ellipsoid, final.std, region.ellipsoid.center, None, columns)
-    plan = assemble(rows, statistic, rounds.n, spend, region, kappa, columns, {}, {"method": method})
-    scaled = noisy_sums(plan, rounds.accumulate(plan.row_map), rounds.stream())
+    plan = assemble(
+        rows, statistic, rounds.n, spend, region, kappa, columns, {}, {"method": method}, rounds.session.people
+    )
+    scaled = plan.noisy_sums(rounds.accumulate(plan.row_map), rounds.stream())
     count = _count(rounds, plan, scaled)
     offset = scaled[: plan.ellipsoid.width] / count.rows
     if count.published is not None and count.published < 1:  # [U3]
@@ -87,7 +89,7 @@ def _publish(
         value=value,
         plan=plan,
         noise=Noise(Ellipsoid(start, scale, plan.ellipsoid.axes), 1.0, direction),
-        secure=rounds.secure,
+        secure=rounds.session.secure,
         count=count.published,
         privacy_spent=rounds.privacy,
         learned={

@@ -11,12 +11,11 @@ docs/proofs/friendly.md.
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import numpy as np
 
-from ..friendly.plan import FriendlyPlan
-from ..friendly.release import FriendlyRelease, friendly_center, require_replace, some_rows
+from ..friendly.plan import require_replace
+from ..friendly.release import FriendlyRelease, friendly_center, some_rows
 from .auto import from_state, locate, norm_law
 from .measure import Measure
 from .methods import Final
@@ -41,7 +40,7 @@ def prepare(rounds: Rounds, magnitude: float) -> Final:
 def _center(rounds: Rounds, magnitude: float) -> FriendlyRelease | None:
     """One friendly average of all rows, or of a random subset of them."""
     spend = rounds.charge("friendly centre", SHARE, rounds.d, slack=rounds.privacy.slack)
-    rows, _ = some_rows(rounds.table, None, rounds.rng)
+    rows, _ = some_rows(rounds.session, None)
     widest = 2 * magnitude * math.sqrt(rounds.d)
     search = (math.ldexp(widest, -_SEARCH_OCTAVES), widest)
     found = friendly_center(rows, search, mu=spend.mu, slack=spend.slack, stream=rounds.stream())
@@ -51,7 +50,7 @@ def _center(rounds: Rounds, magnitude: float) -> FriendlyRelease | None:
 def _state(measure: Measure, shares: Shares, found: FriendlyRelease) -> State:
     """Centre with its error, a ball, and the law of distances from the centre, in units of the magnitude."""
     d, magnitude = measure.d, measure.magnitude
-    center, radius = np.clip(found.value / magnitude, -1, 1), cast(FriendlyPlan, found.plan).radius
+    center, radius = np.clip(found.value / magnitude, -1, 1), found.plan.radius
     radius = float(radius or magnitude) / magnitude
     noise = found.noise_std / magnitude
     ball = Shape(np.full(d, 1 / math.sqrt(d)), b=np.ones(d))  # y = x - c

@@ -11,7 +11,6 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import Floats, open_unit, whole
-from ..noise import public_seed
 from ..row_maps import RowMap
 from ..shape import Clip, Ellipsoid
 from .methods import MOST_STEPS, Final
@@ -44,7 +43,7 @@ def prepare(rounds: Rounds, magnitude: float, *, steps: int = STEPS, clip_share:
         rounds.left,
         Fraction(open_unit("clip_share", clip_share)),
     )
-    rotation = Rotation.draw(rounds.d, public_seed(rounds.rng))
+    rotation = Rotation.draw(rounds.d, rounds.session.seed())
     size = rotation.size
     reach = magnitude * math.sqrt(rounds.d / size * 2 * math.log(4 * size))
     center = rotation.back(_medians(rounds, rotation, magnitude, reach, steps, left * CENTER_SHARE))

@@ -2,7 +2,7 @@
 
 A method is `prepare(rounds, magnitude, **options) -> Final`: it spends part of the budget on rounds of its own and says
 how the last round clips; the last round then takes all that is left (`finish.py`). To add one: write a module with such
-a `prepare` and enter it here.
+a `prepare` and give it a name in `charged.METHODS`.
 """
 
 from __future__ import annotations
@@ -12,23 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from ..charged import METHODS
 from ..errors import Floats, UsageError, choice
+from ..friendly.plan import require_replace
 from ..privacy import Budget
 from ..shape import Clip
-
-if TYPE_CHECKING:
-    from .rounds import Rounds
-
-METHODS = {
-    "auto": "auto",
-    "coinpress": "coinpress",
-    "instance_optimal": "instance_optimal",
-    "variance_aware": "variance_aware",
-    "friendly_core": "friendly_core",
-}
-"""Name -> module of this package with a function `prepare`."""
+from .rounds import Rounds
 
 
 @dataclass(frozen=True)
@@ -48,7 +39,7 @@ class Final:
     """Estimated worst case of what the last clip hides, as a length over all columns."""
 
 
-Prepare = Callable[["Rounds", float], Final]
+Prepare = Callable[[Rounds, float], Final]
 
 
 MOST_STEPS = 1000
@@ -60,8 +51,6 @@ def slack_for(method: str, budget: Budget, neighbours: str) -> float:
     """The failure probability that a method needs beside its share of mu; most need none."""
     if method != "friendly_core":
         return 0.0
-    from ..friendly.release import require_replace
-
     require_replace(neighbours)
     delta = dict(budget.stated).get("delta")
     if delta is None:
@@ -71,7 +60,7 @@ def slack_for(method: str, budget: Budget, neighbours: str) -> float:
 
 def prepare_for(method: str, options: Mapping[str, Any]) -> Prepare:
     """The function behind a method's name, with the method's own options (its keyword arguments)."""
-    module = import_module(f".{METHODS[choice('method', method, tuple(METHODS))]}", __package__)
+    module = import_module(f".{choice('method', method, METHODS)}", __package__)
     parameters = inspect.signature(module.prepare).parameters.values()
     offered = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     unknown = [name for name in options if name not in offered]

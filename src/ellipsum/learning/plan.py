@@ -5,27 +5,38 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from .. import codec
+from ..charged import METHODS
 from ..errors import MOST_COLUMNS, UsageError, choice, names
-from ..plan_files import COUNT, options_from_dict
-from ..plans import STATISTICS
+from ..people import People, unit_of
+from ..plan_files import COUNT, PEOPLE, STATISTICS, options_from_dict
 from ..privacy import Budget, Privacy, stated_from_dict
+from ..release import Release
 from ..rows import Rows, Unknown, rows_from_dict
-from ..texts import guarantee, people_lines, unit_of
+from ..session import Approve, Progress, Reading, Session
+from ..sources import Selection
+from ..texts import guarantee, people_lines
 from ..version import VERSION
-from .methods import METHODS, slack_for
+from .finish import finish, learned_rows
+from .methods import Final, prepare_for, slack_for
+from .result import Learned
+from .rounds import Rounds
 from .schedule import Shares
-
-if TYPE_CHECKING:
-    from ..release import Release
-    from ..tables import Table
 
 FORMAT = "ellipsum.learning-plan/1"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
 _BALLS = 3  # rounds that the search for the centre usually takes
 _HOPELESS, _ROUGH = 0.5, 0.1
+_NO_OPTIONS: dict[str, Any] = {"options": {}, "people": None}
+_OWN: dict[str, codec.Kind[Any]] = {
+    "steps": COUNT,
+    "std": codec.any_of(codec.number, codec.list_of(codec.number)),
+    "clip_share": codec.number,
+}
 
 
 @dataclass(frozen=True)
@@ -53,11 +64,13 @@ class LearningPlan:
     columns: tuple[str, ...] | None = None
     stated: Mapping[str, float] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Where rows are people: privacy_id, per_person and max_rows."""
+    """The method's own options."""
+    people: People | None = None
+    """Where rows are people: by which column, and what became of a person's rows."""
 
     def __post_init__(self) -> None:
         # A plan may come from a file: what it claims is checked every time it is made.
-        self.privacy.check_unit(self.options)
+        self.privacy.check_unit(self.people is not None)
         names("columns", self.columns, self.d)
         if self.neighbours == "replace" and self.n is None:
             raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
@@ -128,31 +141,51 @@ class LearningPlan:
         one = Shares.of(self.privacy.mu * (1 if self.neighbours == "replace" else 2), self.d)
         return max(one.relative_error / relative_error, 40 / one.rows)
 
-    def release(self, data: Any, rng: Any = None, **how: Any) -> Release:
-        """Run the rounds on data."""
-        from ..run import of_people, reading
-        from ..people import People, people_of
+    def release(
+        self,
+        data: Any,
+        rng: np.random.Generator | None = None,
+        *,
+        columns: list[str] | tuple[str, ...] | None = None,
+        header: bool | None = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        approve: Approve | None = None,
+    ) -> Release:
+        """Run the rounds on data; see `ellipsum.sum` for what data may be. People are grouped as the plan says."""
+        selection = Selection(columns, header=header, names=self.columns)
+        how = Reading(rng, threads, progress, approve)
+        with Session.open(data, selection, self.people, how) as session:
+            return self.run(session)
 
-        named = people_of(*(how.pop(name, None) for name in ("privacy_id", "per_person", "max_rows")))
-        people = named or People.of_options(self.options)
-        columns, progress, header = (how.pop(name, None) for name in ("columns", "progress", "header"))
-        with reading(data, columns, self.columns, people, progress, header) as (table, tell):
-            return of_people(self.run(table, rng=rng, progress=tell, **how), people)
+    def run(self, session: Session) -> Release:
+        """Learn, then release with all that is left [L7]."""
+        final, rounds = self._learned(session)
+        return finish(rounds, final, self.statistic, session.source.columns, self.method)
 
-    def run(self, table: Table, **how: Any) -> Release:
-        """Run the rounds on a table."""
-        from . import release_unknown
+    def learn(self, session: Session) -> Learned:
+        """Spend the whole budget on what the rows are like."""
+        final, rounds = self._learned(session)
+        names = session.source.columns
+        release = finish(rounds, final, "mean", names, self.method)
+        known = learned_rows(release.plan.ellipsoid, final.std, release.value, release.noise.ellipsoid.unscale, names)
+        history = tuple(rounds.history)
+        return Learned(known, rounds.privacy, history, self.method, dict(self.stated), session.secure, self.people)
 
-        if table.width != self.d:
+    def _learned(self, session: Session) -> tuple[Final, Rounds]:
+        source = session.source
+        if source.width != self.d:
             raise UsageError(
-                f"this plan is for {self.d} columns, the data has {table.width}. Pick columns, or plan anew."
+                f"this plan is for {self.d} columns, the data has {source.width}. Pick columns, or plan anew."
             )
-        if self.neighbours == "replace" and table.reopenable and table.rows() != self.n:
-            raise UsageError(f"this plan is for n = {self.n} rows, the data has {table.rows()}. Plan anew for this n.")
-        budget = Budget(**self.stated)
-        return release_unknown(
-            self.statistic, table, self.rows, budget, self.neighbours, self.n, method=self.method, **how
-        )
+        if self.neighbours == "replace" and source.reopenable and source.count() != self.n:
+            raise UsageError(
+                f"this plan is for n = {self.n} rows, the data has {source.count()}. Plan anew for this n."
+            )
+        session.propose(self)
+        prepare = prepare_for(self.method, self.options)
+        rounds = Rounds(session, Budget(**self.stated), self.neighbours, self.n, slack=self.privacy.slack)
+        return prepare(rounds, self.rows.magnitude), rounds
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -166,7 +199,7 @@ class LearningPlan:
             "method": self.method,
             "columns": None if self.columns is None else list(self.columns),
             "stated": dict(self.stated),
-            "options": dict(self.options),
+            "options": {**self.options, **({} if self.people is None else self.people.to_dict())},
             "rounds": [vars(step) for step in self.rounds],
             "relative_error": self.relative_error,
             "warning": self.warning,
@@ -189,19 +222,19 @@ class LearningPlan:
                 method=fields.take("method", codec.word(*METHODS)),
                 columns=fields.maybe("columns", codec.names),
                 stated=fields.take("stated", stated_from_dict),
-                options=fields.take("options", options_from_dict, {}),
+                **fields.take("options", _options, _NO_OPTIONS),
             )
             for shown in ("rounds", "relative_error", "warning"):
                 fields.take(shown, lambda value: None)  # worked out anew
         return found
 
     def __repr__(self) -> str:
-        people = " people" if unit_of(self.options) == "person" else ""
+        people = "" if self.people is None else " people"
         n = f"n = {self.n}{people}" if self.neighbours == "replace" else "n private"
         lines = [
             f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.magnitude:g}",
             f"  guarantee       {guarantee(self.privacy, self.stated)}",
-            *people_lines(self.options),
+            *people_lines(self.people),
             f"  method          {self.method}; centre, scales and radius are learned, then the rest is released",
         ]
         lines += [f"  {step.name:<15} {step.share:.2%} of the budget, {step.times} x" for step in self.rounds]
@@ -220,7 +253,14 @@ def _unknown(rows: Rows) -> Unknown:
     return rows
 
 
-def plan_unknown(
+def _options(found: Any) -> dict[str, Any]:
+    """A method's own options, and people."""
+    options = options_from_dict(found, {**PEOPLE, **_OWN})
+    own = {name: value for name, value in options.items() if name in _OWN}
+    return {"options": own, "people": People.of_options(options)}
+
+
+def plan_learning(
     rows: Unknown,
     statistic: str,
     n: int | None,
@@ -228,10 +268,13 @@ def plan_unknown(
     budget: Budget,
     neighbours: str,
     columns: tuple[str, ...] | None,
-    method: str = "auto",
+    people: People | None,
+    method: str,
+    options: Mapping[str, Any],
 ) -> LearningPlan:
-    """`ellipsum.plan` for Unknown rows."""
-    choice("method", method, tuple(METHODS))
+    """A plan for Unknown rows: `options` are the method's own."""
+    choice("method", method, METHODS)
+    prepare_for(method, options)
     slack = slack_for(method, budget, neighbours)
-    privacy = Privacy(budget.after_slack(slack).mu, slack, neighbours)
-    return LearningPlan(rows, statistic, n, d, privacy, method, columns, dict(budget.stated))
+    privacy = Privacy(budget.after_slack(slack).mu, slack, neighbours, unit_of(people))
+    return LearningPlan(rows, statistic, n, d, privacy, method, columns, dict(budget.stated), dict(options), people)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import codec
+from ..charged import METHODS, Round, check_rounds
 from ..errors import UsageError
-from ..plan_files import options_from_dict
+from ..files import write_atomically
+from ..people import People
+from ..plan_files import people_from_dict
 from ..privacy import Privacy, stated_from_dict
 from ..rows import Normal, rows_from_dict
 from ..texts import INSECURE, guarantee, people_lines
 from ..version import VERSION
-from .methods import METHODS
-from .rounds import Round, check_rounds
 
 FORMAT = "ellipsum.rows/1"
 
@@ -31,18 +32,13 @@ class Learned:
     stated: Mapping[str, float]
     """The budget in the caller's own words."""
     secure: bool
-    people: Mapping[str, Any] = field(default_factory=dict)
-    """Where rows were people: privacy_id, per_person and max_rows."""
+    people: People | None = None
+    """Where rows were people: by which column, and what became of a person's rows."""
 
     def __post_init__(self) -> None:
         # Learned rows may come from a file: their cost is checked against their claim every time they are made.
-        self.privacy.check_unit(self.people)
+        self.privacy.check_unit(self.people is not None)
         check_rounds(self.privacy, self.rounds, self.stated)
-
-    def of_people(self, people: Mapping[str, Any]) -> Learned:
-        """The same, where rows were people."""
-        rounds = tuple(replace(step, privacy=step.privacy.for_people()) for step in self.rounds)
-        return replace(self, privacy=self.privacy.for_people(), rounds=rounds, people=people)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -54,7 +50,7 @@ class Learned:
             "method": self.method,
             "stated": dict(self.stated),
             "secure": self.secure,
-            "people": dict(self.people),
+            "people": {} if self.people is None else self.people.to_dict(),
         }
 
     def to_json(self) -> str:
@@ -74,13 +70,11 @@ class Learned:
                 method=fields.take("method", codec.word(*METHODS)),
                 stated=fields.take("stated", stated_from_dict),
                 secure=fields.take("secure", codec.flag),
-                people=fields.take("people", options_from_dict, {}),
+                people=fields.take("people", people_from_dict, None),
             )
 
     def save(self, path: str | Path) -> None:
         """Write the JSON to a file, atomically."""
-        from ..files import write_atomically
-
         write_atomically(Path(path), self.to_json() + "\n")
 
     def __repr__(self) -> str:

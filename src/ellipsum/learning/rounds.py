@@ -7,23 +7,22 @@ anything is read, the filter of [P5] checks in exact arithmetic that the round f
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from .. import codec
 from ..accumulate import Partial
+from ..charged import Round
 from ..curves import sqrt_down
-from ..errors import MOST_WHOLE, BudgetRefused, Floats, UsageError, choice
+from ..errors import BudgetRefused, Floats, UsageError, choice
 from ..grid import noise_units
 from ..noise import Stream, add_noise, shift_for
-from ..privacy import NEIGHBOURS, Budget, Privacy, fits
+from ..people import unit_of
+from ..privacy import NEIGHBOURS, Budget, Privacy
 from ..row_maps import RowMap
-from ..tables import Table
-from ..tables.progress import Progress, share, steps
+from ..session import Progress, Session
+from ..tables.progress import share
 from .maps import Count
 
 _COUNT_SHARE = Fraction(1, 100)
@@ -37,36 +36,8 @@ class NoisySum:
     std: float
 
 
-@dataclass(frozen=True)
-class Round:
-    """One charged round: what it was, what it cost, how many numbers it gave."""
-
-    name: str
-    privacy: Privacy
-    width: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "privacy": self.privacy.to_dict(), "width": self.width}
-
-    @staticmethod
-    def from_dict(found: Any) -> Round:
-        with codec.Fields(found, "a round has a name, its privacy and a width.") as fields:
-            return Round(
-                fields.take("name", codec.text),
-                fields.take("privacy", Privacy.from_dict),
-                fields.take("width", codec.integer(1, MOST_WHOLE)),
-            )
-
-
-def check_rounds(total: Privacy, rounds: Sequence[Round], stated: Mapping[str, float]) -> None:
-    """An error unless the rounds, "final" the last, fit into a guarantee that is the stated budget's [P5]."""
-    total.check_stated(stated)
-    if not stated or not rounds or rounds[-1].name != "final" or not fits(total, [step.privacy for step in rounds]):
-        raise UsageError("these rounds are not those of the stated budget. They were changed after they were made.")
-
-
 class Rounds:
-    """Several private sums over one table, within one budget and one neighbouring relation.
+    """Several private sums over one source, within one budget and one neighbouring relation.
 
     n: the public number of rows under "replace"; under "add_remove" the caller's guess, or, where there is none,
     a noisy count from a first round of one percent of the budget (at least 1). slack: a failure probability that
@@ -76,34 +47,25 @@ class Rounds:
     """
 
     def __init__(
-        self,
-        table: Table,
-        budget: Budget,
-        neighbours: str,
-        n: int | None = None,
-        *,
-        slack: float = 0.0,
-        rng: np.random.Generator | None = None,
-        threads: int | None = None,
-        progress: Progress | None = None,
+        self, session: Session, budget: Budget, neighbours: str, n: int | None = None, *, slack: float = 0.0
     ) -> None:
         choice("neighbours", neighbours, NEIGHBOURS)
-        if not table.reopenable:
+        if not session.source.reopenable:
             raise UsageError(
                 "Unknown rows are read several times, and this source serves a single pass. "
                 "Pass an array, a table, a file or a list of batches."
             )
         if neighbours == "replace" and n is None:
             raise UsageError("n is missing. Under 'replace' it is the public number of rows.")
-        self.table, self.d = table, table.width
+        self.session = session
+        self.d = session.source.width
         self.budget, self.neighbours = budget, neighbours
-        self.privacy = Privacy(budget.after_slack(slack).mu, slack, neighbours)
+        self.privacy = Privacy(budget.after_slack(slack).mu, slack, neighbours, unit_of(session.people))
+        self._account = session.reserve(self.privacy, "learning")
         self.history: list[Round] = []
-        self._last = self._squares = self._slacks = Fraction(0)
+        self._last = Fraction(0)
         self.spent = Fraction(0)
         """Share of the budget's mu^2 that is charged so far."""
-        self.secure = rng is None
-        self.rng, self._threads, self._progress = rng, threads, progress
         self._promised = n
         self.counted: NoisySum | None = None
         """The noisy count, where one was measured ("add_remove" only)."""
@@ -130,19 +92,19 @@ class Rounds:
         part = Fraction(share)
         if part <= 0:
             raise UsageError(f"share must be > 0, got {float(part)}. It is a part of the whole budget.")
-        spend = Privacy(sqrt_down(part * Fraction(self.mu) ** 2), slack, self.neighbours)
-        squares = self._squares + Fraction(spend.mu) ** 2  # [P5]
-        slacks = self._slacks + Fraction(slack)
-        if part > self.left or squares > Fraction(self.mu) ** 2 or slacks > Fraction(self.privacy.slack):
+        spend = Privacy(sqrt_down(part * Fraction(self.mu) ** 2), slack, self.neighbours, self.privacy.unit)
+        if part > self.left:
             raise BudgetRefused(
                 f"the round {name!r} asks for {float(part):.3g} of the budget, and {float(self.left):.3g} is left."
             )
+        self._account.charge(spend, f"the round {name!r}")
         self.history.append(Round(name, spend, width))
-        self.spent, self._last, self._squares, self._slacks = self.spent + part, part, squares, slacks
+        self.spent += part
+        self._last = part
         return spend
 
     def sum(self, name: str, row_map: RowMap, share: float | Fraction) -> NoisySum:
-        """The noisy sum of a row map over the table, for this share of mu^2."""
+        """The noisy sum of a row map over the source, for this share of mu^2."""
         spend = self.charge(name, share, row_map.width)
         needed = row_map.body.sensitivity(self.neighbours)
         std = noise_units(needed, spend.mu)
@@ -154,19 +116,18 @@ class Rounds:
 
     def accumulate(self, row_map: RowMap) -> Partial:
         """Exact sums of one pass; under "replace" the pass must deliver the n rows that were promised."""
-        with steps(self._part_of_progress(), public=self.neighbours == "replace") as tell:
-            partial = accumulate_table(self.table, row_map, self._threads, tell)
+        partial = self.session.total(row_map, self.neighbours == "replace", self._part_of_progress())
         if self.neighbours == "replace" and partial.rows != self._promised:
             raise UsageError(f"this is for n = {self._promised} rows, the data has {partial.rows}.")
         return partial
 
     def _part_of_progress(self) -> Progress | None:
         """Progress within the round that was charged last, as progress of the whole budget."""
-        return share(self._progress, float(self.spent - self._last), float(self.spent))
+        return share(self.session.progress, float(self.spent - self._last), float(self.spent))
 
     def stream(self) -> Stream:
-        """Fresh noise: the operating system's, or the next of the caller's generator."""
-        return Stream.open(self.rng)
+        """Fresh noise for the round that was charged last."""
+        return self._account.stream()
 
     def count(self, share: float | Fraction) -> None:
         """Measure n privately and use it from here on, at least 1."""

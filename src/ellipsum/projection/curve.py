@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -67,10 +67,6 @@ class ProjectionPrivacy:
         non_negative("excess", self.excess)
         open_unit("stated_delta", self.stated_delta)
         choice("unit", self.unit, UNITS)
-
-    def for_people(self) -> ProjectionPrivacy:
-        """The same guarantee, where rows were people [T6]."""
-        return replace(self, unit="person")
 
     def delta(self, epsilon: float) -> float:
         """The least delta at this epsilon, rounded up and proved."""

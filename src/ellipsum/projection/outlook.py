@@ -203,7 +203,9 @@ def choose_k(
 # What the noise must be --------------------------------------------------------------------------------
 
 
-def guarantee_of(budget: Budget, width: int, k: int, adversary: str, calibration: str) -> ProjectionPrivacy | Privacy:
+def guarantee_of(
+    budget: Budget, width: int, k: int, adversary: str, calibration: str, hidden: str = "row"
+) -> ProjectionPrivacy | Privacy:
     """The guarantee that a projection of this size gets for its budget."""
     if adversary == "adaptive":
         if calibration != "exact":
@@ -211,7 +213,7 @@ def guarantee_of(budget: Budget, width: int, k: int, adversary: str, calibration
                 f"calibration={calibration!r} rests on a fresh matrix. "
                 "Use calibration='exact' with adversary='adaptive'."
             )
-        return Privacy(budget.mu, 0.0, "replace")
+        return Privacy(budget.mu, 0.0, "replace", hidden)
     said = dict(budget.stated)
     if "delta" not in said:
         raise UsageError(
@@ -220,7 +222,7 @@ def guarantee_of(budget: Budget, width: int, k: int, adversary: str, calibration
         )
     excess = matrix_excess(width)
     scale = certified_scale(said["epsilon"], said["delta"], k, excess, calibration)
-    return ProjectionPrivacy(k, scale, excess, said["delta"])
+    return ProjectionPrivacy(k, scale, excess, said["delta"], hidden)
 
 
 def oblivious_noise(region: Region, privacy: ProjectionPrivacy) -> float:

@@ -6,7 +6,7 @@ G Gaussian noise. It is a row-level release: n rows of k numbers, one row of whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from .. import codec
-from ..errors import Floats, choice
+from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names
 from ..integers import Ints
+from ..people import People, unit_of
+from ..plan_files import COUNT, people_from_dict
 from ..privacy import Privacy
+from ..texts import INSECURE, people_lines
 from ..version import VERSION
-from .curve import ProjectionPrivacy
+from .curve import CALIBRATIONS, ProjectionPrivacy
 from .estimates import (
     Estimates,
     check_pairs,
@@ -28,12 +31,16 @@ from .estimates import (
     squared_distances,
     squares,
 )
-from .files import ProjectionWriter, read_rows
-from .matrix import as_seed, draw_matrix, unit
-from .outlook import Forecast, noise_std_of
+from .files import ProjectionWriter, read_metadata, read_rows, read_shape
+from .matrix import as_seed, draw_matrix, matrix_excess, spectral_norm_upper, unit
+from .outlook import ADVERSARIES, Forecast, adaptive_noise, noise_std_of, oblivious_noise
 from .region import Region
 
 FORMAT = "ellipsum.projection/1"
+_WRONG = "the projection has missing, unknown or wrong fields."
+_DOCTORED = "this projection's noise, guarantee or size is not what it says. It was changed after it was made."
+_INTEGERS = codec.table(codec.integer(-(1 << 40), 1 << 40), np.int64)
+_NEAR = 1e-6  # what rounding may change in the norm of a matrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,8 +67,8 @@ class Projection:
     """The Parquet file that holds the values, or None where they are in memory."""
     ordered: bool = True
     """Whether row i is the data's row i; where the source has no places [T9], rows come as [J9] says."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Where rows are people: privacy_id, per_person and max_rows. n then counts people."""
+    people: People | None = None
+    """Where rows are people: by which column, and what became of a person's rows. n then counts people."""
     _values: Floats | None = field(default=None)
     _given: Ints | None = field(default=None)
 
@@ -152,7 +159,7 @@ class Projection:
             "calibration": self.calibration,
             "secure": self.secure,
             "ordered": self.ordered,
-            "options": dict(self.options),
+            "options": {} if self.people is None else self.people.to_dict(),
         }
 
     def to_json(self) -> str:
@@ -168,22 +175,98 @@ class Projection:
     @classmethod
     def load(cls, path: str | Path) -> Projection:
         """A projection that `save` or project(..., output=) wrote; values stay in the file until asked for."""
-        from .load import load_projection
-
         return load_projection(Path(path))
 
     def __repr__(self) -> str:
-        from ..texts import INSECURE, people_lines, unit_of
-
         where = "" if self.path is None else f", in {self.path}"
-        what = "rows" if unit_of(self.options) == "row" else "people"
+        what = "rows" if self.people is None else "people"
         order = [] if self.ordered else ["  order           of their own: it says nothing about the data"]
         lines = [
             f"Projection: {self.n} {what} of {self.d} columns to {self.k}{where}",
             f"  guarantee       {self.privacy}, {self.adversary} adversary",
-            *people_lines(self.options),
+            *people_lines(self.people),
             *order,
             f"  noise std       {self.noise_std:.6g} per coordinate, {self.region.metric} metric",
             f"  verdict         {self.forecast().verdict}",
         ]
         return "\n".join(lines if self.secure else [*lines, f"  {INSECURE}"])
+
+
+# From files: what a loaded projection shows is checked against what follows from its own numbers ---------
+
+
+def load_projection(path: Path) -> Projection:
+    """Inverse of `Projection.save`; values stay in the file until asked for."""
+    made, std = _from_dict(codec.parse(read_metadata(path)), path)
+    _check_size(made, path)
+    _check_matrix(made)
+    _check_noise(made)
+    if not math.isclose(made.noise_std, std, rel_tol=_NEAR):
+        raise UsageError(_DOCTORED)
+    return made
+
+
+def _from_dict(found: Any, path: Path) -> tuple[Projection, float]:
+    """The projection, and the noise std that it shows."""
+    other = f"not a projection of format {FORMAT}. It may come from another version of ellipsum."
+    with codec.Fields(found, _WRONG) as fields:
+        fields.check_format(FORMAT, other)
+        adversary = fields.take("adversary", codec.word(*ADVERSARIES))
+        spent: codec.Kind[Any] = ProjectionPrivacy.from_dict if adversary == "oblivious" else Privacy.from_dict
+        made = Projection(
+            region=fields.take("region", Region.from_dict),
+            k=fields.take("k", codec.integer(1, MOST_COLUMNS)),
+            privacy=fields.take("privacy", spent),
+            noise_units=fields.take("noise_units", codec.number),
+            adversary=adversary,
+            calibration=fields.take("calibration", codec.word(*CALIBRATIONS)),
+            secure=fields.take("secure", codec.flag),
+            matrix_seed=fields.maybe("matrix_seed", codec.text),
+            n=fields.take("n", COUNT),
+            columns=fields.maybe("columns", codec.names),
+            path=path,
+            ordered=fields.take("ordered", codec.flag, True),
+            people=fields.take("options", people_from_dict, None),
+            _given=fields.maybe("matrix_integers", _INTEGERS),
+        )
+        return made, fields.take("noise_std", codec.number)
+
+
+def _check_size(made: Projection, path: Path) -> None:
+    names("columns", made.columns, made.d)
+    if read_shape(path) != (made.n, made.k) or made.privacy.unit != unit_of(made.people):
+        raise UsageError(_DOCTORED)
+    if made.ordered and made.people is not None:
+        raise UsageError("people have no order in a projection [J9]. It was changed after it was made.")
+
+
+def _check_matrix(made: Projection) -> None:
+    """One matrix, of the projection's size; a guarantee over its draw needs one that was drawn."""
+    if (made.matrix_seed is None) == (made._given is None):
+        raise UsageError(_DOCTORED)
+    if made.matrix_seed is not None:
+        as_seed(made.matrix_seed)
+    elif made.adversary == "oblivious" or made._given is None or made._given.shape != (made.region.width, made.k):
+        raise UsageError(_DOCTORED)
+
+
+def _check_noise(made: Projection) -> None:
+    """The noise is what the guarantee needs, and no more [J1][J2][J6]."""
+    privacy, region = made.privacy, made.region
+    if isinstance(privacy, ProjectionPrivacy):
+        valid = privacy.k == made.k and privacy.excess >= matrix_excess(region.width)
+        needed, least = oblivious_noise(region, privacy), 1.0
+    else:
+        valid = privacy.slack == 0 and privacy.neighbours == "replace" and privacy.mu > 0
+        needed, least = _adaptive(made) if valid else math.inf, 1 - _NEAR
+    if not valid or not needed * least <= made.noise_units <= needed * (1 + _NEAR):
+        raise UsageError(_DOCTORED)
+
+
+def _adaptive(made: Projection) -> float:
+    integers = made._given
+    if integers is None:
+        assert made.matrix_seed is not None
+        integers = draw_matrix(as_seed(made.matrix_seed), made.region.width, made.k)
+    assert isinstance(made.privacy, Privacy)
+    return adaptive_noise(made.region, made.privacy, spectral_norm_upper(integers))

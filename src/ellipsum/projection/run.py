@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,30 +15,33 @@ from typing import Any
 
 import numpy as np
 
-from ..engines import EngineTable, is_frame
+from ..engines import is_frame
 from ..errors import UsageError, choice, columns_of, floats
 from ..files import check_writable
-from ..integers import Ints, Wide
-from ..noise import Stream, add_noise, public_seed, shift_for
+from ..integers import Ints
+from ..noise import Stream, add_noise, shift_for
+from ..people import people_of, unit_of
 from ..privacy import NEIGHBOURS, Budget, Privacy
-from ..rows import Normal, Rows
-from ..run import reading
-from ..tables import Progress, Table
-from ..tables.ahead import map_ahead
+from ..rows import Normal, Rows, checked_rows
+from ..session import Approve, Progress, Reading, Session
+from ..sources import Selection, Source
 from ..tables.files import check_apart
-from ..people import People, people_of
 from ..tables.progress import steps
+from ..words import public
 from .curve import CALIBRATIONS, ProjectionPrivacy
 from .files import ProjectionWriter
 from .matrix import as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
 from .order import OwnOrder
 from .outlook import (
     ADVERSARIES,
+    Forecast,
     ProjectionWarning,
     adaptive_noise,
     adversary_for,
+    choose_k,
     guarantee_of,
     oblivious_noise,
+    projection_forecast,
 )
 from .products import Products
 from .region import Region, region_of
@@ -70,8 +72,7 @@ class Terms:
         if self.k is not None:
             columns_of("k", self.k)
         choice("calibration", self.calibration, CALIBRATIONS)
-        if not isinstance(self.rows, Rows):
-            raise UsageError(f"rows must be one of Ball, Box, Normal, got {type(self.rows).__name__}.")
+        checked_rows(self.rows)
         if self.matrix_seed is not None and self.matrix is not None:
             raise UsageError("give matrix_seed= or matrix=, not both.")
         if self.adversary is not None:
@@ -94,9 +95,10 @@ class Terms:
         return "adaptive" if self._reused else self.adversary
 
 
+@public
 def project(
     data: Any,
-    k: int,
+    k: int | None,
     rows: Rows,
     *,
     epsilon: float | None = None,
@@ -114,9 +116,10 @@ def project(
     output: str | Path | None = None,
     matrix_seed: bytes | str | None = None,
     matrix: Any = None,
+    header: bool | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
-    header: bool | None = None,
+    approve: Approve | None = None,
 ) -> Projection:
     """Publish every row as k noisy numbers that keep squared distances: V P + G.
 
@@ -142,60 +145,73 @@ def project(
             "A projection publishes one row for each row of data, so n is public. Use neighbours='replace'."
         )
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
-    target = None if output is None else Path(output)
     terms = Terms(
-        columns_of("k", k),
+        None if k is None else columns_of("k", k),
         rows,
         spend,
         adversary,
         calibration,
         metric,
         clip_probability,
-        target,
+        None if output is None else Path(output),
         matrix_seed=matrix_seed,
         matrix=matrix,
     )
-    check_apart(target, data)
+    check_apart(terms.output, data)
     people = people_of(privacy_id, per_person, max_rows)
-    if target is None and is_frame(data):
+    if terms.output is None and is_frame(data):
         raise UsageError("output is missing. The rows of a frame may not fit here: name a Parquet file for them.")
-    with reading(data, columns, rows.columns, people, progress, header) as (table, tell):
-        return project_table(table, terms, people, rng, tell)
+    selection = Selection(columns, header=header, names=rows.columns)
+    with Session.open(data, selection, people, Reading(rng, progress=progress, approve=approve)) as session:
+        return run_projection(session, terms)
 
 
-def project_table(
-    table: Table,
-    terms: Terms,
-    people: People | None = None,
-    rng: np.random.Generator | None = None,
-    progress: Progress | None = None,
-) -> Projection:
-    """`project` on a table, whose rows are people where `people` says so."""
-    k, spend = columns_of("k", terms.k), terms.budget
-    count = _count_for(terms.rows, table, terms.clip_probability)
-    region = region_of(terms.rows, table.width, terms.metric, count, terms.clip_probability)
+def run_projection(session: Session, terms: Terms) -> Projection:
+    """`project` on the rows of a session."""
+    source, people = session.source, session.people
+    k, spend = terms.k, terms.budget
+    if k is None or session.proposing:
+        forecast = forecast_for(terms, source)
+        session.propose(forecast)
+        k = forecast.k
+    count = _count_for(terms, source)
+    region = region_of(terms.rows, source.width, terms.metric, count, terms.clip_probability)
     against = adversary_for(region, k, spend, terms.against, terms.calibration)
-    guarantee = guarantee_of(spend, region.width, k, against, terms.calibration)
-    seed, integers = _matrix_for(region.width, k, terms.matrix_seed, terms.matrix, rng)
+    guarantee = guarantee_of(spend, region.width, k, against, terms.calibration, unit_of(people))
+    seed, integers = _matrix_for(session, region.width, k, terms.matrix_seed, terms.matrix)
     made = Projection(
         region=region,
         k=k,
-        privacy=guarantee if people is None else guarantee.for_people(),
+        privacy=guarantee,
         noise_units=_noise_for(region, guarantee, integers),
         adversary=against,
         calibration=terms.calibration,
-        secure=rng is None,
+        secure=session.secure,
         matrix_seed=None if seed is None else seed.hex(),
         n=0,
-        columns=table.columns,
+        columns=source.columns,
         path=terms.output,
-        ordered=table.ordered,
-        options={} if people is None else people.to_dict(),
+        ordered=source.ordered,
+        people=people,
         _given=integers if seed is None else None,
     )
     _warn(made)
+    stream = session.spend(made.privacy, "a projection")
     with ProjectionWriter(terms.output, k) as writer, _sink(writer, made) as sink:
-        return _run(made, table, integers, Stream.open(rng), sink, progress)
+        return _run(made, session, integers, stream, sink)
+
+
+def forecast_for(terms: Terms, source: Source) -> Forecast:
+    """What the projection is expected to be worth: columns and row count are public, nothing else is looked at."""
+    how: dict[str, Any] = {
+        "adversary": terms.against,
+        "metric": terms.metric,
+        "clip_probability": terms.clip_probability,
+    }
+    n = _count_for(terms, source)
+    if terms.k is None:
+        return choose_k(n, source.width, terms.rows, terms.budget, **how)
+    return projection_forecast(n, source.width, terms.k, terms.rows, terms.budget, calibration=terms.calibration, **how)
 
 
 def _sink(writer: ProjectionWriter, made: Projection) -> AbstractContextManager[ProjectionWriter | OwnOrder]:
@@ -204,60 +220,42 @@ def _sink(writer: ProjectionWriter, made: Projection) -> AbstractContextManager[
 
 
 def _run(
-    made: Projection,
-    table: Table,
-    integers: Ints,
-    stream: Stream,
-    sink: ProjectionWriter | OwnOrder,
-    progress: Progress | None,
+    made: Projection, session: Session, integers: Ints, stream: Stream, sink: ProjectionWriter | OwnOrder
 ) -> Projection:
     """Rows -> integers -> exact product -> correctly rounded noise -> numbers, block by block [J2]."""
     region, k, shift = made.region, made.k, shift_for(made.noise_units)
     factor = math.ldexp(region.radius * unit(k), shift - region.row_map.grid_bits)
+    products = Products(region.row_map, integers)
+    most = max(64, _BLOCK_CELLS // max(session.source.width, k))
     n = 0
-    with steps(progress, public=True) as tell:  # an interrupt is heard at its end, before the file appears
-        for sums in _sums(table, Products(region.row_map, integers), tell):
+    with steps(session.progress, public=True) as tell:
+        for sums in session.source.each(products, most, tell):
             noisy = add_noise(sums, made.noise_units, shift, stream, start=n * k)  # draw row * k + column
             sink.write(noisy.to_float() * factor)
             n += len(sums.high)
         if n == 0:
             raise UsageError("the data has no rows, so there is nothing to project.")
+    # an interrupt is heard with the last step, before the file appears
     done = replace(made, n=n)
     return replace(done, _values=sink.finish(done.to_json()))
 
 
-def _sums(table: Table, products: Products, progress: Progress | None) -> Iterator[Wide]:
-    """The exact integers of all rows, block by block, made ahead in threads or by an engine's workers."""
-    step = max(64, _BLOCK_CELLS // max(table.width, products.k))
-    if isinstance(table, EngineTable):
-        return map(products.unpack, table.each(products.packed, step, progress))
-    return map_ahead(products, _slices(table, step, progress))
-
-
-def _slices(table: Table, step: int, progress: Progress | None) -> Iterator[Any]:
-    for block in table.batches(progress):
-        for start in range(0, len(block), step):
-            yield block[start : start + step]
-
-
-def _count_for(rows: Rows, table: Table, clip_probability: float | None) -> int | None:
+def _count_for(terms: Terms, source: Source) -> int | None:
     """n, where the clip radius needs it."""
-    if not isinstance(rows, Normal) or clip_probability is not None:
+    if terms.rows.kind != Normal.kind or terms.clip_probability is not None:
         return None
-    if not table.reopenable:
+    if not source.reopenable:
         raise UsageError("This source serves a single pass. State clip_probability= for Normal rows.")
-    return table.rows()
+    return source.count()
 
 
-def _matrix_for(
-    width: int, k: int, seed: Any, matrix: Any, rng: np.random.Generator | None
-) -> tuple[bytes | None, Ints]:
+def _matrix_for(session: Session, width: int, k: int, seed: Any, matrix: Any) -> tuple[bytes | None, Ints]:
     if matrix is not None:
         found = floats("matrix", matrix)
         if found.shape != (width, k):
             raise UsageError(f"matrix must have shape ({width}, {k}), got {found.shape}.")
         return None, integers_of(found)
-    chosen = public_seed(rng) if seed is None else as_seed(seed)
+    chosen = session.seed() if seed is None else as_seed(seed)
     return chosen, draw_matrix(chosen, width, k)
 
 
@@ -274,7 +272,7 @@ def _warn(made: Projection) -> None:
     """Public advice, before anything is spent."""
     if made.k > made.d:
         text = f"k = {made.k} is more than the {made.d} columns: the projection grows the data and its noise."
-        warnings.warn(text, ProjectionWarning, stacklevel=4)
+        warnings.warn(text, ProjectionWarning, stacklevel=5)
     forecast = made.forecast()
     if forecast.useless:
-        warnings.warn(forecast.verdict, ProjectionWarning, stacklevel=4)
+        warnings.warn(forecast.verdict, ProjectionWarning, stacklevel=5)

@@ -11,10 +11,10 @@ from ..accumulate import Partial
 from ..errors import Floats
 from ..integers import Ints
 from ..noise import public_subset
+from ..people import People
 from ..row_maps import RowMap
 from ..tables import Progress, SourceTable
 from ..tables.ahead import map_ahead
-from ..people import People
 from ..tables.grouping import gather
 from ..work import BlockWork, Result
 from .threads import accumulate_local

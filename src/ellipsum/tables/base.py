@@ -54,7 +54,7 @@ class Table(Protocol):
 
 
 class SourceTable(Table, Protocol):
-    """A table that knows what its source offered, what was taken of it, and, if asked, whose each row is.
+    """A table that knows what its source offered, what was taken of it and, if asked, the person each row belongs to.
 
     chosen: what `columns` has to say to take the same again
     key: the kind of identities (`keys.key_kind`) where the source was opened with a key, else None
@@ -70,6 +70,9 @@ class SourceTable(Table, Protocol):
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         """As `batches`, with the identities of the rows."""
 
+    def parts(self) -> list[Part]:
+        """Ways to read parts of the rows independently of each other; none where there is only one way."""
+
 
 class Batches:
     """`batches` for tables that deliver pieces."""
@@ -80,6 +83,9 @@ class Batches:
     def batches(self, progress: Progress | None = None) -> Iterator[Block]:
         """All rows in order, as blocks (r, width) of float64 or float32; a missing entry is NaN."""
         return _without_keys(self.pieces(progress))
+
+    def parts(self) -> list[Part]:
+        return []
 
 
 def _without_keys(pieces: Iterator[Piece]) -> Iterator[Block]:
@@ -209,11 +215,10 @@ def pick(available: Sequence[str], selection: Selection, where: str) -> Pick:
         if sized is not None and sized[1] in available:
             wanted, size, chosen = (sized[1],), int(sized[2]), (str(wanted[0]),)
     place = None if key is None else _locate(_places(available), str(key), where, "privacy_id")
-    if place is not None:
-        if wanted is not None and str(key) in map(str, wanted):
-            raise UsageError(
-                f"privacy_id names {named(key)}, which is among columns. It says whose a row is: leave it out."
-            )
+    if place is not None and wanted is not None and str(key) in map(str, wanted):
+        raise UsageError(
+            f"privacy_id names {named(key)}, which is among columns. It says whose a row is: leave it out."
+        )
     places = choose(available, wanted, place, where)
     return Pick(places, place, size, chosen or tuple(available[i] for i in places))
 

@@ -23,9 +23,7 @@ class BatchesTable(Batches):
 
     ordered = False
 
-    def __init__(
-        self, data: Iterable[Any], selection: Selection, opener: Opener
-    ) -> None:
+    def __init__(self, data: Iterable[Any], selection: Selection, opener: Opener) -> None:
         self._data = data
         self._selection = selection
         self._opener = opener

@@ -6,7 +6,6 @@ import csv
 import unicodedata
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from ..errors import DataError, UsageError
 

@@ -175,9 +175,7 @@ def _files_of(data: Any) -> Iterator[Path]:
         yield from map(Path, getattr(data, "files", None) or ())
 
 
-def open_files(
-    items: Iterable[str | PathLike[str]], selection: Selection
-) -> SourceTable:
+def open_files(items: Iterable[str | PathLike[str]], selection: Selection) -> SourceTable:
     """One table over all the files; each must offer the columns of the first."""
     items = list(items)
     selection = selection.named()

@@ -10,17 +10,16 @@ import itertools
 import queue
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, UsageError, choice, whole
+from ..errors import DataError, UsageError
 from ..people import People
-from .base import Block, Piece, SourceTable, Table, attempt, block_rows, interruptible
+from .base import Block, Part, Piece, SourceTable, attempt, block_rows, interruptible
 from .keys import storage
 from .progress import Progress
 from .scratch import Scratch, unnamed
@@ -72,24 +71,26 @@ class PeopleTable:
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         return ((None, block) for block in self.batches(progress))
 
+    def parts(self) -> list[Part]:
+        return []
+
     def close(self) -> None:
         """Remove the file."""
         self._close()
 
 
-def gather(table: Table, people: People) -> PeopleTable:
+def gather(table: SourceTable, people: People) -> PeopleTable:
     """The table of people, from a table that was opened with `key=people.privacy_id`; reads it once.
 
     Guarantee [T6]: its rows are, one for each person and in no order that matters, a function of that person's rows;
     a row that names nobody is left out.
     """
-    if getattr(table, "key", None) is None:
-        raise UsageError("privacy_id needs the rows themselves, and an engine's frame has them elsewhere. Group there.")
-    source: Any = table
+    if table.key is None:
+        raise UsageError("privacy_id was not named when this table was opened. Open it with its key.")
     file = attempt(_FAILED, unnamed)
     try:
         with closing(attempt(_FAILED, Scratch)) as scratch:
-            rows = _Gathering(source, people, str(scratch.path), file).run()
+            rows = _Gathering(table, people, str(scratch.path), file).run()
     except BaseException:  # an interrupt too
         file.close()
         raise

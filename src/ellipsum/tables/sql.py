@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
@@ -68,16 +68,6 @@ def has_password(address: str) -> bool:
         return parts.password is not None or "password" in parse_qs(parts.query)
     except ValueError:  # no address at all: the database will say so
         return False
-
-
-def not_one_query() -> UsageError:
-    """The error of a text that is anything but one SELECT."""
-    return UsageError("sql must be one SELECT statement, and nothing else. Run other statements by themselves.")
-
-
-def quoted(name: str) -> str:
-    """A name as SQL writes it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _scheme(database: Any) -> str:

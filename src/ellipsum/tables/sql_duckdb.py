@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..interrupts import while_listening
-from .sql import not_one_query, quoted
+from .sql_text import not_one_query, quoted
 
 _HUGE = ("HUGEINT", "UHUGEINT", "BIGNUM")
 

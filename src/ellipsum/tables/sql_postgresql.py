@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 from ..errors import UsageError
 from ..interrupts import while_listening
-from .sql import quoted
+from .sql_text import quoted
 
 _BATCH_BYTES = 8 << 20
 _TYPE_NAME = b"ADBC:postgresql:typname"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .sql import quoted
+from .sql_text import quoted
 
 _LARGEST_INTEGER = 2.0**63
 

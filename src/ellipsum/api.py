@@ -1,0 +1,209 @@
+"""The public calls: words -> request -> source -> plan -> session -> release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from .errors import UsageError
+from .learning import Learned, LearningPlan
+from .people import people_of
+from .plans import Plan
+from .privacy import Budget
+from .release import Release
+from .request import Request
+from .rows import Rows, Unknown, Wishes
+from .session import Approve, Progress, Reading, Session
+from .sources import Selection
+from .words import public
+
+AnyPlan = Plan | LearningPlan
+_HOW = ("rng", "threads", "progress", "approve")
+_WISHES = ("shape", "clip", "clip_probability", "weights")
+_METHODS_OWN = ("steps", "std", "clip_share")
+
+
+@public
+def sum(
+    data: Any,
+    rows: Rows,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: Budget | None = None,
+    neighbours: str = "replace",
+    n: int | None = None,
+    columns: list[str] | tuple[str, ...] | None = None,
+    header: bool | None = None,
+    privacy_id: str | int | None = None,
+    per_person: str | None = None,
+    max_rows: int | None = None,
+    shape: str = "optimal",
+    clip: str | float = "optimal",
+    clip_probability: float | None = None,
+    weights: Any = None,
+    method: str = "auto",
+    steps: int | None = None,
+    std: Any = None,
+    clip_share: float | None = None,
+    rng: np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    approve: Approve | None = None,
+) -> Release:
+    """Publish the sum of the rows.
+
+    Guarantee: [U1], `Release.privacy`, for the relation in `neighbours`.
+    """
+    return _released("sum", locals())
+
+
+@public
+def mean(
+    data: Any,
+    rows: Rows,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: Budget | None = None,
+    neighbours: str = "replace",
+    n: int | None = None,
+    columns: list[str] | tuple[str, ...] | None = None,
+    header: bool | None = None,
+    privacy_id: str | int | None = None,
+    per_person: str | None = None,
+    max_rows: int | None = None,
+    shape: str = "optimal",
+    clip: str | float = "optimal",
+    clip_probability: float | None = None,
+    weights: Any = None,
+    method: str = "auto",
+    steps: int | None = None,
+    std: Any = None,
+    clip_share: float | None = None,
+    rng: np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    approve: Approve | None = None,
+) -> Release:
+    """Publish the mean of the rows.
+
+    Guarantee: [U1], `Release.privacy`, for the relation in `neighbours`.
+    """
+    return _released("mean", locals())
+
+
+@public
+def learn(
+    data: Any,
+    rows: Unknown,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: Budget | None = None,
+    neighbours: str = "replace",
+    n: int | None = None,
+    columns: list[str] | tuple[str, ...] | None = None,
+    header: bool | None = None,
+    privacy_id: str | int | None = None,
+    per_person: str | None = None,
+    max_rows: int | None = None,
+    method: str = "auto",
+    steps: int | None = None,
+    std: Any = None,
+    clip_share: float | None = None,
+    rng: np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    approve: Approve | None = None,
+) -> Learned:
+    """Learn centre and spread of the rows, spending the whole stated budget.
+
+    `Learned.rows` is a `Normal` with the centre's error, for `ellipsum.mean`, `sum` and `plan` with a budget of
+    their own. Data is read several times: a one-shot source is refused before anything is spent.
+
+    Guarantee [L6]: everything in the result is `Learned.privacy`, for the relation in `neighbours`.
+    """
+    words = locals()
+    if not isinstance(rows, Unknown):
+        raise UsageError(f"rows must be Unknown(magnitude) to be learned, got {type(rows).__name__}.")
+    request = _request("mean", words)
+    with _session(request, words) as session:
+        plan = _plan_for(request, session)
+        assert isinstance(plan, LearningPlan)
+        return plan.learn(session)
+
+
+@public
+def plan(
+    rows: Rows,
+    *,
+    n: int | None = None,
+    d: int | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: Budget | None = None,
+    statistic: str = "sum",
+    neighbours: str = "replace",
+    columns: list[str] | tuple[str, ...] | None = None,
+    privacy_id: str | int | None = None,
+    per_person: str | None = None,
+    max_rows: int | None = None,
+    shape: str = "optimal",
+    clip: str | float = "optimal",
+    clip_probability: float | None = None,
+    weights: Any = None,
+    method: str = "auto",
+    steps: int | None = None,
+    std: Any = None,
+    clip_share: float | None = None,
+) -> AnyPlan:
+    """Every public number of one release of `statistic`, made without data.
+
+    For Unknown rows the result is a schedule of rounds with its forecast, and `method` names how they are learned.
+
+    n: the public number of rows under "replace", your guess under "add_remove".
+    d: the number of columns, where no names say it.
+    statistic: "sum" or "mean".
+    """
+    return _request(statistic, locals()).plan(n, d, columns)
+
+
+def _request(statistic: str, words: Mapping[str, Any]) -> Request:
+    """The words of a call, checked before any data is opened."""
+    return Request(
+        statistic,
+        words["rows"],
+        Budget.of(words["epsilon"], words["delta"], words["budget"]),
+        words["neighbours"],
+        words["n"],
+        people_of(words["privacy_id"], words["per_person"], words["max_rows"]),
+        Wishes(**{name: words[name] for name in _WISHES if name in words}),
+        words["method"],
+        {name: words[name] for name in _METHODS_OWN if words[name] is not None},
+    )
+
+
+def _session(request: Request, words: Mapping[str, Any]) -> AbstractContextManager[Session]:
+    selection = Selection(words["columns"], header=words["header"], names=request.rows.columns)
+    return Session.open(words["data"], selection, request.people, Reading(*(words[name] for name in _HOW)))
+
+
+def _plan_for(request: Request, session: Session) -> AnyPlan:
+    """The plan for the rows of a session: counted under "replace", and refused where they cannot be read again."""
+    source = session.source
+    if request.learns and not source.reopenable:
+        raise UsageError(
+            "Unknown rows are read several times, and this source serves a single pass. "
+            "Pass an array, a table, a file or a list of batches."
+        )
+    return request.plan(session.public_count(request.neighbours, request.n), source.width, source.columns)
+
+
+def _released(statistic: str, words: Mapping[str, Any]) -> Release:
+    request = _request(statistic, words)
+    with _session(request, words) as session:
+        return _plan_for(request, session).run(session)

@@ -1,0 +1,85 @@
+"""What is asked for, before any data: every word of a call, checked once, whoever says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import UsageError, choice, columns_of, names, whole
+from .learning import LearningPlan, plan_learning
+from .people import People
+from .plan_files import STATISTICS
+from .plans import Plan, plan_statistic
+from .privacy import NEIGHBOURS, Budget
+from .rows import Rows, Unknown, Wishes, checked_rows
+
+_PLAIN = Wishes()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A statistic of rows that are known so far, within a budget, for a neighbouring relation.
+
+    method and options are for rows that are learned, wishes for those whose region is laid from what is stated.
+    """
+
+    statistic: str
+    rows: Rows
+    budget: Budget
+    neighbours: str = "replace"
+    n: int | None = None
+    people: People | None = None
+    wishes: Wishes = _PLAIN
+    method: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        choice("statistic", self.statistic, STATISTICS)
+        checked_rows(self.rows)
+        choice("neighbours", self.neighbours, NEIGHBOURS)
+        if self.n is not None:
+            whole("n", self.n)
+        if self.learns:
+            self._check_learned()
+        elif not _is(self.method, "auto") or self.options:
+            said = ", ".join(["method"] * (not _is(self.method, "auto")) + list(self.options))
+            raise UsageError(f"{said} is for Unknown rows. Leave it out.")
+
+    @property
+    def learns(self) -> bool:
+        """Whether the rows have to be learned first."""
+        return isinstance(self.rows, Unknown)
+
+    def _check_learned(self) -> None:
+        wishes = self.wishes
+        plain = _is(wishes.shape, "optimal") and _is(wishes.clip, "optimal")
+        if not plain or wishes.clip_probability is not None or wishes.weights is not None:
+            raise UsageError("shape, clip and weights cannot be chosen for Unknown rows: they are learned.")
+
+    def plan(self, n: int | None, d: int | None, columns: Any = None) -> Plan | LearningPlan:
+        """Every public number of the answer, for n rows (a guess where n is private) of d columns."""
+        if n is None and self.neighbours == "replace":
+            raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
+        count = None if n is None else whole("n", n)
+        named = names("columns", columns) or self.rows.columns
+        size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
+        if isinstance(self.rows, Unknown):
+            return plan_learning(self.rows, *size, self.method, self.options)
+        return plan_statistic(self.rows, *size, self.wishes)
+
+
+def _is(value: Any, word: str) -> bool:
+    """Whether a value, of any type at all, is this word."""
+    return isinstance(value, str) and value == word
+
+
+def _width(rows: Rows, d: int | None, named: tuple[str, ...] | None) -> int:
+    found = {columns_of("d", d)} if d is not None else set()
+    found |= {rows.d} if rows.d is not None else set()
+    found |= {len(named)} if named is not None else set()
+    if not found:
+        raise UsageError("d is missing. State the number of columns, or give vectors or names in rows.")
+    if len(found) > 1:
+        raise UsageError(f"d, rows and columns disagree on the number of columns: {sorted(found)}.")
+    return found.pop()

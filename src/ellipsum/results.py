@@ -1,0 +1,7 @@
+"""Releases of every kind: importing this lets `Release.from_json` read any of them."""
+
+from .friendly import FriendlyRelease
+from .plans import Plan
+from .release import Release
+
+__all__ = ["FriendlyRelease", "Plan", "Release"]

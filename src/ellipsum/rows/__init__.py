@@ -1,0 +1,49 @@
+"""What is known about a row before any row is read: Ball, Box, Normal, Unknown.
+
+These are plain public facts. A fact that turns out wrong costs accuracy, never privacy: rows outside the
+stated region are clipped to the ellipsoid that the plan lays around it. Each kind owns its region, bounds and spread.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import codec
+from ..errors import UsageError
+from .ball import Ball
+from .base import Reach, Rows, Wishes
+from .box import Box
+from .normal import Normal
+from .unknown import Unknown
+
+__all__ = ["KINDS", "Ball", "Box", "Normal", "Reach", "Rows", "Unknown", "Wishes", "checked_rows", "rows_from_dict"]
+
+KINDS: dict[str, type[Rows]] = {cls.kind: cls for cls in (Ball, Box, Normal, Unknown)}
+
+_NUMBERS = codec.any_of(codec.number, codec.numbers)
+_FIELDS: dict[str, codec.Kind[Any]] = {
+    **dict.fromkeys(("radius", "magnitude"), codec.number),
+    **dict.fromkeys(("center", "lower", "upper", "std", "center_error"), _NUMBERS),
+    "cov": codec.matrix,
+    "columns": codec.names,
+}
+
+
+def rows_from_dict(found: Any) -> Rows:
+    """Inverse of `to_dict`."""
+    with codec.Fields(found, "the description of rows has missing, unknown or wrong fields.") as fields:
+        kind = fields.take("kind", codec.any_of(codec.word(*KINDS), lambda value: None))
+        if kind is None:
+            raise UsageError(f"rows are of one kind of {', '.join(KINDS)}.")
+        known = {name: fields.take(name, take) for name, take in _FIELDS.items() if name in found}
+    try:
+        return KINDS[kind](**known)
+    except TypeError:
+        raise UsageError(f"the description of {kind} rows has missing or unknown fields.") from None
+
+
+def checked_rows(rows: Any) -> Rows:
+    """The `rows` argument of a call."""
+    if not isinstance(rows, Rows):
+        raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
+    return rows

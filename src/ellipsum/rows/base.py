@@ -1,0 +1,128 @@
+"""What can be known about a row: the questions that every kind of rows answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from ..errors import Floats, UsageError, choice, vector
+from ..shape import THIN, Clip
+from .values import Columns, plain
+
+_R = TypeVar("_R", bound="Rows")
+NEAR = 1e-6  # what rounding on another machine may change
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How the clip region shall be laid: the words `shape`, `clip`, `clip_probability` and `weights` of a plan."""
+
+    shape: str = "optimal"
+    clip: str | float = "optimal"
+    clip_probability: float | None = None
+    weights: Any = None
+
+    def no_clip(self) -> None:
+        """An error where words were said that only Normal rows know."""
+        if not isinstance(self.clip, str) or self.clip != "optimal" or self.clip_probability is not None:
+            raise UsageError("clip and clip_probability are for Normal rows. Leave them out.")
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far rows lie from their centre in a metric: v = scale * (axes^T (x - center)), ‖v‖ <= radius [J7]."""
+
+    center: Floats
+    scale: Floats
+    radius: float
+    axes: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Base of what can be known; `columns` are names if the caller gave names."""
+
+    kind: ClassVar[str] = ""
+    columns: Columns | None
+
+    @property
+    def d(self) -> int | None:
+        """Number of coordinates, or None while only scalars were given."""
+        raise NotImplementedError
+
+    def resolve(self: _R, d: int) -> _R:
+        """The same knowledge written out for d coordinates."""
+        raise NotImplementedError
+
+    def region(self, d: int, wishes: Wishes, n: int | None, noise_multiplier: float) -> Clip:
+        """The clip region of resolved rows; noise_multiplier is std / radius in the scaled space."""
+        raise NotImplementedError
+
+    def fits(self, region: Clip, n: int | None, noise: float) -> bool:
+        """Whether a region and its forecast, from a file, are those of resolved rows; noise is their squared noise."""
+        raise NotImplementedError
+
+    def distance(self, d: int, n: int | None) -> float:
+        """How far the mean of resolved rows is taken to be from the centre, root mean square [U2]."""
+        raise NotImplementedError
+
+    def spread(self) -> Floats:
+        """A length for each column, in which its error may be measured."""
+        raise UsageError("weights='relative' needs a spread for each column. Use Box or Normal rows.")
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """What each coordinate of a row lies between."""
+        raise UsageError("clamp needs bounds. State lower= and upper=.")
+
+    def reach(self, d: int, metric: str, n: int | None, clip_probability: float | None) -> Reach:
+        """The ball that holds rows in a metric, "original" or "scaled" by their own spread [J7]."""
+        raise NotImplementedError
+
+    def importances(self, d: int, weights: Any) -> Floats | None:
+        """Importance of each coordinate's squared error; "relative" counts errors in units of the spread."""
+        if weights is None:
+            return None
+        if isinstance(weights, str):
+            choice("weights", weights, ("relative",))
+            spread = self.spread()
+            relative = spread / (float(spread.max()) or 1.0)
+            return 1 / np.where(relative > THIN, relative, 1.0) ** 2
+        given = vector("weights", weights, d)
+        if (given <= 0).any():
+            raise UsageError("weights must be > 0. Leave a column out to ignore it.")
+        return given
+
+    def to_dict(self) -> dict[str, Any]:
+        fields = {k: plain(v) for k, v in vars(self).items() if v is not None and not k.startswith("_")}
+        return {"kind": self.kind, **fields}
+
+    def _with(self: _R, **changes: Any) -> _R:
+        """A copy with fields that are known to be valid; nothing is checked again."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, **changes)
+        return copy
+
+    def _check_length(self, d: int) -> None:
+        if self.d is not None and self.d != d:
+            raise UsageError(
+                f"{type(self).__name__} describes {self.d} columns but there are {d}. "
+                "Give one entry per column, or pick columns."
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rows) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(str(self.to_dict()))
+
+
+def close(found: Any, wanted: Any, beside: float = 0.0) -> bool:
+    """Whether numbers from a file are those that were computed here, but for rounding."""
+    return bool(np.allclose(found, wanted, rtol=NEAR, atol=beside))
+
+
+def without_clip(region: Clip) -> bool:
+    """Whether a region says that nothing of a row inside it is clipped."""
+    return region.radius is None and region.clipping_error == 0 and region.ellipsoid.axes is None

@@ -1,0 +1,111 @@
+"""Rows within bounds, one interval per column: the Elliptical Gaussian mechanism."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import Floats, UsageError, choice, names
+from ..shape import THIN, Clip, Ellipsoid, balanced_scale
+from .base import NEAR, Reach, Rows, Wishes, close, without_clip
+from .values import Columns, alike, length_of, named_pairs, short, spread_out
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Box(Rows):
+    """Each coordinate lies in its own interval: the Elliptical Gaussian mechanism.
+
+    Box(lower, upper) with numbers or lists, or Box({"age": (0, 120), "income": (0, 2e5)}).
+    """
+
+    kind: ClassVar[str] = "box"
+    lower: float | Floats
+    upper: float | Floats
+
+    def __init__(self, lower: Any, upper: Any = None, columns: Columns | None = None) -> None:
+        if isinstance(lower, Mapping):
+            if upper is not None or columns is not None:
+                raise UsageError("Box takes either a mapping of name: (lower, upper), or lower and upper.")
+            columns, lower, upper = named_pairs("Box", lower, "(lower, upper)")
+        low, high = alike("lower", lower, "upper", upper)
+        if np.any(np.asarray(low) > np.asarray(high)):
+            raise UsageError("lower must be <= upper in every column. Check the order of each pair.")
+        if np.any(np.asarray(high) / 2 - np.asarray(low) / 2 > np.finfo(float).max / 4):
+            raise UsageError("upper - lower must be finite. State narrower bounds.")
+        object.__setattr__(self, "lower", low)
+        object.__setattr__(self, "upper", high)
+        object.__setattr__(self, "columns", names("columns", columns, self.d))
+
+    @property
+    def d(self) -> int | None:
+        return length_of(self.lower)
+
+    def resolve(self, d: int) -> Box:
+        self._check_length(d)
+        return self._with(lower=spread_out(self.lower, d), upper=spread_out(self.upper, d))
+
+    def region(self, d: int, wishes: Wishes, n: int | None, noise_multiplier: float) -> Clip:
+        """[E2] Half-widths h_j: b_j^-2 proportional to h_j / sqrt(w_j), through the corners of the box."""
+        wishes.no_clip()
+        weights = self.importances(d, wishes.weights)
+        choice("shape", wishes.shape, ("optimal", "ball"))
+        half, center = self._halves()
+        spread = self.distance(d, n)
+        if not half.any():
+            return Clip(Ellipsoid(center, np.zeros_like(half)), None, 0.0, spread)
+        largest = float(half.max())
+        relative = half / largest
+        if wishes.shape == "ball":
+            if weights is not None:
+                raise UsageError("weights do nothing with shape='ball'. Use shape='optimal'.")
+            scale = np.where(relative > 0, 1 / float(np.sqrt(np.sum(relative**2))), 0.0)
+        else:
+            scale = balanced_scale(relative, weights)
+        return Clip(Ellipsoid(center, scale / largest), None, 0.0, spread)
+
+    def _halves(self) -> tuple[Floats, Floats]:
+        """Half of each column's width, and its middle."""
+        lower, upper = self.bounds()
+        half = (upper - lower) / 2
+        return half, lower + half
+
+    def fits(self, region: Clip, n: int | None, noise: float) -> bool:
+        """Whether the box lies in the ellipsoid, so that nothing of a stated row is clipped [E2]."""
+        half, center = self._halves()
+        scale = region.ellipsoid.scale
+        with np.errstate(over="ignore"):
+            inside = float(np.sum((scale * half) ** 2)) <= 1 + NEAR
+        inside &= bool((scale[half > THIN * half.max()] > 0).all())
+        return without_clip(region) and inside and close(region.ellipsoid.center, center)
+
+    def distance(self, d: int, n: int | None) -> float:
+        """How far a mean uniform in the box is from its middle, root mean square."""
+        half, _ = self._halves()
+        largest = float(half.max()) or 1.0
+        return largest * float(np.sqrt(np.sum((half / largest) ** 2) / 3))
+
+    def spread(self) -> Floats:
+        lower, upper = self.bounds()
+        return upper - lower
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        return np.asarray(self.lower, float), np.asarray(self.upper, float)
+
+    def reach(self, d: int, metric: str, n: int | None, clip_probability: float | None) -> Reach:
+        """The ball through the corners: no region that holds the box has a smaller diameter [J7]."""
+        half, center = self._halves()
+        live = half > 0
+        if not live.any():
+            raise UsageError("rows have no spread in any column, so there is no distance to project. Check the bounds.")
+        if metric == "scaled":
+            with np.errstate(divide="ignore"):
+                return Reach(center, np.where(live, 1 / half, 0.0), math.sqrt(np.count_nonzero(live)))
+        largest = float(half.max())
+        return Reach(center, np.where(live, 1.0, 0.0), largest * float(np.linalg.norm(half / largest)))
+
+    def __repr__(self) -> str:
+        return f"Box(lower={short(self.lower)}, upper={short(self.upper)})"

@@ -1,0 +1,178 @@
+"""Rows that are roughly normal: the elliptical mechanism with clipping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import Floats, UsageError, floats, names, open_unit
+from ..shape import Clip
+from .base import NEAR, Reach, Rows, Wishes, close
+from .values import Columns, alike, length_of, named_pairs, scalar_or_vector, short, spread_out
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Normal(Rows):
+    """Rows are roughly N(center, std^2) or N(center, cov): the elliptical mechanism with clipping.
+
+    `center_error` is the uncertainty of the stated centre: a std a coordinate, in units of that
+    coordinate's own std (along a covariance's axes: of that axis); 0 means that the centre is exact.
+    """
+
+    kind: ClassVar[str] = "normal"
+    center: float | Floats
+    std: float | Floats | None
+    cov: Floats | None
+    center_error: float | Floats
+
+    def __init__(
+        self,
+        center: Any,
+        std: Any = None,
+        cov: Any = None,
+        center_error: Any = 0.1,
+        columns: Columns | None = None,
+    ) -> None:
+        if isinstance(center, Mapping):
+            if std is not None or cov is not None or columns is not None:
+                raise UsageError("Normal takes either a mapping of name: (center, std), or center with std= or cov=.")
+            columns, center, std = named_pairs("Normal", center, "(center, std)")
+        if (std is None) == (cov is None):
+            raise UsageError("Normal needs exactly one of std= and cov=.")
+        if cov is not None:
+            matrix = _symmetric(cov)
+            object.__setattr__(self, "_axes", _principal_axes(matrix))
+            middle: float | Floats = spread_out(scalar_or_vector("center", center), len(matrix))
+            object.__setattr__(self, "std", None)
+            object.__setattr__(self, "cov", matrix)
+        else:
+            middle, spread = alike("center", center, "std", std)
+            if np.any(np.asarray(spread) < 0) or not np.any(np.asarray(spread) > 0):
+                raise UsageError("std must be > 0. A column that never varies may have std 0 beside others.")
+            object.__setattr__(self, "std", spread)
+            object.__setattr__(self, "cov", None)
+        object.__setattr__(self, "center", middle)
+        errors = scalar_or_vector("center_error", center_error)
+        if np.any(np.asarray(errors) < 0):
+            raise UsageError("center_error must be >= 0. It counts stds; 0 means an exact centre.")
+        if len({length_of(middle), length_of(errors)} - {None}) > 1:
+            raise UsageError(
+                f"center_error must have {length_of(middle)} entries, one a column, got {length_of(errors)}."
+            )
+        object.__setattr__(self, "center_error", errors)
+        object.__setattr__(self, "columns", names("columns", columns, self.d))
+
+    @property
+    def d(self) -> int | None:
+        return length_of(self.center) or length_of(self.center_error)
+
+    @property
+    def axes(self) -> tuple[Floats, Floats]:
+        """Stds along the principal axes, and the axes as columns (with `cov` only)."""
+        found: tuple[Floats, Floats] = self.__dict__["_axes"]
+        return found
+
+    def resolve(self, d: int) -> Normal:
+        self._check_length(d)
+        std = None if self.std is None else spread_out(self.std, d)
+        errors = spread_out(self.center_error, d)
+        return self._with(center=spread_out(self.center, d), std=std, center_error=errors)
+
+    @property
+    def along_axes(self) -> tuple[Floats, Floats | None]:
+        """Stds along the axes, and the axes; None where they are the coordinates themselves."""
+        return self.axes if self.cov is not None else (np.asarray(self.std, float), None)
+
+    def region(self, d: int, wishes: Wishes, n: int | None, noise_multiplier: float) -> Clip:
+        """[E15]"""
+        from ..shape_normal import lay_normal
+
+        weights = self.importances(d, wishes.weights)
+        rules = wishes.shape, wishes.clip, wishes.clip_probability
+        return lay_normal(self, *rules, weights, n, noise_multiplier)
+
+    def fits(self, region: Clip, n: int | None, noise: float) -> bool:
+        from ..shape_normal import forecast_of
+
+        ellipsoid = region.ellipsoid
+        if not close(ellipsoid.center, self.center) or not self._has_axes(ellipsoid.axes):
+            return False
+        found = forecast_of(self, ellipsoid.scale, n)
+        if found is None or found.radius is None or not close(found.radius, region.radius or 0.0):
+            return False
+        return math.isclose(found.clipping_error, region.clipping_error, rel_tol=NEAR, abs_tol=NEAR * noise)
+
+    def _has_axes(self, axes: Floats | None) -> bool:
+        """Whether the rows are uncorrelated along these axes, with the spreads that the covariance has."""
+        if self.cov is None or axes is None:
+            return self.cov is None and axes is None
+        stds = self.axes[0]
+        if axes.shape != self.cov.shape or not close(axes.T @ axes, np.eye(len(axes)), NEAR):
+            return False
+        largest = float(stds.max())
+        cov = axes.T @ (self.cov / largest) @ axes / largest
+        return bool(np.abs(cov - np.diag((stds / largest) ** 2)).max() < NEAR)
+
+    def distance(self, d: int, n: int | None) -> float:
+        from ..shape_normal import normal_distance
+
+        return normal_distance(self, n)
+
+    def spread(self) -> Floats:
+        return np.sqrt(np.diag(self.cov)) if self.cov is not None else np.asarray(self.std, float)
+
+    def reach(self, d: int, metric: str, n: int | None, clip_probability: float | None) -> Reach:
+        """The ball that a row leaves with probability clip_probability, the centre's uncertainty included."""
+        from ..chisquare import WeightedChiSquare
+
+        if clip_probability is None:
+            if n is None:
+                raise UsageError("n is missing. State n= or clip_probability= for Normal rows.")
+            clip_probability = 1 / n if n > 1 else 0.5
+        odds = open_unit("clip_probability", clip_probability)
+        std, axes = self.along_axes
+        errors = np.asarray(self.center_error, float)
+        if axes is not None:
+            live = std > 0
+            std, axes, errors = std[live], axes[:, live], errors[live]
+        wander = 1 + errors**2
+        spread = wander[std > 0] if metric == "scaled" else (std**2 * wander)[std > 0]
+        largest = float(spread.max())
+        radius = math.sqrt(largest) * math.sqrt(float(WeightedChiSquare(spread / largest).isf(odds)))
+        center = np.asarray(self.center, float)
+        if metric == "scaled":
+            with np.errstate(divide="ignore"):
+                return Reach(center, np.where(std > 0, 1 / std, 0.0), radius, axes)
+        if axes is not None:  # lengths need no rotation; a covariance only decides how long rows are
+            return Reach(center, np.ones(len(axes)), radius)
+        return Reach(center, np.where(std > 0, 1.0, 0.0), radius)
+
+    def __repr__(self) -> str:
+        spread = f"cov={len(self.cov)}x{len(self.cov)}" if self.cov is not None else f"std={short(self.std)}"
+        return f"Normal(center={short(self.center)}, {spread}, center_error={short(self.center_error)})"
+
+
+def _symmetric(value: Any) -> Floats:
+    matrix = floats("cov", value)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+        raise UsageError(f"cov must be a square matrix, got shape {matrix.shape}.")
+    if not np.isfinite(matrix).all():
+        raise UsageError("cov must be finite: it holds a NaN or an infinity.")
+    if not np.allclose(matrix, matrix.T, rtol=1e-8, atol=1e-12 * float(np.abs(matrix).max())):
+        raise UsageError("cov must be symmetric. Average it with its transpose if rounding is the cause.")
+    half: Floats = (matrix + matrix.T) / 2
+    return half
+
+
+def _principal_axes(matrix: Floats) -> tuple[Floats, Floats]:
+    variances, directions = np.linalg.eigh(matrix)
+    largest = variances[-1]
+    if variances[0] < -1e-10 * max(largest, 0.0) or largest <= 0:
+        raise UsageError("cov must be positive semidefinite and not zero. Check it, or add to its diagonal.")
+    # Eigenvalues below the rounding of the decomposition are no spread at all.
+    floor = len(matrix) * np.finfo(float).eps * largest
+    return np.sqrt(np.where(variances > floor, variances, 0.0)), directions
