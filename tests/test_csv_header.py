@@ -16,7 +16,7 @@ import pytest
 
 import ellipsum as es
 from ellipsum.errors import UsageError, listing, named, shown
-from ellipsum.tables import open_table
+from opening import open_table
 
 SECRET = "Xq7secret"
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ellipsum.tables import open_table
+from opening import open_table
 from ellipsum.tables.decimals import digits, nearest_double
 
 

@@ -15,7 +15,7 @@ from ellipsum.engines.spark import _merged
 from ellipsum.friendly.release import some_rows
 from ellipsum.learning import METHODS
 from ellipsum.noise import public_words
-from ellipsum.tables import open_table
+from opening import open_table
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}
 

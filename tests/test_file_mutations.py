@@ -195,7 +195,7 @@ INJURIES = [flip, flip, overwrite, cut, remove, double, insert, zero]
 def ways(path):
     """Calls that read the file; each gives the texts that it showed."""
     import ellipsum as es
-    from ellipsum.tables import open_table
+    from opening import open_table
 
     ball = es.Ball(1e3, NUMBER)
     spend = {"epsilon": 1.0, "delta": 1e-6}
@@ -404,7 +404,7 @@ def misplaced(folder):
 _READ = """
 import json, sys
 import pyarrow.dataset as ds
-from ellipsum.tables import open_table
+from opening import open_table
 from ellipsum.errors import DataError
 for path, column, key in json.loads(sys.argv[1]):
     lists = column != "x"

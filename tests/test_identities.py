@@ -16,7 +16,7 @@ import pytest
 
 import ellipsum as es
 from ellipsum.errors import UsageError
-from ellipsum.tables import open_table
+from opening import open_table
 from ellipsum.tables.keys import canonical
 from ellipsum.people import People
 from ellipsum.tables.grouping import gather

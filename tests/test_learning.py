@@ -16,7 +16,7 @@ from ellipsum.learning.norm_law import fit_norm_law
 from ellipsum.learning.plan import LearningPlan
 from ellipsum.learning.rounds import Rounds
 from ellipsum.shape import Ellipsoid
-from ellipsum.tables import open_table
+from opening import open_table
 
 MU = es.Budget(mu=1.0)
 RELATIONS = ["replace", "add_remove"]

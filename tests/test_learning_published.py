@@ -17,7 +17,7 @@ from ellipsum.learning.rotation import RotatedMap, Rotation
 from ellipsum.learning.rounds import Rounds
 from ellipsum.row_maps import EllipsoidMap
 from ellipsum.shape import Ellipsoid
-from ellipsum.tables import open_table
+from opening import open_table, session_on
 
 SEED = bytes(range(32))
 D = 6
@@ -186,7 +186,7 @@ def run(name, rows, relation="replace", mu=1.0, seed=0, n=None, statistic="mean"
     module, options = METHODS[name]
     count = len(rows) if relation == "replace" else n
     rng = np.random.default_rng(seed)
-    rounds = Recorded(open_table(rows), es.Budget(mu=mu), relation, count, rng=rng, threads=1)
+    rounds = Recorded(session_on(rows, rng, 1), es.Budget(mu=mu), relation, count)
     release = finish(rounds, module.prepare(rounds, MAGNITUDE, **options), statistic, None, name)
     return rounds, release
 
@@ -277,7 +277,7 @@ def test_any_magnitude_is_served(name, magnitude):
     module, options = METHODS[name]
     options = {**options, "std": magnitude / 20} if "std" in options else options
     rows = sample() * (magnitude / 20)
-    rounds = Rounds(open_table(rows), es.Budget(mu=5.0), "replace", 400, rng=np.random.default_rng(0), threads=1)
+    rounds = Rounds(session_on(rows, np.random.default_rng(0), 1), es.Budget(mu=5.0), "replace", 400)
     release = finish(rounds, module.prepare(rounds, magnitude, **options), "mean", None, "test")
     assert np.abs(release.value / magnitude).max() < 2
 
@@ -311,7 +311,7 @@ def test_coinpress_shrinks_the_ball_to_the_noise_of_one_clipped_mean():
     """With many rows the last step clips at about gamma, wherever the mean lies in the first ball."""
     n, d = 20_000, 10
     rows = np.random.default_rng(8).normal(-15.0, 1.0, (n, d))
-    rounds = Rounds(open_table(rows), es.Budget(mu=1.0), "replace", n, rng=np.random.default_rng(9), threads=1)
+    rounds = Rounds(session_on(rows, np.random.default_rng(9), 1), es.Budget(mu=1.0), "replace", n)
     final = coinpress.prepare(rounds, MAGNITUDE, std=1.0, steps=4)
     gamma = coinpress.norm_bound(d, coinpress.FAILURE)
     clip = 1 / final.region.ellipsoid.scale[0]
@@ -326,7 +326,7 @@ def test_the_covariance_bound_finds_uneven_spreads():
     n, std = 50_000, np.array([0.5, 2.0, 5.0])
     turn = np.linalg.qr(np.random.default_rng(10).normal(size=(3, 3)))[0]
     rows = (np.random.default_rng(11).normal(size=(n, 3)) * std) @ turn.T
-    rounds = Rounds(open_table(rows), es.Budget(mu=1.0), "replace", n, rng=np.random.default_rng(12), threads=1)
+    rounds = Rounds(session_on(rows, np.random.default_rng(12), 1), es.Budget(mu=1.0), "replace", n)
     white = covariance_bound(rounds, ball(3, MAGNITUDE), 4, Fraction(1, 2))
     cov = (white.axes * white.unscale**2) @ white.axes.T
     true = rows.T @ rows / n
@@ -339,7 +339,7 @@ def test_the_covariance_bound_finds_uneven_spreads():
 def test_no_budget_goes_into_a_covariance_that_cannot_be_seen():
     """A public rule: with these n and d the margin alone exceeds the bound one starts from."""
     rows = sample(200, 40)
-    rounds = Rounds(open_table(rows), es.Budget(mu=1.0), "replace", 200, rng=np.random.default_rng(13), threads=1)
+    rounds = Rounds(session_on(rows, np.random.default_rng(13), 1), es.Budget(mu=1.0), "replace", 200)
     start = ball(40, MAGNITUDE)
     assert forecast_margin(rounds, Fraction(1, 8)) > 1
     assert covariance_bound(rounds, start, 2, Fraction(1, 4)) is start
@@ -349,7 +349,7 @@ def test_no_budget_goes_into_a_covariance_that_cannot_be_seen():
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 def test_the_forecast_margin_is_that_of_the_noise_drawn(relation):
     rows = sample(5000, 3)
-    rounds = Rounds(open_table(rows), es.Budget(mu=1.0), relation, 5000, rng=np.random.default_rng(14), threads=1)
+    rounds = Rounds(session_on(rows, np.random.default_rng(14), 1), es.Budget(mu=1.0), relation, 5000)
     forecast = forecast_margin(rounds, Fraction(1, 4))
     from ellipsum.learning.coinpress_covariance import noise_margin, sampling_margin
 
@@ -359,7 +359,7 @@ def test_the_forecast_margin_is_that_of_the_noise_drawn(relation):
 
 def test_bisection_finds_quantiles_when_noise_is_small():
     rows = np.random.default_rng(15).normal(size=(20_000, 2))
-    rounds = Rounds(open_table(rows), es.Budget(mu=50.0), "replace", 20_000, rng=np.random.default_rng(16), threads=1)
+    rounds = Rounds(session_on(rows, np.random.default_rng(16), 1), es.Budget(mu=50.0), "replace", 20_000)
 
     def surplus(middle):
         return CoordinateSurplus(np.zeros(2), middle, 0.9, False)
@@ -375,7 +375,7 @@ def test_bisection_finds_quantiles_when_noise_is_small():
 def test_variance_aware_gives_each_coordinate_noise_by_its_spread():
     std = np.array([0.1, 1.0, 10.0])
     rows = np.random.default_rng(17).normal(size=(20_000, 3)) * std
-    rounds = Rounds(open_table(rows), es.Budget(mu=2.0), "replace", 20_000, rng=np.random.default_rng(18), threads=1)
+    rounds = Rounds(session_on(rows, np.random.default_rng(18), 1), es.Budget(mu=2.0), "replace", 20_000)
     final = variance_aware.prepare(rounds, 100.0)
     assert final.std == pytest.approx(std, rel=0.1)
     variance = final.region.ellipsoid.unscale**2
@@ -383,7 +383,7 @@ def test_variance_aware_gives_each_coordinate_noise_by_its_spread():
 
 
 def test_options_are_checked():
-    rounds = Rounds(open_table(sample()), es.Budget(mu=1.0), "replace", 400, rng=np.random.default_rng(0))
+    rounds = Rounds(session_on(sample(), np.random.default_rng(0)), es.Budget(mu=1.0), "replace", 400)
     for wrong in (0, 1.5):
         for module in (coinpress, instance_optimal, variance_aware):
             with pytest.raises(es.UsageError, match="steps"):

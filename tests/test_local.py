@@ -12,7 +12,7 @@ from ellipsum.accumulate import accumulate
 from ellipsum.engines import accumulate_table
 from ellipsum.engines.local import accumulate_local
 from ellipsum.row_maps import EllipsoidMap
-from ellipsum.tables import open_table
+from opening import open_table
 
 
 @pytest.fixture

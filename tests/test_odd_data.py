@@ -13,7 +13,7 @@ import scipy.sparse
 
 import ellipsum as es
 from ellipsum.errors import DataError, UsageError
-from ellipsum.tables import open_table
+from opening import open_table
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 NAN = np.nan

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 import ellipsum as es
 from ellipsum import cli
 from ellipsum.errors import DataError, UsageError
-from ellipsum.tables import open_table
+from opening import open_table
 from ellipsum.tables.keys import canonical
 from ellipsum.people import People, people_of
 from ellipsum.tables.grouping import gather
@@ -532,7 +532,7 @@ def test_nothing_is_written_to_standard_output(monkeypatch, capfd):
 INTERRUPTED = """
 import os, signal, sys, tempfile, threading
 import numpy as np, pyarrow as pa
-from ellipsum.tables import open_table
+from opening import open_table
 from ellipsum.people import People
 from ellipsum.tables.grouping import gather
 tempfile.tempdir = sys.argv[1]

@@ -15,7 +15,7 @@ import ellipsum as es
 from ellipsum.friendly.aggregate import subsample_and_aggregate
 from ellipsum.friendly.release import some_rows
 from ellipsum.projection.order import _marked
-from ellipsum.tables import open_table
+from opening import open_table
 from ellipsum.people import People
 from ellipsum.tables.grouping import gather
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import ellipsum as es
-from ellipsum.tables import open_table
+from opening import open_table
 from ellipsum.people import People
 from ellipsum.tables.grouping import gather
 from ellipsum.tables.scratch import Scratch, clear_own

@@ -23,7 +23,7 @@ import ellipsum as es
 from ellipsum.errors import DataError, EllipsumError, UsageError
 from ellipsum.learning import METHODS
 from ellipsum.projection.order import _marked
-from ellipsum.tables import open_table
+from opening import open_table
 from ellipsum.tables.sql import Query, sql
 
 SENTINEL = "Xq7secret"
@@ -275,7 +275,7 @@ CUT = """
 import os, sys
 import numpy as np
 from ellipsum import DataError
-from ellipsum.tables import open_table
+from opening import open_table
 
 table = open_table(sys.argv[1])
 batches = table.batches()
