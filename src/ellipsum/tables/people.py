@@ -82,8 +82,9 @@ def people_of(
         if given:
             raise UsageError(f"{' and '.join(given)} need privacy_id, the column that says whose a row is.")
         return None
-    _check_cap(cap, per_person or "mean", max_rows)
-    return People(privacy_id, per_person or "mean", max_rows)
+    what = "mean" if per_person is None else choice("per_person", per_person, ("mean", "sum"))
+    _check_cap(cap, what, max_rows)
+    return People(privacy_id, what, max_rows)
 
 
 class PeopleTable:
