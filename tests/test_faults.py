@@ -534,7 +534,7 @@ cli.main()
 
 
 def test_few_file_handles(people, temporary, count):
-    limits = [3, 4, 5, 6, 7, 8, 10, 48]
+    limits = [3, 4, 5, 6, 8, 48]
     words = ["mean", people, *BOUNDS, *BUDGET, "--privacy-id", "name", "--json"]
 
     def attempt(limit):
