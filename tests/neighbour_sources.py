@@ -277,7 +277,7 @@ class Source:
     """A kind of source.
 
     make: from a folder and rows; words: the same on the command line
-    places: whether a row's place is its own, whatever the other rows hold
+    places: whether a row's place is its own, whatever the other rows hold; sorted: it is known to follow from them
     cells: what its cells hold; who: the kinds of identities it has; cuts: whether its blocks can end elsewhere
     """
 
@@ -290,6 +290,7 @@ class Source:
     who: tuple[str, ...] = ("text", "whole", "real")
     cuts: bool = False
     lines: bool = False
+    sorted: bool = False
 
 
 NUMBERS = {"named": False, "who": ("whole", "real")}
@@ -302,7 +303,7 @@ _ALL = (
     Source("strided", memory(_strided), **NUMBERS),
     Source("swapped bytes", memory(lambda data: array(data).astype(">f8")), **NUMBERS),
     Source("list of arrays", memory(lambda data: [array(part) for part in data.parts()]), cuts=True, **NUMBERS),
-    Source("generator", memory(lambda data: map(array, data.parts())), passes=False, cuts=True, **NUMBERS),
+    Source("generator", memory(lambda data: map(array, data.parts())), places=False, cuts=True, **NUMBERS),
     Source("refilled buffer", memory(_refilled), places=False, **NUMBERS),
     Source("pandas", memory(lambda data: arrow(data).to_pandas())),
     Source(
@@ -338,6 +339,7 @@ _ALL = (
         _sorted_query,
         ("sqlite:///t.sqlite", "--sql", "select * from t order by a, b, c"),
         places=False,
+        sorted=True,
     ),
 )
 SOURCES = {source.name: source for source in _ALL}

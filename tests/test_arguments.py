@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from counting import count_cases
 
 import ellipsum as es
 
@@ -96,6 +97,8 @@ CALLS = {
     "plan normal": (es.plan, {"rows": es.Normal(0, 1), "n": 9, "d": 2, **BUDGET, "neighbours": "add_remove", **SHAPED}),
     "plan unknown": (es.plan, {"rows": es.Unknown(9), "n": 9, "d": 2, **BUDGET, "neighbours": "replace", **SHAPED}),
     "sum": (es.sum, {"data": X, "rows": es.Box(0, 9), **BUDGET, **READ}),
+    "sum of people": (es.sum, {"data": np.c_[np.arange(400) // 2, X], "rows": es.Box(0, 9), **BUDGET, "privacy_id": 0,
+                               "per_person": "sum", "max_rows": 2}),
     "mean": (es.mean, {"data": X, "rows": es.Box(0, 9), **BUDGET, **READ, "neighbours": "add_remove", **SHAPED}),
     "mean unknown": (es.mean, {"data": X, "rows": es.Unknown(9), **BUDGET, "method": "auto"}),
     "learn": (es.learn, {"data": X, "rows": es.Unknown(9), **BUDGET, **READ, "method": "coinpress", "steps": 2,
@@ -160,7 +163,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "argument"), CASES)
 def test_odd_arguments_end_in_an_answer_or_in_an_error_of_the_library(name, argument, request):
     call, given = CALLS[name]
-    request.node.user_properties.append(("cases", ("odd arguments", len(ODD))))
+    count_cases(request, "odd arguments", len(ODD))
     for odd, value in ODD.items():
         said = outcome(f"{name}({argument}={odd})", call, {**given, argument: value})
         assert "\n" not in said, odd

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow
 import pytest
+from counting import count_cases
 from pyarrow import parquet
 
 import ellipsum as es
@@ -372,14 +373,14 @@ def run(loader, number, seed):
 
 @pytest.mark.parametrize("name", LOADERS)
 def test_mutated_json_is_refused_or_true(name, loaders, request):
-    request.node.user_properties.append(("cases", ("JSON mutations", 60)))
+    count_cases(request, "JSON mutations", 60)
     run(loaders[name], 60, 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOADERS)
 def test_much_mutated_json_is_refused_or_true(name, loaders, request):
-    request.node.user_properties.append(("cases", ("JSON mutations", 1500)))
+    count_cases(request, "JSON mutations", 1500)
     run(loaders[name], 1500, 1)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .errors import UsageError, choice, whole
 
+Made = TypeVar("Made")
 _NOTES = ("privacy_id", "per_person", "max_rows")
 
 
@@ -59,8 +60,18 @@ def people_of(
         if given:
             raise UsageError(f"{' and '.join(given)} need privacy_id, the column that says whose a row is.")
         return None
-    _check_cap(cap, per_person or "mean", max_rows)
-    return People(privacy_id, per_person or "mean", max_rows)
+    what = "mean" if per_person is None else choice("per_person", per_person, ("mean", "sum"))
+    _check_cap(cap, what, max_rows)
+    return People(privacy_id, what, max_rows)
+
+
+def with_people(plan: Made, people: People | None) -> Made:
+    """A plan (of any kind) whose rows are people."""
+    if people is None:
+        return plan
+    some: Any = plan
+    changed: Made = replace(some, people=people, privacy=replace(some.privacy, unit="person"))
+    return changed
 
 
 def unit_of(people: People | None) -> str:

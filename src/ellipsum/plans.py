@@ -19,7 +19,7 @@ from .accumulate import Partial
 from .errors import Floats, UsageError, names
 from .grid import GRID_BITS, WIDE_GRID_BITS, ellipsoid_map, grid_bits, noise_units
 from .noise import Stream, add_noise, add_noise_exact, shift_for
-from .people import People, unit_of
+from .people import People, people_of, unit_of, with_people
 from .plan_files import FORMAT, checked_spread, plan_fields, plan_to_dict
 from .privacy import Budget, Privacy
 from .release import Release, planned_release, register_reader
@@ -183,15 +183,19 @@ class Plan:
         *,
         columns: list[str] | tuple[str, ...] | None = None,
         header: bool | None = None,
+        privacy_id: str | int | None = None,
+        per_person: str | None = None,
+        max_rows: int | None = None,
         threads: int | None = None,
         progress: Progress | None = None,
         approve: Approve | None = None,
     ) -> Release:
-        """Run this plan on data; see `ellipsum.sum` for what data may be. People are grouped as the plan says."""
+        """Run this plan on data; see `ellipsum.sum` for what data may be. People are grouped as the plan says, or as the words here do."""
         selection = Selection(columns, header=header, names=self.columns)
         how = Reading(rng, threads, progress, approve)
-        with Session.open(data, selection, self.people, how) as session:
-            return self.run(session)
+        plan = with_people(self, people_of(privacy_id, per_person, max_rows))
+        with Session.open(data, selection, plan.people, how) as session:
+            return plan.run(session)
 
     def run(self, session: Session) -> Release:
         """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever source summed the rows."""

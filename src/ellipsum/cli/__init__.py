@@ -46,15 +46,15 @@ def _guarded() -> int:
     """One guard for whatever was not foreseen: a fixed text, nothing quoted."""
     try:
         if not _streams_stand():
-            return _fail(_NO_OUTPUT, 4)
+            return _give_up(_NO_OUTPUT)
         code = _run()
         sys.stdout.flush()
         return code
     except SystemExit as ending:  # typer's own, where an output was closed
-        return _fail(_UNFORESEEN, 4) if ending.code else 0
+        return _give_up(_UNFORESEEN) if ending.code else 0
     except Exception:
         interrupts.check_interrupted()  # an import may fail of an interrupt
-        return _fail(_UNFORESEEN, 4)
+        return _give_up(_UNFORESEEN)
 
 
 def _run() -> int:
@@ -101,6 +101,12 @@ def _let_go(stream: object) -> None:
     except (OSError, ValueError):
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # type: ignore[attr-defined]
+
+
+def _give_up(text: str) -> int:
+    """A fixed text; nothing is imported, as that may be what failed."""
+    _say(f"error: {text}")
+    return 4
 
 
 def _fail(message: str, code: int) -> int:

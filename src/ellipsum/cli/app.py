@@ -315,7 +315,7 @@ def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[st
     from ..errors import UsageError
     from .inputs import read_plan
 
-    fixed = [*ROWS, "clip_probability", "epsilon", "delta", "n", "privacy_id", "per_person", "max_rows"]
+    fixed = [*ROWS, "clip_probability", "epsilon", "delta", "n"]
     fixed.remove("columns")
     named = [f"--{name.replace('_', '-')}" for name in fixed if given[name] is not None]
     if named:
@@ -323,5 +323,4 @@ def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[st
     made = read_plan(given["plan"])
     if made.statistic != statistic:
         raise UsageError(f"this plan is for a {made.statistic}. Run: ellipsum {made.statistic} ... --plan")
-    words = source_words(given)
-    return made.release(words["data"], columns=columns, header=words["header"], **how)
+    return made.release(columns=columns, **source_words(given), **how)

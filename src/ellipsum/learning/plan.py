@@ -12,7 +12,7 @@ import numpy as np
 from .. import codec
 from ..charged import METHODS
 from ..errors import MOST_COLUMNS, UsageError, choice, names
-from ..people import People, unit_of
+from ..people import People, people_of, unit_of, with_people
 from ..plan_files import COUNT, PEOPLE, STATISTICS, options_from_dict
 from ..privacy import Budget, Privacy, stated_from_dict
 from ..release import Release
@@ -148,15 +148,19 @@ class LearningPlan:
         *,
         columns: list[str] | tuple[str, ...] | None = None,
         header: bool | None = None,
+        privacy_id: str | int | None = None,
+        per_person: str | None = None,
+        max_rows: int | None = None,
         threads: int | None = None,
         progress: Progress | None = None,
         approve: Approve | None = None,
     ) -> Release:
-        """Run the rounds on data; see `ellipsum.sum` for what data may be. People are grouped as the plan says."""
+        """Run the rounds on data; see `ellipsum.sum` for what data may be. People are grouped as the plan says, or as the words here do."""
         selection = Selection(columns, header=header, names=self.columns)
         how = Reading(rng, threads, progress, approve)
-        with Session.open(data, selection, self.people, how) as session:
-            return self.run(session)
+        plan = with_people(self, people_of(privacy_id, per_person, max_rows))
+        with Session.open(data, selection, plan.people, how) as session:
+            return plan.run(session)
 
     def run(self, session: Session) -> Release:
         """Learn, then release with all that is left [L7]."""
