@@ -58,7 +58,7 @@ def test_projects_people(tmp_path):
     assert "8 people of 2 columns to 2" in done.stdout
     assert "the mean of at most 3 of their rows, by 'who'" in done.stdout
     assert parquet.read_table(output).shape == (8, 2)
-    assert Projection.load(output).options["max_rows"] == 3
+    assert Projection.load(output).people.max_rows == 3
 
 
 def test_chooses_k_and_says_when_distances_are_useless(points, tmp_path):

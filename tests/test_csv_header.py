@@ -13,10 +13,10 @@ import pyarrow.dataset as ds
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from opening import open_table
 
 import ellipsum as es
 from ellipsum.errors import UsageError, listing, named, shown
-from opening import open_table
 
 SECRET = "Xq7secret"
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

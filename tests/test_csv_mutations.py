@@ -10,6 +10,7 @@ from csv_rules import cells_of, identity_of, numbers_of, rows_of
 
 from ellipsum.errors import EllipsumError
 from ellipsum.tables.csv import CsvTable
+from ellipsum.tables.selection import Selection
 
 SECRET = "Xq7"  # in every cell of text, and in no name
 QUICK, SLOW = range(3), range(3, 43)
@@ -50,7 +51,7 @@ def open_ended(row):
 
 def delivered(path, rng, longest):
     """What the reader makes of each row: its entries as bits, and whose it is."""
-    table = CsvTable(path, key="k0", chunk_bytes=rng.choice([1, 7, 64, 1 << 20]), longest_line=longest)
+    table = CsvTable(path, Selection(key="k0"), chunk_bytes=rng.choice([1, 7, 64, 1 << 20]), longest_line=longest)
     pieces = list(table.pieces())
     keys = [key for some, _ in pieces for key in some.to_pylist()]
     entries = [row.tobytes() for _, block in pieces for row in np.where(np.isnan(block), np.nan, block)]
@@ -153,7 +154,7 @@ def test_a_header_never_shows_a_row(tmp_path, request, seed):
         columns = rng.choice([None, None, None, ["weight"], ["2019", "id"], [f"{rng.randrange(9)}"]])
         key = rng.choice([None, None, "id"])
         try:
-            table = CsvTable(path, columns, key=key, header=False)
+            table = CsvTable(path, Selection(columns, key))
         except EllipsumError as error:
             silent(error, path, line, [*(columns or []), "id"])
             refused += 1

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-
 from opening import open_table
+
 from ellipsum.tables.decimals import digits, nearest_double
 
 

@@ -1,4 +1,4 @@
-"""Engines: what `EngineTable` makes of any engine that can fold, shown on one that folds lists in this process."""
+"""Engines: what `EngineSource` makes of any engine that can fold, shown on one that folds lists in this process."""
 
 import itertools
 import pickle
@@ -6,28 +6,30 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pytest
+from opening import open_table, session_on
 from scipy.stats import chi2
 
 import ellipsum as es
-from ellipsum.engines import EngineTable, accumulate_table
+from ellipsum.charged import METHODS
+from ellipsum.engines import EngineSource
 from ellipsum.engines.base import CountFold, SubsetFold, SumFold, blocks_of, same_version
 from ellipsum.engines.spark import _merged
 from ellipsum.friendly.release import some_rows
-from ellipsum.learning import METHODS
 from ellipsum.noise import public_words
-from opening import open_table
+from ellipsum.sources import open_source
+from ellipsum.tables.selection import Selection
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}
 
 
-class Lists(EngineTable):
+class Lists(EngineSource):
     """A frame of Arrow tables, one a partition; parts are merged in a random tree and everything is pickled."""
 
     def __init__(self, parts, columns=None, seed=0):
         self.parts = parts
         self.order = np.random.default_rng(seed)
         schema = parts[0].schema
-        super().__init__(schema.names, lambda i: schema.field(i).type, columns)
+        super().__init__(schema.names, lambda i: schema.field(i).type, Selection(columns))
 
     def fold(self, fold, progress=None):
         names = [self.available[i] for i in self.places]
@@ -51,7 +53,7 @@ class Blocks(Lists):
             batches = self.parts[part].select(list(self.chosen)).to_batches(max_chunksize=37)
             for block in blocks_of(batches, self.layout):
                 for start in range(0, len(block), most_rows):
-                    yield there(block[start : start + most_rows])
+                    yield work.unpack(there.packed(block[start : start + most_rows]))
 
 
 def table_of(rows=500, seed=1):
@@ -127,8 +129,8 @@ def test_no_part_is_longer_than_it_says():
 def test_local_tables_go_the_local_way():
     data = np.random.default_rng(0).normal(size=(40, 3))
     row_map = es.plan(es.Ball(1), n=40, d=3, **BUDGET).row_map
-    local = accumulate_table(open_table(data), row_map)
-    remote = accumulate_table(Lists(cut(pa.table(dict(zip("xyz", data.T, strict=True))), 3)), row_map)
+    local = open_source(data, Selection()).total(row_map)
+    remote = open_source(Lists(cut(pa.table(dict(zip("xyz", data.T, strict=True))), 3)), Selection()).total(row_map)
     assert local.rows == remote.rows == 40
     assert local.sums.equals(remote.sums)
 
@@ -174,7 +176,7 @@ def test_subsets_do_not_look_at_the_rows():
 def test_a_limit_that_was_too_low_is_lifted():
     frame = Lists(cut(pa.table({"x": np.arange(300.0)}), 4))
     frame._limit = lambda size: 0
-    assert len(frame.sample(50, bytes(32))) == 50
+    assert len(frame.sample(50, bytes(32))[0]) == 50
     low = SubsetFold(frame.layout, bytes(32), 50, 0)
     assert len(low.rows(frame.fold(low))) == 0
 
@@ -182,7 +184,7 @@ def test_a_limit_that_was_too_low_is_lifted():
 def test_the_order_of_a_frames_rows_is_drawn_anew_even_where_all_are_taken():
     """[T9] Keyed by something fixed, it would be a function of partitions, which one row may change."""
     frame = Lists(cut(pa.table({"x": np.arange(300.0)}), 4))
-    drawn = [some_rows(frame, None, None)[0][:, 0] for _ in range(2)]
+    drawn = [some_rows(session_on(frame), None)[0][:, 0] for _ in range(2)]
     assert not np.array_equal(*drawn)
     for rows in drawn:
         assert np.array_equal(np.sort(rows), np.arange(300.0))

@@ -674,7 +674,7 @@ FORKED = """
 import json, os, sys
 from ellipsum import cli
 from ellipsum.cli import commands, engine, inputs, show
-import ellipsum.kernels, ellipsum.learning, ellipsum.plans, ellipsum.projection.run, ellipsum.run, ellipsum.tables.csv
+import ellipsum.kernels.ellipsoid, ellipsum.learning.adders, ellipsum.api, ellipsum.projection.run, ellipsum.tables.csv
 def end(words):
     os.dup2(os.open("out", os.O_RDWR | os.O_CREAT | os.O_TRUNC), 1)
     os.dup2(os.open("err", os.O_RDWR | os.O_CREAT | os.O_TRUNC), 2)

@@ -195,8 +195,9 @@ INJURIES = [flip, flip, overwrite, cut, remove, double, insert, zero]
 
 def ways(path):
     """Calls that read the file; each gives the texts that it showed."""
-    import ellipsum as es
     from opening import open_table
+
+    import ellipsum as es
 
     ball = es.Ball(1e3, NUMBER)
     spend = {"epsilon": 1.0, "delta": 1e-6}

@@ -8,6 +8,7 @@ from functools import lru_cache
 import mpmath
 import numpy as np
 import pytest
+from opening import session_on
 
 from ellipsum.errors import UsageError
 from ellipsum.friendly.core import RADIUS, find_core, near_counts, quantise, row_weights
@@ -23,13 +24,12 @@ from ellipsum.friendly.release import (
     FriendlyRelease,
     NoCentre,
     _noisy,
-    choose_rows,
     friendly_center,
     friendly_mean,
     radius_for,
     run_friendly,
 )
-from ellipsum.noise import Stream
+from ellipsum.noise import Stream, public_seed, public_subset
 from ellipsum.privacy import Budget, Privacy, laplace_mu
 from ellipsum.rows import Normal
 
@@ -570,14 +570,14 @@ def test_many_rows_are_subsampled_publicly():
     assert result.plan.n == 500
     assert "30000" in repr(result.plan)
     # [F7] the indices depend on the generator and public counts, not on the data
-    chosen = choose_rows(30_000, 500, np.random.default_rng(8))
-    again = choose_rows(30_000, 500, np.random.default_rng(8))
+    chosen = public_subset(public_seed(np.random.default_rng(8)), 30_000, 500)
+    again = public_subset(public_seed(np.random.default_rng(8)), 30_000, 500)
     assert np.array_equal(chosen, again)
     assert len(np.unique(chosen)) == 500
     core = find_core(rows[chosen], 7.0)
     mean = np.array([float(v) for v in core.mean()]) * 7.0 / RADIUS
     assert np.abs(result.value - mean).max() < 6 * result.noise_std.max()
-    assert choose_rows(500, 500, None) is None
+    assert np.array_equal(session_on(rows).sample(30_000)[0], rows)
 
 
 def test_progress_is_reported():

@@ -1,6 +1,5 @@
 """Rules of the house: labels exist, entropy stays in one module, imports stay cheap, dependencies point upwards."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -8,53 +7,21 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from benchmarks.house import cycles, graph
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ellipsum"
 MODULES = sorted(SOURCE.rglob("*.py"))
 LABEL = re.compile(r"\[([A-Z]\d+)\]")
-# The house, from its foundation upwards; a module may import only modules that stand before it.
-ORDER = [
-    "version",
-    "errors",
-    "interrupts",
-    "compiled",
-    "codec",
-    "integers",
-    "blocks",
-    "balls",
-    "curves",
-    "privacy",
-    "composition",
-    "laws",
-    "rows",
-    "contour",
-    "clipping",
-    "chisquare",
-    "shape",
-    "shape_normal",
-    "row_maps",
-    "kernels",
-    "accumulate",
-    "grid",
-    "plans",
-    "plan_files",
-    "noise",
-    "files",
-    "texts",
-    "release",
-    "postprocess",
-    "tables",
-    "engines",
-    "run",
-    "projection",
-    "friendly",
-    "learning",
-    "plots",
-    "demo",
-    "reproduce",
-    "cli",
-    "__main__",
-]
+
+
+def order() -> list[str]:
+    """The rooms of the house from its foundation upwards, as ARCHITECTURE.md lists them."""
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = page[page.index("## The rooms") :]
+    cells = [line.split("|")[1] for line in rooms.splitlines() if line.startswith("| `")]
+    return [name.removesuffix(".py").rstrip("/") for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
 
 
 def test_every_cited_label_is_proved():
@@ -108,22 +75,52 @@ def test_every_public_name_resolves():
         ellipsum.nonsense  # noqa: B018
 
 
-def _top_level_imports(path: Path) -> set[str]:
-    """Modules of the house that importing this one imports (deferred imports do not count)."""
-    found = set()
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.level:
-            inside = len(path.relative_to(SOURCE).parts) - 1
-            if node.level > inside:
-                found.add((node.module or "").split(".")[0])
-    return found - {""}
+GRAPH = graph(SOURCE)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
-def test_dependencies_point_upwards(path):
-    name = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    if name == "__init__":
+def room(module: str) -> str:
+    """The file or package of the house that a module is in."""
+    return module.split(".")[0]
+
+
+def test_no_import_goes_in_a_circle():
+    """Every import counts, those inside functions and for type checkers too."""
+    assert cycles(GRAPH) == []
+
+
+def test_every_room_has_its_place():
+    rooms = {room(module) for module in GRAPH} - {"__main__"}
+    assert len(order()) == len(set(order()))
+    assert set(order()) == rooms
+
+
+@pytest.mark.parametrize("module", sorted(GRAPH))
+def test_dependencies_point_upwards(module):
+    if module == "__main__":
         return
-    assert name in ORDER, f"give {name} its place in the house"
-    for used in _top_level_imports(path):
-        assert ORDER.index(used) < ORDER.index(name), f"{name} imports {used}, which stands below it"
+    places = {name: place for place, name in enumerate(order())}
+    for used in GRAPH[module]:
+        assert places[room(used)] <= places[room(module)], f"{module} imports {used}, which stands below it"
+
+
+def test_noise_is_opened_in_one_place():
+    """[U5] A stream is opened by a session, and by nobody else."""
+    for path in MODULES:
+        opens = "Stream.open(" in path.read_text() or "Stream(" in path.read_text().replace("class Stream(", "")
+        inside = path.parent.name == "noise"
+        assert not opens or inside or path.name == "session.py", path
+
+
+def test_public_calls_spell_their_words():
+    """Editors complete them, and a typo is refused with the nearest word."""
+    import inspect
+
+    import ellipsum as es
+
+    for name in ("sum", "mean", "learn", "plan", "friendly_mean", "subsample_and_aggregate", "project"):
+        call = getattr(es, name)
+        kinds = {parameter.kind for parameter in inspect.signature(call).parameters.values()}
+        assert inspect.Parameter.VAR_KEYWORD not in kinds, name
+        assert "epsilon: with delta: the privacy budget" in call.__doc__
+        with pytest.raises(es.UsageError, match="epsilon"):
+            call(epsilom=1)

@@ -15,7 +15,7 @@ from counting import count_cases
 from pyarrow import parquet
 
 import ellipsum as es
-from ellipsum.cli.inputs import named_rows, read_plan
+from ellipsum.cli.inputs import named_rows, plan_of
 from ellipsum.friendly.plan import FriendlyPlan
 from ellipsum.friendly.release import FriendlyRelease
 from ellipsum.learning.plan import LearningPlan
@@ -87,7 +87,7 @@ def check_stated(privacy, stated):
 
 
 def check_plan(plan):
-    assert (plan.privacy.unit == "person") == ("privacy_id" in plan.options)
+    assert (plan.privacy.unit == "person") == (plan.people is not None)
     check_stated(plan.privacy, plan.stated)
     needed = clip_sensitivity(plan.ellipsoid.width, plan.grid_bits, plan.neighbours, plan.count_units)
     assert Fraction(plan.noise_units) * Fraction(plan.privacy.mu) >= needed
@@ -95,7 +95,7 @@ def check_plan(plan):
 
 def check_learning_plan(plan):
     check_stated(plan.privacy, plan.stated)
-    assert (plan.privacy.unit == "person") == ("privacy_id" in plan.options)
+    assert (plan.privacy.unit == "person") == (plan.people is not None)
 
 
 def check_release(release):
@@ -231,7 +231,7 @@ def loaders(tmp_path_factory):
         loader.name: loader
         for loader in (
             Loader("Plan", [plan.to_json() for plan in plans()], es.Plan.from_json, check_plan),
-            Loader("--plan", [es.plan(es.Ball(1.0), n=9, d=2, **SPEND).to_json()], read_plan, lambda plan: None),
+            Loader("--plan", [es.plan(es.Ball(1.0), n=9, d=2, **SPEND).to_json()], plan_of, lambda plan: None),
             Loader("LearningPlan", [learning.to_json()], LearningPlan.from_json, check_learning_plan),
             Loader("Release", [release.to_json() for release in releases()], es.Release.from_json, check_release),
             Loader("Learned", [each.to_json() for each in learned], es.Learned.from_json, check_learned),

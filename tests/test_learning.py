@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from opening import open_table, session_on
 from scipy import stats
 
 import ellipsum as es
@@ -15,8 +16,9 @@ from ellipsum.learning.maps import AbsoluteSum, CoordinateHistogram, Count, Norm
 from ellipsum.learning.norm_law import fit_norm_law
 from ellipsum.learning.plan import LearningPlan
 from ellipsum.learning.rounds import Rounds
+from ellipsum.session import Session
 from ellipsum.shape import Ellipsoid
-from opening import open_table
+from ellipsum.sources import LocalSource
 
 MU = es.Budget(mu=1.0)
 RELATIONS = ["replace", "add_remove"]
@@ -32,7 +34,7 @@ def data(n=1000, d=5, seed=1, std=1.0):
 
 def rounds_of(x, relation="replace", budget=MU, n=None, seed=0):
     count = len(x) if relation == "replace" else n
-    return Rounds(open_table(x), budget, relation, count, rng=rng(seed))
+    return Rounds(session_on(x, rng(seed)), budget, relation, count)
 
 
 # --- what is charged ------------------------------------------------------------------------------------
@@ -53,18 +55,15 @@ def test_all_rounds_together_cost_the_stated_budget(relation, n, budget):
 
 
 def test_overspending_is_refused_before_anything_is_read():
-    class Watched:
-        columns, width, reopenable, passes = None, 2, True, 0
+    class Watched(LocalSource):
+        passes = 0
 
-        def rows(self):
-            return 3
-
-        def batches(self, progress=None):
+        def total(self, row_map, threads=None, progress=None):
             self.passes += 1
-            return iter([np.zeros((3, 2))])
+            return super().total(row_map, threads, progress)
 
-    table = Watched()
-    rounds = Rounds(table, MU, "replace", 3)
+    table = Watched(open_table(np.zeros((3, 2))))
+    rounds = Rounds(Session(table), MU, "replace", 3)
     rounds.sum("first", Count(2), 0.75)
     with pytest.raises(es.BudgetRefused, match=r"0.25 is left"):
         rounds.sum("second", Count(2), 0.2500001)

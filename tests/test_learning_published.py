@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from opening import session_on
 from scipy import stats
 
 import ellipsum as es
@@ -17,7 +18,6 @@ from ellipsum.learning.rotation import RotatedMap, Rotation
 from ellipsum.learning.rounds import Rounds
 from ellipsum.row_maps import EllipsoidMap
 from ellipsum.shape import Ellipsoid
-from opening import open_table, session_on
 
 SEED = bytes(range(32))
 D = 6
@@ -137,7 +137,7 @@ def test_the_rotation_keeps_lengths_and_can_be_undone(d):
     rotation = Rotation.draw(d, SEED)
     rows = np.random.default_rng(4).uniform(-1, 1, (9, d))
     turned = np.empty((9, rotation.size))
-    from ellipsum.learning.rotation_kernel import spin
+    from ellipsum.learning.rotation_kernels import spin
 
     spin(rows, rotation.signs, rotation.factor, 1.0, turned)
     scale = 64 * np.finfo(float).eps * math.sqrt(rotation.size)  # three transforms of log2(size) <= 7 roundings each
@@ -153,7 +153,7 @@ def test_the_rotation_keeps_lengths_and_can_be_undone(d):
 def test_the_rotation_evens_out_a_single_large_coordinate():
     rotation = Rotation.draw(256, SEED)
     turned = np.empty((1, 256))
-    from ellipsum.learning.rotation_kernel import spin
+    from ellipsum.learning.rotation_kernels import spin
 
     spin(np.eye(256)[:1], rotation.signs, rotation.factor, 1.0, turned)
     # 256 entries of variance 1/256: above 6 standard deviations with odds below 256 * 2e-9

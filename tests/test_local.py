@@ -6,13 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from opening import open_table
 
 import ellipsum as es
 from ellipsum.accumulate import accumulate
-from ellipsum.engines import accumulate_table
-from ellipsum.engines.local import accumulate_local
 from ellipsum.row_maps import EllipsoidMap
-from opening import open_table
+from ellipsum.sources.threads import accumulate_local
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ ROW_MAP = EllipsoidMap([0.1, 0, -0.2], [0.5, 0.4, 0.3], grid_bits=40)
 def test_any_number_of_threads_gives_the_sum_of_one_pass(lake, threads):
     table = open_table(lake)
     expected = accumulate(ROW_MAP, table.batches(), 1)
-    found = accumulate_table(table, ROW_MAP, threads)
+    found = accumulate_local(table, ROW_MAP, threads, None)
     assert found.rows == expected.rows == 3003
     assert found.sums.equals(expected.sums)
 

@@ -31,9 +31,9 @@ from neighbour_sources import (
 from neighbours import Place, check, said
 
 import ellipsum as es
-from ellipsum.engines import accumulate_table
-from ellipsum.run import reading
-from ellipsum.tables.people import people_of
+from ellipsum.people import people_of
+from ellipsum.session import Session
+from ellipsum.sources import Selection
 
 pytestmark = pytest.mark.filterwarnings("ignore::ellipsum.ProjectionWarning")
 
@@ -173,8 +173,8 @@ def integer_sums(plan, source, data, folder):
     """The exact sums before noise, with the count that would go with them; and the number of rows."""
     chosen = columns_of(source, data)
     whose = people_of(chosen.pop("privacy_id", None))
-    with reading(source.make(folder, data), chosen.get("columns"), None, whose) as (table, _):
-        partial = accumulate_table(table, plan.row_map)
+    with Session.open(source.make(folder, data), Selection(chosen.get("columns")), whose) as session:
+        partial = session.source.total(plan.row_map)
     sums = [partial.sums[j] for j in range(len(partial.sums))]
     return [*sums, partial.rows * plan.count_units], partial.rows
 

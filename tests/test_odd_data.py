@@ -10,10 +10,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from opening import open_table
 
 import ellipsum as es
 from ellipsum.errors import DataError, UsageError
-from opening import open_table
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 NAN = np.nan

@@ -25,14 +25,15 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opening import open_table
 
 import ellipsum as es
 from ellipsum import cli
 from ellipsum.errors import DataError, UsageError
-from opening import open_table
-from ellipsum.tables.keys import canonical
 from ellipsum.people import People, people_of
 from ellipsum.tables.grouping import gather
+from ellipsum.tables.keys import canonical
+from ellipsum.tables.selection import Selection
 
 NAN = float("nan")
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -316,7 +317,7 @@ def test_csv_identities_are_cells_and_a_ragged_line_keeps_its_own(tmp_path):
     for chunk in (1, 3, 7):
         from ellipsum.tables.csv import CsvTable
 
-        table = gather(CsvTable(tmp_path / "t.csv", key="id", chunk_bytes=chunk), People("id"))
+        table = gather(CsvTable(tmp_path / "t.csv", Selection(key="id"), chunk_bytes=chunk), People("id"))
         assert same_rows(np.vstack(list(table.batches())), rows)
         table.close()
 
@@ -342,14 +343,14 @@ def test_a_release_of_people_is_the_release_of_their_rows():
                 assert got.privacy == plain.privacy.for_people()
                 assert got.columns == ("a", "b")
                 assert got.plan.n == (None if neighbours == "add_remove" else len(rows))
-                assert es.Release.from_json(got.to_json()).plan.options["privacy_id"] == "id"
+                assert es.Release.from_json(got.to_json()).plan.people.privacy_id == "id"
 
 
 def test_a_plan_is_for_a_number_of_people():
     table = example()
     people = len(set(table["id"].to_pylist()))
     plan = es.plan(es.Box(-9, 9), n=people, d=2, **BUDGET)
-    assert plan.release(table, privacy_id="id").plan.options["per_person"] == "mean"
+    assert plan.release(table, privacy_id="id").plan.people.per_person == "mean"
     with pytest.raises(UsageError, match=f"n = {people + 1} rows, the data has {people}"):
         es.plan(es.Box(-9, 9), n=people + 1, d=2, **BUDGET).release(table, privacy_id="id")
 
@@ -360,11 +361,11 @@ def test_a_plan_of_people_groups_wherever_it_is_run_again():
     first = es.mean(table, es.Box(-9, 9), privacy_id="id", max_rows=3, **BUDGET)
     kept = es.Plan.from_json(first.plan.to_json())
     again = kept.release(table, rng=np.random.default_rng(5))
-    assert again.plan.options == first.plan.options
+    assert again.plan.people == first.plan.people
     plain = es.mean(people_rows(table, max_rows=3), es.Box(-9, 9), rng=np.random.default_rng(5), **BUDGET)
     assert again.value.tolist() == plain.value.tolist()
     other = kept.release(table, privacy_id="id", rng=np.random.default_rng(5))
-    assert "max_rows" not in other.plan.options
+    assert other.plan.people.max_rows is None
     plain = es.mean(rows, es.Box(-9, 9), rng=np.random.default_rng(5), **BUDGET)
     assert other.value.tolist() == plain.value.tolist()
 
@@ -424,8 +425,8 @@ def test_a_friendly_mean_of_people_is_that_of_their_rows(how, most):
     assert got.value.tolist() == plain.value.tolist()
     assert got.privacy == plain.privacy.for_people()
     assert got.columns == ("a", "b")
-    assert got.plan.options["per_person"] == how.get("per_person", "mean")
-    assert got.plan.options.get("max_rows") == how.get("max_rows_per_person")
+    assert got.plan.people.per_person == how.get("per_person", "mean")
+    assert got.plan.people.max_rows == how.get("max_rows_per_person")
     assert got.plan.source == ("people" if most is None else f"people (a random subset of {len(rows)})")
 
 
@@ -698,10 +699,10 @@ def test_people_and_queries_on_the_command_line(command):
     assert "one person replaced" in err
     release = es.Release.from_json(out)
     assert release.plan.n == 100
-    assert release.plan.options["privacy_id"] == "who"
+    assert release.plan.people.privacy_id == "who"
     assert "one person replaced" in command("mean", "t.csv", *WHO, *BOUNDS)[1]
     code, out, err = command("sum", "t.csv", *WHO, "--per-person", "sum", "--max-rows", "2", *BOUNDS, "--json")
-    assert es.Release.from_json(out).plan.options["max_rows"] == 2
+    assert es.Release.from_json(out).plan.people.max_rows == 2
     query = "select who, age from 't.csv' where income < 500"
     code, out, err = command("mean", "duckdb://", "--sql", query, *WHO, *BOUNDS, "--json")
     assert es.Release.from_json(out).plan.n == 100
@@ -715,7 +716,7 @@ def test_a_saved_plan_of_people_groups_again(command, tmp_path, monkeypatch, cap
         assert cli._run() == 0
         again = es.Release.from_json(capsys.readouterr().out)
         assert again.plan.n == 100
-        assert again.plan.options["privacy_id"] == "who"
+        assert again.plan.people.privacy_id == "who"
 
 
 def test_learning_from_people_on_the_command_line(command, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 import ellipsum as es
 from ellipsum.friendly.core import find_core
+from ellipsum.sources import LocalSource
 from ellipsum.tables.progress import share, steps
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -109,11 +110,9 @@ def test_how_many_rows_a_person_has_does_not_show(neighbours, last):
 
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
 def test_rounds_of_learning_are_told_pass_by_pass(monkeypatch, neighbours):
-    import ellipsum.learning.rounds as rounds
-
     passes = []
-    accumulate = rounds.accumulate_table
-    monkeypatch.setattr(rounds, "accumulate_table", lambda *all: passes.append(1) or accumulate(*all))
+    total = LocalSource.total
+    monkeypatch.setattr(LocalSource, "total", lambda *all: passes.append(1) or total(*all))
     told = heard(es.mean, np.ones((5000, 2)), es.Unknown(10.0), neighbours=neighbours, **BUDGET)
     assert len(passes) > 1
     assert len(told) == len(passes) * (101 if neighbours == "replace" else 2)

@@ -20,6 +20,7 @@ from ellipsum.curves import gaussian_delta
 from ellipsum.errors import DataError, UsageError
 from ellipsum.privacy import Budget, Privacy, compose
 from ellipsum.projection import Projection, project
+from ellipsum.projection.calibration import ProjectionWarning, choose_k, projection_forecast
 from ellipsum.projection.matrix import (
     MATRIX_STD,
     ExactProduct,
@@ -29,12 +30,11 @@ from ellipsum.projection.matrix import (
     spectral_norm_upper,
 )
 from ellipsum.projection.order import OwnOrder
-from ellipsum.projection.outlook import ProjectionWarning, choose_k, projection_forecast
 from ellipsum.projection.products import Products
 from ellipsum.projection.rows import integer_rows
 from ellipsum.rows import Ball, Box, Normal, Unknown
 
-pytestmark = pytest.mark.filterwarnings("ignore::ellipsum.projection.outlook.ProjectionWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::ellipsum.projection.calibration.ProjectionWarning")
 BUDGET = {"epsilon": 20.0, "delta": 1e-6}
 
 

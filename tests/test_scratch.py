@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from opening import open_table
 
 import ellipsum as es
-from opening import open_table
 from ellipsum.people import People
 from ellipsum.tables.grouping import gather
 from ellipsum.tables.scratch import Scratch, clear_own

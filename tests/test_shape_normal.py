@@ -291,7 +291,7 @@ class TestLay:
 
 
 def test_wiener_gains_are_the_regression_of_truth_on_release():
-    from ellipsum.plans import plan
+    from ellipsum.api import plan
 
     stds, n, center_error = zipf(6, 1.0), 200, 0.3
     made = plan(Normal(np.zeros(6), std=stds, center_error=center_error), n=n, epsilon=1.0, delta=1e-6)

@@ -27,14 +27,15 @@ from hypothesis import strategies as st
 from ellipsum.errors import DataError, EllipsumError, UsageError
 from ellipsum.tables import csv_text, open_table
 from ellipsum.tables.csv import CsvTable
+from ellipsum.tables.selection import Selection
 
 SENTINEL = "Xq7secret"
 NAN = float("nan")
 
 
-def read(data, columns=None, exclude=()):
+def read(data, columns=None):
     """All rows of a source as one float64 array, after checking what every table promises."""
-    table = open_table(data, columns, exclude)
+    table = open_table(data, columns)
     blocks = list(table.batches())
     for block in blocks:
         assert block.ndim == 2
@@ -96,7 +97,6 @@ def test_a_read_only_array_is_read_and_left_alone():
     array = np.arange(12, dtype=np.int32).reshape(4, 3)
     array.flags.writeable = False
     assert same_bits(read(array, columns=[2, 0]), array[:, [2, 0]].astype(float))
-    assert same_bits(read(array, exclude=[1]), array[:, [0, 2]].astype(float))
 
 
 def test_converted_arrays_come_in_bounded_blocks():
@@ -210,7 +210,6 @@ def sources():
 def test_every_frame_gives_the_same_bits(kind):
     assert same_bits(read(sources()[kind]), EXPECTED)
     assert same_bits(read(sources()[kind], columns=["flag", "whole"]), EXPECTED[:, [2, 0]])
-    assert same_bits(read(sources()[kind], exclude=["real"]), EXPECTED[:, [0, 2, 3]])
     assert open_table(sources()[kind]).columns == tuple(NUMBERS)
 
 
@@ -356,12 +355,9 @@ def test_columns_are_chosen_and_ordered_by_name(tmp_path, index):
     for names, values in ((["c", "a"], [3, 1]), (["b", "c", "a"], [2, 3, 1]), (["c", "a", "b"], [3, 1, 2])):
         assert same_bits(read(source, columns=names), [values])
     assert same_bits(read(source, columns="b"), [[2]])
-    assert same_bits(read(source, exclude=["a"]), [[2, 3]])
     assert open_table(source, ["c", "a"]).columns == ("c", "a")
     with pytest.raises(UsageError, match=r"'z'.* It has 'a', 'b', 'c'\."):
         open_table(source, ["a", "z"])
-    with pytest.raises(UsageError, match="exclude names 'z'"):
-        open_table(source, None, ["z"])
     with pytest.raises(UsageError, match="more than once"):
         open_table(source, ["a", "b", "a"])
     with pytest.raises(UsageError, match="No column"):
@@ -515,7 +511,7 @@ def test_csv_agrees_with_the_written_rules_wherever_the_file_is_cut(tmp_path_fac
     rows = np.vstack([np.empty((0, 2)), *table.batches()])
     assert same_bits(rows, expected)
     for place, name in enumerate("ab"):
-        pieces = list(CsvTable(path, key=name, chunk_bytes=chunk, longest_line=longest).pieces())
+        pieces = list(CsvTable(path, Selection(key=name), chunk_bytes=chunk, longest_line=longest).pieces())
         found = [key for keys, _ in pieces for key in keys.to_pylist()]
         assert found == [who and who.encode() for who in (identity_of(row, place, longest) for row in rows_of(body))]
 

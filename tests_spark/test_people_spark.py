@@ -12,8 +12,8 @@ from conftest import kept_frames, part_sizes
 import ellipsum as es
 from ellipsum.engines import accumulate_table
 from ellipsum.engines.spark_people import _sorted
-from ellipsum.tables import open_table
 from ellipsum.people import People
+from ellipsum.tables import open_table
 from ellipsum.tables.grouping import gather
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}

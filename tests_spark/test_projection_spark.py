@@ -5,15 +5,15 @@ import sys
 import numpy as np
 import pytest
 from conftest import ROWS, SMALL_BATCHES, failing, kept_frames
+from ellipsum.run import reading
 from pyspark.cloudpickle import register_pickle_by_value
 
 import ellipsum as es
+from ellipsum.people import People
 from ellipsum.projection.matrix import draw_matrix
 from ellipsum.projection.products import Products
 from ellipsum.projection.region import region_of
-from ellipsum.run import reading
 from ellipsum.tables import open_table
-from ellipsum.people import People
 
 register_pickle_by_value(sys.modules[failing.__module__])  # executors cannot import the tests
 

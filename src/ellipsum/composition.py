@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .balls import FLINT
+from .ball_arithmetic import FLINT
 from .curves import (
     _at_rising_precision,
     _float_up,

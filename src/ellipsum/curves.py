@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from .balls import FLINT
+from .ball_arithmetic import FLINT
 from .errors import Floats, UsageError, non_negative, open_unit, positive
 
 if TYPE_CHECKING:

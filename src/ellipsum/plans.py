@@ -190,7 +190,7 @@ class Plan:
         progress: Progress | None = None,
         approve: Approve | None = None,
     ) -> Release:
-        """Run this plan on data; see `ellipsum.sum` for what data may be. People are grouped as the plan says, or as the words here do."""
+        """Run this plan on data, which may be what `ellipsum.sum` takes; people as the plan has them, unless stated."""
         selection = Selection(columns, header=header, names=self.columns)
         how = Reading(rng, threads, progress, approve)
         plan = with_people(self, people_of(privacy_id, per_person, max_rows))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..balls import FLINT
+from ..ball_arithmetic import FLINT
 from ..curves import _certainly_positive, _float_up, _nudged, round_up
 from ..errors import Floats, UsageError, non_negative, open_unit, positive, whole
 

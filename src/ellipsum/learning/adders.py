@@ -19,7 +19,7 @@ from .map_kernels import (
     add_shells,
 )
 from .quantile_kernels import add_coordinate_sides, add_norm_sides
-from .rotation_kernel import spin
+from .rotation_kernels import spin
 
 _COPY_ENTRIES = 1 << 15
 _SPIN_ENTRIES = 1 << 16

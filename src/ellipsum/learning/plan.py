@@ -155,7 +155,7 @@ class LearningPlan:
         progress: Progress | None = None,
         approve: Approve | None = None,
     ) -> Release:
-        """Run the rounds on data; see `ellipsum.sum` for what data may be. People are grouped as the plan says, or as the words here do."""
+        """Run the rounds on data, which may be what `ellipsum.sum` takes; people as planned, unless stated."""
         selection = Selection(columns, header=header, names=self.columns)
         how = Reading(rng, threads, progress, approve)
         plan = with_people(self, people_of(privacy_id, per_person, max_rows))

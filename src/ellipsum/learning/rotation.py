@@ -45,7 +45,7 @@ class Rotation:
 
     def back(self, turned: Floats) -> Floats:
         """Q^T y, without the padding."""
-        from .rotation_kernel import unspin
+        from .rotation_kernels import unspin
 
         values = np.array(turned, dtype=np.float64)
         unspin(values, self.signs, self.factor)

@@ -8,7 +8,15 @@ from .box_norm import add_box_noise, box_draws, box_shifts
 from .entropy import KEY_BYTES
 from .gaussian import add_noise, add_noise_exact, shift_for
 from .laplace import add_laplace
-from .public import public_normals, public_permutation, public_seed, public_subset, public_words, seed_globals
+from .public import (
+    public_integers,
+    public_normals,
+    public_permutation,
+    public_seed,
+    public_subset,
+    public_words,
+    seed_globals,
+)
 from .stream import Stream
 
 __all__ = [
@@ -23,6 +31,7 @@ __all__ = [
     "ball_shift",
     "box_draws",
     "box_shifts",
+    "public_integers",
     "public_normals",
     "public_permutation",
     "public_seed",

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..balls import FLINT
+from ..ball_arithmetic import FLINT
 from ..errors import Floats, UsageError, positive, whole
 from ..integers import LOW_BITS, Wide
 from .entropy import BLOCK

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..balls import FLINT
+from ..ball_arithmetic import FLINT
 from ..errors import Floats
-from ..integers import Ints
+from ..integers import LOW_BITS, Ints, Wide
 from .entropy import BLOCK, LANE_BITS, Words, fresh_key, keystream
+from .gaussian import add_noise
+from .stream import Stream
 
+_PART = 1 << 20
 _SHUFFLE_LANE = (1 << LANE_BITS) - 1
 
 
@@ -67,3 +70,14 @@ def seed_globals(seed: bytes) -> None:
 
     random.seed(seed)
     np.random.seed(np.frombuffer(seed, "<u4"))
+
+
+def public_integers(seed: bytes, std: float, count: int) -> Ints:
+    """Ideal N(0, std^2) variables of a public seed, each correctly rounded to an integer; std as `shift_for` has it."""
+    stream = Stream(seed, secure=False)
+    out = np.empty(count, np.int64)
+    for start in range(0, count, _PART):
+        part = out[start : start + _PART]
+        drawn = add_noise(Wide.zeros(part.size), std, 0, stream, start)
+        part[:] = (drawn.high << LOW_BITS) + drawn.low
+    return out

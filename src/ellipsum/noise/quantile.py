@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..balls import FLINT
+from ..ball_arithmetic import FLINT
 from ..compiled import compiled
 from ..errors import Floats
 

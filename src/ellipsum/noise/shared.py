@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..balls import FLINT
+from ..ball_arithmetic import FLINT
 from ..compiled import compiled
 from ..errors import Floats
 from ..integers import Ints

@@ -12,13 +12,12 @@ import numpy as np
 
 from ..curves import round_up, sqrt_up
 from ..errors import Floats, UsageError
-from ..integers import LOW_BITS, Ints, Wide
-from ..noise import KEY_BYTES, Stream, add_noise
+from ..integers import Ints, Wide
+from ..noise import KEY_BYTES, public_integers
 
 MATRIX_STD = 2.0**21 - 1  # the largest integer whose noise scale is [2^20, 2^21) at shift 0
 _EXACT_BITS = 52  # products of this many bits are exact in double precision, one bit to spare
 _FAR = 20.0  # a column is this many stds longer than sqrt(d) with probability below e^-200
-_PART = 1 << 18
 _ROUNDOFF = 2.0**-53
 
 
@@ -35,13 +34,7 @@ def as_seed(seed: bytes | str) -> bytes:
 
 def draw_matrix(seed: bytes, d: int, k: int) -> Ints:
     """The d x k integers of a public seed: ideal N(0, MATRIX_STD^2), each correctly rounded [J2]."""
-    stream = Stream(seed, secure=False)
-    out = np.empty(d * k, np.int64)
-    for start in range(0, out.size, _PART):
-        part = out[start : start + _PART]
-        drawn = add_noise(Wide.zeros(part.size), MATRIX_STD, 0, stream, start)
-        part[:] = (drawn.high << LOW_BITS) + drawn.low
-    return out.reshape(d, k)
+    return public_integers(seed, MATRIX_STD, d * k).reshape(d, k)
 
 
 def unit(k: int) -> float:

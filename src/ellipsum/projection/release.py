@@ -22,6 +22,7 @@ from ..plan_files import COUNT, people_from_dict
 from ..privacy import Privacy
 from ..texts import INSECURE, people_lines
 from ..version import VERSION
+from .calibration import ADVERSARIES, Forecast, adaptive_noise, noise_std_of, oblivious_noise
 from .curve import CALIBRATIONS, ProjectionPrivacy
 from .estimates import (
     Estimates,
@@ -33,7 +34,6 @@ from .estimates import (
 )
 from .files import ProjectionWriter, read_metadata, read_rows, read_shape
 from .matrix import as_seed, draw_matrix, matrix_excess, spectral_norm_upper, unit
-from .outlook import ADVERSARIES, Forecast, adaptive_noise, noise_std_of, oblivious_noise
 from .region import Region
 
 FORMAT = "ellipsum.projection/1"

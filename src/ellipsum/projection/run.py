@@ -28,11 +28,7 @@ from ..sources import Selection, Source
 from ..tables.files import check_apart
 from ..tables.progress import steps
 from ..words import public
-from .curve import CALIBRATIONS, ProjectionPrivacy
-from .files import ProjectionWriter
-from .matrix import as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
-from .order import OwnOrder
-from .outlook import (
+from .calibration import (
     ADVERSARIES,
     Forecast,
     ProjectionWarning,
@@ -43,6 +39,10 @@ from .outlook import (
     oblivious_noise,
     projection_forecast,
 )
+from .curve import CALIBRATIONS, ProjectionPrivacy
+from .files import ProjectionWriter
+from .matrix import as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
+from .order import OwnOrder
 from .products import Products
 from .region import Region, region_of
 from .release import Projection
