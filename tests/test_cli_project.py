@@ -55,9 +55,9 @@ def test_projects_people(tmp_path):
     words = ["--bounds", "0:1", "--privacy-id", "who", "--max-rows", 3, *BUDGET, "--output", output]
     done = run(path, "--k", 2, *words)
     assert done.returncode == 0, done.stderr
-    assert "8 people of 2 columns to 2" in done.stdout
+    assert "7 people of 2 columns to 2" in done.stdout
     assert "the mean of at most 3 of their rows, by 'who'" in done.stdout
-    assert parquet.read_table(output).shape == (8, 2)
+    assert parquet.read_table(output).shape == (7, 2)
     assert Projection.load(output).people.max_rows == 3
 
 
