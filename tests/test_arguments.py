@@ -72,6 +72,7 @@ ODD = {
     "date": np.datetime64("2020-01-01"),
 }
 RELEASE = es.mean(X, es.Box(0, 10), **BUDGET)
+PROJECTION = es.project(X, 2, es.Ball(20), epsilon=900.0, delta=1e-6)
 
 
 def block_mean(block):
@@ -142,6 +143,11 @@ CALLS = {
     "contains": (RELEASE.confidence_ellipsoid().contains, {"point": [1.0, 2.0]}),
     "denoise": (RELEASE.denoise, {"method": "soft_threshold", "threshold": 1.0}),
     "clamp": (RELEASE.denoise, {"method": "clamp", "lower": 0.0, "upper": 1.0}),
+    "rows": (PROJECTION.rows, {"numbers": [0]}),
+    "squared_distances": (PROJECTION.squared_distances, {"pairs": [0, 1]}),
+    "inner_products": (PROJECTION.inner_products, {"pairs": [0, 1], "about": "origin"}),
+    "squared_norms": (PROJECTION.squared_norms, {"rows": [0], "about": "center"}),
+    "estimated interval": (PROJECTION.squared_norms([0]).confidence_interval, {"level": 0.9}),
     "Plan.from_json": (es.Plan.from_json, {"text": "{}"}),
     "Release.from_json": (es.Release.from_json, {"text": "{}"}),
     "Learned.from_json": (es.Learned.from_json, {"text": "{}"}),

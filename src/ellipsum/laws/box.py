@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import codec
 from ..curves import _at_rising_precision, _certainly_positive, _float_up, _nudged, round_up
-from ..errors import Floats, UsageError, open_unit, positive, vector, whole
+from ..errors import MOST_COLUMNS, Floats, UsageError, open_unit, positive, vector, whole
 from ..integers import Ints
 
 if TYPE_CHECKING:
     from flint import arb
 
+_FIELDS = "Blocks have the fields epsilon, blocks and error, and no others."
 _FINE = 512  # so many of the widest columns may be cut anywhere
 _COARSENESS = 128  # beyond, at every 128th part of the position
 _LEAST = 2.0**-400  # a column far below the widest still needs a share of its own or a place in a block
@@ -77,11 +79,16 @@ class Blocks:
         return {"epsilon": self.epsilon, "blocks": blocks, "error": self.error}
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Blocks:
-        if set(fields) != {"epsilon", "blocks", "error"}:
-            raise UsageError("Blocks have the fields epsilon, blocks and error, and no others.")
-        blocks = tuple(Block(tuple(block["columns"]), block["epsilon"]) for block in fields["blocks"])
-        return cls(fields["epsilon"], blocks, fields["error"])
+    def from_dict(cls, found: Any) -> Blocks:
+        with codec.Fields(found, _FIELDS) as fields:
+            epsilon, error = fields.take("epsilon", codec.number), fields.take("error", codec.number)
+            return cls(epsilon, fields.take("blocks", codec.list_of(_block)), error)
+
+
+def _block(found: Any) -> Block:
+    with codec.Fields(found, _FIELDS) as fields:
+        columns = fields.take("columns", codec.list_of(codec.integer(0, MOST_COLUMNS)))
+        return Block(columns, fields.take("epsilon", codec.number))
 
 
 def choose_blocks(widths: Sequence[float] | Floats, importances: Sequence[float] | Floats, epsilon: float) -> Blocks:

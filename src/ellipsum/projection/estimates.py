@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError, open_unit
 from ..integers import Ints
@@ -45,7 +46,7 @@ class Estimates:
 
 def check_pairs(pairs: Any, n: int) -> Ints:
     """(m, 2) row numbers from 0 to n - 1."""
-    array = np.asarray(pairs)
+    array = _array("pairs", pairs)
     if array.ndim == 1 and array.size == 2:
         array = array[None, :]
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
@@ -53,9 +54,16 @@ def check_pairs(pairs: Any, n: int) -> Ints:
     return check_rows(array, n, "pairs")
 
 
+def _array(name: str, value: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError:  # ragged
+        raise UsageError(f"{name} must be whole numbers.") from None
+
+
 def check_rows(rows: Any, n: int, name: str = "rows") -> Ints:
     """Row numbers from 0 to n - 1."""
-    array = np.asarray(rows)
+    array = _array(name, rows)
     if array.dtype.kind not in "iu":
         raise UsageError(f"{name} must be whole numbers.")
     if array.size and not (0 <= int(array.min()) and int(array.max()) < n):

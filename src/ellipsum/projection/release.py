@@ -123,7 +123,7 @@ class Projection:
     def squared_norms(self, rows: Any = None, about: str = "center") -> Estimates:
         """Squared lengths of rows (all, unless numbers are given), about the centre or the origin [J8]."""
         choice("about", about, ("center", "origin"))
-        found = self.value if rows is None else self.rows(np.atleast_1d(rows))
+        found = self.value if rows is None else np.atleast_2d(self.rows(rows))
         shift = self._origin() if about == "origin" else 0.0
         return squares(np.sum((found + shift) ** 2, axis=1), self.k, self.noise_std**2)
 
