@@ -402,7 +402,7 @@ def some_commands(often):
     return [pytest.param(*values, id="-".join(values)) for values in chosen]
 
 
-@pytest.mark.parametrize(("source", "command", "kind", "change"), some_commands(13))
+@pytest.mark.parametrize(("source", "command", "kind", "change"), some_commands(23))
 def test_a_command_on_two_neighbours(source, command, kind, change, heard, place, counted):
     compare_commands(source, command, kind, change, heard, place)
     counted()
