@@ -101,6 +101,18 @@ def test_long_doubles_are_no_identities():
         es.mean(data, es.Box(0, 1), privacy_id=0, **BUDGET)
 
 
+def test_times_of_two_zones_and_huge_integers_of_duckdb_are_told_apart():
+    """Arrow drops the zone of a time of day, and reads an unsigned integer of 128 bits as a signed one."""
+    duck = duckdb.connect()
+    times = "select unnest(['12:00:00+01', '12:00:00+02', '12:00:00+01'])::timetz as id, 1.0 as a"
+    huge = (
+        "select unnest([0::uhugeint, 340282366920938463463374607431768211455, 170141183460469231731687303715884105728])"
+    )
+    for text, expected in ((times, 2), (f"{huge} as id, 1.0 as a", 3)):
+        for data in (es.sql(text, duck), duck.sql(text)):
+            assert people(data, columns=["a"]) == expected, text
+
+
 def test_the_text_of_a_categorical_is_the_identity():
     names = ["ann", "bob", None, "ann"]
     for ids in (pl.Series(names, dtype=pl.Categorical), pl.Series(names, dtype=pl.Enum(["ann", "bob"]))):

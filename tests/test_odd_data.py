@@ -1,6 +1,7 @@
 """Odd things handed in as data: each is the right answer, or one of our own errors that does not quote it."""
 
 import io
+import tempfile
 from decimal import Decimal
 from pathlib import Path
 
@@ -8,12 +9,19 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 from opening import open_table
 
 import ellipsum as es
+from ellipsum.accumulate import accumulate
+from ellipsum.engines.base import SubsetFold
 from ellipsum.errors import DataError, UsageError
+from ellipsum.sources import open_source
+from ellipsum.tables.arrow import Layout
+from ellipsum.tables.keys import canonical
+from ellipsum.tables.selection import Selection
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 NAN = np.nan
@@ -204,3 +212,133 @@ def test_no_rows_are_an_answer_where_their_number_is_private():
         for how in ({}, {"privacy_id": first_column(data)}):
             release = es.mean(data, es.Box(0, 9), neighbours="add_remove", n=10, **how, **BUDGET)
             assert np.isfinite(release.value).all()
+
+
+def test_an_iterable_of_no_batches_is_no_rows_where_names_tell_its_columns():
+    """Under "add_remove" the release of no batch is that of one empty batch, and of one row."""
+    empty = pa.table({"a": pa.array([], pa.float64()), "b": [], "id": pa.array([], pa.int64())})
+    one = pa.table({"a": [1.0], "b": [2.0], "id": [7]})
+    for how in ({}, {"privacy_id": "id"}):
+        for batches in ([], [empty], [one]):
+            release = es.mean(
+                iter(batches), es.Box(0, 9), columns=["a", "b"], neighbours="add_remove", n=5, **how, **BUDGET
+            )
+            assert release.columns == ("a", "b")
+            assert np.isfinite(release.value).all()
+    named = es.Box(0, 9, columns=["a", "b"])
+    assert es.sum(iter([]), named, neighbours="add_remove", n=5, **BUDGET).columns == ("a", "b")
+    for columns in (None, ["a"], "a[3]", [0, 1]):  # a release of one row could have another width, or names
+        with pytest.raises(DataError, match="iterable of batches is empty"):
+            es.mean(iter([]), es.Box(0, 9), columns=columns, neighbours="add_remove", n=5, **BUDGET)
+    with pytest.raises(UsageError, match="one-shot"):
+        es.mean(iter([]), es.Box(0, 9), columns=["a", "b"], **BUDGET)
+
+
+@pytest.mark.parametrize("key", [{}, {"privacy_id": "a"}])
+def test_categories_of_any_object_are_refused_whatever_they_are(key):
+    for cells in ([1, 2, 3], [1, "a", 3], [1, 2**70, 3]):
+        data = frame(pd.Categorical(pd.Series(cells, dtype=object)))
+        with pytest.raises(UsageError, match="Column 'a' of data is of type object"):
+            es.mean(data, es.Box(0, 9), **key, **BUDGET)
+
+
+SIGNALLING = {"f2": 0x7C01, "f4": 0x7F800001, "f8": 0x7FF0000000000001}
+
+
+def signalling(dtype, rows=400, columns=3, cell=0):
+    """Rows, one entry of which is a NaN that raises the processor's flag wherever it is cast or computed with."""
+    x = np.random.default_rng(1).normal(size=(rows, columns)).astype(dtype)
+    x.view(f"u{x.itemsize}")[7, cell] = SIGNALLING[dtype]
+    return x
+
+
+def in_arrow(x, **more):
+    return pa.table({**{f"c{j}": np.ascontiguousarray(x[:, j]) for j in range(x.shape[1])}, **more})
+
+
+def beside_doubles(x):
+    return in_arrow(x, other=np.ones(len(x)))
+
+
+def in_parquet(x):
+    sink = Path(tempfile.mkdtemp()) / "x.parquet"
+    pq.write_table(beside_doubles(x), sink)
+    return sink
+
+
+def as_lists(x):
+    return pa.table({"e": pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), x.shape[1])})
+
+
+SHAPES = {
+    "array": lambda x: x,
+    "columns": np.asfortranarray,
+    "strides": lambda x: x[:, ::-1],
+    "other byte order": lambda x: x.byteswap().view(x.dtype.newbyteorder()),
+    "masked": lambda x: np.ma.masked_array(x, np.zeros(x.shape, bool)),
+    "batches": lambda x: [x[:20], x[20:]],
+    "arrow": in_arrow,
+    "arrow, mixed": beside_doubles,
+    "parquet, mixed": in_parquet,
+    "lists": as_lists,
+}
+BALL = es.Ball(3.0)
+CALLS = {
+    "mean": lambda x: es.mean(x, BALL, **BUDGET),
+    "add_remove": lambda x: es.mean(x, BALL, neighbours="add_remove", n=400, **BUDGET),
+    "people": lambda x: es.mean(x, BALL, privacy_id=first_column(x), neighbours="add_remove", n=400, **BUDGET),
+    "unknown": lambda x: es.mean(x, es.Unknown(50.0), **BUDGET),
+    "friendly": lambda x: es.friendly_mean(x, 8.0, **BUDGET),
+    "project": lambda x: es.project(x, 2, BALL, **BUDGET),
+}
+
+
+@pytest.mark.parametrize("arithmetic", ["warn", "raise"])
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("dtype", SIGNALLING)
+def test_a_signalling_nan_is_missing_without_a_word(dtype, call, arithmetic):
+    """A warning, or an error where the caller's numpy raises, would tell of one cell. Warnings are errors here."""
+    for shape in SHAPES:
+        if call == "people" and shape in ("lists", "batches"):
+            continue
+        data = SHAPES[shape](signalling(dtype))
+        with np.errstate(all=arithmetic):
+            CALLS[call](data)
+
+
+@pytest.mark.parametrize("dtype", SIGNALLING)
+def test_a_signalling_nan_is_silent_in_many_columns_with_axes_and_in_threads(dtype):
+    wide = signalling(dtype, columns=40)
+    mixed = np.eye(3) + 0.5
+    with np.errstate(all="raise"):
+        es.mean(wide, BALL, **BUDGET)
+        es.mean(wide[:, ::-1], es.Unknown(50.0), **BUDGET)
+        es.mean(signalling(dtype), es.Normal([0.0] * 3, cov=mixed @ mixed), **BUDGET)
+        es.learn(signalling(dtype), es.Unknown(50.0), **BUDGET)
+        for method in ("coinpress", "instance_optimal", "variance_aware"):
+            es.mean(signalling(dtype), es.Unknown(50.0), method=method, **BUDGET)
+        long = signalling(dtype, rows=100_000)
+        es.mean(np.asfortranarray(long)[::1], BALL, threads=2, **BUDGET)
+        es.mean(long[:, ::-1], es.Unknown(50.0), threads=2, **BUDGET)
+
+
+@pytest.mark.parametrize("arithmetic", ["warn", "raise"])
+@pytest.mark.parametrize("dtype", SIGNALLING)
+def test_every_reader_casts_without_a_word(dtype, arithmetic):
+    """Threads and workers do not inherit what a call sets: each cast is silent by itself."""
+    row_map = es.plan(BALL, n=400, d=3, **BUDGET).row_map
+    layout = Layout(("e",), ("a", "b", "c"), True, dtype != "f8")
+    for shape, make in SHAPES.items():
+        data = make(signalling(dtype))
+        with np.errstate(all=arithmetic):
+            source = open_source(data, Selection())
+            assert np.isnan(source.every()[7, -1 if shape == "strides" else 0]), shape
+            source.sample(100, bytes(32))
+            if source.width == 3:
+                source.total(row_map, threads=2)
+    with np.errstate(all=arithmetic):
+        accumulate(row_map, [signalling(dtype), signalling(dtype)[:, ::-1]])
+        SubsetFold(layout, bytes(32), 100, (1 << 64) - 1).map(0, as_lists(signalling(dtype)).to_batches())
+        keys = canonical(pa.array(signalling(dtype)[:, 0]), "real")
+    assert keys.null_count == 1
+    assert canonical(pa.array(np.array([0.0, -0.0])), "real").to_numpy().tobytes() == bytes(16)

@@ -653,6 +653,27 @@ def test_decimals_huge_integers_and_lists_of_duckdb():
     assert len({key for keys, _ in table.pieces() for key in keys.to_pylist()}) == 2
 
 
+def test_huge_integers_of_a_relation_or_in_lists_are_their_nearest_doubles():
+    """DuckDB hands them to Arrow as decimals of 128 bits: the largest would be -1."""
+    duck = duckdb.connect()
+    text = "select 340282366920938463463374607431768211455::uhugeint as a, 3::hugeint as b, "
+    text += "[a, null] as v, [a, 1]::uhugeint[2] as w, sum(5) over () as c"
+    for data in (sql(text, duck), duck.sql(text)):
+        assert equal(rows_of(data, ["a", "b", "c"]), [[2.0**128, 3, 5]])
+        assert equal(rows_of(data, "v[2]"), [[2.0**128, NAN]])
+        assert equal(rows_of(data, ["w"]), [[2.0**128, 1]])
+
+
+def test_folders_of_text_files_name_no_columns(tmp_path):
+    for year in (2020, 2021):
+        (tmp_path / f"year={year}").mkdir()
+        (tmp_path / f"year={year}" / "t.csv").write_text("a,b\n1,2\n")
+    for how in ({"columns": ["a", "year"]}, {"columns": ["a"], "key": "year"}):
+        with pytest.raises(UsageError, match="text files, whose folders name no columns: 'year'"):
+            open_table(tmp_path, **how)
+    assert equal(rows_of(tmp_path, ["a"]), [[1], [1]])
+
+
 def test_cells_of_sqlite_are_numbers_or_missing(tmp_path):
     con = sqlite3.connect(tmp_path / "t.sqlite")
     con.execute("create table t(a, k)")

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .blocks import Columns
+from .blocks import Columns, floats
 from .errors import UsageError, whole
 from .integers import Ints, Wide
 from .kernels.layout import LANES
@@ -121,9 +121,10 @@ def _floats(block: Rows | Columns, columns_do: bool) -> Iterator[Any]:
     step = max(LANES, 4 * COPY_ENTRIES // block.shape[1])
     for first in range(0, len(block), step):
         part = block[first : first + step]
-        with np.errstate(all="ignore"):  # a warning would tell something about the data
-            doubles = part.astype(np.float64)
-        yield np.ma.filled(doubles, np.nan) if masked else np.asarray(doubles)
+        doubles = floats(np.ma.getdata(part), copy=True)
+        if masked:
+            doubles[np.ma.getmaskarray(part)] = np.nan
+        yield doubles
 
 
 def _pieces(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int) -> Iterator[Rows | Columns]:

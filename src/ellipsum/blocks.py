@@ -11,6 +11,22 @@ from numpy.typing import NDArray
 Addresses = NDArray[np.int64]
 
 
+def floats(values: Any, dtype: Any = np.float64, copy: bool = False) -> NDArray[Any]:
+    """Private values as doubles, or as singles; in memory of their own, row after row, if `copy`.
+
+    Every cast of private values is made here, in silence: numpy warns of one signalling NaN, or of a number beyond
+    the range, and a warning would tell of the cell [T1]. Threads do not inherit how numpy is set: it is set here.
+    """
+    with np.errstate(all="ignore"):
+        return np.array(values, dtype, order="C") if copy else np.asarray(values, dtype)
+
+
+def fill(rows: NDArray[Any], values: NDArray[Any]) -> None:
+    """rows[...] = values, cast in silence as `floats` does."""
+    with np.errstate(all="ignore"):
+        rows[...] = values
+
+
 class Columns:
     """A block whose columns are arrays of their own, all float64 or all float32; slices share them.
 
@@ -54,7 +70,7 @@ class Columns:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         out = np.empty(self.shape[::-1], self.dtype if dtype is None else dtype)
         for column, array in zip(out, self._arrays, strict=True):
-            column[:] = array[self._first : self._first + len(self)]
+            fill(column, array[self._first : self._first + len(self)])
         return out.T
 
     def copy(self) -> Columns:

@@ -87,15 +87,16 @@ class Session:
     ) -> Iterator[Session]:
         """A session on the rows that a selection takes of `data`; with people, on one row for each person [T6]."""
         how = reading or Reading()
-        if people is None:
-            source = open_source(data, selection)
-        else:
-            source = _grouped(open_source(data, replace(selection, key=people.privacy_id)), people, how.progress)
-            how = replace(how, progress=share(how.progress, _GROUPING, 1.0))
-        try:
-            yield cls(source, people, how)
-        finally:
-            source.close()
+        with np.errstate(all="ignore"):  # a warning would tell of the cells; what the caller set is not for them
+            if people is None:
+                source = open_source(data, selection)
+            else:
+                source = _grouped(open_source(data, replace(selection, key=people.privacy_id)), people, how.progress)
+                how = replace(how, progress=share(how.progress, _GROUPING, 1.0))
+            try:
+                yield cls(source, people, how)
+            finally:
+                source.close()
 
     @property
     def proposing(self) -> bool:

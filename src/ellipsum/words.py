@@ -9,6 +9,8 @@ from functools import wraps
 from textwrap import fill
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from .errors import UsageError
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -58,7 +60,8 @@ def public(call: Call) -> Call:
         for word in words:
             if word not in parameters:
                 raise UsageError(_unknown(call.__name__, word, list(parameters)))
-        return call(*arguments, **words)
+        with np.errstate(all="ignore"):  # what the caller set for arithmetic of their own is not for ours
+            return call(*arguments, **words)
 
     return cast(Call, checked)
 

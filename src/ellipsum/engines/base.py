@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..accumulate import Partial, accumulate
+from ..blocks import floats
 from ..errors import DataError, Floats, UsageError
 from ..integers import Wide
 from ..people import People
@@ -139,7 +140,7 @@ class SubsetFold:
             words = public_words(self.seed, start, len(block))
             near = np.flatnonzero(words[:, 0] <= np.uint64(self.limit))
             keys.append(words[near])
-            rows.append(np.asarray(block[near], np.float64))
+            rows.append(floats(block[near]))
             start += len(block)
         return self._least(np.concatenate(keys), np.concatenate(rows))
 

@@ -59,7 +59,7 @@ def quantise(rows: Floats, radius: float) -> Floats:
     """The rows that lie on the grid, as integer-valued doubles: a fixed map of each row [F1]."""
     cell = math.ldexp(radius, -RADIUS_BITS)
     with np.errstate(all="ignore"):
-        grid = np.rint(np.asarray(rows, np.float64) / cell)
+        grid = np.rint(rows / cell)
         kept: Floats = grid[(np.abs(grid) <= REACH).all(axis=1)]
     return kept
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from ..blocks import floats
 from ..errors import Floats, UsageError
 from ..noise import public_seed, public_words, seed_globals
 
@@ -344,7 +345,7 @@ def _limit_cpu(seconds: float) -> None:
 
 def _vector(result: Any, dimension: int) -> Floats:
     """The result as a vector of the stated length, or NaN."""
-    vector = np.asarray(result, np.float64).reshape(-1)
+    vector = floats(result).reshape(-1)
     if vector.size != dimension or not np.isfinite(vector).all():
         return np.full(dimension, np.nan)
     return vector

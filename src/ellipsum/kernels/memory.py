@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..blocks import Addresses, Columns
+from ..blocks import Addresses, Columns, fill
 from ..errors import Floats
 from .layout import BLOCK, LANES
 
@@ -60,7 +60,7 @@ def readable(block: Rows | Columns, width: int, singles: bool) -> Iterator[Rows]
         given = np.asarray(block[first : first + step])
         if columns < width:  # few columns: one long copy each
             for j in range(columns):
-                part[:, j] = given[:, j]
+                fill(part[:, j], given[:, j])
         else:
-            part[:] = given
+            fill(part, given)
         yield part

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..accumulate import kernel_for
+from ..blocks import floats
 from ..integers import Ints
 from ..kernels.memory import Rows
 from .frame import Frame
@@ -68,7 +69,7 @@ def _doubles(block: Rows) -> Iterator[Rows]:
         return
     step = max(16, _COPY_ENTRIES // block.shape[1])
     for first in range(0, len(block), step):
-        yield np.array(block[first : first + step], np.float64, order="C")
+        yield floats(block[first : first + step], copy=True)
 
 
 def _count(row_map: Any, part: Rows, total: Ints) -> None:

@@ -9,6 +9,8 @@ from ..errors import UsageError, names, positive
 from .base import Reach, Rows
 from .values import Columns
 
+_LEAST, _MOST = 1e-200, 1e200  # doubles hold every width, spread and noise that is learned within such a magnitude
+
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Unknown(Rows):
@@ -18,7 +20,10 @@ class Unknown(Rows):
     magnitude: float
 
     def __init__(self, magnitude: float, columns: Columns | None = None) -> None:
-        object.__setattr__(self, "magnitude", positive("magnitude", magnitude))
+        found = positive("magnitude", magnitude)
+        if not _LEAST <= found <= _MOST:
+            raise UsageError(f"magnitude must lie between {_LEAST:g} and {_MOST:g}, got {found}. Rescale the columns.")
+        object.__setattr__(self, "magnitude", found)
         object.__setattr__(self, "columns", names("columns", columns))
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..accumulate import Partial
+from ..blocks import floats
 from ..errors import Floats
 from ..integers import Ints
 from ..noise import public_subset
@@ -62,10 +63,10 @@ class LocalSource:
         parts, begin = [np.empty((0, self.width))], 0
         for block in self._table.batches():
             if chosen is None:
-                parts.append(np.array(block, np.float64))
+                parts.append(floats(block, copy=True))
             else:
                 here = chosen[np.searchsorted(chosen, begin) : np.searchsorted(chosen, begin + len(block))]
-                parts.append(np.asarray(block[here - begin], np.float64))
+                parts.append(floats(block[here - begin]))
             begin += len(block)
         return np.concatenate(parts)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks import floats
 from ..errors import UsageError, named
 from .base import Batches, Block, Piece, as_names, block_rows
 from .keys import canonical, key_kind, no_identity
@@ -104,19 +105,15 @@ class ArrayTable(Batches):
         if self._key is None or self.key is None:
             return None
         column = part[:, self._key]
-        with np.errstate(all="ignore"):
-            numbers = np.ma.getdata(column).astype(
-                np.float64 if column.dtype.kind == "f" else column.dtype.newbyteorder("=")
-            )
+        dtype = np.float64 if column.dtype.kind == "f" else column.dtype.newbyteorder("=")
+        numbers = floats(np.ma.getdata(column), dtype, copy=True)
         masked = np.ma.getmaskarray(column) if np.ma.isMaskedArray(column) else None
         return canonical(pa.array(numbers, mask=masked), self.key)
 
     def _convert(self, part: NDArray[Any]) -> Block:
         picked = part if self._picked is None else part[:, self._picked]
         dtype = np.float32 if picked.dtype.name in ("float16", "float32") else np.float64
-        # A long double beyond the range of a double would warn; whether it does depends on the data [T1].
-        with np.errstate(all="ignore"):
-            block: Any = np.array(np.ma.getdata(picked), dtype=dtype)
+        block: Any = floats(np.ma.getdata(picked), dtype, copy=True)
         if np.ma.isMaskedArray(picked):
             block[np.ma.getmaskarray(picked)] = np.nan
         converted: Block = block

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import Columns
+from ..blocks import Columns, floats
 from ..errors import UsageError, named, shown
 from .base import Batches, Block, Pick, Piece, attempt, block_rows, own_copy, pick, sealed, single_pass
 from .keys import canonical, key_kind, plain_type
@@ -137,7 +137,7 @@ def _embeddings(array: Any, width: int) -> Any:
         return _declared(array, width)
     matrix = _values(array.values.slice(array.offset * width, len(array) * width)).reshape(len(array), width)
     if array.null_count:
-        matrix = matrix.astype(np.float32 if matrix.dtype == np.float32 else np.float64)
+        matrix = floats(matrix, np.float32 if matrix.dtype == np.float32 else np.float64, copy=True)
         matrix[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return matrix
 
@@ -154,7 +154,7 @@ def _declared(array: Any, width: int) -> Any:
     values = np.asarray(_values(array.filter(pa.array(sound)).flatten()))
     single = values.dtype == np.float32
     matrix = np.full((len(array), width), np.nan, np.float32 if single else np.float64)
-    matrix[sound] = values.reshape(-1, width)
+    matrix[sound] = floats(values.reshape(-1, width), matrix.dtype)
     return matrix
 
 
@@ -171,8 +171,8 @@ def to_block(arrays: Sequence[Any], plan: Layout) -> Block:
     """One block of rows; columns of floats without nulls are taken as they lie."""
     dtype: Any = np.float32 if plan.single else np.float64
     if plan.embedded:
-        return np.asarray(_embeddings(arrays[0], plan.width), dtype)
-    return Columns([np.require(_values(array), dtype, ["C", "A"]) for array in arrays])
+        return floats(_embeddings(arrays[0], plan.width), dtype)
+    return Columns([np.require(floats(_values(array), dtype), requirements=["C", "A"]) for array in arrays])
 
 
 def blocks(batch: Any, places: Sequence[int], plan: Layout) -> Iterator[Block]:
@@ -217,15 +217,23 @@ def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
     places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
     if library == "pandas":
         frame = data.iloc[:, list(places)].reset_index(drop=True)
-        _reject_opaque(frame.dtypes, places, labels)
+        _reject_opaque(map(_within, frame.dtypes), places, labels)
         return frame
     if library == "polars":
         frame = data.select([labels[i] for i in places])
         _reject_opaque(frame.dtypes, places, labels)
         return frame
-    from duckdb import ColumnExpression
+    from .sql_duckdb import identity, value
+    from .sql_text import quoted
 
-    return data.select(*[ColumnExpression(labels[i]) for i in places])
+    wanted = [(identity if i == chosen.key else value)(labels[i], data.types[i]) for i in places]
+    return data.project(", ".join(f"{text} as {quoted(labels[i])}" for i, text in zip(places, wanted, strict=True)))
+
+
+def _within(kind: Any) -> Any:
+    """The type of a pandas column's values: beneath its categories."""
+    categories = getattr(kind, "categories", None)
+    return kind if categories is None else categories.dtype
 
 
 def _reject_opaque(types: Iterable[Any], places: Sequence[int], labels: Sequence[str]) -> None:

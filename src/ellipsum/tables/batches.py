@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 from ..errors import DataError, UsageError
-from .base import Batches, Piece, SourceTable, own_copy, sealed, single_pass
+from .base import Batches, Piece, SourceTable, as_names, own_copy, sealed, single_pass
 from .progress import Progress
 from .selection import Selection
 
@@ -30,14 +31,11 @@ class BatchesTable(Batches):
         self.reopenable = not isinstance(data, Iterator)
         self._rows: int | None = None
         source = sealed(_FAILED, data)
-        empty = object()
-        first: Any = next(source, empty)
-        if first is empty:
-            raise DataError("The iterable of batches is empty. It must yield at least one batch, of any length.")
-        opened = self._open(first)
+        first = list(islice(source, 1))
+        opened = self._open(first[0]) if first else _nothing(selection.named())
         self.columns, self.width = opened.columns, opened.width
         self.available, self.chosen, self.key = opened.available, opened.chosen, opened.key
-        self._waiting: tuple[Any, Iterator[Any]] | None = None if self.reopenable else (first, source)
+        self._waiting: tuple[list[Any], Iterator[Any]] | None = None if self.reopenable else (first, source)
 
     def _open(self, batch: Any) -> SourceTable:
         if isinstance(batch, (str, bytes)) or (isinstance(batch, Iterator) and not _speaks_arrow(batch)):
@@ -62,7 +60,7 @@ class BatchesTable(Batches):
         if self._waiting is None:
             raise single_pass("This iterator")
         (first, rest), self._waiting = self._waiting, None
-        return self._read(_prepended(first, rest))
+        return self._read(chain(first, rest))
 
     def _read(self, source: Iterator[Any]) -> Iterator[Piece]:
         rows = 0
@@ -73,9 +71,24 @@ class BatchesTable(Batches):
         self._rows = rows
 
 
-def _prepended(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
+def _nothing(selection: Selection) -> SourceTable:
+    """A table of no rows, where the names of several columns say what its rows would be.
+
+    One name alone may stand for a column of lists, and an array has no names: nothing then tells what to publish.
+    """
+    import pyarrow as pa
+
+    from .arrow import ArrowTable
+
+    names = as_names(selection.columns) or ()
+    if len(names) < 2 or not all(isinstance(name, str) for name in names):
+        raise DataError(
+            "The iterable of batches is empty. It must yield at least one batch, of any length, unless columns names "
+            "several."
+        )
+    key = [] if selection.key is None else [str(selection.key)]
+    kinds = [*((name, pa.float64()) for name in names), *((name, pa.int64()) for name in key)]
+    return ArrowTable(pa.schema(kinds).empty_table(), selection)
 
 
 def _speaks_arrow(data: Any) -> bool:

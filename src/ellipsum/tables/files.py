@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, named
 from .base import Chain, Part, Piece, SourceTable, as_names, attempt
 from .batches import check_same
 from .progress import Progress
@@ -29,6 +29,7 @@ _SUFFIXES = (
     ".arrow",
     ".ipc",
 )
+_TEXTS = {".csv", ".csv.gz", ".tsv", ".tsv.gz"}
 _MARKERS = ("_SUCCESS", "_metadata", "_common_metadata")
 _KINDS = "CSV (.csv, .csv.gz, .tsv), Parquet (.parquet) and Feather or Arrow (.feather, .arrow)"
 
@@ -141,7 +142,15 @@ def _lake(items: Sequence[str | PathLike[str]], selection: Selection) -> tuple[P
     names = {part.partition("=")[0] for part in inside if "=" in part}
     key = selection.key
     asked = {str(name) for name in (*(as_names(selection.columns) or ()), *([] if key is None else [key]))}
-    return (folder, paths) if names & asked and len({_suffix(path) for path in paths}) == 1 else None
+    kinds = {_suffix(path) for path in paths}
+    if not names & asked or len(kinds) > 1:
+        return None
+    if kinds <= _TEXTS:
+        raise UsageError(
+            f"{folder} holds text files, whose folders name no columns: {named(min(names & asked))} is asked for. "
+            f"Write them as Parquet, or pass {folder}/**/*.csv if the files hold it themselves."
+        )
+    return folder, paths
 
 
 def _placed_by_value(path: Path) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks import floats
 from ..errors import DataError, UsageError
 from ..people import People
 from .base import Block, Part, Piece, SourceTable, attempt, block_rows, interruptible
@@ -229,7 +230,7 @@ def canonical_rows(block: Block) -> NDArray[np.float64]:
     """A copy of the rows in which every number, and "missing", has one bit pattern [T7]."""
     from .grouping_kernels import canonical_bits
 
-    rows = np.array(block, np.float64, order="C")
+    rows = floats(block, copy=True)
     canonical_bits(rows, rows.view(np.int64))
     return rows
 

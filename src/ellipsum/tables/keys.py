@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha512
 from typing import Any
 
+from ..blocks import floats
 from ..errors import UsageError, named, shown
 
 Keys = Any
@@ -116,10 +117,10 @@ def bounded(array: Keys) -> Keys:
 
 
 def _reals(array: Any) -> Keys:
-    import numpy as np
     import pyarrow as pa
 
     if pa.types.is_float16(array.type):
         array = array.cast(pa.float32())
-    numbers = np.asarray(array.cast(pa.float64()).to_numpy(zero_copy_only=False)) + 0.0
+    numbers = floats(array.cast(pa.float64()).to_numpy(zero_copy_only=False), copy=True)
+    numbers[numbers == 0.0] = 0.0  # the two zeros are one number
     return pa.array(numbers, from_pandas=True)  # NaN becomes null

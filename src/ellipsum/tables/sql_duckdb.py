@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,7 +11,22 @@ from ..errors import UsageError
 from ..interrupts import while_listening
 from .sql_text import not_one_query, quoted
 
-_HUGE = ("HUGEINT", "UHUGEINT", "BIGNUM")
+_HUGE = re.compile(r"\b(U?HUGEINT|BIGNUM)\b")
+
+
+def value(name: str, kind: Any) -> str:
+    """What to select for a column of values, by its type.
+
+    A huge integer, by itself or in a list, may not fit the Arrow type that DuckDB gives it: the nearest double does.
+    """
+    nearest, huge = _HUGE.subn("DOUBLE", str(kind))
+    return f"try_cast({quoted(name)} as {nearest})" if huge and "(" not in nearest else quoted(name)
+
+
+def identity(name: str, kind: Any) -> str:
+    """What to select for identities: text where Arrow has no exact type (it drops the zone of a time of day) [T6]."""
+    exact = not _HUGE.fullmatch(str(kind)) and str(kind) != "TIME WITH TIME ZONE"
+    return quoted(name) if exact else f"{quoted(name)}::varchar"
 
 
 def connected(what: str, database: str, **settings: Any) -> Any:
@@ -36,7 +52,7 @@ class DuckdbBackend:
             memory = path in ("", ":memory:")
             self._connection = connected("This query", ":memory:" if memory else path, read_only=not memory)
             self._connection.begin()
-        self._huge: set[str] = set()
+        self._kinds: dict[str, Any] = {}
 
     def _relation(self, selection: str) -> Any:
         query = f"select {selection} from ({self._text}\n) as query"
@@ -49,27 +65,21 @@ class DuckdbBackend:
             raise not_one_query()
 
     def schema(self, key: str | None) -> Any:
-        import pyarrow as pa
-
         self._check_text()
-        empty = self._relation("*").limit(0)
-        self._huge = {name for name, kind in zip(empty.columns, empty.types, strict=True) if str(kind) in _HUGE}
-        schema = empty.to_arrow_table().schema
-        huge = {name: pa.string() if name == key else pa.float64() for name in self._huge}
-        return pa.schema([pa.field(f.name, huge.get(f.name, f.type)) for f in schema])
+        given = self._relation("*")
+        self._kinds = dict(zip(given.columns, given.types, strict=True))
+        wanted = [f"{self._selected(name, key)} as {quoted(name)}" for name in self._kinds]
+        return self._relation(", ".join(wanted)).limit(0).to_arrow_table().schema
 
     def count(self) -> int:
         found = while_listening(lambda: self._relation("count(*)").fetchall(), self._connection.interrupt)
         return int(found[0][0])
 
-    def _selected(self, name: str) -> str:
-        # A huge integer may not fit the Arrow type that DuckDB gives it: whether it does depends on the cell [T1].
-        return f"try_cast({quoted(name)} as double)" if name in self._huge else quoted(name)
+    def _selected(self, name: str, key: str | None) -> str:
+        return (identity if name == key else value)(name, self._kinds[name])
 
     def batches(self, names: Sequence[str], key: str | None, rows: int) -> Iterator[Any]:
-        wanted = [self._selected(name) for name in names]
-        if key is not None:
-            wanted.append(f"{quoted(key)}::varchar" if key in self._huge else quoted(key))
+        wanted = [self._selected(name, key) for name in (*names, *([] if key is None else [key]))]
         selection = ", ".join(f"{text} as c{i}" for i, text in enumerate(wanted))
 
         def start() -> tuple[Any, Any]:
