@@ -45,7 +45,7 @@ class Lists(EngineSource):
 
 
 class Blocks(Lists):
-    """The same, which also gives results a block, its partitions in any order."""
+    """The same, which also gives results per block, its partitions in any order."""
 
     def each(self, work, most_rows, progress=None):
         for part in self.order.permutation(len(self.parts)):

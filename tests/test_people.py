@@ -1,4 +1,4 @@
-"""People with many rows: one row a person, a function of that person's rows alone, exact and out of core."""
+"""People with many rows: one row per person, a function of that person's rows alone, exact and out of core."""
 
 import dataclasses
 import importlib.util

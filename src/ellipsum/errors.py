@@ -151,7 +151,7 @@ def names(name: str, value: Any, length: int | None = None) -> tuple[str, ...] |
     if not found or not all(isinstance(entry, str) for entry in found):
         raise UsageError(f"{name} must be a list of names.")
     if length is not None and len(found) != length:
-        raise UsageError(f"{name} must have {length} entries, one a column, got {len(found)}.")
+        raise UsageError(f"{name} must have {length} entries, one per column, got {len(found)}.")
     return tuple(map(str, found))
 
 
@@ -169,7 +169,7 @@ def vector(name: str, value: Any, length: int | None = None) -> Floats:
     if array.ndim != 1 or array.size == 0:
         raise UsageError(f"{name} must be a non-empty one-dimensional list, got shape {array.shape}.")
     if length is not None and array.size != length:
-        raise UsageError(f"{name} must have {length} entries, one a column, got {array.size}.")
+        raise UsageError(f"{name} must have {length} entries, one per column, got {array.size}.")
     if not np.isfinite(array).all():
         raise UsageError(f"{name} must be finite: it holds a NaN or an infinity.")
     return array

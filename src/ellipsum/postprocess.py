@@ -127,7 +127,7 @@ def _bound(name: str, value: Any, default: float, d: int) -> Floats:
     if bounds.ndim:
         return vector(name, bounds, d)
     if np.isnan(bounds):
-        raise UsageError(f"{name} must be a number, or one a column.")
+        raise UsageError(f"{name} must be a number, or one per column.")
     return np.full(d, float(bounds))
 
 

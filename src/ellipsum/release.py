@@ -184,7 +184,7 @@ class Release:
         write_atomically(Path(path), self.to_json() + "\n")
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One row a column: value, noise_std; and where the noise is not secure, a column that says so."""
+        """One row per column: value, noise_std; and where the noise is not secure, a column that says so."""
         try:
             import pandas
         except ImportError:

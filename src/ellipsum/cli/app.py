@@ -32,7 +32,7 @@ Bounds = Annotated[
     typer.Option(help="name=lo:hi, repeated; lo:hi for every column; or a JSON or CSV file of them."),
 ]
 Radius = Annotated[float | None, typer.Option(help="Every row lies within this distance of --center.")]
-Center = Annotated[str | None, typer.Option(help="Centre of the ball: a number, or one a column: 1,2,3. Default 0.")]
+Center = Annotated[str | None, typer.Option(help="Centre of the ball: a number, or one per column: 1,2,3. Default 0.")]
 NormalRows = Annotated[
     list[str] | None,
     typer.Option("--normal", help="name=mean:std of roughly normal columns, repeated; or a JSON or CSV file of them."),
@@ -58,7 +58,7 @@ Shape = Annotated[str, typer.Option(help="optimal, ball for equal noise in every
 Weights = Annotated[
     str | None,
     typer.Option(
-        help="What matters: relative (each column's error in units of its spread), or a number a column: 1,5,2."
+        help="What matters: relative (each column's error in units of its spread), or a number per column: 1,5,2."
     ),
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the release as JSON to this file.")]

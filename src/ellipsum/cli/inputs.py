@@ -133,7 +133,7 @@ def ball_of(radius: float, center: str | None) -> Ball:
     try:
         numbers = [float(word) for word in center.split(",")]
     except ValueError:
-        raise UsageError(f"--center {center!r} is not understood. Write a number, or one a column: 1,2,3.") from None
+        raise UsageError(f"--center {center!r} is not understood. Write a number, or one per column: 1,2,3.") from None
     return Ball(radius, numbers[0] if len(numbers) == 1 else numbers)
 
 
@@ -234,7 +234,7 @@ def shape_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def weights_of(text: str | None) -> str | list[float] | None:
-    """A word, or a number a column."""
+    """A word, or a number per column."""
     if text is None or not _numeric(text.split(",")):
         return text
     return [float(word) for word in text.split(",")]

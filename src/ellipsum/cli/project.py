@@ -11,7 +11,10 @@ import typer
 from .app import BUDGET, FILES, READING, ROWS, Json, Options, Yes, app, source_words, takes
 
 _SIZE: Options = {
-    "k": (Annotated[int | None, typer.Option("--k", help="Numbers to publish a row. Default: of least error.")], None),
+    "k": (
+        Annotated[int | None, typer.Option("--k", help="Numbers per row. Default: of least error.")],
+        None,
+    ),
     "output": (
         Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file for the projected rows. No default.")],
         None,

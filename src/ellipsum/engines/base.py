@@ -2,7 +2,7 @@
 
 An engine needs one function, `EngineSource.fold`: hand each partition's record batches to `fold.map`, hand the results,
 in any grouping and order, to `fold.merge` until one is left, and return it. It may also serve `gather` (people with
-many rows) and `each` (results a block, for projections).
+many rows) and `each` (results per block, for projections).
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class EngineSource(ABC):
 
     names: every column of the frame. arrow_type: the Arrow type in which the engine hands over the column at a place;
     it may raise a UsageError for one that holds no numbers, and is asked about chosen columns only. key: the column
-    that says whose a row is, which is none of those; its place is `key_place`.
+    that names the person a row belongs to, which is none of those; its place is `key_place`.
     """
 
     reopenable = True

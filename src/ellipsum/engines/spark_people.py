@@ -48,7 +48,7 @@ class SparkRows(SparkSource):
 
 
 class SparkPeople(SparkSource):
-    """One row a person, made once and kept in the cluster until `close`."""
+    """One row per person, made once and kept in the cluster until `close`."""
 
     def __init__(self, frame: Any, plan: Layout, key: str, people: People) -> None:
         self.available = self.chosen = self.columns = plan.columns

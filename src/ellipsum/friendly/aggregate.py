@@ -68,11 +68,11 @@ def subsample_and_aggregate(
     radius: how far apart the results of two typical blocks are at most, a pair to search, or Normal rows.
     shuffle: deal rows to blocks at random, independently of the data, and in random order; shuffle=False keeps their
     order, and is for arrays, tables in memory and plain files alone [T9].
-    privacy_id: the column that says whose a row is. Each person's rows become one, their mean, or with
+    privacy_id: the column that names the person a row belongs to. Each person's rows become one, their mean, or with
     per_person="sum" the sum of at most max_rows_per_person of them, and a block holds people.
     max_rows: above this many rows a random subset is used, drawn independently of the data (all rows unless
     stated; of an engine's frame 10^6, or fewer where rows are very long).
-    time_limit: CPU seconds a block. names: what the result's entries are called. Further keywords are those
+    time_limit: CPU seconds per block. names: what the result's entries are called. Further keywords are those
     of `friendly_plan`.
 
     Guarantee: `privacy` of the result, for one replaced row [F10], of a source without places too, or person [T9].
@@ -83,7 +83,7 @@ def subsample_and_aggregate(
     """
     require_replace(neighbours)
     count = whole("blocks", blocks, 1)
-    limit = positive("time_limit", time_limit, "State CPU seconds a block.")
+    limit = positive("time_limit", time_limit, "State CPU seconds per block.")
     helpers = None if workers is None else whole("workers", workers, most=_MOST_WORKERS)
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
     if people is not None and not shuffle:

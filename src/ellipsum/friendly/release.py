@@ -154,7 +154,7 @@ def friendly_mean(
 
     radius: how far apart two typical rows are at most; or (low, high), and a power of sqrt 2 between them is
     found privately; or Normal(0, std=...) with the rows' spread (its centre is not used).
-    privacy_id: the column that says whose a row is. Each person's rows become one, their mean, or with
+    privacy_id: the column that names the person a row belongs to. Each person's rows become one, their mean, or with
     per_person="sum" the sum of at most max_rows_per_person of them; radius and max_rows then speak of people.
     max_rows: above this many rows a random subset is used, drawn independently of the data (10 000 unless
     stated, fewer where rows are very long). Further keywords are those of `friendly_plan`.

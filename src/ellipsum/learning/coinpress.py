@@ -32,7 +32,7 @@ def prepare(rounds: Rounds, magnitude: float, *, steps: int = STEPS, std: Any = 
     three quarters of the budget for the last step, the rest evenly; the first ball has radius magnitude sqrt(d).
 
     std is the method's own assumption: a public bound on each standard deviation (covariance <= diag(std^2)), one
-    number or one a column. Without it a coarse centre and the covariance are estimated first (a quarter of the
+    number or one per column. Without it a coarse centre and the covariance are estimated first (a quarter of the
     budget) and the rows are whitened.
 
     Guarantee [L22]: the rounds' budget, whether the assumption holds or not.

@@ -54,7 +54,7 @@ class CoordinateSurplus(_Surplus):
         self.absolute = bool(absolute)
         super().__init__(self.center.size, middle, fraction)
         if self.width != self.columns:
-            raise UsageError(f"middle must have {self.columns} entries, one a column, got {self.width}.")
+            raise UsageError(f"middle must have {self.columns} entries, one per column, got {self.width}.")
 
 
 class NormSurplus(_Surplus):

@@ -34,7 +34,7 @@ def add_ball_noise(sums: Wide, scale: float, stream: Stream, start: int = 0) -> 
     Guarantee: K is a function of the ideal release S + eta alone, so with l2 sensitivity D of S its privacy is the
     exact curve of D / scale in d dimensions, nothing added for finite precision [N6].
 
-    Draws: the factors' uniforms vector by vector, their normals if d is even, then one a coordinate in C order.
+    Draws: the factors' uniforms vector by vector, their normals if d is even, then one per coordinate in C order.
     """
     from .shared import Factor, exponential_sums, roots
     from .vectors import Runs, add_vectors

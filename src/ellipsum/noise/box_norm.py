@@ -39,7 +39,7 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
     exp(-sum_g max_{j in g} |eta_j| / scale_g); so where column j of S moves by at most D_j between neighbours and
     scale_g >= D_j / epsilon_g, it is (sum epsilon_g)-private and pure, nothing added for finite precision [N6].
 
-    Draws: the radii's k_g + 1 uniforms block by block, vector by vector, then one a coordinate in C order.
+    Draws: the radii's k_g + 1 uniforms block by block, vector by vector, then one per coordinate in C order.
     """
     from .shared import Factor, exponential_sums
     from .vectors import Runs, add_vectors

@@ -37,7 +37,7 @@ _LOW_BITS, _LOW_MASK = 48, (1 << 48) - 1
 
 @lru_cache(maxsize=1)
 def table() -> Floats:
-    """Taylor coefficients, one line a row of p, built once a process (about 15 ms) [N4]."""
+    """Taylor coefficients, one line per row of p, built once a process (about 15 ms) [N4]."""
     rows = OCTAVES * ROWS_PER_OCTAVE
     series = np.zeros((rows, DEGREE + 1))
     for row in range(rows):

@@ -20,7 +20,7 @@ _GROUP_CELLS = 1 << 20
 
 
 class ProjectionWriter:
-    """Collects blocks of k numbers a row: in memory, or in a file that appears only when it is complete.
+    """Collects blocks of k numbers per row: in memory, or in a file that appears only when it is complete.
 
     The file's row groups hold a number of rows that depends on k alone, the last one what is left: its layout says
     nothing about the blocks that rows came in [J10].

@@ -86,7 +86,7 @@ class Projection:
 
     @cached_property
     def matrix(self) -> Floats:
-        """The public matrix: one row a column of the data (or axis of the metric), k columns."""
+        """The public matrix: one row per column of the data (or axis of the metric), k columns."""
         return np.asarray(self._integers() * unit(self.k), np.float64)
 
     def _integers(self) -> Ints:

@@ -19,7 +19,7 @@ from .values import Columns, alike, length_of, named_pairs, scalar_or_vector, sh
 class Normal(Rows):
     """Rows are roughly N(center, std^2) or N(center, cov): the elliptical mechanism with clipping.
 
-    `center_error` is the uncertainty of the stated centre: a std a coordinate, in units of that
+    `center_error` is the uncertainty of the stated centre: a std per coordinate, in units of that
     coordinate's own std (along a covariance's axes: of that axis); 0 means that the centre is exact.
     """
 
@@ -61,7 +61,7 @@ class Normal(Rows):
             raise UsageError("center_error must be >= 0. It counts stds; 0 means an exact centre.")
         if len({length_of(middle), length_of(errors)} - {None}) > 1:
             raise UsageError(
-                f"center_error must have {length_of(middle)} entries, one a column, got {length_of(errors)}."
+                f"center_error must have {length_of(middle)} entries, one per column, got {length_of(errors)}."
             )
         object.__setattr__(self, "center_error", errors)
         object.__setattr__(self, "columns", names("columns", columns, self.d))

@@ -81,7 +81,7 @@ class ArrayTable(Batches):
             return None, None
         (place,) = _positions((key,), data.shape[1], "privacy_id")
         if place in (as_names(selection.columns) or ()):
-            raise UsageError(f"privacy_id is {key}, which is among columns. It says whose a row is: leave it out.")
+            raise UsageError(f"privacy_id is {key}, which is among columns. It names people: leave it out.")
         if data.dtype.kind == "f" and data.dtype.itemsize > 8:  # a double may stand for many of them
             raise no_identity(str(key), data.dtype.name, "data")
         kind = pa.float64() if data.dtype.kind == "f" else pa.from_numpy_dtype(data.dtype.newbyteorder("="))

@@ -216,9 +216,7 @@ def pick(available: Sequence[str], selection: Selection, where: str) -> Pick:
             wanted, size, chosen = (sized[1],), int(sized[2]), (str(wanted[0]),)
     place = None if key is None else _locate(_places(available), str(key), where, "privacy_id")
     if place is not None and wanted is not None and str(key) in map(str, wanted):
-        raise UsageError(
-            f"privacy_id names {named(key)}, which is among columns. It says whose a row is: leave it out."
-        )
+        raise UsageError(f"privacy_id names {named(key)}, which is among columns. It names people: leave it out.")
     places = choose(available, wanted, place, where)
     return Pick(places, place, size, chosen or tuple(available[i] for i in places))
 

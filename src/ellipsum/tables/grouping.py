@@ -33,7 +33,7 @@ _END, _STOP = object(), object()
 
 
 class PeopleTable:
-    """One row a person, in a temporary file without a name: it is gone after `close`, or with the process."""
+    """One row per person, in a temporary file without a name: it is gone after `close`, or with the process."""
 
     reopenable = True
     ordered = False  # [T9]
@@ -99,7 +99,7 @@ def gather(table: SourceTable, people: People) -> PeopleTable:
 
 
 class _Gathering:
-    """Source -> DuckDB's sort by person, which spills to the folder -> exact sums -> a file of one row a person."""
+    """Source -> DuckDB's sort by person, which spills to the folder -> exact sums -> a file of one row per person."""
 
     def __init__(self, source: SourceTable, people: People, folder: str, file: BinaryIO) -> None:
         self._source, self._people, self._folder, self._file = source, people, folder, file
