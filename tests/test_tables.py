@@ -23,9 +23,10 @@ import pytest
 from csv_rules import NUMBER, identity_of, numbers_of, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opening import open_table
 
 from ellipsum.errors import DataError, EllipsumError, UsageError
-from ellipsum.tables import csv_text, open_table
+from ellipsum.tables import csv_text
 from ellipsum.tables.csv import CsvTable
 from ellipsum.tables.selection import Selection
 
