@@ -58,9 +58,7 @@ def people_of(
     if privacy_id is None:
         given = [name for name, value in (("per_person", per_person), (cap, max_rows)) if value is not None]
         if given:
-            raise UsageError(
-                f"{' and '.join(given)} need privacy_id, the column that names people."
-            )
+            raise UsageError(f"{' and '.join(given)} need privacy_id, the column that names people.")
         return None
     what = "mean" if per_person is None else choice("per_person", per_person, ("mean", "sum"))
     _check_cap(cap, what, max_rows)

@@ -31,6 +31,9 @@ from .sources import Selection, Source
 from .texts import describe_plan
 from .vector_noise import Noise
 
+_DROWNED = (
+    "the noise would be as large as what the bounds leave open. More rows, tighter bounds or a larger budget help."
+)
 _OUT_OF_RANGE = "the noise of this plan or its forecast leaves the range of doubles. Rescale the columns."
 _WIDEST_COUNT_WEIGHT = 2.0**30
 _FEW_ROWS = 28.0
@@ -175,6 +178,16 @@ class Plan:
         """E‖release - true statistic‖^2 = noise_error + clipping_error."""
         noise, clipping = self.noise_error, self.clipping_error
         return None if noise is None or clipping is None else noise + clipping
+
+    @property
+    def doubt(self) -> str | None:
+        """Why a budget spent on this plan may be wasted, in words; None where there is no reason."""
+        if self.noise_error is None or self.center_spread == 0:
+            return None
+        scale = 1.0 if self.statistic == "mean" else self.n
+        if scale is None or np.sqrt(self.noise_error) < self.center_spread * scale / 2:
+            return None
+        return _DROWNED
 
     def release(
         self,

@@ -19,16 +19,11 @@ from ..api import plan as make_plan
 from ..errors import shown
 from ..files import write_atomically
 from ..interrupts import check_interrupted
-from ..learning import LearningPlan
-from ..plans import Plan
 from ..release import Release
 from ..rows import Rows
 from ..texts import INSECURE, guarantee, number
 
 _SHOWN = 50
-_DROWNED = (
-    "the noise would be as large as what the bounds leave open. More rows, tighter bounds or a larger budget help."
-)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
 
@@ -58,23 +53,6 @@ def write_plan(made: Any, path: Path | None) -> None:
         write_atomically(path, made.to_json() + "\n")
 
 
-def drowned(made: Any) -> bool:
-    """Whether the noise is at least half of what the stated region leaves open: then it tells little."""
-    if made.noise_error is None or made.center_spread == 0:
-        return False
-    scale = 1.0 if made.statistic == "mean" else made.n
-    return scale is not None and bool(np.sqrt(made.noise_error) >= made.center_spread * scale / 2)
-
-
-def doubts(made: Any) -> str | None:
-    """Why a budget spent on this plan may be wasted, in words; None where there is no reason. "" where it was said."""
-    if isinstance(made, Plan):
-        return _DROWNED if drowned(made) else None
-    if isinstance(made, LearningPlan):  # its forecast has said it
-        return None if made.warning is None else ""
-    return "" if made.useless else None  # a projection's forecast
-
-
 class Desk:
     """Where a person sits: shown the plan before any value is read, asked where it is doubtful, told how far it is."""
 
@@ -98,8 +76,8 @@ class Desk:
         self.plan = made
         self._stop()
         errors.print(str(made), markup=False, soft_wrap=True)
-        doubt = doubts(made)
-        if doubt:
+        doubt = made.doubt
+        if doubt and doubt not in str(made):
             errors.print(f"warning: {doubt}", markup=False, soft_wrap=True)
         if doubt is None or self._yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
             return

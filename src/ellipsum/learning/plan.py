@@ -136,6 +136,11 @@ class LearningPlan:
             return f"the answer will be rough: its error is about {error:.0%} of the rows' spread. {ways}"
         return f"the data cannot support an answer: too few rows for this budget and so many columns. {ways}"
 
+    @property
+    def doubt(self) -> str | None:
+        """Why a budget spent on this plan may be wasted."""
+        return self.warning
+
     def n_needed(self, relative_error: float) -> float:
         """Rows for which the forecast relative error is this."""
         one = Shares.of(self.privacy.mu * (1 if self.neighbours == "replace" else 2), self.d)

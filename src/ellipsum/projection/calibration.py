@@ -56,6 +56,11 @@ class Forecast:
         return math.sqrt(8 * variance * (squared_distance + self.d * variance))
 
     @property
+    def doubt(self) -> str | None:
+        """Why a budget spent on this projection may be wasted."""
+        return self.verdict if self.useless else None
+
+    @property
     def useless(self) -> bool:
         """Whether a distance says no more than the bounds do.
 
