@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ellipsum.engines.java import ensure_java
+from ellipsum.sources import Selection, open_source
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 ensure_java()
@@ -103,6 +104,10 @@ def mixed(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "mixed.parquet"
     pq.write_table(mixed_table(), path, row_group_size=700)
     return str(path)
+
+
+def source(data, columns=None, key=None):
+    return open_source(data, Selection(columns, key))
 
 
 def attempt_number():

@@ -30,7 +30,7 @@ def test_snippets_run_and_dask_equals_local(spark, tmp_path, monkeypatch):
             exec(compile(placed, "spark.md", "exec"), names)
         spark.catalog.clearCache()
         for partitions in (1, 40):
-            frame = names["DaskTable"](dd.from_pandas(people, npartitions=partitions), ["income", "age"])
+            frame = names["DaskSource"](dd.from_pandas(people, npartitions=partitions), ["income", "age"])
             remote = es.sum(frame, es.Box([0, 0], [2e5, 120]), epsilon=1, delta=1e-6, rng=np.random.default_rng(1))
             local = es.sum(
                 people[["income", "age"]],

@@ -4,8 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import ROWS, SMALL_BATCHES, failing, kept_frames
-from ellipsum.run import reading
+from conftest import ROWS, SMALL_BATCHES, failing, kept_frames, source
 from pyspark.cloudpickle import register_pickle_by_value
 
 import ellipsum as es
@@ -13,7 +12,8 @@ from ellipsum.people import People
 from ellipsum.projection.matrix import draw_matrix
 from ellipsum.projection.products import Products
 from ellipsum.projection.region import region_of
-from ellipsum.tables import open_table
+from ellipsum.session import Session
+from ellipsum.sources import Selection
 
 register_pickle_by_value(sys.modules[failing.__module__])  # executors cannot import the tests
 
@@ -32,14 +32,12 @@ def sorted_integers(parts):
 
 
 def local_integers(path, people=None):
-    with reading(path, COLUMNS, None, people) as (table, _):
-        return sorted_integers(products()(np.asarray(block)) for block in table.batches())
+    with Session.open(path, Selection(COLUMNS), people) as session:
+        return sorted_integers([products()(session.source.every())])
 
 
 def test_workers_make_the_integers_of_a_local_pass(spark, mixed):
-    table = open_table(spark.read.parquet(mixed).repartition(4), columns=COLUMNS)
-    work = products()
-    found = [work.unpack(part) for part in table.each(work.packed, 97)]
+    found = list(source(spark.read.parquet(mixed).repartition(4), COLUMNS).each(products(), 97))
     assert max(len(part.high) for part in found) == 97
     assert np.array_equal(sorted_integers(found), local_integers(mixed))
     assert kept_frames(spark) == 0
@@ -48,17 +46,14 @@ def test_workers_make_the_integers_of_a_local_pass(spark, mixed):
 def test_tasks_that_fail_halfway_count_once(spark, mixed, settings):
     settings(SMALL_BATCHES)
     frame = spark.read.parquet(mixed).select(*COLUMNS).repartition(2)
-    table = open_table(frame.mapInArrow(failing(1), "double double, short short"))
-    work = products()
-    found = map(work.unpack, table.each(work.packed, 1000))
+    found = source(frame.mapInArrow(failing(1), "double double, short short")).each(products(), 1000)
     assert np.array_equal(sorted_integers(found), local_integers(mixed))
 
 
 def test_people_are_projected_where_they_meet(spark, mixed):
     people = People("flag", "sum", 5)
-    grouped = open_table(spark.read.parquet(mixed).repartition(4), columns=COLUMNS, key="flag").gather(people)
-    work = products()
-    found = sorted_integers(map(work.unpack, grouped.each(work.packed, 97)))
+    grouped = source(spark.read.parquet(mixed).repartition(4), COLUMNS, key="flag").grouped(people)
+    found = sorted_integers(grouped.each(products(), 97))
     grouped.close()
     assert np.array_equal(found, local_integers(mixed, people))
 

@@ -8,12 +8,11 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import NUMBERS, ROWS
+from conftest import NUMBERS, ROWS, source
 
 import ellipsum as es
-from ellipsum.engines import EngineTable, accumulate_table
+from ellipsum.engines import EngineSource
 from ellipsum.engines.spark import MERGERS, SHORT_BYTES
-from ellipsum.tables import open_table
 
 BOX = es.Box([-2, -2, -(2**40), 0, 0, 0], [2, 2, 2**40, 1000, 1, 100])
 CORRELATED = es.Normal([0, 0, 0, 500, 0.5, 50], cov=np.diag([1.0, 1, 2.0**78, 9e4, 0.25, 900]) + 0.1)
@@ -60,15 +59,15 @@ def test_empty_frames_and_empty_partitions(spark, mixed):
     with pytest.raises(es.UsageError, match="no rows"):
         es.mean(frame, es.Ball(10), **BUDGET)
     few = spark.range(3).repartition(40)
-    assert accumulate_table(open_table(few), es.plan(es.Ball(5), n=3, d=1, **BUDGET).row_map).rows == 3
+    assert source(few).total(es.plan(es.Ball(5), n=3, d=1, **BUDGET).row_map).rows == 3
 
 
 def test_columns_are_chosen_as_everywhere(spark, mixed):
     frame = spark.read.parquet(mixed)
-    table = open_table(frame, columns=["price", "double"])
-    assert isinstance(table, EngineTable)
-    assert table.columns == ("price", "double")
-    assert table.rows() == ROWS
+    found = source(frame, columns=["price", "double"])
+    assert isinstance(found, EngineSource)
+    assert found.columns == ("price", "double")
+    assert found.count() == ROWS
     with pytest.raises(es.UsageError, match="'name' of data is of type string, not a number"):
         es.sum(frame, es.Ball(1), **BUDGET)
     with pytest.raises(es.UsageError, match="'tags' of data is of type array<string>"):
@@ -95,11 +94,11 @@ def test_arrays_of_a_declared_length_are_rows(spark):
 def test_odd_names_are_found_by_place(spark):
     frame = spark.createDataFrame([(1.0, 2.0, 3.0), (4.0, 5.0, 6.0)], ["a.b", "`A.B`", "A"])
     twin = frame.select("*", frame["A"].alias("a"))
-    rows = open_table(twin, columns=["a", "`A.B`", "a.b"]).sample(2, bytes(32))
+    rows, _ = source(twin, columns=["a", "`A.B`", "a.b"]).sample(2, bytes(32))
     assert sorted(map(tuple, rows)) == [(3.0, 2.0, 1.0), (6.0, 5.0, 4.0)]
     repeated = frame.select("A", "A")
     with pytest.raises(es.UsageError, match="2 columns called 'A'"):
-        open_table(repeated, columns=["A"])
+        source(repeated, columns=["A"])
 
 
 @pytest.mark.parametrize(("columns", "most"), [(1, 20), (500, MERGERS)])
@@ -169,12 +168,12 @@ def test_an_interrupt_cancels_the_jobs(spark):
 
 
 def test_spark_texts_never_pass_and_no_noise_is_drawn(spark, mixed, monkeypatch):
-    import ellipsum.run
+    import ellipsum.session
 
     def refused(rng=None):
         raise AssertionError("noise was drawn")
 
-    monkeypatch.setattr(ellipsum.run.Stream, "open", refused)
+    monkeypatch.setattr(ellipsum.session.Stream, "open", refused)
     frame = spark.read.parquet(mixed).selectExpr("cast(raise_error(name) as double) as x")
     with pytest.raises(es.DataError) as caught:
         es.sum(frame, es.Ball(1), neighbours="add_remove", n=9, **BUDGET)
@@ -194,18 +193,19 @@ def test_workers_with_another_version_are_refused(spark, mixed, monkeypatch):
 def test_streams_and_series_are_refused(spark, tmp_path):
     stream = spark.readStream.schema("x double").parquet(str(tmp_path))
     with pytest.raises(es.UsageError, match="streaming"):
-        open_table(stream)
+        source(stream)
     with pytest.raises(es.UsageError, match="Spark"):
-        open_table(spark.range(3)["id"])
+        source(spark.range(3)["id"])
 
 
 def test_a_subset_holds_each_row_at_most_once(spark):
-    table = open_table(spark.range(400).selectExpr("cast(id as double) x").repartition(5))
-    rows = table.sample(100, bytes(32))
+    found = source(spark.range(400).selectExpr("cast(id as double) x").repartition(5))
+    rows, count = found.sample(100, bytes(32))
+    assert count == 400
     assert rows.shape == (100, 1)
     assert len(np.unique(rows)) == 100
-    assert not np.array_equal(np.sort(table.sample(100, bytes([1] * 32))[:, 0]), np.sort(rows[:, 0]))
-    assert np.array_equal(np.sort(table.sample(400, bytes(32))[:, 0]), np.arange(400))
+    assert not np.array_equal(np.sort(found.sample(100, bytes([1] * 32))[0][:, 0]), np.sort(rows[:, 0]))
+    assert np.array_equal(np.sort(found.sample(400, bytes(32))[0][:, 0]), np.arange(400))
 
 
 def test_friendly_means_use_a_subset_and_say_so(spark):

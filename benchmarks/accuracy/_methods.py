@@ -19,7 +19,8 @@ import numpy as np
 import ellipsum as es
 from ellipsum.learning.finish import finish
 from ellipsum.learning.rounds import Rounds
-from ellipsum.tables import open_table
+from ellipsum.session import Reading, Session
+from ellipsum.sources import Selection, open_source
 
 from ._settings import Setting
 
@@ -32,7 +33,8 @@ def by_name(setting: Setting, method: str, **options: Any) -> Estimator:
 
     def run(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         prepare = import_module(f"ellipsum.learning.{method}").prepare
-        rounds = Rounds(open_table(rows), BUDGET, "replace", len(rows), rng=rng, threads=1)
+        session = Session(open_source(rows, Selection()), None, Reading(rng, threads=1))
+        rounds = Rounds(session, BUDGET, "replace", len(rows))
         return finish(rounds, prepare(rounds, setting.magnitude, **options), "mean", None, method).value
 
     return run

@@ -64,9 +64,9 @@ def scan(path: Path, **options: int) -> None:
 
 
 def consume(path: Path) -> None:
-    from ellipsum.tables import open_table
+    from ellipsum.tables import Selection, open_table
 
-    for _ in open_table(path, COLUMNS).batches():
+    for _ in open_table(path, Selection(COLUMNS)).batches():
         pass
 
 

@@ -214,9 +214,10 @@ class Plan:
         """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever source summed the rows."""
         self.check_width(session.source)
         session.propose(self)
-        stream = session.spend(self.privacy, self.statistic)
+        account = session.reserve(self.privacy, self.statistic)
+        account.charge(account.cap, self.statistic)
         partial = session.total(self.row_map, public=self.neighbours == "replace")
-        return self.publish(self.noisy_sums(partial, stream), session.secure)
+        return self.publish(self.noisy_sums(partial, account.stream()), session.secure)
 
     def check_width(self, source: Source) -> None:
         """An error for data of another number of columns."""
