@@ -19,15 +19,16 @@ from .accumulate import Partial
 from .errors import Floats, UsageError, names
 from .grid import GRID_BITS, WIDE_GRID_BITS, ellipsoid_map, grid_bits, noise_units
 from .noise import Stream, add_noise, add_noise_exact, shift_for
-from .people import People, people_of, unit_of, with_people
+from .people import People, unit_of
 from .plan_files import FORMAT, checked_spread, plan_fields, plan_to_dict
 from .privacy import Budget, Privacy
 from .release import Release, planned_release, register_reader
 from .row_maps import Body, EllipsoidMap, clipped_norm_bound
 from .rows import Rows, Wishes
-from .session import Approve, Progress, Reading, Session
+from .runnable import Runnable
+from .session import Session
 from .shape import Clip, Ellipsoid
-from .sources import Selection, Source
+from .sources import Source
 from .texts import describe_plan
 from .vector_noise import Noise
 
@@ -43,7 +44,7 @@ _FARTHEST_NOISE = 64.0  # stds: exceeded with probability below 1e-890
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Plan(Runnable):
     """One release, before the data: clip region, grid, noise, guarantee, forecast.
 
     Guarantee: `release` on any data is `privacy` for its neighbouring relation [U1].
@@ -188,27 +189,6 @@ class Plan:
         if scale is None or np.sqrt(self.noise_error) < self.center_spread * scale / 2:
             return None
         return _DROWNED
-
-    def release(
-        self,
-        data: Any,
-        rng: np.random.Generator | None = None,
-        *,
-        columns: list[str] | tuple[str, ...] | None = None,
-        header: bool | None = None,
-        privacy_id: str | int | None = None,
-        per_person: str | None = None,
-        max_rows: int | None = None,
-        threads: int | None = None,
-        progress: Progress | None = None,
-        approve: Approve | None = None,
-    ) -> Release:
-        """Run this plan on data, which may be what `ellipsum.sum` takes; people as the plan has them, unless stated."""
-        selection = Selection(columns, header=header, names=self.columns)
-        how = Reading(rng, threads, progress, approve)
-        plan = with_people(self, people_of(privacy_id, per_person, max_rows))
-        with Session.open(data, selection, plan.people, how) as session:
-            return plan.run(session)
 
     def run(self, session: Session) -> Release:
         """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever source summed the rows."""

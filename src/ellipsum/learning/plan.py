@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from .. import codec
 from ..charged import METHODS
 from ..errors import MOST_COLUMNS, UsageError, choice, names
-from ..people import People, people_of, unit_of, with_people
+from ..people import People, unit_of
 from ..plan_files import COUNT, PEOPLE, STATISTICS, options_from_dict
 from ..privacy import Budget, Privacy, stated_from_dict
 from ..release import Release
 from ..rows import Rows, Unknown, rows_from_dict
-from ..session import Approve, Progress, Reading, Session
-from ..sources import Selection
+from ..runnable import Runnable
+from ..session import Session
 from ..texts import guarantee, people_lines
 from ..version import VERSION
 from .finish import finish, learned_rows
@@ -49,7 +47,7 @@ class PlannedRound:
 
 
 @dataclass(frozen=True, repr=False)
-class LearningPlan:
+class LearningPlan(Runnable):
     """Release of a statistic of Unknown rows: rounds with their shares, and the forecast; no data was read.
 
     Guarantee: `release` is `privacy`, all rounds together [L6][L7]. The last round's own plan comes with the release.
@@ -145,27 +143,6 @@ class LearningPlan:
         """Rows for which the forecast relative error is this."""
         one = Shares.of(self.privacy.mu * (1 if self.neighbours == "replace" else 2), self.d)
         return max(one.relative_error / relative_error, 40 / one.rows)
-
-    def release(
-        self,
-        data: Any,
-        rng: np.random.Generator | None = None,
-        *,
-        columns: list[str] | tuple[str, ...] | None = None,
-        header: bool | None = None,
-        privacy_id: str | int | None = None,
-        per_person: str | None = None,
-        max_rows: int | None = None,
-        threads: int | None = None,
-        progress: Progress | None = None,
-        approve: Approve | None = None,
-    ) -> Release:
-        """Run the rounds on data, which may be what `ellipsum.sum` takes; people as planned, unless stated."""
-        selection = Selection(columns, header=header, names=self.columns)
-        how = Reading(rng, threads, progress, approve)
-        plan = with_people(self, people_of(privacy_id, per_person, max_rows))
-        with Session.open(data, selection, plan.people, how) as session:
-            return plan.run(session)
 
     def run(self, session: Session) -> Release:
         """Learn, then release with all that is left [L7]."""

@@ -1,0 +1,43 @@
+"""What every plan of a statistic can do: be run on data, through a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .people import People, people_of, with_people
+from .release import Release
+from .session import Approve, Progress, Reading, Session
+from .sources import Selection
+
+
+class Runnable:
+    """A plan; `run` is its own."""
+
+    columns: tuple[str, ...] | None
+    people: People | None
+
+    def run(self, session: Session) -> Release:
+        """The release, on the rows of a session."""
+        raise NotImplementedError
+
+    def release(
+        self,
+        data: Any,
+        rng: np.random.Generator | None = None,
+        *,
+        columns: list[str] | tuple[str, ...] | None = None,
+        header: bool | None = None,
+        privacy_id: str | int | None = None,
+        per_person: str | None = None,
+        max_rows: int | None = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        approve: Approve | None = None,
+    ) -> Release:
+        """Run this plan on data, which may be what `ellipsum.sum` takes; people as planned, unless stated."""
+        plan = with_people(self, people_of(privacy_id, per_person, max_rows))
+        selection = Selection(columns, header=header, names=self.columns)
+        with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve)) as session:
+            return plan.run(session)
