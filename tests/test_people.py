@@ -340,7 +340,7 @@ def test_a_release_of_people_is_the_release_of_their_rows():
                 got = release(table, es.Box(-9, 9), privacy_id="id", rng=np.random.default_rng(5), **how, **terms)
                 plain = release(rows, es.Box(-9, 9), rng=np.random.default_rng(5), **terms)
                 assert got.value.tolist() == plain.value.tolist()
-                assert got.privacy == plain.privacy.for_people()
+                assert got.privacy == dataclasses.replace(plain.privacy, unit="person")
                 assert got.columns == ("a", "b")
                 assert got.plan.n == (None if neighbours == "add_remove" else len(rows))
                 assert es.Release.from_json(got.to_json()).plan.people.privacy_id == "id"
@@ -423,7 +423,7 @@ def test_a_friendly_mean_of_people_is_that_of_their_rows(how, most):
     got = es.friendly_mean(table, 12.0, privacy_id="id", rng=np.random.default_rng(1), **how, **terms)
     plain = es.friendly_mean(rows, 12.0, rng=np.random.default_rng(1), **terms)
     assert got.value.tolist() == plain.value.tolist()
-    assert got.privacy == plain.privacy.for_people()
+    assert got.privacy == dataclasses.replace(plain.privacy, unit="person")
     assert got.columns == ("a", "b")
     assert got.plan.people.per_person == how.get("per_person", "mean")
     assert got.plan.people.max_rows == how.get("max_rows_per_person")
@@ -533,7 +533,7 @@ def test_nothing_is_written_to_standard_output(monkeypatch, capfd):
 INTERRUPTED = """
 import os, signal, sys, tempfile, threading
 import numpy as np, pyarrow as pa
-from opening import open_table
+from ellipsum.tables import Selection, open_table
 from ellipsum.people import People
 from ellipsum.tables.grouping import gather
 tempfile.tempdir = sys.argv[1]
@@ -545,7 +545,7 @@ class Endless:
                 os.kill(os.getpid(), signal.SIGINT)
             yield rows
 try:
-    gather(open_table(Endless(), key="id"), People("id"))
+    gather(open_table(Endless(), Selection(key="id")), People("id"))
 except KeyboardInterrupt:
     print("interrupted", os.listdir(sys.argv[1]), [t.name for t in threading.enumerate() if "ellipsum" in t.name])
 """
@@ -725,11 +725,11 @@ def test_learning_from_people_on_the_command_line(command, tmp_path):
     assert code == 0, err
     assert "one person replaced" in out
     learned = es.Learned.from_json((tmp_path / "rows.json").read_text())
-    assert learned.people == {"privacy_id": "who", "per_person": "mean", "max_rows": 5}
+    assert learned.people == People("who", "mean", 5)
     assert command("mean", "t.csv", *WHO, "--rows", "rows.json", "--json")[0] == 0
     code, out, err = command("learn", "duckdb://", "--sql", "select age from 't.csv'", "--magnitude", "1e3", "--json")
     assert code == 0, err
-    assert es.Learned.from_json(out).people == {}
+    assert es.Learned.from_json(out).people is None
 
 
 @pytest.mark.parametrize(
@@ -782,4 +782,4 @@ def test_a_plan_whose_unit_and_privacy_id_disagree_is_refused():
             es.Plan.from_json(json.dumps(fields))
     friendly = es.friendly_mean(np.zeros((500, 2)), 1.0, epsilon=5, delta=1e-6).plan
     with pytest.raises(es.UsageError, match="privacy_id"):
-        dataclasses.replace(friendly, privacy=friendly.privacy.for_people())
+        dataclasses.replace(friendly, privacy=dataclasses.replace(friendly.privacy, unit="person"))

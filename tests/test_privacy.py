@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import math
 import pickle
@@ -337,7 +338,7 @@ def test_rho_reads_one_way_only() -> None:
 
 def test_rows_and_people_do_not_compose():
     row = Privacy(0.5)
-    person = row.for_people()
+    person = dataclasses.replace(row, unit="person")
     assert str(person) == "mu = 0.5 (one person replaced)"
     assert compose([person, person]).unit == "person"
     assert Privacy.from_dict(person.to_dict()) == person

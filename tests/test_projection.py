@@ -626,7 +626,7 @@ def test_a_projection_of_people_says_so_and_keeps_saying_so(tmp_path):
     )
     noted = {"privacy_id": "who", "per_person": "sum", "max_rows": 4}
     for one in (made, Projection.load(tmp_path / "p.parquet")):
-        assert one.options == noted
+        assert one.people.to_dict() == noted
         assert not one.ordered
         assert one.to_dict()["options"] == noted
     with pytest.raises(UsageError, match="need privacy_id"):

@@ -84,6 +84,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.rmdir()  # an empty one goes even where no file can be opened any more
     for _ in range(_TRIES):
         shutil.rmtree(path, ignore_errors=True)
         if not path.exists():
