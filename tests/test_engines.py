@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pytest
-from opening import open_table, session_on
+from opening import session_on
 from scipy.stats import chi2
 
 import ellipsum as es
@@ -141,11 +141,11 @@ def test_columns_follow_the_schema_alone():
         Lists(parts)
     opened = Lists(parts, ["b", "a"])
     assert opened.columns == ("b", "a")
-    assert open_table(opened, columns=["b", "a"]) is opened
+    assert open_source(opened, Selection(["b", "a"])) is opened
     with pytest.raises(es.UsageError, match="other columns"):
-        open_table(opened, columns=["a"])
+        open_source(opened, Selection(["a"]))
     with pytest.raises(es.UsageError, match="rows themselves"):
-        next(iter(opened.batches()))
+        opened.every()
 
 
 def test_subsets_are_uniform_whatever_the_partitions():
@@ -154,22 +154,22 @@ def test_subsets_are_uniform_whatever_the_partitions():
     frame = Lists([table.slice(0, 1), table.slice(1, 0), table.slice(1, 300), table.slice(301)])
     counts, trials, p = np.zeros(400), 400, 100 / 400
     for i in range(trials):
-        rows = frame.sample(100, i.to_bytes(32, "little"))[:, 0]
+        rows = frame.sample(100, i.to_bytes(32, "little"))[0][:, 0]
         assert len(np.unique(rows)) == 100
         counts[rows.astype(int)] += 1
     # A row's count has variance trials p (1 - p); their sum is fixed, so the scaled square sum has 399 degrees.
     statistic = np.sum((counts - trials * p) ** 2) / (trials * p * (1 - p)) * 399 / 400
     assert chi2.ppf(1e-5, 399) < statistic < chi2.isf(1e-5, 399)
-    assert np.array_equal(np.sort(frame.sample(1000, bytes(32))[:, 0]), np.arange(400.0))
+    assert np.array_equal(np.sort(frame.sample(1000, bytes(32))[0][:, 0]), np.arange(400.0))
 
 
 def test_subsets_do_not_look_at_the_rows():
     """The places that are drawn are the same whatever the cells hold."""
     seed = bytes(range(32))
-    places = Lists(cut(pa.table({"x": np.arange(300.0)}), 4)).sample(50, seed)[:, 0].astype(int)
+    places = Lists(cut(pa.table({"x": np.arange(300.0)}), 4)).sample(50, seed)[0][:, 0].astype(int)
     other = np.random.default_rng(3).normal(size=300)
     other[::7] = np.nan
-    drawn = Lists(cut(pa.table({"x": other}), 4)).sample(50, seed)[:, 0]
+    drawn = Lists(cut(pa.table({"x": other}), 4)).sample(50, seed)[0][:, 0]
     assert np.array_equal(drawn, other[places], equal_nan=True)
 
 

@@ -533,7 +533,7 @@ def test_nothing_is_written_to_standard_output(monkeypatch, capfd):
 INTERRUPTED = """
 import os, signal, sys, tempfile, threading
 import numpy as np, pyarrow as pa
-from opening import open_table
+from ellipsum.tables import Selection, open_table
 from ellipsum.people import People
 from ellipsum.tables.grouping import gather
 tempfile.tempdir = sys.argv[1]
@@ -545,7 +545,7 @@ class Endless:
                 os.kill(os.getpid(), signal.SIGINT)
             yield rows
 try:
-    gather(open_table(Endless(), key="id"), People("id"))
+    gather(open_table(Endless(), Selection(key="id")), People("id"))
 except KeyboardInterrupt:
     print("interrupted", os.listdir(sys.argv[1]), [t.name for t in threading.enumerate() if "ellipsum" in t.name])
 """

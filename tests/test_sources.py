@@ -275,7 +275,7 @@ CUT = """
 import os, sys
 import numpy as np
 from ellipsum import DataError
-from opening import open_table
+from ellipsum.tables import open_table
 
 table = open_table(sys.argv[1])
 batches = table.batches()
