@@ -406,14 +406,14 @@ def misplaced(folder):
 _READ = """
 import json, sys
 import pyarrow.dataset as ds
-from opening import open_table
+from ellipsum.tables import Selection, open_table
 from ellipsum.errors import DataError
 for path, column, key in json.loads(sys.argv[1]):
     lists = column != "x"
     for data in (path, ds.dataset(path, format="feather"), ds.dataset(path, format="feather").scanner()):
         print(path, type(data).__name__, flush=True)
         try:
-            for keys, rows in open_table(data, column, key=key).pieces():
+            for keys, rows in open_table(data, Selection(column, key)).pieces():
                 rows[:].sum() if lists else keys.to_pylist()
             print("was read")
         except DataError:

@@ -1,7 +1,7 @@
 """What an engine has to do, and what every engine's frame shares: docs/proofs/engines.md.
 
 An engine needs one function, `EngineSource.fold`: hand each partition's record batches to `fold.map`, hand the results,
-in any grouping and order, to `fold.merge` until one is left, and return it. It may also serve `gather` (people with
+in any grouping and order, to `fold.merge` until one is left, and return it. It may also serve `grouped` (people with
 many rows) and `each` (results per block, for projections).
 """
 
