@@ -121,7 +121,7 @@ def _whole(data: Data) -> np.ndarray:
 
 
 def _masked(data: Data) -> Any:
-    return np.ma.masked_invalid(array(data))
+    return np.ma.masked_where(np.isnan(array(data)), array(data))
 
 
 def _strided(data: Data) -> np.ndarray:
