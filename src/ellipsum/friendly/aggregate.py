@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, UsageError, positive, whole
+from ..errors import names as column_names
 from ..noise import public_permutation
 from ..people import people_of
 from ..privacy import Budget
@@ -21,6 +22,7 @@ from .release import FriendlyRelease, NoCentre, planned_radius, run_friendly, so
 from .workers import made_up, run_blocks
 
 _MOST_WORKERS = 1024
+_LONGEST = 1e7  # seconds
 _FRAME_ROWS, _FRAME_CELLS = 1_000_000, 1 << 26
 
 
@@ -84,6 +86,8 @@ def subsample_and_aggregate(
     require_replace(neighbours)
     count = whole("blocks", blocks, 1)
     limit = positive("time_limit", time_limit, "State CPU seconds per block.")
+    if limit > _LONGEST:
+        raise UsageError(f"time_limit must be at most {_LONGEST:g} seconds, got {limit:g}.")
     helpers = None if workers is None else whole("workers", workers, most=_MOST_WORKERS)
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
     if people is not None and not shuffle:
@@ -114,7 +118,7 @@ def subsample_and_aggregate(
             target=target,
             floor=floor,
             source="blocks" if found == len(rows) else f"blocks (of a random subset of {found} {what})",
-            columns=_names(names, length),
+            columns=column_names("names", names, length),
             people=people,
         )
         session.propose(plan)
@@ -156,14 +160,6 @@ def deal(n: int, blocks: int, seed: bytes | None) -> list[np.ndarray]:
     """
     order = np.arange(n) if seed is None else public_permutation(seed, n)
     return np.array_split(order, blocks)
-
-
-def _names(names: Sequence[str] | None, length: int) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    if len(names) != length:
-        raise UsageError(f"names must have {length} entries, one for each entry of the result, got {len(names)}.")
-    return tuple(map(str, names))
 
 
 def _dimension(function: Callable[[Floats], Any], stated: int | None, rows: int, columns: int, limit: float) -> int:
