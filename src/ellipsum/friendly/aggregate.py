@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Floats, UsageError, positive, whole
+from ..errors import Floats, UsageError, positive, whole, yes_or_no
 from ..errors import names as column_names
 from ..noise import public_permutation
 from ..people import people_of
@@ -84,6 +84,7 @@ def subsample_and_aggregate(
     References: Nissim, Raskhodnikova & Smith 2007 (sample and aggregate).
     """
     require_replace(neighbours)
+    yes_or_no("shuffle", shuffle)
     count = whole("blocks", blocks, 1)
     limit = positive("time_limit", time_limit, "State CPU seconds per block.")
     if limit > _LONGEST:
