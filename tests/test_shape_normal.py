@@ -295,7 +295,7 @@ def test_wiener_gains_are_the_regression_of_truth_on_release():
 
     stds, n, center_error = zipf(6, 1.0), 200, 0.3
     made = plan(Normal(np.zeros(6), std=stds, center_error=center_error), n=n, epsilon=1.0, delta=1e-6)
-    gains = shape_normal.wiener_gains(made, None)
+    gains = shape_normal.wiener_gains(made.rows, made.ellipsoid, made.scaled_std, made.n)
     rng = np.random.default_rng(3)
     truth, seen = np.empty((3000, 6)), np.empty((3000, 6))
     folded, noise = made.ellipsoid.scale, made.scaled_std / made.ellipsoid.scale
