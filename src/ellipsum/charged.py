@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from . import codec
@@ -38,6 +38,5 @@ class Round:
 def check_rounds(total: Privacy, rounds: Sequence[Round], stated: Mapping[str, float]) -> None:
     """An error unless the rounds, "final" the last, fit into a guarantee that is the stated budget's [P5]."""
     total.check_stated(stated)
-    steps = [replace(step.privacy, unit=total.unit) for step in rounds]  # older files say "row" of people's rounds
-    if not stated or not rounds or rounds[-1].name != "final" or not fits(total, steps):
+    if not stated or not rounds or rounds[-1].name != "final" or not fits(total, [step.privacy for step in rounds]):
         raise UsageError("these rounds are not those of the stated budget. They were changed after they were made.")

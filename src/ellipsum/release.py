@@ -323,6 +323,9 @@ def _check_rounds(release: Release) -> None:
     """The rounds fit into the guarantee [P5], which is that of the stated budget; the last one is the plan's."""
     assert release.learned is not None
     rounds = [Round.from_dict(step) for step in release.learned["rounds"]]
-    check_rounds(release.privacy, rounds, release.stated)
+    total = release.privacy
+    if all(step.privacy.unit == "row" for step in rounds):  # so earlier versions wrote the rounds of people too
+        total = replace(total, unit="row")
+    check_rounds(total, rounds, release.stated)
     if rounds[-1].privacy.mu != release.plan.privacy.mu or release.noise.std != 1:
         raise UsageError(DOCTORED)
