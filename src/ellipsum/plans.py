@@ -25,10 +25,9 @@ from .privacy import Budget, Privacy
 from .release import Release, planned_release, register_reader
 from .row_maps import Body, EllipsoidMap, clipped_norm_bound
 from .rows import Rows, Wishes
-from .runnable import Runnable
+from .runnable import Runnable, check_width
 from .session import Session
 from .shape import Clip, Ellipsoid
-from .sources import Source
 from .texts import describe_plan
 from .vector_noise import Noise
 
@@ -192,19 +191,12 @@ class Plan(Runnable):
 
     def run(self, session: Session) -> Release:
         """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever source summed the rows."""
-        self.check_width(session.source)
+        check_width(self.d, session.source)
         session.propose(self)
         account = session.reserve(self.privacy, self.statistic)
         account.charge(account.cap, self.statistic)
         partial = session.total(self.row_map, public=self.neighbours == "replace")
         return self.publish(self.noisy_sums(partial, account.stream()), session.secure)
-
-    def check_width(self, source: Source) -> None:
-        """An error for data of another number of columns."""
-        if source.width != self.d:
-            raise UsageError(
-                f"this plan is for {self.d} columns, the data has {source.width}. Pick columns, or plan anew."
-            )
 
     def noisy_sums(self, partial: Partial, stream: Stream) -> Floats:
         """[U1] The noisy sums in the scaled space; under add_remove the weighted count comes last."""

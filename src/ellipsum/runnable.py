@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from .errors import UsageError
 from .people import People, people_of, with_people
 from .release import Release
 from .session import Approve, Progress, Reading, Session
-from .sources import Selection
+from .sources import Selection, Source
 
 
 class Runnable:
@@ -41,3 +42,9 @@ class Runnable:
         selection = Selection(columns, header=header, names=self.columns)
         with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve)) as session:
             return plan.run(session)
+
+
+def check_width(d: int, source: Source) -> None:
+    """An error for data of another number of columns than a plan has."""
+    if source.width != d:
+        raise UsageError(f"this plan is for {d} columns, the data has {source.width}. Pick columns, or plan anew.")

@@ -15,7 +15,7 @@ from ..plan_files import COUNT, PEOPLE, STATISTICS, options_from_dict
 from ..privacy import Budget, Privacy, stated_from_dict
 from ..release import Release
 from ..rows import Rows, Unknown, rows_from_dict
-from ..runnable import Runnable
+from ..runnable import Runnable, check_width
 from ..session import Session
 from ..texts import guarantee, people_lines
 from ..version import VERSION
@@ -160,10 +160,7 @@ class LearningPlan(Runnable):
 
     def _learned(self, session: Session) -> tuple[Final, Rounds]:
         source = session.source
-        if source.width != self.d:
-            raise UsageError(
-                f"this plan is for {self.d} columns, the data has {source.width}. Pick columns, or plan anew."
-            )
+        check_width(self.d, source)
         if self.neighbours == "replace" and source.reopenable and source.count() != self.n:
             raise UsageError(
                 f"this plan is for n = {self.n} rows, the data has {source.count()}. Plan anew for this n."
