@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.house import cycles, graph
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "ellipsum"
 MODULES = sorted(SOURCE.rglob("*.py"))
 LABEL = re.compile(r"\[([A-Z]\d+)\]")

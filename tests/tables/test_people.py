@@ -457,7 +457,7 @@ def test_common_people_keep_their_order():
 
 
 def test_the_example_of_embeddings(monkeypatch, capsys):
-    path = Path(__file__).parent.parent / "examples" / "embeddings.py"
+    path = Path(__file__).parents[2] / "examples" / "embeddings.py"
     spec = importlib.util.spec_from_file_location("embeddings", path)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)

@@ -306,7 +306,11 @@ def attacked(names, folder, first, last, before="pass", rehearse=True):
 def apart(script, *words):
     """A script in a process of its own."""
     command = [sys.executable, "-X", "faulthandler", "-c", script, *map(str, words)]
-    return subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=BATCH_SECONDS)
+    here = Path(__file__).parent
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here.parent), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.run(
+        command, cwd=here, env=environment, capture_output=True, text=True, timeout=BATCH_SECONDS
+    )
 
 
 def deadly(path):
