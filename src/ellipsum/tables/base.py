@@ -163,10 +163,10 @@ def _reject_repeats(names: Sequence[str], where: str) -> None:
 
 def _places(available: Sequence[str]) -> dict[str, list[int]]:
     """Every name with all its positions."""
-    found: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = {}
     for i, name in enumerate(available):
-        found.setdefault(name, []).append(i)
-    return found
+        places.setdefault(name, []).append(i)
+    return places
 
 
 def _locate(known: dict[str, list[int]], name: str, where: str, argument: str) -> int:
@@ -229,8 +229,8 @@ class Watch:
         self._seen = self._stamp()
 
     def _stamp(self) -> tuple[int, int, int]:
-        found = attempt(f"{self._path} could not be read.", self._path.stat)
-        return found.st_size, found.st_mtime_ns, found.st_ino
+        status = attempt(f"{self._path} could not be read.", self._path.stat)
+        return status.st_size, status.st_mtime_ns, status.st_ino
 
     def check(self) -> None:
         """A data error if the file is gone or another one now."""

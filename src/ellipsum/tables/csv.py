@@ -147,7 +147,8 @@ class CsvTable(Batches):
 
     def _row_end(self, stream: BinaryIO, text: bytes) -> int:
         """Bytes of the row that the text begins; of its first line, if the row is not quoted properly [T3]."""
-        state, passed, first, used = START, 0, 0, 0
+        state = START
+        passed = first = used = 0
         for piece in chain([text], iter(lambda: stream.read(self._chunk_bytes), b""), [b"\n"]):
             passed += used
             used, state, crossed = map(int, follow(np.frombuffer(piece, np.uint8), self._classes, 0, state))
@@ -207,8 +208,8 @@ class CsvTable(Batches):
         def piece(lines: _Lines) -> Piece:
             return attempt(self._unreadable, self._piece, lines)
 
-        with closing(self._chunks(progress)) as chunks, closing(map_ahead(piece, chunks)) as made:
-            for part in made:
+        with closing(self._chunks(progress)) as chunks, closing(map_ahead(piece, chunks)) as parsed:
+            for part in parsed:
                 rows += len(part[1])
                 yield part
         self._watch.check()

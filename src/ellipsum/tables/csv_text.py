@@ -237,7 +237,8 @@ def cells_at(
     """
     size, limit, wanted = np.uint64(text.size), np.uint64(longest), np.uint64(place)
     lines = 0
-    i = o = found = line_start = _0
+    i = o = _0
+    cell = line_start = _0
     while i < size:
         cell_start = i
         state = _0
@@ -246,16 +247,16 @@ def cells_at(
             c = text[i]
             state = np.uint64(_STEP[state + classes[c]])
             i += _1
-        if found == wanted and state != _OPEN and i - line_start <= limit:
+        if cell == wanted and state != _OPEN and i - line_start <= limit:
             end = i - _1
             if c == _LF and end > cell_start and text[end - _1] == _CR:
                 end -= _1
             o = _unquoted(exact, cell_start, end, out, o)
-        found += _1
+        cell += _1
         if c == _LF:
             lines += 1
             offsets[lines] = np.int64(o)
-            found, line_start = _0, i
+            cell, line_start = _0, i
     return lines
 
 
@@ -322,9 +323,11 @@ def parse(
     """
     size, cells, limit = np.uint64(text.size), np.uint64(wanted.size), np.uint64(longest)
     lines = 0
-    i = o = k = m = found = line_start = line_o = line_k = line_m = _0
+    i = cell = line_start = _0
+    o = k = m = _0
+    line_o = line_k = line_m = _0
     while i < size:
-        take = found < cells and wanted[found]
+        take = cell < cells and wanted[cell]
         state = _0
         c = _LF
         done = False
@@ -358,15 +361,16 @@ def parse(
                     values[k] = np.nan
         if take:
             k += _1
-        found += _1
+        cell += _1
         if c != _LF:
             continue
-        if found != cells or state == _OPEN or i - line_start > limit:
+        if cell != cells or state == _OPEN or i - line_start > limit:
             o, k, m = line_o, line_k, line_m
             for wish in wanted:
                 if wish:
                     values[k] = np.nan
                     k += _1
         lines += 1
-        found, line_start, line_o, line_k, line_m = _0, i, o, k, m
+        cell, line_start = _0, i
+        line_o, line_k, line_m = o, k, m
     return lines, m

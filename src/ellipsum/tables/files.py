@@ -43,16 +43,16 @@ def _suffix(path: Path) -> str:
 
 def _listed(folder: Path) -> list[Path]:
     """The data files in a folder and below, without hidden ones and engines' markers (_SUCCESS)."""
-    found = [
+    paths = [
         path
         for path in sorted(folder.rglob("*"))
         if path.is_file()
         and _suffix(path)
         and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
     ]
-    if not found:
+    if not paths:
         raise DataError(f"{folder} holds no data file. It must contain {_KINDS} files.")
-    return found
+    return paths
 
 
 def _at_home(item: str | PathLike[str]) -> Path:
@@ -89,11 +89,12 @@ def _reject_table_formats(paths: Iterable[Path]) -> None:
     """A log says which files of such a table count: by themselves they would bring deleted rows back."""
     places = [place for path in paths for place in (path.absolute(), path.resolve())]
     for folder in {folder for place in places for folder in place.parents}:
-        found = _table_format(folder)
-        if found is not None:
+        table_format = _table_format(folder)
+        if table_format is not None:
+            name, reader = table_format
             raise UsageError(
-                f"{folder} is a {found[0]} table: its files alone would bring deleted rows back. Use its own reader: "
-                f"{found[1]}."
+                f"{folder} is a {name} table: its files alone would bring deleted rows back. Use its own reader: "
+                f"{reader}."
             )
 
 

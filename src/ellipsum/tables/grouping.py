@@ -102,7 +102,8 @@ class _Gathering:
     """Source -> DuckDB's sort by person, which spills to the folder -> exact sums -> a file of one row per person."""
 
     def __init__(self, source: SourceTable, people: People, folder: str, file: BinaryIO) -> None:
-        self._source, self._people, self._folder, self._file = source, people, folder, file
+        self._source, self._people = source, people
+        self._folder, self._file = folder, file
         self._width, self._capped = source.width, people.max_rows is not None
 
     def run(self) -> int:
@@ -166,7 +167,8 @@ class _Sort:
     """DuckDB sorts in a thread of its own; the source is read in the caller's, where its errors belong."""
 
     def __init__(self, connection: Any, query: str, schema: Any, rows: int) -> None:
-        self._connection, self._query, self._schema, self._batch_rows = connection, query, schema, rows
+        self._connection, self._query = connection, query
+        self._schema, self._batch_rows = schema, rows
         self._feed: queue.Queue[Any] = queue.Queue(3)
         self._over = threading.Event()
         self._result: Iterator[Any] | None = None

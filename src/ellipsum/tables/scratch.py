@@ -148,6 +148,6 @@ def _users_folders() -> Iterator[Path]:
             if not entry.name.startswith(_PREFIX):
                 continue
             with suppress(OSError):
-                found = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
                     yield Path(entry.path)

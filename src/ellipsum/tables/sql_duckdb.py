@@ -60,20 +60,20 @@ class DuckdbBackend:
 
     def _check_text(self) -> None:
         """The text must be one SELECT by itself: DuckDB would run whatever else stands in it."""
-        found = self._connection.extract_statements(self._text)
-        if [statement.type.name for statement in found] != ["SELECT"]:
+        statements = self._connection.extract_statements(self._text)
+        if [statement.type.name for statement in statements] != ["SELECT"]:
             raise not_one_query()
 
     def schema(self, key: str | None) -> Any:
         self._check_text()
-        given = self._relation("*")
-        self._kinds = dict(zip(given.columns, given.types, strict=True))
+        relation = self._relation("*")
+        self._kinds = dict(zip(relation.columns, relation.types, strict=True))
         wanted = [f"{self._selected(name, key)} as {quoted(name)}" for name in self._kinds]
         return self._relation(", ".join(wanted)).limit(0).to_arrow_table().schema
 
     def count(self) -> int:
-        found = while_listening(lambda: self._relation("count(*)").fetchall(), self._connection.interrupt)
-        return int(found[0][0])
+        rows = while_listening(lambda: self._relation("count(*)").fetchall(), self._connection.interrupt)
+        return int(rows[0][0])
 
     def _selected(self, name: str, key: str | None) -> str:
         return (identity if name == key else value)(name, self._kinds[name])

@@ -58,8 +58,8 @@ class SqliteBackend:
         cursor = self._execute(", ".join(selection))
         encoding = self._encoding()
         try:
-            while found := cursor.fetchmany(rows):
-                columns = list(zip(*found, strict=True))
+            while fetched := cursor.fetchmany(rows):
+                columns = list(zip(*fetched, strict=True))
                 arrays = [pa.array(np.array(column, np.float64)) for column in columns[: len(names)]]
                 if key is not None:
                     arrays.append(pa.array([_text(cell, encoding) for cell in columns[-1]], pa.large_binary()))
