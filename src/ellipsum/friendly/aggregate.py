@@ -93,11 +93,11 @@ def subsample_and_aggregate(
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
     if people is not None and not shuffle:
         raise _no_places("People have")
-    how = Reading(rng, progress=progress, approve=approve)
-    with Session.open(data, Selection(columns, header=header), people, how) as session:
+    reading = Reading(rng, progress=progress, approve=approve)
+    with Session.open(data, Selection(columns, header=header), people, reading) as session:
         if not shuffle and not session.source.ordered:
             raise _no_places("The rows of this source have")
-        rows, found = _rows(session, max_rows)
+        rows, total = _rows(session, max_rows)
         what = "rows" if people is None else "people"
         if count > min(len(rows), MOST_ROWS):
             raise UsageError(
@@ -118,7 +118,7 @@ def subsample_and_aggregate(
             search_share=search_share,
             target=target,
             floor=floor,
-            source="blocks" if found == len(rows) else f"blocks (of a random subset of {found} {what})",
+            source="blocks" if total == len(rows) else f"blocks (of a random subset of {total} {what})",
             columns=column_names("names", names, length),
             people=people,
         )
@@ -171,10 +171,10 @@ def _dimension(function: Callable[[Floats], Any], stated: int | None, rows: int,
     def size(block: Floats) -> int:
         return int(np.asarray(function(block), np.float64).size)
 
-    found = run_blocks(size, [made_up(rows, columns)], 1, workers=1, time_limit=limit)[0, 0]
-    if not found >= 1:
+    length = run_blocks(size, [made_up(rows, columns)], 1, workers=1, time_limit=limit)[0, 0]
+    if not length >= 1:
         raise UsageError(
             "dimension is missing, and function failed on made-up rows, from which it would be learned. "
             "State dimension=, the length of the vector that function returns."
         )
-    return int(found)
+    return int(length)

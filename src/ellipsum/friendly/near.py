@@ -27,13 +27,13 @@ def count_near(rows: Floats, tiles: Floats, first: int, limit: float) -> Ints:
         width = min(tile, n - begin)
         for i in range(first * tile, min((first + 1) * tile, n)):
             _squared_distances(rows[i], tiles[other], limit, total)
-            found = 0
+            near = 0
             for j in range(width):
                 if total[j] <= limit:
-                    found += 1
+                    near += 1
                     if other != first:
                         counts[begin + j] += 1
-            counts[i] += found
+            counts[i] += near
     return counts
 
 
@@ -45,9 +45,11 @@ def _squared_distances(row: Floats, tile: Floats, limit: float, total: Floats) -
         total[j] = 0.0
     for stripe in range(0, d, _STRIPE):
         for k in range(stripe, min(stripe + _STRIPE, d), 4):
-            a, b, c, e = row[k], row[k + 1], row[k + 2], row[k + 3]
+            a, b = row[k], row[k + 1]
+            c, e = row[k + 2], row[k + 3]
             for j in range(width):
-                p, q, r, s = a - tile[k, j], b - tile[k + 1, j], c - tile[k + 2, j], e - tile[k + 3, j]
+                p, q = a - tile[k, j], b - tile[k + 1, j]
+                r, s = c - tile[k + 2, j], e - tile[k + 3, j]
                 total[j] += (p * p + q * q) + (r * r + s * s)
         in_play = False
         for j in range(width):

@@ -100,10 +100,10 @@ def pure_epsilon(mu: float) -> float:
     from scipy.special import log_ndtr
 
     start = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
-    found = _nudged(start, -start, lambda e: e > 0 and laplace_mu(e) <= mu)
-    if found is None:
+    epsilon = _nudged(start, -start, lambda e: e > 0 and laplace_mu(e) <= mu)
+    if epsilon is None:
         raise UsageError("this budget is too small for a Laplace gate. Use gate='gaussian'.")
-    return found
+    return epsilon
 
 
 @dataclass(frozen=True, repr=False)
@@ -414,9 +414,9 @@ def require_replace(neighbours: str) -> None:
         )
 
 
-def friendly_plan_from_dict(found: Any) -> FriendlyPlan:
+def friendly_plan_from_dict(saved: Any) -> FriendlyPlan:
     """Inverse of `FriendlyPlan.to_dict`."""
-    with codec.Fields(found, _WRONG_PLAN) as fields:
+    with codec.Fields(saved, _WRONG_PLAN) as fields:
         fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
         plan = FriendlyPlan(
             n=fields.take("n", COUNT),
@@ -440,7 +440,7 @@ def friendly_plan_from_dict(found: Any) -> FriendlyPlan:
 
 def _source(value: Any) -> str:
     """What the vectors are: it is shown, so that it must be one of the library's own wordings."""
-    found = codec.text(value)
-    if found not in ("rows", "people", "blocks") and not _SOURCE.fullmatch(found):
+    source = codec.text(value)
+    if source not in ("rows", "people", "blocks") and not _SOURCE.fullmatch(source):
         raise codec.Wrong
-    return found
+    return source

@@ -166,9 +166,9 @@ def friendly_mean(
     """
     require_replace(neighbours)
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
-    how = Reading(rng, threads, progress, approve)
-    with Session.open(data, Selection(columns, header=header), people, how) as session:
-        rows, found = some_rows(session, max_rows)
+    reading = Reading(rng, threads, progress, approve)
+    with Session.open(data, Selection(columns, header=header), people, reading) as session:
+        rows, total = some_rows(session, max_rows)
         what = "rows" if people is None else "people"
         plan = friendly_plan(
             len(rows),
@@ -183,7 +183,7 @@ def friendly_mean(
             search_share=search_share,
             target=target,
             floor=floor,
-            source=what if found == len(rows) else f"{what} (a random subset of {found})",
+            source=what if total == len(rows) else f"{what} (a random subset of {total})",
             columns=session.source.columns,
             people=people,
         )
@@ -315,10 +315,10 @@ def some_rows(session: Session, max_rows: int | None) -> tuple[Floats, int]:
 # From files --------------------------------------------------------------------------------------
 
 
-def friendly_release_from_dict(found: Any) -> FriendlyRelease:
+def friendly_release_from_dict(saved: Any) -> FriendlyRelease:
     """Inverse of `FriendlyRelease.to_dict`."""
     other = f"not a release of format {RELEASE_FORMAT}. It may come from another version of ellipsum."
-    with codec.Fields(found, WRONG) as fields:
+    with codec.Fields(saved, WRONG) as fields:
         fields.check_format(RELEASE_FORMAT, other)
         plan, spent = fields.take("plan", friendly_plan_from_dict), fields.take("privacy", Privacy.from_dict)
         if plan.radius is None or spent != plan.privacy:
@@ -341,14 +341,14 @@ def friendly_release_from_dict(found: Any) -> FriendlyRelease:
     return release
 
 
-def _std(found: Any) -> float:
-    with codec.Fields(found, WRONG) as fields:
+def _std(saved: Any) -> float:
+    with codec.Fields(saved, WRONG) as fields:
         return fields.take("scaled_std", codec.number)
 
 
-def no_centre_from_dict(found: Any) -> NoCentre:
+def no_centre_from_dict(saved: Any) -> NoCentre:
     """Inverse of `NoCentre.to_json`."""
-    with codec.Fields(found, "the result has missing, unknown or wrong fields.") as fields:
+    with codec.Fields(saved, "the result has missing, unknown or wrong fields.") as fields:
         fields.check_format(NO_CENTRE_FORMAT, f"not a result of format {NO_CENTRE_FORMAT}.")
         plan, spent = fields.take("plan", friendly_plan_from_dict), fields.take("privacy", Privacy.from_dict)
         if plan.radius is None or spent != plan.privacy:

@@ -46,8 +46,8 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NU
 def made_up(rows: int, columns: int) -> Floats:
     """Rows of zeros and ones that have nothing to do with any data, for rehearsals."""
     places = np.arange(1, rows * columns + 1)
-    made: Floats = np.rint(np.mod(places * _GOLDEN, 1.0)).reshape(rows, columns)
-    return made
+    block: Floats = np.rint(np.mod(places * _GOLDEN, 1.0)).reshape(rows, columns)
+    return block
 
 
 # The caller's side ---------------------------------------------------------------------------------------
