@@ -188,12 +188,12 @@ def choose_k(
     if not math.isfinite(apart * apart):
         raise UsageError("distance must have a square within the range of doubles. Rescale the columns.")
     squared = apart * apart
-    found: dict[int, Forecast] = {}
+    forecasts: dict[int, Forecast] = {}
 
     def error(k: int) -> float:
-        if k not in found:
-            found[k] = forecast_in(region, count, k, spend, adversary, "exact")
-        return found[k].distance_error(squared)
+        if k not in forecasts:
+            forecasts[k] = forecast_in(region, count, k, spend, adversary, "exact")
+        return forecasts[k].distance_error(squared)
 
     low, high = 1, region.width
     while high - low > 2:  # the error falls, then rises
@@ -202,7 +202,7 @@ def choose_k(
             high = right
         else:
             low = left
-    return found[min(range(low, high + 1), key=error)]
+    return forecasts[min(range(low, high + 1), key=error)]
 
 
 # What the noise must be --------------------------------------------------------------------------------

@@ -90,9 +90,9 @@ class ProjectionPrivacy:
         return {"k": self.k, "scale": self.scale, "excess": self.excess, "stated_delta": self.stated_delta, **unit}
 
     @classmethod
-    def from_dict(cls, found: Any) -> ProjectionPrivacy:
+    def from_dict(cls, saved: Any) -> ProjectionPrivacy:
         complaint = "A projection's guarantee has the fields k, scale, excess, stated_delta and, maybe, unit."
-        with codec.Fields(found, complaint) as fields:
+        with codec.Fields(saved, complaint) as fields:
             return cls(
                 fields.take("k", codec.integer(1, MOST_COLUMNS)),
                 fields.take("scale", codec.number),
@@ -260,7 +260,8 @@ def _delta_ball(scale: float, k: int, epsilon: float, excess: float, target: flo
     from flint import acb, arb
 
     low, high = _window(scale, k, epsilon, excess, math.log(target))
-    half_k, loss, factor, shift = arb(k) / 2, arb(epsilon), arb(scale), arb(excess)
+    half_k, loss = arb(k) / 2, arb(epsilon)
+    factor, shift = arb(scale), arb(excess)
     growth, root = loss.exp(), arb(2).sqrt()
     log_constant = half_k * half_k.log() - half_k.lgamma()  # the density's 2 and the curve's 1/2 cancel
 
@@ -332,10 +333,10 @@ def chi_reach_upper(k: int, slack: float) -> float:
     def room(w: float) -> arb:
         return arb(slack) - (k * arb(w) ** 2 / 2).gamma_upper(arb(k) / 2, regularized=1)
 
-    found = _nudged(start, start, lambda w: _certainly_positive(lambda: room(w)))
-    if found is None:
+    reach = _nudged(start, start, lambda w: _certainly_positive(lambda: room(w)))
+    if reach is None:
         raise UsageError(f"slack={slack} at k={k} is out of reach of certified arithmetic. State a larger slack.")
-    return found
+    return reach
 
 
 @lru_cache(maxsize=256)

@@ -84,8 +84,8 @@ def squared_distances(first: Floats, second: Floats, noise_std: float, same: Any
     """‖v_i - v_j‖^2; exactly 0 where i = j."""
     k = first.shape[1]
     lengths = np.sum((first - second) ** 2, axis=1)
-    found = squares(lengths, k, 2 * noise_std**2)
-    return Estimates(np.where(same, 0.0, found.value), found.standard_error, np.where(same, 0.0, lengths), k)
+    estimates = squares(lengths, k, 2 * noise_std**2)
+    return Estimates(np.where(same, 0.0, estimates.value), estimates.standard_error, np.where(same, 0.0, lengths), k)
 
 
 def inner_products(first: Floats, second: Floats, noise_std: float, same: Any) -> Estimates:

@@ -116,10 +116,10 @@ class ProjectionWriter:
 
 def read_metadata(path: Path) -> bytes:
     """The JSON that `ProjectionWriter.finish` put beside the values."""
-    found = _opened(path).metadata.metadata or {}
-    if _KEY not in found:
+    metadata = _opened(path).metadata.metadata or {}
+    if _KEY not in metadata:
         raise UsageError(f"{path} holds no projection. Give a file that Projection.save or project(output=) wrote.")
-    return bytes(found[_KEY])
+    return bytes(metadata[_KEY])
 
 
 def read_shape(path: Path) -> tuple[int, int]:

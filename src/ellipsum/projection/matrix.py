@@ -24,12 +24,12 @@ _ROUNDOFF = 2.0**-53
 def as_seed(seed: bytes | str) -> bytes:
     """A published seed, given as bytes or as the hexadecimal text of `Projection.matrix_seed`."""
     try:
-        found = bytes.fromhex(seed) if isinstance(seed, str) else seed
+        seed_bytes = bytes.fromhex(seed) if isinstance(seed, str) else seed
     except ValueError:
-        found = b""
-    if not isinstance(found, bytes) or len(found) != KEY_BYTES:
+        seed_bytes = b""
+    if not isinstance(seed_bytes, bytes) or len(seed_bytes) != KEY_BYTES:
         raise UsageError(f"matrix_seed must be {KEY_BYTES} bytes or their hexadecimal text, as Projection.matrix_seed.")
-    return found
+    return seed_bytes
 
 
 def draw_matrix(seed: bytes, d: int, k: int) -> Ints:

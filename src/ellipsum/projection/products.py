@@ -51,5 +51,5 @@ class Products:
         limbs = 1 if self._product.fast else 2
         if len(numbers) % (8 * limbs * self.k):
             raise DataError("a worker returned rows of another width.")
-        found = np.frombuffer(numbers, _INT64).astype(np.int64).reshape(limbs, -1, self.k)
-        return Wide.from_int64(found[0]) if limbs == 1 else Wide(found[0], found[1])
+        integers = np.frombuffer(numbers, _INT64).astype(np.int64).reshape(limbs, -1, self.k)
+        return Wide.from_int64(integers[0]) if limbs == 1 else Wide(integers[0], integers[1])

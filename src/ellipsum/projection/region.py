@@ -73,8 +73,8 @@ class Region:
         }
 
     @classmethod
-    def from_dict(cls, found: Any) -> Region:
-        with codec.Fields(found, "the projection's region has missing, unknown or wrong fields.") as fields:
+    def from_dict(cls, saved: Any) -> Region:
+        with codec.Fields(saved, "the projection's region has missing, unknown or wrong fields.") as fields:
             return cls(
                 fields.take("center", codec.numbers),
                 fields.take("scale", codec.numbers),
@@ -89,5 +89,5 @@ def region_of(rows: Rows, d: int, metric: str, n: int | None, clip_probability: 
     choice("metric", metric, METRICS)
     if clip_probability is not None and rows.kind != Normal.kind:
         raise UsageError("clip_probability is for Normal rows. Leave it out.")
-    found = checked_rows(rows).resolve(d).reach(d, metric, n, clip_probability)
-    return Region(found.center, found.scale, found.radius, metric, found.axes)
+    reach = checked_rows(rows).resolve(d).reach(d, metric, n, clip_probability)
+    return Region(reach.center, reach.scale, reach.radius, metric, reach.axes)

@@ -70,7 +70,7 @@ class Projection:
     people: People | None = None
     """Where rows are people: by which column, and what became of a person's rows. n then counts people."""
     _values: Floats | None = field(default=None)
-    _given: Ints | None = field(default=None)
+    _matrix_integers: Ints | None = field(default=None)
 
     @property
     def value(self) -> Floats:
@@ -90,8 +90,8 @@ class Projection:
         return np.asarray(self._integers() * unit(self.k), np.float64)
 
     def _integers(self) -> Ints:
-        if self._given is not None:
-            return self._given
+        if self._matrix_integers is not None:
+            return self._matrix_integers
         assert self.matrix_seed is not None
         return draw_matrix(as_seed(self.matrix_seed), self.region.width, self.k)
 
@@ -123,16 +123,16 @@ class Projection:
     def squared_norms(self, rows: Any = None, about: str = "center") -> Estimates:
         """Squared lengths of rows (all, unless numbers are given), about the centre or the origin [J8]."""
         choice("about", about, ("center", "origin"))
-        found = self.value if rows is None else np.atleast_2d(self.rows(rows))
+        vectors = self.value if rows is None else np.atleast_2d(self.rows(rows))
         shift = self._origin() if about == "origin" else 0.0
-        return squares(np.sum((found + shift) ** 2, axis=1), self.k, self.noise_std**2)
+        return squares(np.sum((vectors + shift) ** 2, axis=1), self.k, self.noise_std**2)
 
     def _ends(self, pairs: Any) -> tuple[Floats, Floats, Any]:
         wanted = check_pairs(pairs, self.n)
         numbers, where = np.unique(wanted, return_inverse=True)
-        found = self.rows(numbers)
+        vectors = self.rows(numbers)
         places = where.reshape(wanted.shape)
-        return found[places[:, 0]], found[places[:, 1]], wanted[:, 0] == wanted[:, 1]
+        return vectors[places[:, 0]], vectors[places[:, 1]], wanted[:, 0] == wanted[:, 1]
 
     def _origin(self) -> Floats:
         return self.region.measured_center() @ self.matrix
@@ -151,7 +151,7 @@ class Projection:
             "columns": None if self.columns is None else list(self.columns),
             "region": self.region.to_dict(),
             "matrix_seed": self.matrix_seed,
-            "matrix_integers": None if self._given is None else self._given.tolist(),
+            "matrix_integers": None if self._matrix_integers is None else self._matrix_integers.tolist(),
             "noise_std": self.noise_std,
             "noise_units": self.noise_units,
             "privacy": self.privacy.to_dict(),
@@ -197,23 +197,23 @@ class Projection:
 
 def load_projection(path: Path) -> Projection:
     """Inverse of `Projection.save`; values stay in the file until asked for."""
-    made, std = _from_dict(codec.parse(read_metadata(path)), path)
-    _check_size(made, path)
-    _check_matrix(made)
-    _check_noise(made)
-    if not math.isclose(made.noise_std, std, rel_tol=_NEAR):
+    projection, std = _from_dict(codec.parse(read_metadata(path)), path)
+    _check_size(projection, path)
+    _check_matrix(projection)
+    _check_noise(projection)
+    if not math.isclose(projection.noise_std, std, rel_tol=_NEAR):
         raise UsageError(_DOCTORED)
-    return made
+    return projection
 
 
-def _from_dict(found: Any, path: Path) -> tuple[Projection, float]:
+def _from_dict(saved: Any, path: Path) -> tuple[Projection, float]:
     """The projection, and the noise std that it shows."""
     other = f"not a projection of format {FORMAT}. It may come from another version of ellipsum."
-    with codec.Fields(found, _WRONG) as fields:
+    with codec.Fields(saved, _WRONG) as fields:
         fields.check_format(FORMAT, other)
         adversary = fields.take("adversary", codec.word(*ADVERSARIES))
         spent: codec.Kind[Any] = ProjectionPrivacy.from_dict if adversary == "oblivious" else Privacy.from_dict
-        made = Projection(
+        projection = Projection(
             region=fields.take("region", Region.from_dict),
             k=fields.take("k", codec.integer(1, MOST_COLUMNS)),
             privacy=fields.take("privacy", spent),
@@ -227,46 +227,50 @@ def _from_dict(found: Any, path: Path) -> tuple[Projection, float]:
             path=path,
             ordered=fields.take("ordered", codec.flag, True),
             people=fields.take("options", people_from_dict, None),
-            _given=fields.maybe("matrix_integers", _INTEGERS),
+            _matrix_integers=fields.maybe("matrix_integers", _INTEGERS),
         )
-        return made, fields.take("noise_std", codec.number)
+        return projection, fields.take("noise_std", codec.number)
 
 
-def _check_size(made: Projection, path: Path) -> None:
-    names("columns", made.columns, made.d)
-    if read_shape(path) != (made.n, made.k) or made.privacy.unit != unit_of(made.people):
+def _check_size(projection: Projection, path: Path) -> None:
+    names("columns", projection.columns, projection.d)
+    if read_shape(path) != (projection.n, projection.k) or projection.privacy.unit != unit_of(projection.people):
         raise UsageError(_DOCTORED)
-    if made.ordered and made.people is not None:
+    if projection.ordered and projection.people is not None:
         raise UsageError("people have no order in a projection [J9]. It was changed after it was made.")
 
 
-def _check_matrix(made: Projection) -> None:
+def _check_matrix(projection: Projection) -> None:
     """One matrix, of the projection's size; a guarantee over its draw needs one that was drawn."""
-    if (made.matrix_seed is None) == (made._given is None):
+    if (projection.matrix_seed is None) == (projection._matrix_integers is None):
         raise UsageError(_DOCTORED)
-    if made.matrix_seed is not None:
-        as_seed(made.matrix_seed)
-    elif made.adversary == "oblivious" or made._given is None or made._given.shape != (made.region.width, made.k):
+    if projection.matrix_seed is not None:
+        as_seed(projection.matrix_seed)
+    elif (
+        projection.adversary == "oblivious"
+        or projection._matrix_integers is None
+        or projection._matrix_integers.shape != (projection.region.width, projection.k)
+    ):
         raise UsageError(_DOCTORED)
 
 
-def _check_noise(made: Projection) -> None:
+def _check_noise(projection: Projection) -> None:
     """The noise is what the guarantee needs, and no more [J1][J2][J6]."""
-    privacy, region = made.privacy, made.region
+    privacy, region = projection.privacy, projection.region
     if isinstance(privacy, ProjectionPrivacy):
-        valid = privacy.k == made.k and privacy.excess >= matrix_excess(region.width)
+        valid = privacy.k == projection.k and privacy.excess >= matrix_excess(region.width)
         needed, least = oblivious_noise(region, privacy), 1.0
     else:
         valid = privacy.slack == 0 and privacy.neighbours == "replace" and privacy.mu > 0
-        needed, least = _adaptive(made) if valid else math.inf, 1 - _NEAR
-    if not valid or not needed * least <= made.noise_units <= needed * (1 + _NEAR):
+        needed, least = _adaptive(projection) if valid else math.inf, 1 - _NEAR
+    if not valid or not needed * least <= projection.noise_units <= needed * (1 + _NEAR):
         raise UsageError(_DOCTORED)
 
 
-def _adaptive(made: Projection) -> float:
-    integers = made._given
+def _adaptive(projection: Projection) -> float:
+    integers = projection._matrix_integers
     if integers is None:
-        assert made.matrix_seed is not None
-        integers = draw_matrix(as_seed(made.matrix_seed), made.region.width, made.k)
-    assert isinstance(made.privacy, Privacy)
-    return adaptive_noise(made.region, made.privacy, spectral_norm_upper(integers))
+        assert projection.matrix_seed is not None
+        integers = draw_matrix(as_seed(projection.matrix_seed), projection.region.width, projection.k)
+    assert isinstance(projection.privacy, Privacy)
+    return adaptive_noise(projection.region, projection.privacy, spectral_norm_upper(integers))

@@ -179,7 +179,7 @@ def run_projection(session: Session, terms: Terms) -> Projection:
     against = adversary_for(region, k, spend, terms.against, terms.calibration)
     guarantee = guarantee_of(spend, region.width, k, against, terms.calibration, unit_of(people))
     seed, integers = _matrix_for(session, region.width, k, terms.matrix_seed, terms.matrix)
-    made = Projection(
+    projection = Projection(
         region=region,
         k=k,
         privacy=guarantee,
@@ -193,50 +193,52 @@ def run_projection(session: Session, terms: Terms) -> Projection:
         path=terms.output,
         ordered=source.ordered,
         people=people,
-        _given=integers if seed is None else None,
+        _matrix_integers=integers if seed is None else None,
     )
-    _warn(made)
-    stream = session.spend(made.privacy, "a projection")
-    with ProjectionWriter(terms.output, k) as writer, _sink(writer, made) as sink:
-        return _run(made, session, integers, stream, sink)
+    _warn(projection)
+    stream = session.spend(projection.privacy, "a projection")
+    with ProjectionWriter(terms.output, k) as writer, _sink(writer, projection) as sink:
+        return _run(projection, session, integers, stream, sink)
 
 
 def forecast_for(terms: Terms, source: Source) -> Forecast:
     """What the projection is expected to be worth: columns and row count are public, nothing else is looked at."""
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "adversary": terms.against,
         "metric": terms.metric,
         "clip_probability": terms.clip_probability,
     }
     n = _count_for(terms, source)
     if terms.k is None:
-        return choose_k(n, source.width, terms.rows, terms.budget, **how)
-    return projection_forecast(n, source.width, terms.k, terms.rows, terms.budget, calibration=terms.calibration, **how)
+        return choose_k(n, source.width, terms.rows, terms.budget, **options)
+    return projection_forecast(
+        n, source.width, terms.k, terms.rows, terms.budget, calibration=terms.calibration, **options
+    )
 
 
-def _sink(writer: ProjectionWriter, made: Projection) -> AbstractContextManager[ProjectionWriter | OwnOrder]:
+def _sink(writer: ProjectionWriter, projection: Projection) -> AbstractContextManager[ProjectionWriter | OwnOrder]:
     """Where rows have no places [T9] they are published in an order of their own [J9]."""
-    return nullcontext(writer) if made.ordered else OwnOrder(writer)
+    return nullcontext(writer) if projection.ordered else OwnOrder(writer)
 
 
 def _run(
-    made: Projection, session: Session, integers: Ints, stream: Stream, sink: ProjectionWriter | OwnOrder
+    projection: Projection, session: Session, integers: Ints, stream: Stream, sink: ProjectionWriter | OwnOrder
 ) -> Projection:
     """Rows -> integers -> exact product -> correctly rounded noise -> numbers, block by block [J2]."""
-    region, k, shift = made.region, made.k, shift_for(made.noise_units)
+    region, k, shift = projection.region, projection.k, shift_for(projection.noise_units)
     factor = math.ldexp(region.radius * unit(k), shift - region.row_map.grid_bits)
     products = Products(region.row_map, integers)
     most = max(64, _BLOCK_CELLS // max(session.source.width, k))
     n = 0
     with steps(session.progress, public=True) as tell:
         for sums in session.source.each(products, most, tell):
-            noisy = add_noise(sums, made.noise_units, shift, stream, start=n * k)  # draw row * k + column
+            noisy = add_noise(sums, projection.noise_units, shift, stream, start=n * k)  # draw row * k + column
             sink.write(noisy.to_float() * factor)
             n += len(sums.high)
         if n == 0:
             raise UsageError("the data has no rows, so there is nothing to project.")
     # an interrupt is heard with the last step, before the file appears
-    done = replace(made, n=n)
+    done = replace(projection, n=n)
     return replace(done, _values=sink.finish(done.to_json()))
 
 
@@ -251,10 +253,10 @@ def _count_for(terms: Terms, source: Source) -> int | None:
 
 def _matrix_for(session: Session, width: int, k: int, seed: Any, matrix: Any) -> tuple[bytes | None, Ints]:
     if matrix is not None:
-        found = floats("matrix", matrix)
-        if found.shape != (width, k):
-            raise UsageError(f"matrix must have shape ({width}, {k}), got {found.shape}.")
-        return None, integers_of(found)
+        entries = floats("matrix", matrix)
+        if entries.shape != (width, k):
+            raise UsageError(f"matrix must have shape ({width}, {k}), got {entries.shape}.")
+        return None, integers_of(entries)
     chosen = session.seed() if seed is None else as_seed(seed)
     return chosen, draw_matrix(chosen, width, k)
 
@@ -268,11 +270,13 @@ def _noise_for(region: Region, guarantee: ProjectionPrivacy | Privacy, integers:
     return units
 
 
-def _warn(made: Projection) -> None:
+def _warn(projection: Projection) -> None:
     """Public advice, before anything is spent."""
-    if made.k > made.d:
-        text = f"k = {made.k} is more than the {made.d} columns: the projection grows the data and its noise."
+    if projection.k > projection.d:
+        text = (
+            f"k = {projection.k} is more than the {projection.d} columns: the projection grows the data and its noise."
+        )
         warnings.warn(text, ProjectionWarning, stacklevel=5)
-    forecast = made.forecast()
+    forecast = projection.forecast()
     if forecast.useless:
         warnings.warn(forecast.verdict, ProjectionWarning, stacklevel=5)
