@@ -208,26 +208,26 @@ class EngineSource(ABC):
     def count(self) -> int:
         """Counted by the engine, once."""
         if self._rows is None:
-            found = self.fold(CountFold())
-            self._rows = 0 if found is None else CountFold.unpack(found)
+            merged = self.fold(CountFold())
+            self._rows = 0 if merged is None else CountFold.unpack(merged)
         return self._rows
 
     def total(self, row_map: RowMap, threads: int | None = None, progress: Progress | None = None) -> Partial:
         """The exact integer sum of all rows, the same as a local pass gives [S5]."""
         fold = SumFold(row_map, self.layout)
-        found = self.fold(fold, progress)
-        return Partial.empty(row_map.width) if found is None else fold.unpack(found)
+        merged = self.fold(fold, progress)
+        return Partial.empty(row_map.width) if merged is None else fold.unpack(merged)
 
     def sample(self, size: int, seed: bytes) -> tuple[Floats, int]:
         """A uniform subset of the rows, in random order, and how many there are [S6]."""
-        found = self._subset(SubsetFold(self.layout, seed, size, self._limit(size)))
-        if len(found) < min(size, self.count()):  # too few keys fell below the limit: take all into account
-            found = self._subset(SubsetFold(self.layout, seed, size, (1 << 64) - 1))
-        return found, self.count()
+        subset = self._subset(SubsetFold(self.layout, seed, size, self._limit(size)))
+        if len(subset) < min(size, self.count()):  # too few keys fell below the limit: take all into account
+            subset = self._subset(SubsetFold(self.layout, seed, size, (1 << 64) - 1))
+        return subset, self.count()
 
     def _subset(self, fold: SubsetFold) -> Floats:
-        found = self.fold(fold)
-        return np.empty((0, self.width)) if found is None else fold.rows(found)
+        merged = self.fold(fold)
+        return np.empty((0, self.width)) if merged is None else fold.rows(merged)
 
     def _limit(self, size: int) -> int:
         """Ten standard deviations above the share that is wanted."""

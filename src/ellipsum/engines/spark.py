@@ -55,8 +55,8 @@ class SparkSource(EngineSource):
             spread = attempt(FAILED, lambda: parts.repartition(MERGERS, "partition"))
             parts = attempt(FAILED, lambda: spread.mapInArrow(_merger(fold), _PART))
         rows = run(self._frame, parts.collect, progress)
-        found = attempt(FAILED, _merged, fold, [(row.partition, row.partitions, row.part) for row in rows])
-        return None if found is None else found[1]
+        merged = attempt(FAILED, _merged, fold, [(row.partition, row.partitions, row.part) for row in rows])
+        return None if merged is None else merged[1]
 
     def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
         """[S8] Made in the cluster and kept there until the driver has taken them, a partition's at a time."""
@@ -118,9 +118,9 @@ def _mapper(fold: Fold, opened: Opened) -> Callable[[Batches], Batches]:
 
 def _merger(fold: Fold) -> Callable[[Batches], Batches]:
     def work(batches: Batches) -> Batches:
-        found = _merged(fold, _parts(batches))
-        if found is not None:
-            yield _row(0, *found)
+        merged = _merged(fold, _parts(batches))
+        if merged is not None:
+            yield _row(0, *merged)
 
     return work
 
@@ -136,8 +136,8 @@ def _worker(
         same_version(version)
         for block in blocks_of(opened(batches), plan):
             for start in range(0, len(block), most_rows):
-                made = result(block[start : start + most_rows])
-                yield pa.RecordBatch.from_arrays([pa.array([made], pa.binary())], names=["result"])
+                packed = result(block[start : start + most_rows])
+                yield pa.RecordBatch.from_arrays([pa.array([packed], pa.binary())], names=["result"])
 
     return work
 

@@ -15,12 +15,12 @@ def number_type(field: Any) -> Any:
     kind = field.dataType
     if kind.typeName() == "array":
         item = _number(kind.elementType)
-        found = None if item is None else pa.list_(item)
+        arrow_type = None if item is None else pa.list_(item)
     else:
-        found = _number(kind)
-    if found is None:
+        arrow_type = _number(kind)
+    if arrow_type is None:
         raise not_a_number(field.name, str(kind.simpleString()), "data")
-    return found
+    return arrow_type
 
 
 def key_of(field: Any) -> str:
@@ -39,10 +39,10 @@ def key_of(field: Any) -> str:
         "time": pa.time64("ns"),
         "daytimeinterval": pa.duration("us"),
     }
-    found = _number(kind) or others.get(str(kind.typeName()))
-    if found is None:
+    arrow_type = _number(kind) or others.get(str(kind.typeName()))
+    if arrow_type is None:
         raise no_identity(field.name, str(kind.simpleString()), "data")
-    return key_kind(found, field.name, "data")
+    return key_kind(arrow_type, field.name, "data")
 
 
 def _number(kind: Any) -> Any:
