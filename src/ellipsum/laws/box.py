@@ -79,14 +79,14 @@ class Blocks:
         return {"epsilon": self.epsilon, "blocks": blocks, "error": self.error}
 
     @classmethod
-    def from_dict(cls, found: Any) -> Blocks:
-        with codec.Fields(found, _FIELDS) as fields:
+    def from_dict(cls, saved: Any) -> Blocks:
+        with codec.Fields(saved, _FIELDS) as fields:
             epsilon, error = fields.take("epsilon", codec.number), fields.take("error", codec.number)
             return cls(epsilon, fields.take("blocks", codec.list_of(_block)), error)
 
 
-def _block(found: Any) -> Block:
-    with codec.Fields(found, _FIELDS) as fields:
+def _block(saved: Any) -> Block:
+    with codec.Fields(saved, _FIELDS) as fields:
         columns = fields.take("columns", codec.list_of(codec.integer(0, MOST_COLUMNS)))
         return Block(columns, fields.take("epsilon", codec.number))
 

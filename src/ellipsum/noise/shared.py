@@ -70,7 +70,9 @@ def _exponential_sums(
 
     `state` carries (product, exponent, uniforms left, place, whether all were common) from call to call.
     """
-    product, exponent, left, place, common = state[0], int(state[1]), int(state[2]), int(state[3]), state[4]
+    product, exponent = state[0], int(state[1])
+    left, place = int(state[2]), int(state[3])
+    common = state[4]
     for j in range(words.shape[0]):
         head = np.int64(words[j, 0] >> _HEAD)
         low = np.int64(((words[j, 0] & _LOW_MASK) << _LEFT) | (words[j, 1] >> _DROP))
@@ -89,7 +91,9 @@ def _exponential_sums(
             place += 1
             left = counts[place] if place < counts.size else -1
             product, exponent, common = 1.0, 0, 1.0
-    state[0], state[1], state[2], state[3], state[4] = product, exponent, left, place, common
+    state[0], state[1] = product, exponent
+    state[2], state[3] = left, place
+    state[4] = common
 
 
 def exponential_sums(stream: Stream, start: int, counts: Ints) -> tuple[Floats, Floats]:

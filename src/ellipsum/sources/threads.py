@@ -28,7 +28,8 @@ class _Threads:
     """Threads that take the next part until none is left; an error or an interrupt stops them all."""
 
     def __init__(self, row_map: RowMap, parts: Sequence[Part], rows: int, progress: Progress | None) -> None:
-        self._map, self._parts, self._rows, self._progress = row_map, iter(parts), max(rows, 1), progress
+        self._map, self._parts = row_map, iter(parts)
+        self._rows, self._progress = max(rows, 1), progress
         self._lock, self._stop, self._done = threading.Lock(), threading.Event(), 0
 
     def run(self, threads: int) -> Partial:
