@@ -58,10 +58,10 @@ def run_demo(folder: Path, rows: int) -> None:
         "ball": plan(box, n=n, epsilon=EPSILON, delta=DELTA, statistic="mean", shape="ball"),
         "elliptical": plan(box, n=n, epsilon=EPSILON, delta=DELTA, statistic="mean"),
     }
-    errors = {name: measure(made, data, truth) for name, made in plans.items()}
+    errors = {name: measure(mean_plan, data, truth) for name, mean_plan in plans.items()}
     console.print(_table(truth, plans, errors))
-    for name, made in plans.items():
-        forecast = float(np.sqrt(made.expected_squared_error or 0))
+    for name, mean_plan in plans.items():
+        forecast = float(np.sqrt(mean_plan.expected_squared_error or 0))
         console.print(f"{name:>10}: whole error {_rms(errors[name]):.4g}, forecast {forecast:.4g}")
     gain = (_rms(errors["ball"]) / _rms(errors["elliptical"])) ** 2
     console.print(f"Elliptical noise has {gain:.1f} times less squared error at the same guarantee.")
@@ -69,9 +69,9 @@ def run_demo(folder: Path, rows: int) -> None:
     _draw(folder, plans, errors, console)
 
 
-def measure(made: AnyPlan, data: Floats, truth: Floats) -> Floats:
+def measure(mean_plan: AnyPlan, data: Floats, truth: Floats) -> Floats:
     """Errors of REPEATS releases, a row each."""
-    return np.stack([made.release(data).value - truth for _ in range(REPEATS)])
+    return np.stack([mean_plan.release(data).value - truth for _ in range(REPEATS)])
 
 
 def _rms(errors: Floats) -> float:
@@ -84,9 +84,9 @@ def _table(truth: Floats, plans: dict[str, AnyPlan], errors: dict[str, Floats]) 
         table.add_column(heading, justify="left" if heading == "column" else "right")
     for j, name in enumerate(BOUNDS):
         cells = []
-        for kind, made in plans.items():
-            assert made.noise_std is not None
-            cells.append(f"{np.sqrt(np.mean(errors[kind][:, j] ** 2)):.3g} ({made.noise_std[j]:.3g})")
+        for kind, mean_plan in plans.items():
+            assert mean_plan.noise_std is not None
+            cells.append(f"{np.sqrt(np.mean(errors[kind][:, j] ** 2)):.3g} ({mean_plan.noise_std[j]:.3g})")
         table.add_row(name, f"{truth[j]:.6g}", *cells)
     return table
 
@@ -99,7 +99,7 @@ def _draw(folder: Path, plans: dict[str, AnyPlan], errors: dict[str, Floats], co
         return
     make_folder(folder)
     path = folder / "demo.png"
-    forecasts = {kind: made.noise_std for kind, made in plans.items() if made.noise_std is not None}
+    forecasts = {kind: mean_plan.noise_std for kind, mean_plan in plans.items() if mean_plan.noise_std is not None}
     measured = {kind: np.sqrt(np.mean(errors[kind] ** 2, axis=0)) for kind in plans}
     widths = np.array([high - low for low, high in BOUNDS.values()])
     compare_noise(list(BOUNDS), widths, forecasts, measured, path)

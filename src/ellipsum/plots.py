@@ -22,18 +22,18 @@ def figure(width: float = 9.0, height: float = 4.5, columns: int = 1) -> tuple[A
     """A figure and its axes, with the house's plain style."""
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(width, height), layout="constrained")
-    axes = made.subplots(1, columns)
+    picture = Figure(figsize=(width, height), layout="constrained")
+    axes = picture.subplots(1, columns)
     for axis in np.atleast_1d(axes):
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", alpha=0.3)
-    return made, axes
+    return picture, axes
 
 
-def save(made: Any, path: Path) -> None:
+def save(picture: Any, path: Path) -> None:
     """Write a figure, in the format that the path's suffix says."""
     content = io.BytesIO()
-    made.savefig(content, format=path.suffix[1:], dpi=130)
+    picture.savefig(content, format=path.suffix[1:], dpi=130)
     write_atomically(path, content.getvalue())
 
 
@@ -45,7 +45,7 @@ def compare_noise(
     path: Path,
 ) -> None:
     """Error of each column relative to the width of its bounds: bars measured, ticks forecast."""
-    made, axis = figure()
+    picture, axis = figure()
     places = np.arange(len(names))
     share = 0.8 / len(measured)
     for i, (kind, errors) in enumerate(measured.items()):
@@ -58,25 +58,25 @@ def compare_noise(
     axis.set_ylabel("error / width of the bounds")
     axis.set_title("Error of a private mean at one budget")
     axis.legend(frameon=False)
-    save(made, path)
+    save(picture, path)
 
 
 def zipf_spreads(spreads: Mapping[float, Floats], path: Path) -> Path:
     """Figure 1: share of each dimension's std for several skews."""
-    made, axes = figure(11, 3.4, len(spreads))
+    picture, axes = figure(11, 3.4, len(spreads))
     for axis, (alpha, stds) in zip(axes, spreads.items(), strict=True):
         axis.bar(np.arange(1, stds.size + 1), stds, width=1.0, color=COLOURS[2])
         axis.set_title(f"alpha = {alpha:g}")
         axis.set_xlabel("dimension")
     axes[0].set_ylabel("std")
-    save(made, path)
+    save(picture, path)
     return path
 
 
 def improvements(ratios: Sequence[Mapping[str, float]], path: Path) -> Path:
     """Figure 2: squared noise without over with the transformation, against the skew."""
     dimensions = sorted({row["d"] for row in ratios})
-    made, axes = figure(13, 4.2, len(dimensions))
+    picture, axes = figure(13, 4.2, len(dimensions))
     for axis, d in zip(axes, dimensions, strict=True):
         for i, n in enumerate(sorted({row["n"] for row in ratios})):
             rows = [row for row in ratios if row["d"] == d and row["n"] == n]
@@ -94,13 +94,13 @@ def improvements(ratios: Sequence[Mapping[str, float]], path: Path) -> Path:
         axis.set_xlabel("skew alpha")
     axes[0].set_ylabel("squared noise, without / with transformation")
     axes[0].legend(frameon=False, fontsize=7)
-    save(made, path)
+    save(picture, path)
     return path
 
 
 def total_errors(rows: Sequence[Mapping[str, float]], path: Path) -> Path:
     """Figure 3: total squared error of the source's rule over the library's, measured."""
-    made, axis = figure()
+    picture, axis = figure()
     places = np.arange(len(rows))
     for i, (name, label) in enumerate((("optimal", "exact centre"), ("default", "default (centre known to 0.1 std)"))):
         axis.bar(
@@ -111,5 +111,5 @@ def total_errors(rows: Sequence[Mapping[str, float]], path: Path) -> Path:
     axis.set_ylabel("total squared error, source's rule / ellipsum")
     axis.set_title("Noise and clipping together, measured: d = 100, epsilon = 1, delta = 1e-6")
     axis.legend(frameon=False)
-    save(made, path)
+    save(picture, path)
     return path

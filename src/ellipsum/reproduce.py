@@ -68,10 +68,10 @@ def totals(alpha: float, n: int, d: int = 100, seed: int = 0) -> dict[str, float
     for i in range(repeats):
         x = rng.standard_normal((n, d)) * stds
         truth = x.sum(axis=0)
-        for name, made in plans.items():
-            squares[name][i] = np.sum((made.release(x, rng=rng).value - truth) ** 2)
-    for name, made in plans.items():
-        row[f"{name}_forecast"] = float(made.expected_squared_error or 0)
+        for name, sum_plan in plans.items():
+            squares[name][i] = np.sum((sum_plan.release(x, rng=rng).value - truth) ** 2)
+    for name, sum_plan in plans.items():
+        row[f"{name}_forecast"] = float(sum_plan.expected_squared_error or 0)
         row[f"{name}_measured"] = float(squares[name].mean())
         row[f"{name}_standard_error"] = float(squares[name].std(ddof=1) / np.sqrt(repeats))
     for name in ("optimal", "default"):
