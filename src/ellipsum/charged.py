@@ -26,8 +26,8 @@ class Round:
         return {"name": self.name, "privacy": self.privacy.to_dict(), "width": self.width}
 
     @staticmethod
-    def from_dict(found: Any) -> Round:
-        with codec.Fields(found, "a round has a name, its privacy and a width.") as fields:
+    def from_dict(saved: Any) -> Round:
+        with codec.Fields(saved, "a round has a name, its privacy and a width.") as fields:
             return Round(
                 fields.take("name", codec.text),
                 fields.take("privacy", Privacy.from_dict),

@@ -197,9 +197,9 @@ class WeightedChiSquare:
             target = log_upper if side == "upper" else log_lower
             path = self._path(np.array([level]), side)
             width = math.sqrt(path.spectrum.tilts(path.point)[1]) / path.point
-            found = _newton(path, level, side, target, width)
-            moved = abs(found - level)
-            level = found
+            next_level = _newton(path, level, side, target, width)
+            moved = abs(next_level - level)
+            level = next_level
             if moved <= 0.5 * width:
                 break
         return level * self._unit

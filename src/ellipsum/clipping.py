@@ -159,18 +159,18 @@ def error_and_slope(
 ) -> tuple[float, Floats, Floats]:
     """Total squared error of a sum [E13], its slope in each log a_j [E15], and the noise by coordinate."""
     square = offsets.importance * offsets.stds**2
-    found = clipped(weights, offsets.counts)
-    ratios, points = weights / found.largest, found.points
+    contour = clipped(weights, offsets.counts)
+    ratios, points = weights / contour.largest, contour.points
     lines, slopes = np.zeros((2, points.size), dtype=np.complex128), np.empty_like(weights)
     first, second = np.empty_like(weights), np.empty_like(weights)
     rows = max(1, 8 * CACHED // points.size)
     chunks = [slice(start, start + rows) for start in range(0, weights.size, rows)]
 
     def factors(chunk: slice) -> Complexes:
-        return found.path.factors(ratios[chunk])
+        return contour.path.factors(ratios[chunk])
 
     for chunk in chunks:
-        both = (factors(chunk) @ np.array([found.first, found.second]).T).imag
+        both = (factors(chunk) @ np.array([contour.first, contour.second]).T).imag
         first[chunk], second[chunk] = both[:, 0], both[:, 1]
     common = offsets.common(first, second)
     blend, pairs = offsets.blend, n * (n - 1.0) * square * common
@@ -179,7 +179,7 @@ def error_and_slope(
     for chunk in chunks:
         share = offsets.counts[chunk] * np.array([by_first[chunk], by_second[chunk]])
         lines += share @ factors(chunk)
-    pulls = points * np.array([found.first, found.second])
+    pulls = points * np.array([contour.first, contour.second])
     line = (pulls * lines).sum(axis=0)
     for chunk in chunks:
         factor = factors(chunk)

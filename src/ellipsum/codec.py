@@ -45,21 +45,21 @@ def parse(text: str | bytes) -> dict[str, Any]:
     if not isinstance(text, (str, bytes)):
         raise UsageError(f"expected the text that to_json wrote, got {type(text).__name__}.")
     try:
-        found = json.loads(
+        content = json.loads(
             text, object_pairs_hook=_unique, parse_int=_integer, parse_float=_finite, parse_constant=_refuse
         )
     except (ValueError, Wrong, RecursionError):  # text that is no text is a ValueError too
         raise UsageError("not valid JSON. Give the text or file that to_json or save wrote.") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise UsageError("not a JSON object. Give the text or file that to_json or save wrote.")
-    return found
+    return content
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         raise Wrong
-    return found
+    return entries
 
 
 def _integer(digits: str) -> int:
@@ -69,10 +69,10 @@ def _integer(digits: str) -> int:
 
 
 def _finite(digits: str) -> float:
-    found = float(digits)
-    if not math.isfinite(found):
+    value = float(digits)
+    if not math.isfinite(value):
         raise Wrong
-    return found
+    return value
 
 
 def _refuse(word: str) -> NoReturn:
@@ -85,11 +85,11 @@ class Fields:
     complaint: what that error says.
     """
 
-    def __init__(self, found: Any, complaint: str) -> None:
+    def __init__(self, saved: Any, complaint: str) -> None:
         self._complaint = complaint
-        if not isinstance(found, Mapping):
+        if not isinstance(saved, Mapping):
             raise UsageError(complaint)
-        self._left = dict(found)
+        self._left = dict(saved)
 
     def __enter__(self) -> Fields:
         return self
@@ -170,12 +170,12 @@ def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Wrong
     try:
-        found = float(value)
+        double = float(value)
     except OverflowError:
         raise Wrong from None
-    if not math.isfinite(found):
+    if not math.isfinite(double):
         raise Wrong
-    return found
+    return double
 
 
 def integer(least: int, most: int) -> Kind[int]:

@@ -25,10 +25,10 @@ _SEAL_BYTES = 32
 
 def compiled(function: _Function) -> _Function:
     """numba's compiler: cached where a cache can be written, releasing the GIL, never reordering floats."""
-    made = njit(**_OPTIONS)(function)
+    dispatcher = njit(**_OPTIONS)(function)
     with suppress(Exception):  # no folder can be written: compiled anew in every process
-        made._cache = _Cache(function)
-    return cast(_Function, made)
+        dispatcher._cache = _Cache(function)
+    return cast(_Function, dispatcher)
 
 
 def inner(function: _Function) -> _Function:
@@ -61,8 +61,8 @@ class _SealedFile(caching.IndexDataCacheFile):  # type: ignore[misc]
 def _stamp_of_parts(function: Callable[..., Any]) -> tuple[tuple[str, int, int], ...]:
     """Every module beside the function's own, and the kernels: compiled functions are made of each other's parts."""
     folders = {Path(function.__code__.co_filename).parent, Path(__file__).parent / "kernels"}
-    found = [(path.name, path.stat()) for folder in sorted(folders) for path in sorted(folder.glob("*.py"))]
-    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
+    modules = [(path.name, path.stat()) for folder in sorted(folders) for path in sorted(folder.glob("*.py"))]
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in modules)
 
 
 class _Cache(caching.FunctionCache):  # type: ignore[misc]

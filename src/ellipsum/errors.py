@@ -145,14 +145,14 @@ def names(name: str, value: Any, length: int | None = None) -> tuple[str, ...] |
     if value is None:
         return None
     try:
-        found = () if isinstance(value, (str, bytes)) else tuple(value)
+        entries = () if isinstance(value, (str, bytes)) else tuple(value)
     except TypeError:
-        found = ()
-    if not found or not all(isinstance(entry, str) for entry in found):
+        entries = ()
+    if not entries or not all(isinstance(entry, str) for entry in entries):
         raise UsageError(f"{name} must be a list of names.")
-    if length is not None and len(found) != length:
-        raise UsageError(f"{name} must have {length} entries, one per column, got {len(found)}.")
-    return tuple(map(str, found))
+    if length is not None and len(entries) != length:
+        raise UsageError(f"{name} must have {length} entries, one per column, got {len(entries)}.")
+    return tuple(map(str, entries))
 
 
 def floats(name: str, value: Any) -> Floats:

@@ -155,11 +155,11 @@ class Budget:
         return f"{', '.join(f'{name} = {value:g}' for name, value in self.stated)} (mu = {self.mu:.6g})"
 
 
-def stated_from_dict(found: Any) -> dict[str, float]:
+def stated_from_dict(saved: Any) -> dict[str, float]:
     """A budget in the caller's own words, as plans keep it; empty where nobody stated one."""
     complaint = "A stated budget is epsilon and delta, or mu, or rho."
-    with Fields(found, complaint) as fields:
-        ways = [names for names in (("epsilon", "delta"), ("mu",), ("rho",)) if set(names) == set(found)]
+    with Fields(saved, complaint) as fields:
+        ways = [names for names in (("epsilon", "delta"), ("mu",), ("rho",)) if set(names) == set(saved)]
         stated = {name: fields.take(name, number) for name in (ways[0] if ways else ())}
     if stated:
         Budget(**stated)
@@ -255,8 +255,8 @@ class Privacy:
         return {"mu": self.mu, "slack": self.slack, "neighbours": self.neighbours, **unit}
 
     @classmethod
-    def from_dict(cls, found: Any) -> Privacy:
-        with Fields(found, _GUARANTEE) as fields:
+    def from_dict(cls, saved: Any) -> Privacy:
+        with Fields(saved, _GUARANTEE) as fields:
             return cls(
                 fields.take("mu", number),
                 fields.take("slack", number),
@@ -319,12 +319,12 @@ def fits(cap: Privacy, steps: Iterable[Privacy | HasPair]) -> bool:
 
 def _pairs(parts: Iterable[Privacy | HasPair]) -> list[Privacy]:
     try:
-        found = list(parts)
+        guarantees = list(parts)
     except TypeError:
-        found = [None]  # type: ignore[list-item]
-    if not all(isinstance(part, HasPair) and not isinstance(part, type) for part in found):
+        guarantees = [None]  # type: ignore[list-item]
+    if not all(isinstance(part, HasPair) and not isinstance(part, type) for part in guarantees):
         raise UsageError("parts must be a list of guarantees, as Release.privacy is one.")
-    return [part.as_pair() for part in found]
+    return [part.as_pair() for part in guarantees]
 
 
 def _one_relation(pairs: list[Privacy]) -> tuple[str, str]:
