@@ -21,7 +21,7 @@ from .errors import UsageError, whole
 from .integers import Ints, Wide
 from .kernels.layout import LANES
 from .kernels.memory import COPY_ENTRIES, Rows
-from .row_maps import EllipsoidMap, RowMap
+from .row_maps import ClampedMap, EllipsoidMap, RowMap
 
 _PIECE_ENTRIES = 1 << 17, 1 << 20  # entries handed to a thread at once: least, most
 _SERIAL_ENTRIES = 1 << 18  # no more entries than this are added without a pool
@@ -56,7 +56,14 @@ def _ellipsoid(row_map: EllipsoidMap) -> Kernel:
     return EllipsoidKernel(row_map)
 
 
+def _clamped(row_map: ClampedMap) -> Kernel:
+    from .kernels.clamped import ClampedKernel  # compiles
+
+    return ClampedKernel(row_map)
+
+
 register_kernel(EllipsoidMap.kind, _ellipsoid)
+register_kernel(ClampedMap.kind, _clamped)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Row maps: fixed public maps from a row to a bounded row of integers, described without any code that runs them.
 
-row x -> y = B (x - c) -> clip to ‖y‖ <= 1 -> q = rint(y 2^m). A map says how long its integer rows can be and how far
-apart (its body); whoever has the rows picks the kernel for its kind.
+row x -> y = B (x - c) -> clip to ‖y‖ <= 1, or each entry to its own limit -> q = rint(y 2^m). A map says how long its
+integer rows can be and how far apart (its body); whoever has the rows picks the kernel for its kind.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from .errors import Floats, UsageError, vector, whole
+from .integers import Ints
+from .riders import PLAIN, Riders
 
 MOST_GRID_BITS = 48
 _SQRT_BITS = 32
@@ -75,17 +77,19 @@ def clipped_norm_bound(width: int, grid_bits: int) -> Fraction:
 
 
 class EllipsoidMap:
-    """q = rint(2^m y / max(1, ‖y‖)) with y = B (x - c), B diagonal (`scale`) or a matrix.
+    """q = rint(2^m y / max(1, ‖y‖)) with y = B (x - c), B diagonal (`scale`) or a matrix; then what its riders count.
 
-    Guarantee [S2]: ‖q‖ <= body.norm for every row there is, whatever rounding does to y, so any two integer
-    rows differ by at most body.diameter = 2 body.norm. q depends on its row alone ([S1]).
-    Edge cases [S3]: a NaN or infinite entry counts as the centre's; a finite row whose y overflows is clipped
-    along its direction; a column of scale zero gives zero whatever it holds.
+    Guarantee [S2][S10]: whatever rounding does to y, no integer row is longer than body.norm and no two are further
+    apart than body.diameter. q depends on its row alone ([S1]).
+    Edge cases [S3]: a NaN or infinite entry is missing, and treated by the riders' rule; a finite row whose y overflows
+    is clipped along its direction; a column of scale zero gives zero whatever it holds.
     """
 
     kind = "ellipsoid"
 
-    def __init__(self, center: Any, scale: Any = None, matrix: Any = None, *, grid_bits: int) -> None:
+    def __init__(
+        self, center: Any, scale: Any = None, matrix: Any = None, *, grid_bits: int, riders: Riders = PLAIN
+    ) -> None:
         self.center = vector("center", center)
         self.grid_bits = whole("grid_bits", grid_bits, least=0)
         if self.grid_bits > MOST_GRID_BITS:
@@ -95,10 +99,78 @@ class EllipsoidMap:
         self.columns = self.center.size
         self.scale = None if scale is None else vector("scale", scale, self.columns)
         self.matrix = None if matrix is None else _finite_matrix(matrix, self.columns)
-        self.width = self.columns if self.matrix is None else len(self.matrix)
-        norm = clipped_norm_bound(self.width, self.grid_bits)
-        self.body = Body(norm, 2 * norm)
-        self.rows_per_flush = 1 << 62 - self.grid_bits  # |q_j| < 2^(m+1), [S4]
+        self.riders = riders
+        riders.check(self.columns, clamped=False)
+        self.values = self.columns if self.matrix is None else len(self.matrix)
+        self.width = self.values + riders.width
+        self.body = _ellipsoid_body(self.values, self.grid_bits, riders)
+        self.rows_per_flush = 1 << 62 - max(self.grid_bits, _bits(riders))  # |q_j| < 2^(m+1), [S4]
+
+
+def _bits(riders: Riders) -> int:
+    """So many bits hold every unit of the riders, less one."""
+    return max((unit.bit_length() - 1 for unit in riders.absences + riders.outside), default=0)
+
+
+def _ellipsoid_body(values: int, grid_bits: int, riders: Riders) -> Body:
+    """[S10] The ball's own bounds, and what the riders exceed the room by that they were given."""
+    norm = clipped_norm_bound(values, grid_bits)
+    if riders.width == 0:
+        return Body(norm, 2 * norm)
+    squared_norm = norm**2 + riders.excess(grid_bits, 1)
+    squared_diameter = 4 * norm**2 + 2 * riders.excess(grid_bits, 2)
+    return _with_left_out(squared_norm, squared_diameter, riders)
+
+
+def _with_left_out(squared_norm: Fraction, squared_diameter: Fraction, riders: Riders) -> Body:
+    """Where rows are left out: they are nothing but their unit, away from every other row."""
+    if riders.missing == "row":
+        left_out = Fraction(riders.absences[0]) ** 2
+        squared_diameter = max(squared_diameter, squared_norm + left_out)
+        squared_norm = max(squared_norm, left_out)
+    return Body(sqrt_upper(squared_norm), sqrt_upper(squared_diameter))
+
+
+class ClampedMap:
+    """q_j = rint(clip((x_j - c_j) s_j, -L_j, L_j)), L_j whole; then what its riders count, cell by cell.
+
+    Guarantee [S9]: |q_j| <= L_j exactly. A column's cell is (q_j, 0, 0) inside its bounds, (±L_j, 0, W_j) outside,
+    (0, E_j, 0) where it is absent, and the bounds on rows add up column by column.
+    `lower` and `upper` decide which cells count as outside: those stated, so that no rounding puts a cell there.
+    """
+
+    kind = "clamped"
+
+    def __init__(
+        self, center: Any, scale: Any, limits: Any, bounds: tuple[Any, Any], *, grid_bits: int, riders: Riders = PLAIN
+    ) -> None:
+        self.center = vector("center", center)
+        self.columns = self.center.size
+        self.scale = vector("scale", scale, self.columns)
+        self.limits = np.array(limits, np.int64)
+        self.lower, self.upper = (vector("bounds", side, self.columns) for side in bounds)
+        if self.limits.shape != (self.columns,) or not ((self.limits >= 0) & (self.limits < 1 << MOST_GRID_BITS)).all():
+            raise UsageError(f"limits must be whole numbers below 2^{MOST_GRID_BITS}, one per column.")
+        self.grid_bits = whole("grid_bits", grid_bits, least=0)
+        self.riders = riders
+        riders.check(self.columns, clamped=True)
+        self.values = self.columns
+        self.width = self.values + riders.width
+        self.body = _clamped_body(self.limits, riders)
+        self.rows_per_flush = 1 << 62 - max(int(self.limits.max()).bit_length() - 1, _bits(riders), 0)
+
+
+def _clamped_body(limits: Ints, riders: Riders) -> Body:
+    """[S9] Column by column, in whole numbers."""
+    columns = len(limits)
+    absences = riders.absences if riders.missing == "column" else (0,) * columns
+    outside = riders.outside or (0,) * columns
+    squared_norm = squared_diameter = 0
+    for limit, absent, out in zip(limits.tolist(), absences, outside, strict=True):
+        beside = limit**2 + out**2
+        squared_norm += max(beside, absent**2)
+        squared_diameter += max(4 * limit**2 + out**2, beside + absent**2)
+    return _with_left_out(Fraction(squared_norm), Fraction(squared_diameter), riders)
 
 
 def _finite_matrix(matrix: Any, columns: int) -> Floats:

@@ -308,9 +308,7 @@ def apart(script, *words):
     command = [sys.executable, "-X", "faulthandler", "-c", script, *map(str, words)]
     here = Path(__file__).parent
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here.parent), os.environ.get("PYTHONPATH", "")])}
-    return subprocess.run(
-        command, cwd=here, env=environment, capture_output=True, text=True, timeout=BATCH_SECONDS
-    )
+    return subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=BATCH_SECONDS)
 
 
 def deadly(path):

@@ -1,126 +1,216 @@
 """The clamp: each entry to its own bounds, rounded and added. No norm, so an odd entry stays in its column.
 
 For a row x: q_j = rint(clip((x_j - center_j) * scale_j, -limit_j, limit_j)), limit_j a whole number, so that
-|q_j| <= limit_j exactly, whatever rounding does before the clip ([S9]). An entry that is missing, NaN or infinite
-gives 0 and is counted.
+|q_j| <= limit_j exactly, whatever rounding does before the clip ([S9]). An entry that is missing, NaN or infinite is
+treated by the riders' rule; one outside its bounds is clamped and counted. Rows without either are added in vectors.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from ..blocks import Columns
 from ..compiled import compiled, inner
+from ..integers import Ints
+from ..row_maps import ClampedMap
+from .diagonal import PREFETCH_BYTES
 from .generators import (
     GROUP,
     SINGLE,
-    add_clamped_column,
-    add_kept,
+    add_unusual,
     address,
     all_below,
-    column_odd,
+    clamp_column,
+    clamp_rows,
     element,
     entry_size,
-    keep_clamped,
-    zero_lanes,
+    everywhere,
 )
 from .layout import LANES
+from .memory import Rows, aligned, columns_of, readable
 
-ROWS = 4  # rows kept in a small buffer, read one after another, then added together
+_WIDEST = 64  # rows narrower than this are read several at once, as one row that fills whole vectors
 
 
-_GROUP_OF_ROWS = (0.0,) * ROWS
+class _Frame:
+    """What the loops read: centres, scales, limits, fills, bounds and edges, at least eight wide.
+
+    tail: scales, limits and edges of the last eight columns, zero for those that a whole vector has served.
+    """
+
+    def __init__(self, row_map: ClampedMap, times: int = 1) -> None:
+        limits = row_map.limits.astype(np.float64)
+        fill = row_map.center if row_map.riders.fill is None else row_map.riders.fill
+        bound = np.maximum(np.abs(row_map.lower), np.abs(row_map.upper))
+        with np.errstate(
+            over="ignore"
+        ):  # an entry within its bounds never maps beyond its edge, whatever rounding does
+            edges = limits + 2 + row_map.scale * bound * 2.0**-50
+        lines = row_map.center, row_map.scale, limits, fill, row_map.lower, row_map.upper, edges
+        columns = row_map.columns * times
+        self.columns = columns
+        self.width = max(columns, LANES)
+        self.lines = aligned(len(lines), self.width)
+        for i, line in enumerate(lines):
+            self.lines[i, :columns] = np.tile(line, times)
+        rest = self.width % LANES
+        self.tail = aligned(3, LANES)
+        if rest:
+            self.tail[:, LANES - rest :] = self.lines[[1, 2, 6], self.width - rest :]
+
+
+class ClampedKernel:
+    """Adds the integer rows of float32 or float64 blocks to a total (int64, contiguous); blocks are only read."""
+
+    takes_columns = True
+
+    def __init__(self, row_map: ClampedMap) -> None:
+        self._map = row_map
+        self._drops = row_map.riders.missing == "row"
+        self._absences = np.array(row_map.riders.absences, np.int64)
+        self._outside = np.array(row_map.riders.outside, np.int64)
+        self._one = _Frame(row_map)
+        self._times = LANES // math.gcd(row_map.columns, LANES) if row_map.columns < _WIDEST else 1
+        self._several = self._one if self._times == 1 or self._drops else _Frame(row_map, self._times)
+
+    def __call__(self, block: Rows | Columns, total: Ints) -> None:
+        columns = self._map.columns
+        counts = np.zeros((3, columns), np.int64)  # sums, absences, cells outside
+        places = None if self._drops else columns_of(block)
+        if places is not None:
+            add_clamped_columns(places, len(block), block.dtype.type(0), self._one.lines, counts)
+        else:
+            self._add_rows(block, counts)
+        behind = columns + self._absences.size
+        total[:columns] += counts[0]
+        if self._absences.size:  # one per column, or one alone where rows are left out
+            total[columns:behind] += counts[1, : self._absences.size] * self._absences
+        if self._outside.size:
+            total[behind:] += counts[2] * self._outside
+
+    def _add_rows(self, block: Rows | Columns, counts: Ints) -> None:
+        several, done = self._several, 0
+        if several is not self._one and isinstance(block, np.ndarray) and _side_by_side(block):
+            groups = len(block) // self._times
+            done = groups * self._times
+            self._add(block[:done].reshape(groups, several.columns), several, counts)
+        if done < len(block):
+            self._add(block[done:], self._one, counts)
+
+    def _add(self, block: Rows | Columns, frame: _Frame, counts: Ints) -> None:
+        sums = np.zeros((3, frame.width), np.int64)
+        for part in readable(block, frame.width, singles=True):
+            place = part.__array_interface__["data"][0], part.strides[0], len(part)
+            add_clamped_rows(*place, part.dtype.type(0), frame.lines, frame.tail, sums, self._drops)
+        if self._drops:
+            counts[1, 0] += sums[1, 0]
+            sums[1] = 0
+        counts += sums[:, : frame.columns].reshape(3, -1, counts.shape[1]).sum(1)
+
+
+def _side_by_side(block: Rows) -> bool:
+    """Whether rows lie one behind the other, in numbers that the loops read."""
+    return bool(block.flags.c_contiguous and block.flags.aligned and block.dtype.char in "df")
 
 
 @inner
-def _add_entry(entry: float, center: float, scale: float, limit: float, total: Any, absent: Any, j: int) -> None:
-    """One entry: the operations of the vectors, or one more absence."""
+def _add_entry(x: int, j: int, like: Any, lines: Any, k: int, sums: Any) -> None:
+    """The entry j at an address, as column k: the operations of the vectors."""
+    entry = element(x, j, like)
     if not abs(entry) < np.inf:
-        absent[j] += 1
-        return
-    value = (entry - center) * scale
+        sums[1, k] += 1
+        entry = lines[3, k]
+    elif entry < lines[4, k] or entry > lines[5, k]:
+        sums[2, k] += 1
+    value = (entry - lines[0, k]) * lines[1, k]
+    limit = lines[2, k]
     value = value if value < limit else limit
     value = value if value > -limit else -limit
-    total[j] += np.int64(np.rint(value))
+    sums[0, k] += np.int64(np.rint(value))
 
 
 @inner
-def _add_row(x: int, like: Any, frame: Any, total: Any, absent: Any) -> None:
-    for j in range(absent.size):
-        _add_entry(element(x, j, like), frame[0, j], frame[1, j], frame[2, j], total, absent, j)
-
-
-@inner
-def _keep_row(x: int, like: Any, frame: Any, tail: Any, kept: int) -> Any:
-    """Maps a row into the buffer; the result holds a NaN where an entry is not finite."""
-    width = frame.shape[1]
-    center = address(frame)
-    scale = center + 8 * width
-    limit = scale + 8 * width
+def _add_row(x: int, like: Any, lines: Any, sums: Any, drops: bool) -> None:
+    width = lines.shape[1]
+    if drops:
+        for j in range(width):
+            if not abs(element(x, j, like)) < np.inf:
+                sums[1, 0] += 1
+                return
+    place, row = address(lines), 8 * width
+    out = address(sums)
     whole = width // LANES * LANES
-    odd = zero_lanes(SINGLE)
     for j in range(0, whole, LANES):
-        odd = keep_clamped(odd, (x, j, center, scale, limit, j, kept), like)
-    if whole < width:  # the last eight columns, those kept already at scale zero
+        at = place + 8 * j
+        frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row, at + 5 * row)
+        add_unusual(x, j, like, frame, (out + 8 * j, out + row + 8 * j, out + 2 * row + 8 * j))
+    for j in range(whole, width):
+        _add_entry(x, j, like, lines, j, sums)
+
+
+@inner
+def _clamp(group: Any, x: int, stride: int, like: Any, lines: Any, tail: Any, step: int, sums: Any) -> Any:
+    """Adds a group of rows to the sums (one row alone: takes it out again); 2 in a lane where something is unusual."""
+    width = lines.shape[1]
+    center = address(lines)
+    scale, limit, edge = center + 8 * width, center + 16 * width, center + 48 * width
+    total = address(sums)
+    whole = width // LANES * LANES
+    unusual = everywhere(0.0)
+    for j in range(0, whole, LANES):
+        unusual = clamp_rows(group, unusual, (x, stride, j, center, scale, j), like, (limit, edge), total, j * step)
+    if whole < width:  # the last eight columns, those already added at scale zero
         last = address(tail)
-        odd = keep_clamped(odd, (x, width - LANES, center, last, last + 8 * LANES, 0, kept + 8 * whole), like)
-    return odd[0]
-
-
-@inner
-def _add_buffer(width: int, kept: Any, total: Any) -> None:
-    whole = width // LANES * LANES
-    sums, place, stride = address(total), address(kept), 8 * kept.shape[1]
-    for j in range(0, whole, LANES):
-        add_kept(_GROUP_OF_ROWS, place + 8 * j, stride, sums + 8 * j)
-    if whole < width:
-        add_kept(_GROUP_OF_ROWS, place + 8 * whole, stride, sums + 8 * (width - LANES))
+        place = (x, stride, width - LANES, center, last, 0)
+        unusual = clamp_rows(group, unusual, place, like, (last + 8 * LANES, last + 16 * LANES), total, 0)
+    return unusual
 
 
 @compiled
-def add_clamped_rows(
-    x: int, stride: int, rows: int, like: Any, frame: Any, tail: Any, total: Any, absent: Any, kept: Any
-) -> None:
+def add_clamped_rows(x: int, stride: int, rows: int, like: Any, lines: Any, tail: Any, sums: Any, drops: bool) -> None:
     """Adds the clamped rows of doubles (or singles) at an address, entries side by side, rows `stride` bytes apart.
 
-    frame holds centres, scales and limits, at least eight wide; tail the scales and limits of the last eight columns,
-    zero for those that a whole vector has served. kept is a buffer of `ROWS` rows, eight entries wider than the frame.
+    sums (3, width): clamped entries, absences and entries outside, by column. Where a row of eight holds something
+    unusual, they are taken out again and added with what is to be counted.
+    drops: a row with an absence is left out, and counted in the first column.
     """
-    width = frame.shape[1]
-    place, step = address(kept), 8 * kept.shape[1]
-    for _ in range(rows // ROWS):
-        sound = 0
-        for i in range(ROWS):
-            odd = _keep_row(x + i * stride, like, frame, tail, place + i * step)
-            sound += 1 if all_below(odd, 1.0) else 0
-        if sound == ROWS:
-            _add_buffer(width, kept, total)
-        else:
-            for i in range(ROWS):
-                _add_row(x + i * stride, like, frame, total, absent)
-        x += ROWS * stride
-    for i in range(rows % ROWS):
-        _add_row(x + i * stride, like, frame, total, absent)
+    size = entry_size(like)
+    step = size if lines.shape[1] * size <= PREFETCH_BYTES else 0
+    for _ in range(rows // LANES):
+        if not all_below(_clamp(GROUP, x, stride, like, lines, tail, step, sums), 1.0):
+            for i in range(LANES):
+                _clamp(SINGLE, x + i * stride, 0, like, lines, tail, 0, sums)
+                _add_row(x + i * stride, like, lines, sums, drops)
+        x += LANES * stride
+    for i in range(rows % LANES):
+        _add_row(x + i * stride, like, lines, sums, drops)
 
 
 @compiled
-def add_clamped_columns(places: Any, rows: int, like: Any, frame: Any, total: Any, absent: Any) -> None:
+def add_clamped_columns(places: Any, rows: int, like: Any, lines: Any, sums: Any) -> None:
     """As `add_clamped_rows`, for rows whose columns begin at `places`, entries side by side within a column."""
     chunk, size = LANES * LANES, entry_size(like)
     done = rows // chunk * chunk
-    sums = np.empty(LANES, np.int64)
+    frame = np.empty((6, LANES))
+    eights = np.empty((3, LANES), np.int64)
+    start, out = address(frame), address(eights)
+    row = 8 * LANES
+    lists = (start, start + row, start + 2 * row, start + 3 * row, start + 4 * row, start + 5 * row)
     for j in range(places.size):
-        center, scale, limit = frame[0, j], frame[1, j], frame[2, j]
-        sums[:] = 0
+        center, scale, limit, edge = lines[0, j], lines[1, j], lines[2, j], lines[6, j]
+        for i in range(6):
+            frame[i, :] = lines[i, j]
+        eights[:, :] = 0
         for first in range(0, done, chunk):
             x = places[j] + first * size
-            if all_below(column_odd(GROUP, x, like), 1.0):
-                add_clamped_column(GROUP, x, like, center, scale, limit, address(sums))
-            else:
-                for i in range(chunk):
-                    _add_entry(element(x, i, like), center, scale, limit, total, absent, j)
+            if not all_below(clamp_column(GROUP, x, like, center, scale, limit, edge, out), 1.0):
+                for i in range(0, chunk, LANES):
+                    add_unusual(x, i, like, lists, (out, out + row, out + 2 * row))
         for i in range(done, rows):
-            _add_entry(element(places[j], i, like), center, scale, limit, total, absent, j)
+            _add_entry(places[j], i, like, lines, j, sums)
         for k in range(LANES):
-            total[j] += sums[k]
+            for i in range(3):
+                sums[i, j] += eights[i, k]

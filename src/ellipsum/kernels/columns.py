@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import compiled, inner
-from .diagonal import add_mended, factors_for
+from .diagonal import absent_cell, add_mended, count_group, factors_for
 from .generators import (
     GROUP,
     SINGLE,
@@ -17,7 +17,7 @@ from .generators import (
     all_below,
     element,
     entry_size,
-    keep_factors,
+    keep_vector,
     map_column,
 )
 from .layout import LANES
@@ -41,12 +41,19 @@ def _map_columns(groups: Any, places: Any, shift: int, like: Any, frame: Any, ma
 
 
 @inner
-def _mend_columns(places: Any, index: int, like: Any, frame: Any, row: Any) -> None:
+def _mend_columns(places: Any, index: int, like: Any, frame: Any, row: Any, riders: Any) -> float:
     """`_mend` of a row that lies across columns."""
     row[:] = 0.0
+    taken = 0.0
     for j in range(places.size):
         entry = element(places[j], index, like)
-        row[j] = entry if abs(entry) < np.inf and frame[1, j] != 0.0 else frame[0, j]
+        if not abs(entry) < np.inf:
+            taken += absent_cell(j, riders)
+            if taken == np.inf:
+                return taken
+            entry = riders[4][j]
+        row[j] = entry if frame[1, j] != 0.0 else frame[0, j]
+    return taken
 
 
 @inner
@@ -61,6 +68,7 @@ def _add_groups(
     total: Any,
     row: Any,
     scratch: Any,
+    riders: Any,
 ) -> None:
     """Adds the groups of eight rows that begin at row `first`."""
     mapped, lanes, factors, sums = scratch
@@ -68,8 +76,10 @@ def _add_groups(
     sound = 0
     for g in range(len(groups)):
         squares = across_lanes(address(lanes), g)
-        keep_factors(factors_for(squares, grid), address(factors) + 8 * LANES * g)
-        sound += 1 if all_below(squares, np.inf) else 0
+        keep_vector(factors_for(squares, grid, riders), address(factors) + 8 * LANES * g)
+        if all_below(squares, np.inf):
+            sound += 1
+            count_group(squares, riders)
     if sound == len(groups):
         for j in range(places.size):
             add_column(
@@ -87,13 +97,22 @@ def _add_groups(
                 )
         else:
             for i in range(first + LANES * g, first + LANES * (g + 1)):
-                _mend_columns(places, i, like, frame, row)
-                add_mended(row, frame, identity, grid, total)
+                taken = _mend_columns(places, i, like, frame, row, riders)
+                add_mended(row, taken, frame, identity, grid, total, riders)
 
 
 @compiled
 def add_columns(
-    places: Any, rows: int, like: Any, frame: Any, identity: Any, grid: float, total: Any, row: Any, scratch: Any
+    places: Any,
+    rows: int,
+    like: Any,
+    frame: Any,
+    identity: Any,
+    grid: float,
+    total: Any,
+    row: Any,
+    riders: Any,
+    scratch: Any,
 ) -> None:
     """As `add_rows`, for rows whose columns begin at `places`, entries side by side within a column.
 
@@ -103,12 +122,12 @@ def add_columns(
     sums[:] = 0
     chunk = LANES * LANES
     for first in range(0, rows - chunk + 1, chunk):
-        _add_groups(GROUP, places, first, like, frame, identity, grid, total, row, scratch)
+        _add_groups(GROUP, places, first, like, frame, identity, grid, total, row, scratch, riders)
     for first in range(rows - rows % chunk, rows - LANES + 1, LANES):
-        _add_groups(SINGLE, places, first, like, frame, identity, grid, total, row, scratch)
+        _add_groups(SINGLE, places, first, like, frame, identity, grid, total, row, scratch, riders)
     for i in range(rows - rows % LANES, rows):
-        _mend_columns(places, i, like, frame, row)
-        add_mended(row, frame, identity, grid, total)
+        taken = _mend_columns(places, i, like, frame, row, riders)
+        add_mended(row, taken, frame, identity, grid, total, riders)
     for j in range(places.size):
         for k in range(LANES):
             total[j] += sums[j, k]

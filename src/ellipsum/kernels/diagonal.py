@@ -1,6 +1,7 @@
 """The diagonal map of rows that lie side by side: scale, take the norm, clip, round and add, eight rows at a time.
 
 Nothing here may be compiled with fastmath: the norm must be that of the very numbers that are rounded.
+Beside the sums, `riders` (see `ellipsoid.riders_for`) takes what is counted: absent cells, and rows outside by octave.
 """
 
 from __future__ import annotations
@@ -21,21 +22,40 @@ from .generators import (
     element,
     entry_size,
     everywhere,
+    keep_vector,
     lane_sums,
     plus_squares,
     zero_lanes,
 )
-from .layout import FAR_EXPONENT, LANES
+from .layout import COUNTED, FAR_EXPONENT, LANES, LEFT_OUT
 
 PREFETCH_BYTES = 49152  # longer rows push each other out of the cache if fetched a group ahead
 
 
 @inner
-def factors_for(squares: Any, grid: float) -> Any:
-    """grid / max(1, norm), without a root where no row is outside."""
+def factors_for(squares: Any, grid: float, riders: Any) -> Any:
+    """grid / max(1, norm), pulled in where the norm is above 1; without a root where no row is outside."""
     if all_below(squares, 1.0):
         return everywhere(grid)
-    return clipping_factors(squares, grid)
+    return clipping_factors(squares, grid, riders[0])
+
+
+@inner
+def count_outside(square: float, outside: Any) -> None:
+    """One more row in the octave of its norm; the last has no end."""
+    if square > 1.0 and outside.size > 0:
+        octave = (math.frexp(square)[1] - 1) // 2
+        outside[min(octave, outside.size - 1)] += 1
+
+
+@inner
+def count_group(squares: Any, riders: Any) -> None:
+    """`count_outside` for eight rows of finite norm."""
+    _, outside, spare = riders[:3]
+    if outside.size > 0 and not all_below(squares, 1.0):
+        keep_vector(squares, address(spare))
+        for i in range(LANES):
+            count_outside(spare[i], outside)
 
 
 @inner
@@ -83,28 +103,58 @@ def _bring_near(row: Any, frame: Any) -> None:
 
 
 @inner
-def _mend(x: int, like: Any, frame: Any, row: Any) -> None:
-    """Copies a row, with the centre in place of entries that are not finite or have scale zero ([S3])."""
-    for j in range(row.size):
-        entry = element(x, j, like)
-        row[j] = entry if abs(entry) < np.inf and frame[1, j] != 0.0 else frame[0, j]
+def absent_cell(j: int, riders: Any) -> float:
+    """Counts an absent cell, and gives its share of the squared radius; infinity where its row is left out."""
+    _, _, _, rule, _, shares, absent = riders
+    if rule == LEFT_OUT:
+        absent[0] += 1
+        return np.inf
+    if rule == COUNTED:
+        absent[j] += 1
+        return float(shares[j])
+    return 0.0
 
 
 @inner
-def add_mended(row: Any, frame: Any, identity: Any, grid: float, total: Any) -> None:
-    """Adds the integer row of one finite row, which is overwritten if its norm overflows ([S3])."""
+def _mend(x: int, like: Any, frame: Any, row: Any, riders: Any) -> float:
+    """Copies a row, with the fill in place of entries that are missing, the centre's in columns of scale zero ([S3]).
+
+    Returns the share of the squared radius that went with absent cells; infinity for a row that is left out.
+    """
+    taken = 0.0
+    for j in range(row.size):
+        entry = element(x, j, like)
+        if not abs(entry) < np.inf:
+            taken += absent_cell(j, riders)
+            if taken == np.inf:
+                return taken
+            entry = riders[4][j]
+        row[j] = entry if frame[1, j] != 0.0 else frame[0, j]
+    return taken
+
+
+@inner
+def add_mended(row: Any, taken: float, frame: Any, identity: Any, grid: float, total: Any, riders: Any) -> None:
+    """Adds the integer row of one finite row, which is overwritten if its norm overflows ([S3], [S10])."""
+    if taken == np.inf:
+        return
+    pulled, outside, spare = riders[:3]
     squares = squared_norms(SINGLE, address(row), 0, 0.0, frame)
-    if all_below(squares, np.inf):
-        _add_clipped(SINGLE, factors_for(squares, grid), address(row), 0, 0.0, frame, 0, total)
-    else:
+    mapped = frame
+    if not all_below(squares, np.inf):
         _bring_near(row, frame)
         squares = squared_norms(SINGLE, address(row), 0, 0.0, identity)
-        _add_clipped(SINGLE, factors_for(squares, grid), address(row), 0, 0.0, identity, 0, total)
+        mapped = identity
+    keep_vector(squares, address(spare))
+    square = spare[0] * (1.0 / (1.0 - taken))
+    factor = pulled / math.sqrt(square) if square > 1.0 else grid
+    count_outside(square, outside)
+    _add_clipped(SINGLE, everywhere(factor), address(row), 0, 0.0, mapped, 0, total)
 
 
 @compiled
 def add_rows(
-    x: int, stride: int, rows: int, like: Any, frame: Any, identity: Any, grid: float, total: Any, row: Any
+    x: int, stride: int, rows: int, like: Any, frame: Any, identity: Any, grid: float, total: Any, row: Any, riders: Any
 ) -> None:
     """Adds to the total the integer rows of rows of doubles (or singles, as `like` is) at an address.
 
@@ -115,15 +165,16 @@ def add_rows(
     for _ in range(rows // LANES):
         squares = squared_norms(GROUP, x, stride, like, frame)
         if all_below(squares, np.inf):
-            _add_clipped(GROUP, factors_for(squares, grid), x, stride, like, frame, step, total)
+            count_group(squares, riders)
+            _add_clipped(GROUP, factors_for(squares, grid, riders), x, stride, like, frame, step, total)
         else:
             for i in range(LANES):
-                _mend(x + i * stride, like, frame, row)
-                add_mended(row, frame, identity, grid, total)
+                taken = _mend(x + i * stride, like, frame, row, riders)
+                add_mended(row, taken, frame, identity, grid, total, riders)
         x += LANES * stride
     for i in range(rows % LANES):
-        _mend(x + i * stride, like, frame, row)
-        add_mended(row, frame, identity, grid, total)
+        taken = _mend(x + i * stride, like, frame, row, riders)
+        add_mended(row, taken, frame, identity, grid, total, riders)
 
 
 say_that_it_compiles(add_rows)

@@ -10,12 +10,15 @@ import numpy as np
 from ..blocks import Columns
 from ..errors import Floats
 from ..integers import Ints
+from ..riders import Riders
 from ..row_maps import EllipsoidMap
 from .columns import add_columns
 from .diagonal import add_rows
-from .layout import BLOCK, LANES, PANEL, TILE, UNUSED
+from .layout import BLOCK, COUNTED, FILLED, LANES, LEFT_OUT, PANEL, TILE, UNUSED
 from .matrix import add_products
 from .memory import Rows, aligned, columns_of, readable
+
+_RULES = {"center": FILLED, "fill": FILLED, "column": COUNTED, "row": LEFT_OUT}
 
 
 class EllipsoidKernel:
@@ -26,6 +29,8 @@ class EllipsoidKernel:
     def __init__(self, row_map: EllipsoidMap) -> None:
         self._map = row_map
         self.grid = math.ldexp(1.0, row_map.grid_bits)
+        self._fills = _wide(row_map.center if row_map.riders.fill is None else row_map.riders.fill, row_map.columns)
+        self._shares = _wide(row_map.riders.shares, row_map.columns)
         self.packed: Floats | None = None
         if row_map.matrix is None:
             assert row_map.scale is not None
@@ -38,26 +43,56 @@ class EllipsoidKernel:
         self.identity = _frame(np.zeros(self.padded), np.ones(self.padded))
 
     def __call__(self, block: Rows | Columns, total: Ints) -> None:
-        sums = total if self.padded == self._map.width else np.zeros(self.padded, np.int64)
+        values = self._map.values
+        sums = total if self.padded == total.size else np.zeros(self.padded, np.int64)
         spare = np.empty(self.padded)
+        riders = self.fresh_riders()
         if self.packed is not None:
-            self._multiply(block, sums, spare)
+            self._multiply(block, sums, spare, riders)
         elif (places := columns_of(block)) is not None:
             like, scratch = block.dtype.type(0), _column_scratch(self._map.columns)
-            add_columns(places, len(block), like, self.frame, self.identity, self.grid, sums, spare, scratch)
+            add_columns(places, len(block), like, self.frame, self.identity, self.grid, sums, spare, riders, scratch)
         else:
             for part in readable(block, self.padded, singles=True):
                 place = part.__array_interface__["data"][0], part.strides[0], len(part)
-                add_rows(*place, part.dtype.type(0), self.frame, self.identity, self.grid, sums, spare)
+                add_rows(*place, part.dtype.type(0), self.frame, self.identity, self.grid, sums, spare, riders)
         if sums is not total:
-            total += sums[: self._map.width]
+            total[:values] += sums[:values]
+        _add_counts(self._map.riders, riders[6], riders[1], total[values:])
 
-    def _multiply(self, block: Rows | Columns, sums: Ints, spare: Floats) -> None:
+    def fresh_riders(self) -> tuple[Any, ...]:
+        """What kernels mend rows with and count into, all zero.
+
+        (grid of a row outside, rows outside by octave, eight spare numbers, the rule, fills, shares, absent cells)
+        """
+        riders = self._map.riders
+        absent = np.zeros(self._fills.size if riders.missing == "column" else 1, np.int64)
+        outside = np.zeros(riders.octaves, np.int64)
+        rule = _RULES[riders.missing]
+        return self.grid * riders.pull, outside, np.empty(LANES), rule, self._fills, self._shares, absent
+
+    def _multiply(self, block: Rows | Columns, sums: Ints, spare: Floats, riders: Any) -> None:
         scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, self.padded)), spare
         maps = self._map.center, self.packed, self.exponents, self.identity
         for part in readable(block, self._map.columns, singles=False):
             place = part.__array_interface__["data"][0], part.strides[0], len(part)
-            add_products(*place, *maps, self.grid, sums, *scratch)
+            add_products(*place, *maps, self.grid, sums, *scratch, riders)
+
+
+def _wide(values: Floats | None, columns: int) -> Floats:
+    wide = np.zeros(max(columns, LANES))
+    if values is not None:
+        wide[:columns] = values
+    return wide
+
+
+def _add_counts(riders: Riders, absent: Ints, outside: Ints, total: Ints) -> None:
+    """Counts, in their units, behind the values."""
+    if riders.width == 0:
+        return
+    absences = len(riders.absences)
+    counts = np.concatenate([absent[:absences], outside])
+    total += counts * riders.units
 
 
 def _pack(matrix: Floats) -> tuple[Floats, Ints]:

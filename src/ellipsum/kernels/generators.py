@@ -187,18 +187,18 @@ def everywhere(typing: Any, number: Any) -> Any:
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def clipping_factors(typing: Any, squares: Any, grid: Any) -> Any:
-    """grid / max(1, norm): the clip ([S2])."""
+def clipping_factors(typing: Any, squares: Any, grid: Any, pulled: Any) -> Any:
+    """grid where the norm is at most 1, else pulled / norm: the clip ([S2], [S10])."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
         root = cgutils.get_or_insert_function(builder.module, kind, "llvm.sqrt.v8f64")
         whole = _splat(builder, args[1])
-        clipped = builder.fdiv(whole, builder.call(root, [args[0]]))
+        clipped = builder.fdiv(_splat(builder, args[2]), builder.call(root, [args[0]]))
         outside = builder.fcmp_ordered(">", args[0], ir.Constant(_DOUBLES, [1.0] * LANES))
         return builder.select(outside, clipped, whole)
 
-    return squares(squares, types.float64), generate
+    return squares(squares, types.float64, types.float64), generate
 
 
 def _prefetch(builder: Any, address: Any) -> None:
@@ -276,12 +276,14 @@ def across_lanes(typing: Any, lanes: Any, group: Any) -> Any:
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def keep_factors(typing: Any, factors: Any, place: Any) -> Any:
+def keep_vector(typing: Any, vector: Any, place: Any) -> Any:
+    """Eight lanes into memory."""
+
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         _store(builder, args[0], args[1], _I64(0))
         return context.get_dummy_value()
 
-    return types.void(factors, types.int64), generate
+    return types.void(vector, types.int64), generate
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
@@ -351,80 +353,113 @@ def plus_products(typing: Any, quad: Any, panel: Any, offsets: Any, stride: Any,
     return quad(quad, *[types.int64] * 4), generate
 
 
-def _clamped(builder: Any, value: Any, center: Any, scale: Any, limit: Any) -> Any:
-    """clip((value - center) * scale, -limit, limit) + magic: the only spelling of the clamp ([S9])."""
-    mapped = builder.fmul(builder.fsub(value, center), scale)
+def _clamped(builder: Any, mapped: Any, limit: Any) -> Any:
+    """clip(mapped, -limit, limit) + magic: the only spelling of the clamp in vectors ([S9])."""
     mapped = builder.select(builder.fcmp_ordered("<", mapped, limit), mapped, limit)  # of a NaN (inf * 0): limit
     least = builder.fneg(limit)
     mapped = builder.select(builder.fcmp_ordered(">", mapped, least), mapped, least)
     return builder.fadd(mapped, ir.Constant(_DOUBLES, [_MAGIC] * LANES))
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def keep_clamped(typing: Any, odd: Any, place: Any, like: Any) -> Any:
-    """Eight clamped entries of a row into a buffer; odd + (x - x), which is NaN where an entry is not finite."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        odd_now, place_now, _ = args
-        x, column, center, scale, limit, index, kept = (builder.extract_value(place_now, i) for i in range(7))
-        value = _load(builder, x, column, _element_kind(like))
-        centers = _load(builder, center, column)
-        clamped = _clamped(builder, value, centers, _load(builder, scale, index), _load(builder, limit, index))
-        _store(builder, clamped, kept, index)
-        sums = builder.fadd(builder.extract_value(odd_now, 0), builder.fsub(value, value))
-        return builder.insert_value(odd_now, sums, 0)
-
-    return odd(odd, place, like), generate
+def _unusual(builder: Any, mapped: Any, edges: Any, seen: Any) -> Any:
+    """seen, with 2 in the lanes where a mapped entry is beyond its edge or no number."""
+    kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
+    size = cgutils.get_or_insert_function(builder.module, kind, "llvm.fabs.v8f64")
+    beyond = builder.fcmp_unordered(">", builder.call(size, [mapped]), edges)
+    return builder.select(beyond, ir.Constant(_DOUBLES, [2.0] * LANES), seen)
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def add_kept(typing: Any, rows: Any, kept: Any, stride: Any, total: Any) -> Any:
-    """total[0:8] += the whole numbers that some rows of the buffer hold."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, kept_now, stride_now, total_now = args
-        pointer = builder.bitcast(builder.inttoptr(total_now, _I64.as_pointer()), _LONGS.as_pointer())
-        excess = ir.Constant(_LONGS, [rows.count * _MAGIC_BITS % 2**64] * LANES)
-        sums = builder.sub(builder.load(pointer, align=8), excess)
-        for i in range(rows.count):
-            start = builder.add(kept_now, builder.mul(stride_now, _I64(i)))
-            sums = builder.add(sums, builder.bitcast(_load(builder, start, _I64(0)), _LONGS))
-        builder.store(sums, pointer, align=8)
-        return context.get_dummy_value()
-
-    return types.void(rows, *[types.int64] * 3), generate
-
-
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def column_odd(typing: Any, groups: Any, x: Any, like: Any) -> Any:
-    """Sums of x - x over eight entries of each group: NaN where an entry is not finite."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        odd = ir.Constant(_DOUBLES, [0.0] * LANES)
-        for g in range(groups.count):
-            value = _load(builder, args[1], _I64(g * LANES), _element_kind(like))
-            odd = builder.fadd(odd, builder.fsub(value, value))
-        return odd
-
-    return _EIGHT(groups, types.int64, like), generate
-
-
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def add_clamped_column(
-    typing: Any, groups: Any, x: Any, like: Any, center: Any, scale: Any, limit: Any, sums: Any
+def clamp_rows(
+    typing: Any, group: Any, unusual: Any, place: Any, like: Any, limits: Any, total: Any, ahead: Any
 ) -> Any:
-    """sums += the clamped entries of one column: eight sums, of the first, second, ... entries of every group."""
+    """total[column:column+8] += the clamped entries of a group of rows; of one row alone: -=, to take it out again.
+
+    unusual, and the result: 2 in the lanes where an entry of some row is outside or no number.
+    limits: where eight limits and eight edges lie.
+    """
+    rows = group.count
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, x_now, _, center_now, scale_now, limit_now, sums_now = args
-        centers, scales, limits = (_splat(builder, number) for number in (center_now, scale_now, limit_now))
+        _, unusual_now, place_now, _, limits_now, total_now, ahead_now = args
+        x, stride, column, _, _, index = (builder.extract_value(place_now, i) for i in range(6))
+        if rows > 1:
+            for i in range(rows):
+                start = builder.add(x, builder.mul(stride, _I64(i + rows)))
+                _prefetch(builder, builder.add(start, ahead_now))
+        limit, edge = (_load(builder, builder.extract_value(limits_now, i), index) for i in range(2))
+        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [column])
+        pointer = builder.bitcast(pointer, _LONGS.as_pointer())
+        excess = ir.Constant(_LONGS, [rows * _MAGIC_BITS % 2**64] * LANES)
+        sums = builder.load(pointer, align=8)
+        sums = builder.add(sums, excess) if rows == 1 else builder.sub(sums, excess)
+        for mapped in _mapped(builder, rows, place_now, like):
+            bits = builder.bitcast(_clamped(builder, mapped, limit), _LONGS)
+            sums = builder.sub(sums, bits) if rows == 1 else builder.add(sums, bits)
+            unusual_now = _unusual(builder, mapped, edge, unusual_now)
+        builder.store(sums, pointer, align=8)
+        return unusual_now
+
+    return unusual(group, unusual, place, like, limits, types.int64, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def clamp_column(
+    typing: Any, groups: Any, x: Any, like: Any, center: Any, scale: Any, limit: Any, edge: Any, sums: Any
+) -> Any:
+    """sums += the clamped entries of one column: eight sums, of the first, second, ... entries of every group.
+
+    Where an entry is outside or no number nothing is added, and the result has 2 in a lane.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, x_now, _, center_now, scale_now, limit_now, edge_now, sums_now = args
+        numbers = (center_now, scale_now, limit_now, edge_now)
+        centers, scales, limits, edges = (_splat(builder, number) for number in numbers)
         pointer = builder.bitcast(builder.inttoptr(sums_now, _I64.as_pointer()), _LONGS.as_pointer())
         excess = ir.Constant(_LONGS, [groups.count * _MAGIC_BITS % 2**64] * LANES)
-        total = builder.sub(builder.load(pointer, align=8), excess)
+        before = builder.load(pointer, align=8)
+        total, seen = builder.sub(before, excess), ir.Constant(_DOUBLES, [0.0] * LANES)
         for g in range(groups.count):
             value = _load(builder, x_now, _I64(g * LANES), _element_kind(like))
-            total = builder.add(total, builder.bitcast(_clamped(builder, value, centers, scales, limits), _LONGS))
-        builder.store(total, pointer, align=8)
+            mapped = builder.fmul(builder.fsub(value, centers), scales)
+            total = builder.add(total, builder.bitcast(_clamped(builder, mapped, limits), _LONGS))
+            seen = _unusual(builder, mapped, edges, seen)
+        usual = builder.fcmp_ordered("<", seen, ir.Constant(_DOUBLES, [1.0] * LANES))
+        all_usual = builder.icmp_unsigned("==", builder.bitcast(usual, ir.IntType(8)), ir.IntType(8)(255))
+        builder.store(builder.select(all_usual, total, before), pointer, align=8)
+        return seen
+
+    return _EIGHT(groups, types.int64, like, *[types.float64] * 4, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def add_unusual(typing: Any, x: Any, column: Any, like: Any, frame: Any, sums: Any) -> Any:
+    """Eight entries of which some are outside or missing: sums += clamped entries, absences, and entries outside.
+
+    frame: where eight centres, scales, limits, fills, lower and upper bounds lie; sums: where the three sums lie.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x_now, column_now, _, frame_now, sums_now = args
+        zero = _I64(0)
+        vectors = [_load(builder, builder.extract_value(frame_now, i), zero) for i in range(6)]
+        center, scale, limit, fill, lower, upper = vectors
+        value = _load(builder, x_now, column_now, _element_kind(like))
+        kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
+        size = cgutils.get_or_insert_function(builder.module, kind, "llvm.fabs.v8f64")
+        infinite = ir.Constant(_DOUBLES, [float("inf")] * LANES)
+        missing = builder.fcmp_unordered(">=", builder.call(size, [value]), infinite)
+        beyond = builder.or_(builder.fcmp_ordered("<", value, lower), builder.fcmp_ordered(">", value, upper))
+        beyond = builder.and_(beyond, builder.not_(missing))
+        entry = builder.select(missing, fill, value)
+        mapped = builder.fmul(builder.fsub(entry, center), scale)
+        bits = builder.bitcast(_clamped(builder, mapped, limit), _LONGS)
+        whole = builder.sub(bits, ir.Constant(_LONGS, [_MAGIC_BITS] * LANES))
+        ones = [whole, builder.zext(missing, _LONGS), builder.zext(beyond, _LONGS)]
+        for i, addend in enumerate(ones):
+            place = builder.inttoptr(builder.extract_value(sums_now, i), _LONGS.as_pointer())
+            builder.store(builder.add(builder.load(place, align=8), addend), place, align=8)
         return context.get_dummy_value()
 
-    return types.void(groups, types.int64, like, *[types.float64] * 3, types.int64), generate
+    return types.void(types.int64, types.int64, like, frame, sums), generate

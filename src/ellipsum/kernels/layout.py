@@ -7,3 +7,6 @@ TILE = 256  # matrix columns worked on at a time
 UNUSED = -2000  # in place of the exponent of a matrix column that is all zero
 FAR_EXPONENT = 200  # rows that overflow are brought to a norm near 2^200: outside the ball, squares finite
 LARGE = 2.0**1000  # beyond it a squared norm is not relied upon
+
+# What is done with an absent cell: the fill's value, counted for its column, or its row left out.
+FILLED, COUNTED, LEFT_OUT = 0, 1, 2

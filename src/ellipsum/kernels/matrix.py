@@ -8,22 +8,34 @@ from typing import Any
 import numpy as np
 
 from ..compiled import compiled, inner
-from .diagonal import add_rows, squared_norms
+from .diagonal import absent_cell, add_mended, add_rows, squared_norms
 from .generators import SINGLE, address, all_below, element, load_quad, plus_products, store_quad
 from .layout import BLOCK, FAR_EXPONENT, LARGE, PANEL, TILE, UNUSED
 
 
 @inner
-def _offset(x: int, j: int, half: float, center: Any, exponents: Any) -> float:
-    """half (x_j - center_j) without overflow for half = 1/2; zero for odd entries and unused columns ([S3])."""
+def _offset(x: int, j: int, half: float, center: Any, exponents: Any, fill: Any) -> float:
+    """half (x_j - center_j) without overflow for half = 1/2; the fill's if missing, zero in unused columns ([S3])."""
     entry = element(x, j, 0.0)
-    usable = abs(entry) < np.inf and exponents[j] != UNUSED
-    return float(half * entry - half * center[j] if usable else 0.0)
+    entry = entry if abs(entry) < np.inf else fill[j]
+    return float(half * entry - half * center[j] if exponents[j] != UNUSED else 0.0)
+
+
+@inner
+def _taken(x: int, columns: int, riders: Any) -> float:
+    """The share of the squared radius that went with a row's absent cells; infinity where the row is left out."""
+    taken = 0.0
+    for j in range(columns):
+        if not abs(element(x, j, 0.0)) < np.inf:
+            taken += absent_cell(j, riders)
+            if taken == np.inf:
+                return taken
+    return taken
 
 
 @inner
 def _multiply(
-    x: int, stride: int, rows: int, center: Any, packed: Any, exponents: Any, offsets: Any, products: Any
+    x: int, stride: int, rows: int, center: Any, packed: Any, exponents: Any, fill: Any, offsets: Any, products: Any
 ) -> None:
     """products[:rows] = (x - center) times the packed matrix, each entry summed over columns 0, 1, 2, ..."""
     panels, columns = packed.shape[0], packed.shape[1]
@@ -33,7 +45,7 @@ def _multiply(
         count = min(TILE, columns - first)
         for i in range(rows):
             for j in range(count):
-                offsets[i, j] = _offset(x + i * stride, first + j, 1.0, center, exponents)
+                offsets[i, j] = _offset(x + i * stride, first + j, 1.0, center, exponents, fill)
         for p in range(panels):
             panel = address(packed) + 8 * PANEL * (p * columns + first)
             for i in range(0, rows, 4):
@@ -45,17 +57,17 @@ def _multiply(
 
 
 @inner
-def _multiply_far(x: int, center: Any, packed: Any, exponents: Any, products: Any) -> None:
+def _multiply_far(x: int, center: Any, packed: Any, exponents: Any, fill: Any, products: Any) -> None:
     """The product of one row that overflows, times the power of two that brings it near 2^200 ([S3])."""
     panels, columns = packed.shape[0], packed.shape[1]
     top = -10000
     for j in range(columns):
-        offset, exponent = math.frexp(_offset(x, j, 0.5, center, exponents))
+        offset, exponent = math.frexp(_offset(x, j, 0.5, center, exponents, fill))
         if offset != 0.0:
             top = max(top, exponent + exponents[j])
     products[:] = 0.0
     for j in range(columns):
-        offset, exponent = math.frexp(_offset(x, j, 0.5, center, exponents))
+        offset, exponent = math.frexp(_offset(x, j, 0.5, center, exponents, fill))
         if offset == 0.0:
             continue
         offset = math.ldexp(offset, exponent + exponents[j] - top)
@@ -85,19 +97,30 @@ def add_products(
     offsets: Any,
     products: Any,
     row: Any,
+    riders: Any,
 ) -> None:
     """Adds to the total the integer rows of matrix times (row - center), rows of doubles at an address.
 
     `packed[p, j, i]` is the matrix at row 16 p + i, column j; `exponents` bounds its columns by 2^exponent.
     `offsets` (32, 256), `products` (32, width) and `row` (width,) are scratch.
     """
+    fill = riders[4]
+    taken = np.empty(BLOCK)
     for first in range(0, rows, BLOCK):
         count = min(BLOCK, rows - first)
         start = x + first * stride
-        _multiply(start, stride, count, center, packed, exponents, offsets, products)
+        _multiply(start, stride, count, center, packed, exponents, fill, offsets, products)
+        complete = True
         for i in range(count):
+            taken[i] = _taken(start + i * stride, center.size, riders)
+            complete &= taken[i] == 0.0
             squares = squared_norms(SINGLE, address(products[i]), 0, 0.0, identity)
             if not all_below(squares, LARGE):
-                _multiply_far(start + i * stride, center, packed, exponents, products[i])
-        place = address(products)
-        add_rows(place, 8 * products.shape[1], count, 0.0, identity, identity, grid, total, row)
+                _multiply_far(start + i * stride, center, packed, exponents, fill, products[i])
+        if complete:
+            place = address(products)
+            add_rows(place, 8 * products.shape[1], count, 0.0, identity, identity, grid, total, row, riders)
+        else:
+            for i in range(count):
+                row[:] = products[i]
+                add_mended(row, taken[i], identity, identity, grid, total, riders)

@@ -27,26 +27,28 @@ def integer_rows(row_map: EllipsoidMap, block: Any) -> Floats:
     """
     kernel = EllipsoidKernel(row_map)
     totals = np.zeros((len(block), kernel.padded), np.int64)
-    spare = np.empty(kernel.padded)
+    spare, riders = np.empty(kernel.padded), kernel.fresh_riders()
     diagonal = kernel.packed is None
     done = 0
     for part in readable(block, kernel.padded if diagonal else row_map.columns, singles=diagonal):
         place = part.__array_interface__["data"][0], part.strides[0]
         out = totals[done : done + len(part)]
         if diagonal:
-            _add_each(*place, part.dtype.type(0), kernel.frame, kernel.identity, kernel.grid, out, spare)
+            _add_each(*place, part.dtype.type(0), kernel.frame, kernel.identity, kernel.grid, out, spare, riders)
         else:
             maps = row_map.center, kernel.packed, kernel.exponents, kernel.identity
             scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, kernel.padded)), spare
-            _multiply_each(*place, *maps, kernel.grid, out, *scratch)
+            _multiply_each(*place, *maps, kernel.grid, out, *scratch, riders)
         done += len(part)
     return totals[:, : row_map.width].astype(np.float64)
 
 
 @compiled
-def _add_each(x: int, stride: int, like: Any, frame: Any, identity: Any, grid: float, totals: Any, row: Any) -> None:
+def _add_each(
+    x: int, stride: int, like: Any, frame: Any, identity: Any, grid: float, totals: Any, row: Any, riders: Any
+) -> None:
     for i in range(totals.shape[0]):
-        add_rows(x + i * stride, stride, 1, like, frame, identity, grid, totals[i], row)
+        add_rows(x + i * stride, stride, 1, like, frame, identity, grid, totals[i], row, riders)
 
 
 @compiled
@@ -62,7 +64,10 @@ def _multiply_each(
     offsets: Any,
     products: Any,
     row: Any,
+    riders: Any,
 ) -> None:
     for i in range(totals.shape[0]):
         start = x + i * stride
-        add_products(start, stride, 1, center, packed, exponents, identity, grid, totals[i], offsets, products, row)
+        add_products(
+            start, stride, 1, center, packed, exponents, identity, grid, totals[i], offsets, products, row, riders
+        )
