@@ -15,7 +15,7 @@ from .version import VERSION as __version__
 if TYPE_CHECKING:
     from .api import learn, mean, plan, sum
     from .chisquare import WeightedChiSquare, tail_bound
-    from .errors import BudgetRefused, DataError, EllipsumError, UsageError
+    from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
     from .friendly import NoCentre, friendly_mean, subsample_and_aggregate
     from .learning import Learned
     from .plans import Plan
@@ -45,10 +45,11 @@ _HOMES = {
     **dict.fromkeys(("NoCentre", "friendly_mean", "subsample_and_aggregate"), "friendly"),
     **dict.fromkeys(("Projection", "ProjectionPrivacy", "ProjectionWarning"), "projection"),
     **dict.fromkeys(("choose_k", "project", "projection_forecast"), "projection"),
-    **dict.fromkeys(("BudgetRefused", "DataError", "EllipsumError", "UsageError"), "errors"),
+    **dict.fromkeys(("AccuracyWarning", "BudgetRefused", "DataError", "EllipsumError", "UsageError"), "errors"),
 }
 
 __all__ = [
+    "AccuracyWarning",
     "Ball",
     "Box",
     "Budget",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import UsageError
+from .handling import Handling
 from .learning import Learned, LearningPlan
 from .people import people_of
 from .plans import Plan
@@ -16,6 +17,7 @@ from .privacy import Budget
 from .release import Release
 from .request import Request
 from .rows import Rows, Unknown, Wishes
+from .runnable import told
 from .session import Approve, Progress, Reading, Session
 from .sources import Selection
 from .words import public
@@ -45,6 +47,8 @@ def sum(
     clip: str | float = "optimal",
     clip_probability: float | None = None,
     weights: Any = None,
+    missing: Any = None,
+    check: bool = True,
     method: str = "auto",
     steps: int | None = None,
     std: Any = None,
@@ -80,6 +84,8 @@ def mean(
     clip: str | float = "optimal",
     clip_probability: float | None = None,
     weights: Any = None,
+    missing: Any = None,
+    check: bool = True,
     method: str = "auto",
     steps: int | None = None,
     std: Any = None,
@@ -156,6 +162,8 @@ def plan(
     clip: str | float = "optimal",
     clip_probability: float | None = None,
     weights: Any = None,
+    missing: Any = None,
+    check: bool = True,
     method: str = "auto",
     steps: int | None = None,
     std: Any = None,
@@ -184,6 +192,7 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         Wishes(**{name: words[name] for name in _WISHES if name in words}),
         words["method"],
         {name: words[name] for name in _METHODS_OWN if words[name] is not None},
+        Handling(words.get("missing"), words.get("check", True)),
     )
 
 
@@ -200,10 +209,10 @@ def _plan_for(request: Request, session: Session) -> AnyPlan:
             "Unknown rows are read several times, and this source serves a single pass. "
             "Pass an array, a table, a file or a list of batches."
         )
-    return request.plan(session.public_count(request.neighbours, request.n), source.width, source.columns)
+    return request.plan(session.public_count(request.neighbours, request.n), source.width, source.columns, source.gaps)
 
 
 def _released(statistic: str, words: Mapping[str, Any]) -> Release:
     request = _request(statistic, words)
     with _session(request, words) as session:
-        return _plan_for(request, session).run(session)
+        return told(_plan_for(request, session).run(session))

@@ -141,6 +141,17 @@ class Removal:
     second: Floats
     common: Floats
 
+    def pulled(self, offsets: Offsets, pull: float) -> Removal:
+        """What is removed where clipped rows are brought to `pull` times the radius [E16]."""
+        if pull == 1:
+            return self
+        more = 1.0 - pull
+        tail = np.minimum(2.0 * self.first**2 / np.maximum(self.second, TINY), 1.0)  # about E[Z^2; Y > 1]
+        first = self.first + more * (tail - self.first)
+        second = self.second + 2.0 * more * (self.first - self.second)
+        second = second + more * more * (tail - 2.0 * self.first + self.second)
+        return Removal(first, second, offsets.common(first, second))
+
     def error(self, offsets: Offsets, n: float) -> float:
         """E‖sum of removed parts‖^2, weighted by importance."""
         each = n * self.second + n * (n - 1.0) * self.common

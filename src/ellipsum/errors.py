@@ -39,8 +39,12 @@ class DataError(EllipsumError, OSError):
     """A source could not be read or a result could not be written; nothing was published."""
 
 
-class InsecureWarning(UserWarning):
-    """A release used a caller's generator instead of the operating system's entropy."""
+class AccuracyWarning(UserWarning):
+    """What a release's own noisy counts say against its value; `release` is that release, which has been paid for."""
+
+    def __init__(self, text: str, release: Any = None) -> None:
+        super().__init__(text)
+        self.release = release
 
 
 def visible(text: str) -> str:

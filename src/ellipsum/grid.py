@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from .row_maps import EllipsoidMap
+import numpy as np
+
+from .integers import Ints
+from .riders import PLAIN, Riders
+from .row_maps import ClampedMap, EllipsoidMap
+from .rows import Rows
 from .shape import Ellipsoid
 
 GRID_BITS = 40
@@ -17,12 +22,28 @@ def grid_bits(n: int | None, mu: float) -> int:
     return GRID_BITS if n is not None and n * mu <= 2.0 ** (GRID_BITS - 8) else WIDE_GRID_BITS
 
 
-def ellipsoid_map(ellipsoid: Ellipsoid, bits: int) -> EllipsoidMap:
+def ellipsoid_map(ellipsoid: Ellipsoid, bits: int, riders: Riders = PLAIN) -> EllipsoidMap:
     """The row map that clips to an ellipsoid and rounds to the grid 2^-bits."""
     matrix = ellipsoid.matrix
     if matrix is None:
-        return EllipsoidMap(ellipsoid.center, scale=ellipsoid.scale, grid_bits=bits)
-    return EllipsoidMap(ellipsoid.center, matrix=matrix, grid_bits=bits)
+        return EllipsoidMap(ellipsoid.center, scale=ellipsoid.scale, grid_bits=bits, riders=riders)
+    return EllipsoidMap(ellipsoid.center, matrix=matrix, grid_bits=bits, riders=riders)
+
+
+def clamped_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders) -> ClampedMap:
+    """The row map that clamps each entry to its bounds and rounds to the grid 2^-bits."""
+    limits = clamp_limits(rows, ellipsoid, bits)
+    return ClampedMap(
+        ellipsoid.center, np.ldexp(ellipsoid.scale, bits), limits, rows.bounds(), grid_bits=bits, riders=riders
+    )
+
+
+def clamp_limits(rows: Rows, ellipsoid: Ellipsoid, bits: int) -> Ints:
+    """Whole limits that hold every entry within its bounds: half the width on the grid, rounded up [S9]."""
+    lower, upper = rows.bounds()
+    reach = np.floor(np.ldexp(ellipsoid.scale * ((upper - lower) / 2), bits))
+    limits: Ints = np.where(ellipsoid.scale > 0, reach + 1, 0).astype(np.int64)
+    return limits
 
 
 def noise_units(sensitivity: Fraction, mu: float) -> float:

@@ -12,13 +12,15 @@ from typing import Any
 from . import codec
 from .errors import MOST_WHOLE, UsageError
 from .grid import WIDE_GRID_BITS
+from .handling import WORDS
 from .people import People
 from .privacy import Privacy, stated_from_dict
+from .riders import PLAIN, riders_from_dict
 from .rows import rows_from_dict
 from .shape import Clip, Ellipsoid
 from .version import VERSION
 
-FORMAT = "ellipsum.plan/1"
+FORMAT, FORMAT_1 = "ellipsum.plan/2", "ellipsum.plan/1"
 STATISTICS = ("sum", "mean")
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
 
@@ -32,7 +34,9 @@ _OPTIONS: dict[str, codec.Kind[Any]] = {
     "shape": codec.word("optimal", "closed_form", "ball"),
     "clip": codec.any_of(codec.word("optimal", "quantile"), codec.number),
     "clip_probability": codec.number,
-    "weights": codec.any_of(codec.word("relative"), codec.list_of(codec.number)),
+    "weights": codec.any_of(codec.word("relative", "equal"), codec.list_of(codec.number)),
+    "missing": codec.any_of(codec.word(*WORDS), codec.number, codec.list_of(codec.number)),
+    "check": codec.flag,
     "method": codec.text,
     **PEOPLE,
 }
@@ -59,13 +63,20 @@ def plan_to_dict(plan: Any) -> dict[str, Any]:
         "columns": None if plan.columns is None else list(plan.columns),
         "stated": dict(plan.stated),
         "options": {**plan.options, **({} if plan.people is None else plan.people.to_dict())},
+        "riders": plan.riders.to_dict(),
+        "clamped": plan.clamped,
     }
 
 
-def plan_fields(found: Any) -> dict[str, Any]:
-    """The fields of a plan from a file, each of its own kind."""
-    with codec.Fields(found, _WRONG) as fields:
-        fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
+def plan_fields(saved: Any) -> dict[str, Any]:
+    """The fields of a plan from a file, each of its own kind.
+
+    A plan of format 1 runs by its own rules: rows are clipped by their norm, and a missing entry is the centre's.
+    """
+    with codec.Fields(saved, _WRONG) as fields:
+        first = isinstance(saved, Mapping) and saved.get("format") == FORMAT_1
+        other = f"not a plan of format {FORMAT}. It may come from another version of ellipsum."
+        fields.check_format(FORMAT_1 if first else FORMAT, other)
         options = fields.take("options", lambda taken: options_from_dict(taken, _OPTIONS))
         return {
             "rows": fields.take("rows", rows_from_dict),
@@ -87,18 +98,20 @@ def plan_fields(found: Any) -> dict[str, Any]:
             "stated": fields.take("stated", stated_from_dict),
             "options": {name: value for name, value in options.items() if name not in PEOPLE},
             "people": People.of_options(options),
+            "riders": PLAIN if first else fields.take("riders", riders_from_dict),
+            "clamped": False if first else fields.take("clamped", codec.flag),
         }
 
 
-def people_from_dict(found: Any) -> People | None:
+def people_from_dict(saved: Any) -> People | None:
     """The people that a plan's options speak of; other options are refused."""
-    return People.of_options(options_from_dict(found))
+    return People.of_options(options_from_dict(saved))
 
 
-def options_from_dict(found: Any, kinds: Mapping[str, codec.Kind[Any]] = PEOPLE) -> dict[str, Any]:
+def options_from_dict(saved: Any, kinds: Mapping[str, codec.Kind[Any]] = PEOPLE) -> dict[str, Any]:
     """A plan's options: those of people, unless others are named."""
-    with codec.Fields(found, _WRONG) as fields:
-        taken = {name: fields.take(name, kinds[name]) for name in found if name in kinds}
+    with codec.Fields(saved, _WRONG) as fields:
+        taken = {name: fields.take(name, kinds[name]) for name in saved if name in kinds}
     if taken.get("privacy_id") is None and set(taken) & set(PEOPLE):
         raise UsageError(_WRONG)
     return taken
@@ -113,7 +126,9 @@ def checked_spread(plan: Any) -> float:
     if plan.rows.kind == "unknown":
         raise UsageError(_WRONG)
     rows = plan.rows.resolve(plan.d)
-    region = Clip(plan.ellipsoid, plan.clip_radius, plan.sum_clipping_error, plan.center_spread)
+    if plan.clamped and not rows.clamps:
+        raise UsageError(_WRONG)
+    region = Clip(plan.ellipsoid, plan.clip_radius, plan.sum_clipping_error, plan.center_spread, plan.riders.pull)
     if not rows.fits(region, plan.n, plan.scaled_std * plan.scaled_std * plan.ellipsoid.trace):
         raise UsageError("the region or the forecast of this plan is not that of its rows. Make the plan anew.")
     return float(rows.distance(plan.d, plan.n))

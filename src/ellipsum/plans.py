@@ -9,21 +9,24 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from . import codec
 from .accumulate import Partial
+from .answers import answer
 from .errors import Floats, UsageError, names
-from .grid import GRID_BITS, WIDE_GRID_BITS, ellipsoid_map, grid_bits, noise_units
+from .grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map, grid_bits, noise_units
+from .handling import Handling, lay_riders
 from .noise import Stream, add_noise, add_noise_exact, shift_for
 from .people import People, unit_of
-from .plan_files import FORMAT, checked_spread, plan_fields, plan_to_dict
+from .plan_files import FORMAT, FORMAT_1, checked_spread, plan_fields, plan_to_dict
 from .privacy import Budget, Privacy
-from .release import Release, planned_release, register_reader
-from .row_maps import Body, EllipsoidMap, clipped_norm_bound
+from .release import Counts, Release, planned_release, register_reader
+from .riders import OCTAVES, PLAIN, Riders
+from .row_maps import ClampedMap, EllipsoidMap
 from .rows import Rows, Wishes
 from .runnable import Runnable, check_width
 from .session import Session
@@ -40,6 +43,7 @@ _FEW_ROWS = 28.0
 """n mu of a mean whose n nobody has guessed, for the weight of its count: see [U2]."""
 _MOST_ROWS = 2.0**64  # beyond any data, where n is private
 _FARTHEST_NOISE = 64.0  # stds: exceeded with probability below 1e-890
+_PLAINLY = Handling("center", check=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,6 +72,10 @@ class Plan(Runnable):
     options: Mapping[str, Any] = field(default_factory=dict)
     people: People | None = None
     """Where rows are people: by which column, and what became of a person's rows."""
+    riders: Riders = PLAIN
+    """What is done about missing entries, and what is counted beside the values."""
+    clamped: bool = False
+    """Whether each entry is clamped to its own bounds (Box rows), rather than rows clipped by their norm."""
 
     def __post_init__(self) -> None:
         # A plan may come from a file: its noise is checked against its claim every time it is made.
@@ -104,7 +112,8 @@ class Plan(Runnable):
             raise UsageError(_OUT_OF_RANGE)
 
     def _sensitivity(self) -> Fraction:
-        return clip_sensitivity(self.ellipsoid.width, self.grid_bits, self.neighbours, self.count_units)
+        """[U1] l2-sensitivity of the integer sum, with the count as one more coordinate where n is private."""
+        return self.row_map.body.sensitivity(self.neighbours, self.count_units)
 
     @property
     def d(self) -> int:
@@ -115,8 +124,8 @@ class Plan(Runnable):
         return self.privacy.neighbours
 
     @cached_property
-    def row_map(self) -> EllipsoidMap:
-        return ellipsoid_map(self.ellipsoid, self.grid_bits)
+    def row_map(self) -> EllipsoidMap | ClampedMap:
+        return plan_map(self.rows, self.ellipsoid, self.grid_bits, self.riders, self.clamped)
 
     @property
     def scaled_std(self) -> float:
@@ -155,16 +164,28 @@ class Plan(Runnable):
 
     @property
     def noise_error(self) -> float | None:
-        """Expected squared norm of the noise; a mean's count noise enters through `center_spread`."""
+        """Expected squared norm of the noise; that of a mean's counts enters through the mean's distance [U2][U6]."""
         noise = self.noise()
         if noise is None:
             return None
-        if self.statistic == "sum" or self.count_std is None:
-            return noise.total
+        if self.statistic == "sum":
+            return noise.total + self._absences_error(self.ellipsoid.center, 1.0)
         assert self.n is not None
+        total = noise.total + self._absences_error(self.rows.distances(self.d, self.n), float(self.n))
+        if self.count_std is None:
+            return total
         shared = self.center_spread * self.count_std / self.n
         doubt = self.count_std / self.n
-        return (noise.total + shared * shared) * (1 + 3 * doubt * doubt)  # [U2]
+        return (total + shared * shared) * (1 + 3 * doubt * doubt)  # [U2]
+
+    def _absences_error(self, levers: Floats, rows: float) -> float:
+        """What the noise of the absences' counts adds, as levers of the statistic [U6]."""
+        units = np.array(self.riders.absences, float)
+        if not units.any():
+            return 0.0
+        with np.errstate(over="ignore", divide="ignore"):
+            stds = np.where(units > 0, self.noise_units / units, 0.0) / rows
+            return float(np.sum((levers * stds) ** 2))
 
     @property
     def clipping_error(self) -> float | None:
@@ -211,33 +232,9 @@ class Plan(Runnable):
         return scaled
 
     def publish(self, scaled: Floats, secure: bool) -> Release:
-        """From noisy sums in the scaled space to original units: post-processing only."""
-        offset = self.ellipsoid.restore(scaled[: self.ellipsoid.width])
-        center = self.ellipsoid.center
-        if self.neighbours == "replace":
-            assert self.n is not None
-            value = center * self.n + offset if self.statistic == "sum" else center + offset / self.n
-            noise = self.noise()
-            assert noise is not None
-            return Release(value, self, noise, secure)
-        if self.count_std is None:
-            return Release(offset, self, Noise(self.ellipsoid, self.scaled_std), secure)
-        count = float(scaled[-1]) / self.count_weight
-        if self.statistic == "sum":
-            noise = Noise(self.ellipsoid, self.scaled_std, center * self.count_std)
-            return Release(center * count + offset, self, noise, secure, count)
-        return self._ratio(scaled[:-1], count, secure)
-
-    def _ratio(self, scaled: Floats, count: float, secure: bool) -> Release:
-        """[U3] mean = c + T / N. A count below one row says nothing: the offset is then held to the clip region."""
-        assert self.count_std is not None
-        divisor = max(count, 1.0)
-        offset = scaled / divisor
-        if count < 1:
-            offset = offset / max(1.0, float(np.linalg.norm(offset)))
-        restored = self.ellipsoid.restore(offset)
-        noise = Noise(self.ellipsoid, self.scaled_std / divisor, restored * (self.count_std / divisor))
-        return Release(self.ellipsoid.center + restored, self, noise, secure, count)
+        """From noisy sums in the scaled space to original units: post-processing only [U3][U6]."""
+        value, noise, tally = answer(self, scaled)
+        return Release(value, self, noise, secure, tally.count, counts=Counts.of(self, tally, scaled))
 
     def to_dict(self) -> dict[str, Any]:
         return plan_to_dict(self)
@@ -259,7 +256,13 @@ def plan_from_dict(found: Any) -> Plan:
     return replace(plan, center_spread=checked_spread(plan))
 
 
-register_reader(FORMAT, lambda found: planned_release(found, plan_from_dict))
+for _format in (FORMAT, FORMAT_1):
+    register_reader(_format, lambda saved: planned_release(saved, plan_from_dict))
+
+
+def plan_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders, clamped: bool) -> EllipsoidMap | ClampedMap:
+    """The row map of a plan."""
+    return clamped_map(rows, ellipsoid, bits, riders) if clamped else ellipsoid_map(ellipsoid, bits, riders)
 
 
 def plan_statistic(
@@ -272,12 +275,15 @@ def plan_statistic(
     columns: tuple[str, ...] | None,
     people: People | None,
     wishes: Wishes,
+    handling: Handling,
 ) -> Plan:
     """A plan for rows whose region can be laid from what is stated."""
     known = rows.resolve(d)
     privacy = Privacy(budget.mu, 0.0, neighbours, unit_of(people))
     region, kappa = _lay_with_count(known, d, wishes, n, privacy, statistic)
-    return assemble(known, statistic, n, privacy, region, kappa, columns, dict(budget.stated), vars(wishes), people)
+    options = {**vars(wishes), "missing": handling.missing}
+    stated = dict(budget.stated)
+    return assemble(known, statistic, n, privacy, region, kappa, columns, stated, options, people, handling)
 
 
 def assemble(
@@ -291,13 +297,17 @@ def assemble(
     stated: Mapping[str, float],
     options: Mapping[str, Any],
     people: People | None = None,
+    handling: Handling = _PLAINLY,
+    octaves: int = OCTAVES,
 ) -> Plan:
     """Put a clip region on the grid and give it the least noise that the budget allows."""
     bits = grid_bits(n, privacy.mu)
+    riders = lay_riders(rows, region, statistic, privacy.neighbours, handling, bits, octaves)
     count_units = round(math.ldexp(min(kappa, _WIDEST_COUNT_WEIGHT), bits))
     if statistic == "mean" and privacy.neighbours == "add_remove":
         count_units = max(count_units, 1)
-    needed = clip_sensitivity(region.ellipsoid.width, bits, privacy.neighbours, count_units)
+    body = plan_map(rows, region.ellipsoid, bits, riders, rows.clamps).body
+    needed = body.sensitivity(privacy.neighbours, count_units)
     return Plan(
         rows=rows,
         statistic=statistic,
@@ -314,14 +324,9 @@ def assemble(
         stated=stated,
         options={k: v for k, v in options.items() if v is not None},
         people=people,
+        riders=riders,
+        clamped=rows.clamps,
     )
-
-
-@lru_cache(maxsize=256)
-def clip_sensitivity(width: int, bits: int, neighbours: str, count_units: int = 0) -> Fraction:
-    """[S2] l2-sensitivity of the integer sum of clipped rows; [U2] with the count as one more coordinate."""
-    norm = clipped_norm_bound(width, bits)
-    return Body(norm, 2 * norm).sensitivity(neighbours, count_units)
 
 
 def _lay_with_count(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from . import codec
+from .answers import Tally, mean_noise, sum_noise, tally_of
 from .charged import METHODS, Round, check_rounds
 from .errors import Floats, UsageError, open_unit, vector
 from .files import read_text, write_atomically
+from .hidden import Hidden, hidden
 from .people import People
 from .plan_files import STATISTICS
 from .postprocess import METHODS as DENOISED
@@ -27,9 +30,10 @@ from .version import VERSION
 if TYPE_CHECKING:
     import pandas
 
-FORMAT = "ellipsum.release/1"
+FORMAT, FORMAT_1 = "ellipsum.release/2", "ellipsum.release/1"
 WRONG = "the release has missing, unknown or wrong fields."
 DOCTORED = "this release's value, noise or guarantee is not that of its plan. It was changed after it was made."
+_LEVEL = 0.95
 _NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
 
 
@@ -50,6 +54,57 @@ class ConfidenceEllipsoid:
         if (np.abs(flat) > 1e-9 * (1 + np.abs(self.value).max())).any():
             return False
         return self.noise.squared_length(offset) <= self.squared_radius
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Noisy numbers of rows that were published beside a value.
+
+    rows: how many rows have each column, one per column, and stds: their noise. clipped: rows outside the region, by
+    octave (up to 2, 4, 8, ... radii away, the last without end). outside: cells outside their bounds, one per column.
+    The last two are None where nothing was counted.
+    """
+
+    rows: Floats
+    stds: Floats
+    clipped: Floats | None = None
+    outside: Floats | None = None
+
+    @staticmethod
+    def of(plan: Any, tally: Tally, scaled: Floats) -> Counts:
+        """The counts behind the values of noisy sums."""
+        riders = plan.riders
+        start = plan.ellipsoid.width + len(riders.absences)
+        behind = np.ldexp(scaled[start : start + riders.width - len(riders.absences)], plan.grid_bits)
+        if riders.octaves:
+            return Counts(tally.rows, tally.stds, behind / max(riders.outside[0], 1))
+        if riders.outside:
+            units = np.array(riders.outside, float)
+            return Counts(tally.rows, tally.stds, None, behind / np.where(units > 0, units, np.inf))
+        return Counts(tally.rows, tally.stds)
+
+    def to_dict(self) -> dict[str, Any]:
+        parts = {"rows": self.rows, "stds": self.stds, "clipped": self.clipped, "outside": self.outside}
+        return {name: None if part is None else part.tolist() for name, part in parts.items()}
+
+
+def _counts_from_dict(saved: Any, plan: Any) -> Counts:
+    with codec.Fields(saved, WRONG) as fields:
+        counts = Counts(
+            fields.take("rows", codec.numbers),
+            fields.take("stds", codec.numbers),
+            fields.maybe("clipped", codec.numbers),
+            fields.maybe("outside", codec.numbers),
+        )
+    octaves, cells = plan.riders.octaves, 0 if plan.riders.octaves else len(plan.riders.outside)
+    sizes = counts.rows.size, counts.stds.size, _size(counts.clipped), _size(counts.outside)
+    if sizes != (plan.d, plan.d, octaves, cells) or (counts.stds < 0).any():
+        raise UsageError(DOCTORED)
+    return counts
+
+
+def _size(part: Floats | None) -> int:
+    return 0 if part is None else part.size
 
 
 class Planned(Protocol):
@@ -92,6 +147,8 @@ class Release:
     """Set where earlier rounds (learning) spent budget too."""
     learned: Mapping[str, Any] | None = None
     """Where rounds came before: the method, the budget as stated, and every round's name and cost."""
+    counts: Counts | None = None
+    """How many rows have each column, and how many were clipped: noisy, paid for within the same guarantee."""
 
     @property
     def statistic(self) -> str:
@@ -116,15 +173,44 @@ class Release:
         """Std of the noise in each coordinate; the error of clipping is not in it."""
         return self.noise.stds
 
-    def confidence_interval(self, level: float = 0.95) -> Floats:
-        """(d, 2) bounds, each covering its own coordinate at `level`.
+    @cached_property
+    def hidden(self) -> Hidden:
+        """What clipping may hide of the data, as far as it was measured."""
+        if self.counts is None:
+            return Hidden(np.zeros(self.value.size), np.zeros(self.value.size))
+        return hidden(self.plan, self.counts, self.names())
 
-        They cover the privacy noise: where the statistic of the *clipped* rows lies. Sampling error, and
-        what clipping removed, are not in them.
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the counts say against the value, in words; nothing where there is nothing to say."""
+        return self.hidden.warnings
+
+    @property
+    def error_std(self) -> Floats:
+        """Root mean square error in each column: noise, counts, and clipping as far as it was measured."""
+        stds: Floats = np.sqrt(self._wide_stds**2 + self.hidden.spread**2 + self.hidden.bias**2)
+        return stds
+
+    @property
+    def _wide_stds(self) -> Floats:
+        """Noise stds, widened where a mean divides by a count that is itself in doubt [U2]."""
+        if self.counts is None or self.statistic == "sum":
+            return self.noise_std
+        doubt = self.counts.stds / np.maximum(self.counts.rows, 1.0)
+        wide: Floats = self.noise_std * np.sqrt(1 + 3 * np.minimum(doubt, 1.0) ** 2)
+        return wide
+
+    def confidence_interval(self, level: float = 0.95) -> Floats:
+        """(d, 2) bounds for the statistic of the data, each covering its own column at `level`.
+
+        They cover the noise of sums and counts and, where rows are clipped, what the counted rows may hide; for Box
+        rows they speak of the clamped values. `warnings` says where they cannot be relied on. What was not measured
+        (check=False) is not in them, nor is sampling error.
         """
         from scipy.special import ndtri
 
-        half = float(ndtri((1 + open_unit("level", level)) / 2)) * self.noise_std
+        quantile = float(ndtri((1 + open_unit("level", level)) / 2))
+        half = quantile * np.hypot(self._wide_stds, self.hidden.spread) + self.hidden.bias
         return np.stack([self.value - half, self.value + half], axis=1)
 
     def confidence_ellipsoid(self, level: float = 0.95) -> ConfidenceEllipsoid:
@@ -144,7 +230,8 @@ class Release:
         return self.columns or tuple(f"x{j + 1}" for j in range(self.value.size))
 
     def to_dict(self) -> dict[str, Any]:
-        direction = self.noise.count_direction
+        noise = self.noise
+        directions = {"count_direction": noise.count_direction, "stretch": noise.stretch, "own": noise.own}
         fields: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
@@ -158,8 +245,12 @@ class Release:
             "denoised": self.denoised,
             "noise": {
                 "scaled_std": self.noise.std,
-                "count_direction": None if direction is None else direction.tolist(),
+                **{name: None if part is None else part.tolist() for name, part in directions.items()},
             },
+            "counts": None if self.counts is None else self.counts.to_dict(),
+            "error_std": self.error_std.tolist(),
+            "interval": {"level": _LEVEL, "bounds": self.confidence_interval(_LEVEL).tolist()},
+            "warnings": list(self.warnings),
             "plan": self.plan.to_dict(),
         }
         if self.learned is not None:  # the noise is then that of all rounds together, not the plan's
@@ -184,16 +275,19 @@ class Release:
         write_atomically(Path(path), self.to_json() + "\n")
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One row per column: value, noise_std; and where the noise is not secure, a column that says so."""
+        """One row per column: value, its error and 95% interval; where the noise is not secure, a column says so."""
         try:
             import pandas
         except ImportError:
             raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
-        table: dict[str, Any] = {"value": self.value, "noise_std": self.noise_std}
+        low, high = self.confidence_interval(_LEVEL).T
+        table: dict[str, Any] = {"value": self.value, "noise_std": self.noise_std, "error_std": self.error_std}
+        table |= {"lower": low, "upper": high}
         if not self.secure:
             table["secure"] = False
         frame = pandas.DataFrame(table, index=pandas.Index(self.names(), name="column"))
         frame.attrs.update(secure=self.secure, guarantee=guarantee(self.privacy, self.stated))
+        frame.attrs.update(level=_LEVEL, warnings=list(self.warnings))
         return frame
 
     def __repr__(self) -> str:
@@ -214,23 +308,25 @@ def register_reader(plan_format: str, read: Callable[[Mapping[str, Any]], Releas
     _READERS[plan_format] = read
 
 
-def release_from_dict(found: Mapping[str, Any]) -> Release:
+def release_from_dict(saved: Mapping[str, Any]) -> Release:
     """Inverse of `Release.to_dict`."""
-    plan = found.get("plan")
+    plan = saved.get("plan")
     kind = plan.get("format") if isinstance(plan, Mapping) else None
     read = _READERS.get(kind) if isinstance(kind, str) else None
     if read is None:
         raise UsageError(f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
-    return read(found)
+    return read(saved)
 
 
-def planned_release(found: Mapping[str, Any], plan_from_dict: Callable[[Any], Any]) -> Release:
-    """A release of a plan of one kind, from a file."""
-    with codec.Fields(found, WRONG) as fields:
-        fields.check_format(FORMAT, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
+def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], Any]) -> Release:
+    """A release of a plan of one kind, from a file; format 1 had no counts."""
+    first = saved.get("format") == FORMAT_1
+    with codec.Fields(saved, WRONG) as fields:
+        wanted = FORMAT_1 if first else FORMAT
+        fields.check_format(wanted, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
         plan = fields.take("plan", plan_from_dict)
         spent = fields.take("privacy", Privacy.from_dict)
-        learned = _learned(fields.take("learned", dict_of)) if "learned" in found else None
+        learned = _learned(fields.take("learned", dict_of)) if "learned" in saved else None
         release = Release(
             value=fields.take("value", codec.numbers),
             plan=plan,
@@ -240,9 +336,15 @@ def planned_release(found: Mapping[str, Any], plan_from_dict: Callable[[Any], An
             denoised=fields.maybe("denoised", codec.word(*DENOISED)),
             privacy_spent=None if learned is None else spent,
             learned=learned,
+            counts=None if first else fields.maybe("counts", lambda counts: _counts_from_dict(counts, plan)),
         )
+        if not first:
+            for shown in ("error_std", "interval", "warnings"):
+                fields.take(shown, lambda value: None)  # worked out anew
         check_shown(release, fields)
     if spent != release.privacy or (release.count is None) != (plan.count_std is None):
+        raise UsageError(DOCTORED)
+    if not first and release.counts is None and plan.riders.width:
         raise UsageError(DOCTORED)
     if learned is None:
         _check_noise(release)
@@ -269,48 +371,57 @@ def check_shown(release: Release, fields: codec.Fields) -> None:
         raise UsageError(DOCTORED)
 
 
-def _noise(found: Any, plan: Planned, learned: bool) -> Noise:
-    with codec.Fields(found, WRONG) as fields:
+def _noise(saved: Any, plan: Planned, learned: bool) -> Noise:
+    with codec.Fields(saved, WRONG) as fields:
         std = fields.take("scaled_std", codec.number)
-        direction = fields.maybe("count_direction", codec.numbers)
+        names = ("count_direction", "stretch", "own")
+        direction, stretch, own = (fields.maybe(name, codec.numbers, None) for name in names)
         ellipsoid = replace(plan.ellipsoid, scale=fields.take("scale", codec.numbers)) if learned else plan.ellipsoid
     ellipsoid.check()
-    if std <= 0 or ellipsoid.width != plan.ellipsoid.width or (direction is not None and direction.size != plan.d):
+    sized = all(part is None or part.size == plan.d for part in (direction, stretch, own))
+    if std <= 0 or ellipsoid.width != plan.ellipsoid.width or not sized:
         raise UsageError(DOCTORED)
-    return Noise(ellipsoid, std, direction)
+    return Noise(ellipsoid, std, direction, stretch, own)
 
 
 def _check_noise(release: Release) -> None:
-    """One round's noise follows from the plan and, where n is private, from the published count and value."""
-    plan, noise = release.plan, release.noise
-    wanted, rounding = _expected(plan, release)
-    if not math.isclose(noise.std, wanted.std, rel_tol=_NEAR):
+    """One round's noise follows from the plan and, where counts are noisy, from those and the published value."""
+    wanted, rounding = _expected(release.plan, release)
+    noise = release.noise
+    if not math.isclose(noise.std, wanted.std, rel_tol=_NEAR) or not _alike(noise.stretch, wanted.stretch, _NEAR):
         raise UsageError(DOCTORED)
-    if (noise.count_direction is None) != (wanted.count_direction is None):
-        raise UsageError(DOCTORED)
-    if noise.count_direction is None or (plan.statistic == "mean" and release.denoised is not None):
-        return  # the value before it was denoised is not kept
-    assert wanted.count_direction is not None
+    skipped = release.statistic == "mean" and release.denoised is not None  # the value before it is not kept
     tolerance = _NEAR * wanted.stds + rounding
-    if not (np.abs(noise.count_direction - wanted.count_direction) <= tolerance).all():
-        raise UsageError(DOCTORED)
+    for part, expected in ((noise.count_direction, wanted.count_direction), (noise.own, wanted.own)):
+        if (part is None) != (expected is None) or not (skipped or _alike(part, expected, tolerance)):
+            raise UsageError(DOCTORED)
+
+
+def _alike(part: Floats | None, expected: Floats | None, tolerance: Any) -> bool:
+    if part is None or expected is None:
+        return part is expected
+    return bool((np.abs(part - expected) <= tolerance).all())
 
 
 def _expected(plan: Any, release: Release) -> tuple[Noise, Floats]:
-    """The noise of a release as `run` has it, and how far rounding of the value may move its direction."""
-    center = plan.ellipsoid.center
-    if plan.statistic == "sum" or plan.count_std is None or release.count is None:
-        noise = plan.noise()
-        assert noise is not None
-        return noise, np.zeros(plan.d)
-    divisor = max(release.count, 1.0)
-    lever = plan.count_std / divisor
-    noise = Noise(plan.ellipsoid, plan.scaled_std / divisor, (release.value - center) * lever)
+    """The noise of a release as `answers` has it, and how far rounding of the value may move its directions."""
+    center, nothing = plan.ellipsoid.center, np.zeros(plan.d)
+    start = float(plan.n or 0) if release.count is None else release.count
+    rows = np.full(plan.d, start) if release.counts is None else release.counts.rows
+    counts = tally_of(plan, rows, release.count)
+    if release.counts is not None and not _alike(release.counts.stds, counts.stds, _NEAR * counts.stds):
+        raise UsageError(DOCTORED)
+    if plan.statistic == "sum":
+        if plan.count_std is None and plan.neighbours != "replace":
+            return Noise(plan.ellipsoid, plan.scaled_std), nothing
+        return sum_noise(plan, counts), nothing
+    lever = counts.stds / np.maximum(counts.rows, 1.0)
+    noise = mean_noise(plan, counts, release.value - center)
     return noise, 4 * np.finfo(float).eps * lever * (np.abs(center) + np.abs(release.value))
 
 
-def _learned(found: dict[str, Any]) -> dict[str, Any]:
-    with codec.Fields(found, WRONG) as fields:
+def _learned(saved: dict[str, Any]) -> dict[str, Any]:
+    with codec.Fields(saved, WRONG) as fields:
         return {
             "method": fields.take("method", codec.word(*METHODS)),
             "clip_bias": fields.maybe("clip_bias", codec.number),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .errors import UsageError, choice, columns_of, names, whole
+from .handling import Handling
 from .learning import LearningPlan, plan_learning
 from .people import People
 from .plan_files import STATISTICS
@@ -15,6 +16,7 @@ from .privacy import NEIGHBOURS, Budget
 from .rows import Rows, Unknown, Wishes, checked_rows
 
 _PLAIN = Wishes()
+_USUAL = Handling()
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Request:
     wishes: Wishes = _PLAIN
     method: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
+    handling: Handling = _USUAL
 
     def __post_init__(self) -> None:
         choice("statistic", self.statistic, STATISTICS)
@@ -57,16 +60,34 @@ class Request:
         if not plain or wishes.clip_probability is not None or wishes.weights is not None:
             raise UsageError("shape, clip and weights cannot be chosen for Unknown rows: they are learned.")
 
-    def plan(self, n: int | None, d: int | None, columns: Any = None) -> Plan | LearningPlan:
-        """Every public number of the answer, for n rows (a guess where n is private) of d columns."""
+    def plan(
+        self, n: int | None, d: int | None, columns: Any = None, gaps: tuple[bool, ...] | None = None
+    ) -> Plan | LearningPlan:
+        """Every public number of the answer, for n rows (a guess where n is private) of d columns.
+
+        gaps: for each column, whether an entry can be missing by its type; None where every one may.
+        """
         if n is None and self.neighbours == "replace":
             raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
         count = None if n is None else whole("n", n)
         named = names("columns", columns) or self.rows.columns
+        handling = replace(self.handling, gaps=gaps)
         size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
         if isinstance(self.rows, Unknown):
             return plan_learning(self.rows, *size, self.method, self.options)
-        return plan_statistic(self.rows, *size, self.wishes)
+        wishes = replace(self.wishes, check=self.handling.check, weights=self._weights(named))
+        return plan_statistic(self.rows, *size, wishes, handling)
+
+    def _weights(self, named: tuple[str, ...] | None) -> Any:
+        """As stated; else relative where columns have names of their own, for they share no unit."""
+        if self.wishes.weights is not None or not self._has_own_names(named):
+            return self.wishes.weights
+        return "relative" if self.rows.kind in ("box", "normal") and self.wishes.shape == "optimal" else None
+
+    @staticmethod
+    def _has_own_names(named: tuple[str, ...] | None) -> bool:
+        """Not the entries of one list column: name[0], name[1], ..."""
+        return named is not None and not all(name.endswith(f"[{j}]") for j, name in enumerate(named))
 
 
 def _is(value: Any, word: str) -> bool:

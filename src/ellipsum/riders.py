@@ -33,7 +33,7 @@ class Riders:
     """The rule for missing entries, and whole-numbered entries of a row that count what is absent or outside.
 
     missing: "column", each absent cell is counted; "row", a row with one is left out and counted; "center", it counts
-        as the centre; "fill", it counts as `fill`.
+        as the centre; "fill", it counts as `fill` (a clamped column may be filled beside others that are counted).
     absences: units of an absent cell, one per column (0: not counted); for "row" one number.
     shares: the part of the squared radius that an absent cell takes with it, one per column (ellipsoids only).
     outside: units of a clipped row (one number, with `octaves`), or of a clamped cell (one per column).
@@ -57,11 +57,12 @@ class Riders:
         valid &= 0.5 <= self.pull <= 1 and (self.pull == 1 or not clamped)
         valid &= 0 <= self.octaves <= MOST_OCTAVES and (self.octaves > 0) == (bool(self.outside) and not clamped)
         valid &= self._has_fill(columns) and self._has_shares(columns, clamped)
+        valid &= clamped or self.missing != "column" or self.fill is None
         if not valid:
             raise UsageError(WRONG)
 
     def _has_fill(self, columns: int) -> bool:
-        if self.missing != "fill":
+        if self.missing not in ("fill", "column") or (self.missing == "column" and self.fill is None):
             return self.fill is None
         return self.fill is not None and self.fill.shape == (columns,) and bool(np.isfinite(self.fill).all())
 

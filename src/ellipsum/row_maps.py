@@ -16,7 +16,7 @@ import numpy as np
 
 from .errors import Floats, UsageError, vector, whole
 from .integers import Ints
-from .riders import PLAIN, Riders
+from .riders import PLAIN, WRONG, Riders
 
 MOST_GRID_BITS = 48
 _SQRT_BITS = 32
@@ -154,6 +154,9 @@ class ClampedMap:
         self.grid_bits = whole("grid_bits", grid_bits, least=0)
         self.riders = riders
         riders.check(self.columns, clamped=True)
+        if riders.missing == "column" and riders.fill is not None:  # a cell that is counted is at the centre
+            if any(unit and f != c for unit, f, c in zip(riders.absences, riders.fill, self.center, strict=True)):
+                raise UsageError(WRONG)
         self.values = self.columns
         self.width = self.values + riders.width
         self.body = _clamped_body(self.limits, riders)

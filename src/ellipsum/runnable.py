@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from .errors import UsageError
+from .errors import AccuracyWarning, UsageError
 from .people import People, people_of, with_people
 from .release import Release
 from .session import Approve, Progress, Reading, Session
@@ -41,7 +42,14 @@ class Runnable:
         plan = with_people(self, people_of(privacy_id, per_person, max_rows))
         selection = Selection(columns, header=header, names=self.columns)
         with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve)) as session:
-            return plan.run(session)
+            return told(plan.run(session))
+
+
+def told(release: Release) -> Release:
+    """The release, what it says against itself raised as warnings; the caller's own filter decides about them."""
+    for text in release.warnings:
+        warnings.warn(AccuracyWarning(text, release), stacklevel=4)
+    return release
 
 
 def check_width(d: int, source: Source) -> None:

@@ -52,6 +52,15 @@ class Ellipsoid:
             return np.where(self.scale > 0, 1 / self.scale, 0.0)
 
     @property
+    def reach(self) -> Floats:
+        """How far the region extends in each column from its centre, one per column."""
+        lengths = self.unscale
+        if self.axes is None:
+            return lengths
+        largest = float(lengths.max()) or 1.0  # squares may leave the range of doubles
+        return largest * np.sqrt(self.axes**2 @ (lengths / largest) ** 2)
+
+    @property
     def trace(self) -> float:
         """tr((B^T B)^-1): total squared noise per unit of noise in the scaled space."""
         with np.errstate(over="ignore", under="ignore"):
@@ -82,6 +91,16 @@ class Clip:
     """E‖sum of clipped rows - sum of rows‖^2."""
     center_spread: float
     """What the mean's distance from the centre is taken to be: it weighs the count of an unknown n."""
+    pull: float = 1.0
+    """A clipped row is brought to this share of the radius, which leaves room to count it [S10]."""
+
+
+def length(parts: Floats) -> float:
+    """The norm of a vector, whatever its squares do to doubles."""
+    largest = float(np.abs(parts).max())
+    if not 0 < largest < np.inf:
+        return largest
+    return largest * float(np.linalg.norm(parts / largest))
 
 
 def balanced_scale(half: Floats, weights: Floats | None = None) -> Floats:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .chisquare import WeightedChiSquare
 from .clipping import Offsets, error_and_slope, removal
 from .errors import Floats, UsageError, choice, open_unit, positive
-from .shape import THIN, Clip, Ellipsoid, balanced_scale
+from .shape import THIN, Clip, Ellipsoid, balanced_scale, length
 
 GROUPED = 1500  # above this many coordinates, those of nearly equal spread are optimised together
 GROUPS_PER_OCTAVE = 48
@@ -98,15 +98,17 @@ def normal_shape(
     n: int,
     noise_multiplier: float,
     center_error: float | Floats = 0.1,
+    pull: float = 1.0,
 ) -> NormalShape:
     """[E13] A given region with its forecast for the sum of n rows.
 
     noise_multiplier is the noise std in the scaled space over the radius: 2/mu under "replace".
+    pull: clipped rows are brought to this share of the radius [E16].
     """
     offsets = Offsets.about(stds, np.broadcast_to(np.asarray(center_error, float), stds.shape))
     weights = (scale / radius * offsets.stds) ** 2
     noise = (noise_multiplier * radius) ** 2 * float(np.sum(scale**-2.0))
-    clipping = removal(offsets, weights).error(offsets, float(n))
+    clipping = removal(offsets, weights).pulled(offsets, pull).error(offsets, float(n))
     return NormalShape(scale, radius, noise, clipping, WeightedChiSquare(weights).sf(1.0))
 
 
@@ -220,6 +222,7 @@ def lay_normal(
     importance: Floats | None,
     n: int | None,
     noise_multiplier: float,
+    pull: float = 1.0,
 ) -> Clip:
     """The clip region for resolved Normal rows, along the principal axes; none where there is no spread."""
     choice("shape", shape, ("optimal", "closed_form", "ball"))
@@ -230,17 +233,20 @@ def lay_normal(
     weights = None if importance is None else _importance(importance, axes)[kept]
     count = ASSUMED_ROWS if n is None else n
     found = _choose(relative, shape, clip, clip_probability, weights, count, noise_multiplier, errors)
+    if pull < 1:
+        found = normal_shape(relative, found.scale, found.radius, count, noise_multiplier, errors, pull)
     scale = np.zeros_like(stds)
     scale[kept] = found.scale / found.radius / largest
     return Clip(
         Ellipsoid(np.asarray(rows.center, float), scale, axes),
         found.radius,
         found.clipping_error * largest * largest,
-        normal_distance(rows, n),
+        length(normal_distances(rows, n)),
+        pull,
     )
 
 
-def forecast_of(rows: NormalLaw, scale: Floats, n: int | None) -> Clip | None:
+def forecast_of(rows: NormalLaw, scale: Floats, n: int | None, pull: float = 1.0) -> Clip | None:
     """What clipping these rows with a given scale along their axes costs; None where it does not fit them."""
     stds, axes = rows.along_axes
     largest = float(stds.max())
@@ -250,18 +256,18 @@ def forecast_of(rows: NormalLaw, scale: Floats, n: int | None) -> Clip | None:
     relative, folded = stds[kept] / largest, scale[kept] * largest
     radius = 1.0 / float(np.linalg.norm(folded * relative))
     errors = np.asarray(rows.center_error, float)[kept]
-    found = normal_shape(relative, folded * radius, radius, ASSUMED_ROWS if n is None else n, 0.0, errors)
+    found = normal_shape(relative, folded * radius, radius, ASSUMED_ROWS if n is None else n, 0.0, errors, pull)
     region = Ellipsoid(np.asarray(rows.center, float), scale, axes)
-    return Clip(region, radius, found.clipping_error * largest * largest, normal_distance(rows, n))
+    return Clip(region, radius, found.clipping_error * largest * largest, length(normal_distances(rows, n)), pull)
 
 
-def normal_distance(rows: NormalLaw, n: int | None) -> float:
-    """How far the mean of n rows is from the stated centre, root mean square: the centre's error, and sampling [U2]."""
-    stds, _ = rows.along_axes
+def normal_distances(rows: NormalLaw, n: int | None) -> Floats:
+    """How far the mean of n rows is from the stated centre in each column: the centre's error, and sampling [U2]."""
+    stds, axes = rows.along_axes
     largest = float(stds.max())
-    relative, errors = stds / largest, np.asarray(rows.center_error, float)
-    sampling = float(np.linalg.norm(relative)) / math.sqrt(ASSUMED_ROWS if n is None else n)
-    return largest * math.hypot(float(np.linalg.norm(errors * relative)), sampling)
+    count = ASSUMED_ROWS if n is None else n
+    along = stds / largest * np.sqrt(np.asarray(rows.center_error, float) ** 2 + 1.0 / count)
+    return largest * (along if axes is None else np.sqrt(axes**2 @ along**2))
 
 
 def _importance(importance: Floats, axes: Floats | None) -> Floats:

@@ -12,47 +12,66 @@ from .shape import Ellipsoid
 
 @dataclass(frozen=True)
 class Noise:
-    """Gaussian noise of a vector: covariance std^2 L L^T + u u^T, L the ellipsoid's inverse map."""
+    """Gaussian noise of a vector: covariance std^2 S L L^T S + u u^T + diag(own^2), L the ellipsoid's inverse map.
+
+    stretch: S, one per column, where columns are divided by counts of their own. count_direction: u, the noise of a
+    count that all columns share. own: stds of the columns' own counts.
+    """
 
     ellipsoid: Ellipsoid
     std: float
     count_direction: Floats | None = None
+    stretch: Floats | None = None
+    own: Floats | None = None
+
+    @property
+    def sums_stds(self) -> Floats:
+        """Stds of the noise of the sums alone, counts left aside."""
+        stds = self.ellipsoid.reach * self.std
+        return stds if self.stretch is None else stds * self.stretch
 
     @property
     def stds(self) -> Floats:
-        stds = self.ellipsoid.unscale * self.std
-        if self.ellipsoid.axes is not None:
-            largest = float(stds.max()) or 1.0  # squares of stds may leave the range of doubles
-            stds = largest * np.sqrt(self.ellipsoid.axes**2 @ (stds / largest) ** 2)
-        if self.count_direction is not None:
-            stds = np.hypot(stds, self.count_direction)
+        stds = self.sums_stds
+        for part in (self.count_direction, self.own):
+            stds = stds if part is None else np.hypot(stds, part)
         return stds
 
     @property
     def covariance(self) -> Floats:
         """The full d x d matrix."""
-        axes, stretch = self.ellipsoid.axes, (self.ellipsoid.unscale * self.std) ** 2
-        matrix = np.diag(stretch) if axes is None else (axes * stretch) @ axes.T
+        axes, lengths = self.ellipsoid.axes, (self.ellipsoid.unscale * self.std) ** 2
+        matrix = np.diag(lengths) if axes is None else (axes * lengths) @ axes.T
+        if self.stretch is not None:
+            matrix = matrix * np.outer(self.stretch, self.stretch)
         if self.count_direction is not None:
             matrix = matrix + np.outer(self.count_direction, self.count_direction)
-        return matrix
+        return matrix if self.own is None else matrix + np.diag(self.own**2)
 
     def squared_length(self, offset: Floats) -> float:
         """offset^T V^-1 offset over the directions that carry noise."""
+        if self.own is not None:
+            live = self.stds > 0
+            part = self.covariance[np.ix_(live, live)]
+            return float(offset[live] @ np.linalg.solve(part, offset[live]))
         ellipsoid = self.ellipsoid
-        white = ellipsoid.scaled(offset) / self.std
+        stretch = 1.0 if self.stretch is None else self.stretch
+        white = ellipsoid.scaled(offset / stretch) / self.std
         square = float(white @ white)
         if self.count_direction is not None:
             # Sherman-Morrison: the count's noise is one more direction.
-            shared = ellipsoid.scaled(self.count_direction) / self.std
+            shared = ellipsoid.scaled(self.count_direction / stretch) / self.std
             square -= float(white @ shared) ** 2 / (1 + float(shared @ shared))
         return square
 
     @property
     def total(self) -> float:
         """Expected squared norm: the trace of the covariance."""
-        total = self.std * self.std * self.ellipsoid.trace
-        if self.count_direction is not None:
-            with np.errstate(over="ignore", under="ignore"):
-                total += float(self.count_direction @ self.count_direction)
+        with np.errstate(over="ignore", under="ignore"):
+            if self.stretch is None:
+                total = self.std * self.std * self.ellipsoid.trace
+            else:
+                total = float(np.sum(self.sums_stds**2))
+            for part in (self.count_direction, self.own):
+                total += 0.0 if part is None else float(part @ part)
         return total

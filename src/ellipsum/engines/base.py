@@ -196,6 +196,7 @@ class EngineSource(ABC):
         self.layout = layout(schema, range(len(self.places)), "data", chosen.size)
         self.columns = self.layout.columns
         self.width = self.layout.width
+        self.gaps = self.layout.gaps
         self._rows: int | None = None
 
     @abstractmethod

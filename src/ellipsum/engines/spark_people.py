@@ -53,6 +53,7 @@ class SparkPeople(SparkSource):
     def __init__(self, frame: Any, plan: Layout, key: str, people: People) -> None:
         self.available = self.chosen = self.columns = plan.columns
         self.width, self.places, self.key_place = plan.width, (0,), None
+        self.gaps = plan.gaps
         self.layout = Layout(("row",), plan.columns, embedded=True, single=False)
         self._opened = partial(_rows, width=self.width)
         self._frame = attempt(FAILED, lambda: kept(_grouped(frame, replace(plan, key=key), people)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,6 +22,8 @@ class Ball(Rows):
     """
 
     kind: ClassVar[str] = "ball"
+    usual_missing: ClassVar[str] = "row"
+    firm: ClassVar[bool] = True
     radius: float
     center: float | Floats
 
@@ -50,9 +53,9 @@ class Ball(Rows):
         ellipsoid = region.ellipsoid
         return without_clip(region) and close(ellipsoid.center, self.center) and close(ellipsoid.scale, 1 / self.radius)
 
-    def distance(self, d: int, n: int | None) -> float:
+    def distances(self, d: int, n: int | None) -> Floats:
         """A mean uniform in the ball is sqrt(d / (d + 2)) of the radius away, root mean square."""
-        return self.radius * float(np.sqrt(d / (d + 2)))
+        return np.full(d, self.radius / math.sqrt(d + 2))
 
     def bounds(self) -> tuple[Floats, Floats]:
         center = np.asarray(self.center)

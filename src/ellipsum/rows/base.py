@@ -8,21 +8,25 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ..errors import Floats, UsageError, choice, vector
-from ..shape import THIN, Clip
+from ..shape import THIN, Clip, Ellipsoid, length
 from .values import Columns, plain
 
 _R = TypeVar("_R", bound="Rows")
 NEAR = 1e-6  # what rounding on another machine may change
+PULL = 0.97
+"""Where rows may leave their region, those clipped are brought to this share of its radius, and counted for free [S10]."""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """How the clip region shall be laid: the words `shape`, `clip`, `clip_probability` and `weights` of a plan."""
+    """How the clip region shall be laid: the words `shape`, `clip`, `clip_probability`, `weights` and `check` of a plan."""
 
     shape: str = "optimal"
     clip: str | float = "optimal"
     clip_probability: float | None = None
     weights: Any = None
+    check: bool = True
+    """Whether rows that are clipped are counted."""
 
     def no_clip(self) -> None:
         """An error where words were said that only Normal rows know."""
@@ -45,6 +49,12 @@ class Rows:
     """Base of what can be known; `columns` are names if the caller gave names."""
 
     kind: ClassVar[str] = ""
+    usual_missing: ClassVar[str] = "column"
+    """What is done about missing entries where nobody says it."""
+    firm: ClassVar[bool] = False
+    """Whether the region is a bound that was stated, and not a law of which rows may leave it."""
+    clamps: ClassVar[bool] = False
+    """Whether each entry is clamped to bounds of its own, rather than rows clipped by their norm."""
     columns: Columns | None
 
     @property
@@ -64,9 +74,17 @@ class Rows:
         """Whether a region and its forecast, from a file, are those of resolved rows; noise is their squared noise."""
         raise NotImplementedError
 
-    def distance(self, d: int, n: int | None) -> float:
-        """How far the mean of resolved rows is taken to be from the centre, root mean square [U2]."""
+    def distances(self, d: int, n: int | None) -> Floats:
+        """How far the mean of resolved rows is taken to be from the centre in each column, root mean square [U2]."""
         raise NotImplementedError
+
+    def distance(self, d: int, n: int | None) -> float:
+        """How far it is over all columns."""
+        return length(self.distances(d, n))
+
+    def outside_share(self, ellipsoid: Ellipsoid) -> float:
+        """The share of resolved rows that is expected to lie outside a region."""
+        return 0.0
 
     def spread(self) -> Floats:
         """A length for each column, in which its error may be measured."""
@@ -82,10 +100,10 @@ class Rows:
 
     def importances(self, d: int, weights: Any) -> Floats | None:
         """Importance of each coordinate's squared error; "relative" counts errors in units of the spread."""
-        if weights is None:
+        if weights is None or (isinstance(weights, str) and weights == "equal"):
             return None
         if isinstance(weights, str):
-            choice("weights", weights, ("relative",))
+            choice("weights", weights, ("relative", "equal"))
             spread = self.spread()
             relative = spread / (float(spread.max()) or 1.0)
             return 1 / np.where(relative > THIN, relative, 1.0) ** 2

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import Floats, UsageError, choice, names
 from ..shape import THIN, Clip, Ellipsoid, balanced_scale
 from .base import NEAR, Reach, Rows, Wishes, close, without_clip
-from .values import Columns, alike, length_of, named_pairs, short, spread_out
+from .values import Columns, alike, length_of, named_pairs, named_short, short, spread_out
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -23,6 +23,8 @@ class Box(Rows):
     """
 
     kind: ClassVar[str] = "box"
+    firm: ClassVar[bool] = True
+    clamps: ClassVar[bool] = True
     lower: float | Floats
     upper: float | Floats
 
@@ -82,11 +84,10 @@ class Box(Rows):
         inside &= bool((scale[half > THIN * half.max()] > 0).all())
         return without_clip(region) and inside and close(region.ellipsoid.center, center)
 
-    def distance(self, d: int, n: int | None) -> float:
+    def distances(self, d: int, n: int | None) -> Floats:
         """How far a mean uniform in the box is from its middle, root mean square."""
         half, _ = self._halves()
-        largest = float(half.max()) or 1.0
-        return largest * float(np.sqrt(np.sum((half / largest) ** 2) / 3))
+        return half / math.sqrt(3)
 
     def spread(self) -> Floats:
         lower, upper = self.bounds()
@@ -108,4 +109,6 @@ class Box(Rows):
         return Reach(center, np.where(live, 1.0, 0.0), largest * float(np.linalg.norm(half / largest)))
 
     def __repr__(self) -> str:
-        return f"Box(lower={short(self.lower)}, upper={short(self.upper)})"
+        if self.columns is None:
+            return f"Box(lower={short(self.lower)}, upper={short(self.upper)})"
+        return f"Box({named_short(self.columns, self.lower, self.upper)})"

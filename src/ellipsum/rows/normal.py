@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import Floats, UsageError, floats, names, open_unit
-from ..shape import Clip
-from .base import NEAR, Reach, Rows, Wishes, close
+from ..shape import Clip, Ellipsoid
+from .base import NEAR, PULL, Reach, Rows, Wishes, close
 from .values import Columns, alike, length_of, named_pairs, scalar_or_vector, short, spread_out
 
 
@@ -93,7 +93,7 @@ class Normal(Rows):
 
         weights = self.importances(d, wishes.weights)
         rules = wishes.shape, wishes.clip, wishes.clip_probability
-        return lay_normal(self, *rules, weights, n, noise_multiplier)
+        return lay_normal(self, *rules, weights, n, noise_multiplier, PULL if wishes.check else 1.0)
 
     def fits(self, region: Clip, n: int | None, noise: float) -> bool:
         from ..shape_normal import forecast_of
@@ -101,7 +101,7 @@ class Normal(Rows):
         ellipsoid = region.ellipsoid
         if not close(ellipsoid.center, self.center) or not self._has_axes(ellipsoid.axes):
             return False
-        found = forecast_of(self, ellipsoid.scale, n)
+        found = forecast_of(self, ellipsoid.scale, n, region.pull)
         if found is None or found.radius is None or not close(found.radius, region.radius or 0.0):
             return False
         return math.isclose(found.clipping_error, region.clipping_error, rel_tol=NEAR, abs_tol=NEAR * noise)
@@ -117,10 +117,19 @@ class Normal(Rows):
         cov = axes.T @ (self.cov / largest) @ axes / largest
         return bool(np.abs(cov - np.diag((stds / largest) ** 2)).max() < NEAR)
 
-    def distance(self, d: int, n: int | None) -> float:
-        from ..shape_normal import normal_distance
+    def distances(self, d: int, n: int | None) -> Floats:
+        from ..shape_normal import normal_distances
 
-        return normal_distance(self, n)
+        return normal_distances(self, n)
+
+    def outside_share(self, ellipsoid: Ellipsoid) -> float:
+        """The upper tail of a weighted chi-square law."""
+        from ..chisquare import WeightedChiSquare
+
+        stds, _ = self.along_axes
+        weights = (ellipsoid.scale * stds) ** 2 * (1 + np.asarray(self.center_error, float) ** 2)
+        live = weights > 0
+        return float(WeightedChiSquare(weights[live]).sf(1.0)) if live.any() else 0.0
 
     def spread(self) -> Floats:
         return np.sqrt(np.diag(self.cov)) if self.cov is not None else np.asarray(self.std, float)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Floats, UsageError, finite, floats, vector
+from ..errors import Floats, UsageError, finite, floats, shown, vector
 
 Columns = tuple[str, ...]
 
@@ -53,5 +53,12 @@ def plain(value: Any) -> Any:
 def short(value: float | Floats | None) -> str:
     if not isinstance(value, np.ndarray):
         return f"{value:g}" if value is not None else "None"
-    shown = ", ".join(f"{v:g}" for v in value[:4])
-    return f"[{shown}{', ...' if value.size > 4 else ''}]"
+    first = ", ".join(f"{v:g}" for v in value[:4])
+    return f"[{first}{', ...' if value.size > 4 else ''}]"
+
+
+def named_short(columns: Columns, lower: float | Floats, upper: float | Floats) -> str:
+    """name: (lower, upper), a few of them."""
+    pairs = zip(columns, spread_out(lower, len(columns)), spread_out(upper, len(columns)), strict=True)
+    texts = [f"{shown(name)}: ({low:g}, {high:g})" for name, low, high in pairs]
+    return "{" + ", ".join(texts[:4]) + (", ..." if len(texts) > 4 else "") + "}"

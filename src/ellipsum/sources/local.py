@@ -30,6 +30,7 @@ class LocalSource:
         self._table = table
         self.columns = table.columns
         self.width = table.width
+        self.gaps = table.gaps
         self.reopenable = table.reopenable
         self.ordered = table.ordered
         self.close = close

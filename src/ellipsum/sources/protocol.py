@@ -19,12 +19,15 @@ class Source(Protocol):
     columns: a name for each entry of a row, or None where there are no names. width: entries in a row.
     reopenable: False if the rows can be read once only. local: whether the rows are within this process's reach.
     ordered: whether a row's place is a function of public things, so that it may decide what is done with it [T9].
+    gaps: for each entry of a row, whether it can be missing by its type; whether it ever is, is the data's own.
     """
 
     @property
     def columns(self) -> tuple[str, ...] | None: ...
     @property
     def width(self) -> int: ...
+    @property
+    def gaps(self) -> tuple[bool, ...]: ...
     @property
     def reopenable(self) -> bool: ...
     @property

@@ -62,6 +62,7 @@ class ArrayTable(Batches):
         self.width = data.shape[1] if self._picked is None else len(self._picked)
         if self.width == 0:
             raise UsageError("data has no column to use. Pass an array with at least one.")
+        self.gaps = (data.dtype.kind == "f" or bool(np.ma.isMaskedArray(data)),) * self.width
         native = data.dtype.isnative and data.dtype.name in ("float32", "float64")
         self._ready = native and self._picked is None and not np.ma.isMaskedArray(data)
 

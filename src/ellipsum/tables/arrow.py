@@ -29,6 +29,8 @@ class Layout:
     single: bool  # float32 holds every column exactly
     key: str | None = None
     """The kind of identities; the arrays of a piece then end with theirs."""
+    gaps: tuple[bool, ...] = ()
+    """For each entry, whether it can be missing by its type."""
 
     @property
     def width(self) -> int:
@@ -67,11 +69,19 @@ def layout(schema: Any, places: Sequence[int], where: str, size: int | None = No
     length = _list_length(kinds[0], size, names[0], where) if len(kinds) == 1 else None
     if length:
         entries = tuple(f"{names[0]}[{j}]" for j in range(length))
-        return Layout(names, entries, True, _narrow(plain_type(kinds[0].value_type)))
+        return Layout(names, entries, True, _narrow(plain_type(kinds[0].value_type)), gaps=(True,) * length)
     for field, kind in zip(fields, kinds, strict=True):
         if not _numeric(kind):
             raise not_a_number(field.name, str(field.type), where)
-    return Layout(names, names, False, all(map(_narrow, kinds)))
+    gaps = tuple(field.nullable or not _always_there(kind) for field, kind in zip(fields, kinds, strict=True))
+    return Layout(names, names, False, all(map(_narrow, kinds)), gaps=gaps)
+
+
+def _always_there(kind: Any) -> bool:
+    """Whether a value of this type is never a NaN or an infinity."""
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_boolean(kind))
 
 
 def _list_length(kind: Any, size: int | None, name: str, where: str) -> int | None:
@@ -278,6 +288,7 @@ class ArrowTable(Batches):
         self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
         self.chosen, self.key = chosen.chosen, self._plan.key
         self.columns, self.width = self._plan.columns, self._plan.width
+        self.gaps = self._plan.gaps
         self._rows: int | None = None
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             self._rows = data.num_rows

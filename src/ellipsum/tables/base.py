@@ -33,6 +33,7 @@ class Table(Protocol):
 
     columns: a name for each entry of a row, or None where the source has no names
     width: entries in a row
+    gaps: for each entry of a row, whether it can be missing by its type
     reopenable: False if `batches` may be called once only
     ordered: whether a row's place is a function of public things, so that it may decide what is done with the row [T9]
     """
@@ -41,6 +42,8 @@ class Table(Protocol):
     def columns(self) -> tuple[str, ...] | None: ...
     @property
     def width(self) -> int: ...
+    @property
+    def gaps(self) -> tuple[bool, ...]: ...
     @property
     def reopenable(self) -> bool: ...
     @property
@@ -253,6 +256,7 @@ class Chain(Batches):
         first = tables[0]
         self.columns, self.width, self.key = first.columns, first.width, first.key
         self.available, self.chosen = first.available, first.chosen
+        self.gaps = tuple(map(any, zip(*(part.gaps for part in tables), strict=True)))
         self.reopenable = all(part.reopenable for part in tables)
         self.ordered = ordered and all(part.ordered for part in tables)
         self._weights = [max(float(weight), 1.0) for weight in weights]

@@ -34,6 +34,7 @@ class BatchesTable(Batches):
         first = list(islice(source, 1))
         opened = self._open(first[0]) if first else _nothing(selection.named())
         self.columns, self.width = opened.columns, opened.width
+        self.gaps = (True,) * self.width  # later batches may be of other types
         self.available, self.chosen, self.key = opened.available, opened.chosen, opened.key
         self._waiting: tuple[list[Any], Iterator[Any]] | None = None if self.reopenable else (first, source)
 

@@ -74,6 +74,7 @@ class CsvTable(Batches):
         self.key = None if key is None else "text"
         self.columns = self.chosen = tuple(self.available[i] for i in places)
         self.width = len(places)
+        self.gaps = (True,) * self.width
         self._wanted = np.zeros(len(self.available), np.bool_)
         self._wanted[list(places)] = True
         # The parser delivers file order; `_order` puts the columns into the caller's.

@@ -66,6 +66,7 @@ class DatasetTable(Batches):
         self._names = [*self._plan.names, *([] if chosen.key is None else [self.available[chosen.key]])]
         self.chosen, self.key = chosen.chosen, self._plan.key
         self.columns, self.width = self._plan.columns, self._plan.width
+        self.gaps = (True,) * self.width
         for part in self._files:
             attempt(_UNREADABLE, _check_files, part, schema, self._names)
         self._seen = attempt(_UNREADABLE, self._stamps)
@@ -198,6 +199,7 @@ class ScannerTable(Batches):
         self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
         self.chosen, self.key = chosen.chosen, self._plan.key
         self.columns, self.width = self._plan.columns, self._plan.width
+        self.gaps = (True,) * self.width
         self._taken = False
         self._rows: int | None = None
 

@@ -39,9 +39,10 @@ class PeopleTable:
     ordered = False  # [T9]
     key = None
 
-    def __init__(self, file: BinaryIO, columns: tuple[str, ...] | None, width: int, rows: int) -> None:
-        self.columns = self.available = self.chosen = columns
-        self.width = width
+    def __init__(self, file: BinaryIO, source: SourceTable, rows: int) -> None:
+        self.columns = self.available = self.chosen = source.columns
+        self.width = source.width
+        self.gaps = source.gaps
         self._rows = rows
         self._file, self._turn = file, threading.Lock()
         self._close = weakref.finalize(self, file.close)
@@ -95,7 +96,7 @@ def gather(table: SourceTable, people: People) -> PeopleTable:
     except BaseException:  # an interrupt too
         file.close()
         raise
-    return PeopleTable(file, table.columns, table.width, rows)
+    return PeopleTable(file, table, rows)
 
 
 class _Gathering:

@@ -60,6 +60,7 @@ class IpcTable(Batches):
         self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
         self.chosen, self.key = chosen.chosen, self._plan.key
         self.columns, self.width = self._plan.columns, self._plan.width
+        self.gaps = self._plan.gaps
         self._rows: int | None = None
 
     def _starts_as_stream(self) -> bool:

@@ -34,6 +34,7 @@ class ParquetTable(Batches):
         self._read_names = [*self._plan.names, *([] if chosen.key is None else [self.available[chosen.key]])]
         self.chosen, self.key = chosen.chosen, self._plan.key
         self.columns, self.width = self._plan.columns, self._plan.width
+        self.gaps = self._plan.gaps
 
     def _footer(self) -> tuple[Any, int, int]:
         from pyarrow import parquet

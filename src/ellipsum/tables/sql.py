@@ -118,6 +118,7 @@ class SqlTable(Batches):
         self._key_name = None if chosen.key is None else self.available[chosen.key]
         self.chosen, self.key = chosen.chosen, self._plan.key
         self.columns, self.width = self._plan.columns, self._plan.width
+        self.gaps = (True,) * self.width
         self._rows: int | None = None
 
     def rows(self) -> int:

@@ -1,0 +1,96 @@
+"""From noisy sums to the published statistic: counts, values and the noise of both. Post-processing only.
+
+docs/proofs/plans.md: [U2] unknown n, [U3] few rows, [U6] columns with counts of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import Floats
+from .vector_noise import Noise
+
+_FEW = 3.0  # stds of the count: a column of fewer rows is held to its region
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many rows each column has, as far as it is known, and the noise of that.
+
+    rows: one per column, at least as published. shared: std of what all columns' counts have in common; own: of the rest.
+    count: the published number of rows where n is private.
+    """
+
+    rows: Floats
+    shared: float
+    own: Floats
+    count: float | None
+
+    @property
+    def stds(self) -> Floats:
+        return np.hypot(self.own, self.shared)
+
+
+def tally(plan: Any, scaled: Floats) -> Tally:
+    """The rows of every column, from the noisy counts behind the values [U6]; no count of absences is negative."""
+    count = None if plan.count_std is None else float(scaled[-1]) / plan.count_weight
+    start = float(plan.n or 0) if count is None else count
+    units = np.array(plan.riders.absences, float)
+    rows = np.full(plan.d, start)
+    if units.size:
+        behind = np.ldexp(scaled[plan.ellipsoid.width :][: units.size], plan.grid_bits)
+        rows = rows - np.maximum(behind, 0.0) / np.where(units > 0, units, np.inf)
+    return tally_of(plan, rows, count)
+
+
+def tally_of(plan: Any, rows: Floats, count: float | None) -> Tally:
+    """Counts that are known, with the noise that the plan gives them."""
+    units = np.array(plan.riders.absences, float)
+    stds = plan.noise_units / np.where(units > 0, units, np.inf)
+    shared, own = plan.count_std or 0.0, np.zeros(plan.d)
+    if plan.riders.missing == "row":
+        shared = float(np.hypot(shared, stds[0]))
+    elif units.size:
+        own = stds
+    return Tally(rows, shared, own, count)
+
+
+def answer(plan: Any, scaled: Floats) -> tuple[Floats, Noise, Tally]:
+    """The statistic, its noise, and the counts it was made with."""
+    counts = tally(plan, scaled)
+    ellipsoid, center = plan.ellipsoid, plan.ellipsoid.center
+    offset = ellipsoid.restore(scaled[: ellipsoid.width])
+    if plan.statistic == "sum":
+        return _total(plan, counts, center, offset)
+    divisor = np.maximum(counts.rows, 1.0)
+    offset = offset / divisor
+    few = (counts.stds > 0) & (counts.rows < np.maximum(1.0, _FEW * counts.stds))
+    offset = np.where(few, np.clip(offset, -ellipsoid.reach, ellipsoid.reach), offset)
+    return center + offset, mean_noise(plan, counts, offset), counts
+
+
+def mean_noise(plan: Any, counts: Tally, offset: Floats) -> Noise:
+    """[U3][U6] Of c + T_j / N_j: the sums' own, the shared count's and each column's own."""
+    divisor = np.maximum(counts.rows, 1.0)
+    least = float(divisor.min())
+    stretch = None if (divisor == least).all() else least / divisor
+    shared = offset * (counts.shared / divisor) if counts.shared else None
+    own = np.abs(offset) * (counts.own / divisor) if counts.own.any() else None
+    return Noise(plan.ellipsoid, plan.scaled_std / least, shared, stretch, own)
+
+
+def sum_noise(plan: Any, counts: Tally) -> Noise:
+    """[U2][U6] Of c N_j + T_j."""
+    center = plan.ellipsoid.center
+    shared = center * counts.shared if counts.shared else None
+    own = np.abs(center) * counts.own if counts.own.any() else None
+    return Noise(plan.ellipsoid, plan.scaled_std, shared, None, own)
+
+
+def _total(plan: Any, counts: Tally, center: Floats, offset: Floats) -> tuple[Floats, Noise, Tally]:
+    if plan.count_std is None and plan.neighbours != "replace":  # a sum about zero needs no count
+        return offset, Noise(plan.ellipsoid, plan.scaled_std), counts
+    return center * counts.rows + offset, sum_noise(plan, counts), counts

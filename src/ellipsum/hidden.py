@@ -1,0 +1,116 @@
+"""What clipping may hide: how much an interval has to widen, and when a release says that it cannot be trusted.
+
+Everything here follows from noisy counts that were paid for, and from public numbers. docs/proofs/plans.md: [U7].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import Floats, named
+
+_SURE = 4.0  # stds: octaves beyond the first enter the bound where their count is surely not noise
+_WARN = 6.0  # stds: a warning, which data inside its region gets with odds of one in 10^9
+_MATERIAL = 6.0  # noise stds that the bias may reach before a contradicted law is told
+_LISTED = 3
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """bias: what clipping may have moved each column by; spread: std of that bound's own noise; both one per column."""
+
+    bias: Floats
+    spread: Floats
+    warnings: tuple[str, ...] = ()
+
+
+def hidden(plan: Any, counts: Any, names: Sequence[str]) -> Hidden:
+    """What the counts of a release say of its rows."""
+    nothing = np.zeros(plan.d)
+    few = _few(counts, names)
+    if counts.outside is not None:
+        return Hidden(nothing, nothing, (*_cells(plan, counts, names), *few))
+    if counts.clipped is None:
+        return Hidden(nothing, nothing, few)
+    return _rows(plan, counts, few)
+
+
+def _few(counts: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """Columns that hardly any row has."""
+    few = [name for name, rows, std in zip(names, counts.rows, counts.stds, strict=True) if 0 < _SURE * std > rows]
+    if not few:
+        return ()
+    return (f"too few rows have {_list(few)} for a count above its noise: such a value says next to nothing.",)
+
+
+def _cells(plan: Any, counts: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """Clamped cells: told, column by column, where surely some are."""
+    units = np.ldexp(np.array(plan.riders.outside, float), -plan.grid_bits)
+    live = units > 0
+    stds = np.where(live, plan.scaled_std / np.where(live, units, 1.0), np.inf)
+    rows = np.maximum(counts.rows, 1.0)
+    texts = []
+    for j in np.flatnonzero(counts.outside > _WARN * stds):
+        share = min(float(counts.outside[j] / rows[j]), 1.0)
+        texts.append(
+            f"about {share:.2g} of the entries of {named(names[j])} lie outside its stated bounds and were clamped: "
+            "the interval is for the clamped values. State wider bounds."
+        )
+    return tuple(texts)
+
+
+def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
+    """Rows clipped by their norm, by octave [U7]."""
+    riders, found = plan.riders, counts.clipped
+    std = plan.scaled_std / np.ldexp(float(riders.outside[0]), -plan.grid_bits)
+    excess = np.ldexp(1.0, np.arange(1, riders.octaves + 1)) - riders.pull  # the far end of each octave
+    excess[0] = 1.0  # rows in the first, and what is further out but too little to be seen: half each
+    sure = found > _SURE * std
+    used = sure.copy()
+    used[0] |= not plan.rows.firm
+    length = float(np.sum(np.where(used, np.maximum(found, 0.0) * excess, 0.0)))
+    spread = std * float(np.sqrt(np.sum(np.where(used, excess, 0.0) ** 2)))
+    reach = plan.ellipsoid.reach
+    if plan.statistic != "sum":
+        reach = reach / np.maximum(counts.rows, 1.0)
+    return Hidden(length * reach, spread * reach, (*_contradicted(plan, counts, length, std), *few))
+
+
+def _contradicted(plan: Any, counts: Any, length: float, std: float) -> list[str]:
+    """Where what was counted speaks against what was stated of the rows."""
+    found = counts.clipped
+    texts = []
+    rows = max(float(np.max(counts.rows)), 1.0)
+    total = float(np.sum(np.where((found > _SURE * std) | (np.arange(found.size) == 0), found, 0.0)))
+    expected = plan.rows.outside_share(plan.ellipsoid) * rows
+    most = _most_off(plan, counts, length)
+    if total - expected > _WARN * std and (plan.rows.firm or length > _MATERIAL * plan.scaled_std + expected):
+        law = "none" if plan.rows.firm else f"{expected / rows:.2g}"
+        texts.append(
+            f"about {min(total / rows, 1.0):.2g} of the rows were clipped where what is stated of them gives {law}: "
+            f"the {plan.statistic} may be off by up to {most}. State wider rows, or learn them with Unknown."
+        )
+    if found[-1] > _WARN * std:
+        texts.append(
+            f"rows lie more than {2.0 ** (found.size - 1):.4g} times beyond the region that was stated: nothing bounds "
+            f"what the {plan.statistic} is off by. Check units and outliers."
+        )
+    return texts
+
+
+def _most_off(plan: Any, counts: Any, length: float) -> str:
+    reach = plan.ellipsoid.reach
+    if plan.statistic != "sum":
+        reach = reach / np.maximum(counts.rows, 1.0)
+    most = length * reach
+    low, high = float(most.min()), float(most.max())
+    return f"{high:.3g}" if low > 0.9 * high else f"{low:.3g} to {high:.3g}, by column"
+
+
+def _list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(named(name) for name in names[:_LISTED]) + more
