@@ -20,7 +20,7 @@ _FEW = 3.0  # stds of the count: a column of fewer rows is held to its region
 class Tally:
     """How many rows each column has, as far as it is known, and the noise of that.
 
-    rows: one per column, at least as published. shared: std of what all columns' counts have in common; own: of the rest.
+    rows: one per column. shared: std of what all columns' counts have in common; own: of the rest, one per column.
     count: the published number of rows where n is private.
     """
 

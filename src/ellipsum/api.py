@@ -215,4 +215,4 @@ def _plan_for(request: Request, session: Session) -> AnyPlan:
 def _released(statistic: str, words: Mapping[str, Any]) -> Release:
     request = _request(statistic, words)
     with _session(request, words) as session:
-        return told(_plan_for(request, session).run(session))
+        return told(_plan_for(request, session).run(session), 5)

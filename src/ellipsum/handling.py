@@ -68,11 +68,12 @@ def lay_riders(
     rule, fill = handling.rule(rows, region.ellipsoid.center.size)
     if rows.clamps:
         return _clamped(rows, region, rule, fill, statistic, neighbours, handling, bits)
-    return _clipped(rows, region, rule, fill, statistic, neighbours, handling, bits, octaves)
+    weights = column_weights(rows, region.ellipsoid)
+    return clipped_riders(weights, region, rule, fill, statistic, neighbours, handling, bits, octaves)
 
 
-def _clipped(
-    rows: Rows,
+def clipped_riders(
+    weights: Floats,
     region: Clip,
     rule: str,
     fill: Floats | None,
@@ -80,9 +81,9 @@ def _clipped(
     neighbours: str,
     handling: Handling,
     bits: int,
-    octaves: int,
+    octaves: int = OCTAVES,
 ) -> Riders:
-    """[S10] Beside rows that are clipped by their norm."""
+    """[S10] Beside rows that are clipped by their norm; weights: what each column brings of it."""
     factor = 2 if neighbours == "replace" else 1
     pull = region.pull
     outside: tuple[int, ...] = ()
@@ -98,7 +99,7 @@ def _clipped(
     elif rule == "column":
         counted = tuple(_needed(handling.can_miss(center.size), center, statistic))
         if any(counted):
-            shares = whole_shares(column_weights(rows, region.ellipsoid), counted)
+            shares = whole_shares(weights, counted)
             absences = tuple(free_units(factor * pull**2 * share, bits) for share in shares.tolist())
         else:
             rule = "center"  # a sum about zero: an absent cell adds nothing, and need not be counted

@@ -24,6 +24,7 @@ FORMAT, FORMAT_1 = "ellipsum.plan/2", "ellipsum.plan/1"
 STATISTICS = ("sum", "mean")
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
 
+MISSING = codec.any_of(codec.word(*WORDS), codec.number, codec.list_of(codec.number))
 COUNT = codec.integer(1, MOST_WHOLE)
 PEOPLE: dict[str, codec.Kind[Any]] = {
     "privacy_id": codec.any_of(codec.text, codec.integer(-MOST_WHOLE, MOST_WHOLE)),
@@ -35,7 +36,7 @@ _OPTIONS: dict[str, codec.Kind[Any]] = {
     "clip": codec.any_of(codec.word("optimal", "quantile"), codec.number),
     "clip_probability": codec.number,
     "weights": codec.any_of(codec.word("relative", "equal"), codec.list_of(codec.number)),
-    "missing": codec.any_of(codec.word(*WORDS), codec.number, codec.list_of(codec.number)),
+    "missing": MISSING,
     "check": codec.flag,
     "method": codec.text,
     **PEOPLE,

@@ -74,7 +74,7 @@ class Request:
         handling = replace(self.handling, gaps=gaps)
         size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
         if isinstance(self.rows, Unknown):
-            return plan_learning(self.rows, *size, self.method, self.options)
+            return plan_learning(self.rows, *size, self.method, self.options, self.handling)
         wishes = replace(self.wishes, check=self.handling.check, weights=self._weights(named))
         return plan_statistic(self.rows, *size, wishes, handling)
 

@@ -154,8 +154,9 @@ class ClampedMap:
         self.grid_bits = whole("grid_bits", grid_bits, least=0)
         self.riders = riders
         riders.check(self.columns, clamped=True)
-        if riders.missing == "column" and riders.fill is not None:  # a cell that is counted is at the centre
-            if any(unit and f != c for unit, f, c in zip(riders.absences, riders.fill, self.center, strict=True)):
+        if riders.fill is not None and riders.absences:  # a cell that is counted is at the centre
+            counted = np.array(riders.absences) > 0
+            if (riders.fill != self.center)[counted].any():
                 raise UsageError(WRONG)
         self.values = self.columns
         self.width = self.values + riders.width

@@ -42,13 +42,13 @@ class Runnable:
         plan = with_people(self, people_of(privacy_id, per_person, max_rows))
         selection = Selection(columns, header=header, names=self.columns)
         with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve)) as session:
-            return told(plan.run(session))
+            return told(plan.run(session), 3)
 
 
-def told(release: Release) -> Release:
-    """The release, what it says against itself raised as warnings; the caller's own filter decides about them."""
+def told(release: Release, level: int) -> Release:
+    """The release, with what it says against itself raised as warnings, `level` calls further up."""
     for text in release.warnings:
-        warnings.warn(AccuracyWarning(text, release), stacklevel=4)
+        warnings.warn(AccuracyWarning(text, release), stacklevel=level)
     return release
 
 

@@ -13,14 +13,17 @@ import math
 import numpy as np
 
 from ..errors import Floats
+from ..rows import NormLaw
+from ..rows.base import PULL
+from ..rows.learned import LADDER
 from ..shape import Clip
 from .axes import learn_rotation
 from .measure import Measure
 from .methods import Final
-from .norm_law import NormLaw, fit_norm_law
+from .norm_law import fit_norm_law
 from .rounds import Rounds
 from .schedule import RESOLUTION, Shares
-from .state import LADDER, Shape, State, choose_radius, clip_effects
+from .state import Shape, State, choose_radius, clip_effects
 
 MAX_COVARIANCE_DIMENSION = 160
 _MOST_OCTAVES = 30.0
@@ -210,7 +213,7 @@ def last_round(measure: Measure, state: State, shares: Shares) -> Final:
     gain, residual = clip_effects(law, shape, radius, n)
     gain_shell = gain + weight * (clip_effects(law, shape, outer, n)[0] - gain)
 
-    def combine(mean: Floats, std: float) -> tuple[Floats, Floats]:
+    def combine(mean: Floats, std: Floats) -> tuple[Floats, Floats]:
         spread = ((std * radius) ** 2 + (weight * shell_std) ** 2) / shape.b**2 + residual
         state.update((mean * radius + weight * shell) / shape.b, gain_shell, spread)
         center = np.clip(state.center, -1, 1)  # what is known of every row holds for the mean
@@ -218,7 +221,8 @@ def last_round(measure: Measure, state: State, shares: Shares) -> Final:
 
     region = _region(measure, state, radius, residual)
     bias = law.excess(radius) * math.sqrt(shape.squared_spread) * measure.magnitude
-    return Final(region, absolute_std(state) * measure.magnitude, combine, bias)
+    scale = shape.b / measure.magnitude
+    return Final(region, absolute_std(state) * measure.magnitude, combine, bias, scale, law, measure.magnitude)
 
 
 def absolute_std(state: State) -> Floats:
@@ -237,4 +241,5 @@ def _region(measure: Measure, state: State, radius: float, residual: Floats) -> 
         radius=radius / level,
         clipping_error=float(residual.sum()) * measure.n**2 * magnitude * magnitude,
         center_spread=math.sqrt(float(state.variance.sum())) * magnitude,
+        pull=PULL if measure.rounds.handling.check else 1.0,
     )

@@ -6,91 +6,118 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..answers import Tally, tally
 from ..errors import Floats
 from ..plans import Plan, assemble, count_weight
-from ..release import Release
-from ..rows import Normal
-from ..shape import Ellipsoid
+from ..release import Counts, Release
+from ..riders import MOST_OCTAVES, OCTAVES
+from ..rows import LearnedRows, NormLaw, Rows
+from ..shape import Ellipsoid, length
 from ..vector_noise import Noise
 from .methods import Final
 from .rounds import Rounds
 
 _LEAST = 1e-305
 _MOST = float(np.finfo(np.float64).max)
-_COV_RANGE = 1e140  # beyond it squares of spreads leave the range of doubles
-_THINNEST = 1e-7  # the thinnest axis of a covariance that its eigenvalues can still tell from rounding
-
-
-@dataclass(frozen=True)
-class Count:
-    """The number of rows as the last round knows it: public, or noisy and at least 1."""
-
-    rows: float
-    std: float
-    published: float | None
 
 
 def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: str) -> Release:
     """Run the last round and publish."""
     region, neighbours = final.region, rounds.neighbours
-    spend = rounds.charge("final", rounds.left, region.ellipsoid.width)
+    handling = rounds.handling
+    width = region.ellipsoid.width
+    spend = rounds.charge("final", rounds.left, width)
     kappa = 0.0 if neighbours == "replace" else count_weight(region, statistic, rounds.n, spend.mu)
-    rows = learned_rows(region.ellipsoid, final.std, region.ellipsoid.center, None, columns)
+    rows = learned_rows(final, region.ellipsoid.center, None, columns)
     plan = assemble(
-        rows, statistic, rounds.n, spend, region, kappa, columns, {}, {"method": method}, rounds.session.people
+        rows,
+        statistic,
+        rounds.n,
+        spend,
+        region,
+        kappa,
+        columns,
+        {},
+        {"method": method, "missing": handling.missing},
+        rounds.session.people,
+        handling,
+        _octaves(region.ellipsoid, final.magnitude),
     )
     scaled = plan.noisy_sums(rounds.accumulate(plan.row_map), rounds.stream())
-    count = _count(rounds, plan, scaled)
-    offset = scaled[: plan.ellipsoid.width] / count.rows
-    if count.published is not None and count.published < 1:  # [U3]
-        offset = offset / max(1.0, float(np.linalg.norm(offset)))
-    center, errors = _combined(final, plan, offset, plan.scaled_std / count.rows)
-    return _publish(rounds, plan, center, errors, count, (method, final.clip_bias))
+    counts = _joined(rounds, plan, tally(plan, scaled))
+    center, errors = _mean(plan, final, scaled[:width], counts)
+    return _publish(rounds, plan, center, errors, counts, scaled, (method, final.clip_bias))
 
 
-def _count(rounds: Rounds, plan: Plan, scaled: Floats) -> Count:
-    """n under "replace"; else the last round's noisy count, joined with the earlier one by their variances."""
-    if plan.count_std is None:
-        return Count(float(rounds.n), 0.0, None)
-    value, variance = float(scaled[-1]) / plan.count_weight, plan.count_std**2
-    if rounds.counted is not None:
-        earlier, earlier_variance = float(rounds.counted.values[0]), rounds.counted.std**2
-        value = (value * earlier_variance + earlier * variance) / (variance + earlier_variance)
-        variance = variance * earlier_variance / (variance + earlier_variance)
-    return Count(max(value, 1.0), math.sqrt(variance), value)
+def _octaves(ellipsoid: Ellipsoid, magnitude: float) -> int:
+    """Octaves of norms up to that of the farthest row within the magnitude, and one without end [U7]."""
+    if not math.isfinite(magnitude):
+        return OCTAVES
+    matrix = ellipsoid.matrix
+    with np.errstate(over="ignore"):
+        sides = np.abs(ellipsoid.center) + magnitude
+        far = ellipsoid.scale * sides if matrix is None else np.abs(matrix) @ sides
+        octaves = np.log2(max(length(far), 1.0))
+    return int(min(max(math.ceil(octaves), 1) + 1, MOST_OCTAVES)) if np.isfinite(octaves) else MOST_OCTAVES
 
 
-def _combined(final: Final, plan: Plan, offset: Floats, std: float) -> tuple[Floats, Floats]:
+def _joined(rounds: Rounds, plan: Plan, counts: Tally) -> Tally:
+    """The last round's noisy count joined with the earlier one, by their variances."""
+    if rounds.counted is None or counts.count is None or plan.count_std is None:
+        return counts
+    variance, earlier = plan.count_std**2, rounds.counted.std**2
+    value = (counts.count * earlier + float(rounds.counted.values[0]) * variance) / (variance + earlier)
+    joint = variance * earlier / (variance + earlier)
+    shared = math.sqrt(max(counts.shared**2 - variance, 0.0) + joint)
+    return replace(counts, rows=counts.rows + (value - counts.count), shared=shared, count=value)
+
+
+def _mean(plan: Plan, final: Final, values: Floats, counts: Tally) -> tuple[Floats, Floats]:
     """The mean, and the std of its error along the axes."""
-    if final.combine is not None:
-        return final.combine(offset, std)
     ellipsoid = plan.ellipsoid
-    return ellipsoid.center + ellipsoid.restore(offset), ellipsoid.unscale * std
+    rows = np.maximum(counts.rows, 1.0)
+    offset = ellipsoid.restore(values) / rows
+    few = (counts.stds > 0) & (counts.rows < 1)  # [U3]
+    offset = np.where(few, np.clip(offset, -ellipsoid.reach, ellipsoid.reach), offset)
+    along = 1 / rows if ellipsoid.axes is None else np.sqrt((ellipsoid.axes**2).T @ (1 / rows**2))
+    std = plan.scaled_std * along
+    if final.combine is not None:
+        return final.combine(ellipsoid.scaled(offset), std)
+    return ellipsoid.center + offset, ellipsoid.unscale * std
 
 
 def _publish(
-    rounds: Rounds, plan: Plan, center: Floats, errors: Floats, count: Count, how: tuple[str, float | None]
+    rounds: Rounds,
+    plan: Plan,
+    center: Floats,
+    errors: Floats,
+    counts: Tally,
+    scaled: Floats,
+    how: tuple[str, float | None],
 ) -> Release:
     method, clip_bias = how
     start = plan.ellipsoid.center
-    times = count.rows if plan.statistic == "sum" else 1.0
+    rows = np.maximum(counts.rows, 1.0)
+    whole = plan.statistic == "sum"
+    times = rows if whole else np.ones(plan.d)
     with np.errstate(divide="ignore", over="ignore"):
         value = np.clip(center * times, -_MOST, _MOST)
-        scale = np.where(errors > 0, 1 / np.maximum(errors * times, _LEAST), 0.0)
-    direction = None
-    if count.published is not None:
-        direction = start * count.std if plan.statistic == "sum" else (center - start) * (count.std / count.rows)
+        scale = np.where(errors > 0, 1 / np.maximum(errors * float(times.max()), _LEAST), 0.0)
+    lever = start if whole else (center - start) / rows
+    own = np.abs(lever) * counts.own if counts.own.any() else None
+    shared = lever * counts.shared if counts.shared else None
+    stretch = times / float(times.max()) if whole and (times != times[0]).any() else None
     return Release(
         value=value,
         plan=plan,
-        noise=Noise(Ellipsoid(start, scale, plan.ellipsoid.axes), 1.0, direction),
+        noise=Noise(Ellipsoid(start, scale, plan.ellipsoid.axes), 1.0, shared, stretch, own),
         secure=rounds.session.secure,
-        count=count.published,
+        count=counts.count,
         privacy_spent=rounds.privacy,
         learned={
             "method": method,
@@ -98,22 +125,17 @@ def _publish(
             "stated": dict(rounds.budget.stated),
             "rounds": [step.to_dict() for step in rounds.history],
         },
+        counts=Counts.of(plan, counts, scaled),
     )
 
 
-def learned_rows(ellipsoid: Ellipsoid, std: Floats, center: Floats, errors: Floats | None, columns: Any) -> Normal:
-    """Normal rows with these spreads along the ellipsoid's axes; errors are stds of the centre along them."""
-    spread = np.maximum(std, _LEAST)
+def learned_rows(final: Final, center: Floats, errors: Floats | None, columns: Any) -> Rows:
+    """Rows as learned; errors are stds of the centre along the axes. Normal rows where no law of norms was learned."""
+    axes = final.region.ellipsoid.axes
+    spread = np.maximum(final.std, _LEAST)
     relative = np.ones_like(spread) if errors is None else np.minimum(errors / spread, 1e6)
-    axes = ellipsoid.axes
-    if axes is None:
-        return Normal(center, std=spread, center_error=relative, columns=columns)
-    largest = float(spread.max())
-    if not 1 / _COV_RANGE < largest < _COV_RANGE:
-        share = axes**2
-        flat = largest * np.sqrt(share @ (spread / largest) ** 2)
-        return Normal(center, std=flat, center_error=np.sqrt(share @ relative**2), columns=columns)
-    spread = np.maximum(spread, _THINNEST * largest)
-    cov = (axes * spread**2) @ axes.T
-    order = np.argsort(spread, kind="stable")  # a covariance lists its axes by growing spread
-    return Normal(center, cov=(cov + cov.T) / 2, center_error=relative[order], columns=columns)
+    law = final.law or NormLaw(np.zeros(1), np.ones(1))
+    scale = 1 / spread if final.scale is None else final.scale
+    start = float(law.grid[0])
+    known = LearnedRows(center, spread, scale, start, law.mass, relative, axes, columns)
+    return known if final.law is not None else known.as_normal()

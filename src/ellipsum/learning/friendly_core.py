@@ -16,10 +16,10 @@ import numpy as np
 
 from ..friendly.plan import require_replace
 from ..friendly.release import FriendlyRelease, friendly_center, some_rows
+from ..rows import NormLaw
 from .auto import from_state, locate, norm_law
 from .measure import Measure
 from .methods import Final
-from .norm_law import NormLaw
 from .rounds import Rounds
 from .schedule import Shares
 from .state import Shape, State

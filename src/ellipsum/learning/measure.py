@@ -3,15 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+
+import numpy as np
 
 from ..errors import Floats
 from ..grid import ellipsoid_map, grid_bits
+from ..handling import clipped_riders
+from ..riders import Riders
+from ..rows import Unknown
+from ..shape import Clip, Ellipsoid
 from .maps import AbsoluteSum, NormHistogram, OuterSum, ShellSum
 from .rounds import Rounds
 from .state import Shape, State
 
+_UNKNOWN = Unknown(1.0)
 _MOST_OF_THE_REST = Fraction(1, 2)  # no round before the last takes more than this of what is left
+
+
+class Presence:
+    """The share of rows that has each column, from every round that counted absences."""
+
+    def __init__(self, d: int) -> None:
+        self._absent = np.zeros(d)
+        self._precision = np.zeros(d)
+
+    def take(self, absent: Floats, stds: Floats) -> None:
+        """Join one more measurement of the shares that are absent, by their variances."""
+        precision = np.where(np.isfinite(stds), stds, np.inf) ** -2.0
+        total = self._precision + precision
+        known = total > 0
+        joined = self._absent * self._precision + np.where(precision > 0, absent * precision, 0.0)
+        self._absent = np.where(known, joined / np.where(known, total, 1.0), 0.0)
+        self._precision = total
+
+    @property
+    def shares(self) -> Floats:
+        """At least a hundredth; 1 where what was counted may be noise alone."""
+        with np.errstate(divide="ignore"):
+            stds = self._precision**-0.5
+        return np.where(self._absent > 3 * stds, np.clip(1 - self._absent, 0.01, 1.0), 1.0)
+
+    def corrected(self, along_axes: Floats, shape: Shape) -> Floats:
+        """A mean over all rows, absent cells at the centre, as one over the rows that have each column."""
+        shares = self.shares
+        if (shares == 1).all():
+            return along_axes
+        if shape.basis is None:
+            return along_axes / shares
+        turned: Floats = shape.basis.T @ (shape.turned(along_axes) / shares)
+        return turned
 
 
 class Measure:
@@ -21,6 +63,7 @@ class Measure:
         self.rounds, self.magnitude, self.d = rounds, magnitude, rounds.d
         self.n = float(rounds.n)
         self._bits = grid_bits(rounds.n, rounds.mu)
+        self.presence = Presence(rounds.d)
 
     @property
     def spent(self) -> float:
@@ -45,16 +88,35 @@ class Measure:
         return histogram.split(found.values), found.std
 
     def clipped_mean(self, name: str, state: State, radius: float, share: float) -> tuple[Floats, float]:
-        """Mean of y clipped to the radius, and the std of its noise."""
-        ellipsoid = state.shape.ellipsoid(state.center, radius, self.magnitude)
-        found = self.rounds.sum(name, ellipsoid_map(ellipsoid, self._bits), self.share(share))
-        return found.values * (radius / self.n), found.std * radius / self.n
+        """Mean of y clipped to the radius, over the rows that have each column, and the std of its noise."""
+        shape = state.shape
+        ellipsoid = shape.ellipsoid(state.center, radius, self.magnitude)
+        riders = self._riders(ellipsoid, shape.column_weights)
+        found = self.rounds.sum(name, ellipsoid_map(ellipsoid, self._bits, riders), self.share(share))
+        width = ellipsoid.width
+        self._take_absences(riders, found.values[width:], found.std)
+        mean = self.presence.corrected(found.values[:width] / shape.b, shape) * shape.b
+        return mean * (radius / self.n), found.std * radius / self.n
+
+    def _riders(self, ellipsoid: Ellipsoid, weights: Floats) -> Riders:
+        handling = replace(self.rounds.handling, check=False)
+        rule, fill = handling.rule(_UNKNOWN, self.d)
+        region = Clip(ellipsoid, None, 0.0, 0.0)
+        return clipped_riders(weights, region, rule, fill, "mean", self.rounds.neighbours, handling, self._bits)
+
+    def _take_absences(self, riders: Riders, values: Floats, std: float) -> None:
+        units = np.ldexp(np.array(riders.absences, float), -self._bits)
+        if units.size and self.n > 0:
+            known = np.where(units > 0, units, np.inf)
+            counts, stds = values / known, np.where(units > 0, std / known, np.inf)
+            self.presence.take(np.broadcast_to(counts, self.d) / self.n, np.broadcast_to(stds, self.d) / self.n)
 
     def absolute_mean(self, state: State, radius: float, share: float) -> tuple[Floats, float]:
         """Mean of |y| clipped to the radius."""
         ellipsoid = state.shape.ellipsoid(state.center, radius, self.magnitude)
         found = self.rounds.sum("scales", AbsoluteSum(ellipsoid, self._bits), self.share(share))
-        return found.values * (radius / self.n), found.std * radius / self.n
+        there = self.presence.shares if state.shape.basis is None else 1.0
+        return found.values * (radius / self.n) / there, found.std * radius / self.n
 
     def shell_mean(self, state: State, inner: float, outer: float, share: float) -> tuple[Floats, float]:
         """Mean of what lies of y between two radii."""

@@ -8,6 +8,7 @@ a `prepare` and give it a name in `charged.METHODS`.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from ..charged import METHODS
 from ..errors import Floats, UsageError, choice
 from ..friendly.plan import require_replace
 from ..privacy import Budget
+from ..rows import NormLaw
 from ..shape import Clip
 from .rounds import Rounds
 
@@ -28,15 +30,19 @@ class Final:
 
     region: where the last round clips (its ellipsoid holds the radius).
     std: spread of the rows along the axes of the region's ellipsoid.
-    combine: from the noisy clipped mean in the scaled space (B (mean - c), entries of noise std `std`) to the
-        published centre and the variance of its error along the axes; None publishes c + B^-1 y as it is.
+    combine: from the noisy clipped mean in the scaled space (B (mean - c), noise std one per axis) to the published
+        centre and the std of its error along the axes; None publishes c + B^-1 y as it is.
     """
 
     region: Clip
     std: Floats
-    combine: Callable[[Floats, float], tuple[Floats, Floats]] | None = None
+    combine: Callable[[Floats, Floats], tuple[Floats, Floats]] | None = None
     clip_bias: float | None = None
     """Estimated worst case of what the last clip hides, as a length over all columns."""
+    scale: Floats | None = None
+    """y = scale * (axes^T (x - center)), whose norms have the law below; None where no law was learned."""
+    law: NormLaw | None = None
+    magnitude: float = math.inf
 
 
 Prepare = Callable[[Rounds, float], Final]

@@ -6,7 +6,6 @@ Works on noisy counts and public numbers only.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Floats
+from ..rows import NormLaw
+from ..rows.learned import STEP
 
-STEP = 1 / 16  # octaves between the radii of a law
 _LEFT_WIDTHS = (0.03, 0.07, 0.15, 0.3, 0.55, 1.0, 1.8)
 _RIGHT_WIDTHS = (0.03, 0.07, 0.15, 0.3, 0.55, 1.0, 1.6)
 _TAILS = (0.0, 0.1, 0.25)
@@ -24,32 +24,6 @@ LOG_PRIOR = -2 * RIGHT - LEFT - np.abs(np.log(LEFT / RIGHT)) / 2 - np.where(TAIL
 _QUIETEST = 1e-7  # noise below this share of the rows is taken as this share
 _NEGLIGIBLE = math.log(1e3)  # laws so much less likely than the best do not count
 _LATTICE, _FARTHEST = 96, 34  # tabulated: every 1/96 octave up to so many octaves from the mode
-
-
-@dataclass(frozen=True)
-class NormLaw:
-    """A law on radii: masses at the radii 2^grid."""
-
-    grid: Floats
-    mass: Floats
-
-    @property
-    def radii(self) -> Floats:
-        return np.exp2(self.grid)
-
-    def scaled(self, ratio: float) -> NormLaw:
-        return NormLaw(self.grid + math.log2(ratio), self.mass)
-
-    def quantile(self, q: float) -> float:
-        return float(2.0 ** np.interp(q, np.cumsum(self.mass) - self.mass / 2, self.grid))
-
-    @property
-    def median(self) -> float:
-        return self.quantile(0.5)
-
-    def excess(self, radius: float, top: float = math.inf) -> float:
-        """E[(min(r, top) - radius)_+]."""
-        return float((self.mass * np.maximum(np.minimum(self.radii, top) - radius, 0)).sum())
 
 
 def _cdf(t: Floats, left: Floats, right: Floats, tail: Floats) -> Floats:

@@ -10,8 +10,9 @@ from typing import Any
 from .. import codec
 from ..charged import METHODS
 from ..errors import MOST_COLUMNS, UsageError, choice, names
+from ..handling import Handling
 from ..people import People, unit_of
-from ..plan_files import COUNT, PEOPLE, STATISTICS, options_from_dict
+from ..plan_files import COUNT, MISSING, PEOPLE, STATISTICS, options_from_dict
 from ..privacy import Budget, Privacy, stated_from_dict
 from ..release import Release
 from ..rows import Rows, Unknown, rows_from_dict
@@ -25,10 +26,11 @@ from .result import Learned
 from .rounds import Rounds
 from .schedule import Shares
 
-FORMAT = "ellipsum.learning-plan/1"
+FORMAT, FORMAT_1 = "ellipsum.learning-plan/2", "ellipsum.learning-plan/1"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
 _BALLS = 3  # rounds that the search for the centre usually takes
 _HOPELESS, _ROUGH = 0.5, 0.1
+_USUAL, _BY_CENTRE = Handling(), Handling("center", check=False)
 _NO_OPTIONS: dict[str, Any] = {"options": {}, "people": None}
 _OWN: dict[str, codec.Kind[Any]] = {
     "steps": COUNT,
@@ -65,6 +67,8 @@ class LearningPlan(Runnable):
     """The method's own options."""
     people: People | None = None
     """Where rows are people: by which column, and what became of a person's rows."""
+    handling: Handling = _USUAL
+    """What is done about missing entries, and whether clipped rows are counted."""
 
     def __post_init__(self) -> None:
         # A plan may come from a file: what it claims is checked every time it is made.
@@ -154,7 +158,7 @@ class LearningPlan(Runnable):
         final, rounds = self._learned(session)
         names = session.source.columns
         release = finish(rounds, final, "mean", names, self.method)
-        known = learned_rows(release.plan.ellipsoid, final.std, release.value, release.noise.ellipsoid.unscale, names)
+        known = learned_rows(final, release.value, release.noise.ellipsoid.unscale, names)
         history = tuple(rounds.history)
         return Learned(known, rounds.privacy, history, self.method, dict(self.stated), session.secure, self.people)
 
@@ -167,7 +171,9 @@ class LearningPlan(Runnable):
             )
         session.propose(self)
         prepare = prepare_for(self.method, self.options)
-        rounds = Rounds(session, Budget(**self.stated), self.neighbours, self.n, slack=self.privacy.slack)
+        rounds = Rounds(
+            session, Budget(**self.stated), self.neighbours, self.n, slack=self.privacy.slack, handling=self.handling
+        )
         return prepare(rounds, self.rows.magnitude), rounds
 
     def to_dict(self) -> dict[str, Any]:
@@ -183,6 +189,8 @@ class LearningPlan(Runnable):
             "columns": None if self.columns is None else list(self.columns),
             "stated": dict(self.stated),
             "options": {**self.options, **({} if self.people is None else self.people.to_dict())},
+            "missing": self.handling.missing,
+            "check": self.handling.check,
             "rounds": [vars(step) for step in self.rounds],
             "relative_error": self.relative_error,
             "warning": self.warning,
@@ -194,9 +202,11 @@ class LearningPlan(Runnable):
     @staticmethod
     def from_json(text: str) -> LearningPlan:
         other = f"not a plan of format {FORMAT}. Plans for other rows are read by es.Plan.from_json."
-        with codec.Fields(codec.parse(text), _WRONG) as fields:
-            fields.check_format(FORMAT, other)
-            found = LearningPlan(
+        saved = codec.parse(text)
+        first = saved.get("format") == FORMAT_1
+        with codec.Fields(saved, _WRONG) as fields:
+            fields.check_format(FORMAT_1 if first else FORMAT, other)
+            plan = LearningPlan(
                 rows=_unknown(fields.take("rows", rows_from_dict)),
                 statistic=fields.take("statistic", codec.word(*STATISTICS)),
                 n=fields.maybe("n", COUNT),
@@ -205,11 +215,14 @@ class LearningPlan(Runnable):
                 method=fields.take("method", codec.word(*METHODS)),
                 columns=fields.maybe("columns", codec.names),
                 stated=fields.take("stated", stated_from_dict),
+                handling=_BY_CENTRE
+                if first
+                else Handling(fields.maybe("missing", MISSING), fields.take("check", codec.flag)),
                 **fields.take("options", _options, _NO_OPTIONS),
             )
             for shown in ("rounds", "relative_error", "warning"):
                 fields.take(shown, lambda value: None)  # worked out anew
-        return found
+        return plan
 
     def __repr__(self) -> str:
         people = "" if self.people is None else " people"
@@ -254,10 +267,13 @@ def plan_learning(
     people: People | None,
     method: str,
     options: Mapping[str, Any],
+    handling: Handling = _USUAL,
 ) -> LearningPlan:
     """A plan for Unknown rows: `options` are the method's own."""
     choice("method", method, METHODS)
     prepare_for(method, options)
     slack = slack_for(method, budget, neighbours)
     privacy = Privacy(budget.after_slack(slack).mu, slack, neighbours, unit_of(people))
-    return LearningPlan(rows, statistic, n, d, privacy, method, columns, dict(budget.stated), dict(options), people)
+    return LearningPlan(
+        rows, statistic, n, d, privacy, method, columns, dict(budget.stated), dict(options), people, handling
+    )

@@ -14,7 +14,7 @@ from ..files import write_atomically
 from ..people import People
 from ..plan_files import people_from_dict
 from ..privacy import Privacy, stated_from_dict
-from ..rows import Normal, rows_from_dict
+from ..rows import LearnedRows, Normal, Rows, rows_from_dict
 from ..texts import INSECURE, guarantee, people_lines
 from ..version import VERSION
 
@@ -23,9 +23,9 @@ FORMAT = "ellipsum.rows/1"
 
 @dataclass(frozen=True, repr=False)
 class Learned:
-    """Rows as learned (a `Normal`, publishable), what it cost, and the rounds it took."""
+    """Rows as learned (publishable), what it cost, and the rounds it took."""
 
-    rows: Normal
+    rows: Rows
     privacy: Privacy
     rounds: tuple[Round, ...]
     method: str
@@ -61,8 +61,8 @@ class Learned:
         with codec.Fields(codec.parse(text), "the learned rows have missing, unknown or wrong fields.") as fields:
             fields.check_format(FORMAT, f"not learned rows of format {FORMAT}. Give the file that es.learn wrote.")
             rows = fields.take("rows", rows_from_dict)
-            if not isinstance(rows, Normal):
-                raise UsageError("learned rows must be of kind 'normal'.")
+            if not isinstance(rows, (LearnedRows, Normal)):
+                raise UsageError("learned rows must be of kind 'learned' or 'normal'.")
             return Learned(
                 rows=rows,
                 privacy=fields.take("privacy", Privacy.from_dict),

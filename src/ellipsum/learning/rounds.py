@@ -7,7 +7,7 @@ anything is read, the filter of [P5] checks in exact arithmetic that the round f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..charged import Round
 from ..curves import sqrt_down
 from ..errors import BudgetRefused, Floats, UsageError, choice
 from ..grid import noise_units
+from ..handling import Handling
 from ..noise import Stream, add_noise, shift_for
 from ..people import unit_of
 from ..privacy import NEIGHBOURS, Budget, Privacy
@@ -26,6 +27,7 @@ from ..tables.progress import share
 from .maps import Count
 
 _COUNT_SHARE = Fraction(1, 100)
+_USUAL = Handling()
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,20 @@ class Rounds:
 
     n: the public number of rows under "replace"; under "add_remove" the caller's guess, or, where there is none,
     a noisy count from a first round of one percent of the budget (at least 1). slack: a failure probability that
-    a round may need, taken from the budget's delta.
+    a round may need, taken from the budget's delta. handling: what is done about missing entries.
 
     Guarantee [L6]: everything that `sum` ever returns, together, is `privacy`.
     """
 
     def __init__(
-        self, session: Session, budget: Budget, neighbours: str, n: int | None = None, *, slack: float = 0.0
+        self,
+        session: Session,
+        budget: Budget,
+        neighbours: str,
+        n: int | None = None,
+        *,
+        slack: float = 0.0,
+        handling: Handling = _USUAL,
     ) -> None:
         choice("neighbours", neighbours, NEIGHBOURS)
         if not session.source.reopenable:
@@ -59,6 +68,7 @@ class Rounds:
             raise UsageError("n is missing. Under 'replace' it is the public number of rows.")
         self.session = session
         self.d = session.source.width
+        self.handling = replace(handling, gaps=session.source.gaps)
         self.budget, self.neighbours = budget, neighbours
         self.privacy = Privacy(budget.after_slack(slack).mu, slack, neighbours, unit_of(session.people))
         self._account = session.reserve(self.privacy, "learning")

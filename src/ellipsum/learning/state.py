@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import Floats
+from ..rows import NormLaw
 from ..shape import Ellipsoid
-from .norm_law import NormLaw
 
-LADDER = 2.0 ** np.arange(-1.5, 4.0, 1 / 16)
 _STEEPEST = 1e300
 _FARTHEST = 8e307
 
@@ -39,6 +38,11 @@ class Shape:
         """The region ‖y‖ <= radius about the centre, in original units."""
         scale = np.minimum(self.b / radius, _STEEPEST * min(magnitude, 1.0)) / magnitude
         return Ellipsoid(_within_range(center, magnitude), scale, self.basis)
+
+    @property
+    def column_weights(self) -> Floats:
+        """About how much of a row's squared norm each column brings."""
+        return self.weights if self.basis is None else self.basis**2 @ self.weights
 
     def turned(self, along_axes: Floats) -> Floats:
         """From coordinates along the axes to coordinates of rows."""

@@ -1,4 +1,4 @@
-"""What is known about a row before any row is read: Ball, Box, Normal, Unknown.
+"""What is known about a row before any row is read: Ball, Box, Normal, Unknown; or what was learned of rows.
 
 These are plain public facts. A fact that turns out wrong costs accuracy, never privacy: rows outside the
 stated region are clipped to the ellipsoid that the plan lays around it. Each kind owns its region, bounds and spread.
@@ -13,29 +13,44 @@ from ..errors import UsageError
 from .ball import Ball
 from .base import Reach, Rows, Wishes
 from .box import Box
+from .learned import LearnedRows, NormLaw
 from .normal import Normal
 from .unknown import Unknown
 
-__all__ = ["KINDS", "Ball", "Box", "Normal", "Reach", "Rows", "Unknown", "Wishes", "checked_rows", "rows_from_dict"]
+__all__ = [
+    "KINDS",
+    "Ball",
+    "Box",
+    "LearnedRows",
+    "NormLaw",
+    "Normal",
+    "Reach",
+    "Rows",
+    "Unknown",
+    "Wishes",
+    "checked_rows",
+    "rows_from_dict",
+]
 
-KINDS: dict[str, type[Rows]] = {cls.kind: cls for cls in (Ball, Box, Normal, Unknown)}
+KINDS: dict[str, type[Rows]] = {cls.kind: cls for cls in (Ball, Box, Normal, Unknown, LearnedRows)}
 
 _NUMBERS = codec.any_of(codec.number, codec.numbers)
 _FIELDS: dict[str, codec.Kind[Any]] = {
-    **dict.fromkeys(("radius", "magnitude"), codec.number),
+    **dict.fromkeys(("radius", "magnitude", "law_start"), codec.number),
     **dict.fromkeys(("center", "lower", "upper", "std", "center_error"), _NUMBERS),
-    "cov": codec.matrix,
+    **dict.fromkeys(("scale", "law"), codec.numbers),
+    **dict.fromkeys(("cov", "axes"), codec.matrix),
     "columns": codec.names,
 }
 
 
-def rows_from_dict(found: Any) -> Rows:
+def rows_from_dict(saved: Any) -> Rows:
     """Inverse of `to_dict`."""
-    with codec.Fields(found, "the description of rows has missing, unknown or wrong fields.") as fields:
+    with codec.Fields(saved, "the description of rows has missing, unknown or wrong fields.") as fields:
         kind = fields.take("kind", codec.any_of(codec.word(*KINDS), lambda value: None))
         if kind is None:
             raise UsageError(f"rows are of one kind of {', '.join(KINDS)}.")
-        known = {name: fields.take(name, take) for name, take in _FIELDS.items() if name in found}
+        known = {name: fields.take(name, take) for name, take in _FIELDS.items() if name in saved}
     try:
         return KINDS[kind](**known)
     except TypeError:

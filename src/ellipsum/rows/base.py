@@ -14,12 +14,12 @@ from .values import Columns, plain
 _R = TypeVar("_R", bound="Rows")
 NEAR = 1e-6  # what rounding on another machine may change
 PULL = 0.97
-"""Where rows may leave their region, those clipped are brought to this share of its radius, and counted for free [S10]."""
+"""Where rows may leave their region, those clipped are brought to this share of its radius, and counted [S10]."""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """How the clip region shall be laid: the words `shape`, `clip`, `clip_probability`, `weights` and `check` of a plan."""
+    """How the clip region shall be laid: words of a plan."""
 
     shape: str = "optimal"
     clip: str | float = "optimal"
