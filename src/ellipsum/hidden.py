@@ -54,7 +54,7 @@ def _cells(plan: Any, counts: Any, names: Sequence[str]) -> tuple[str, ...]:
     stds = np.where(live, plan.scaled_std / np.where(live, units, 1.0), np.inf)
     rows = np.maximum(counts.rows, 1.0)
     texts = []
-    for j in np.flatnonzero(counts.outside > _WARN * stds):
+    for j in np.flatnonzero(counts.outside > _WARN * stds).tolist():
         share = min(float(counts.outside[j] / rows[j]), 1.0)
         texts.append(
             f"about {share:.2g} of the entries of {named(names[j])} lie outside its stated bounds and were clamped: "

@@ -112,7 +112,7 @@ class LearnedRows(Rows):
     @property
     def norm_law(self) -> NormLaw:
         """The law of ‖y‖."""
-        return NormLaw(self.law_start + STEP * np.arange(self.law.size), self.law)
+        return NormLaw(np.asarray(self.law_start + STEP * np.arange(self.law.size), np.float64), self.law)
 
     def resolve(self, d: int) -> LearnedRows:
         self._check_length(d)
