@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from .results import Release
     from .rows import Ball, Box, Normal, Unknown
+    from .suggest import RowsPerPerson, suggest_max_rows
     from .tables.sql import sql
 
 # Public name -> module: each is imported when first used, so that importing the package costs little.
@@ -40,6 +41,7 @@ _HOMES = {
     "Plan": "plans",
     **dict.fromkeys(("sum", "mean", "learn", "plan"), "api"),
     "sql": "tables.sql",
+    **dict.fromkeys(("RowsPerPerson", "suggest_max_rows"), "suggest"),
     "Release": "results",
     "Learned": "learning",
     **dict.fromkeys(("NoCentre", "friendly_mean", "subsample_and_aggregate"), "friendly"),
@@ -65,6 +67,7 @@ __all__ = [
     "ProjectionPrivacy",
     "ProjectionWarning",
     "Release",
+    "RowsPerPerson",
     "Unknown",
     "UsageError",
     "WeightedChiSquare",
@@ -80,6 +83,7 @@ __all__ = [
     "projection_forecast",
     "sql",
     "subsample_and_aggregate",
+    "suggest_max_rows",
     "sum",
     "tail_bound",
 ]

@@ -91,6 +91,6 @@ def sum_noise(plan: Any, counts: Tally) -> Noise:
 
 
 def _total(plan: Any, counts: Tally, center: Floats, offset: Floats) -> tuple[Floats, Noise, Tally]:
-    if plan.count_std is None and plan.neighbours != "replace":  # a sum about zero needs no count
+    if plan.count_std is None and not plan.public_rows:  # a sum about zero needs no count
         return offset, Noise(plan.ellipsoid, plan.scaled_std), counts
     return center * counts.rows + offset, sum_noise(plan, counts), counts

@@ -11,7 +11,7 @@ import numpy as np
 from .errors import UsageError
 from .handling import Handling
 from .learning import Learned, LearningPlan
-from .people import people_of
+from .people import WAYS, people_of
 from .plans import Plan
 from .privacy import Budget
 from .release import Release
@@ -188,7 +188,7 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         Budget.of(words["epsilon"], words["delta"], words["budget"]),
         words["neighbours"],
         words["n"],
-        people_of(words["privacy_id"], words["per_person"], words["max_rows"]),
+        people_of(words["privacy_id"], words["per_person"], words["max_rows"], ways=WAYS),
         Wishes(**{name: words[name] for name in _WISHES if name in words}),
         words["method"],
         {name: words[name] for name in _METHODS_OWN if words[name] is not None},

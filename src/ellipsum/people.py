@@ -12,13 +12,19 @@ from .errors import UsageError, choice, whole
 
 Made = TypeVar("Made")
 _NOTES = ("privacy_id", "per_person", "max_rows")
+WAYS = ("mean", "sum", "rows")
+COUNTS = "count"
+"""Not for callers: a person's row is the number of their rows."""
+_ONE_ROW = ("mean", "sum")
+_CAPPED = {"sum": "enter the sum", "rows": "count"}
 
 
 @dataclass(frozen=True)
 class People:
     """The column that names the person a row belongs to, and what becomes of the rows of one person.
 
-    per_person: "mean" or "sum"; max_rows: so many rows of a person count at most (the sum needs it).
+    per_person: "mean" or "sum" make one row of them; "rows" leaves them as they are, and a statistic is over rows.
+    max_rows: so many rows of a person count at most (sum and rows need it).
     """
 
     privacy_id: str | int
@@ -28,8 +34,13 @@ class People:
     def __post_init__(self) -> None:
         if isinstance(self.privacy_id, bool) or not isinstance(self.privacy_id, (str, int, np.integer)):
             raise UsageError(f"privacy_id must be the name of a column, got {type(self.privacy_id).__name__}.")
-        choice("per_person", self.per_person, ("mean", "sum"))
+        choice("per_person", self.per_person, (*WAYS, COUNTS))
         _check_cap("max_rows", self.per_person, self.max_rows)
+
+    @property
+    def rows_each(self) -> int | None:
+        """So many rows of a person enter a statistic of rows; None where a person is one row."""
+        return self.max_rows if self.per_person == "rows" else None
 
     def to_dict(self) -> dict[str, Any]:
         """What a plan's options say of it."""
@@ -41,18 +52,22 @@ class People:
     def of_options(options: Mapping[str, Any]) -> People | None:
         """The people that a plan's options speak of."""
         whose, per_person, max_rows = (options.get(name) for name in _NOTES)
-        return people_of(whose, per_person, max_rows)
+        return people_of(whose, per_person, max_rows, ways=WAYS)
 
 
 def _check_cap(name: str, per_person: str, max_rows: int | None) -> None:
     if max_rows is not None:
         whole(name, max_rows)
-    elif per_person == "sum":
-        raise UsageError(f"{name} is missing. State how many rows of a person may enter the sum at most.")
+    elif per_person in _CAPPED:
+        raise UsageError(f"{name} is missing. State how many rows of a person may {_CAPPED[per_person]} at most.")
 
 
 def people_of(
-    privacy_id: Any, per_person: str | None = None, max_rows: int | None = None, cap: str = "max_rows"
+    privacy_id: Any,
+    per_person: str | None = None,
+    max_rows: int | None = None,
+    cap: str = "max_rows",
+    ways: tuple[str, ...] = _ONE_ROW,
 ) -> People | None:
     """The arguments of a call, where the last is called `cap`; None where every row is a person of its own."""
     if privacy_id is None:
@@ -60,7 +75,7 @@ def people_of(
         if given:
             raise UsageError(f"{' and '.join(given)} need privacy_id, the column that names people.")
         return None
-    what = "mean" if per_person is None else choice("per_person", per_person, ("mean", "sum"))
+    what = "mean" if per_person is None else choice("per_person", per_person, ways)
     _check_cap(cap, what, max_rows)
     return People(privacy_id, what, max_rows)
 
@@ -70,6 +85,10 @@ def with_people(plan: Made, people: People | None) -> Made:
     if people is None:
         return plan
     some: Any = plan
+    if people.rows_each is not None and some.people != people:
+        raise UsageError(
+            "this plan is not for rows of people. Plan it with privacy_id, per_person='rows' and max_rows."
+        )
     changed: Made = replace(some, people=people, privacy=replace(some.privacy, unit="person"))
     return changed
 

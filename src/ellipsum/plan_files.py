@@ -13,7 +13,7 @@ from . import codec
 from .errors import MOST_WHOLE, UsageError
 from .grid import WIDE_GRID_BITS
 from .handling import WORDS
-from .people import People
+from .people import WAYS, People
 from .privacy import Privacy, stated_from_dict
 from .riders import PLAIN, riders_from_dict
 from .rows import rows_from_dict
@@ -28,7 +28,7 @@ MISSING = codec.any_of(codec.word(*WORDS), codec.number, codec.list_of(codec.num
 COUNT = codec.integer(1, MOST_WHOLE)
 PEOPLE: dict[str, codec.Kind[Any]] = {
     "privacy_id": codec.any_of(codec.text, codec.integer(-MOST_WHOLE, MOST_WHOLE)),
-    "per_person": codec.word("mean", "sum"),
+    "per_person": codec.word(*WAYS),
     "max_rows": COUNT,
 }
 _OPTIONS: dict[str, codec.Kind[Any]] = {

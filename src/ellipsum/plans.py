@@ -44,6 +44,7 @@ _FEW_ROWS = 28.0
 _MOST_ROWS = 2.0**64  # beyond any data, where n is private
 _FARTHEST_NOISE = 64.0  # stds: exceeded with probability below 1e-890
 _PLAINLY = Handling("center", check=False)
+_FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,9 +93,11 @@ class Plan(Runnable):
             self._check_range()
 
     def _check_count(self) -> None:
-        """The number of rows is a public n, or one more coordinate, or not needed at all [U2]."""
-        if self.neighbours == "replace":
+        """The number of rows is a public n, or one more coordinate, or not needed at all [U2][U8]."""
+        if self.public_rows:
             valid = self.count_units == 0 and self.n is not None
+        elif self.neighbours == "replace" and self.n is None:
+            valid = False
         else:
             most = math.ldexp(_WIDEST_COUNT_WEIGHT, self.grid_bits)
             valid = (0 if self.statistic == "sum" else 1) <= self.count_units <= most
@@ -104,7 +107,7 @@ class Plan(Runnable):
     def _check_range(self) -> None:
         """An error where the noise, a result or the forecast could leave the range of doubles: public numbers alone."""
         center, unscale = float(np.abs(self.ellipsoid.center).max()), float(self.ellipsoid.unscale.max())
-        rows = float(self.n) if self.neighbours == "replace" and self.n is not None else _MOST_ROWS
+        rows = float(self.n) if self.public_rows and self.n is not None else _MOST_ROWS
         noise = unscale * self.scaled_std + center * (self.count_std or 0.0)
         farthest = (center + unscale) * rows + _FARTHEST_NOISE * noise
         square = noise * noise * self.ellipsoid.width + self.sum_clipping_error
@@ -113,7 +116,7 @@ class Plan(Runnable):
 
     def _sensitivity(self) -> Fraction:
         """[U1] l2-sensitivity of the integer sum, with the count as one more coordinate where n is private."""
-        return self.row_map.body.sensitivity(self.neighbours, self.count_units)
+        return self.row_map.body.sensitivity(self.neighbours, self.count_units, rows_each(self.people))
 
     @property
     def d(self) -> int:
@@ -122,6 +125,11 @@ class Plan(Runnable):
     @property
     def neighbours(self) -> str:
         return self.privacy.neighbours
+
+    @property
+    def public_rows(self) -> bool:
+        """Whether the number of rows is public: under "replace", but not where people have many [U8]."""
+        return self.neighbours == "replace" and rows_each(self.people) is None
 
     @cached_property
     def row_map(self) -> EllipsoidMap | ClampedMap:
@@ -216,13 +224,15 @@ class Plan(Runnable):
         session.propose(self)
         account = session.reserve(self.privacy, self.statistic)
         account.charge(account.cap, self.statistic)
-        partial = session.total(self.row_map, public=self.neighbours == "replace")
+        if self.neighbours == "replace" and not self.public_rows:
+            self._check_rows(session.source.count())
+        partial = session.total(self.row_map, public=self.public_rows)
         return self.publish(self.noisy_sums(partial, account.stream()), session.secure)
 
     def noisy_sums(self, partial: Partial, stream: Stream) -> Floats:
         """[U1] The noisy sums in the scaled space; under add_remove the weighted count comes last."""
-        if self.neighbours == "replace" and partial.rows != self.n:
-            raise UsageError(f"this plan is for n = {self.n} rows, the data has {partial.rows}. Plan anew for this n.")
+        if self.public_rows:
+            self._check_rows(partial.rows)
         shift = shift_for(self.noise_units)
         noisy = add_noise(partial.sums, self.noise_units, shift, stream)
         if self.count_units:  # an exact rational: its integer may be too wide for limbs before the shift, never after
@@ -230,6 +240,12 @@ class Plan(Runnable):
             noisy = noisy.join(add_noise_exact(rows, self.noise_units, shift, stream, len(partial.sums)))
         scaled: Floats = np.ldexp(noisy.to_float(), shift - self.grid_bits)
         return scaled
+
+    def _check_rows(self, count: int) -> None:
+        """Under "replace" n is public, and a plan is for this many rows, or people."""
+        if count != self.n:
+            what = "rows" if self.people is None else "people"
+            raise UsageError(f"this plan is for n = {self.n} {what}, the data has {count}. Plan anew for this n.")
 
     def publish(self, scaled: Floats, secure: bool) -> Release:
         """From noisy sums in the scaled space to original units: post-processing only [U3][U6]."""
@@ -280,7 +296,7 @@ def plan_statistic(
     """A plan for rows whose region can be laid from what is stated."""
     known = rows.resolve(d)
     privacy = Privacy(budget.mu, 0.0, neighbours, unit_of(people))
-    region, kappa = _lay_with_count(known, d, wishes, n, privacy, statistic)
+    region, kappa = _lay_with_count(known, d, wishes, n, privacy, statistic, rows_each(people))
     options = {**vars(wishes), "missing": handling.missing}
     stated = dict(budget.stated)
     return assemble(known, statistic, n, privacy, region, kappa, columns, stated, options, people, handling)
@@ -304,10 +320,11 @@ def assemble(
     bits = grid_bits(n, privacy.mu)
     riders = lay_riders(rows, region, statistic, privacy.neighbours, handling, bits, octaves)
     count_units = round(math.ldexp(min(kappa, _WIDEST_COUNT_WEIGHT), bits))
-    if statistic == "mean" and privacy.neighbours == "add_remove":
+    each = rows_each(people)
+    if statistic == "mean" and (privacy.neighbours == "add_remove" or each is not None):
         count_units = max(count_units, 1)
     body = plan_map(rows, region.ellipsoid, bits, riders, rows.clamps).body
-    needed = body.sensitivity(privacy.neighbours, count_units)
+    needed = body.sensitivity(privacy.neighbours, count_units, each)
     return Plan(
         rows=rows,
         statistic=statistic,
@@ -330,17 +347,37 @@ def assemble(
 
 
 def _lay_with_count(
-    rows: Rows, d: int, wishes: Wishes, n: int | None, privacy: Privacy, statistic: str
+    rows: Rows, d: int, wishes: Wishes, n: int | None, privacy: Privacy, statistic: str, each: int | None = None
 ) -> tuple[Clip, float]:
-    """Clip region and count weight [U2]; they depend on each other through the noise, so settle both."""
+    """Clip region and count weight [U2]; they depend on each other through the noise, so settle both.
+
+    each: where people have up to so many rows, the count of rows is free up to a weight of sqrt(3) [U8].
+    """
     if privacy.neighbours == "replace":
-        return rows.region(d, wishes, n, 2 / privacy.mu), 0.0
+        region = rows.region(d, wishes, n, 2 * (each or 1) / privacy.mu)
+        return region, _FREE_COUNT if each is not None and _needs_count(region, statistic) else 0.0
     kappa = 0.0
     rounds = 3 if rows.kind == "normal" else 1
     for _ in range(rounds):
-        region = rows.region(d, wishes, n, math.hypot(1, kappa) / privacy.mu)
+        region = rows.region(d, wishes, n, math.hypot(1, kappa) * (each or 1) / privacy.mu)
         kappa = count_weight(region, statistic, n, privacy.mu)
     return region, kappa
+
+
+def last_count_weight(region: Clip, statistic: str, n: int, privacy: Privacy, people: People | None) -> float:
+    """The weight of the count of rows in a region that is laid already [U2][U8]."""
+    if privacy.neighbours != "replace":
+        return count_weight(region, statistic, n, privacy.mu)
+    return _FREE_COUNT if rows_each(people) is not None and _needs_count(region, statistic) else 0.0
+
+
+def rows_each(people: People | None) -> int | None:
+    """So many rows of a person enter a statistic of rows; None where everybody is one row."""
+    return None if people is None else people.rows_each
+
+
+def _needs_count(region: Clip, statistic: str) -> bool:
+    return statistic == "mean" or bool(region.ellipsoid.center.any())
 
 
 def count_weight(region: Clip, statistic: str, n: float | None, mu: float) -> float:

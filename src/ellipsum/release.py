@@ -412,7 +412,7 @@ def _expected(plan: Any, release: Release) -> tuple[Noise, Floats]:
     if release.counts is not None and not _alike(release.counts.stds, counts.stds, _NEAR * counts.stds):
         raise UsageError(DOCTORED)
     if plan.statistic == "sum":
-        if plan.count_std is None and plan.neighbours != "replace":
+        if plan.count_std is None and not plan.public_rows:
             return Noise(plan.ellipsoid, plan.scaled_std), nothing
         return sum_noise(plan, counts), nothing
     lever = counts.stds / np.maximum(counts.rows, 1.0)

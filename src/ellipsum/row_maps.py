@@ -37,11 +37,16 @@ class Body:
     norm: Fraction
     diameter: Fraction
 
-    def sensitivity(self, neighbours: str, count_units: int = 0) -> Fraction:
-        """l2-sensitivity, rounded up, of the sum; [U2] with the count of rows as one more coordinate."""
-        if neighbours == "replace":
+    def sensitivity(self, neighbours: str, count_units: int = 0, rows_each: int | None = None) -> Fraction:
+        """l2-sensitivity, rounded up, of the sum; [U2] with the count of rows as one more coordinate.
+
+        rows_each: where a person has up to so many rows [U8], any number of which may go or come.
+        """
+        if neighbours == "replace" and rows_each is None:
             return self.diameter
-        return sqrt_upper(self.norm**2 + count_units**2) if count_units else self.norm
+        one = sqrt_upper(self.norm**2 + count_units**2) if count_units else self.norm
+        one = max(one, self.diameter) if neighbours == "replace" else one
+        return one * (rows_each or 1)
 
 
 class RowMap(Protocol):

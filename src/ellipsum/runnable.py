@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .errors import AccuracyWarning, UsageError
-from .people import People, people_of, with_people
+from .people import WAYS, People, people_of, with_people
 from .release import Release
 from .session import Approve, Progress, Reading, Session
 from .sources import Selection, Source
@@ -39,7 +39,7 @@ class Runnable:
         approve: Approve | None = None,
     ) -> Release:
         """Run this plan on data, which may be what `ellipsum.sum` takes; people as planned, unless stated."""
-        plan = with_people(self, people_of(privacy_id, per_person, max_rows))
+        plan = with_people(self, people_of(privacy_id, per_person, max_rows, ways=WAYS))
         selection = Selection(columns, header=header, names=self.columns)
         with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve)) as session:
             return told(plan.run(session), 3)

@@ -58,7 +58,8 @@ class SparkPeople(SparkSource):
         self._opened = partial(_rows, width=self.width)
         self._frame = attempt(FAILED, lambda: kept(_grouped(frame, replace(plan, key=key), people)))
         try:
-            self._rows = int(run(self._frame, self._frame.count))
+            counted = self._frame if people.rows_each is None else _people(frame, replace(plan, key=key))
+            self._rows = int(run(counted, counted.count))
         except BaseException:  # an interrupt too
             self.close()
             raise
@@ -77,6 +78,13 @@ def _grouped(frame: Any, plan: Layout, people: People) -> Any:
     together = marked.repartition("who")
     ordered = together.sortWithinPartitions(*(["who", "hash", "row"] if capped else ["who"]))
     return ordered.mapInArrow(_reducer(plan, people), "row binary")
+
+
+def _people(frame: Any, plan: Layout) -> Any:
+    """The lazy frame of identities, each once."""
+    assert plan.key is not None
+    who = _SPARK_TYPES[str(storage(plan.key))]
+    return frame.mapInArrow(_marker(plan, False), f"who {who}, row binary").select("who").distinct()
 
 
 def _marker(plan: Layout, capped: bool) -> Callable[[Batches], Batches]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..answers import Tally, tally
 from ..errors import Floats
-from ..plans import Plan, assemble, count_weight
+from ..plans import Plan, assemble, last_count_weight
 from ..release import Counts, Release
 from ..riders import MOST_OCTAVES, OCTAVES
 from ..rows import LearnedRows, NormLaw, Rows
@@ -28,11 +28,11 @@ _MOST = float(np.finfo(np.float64).max)
 
 def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: str) -> Release:
     """Run the last round and publish."""
-    region, neighbours = final.region, rounds.neighbours
+    region = final.region
     handling = rounds.handling
     width = region.ellipsoid.width
     spend = rounds.charge("final", rounds.left, width)
-    kappa = 0.0 if neighbours == "replace" else count_weight(region, statistic, rounds.n, spend.mu)
+    kappa = last_count_weight(region, statistic, rounds.n, spend, rounds.session.people)
     rows = learned_rows(final, region.ellipsoid.center, None, columns)
     plan = assemble(
         rows,

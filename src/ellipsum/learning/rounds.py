@@ -79,8 +79,9 @@ class Rounds:
         self._promised = n
         self.counted: NoisySum | None = None
         """The noisy count, where one was measured ("add_remove" only)."""
+        self._each = None if session.people is None else session.people.rows_each
         self.n = n if n is not None else 0
-        if n is None:
+        if n is None or self._each is not None:  # the number of people is public then, that of their rows is not [U8]
             self.count(_COUNT_SHARE)
 
     @property
@@ -95,7 +96,7 @@ class Rounds:
     @property
     def noise_rows(self) -> float:
         """n in units of the noise of a clipped mean: n mu under "replace", 2 n mu under "add_remove"."""
-        return self.n * self.mu * (1 if self.neighbours == "replace" else 2)
+        return self.n * self.mu * (1 if self.neighbours == "replace" else 2) / (self._each or 1)
 
     def charge(self, name: str, share: float | Fraction, width: int, slack: float = 0.0) -> Privacy:
         """Enter a round in the history, or refuse it; nothing is read yet."""
@@ -116,7 +117,7 @@ class Rounds:
     def sum(self, name: str, row_map: RowMap, share: float | Fraction) -> NoisySum:
         """The noisy sum of a row map over the source, for this share of mu^2."""
         spend = self.charge(name, share, row_map.width)
-        needed = row_map.body.sensitivity(self.neighbours)
+        needed = row_map.body.sensitivity(self.neighbours, rows_each=self._each)
         std = noise_units(needed, spend.mu)
         partial = self.accumulate(row_map)
         shift = shift_for(std)
@@ -126,8 +127,9 @@ class Rounds:
 
     def accumulate(self, row_map: RowMap) -> Partial:
         """Exact sums of one pass; under "replace" the pass must deliver the n rows that were promised."""
-        partial = self.session.total(row_map, self.neighbours == "replace", self._part_of_progress())
-        if self.neighbours == "replace" and partial.rows != self._promised:
+        public = self.neighbours == "replace" and self._each is None
+        partial = self.session.total(row_map, public, self._part_of_progress())
+        if public and partial.rows != self._promised:
             raise UsageError(f"this is for n = {self._promised} rows, the data has {partial.rows}.")
         return partial
 

@@ -26,8 +26,9 @@ class LocalSource:
 
     local = True
 
-    def __init__(self, table: SourceTable, close: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, table: SourceTable, close: Callable[[], None] = lambda: None, people: int | None = None) -> None:
         self._table = table
+        self._people = people
         self.columns = table.columns
         self.width = table.width
         self.gaps = table.gaps
@@ -36,7 +37,7 @@ class LocalSource:
         self.close = close
 
     def count(self) -> int:
-        return self._table.rows()
+        return self._table.rows() if self._people is None else self._people
 
     def total(self, row_map: RowMap, threads: int | None = None, progress: Progress | None = None) -> Partial:
         return accumulate_local(self._table, row_map, threads, progress)
@@ -73,4 +74,4 @@ class LocalSource:
 
     def grouped(self, people: People) -> LocalSource:
         table = gather(self._table, people)
-        return LocalSource(table, table.close)
+        return LocalSource(table, table.close, table.people)

@@ -36,7 +36,7 @@ class Source(Protocol):
     def local(self) -> bool: ...
 
     def count(self) -> int:
-        """The exact number of rows: public under "replace" only."""
+        """The exact number of rows, or of people where rows were brought together: public under "replace" only."""
 
     def total(self, row_map: RowMap, threads: int | None = None, progress: Progress | None = None) -> Partial:
         """The exact sum of a row map's integer rows [S5]."""

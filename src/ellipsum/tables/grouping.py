@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..blocks import floats
 from ..errors import DataError, UsageError
-from ..people import People
+from ..people import COUNTS, People
 from .base import Block, Part, Piece, SourceTable, attempt, block_rows, interruptible
 from .keys import storage
 from .progress import Progress
@@ -33,17 +33,20 @@ _END, _STOP = object(), object()
 
 
 class PeopleTable:
-    """One row per person, in a temporary file without a name: it is gone after `close`, or with the process."""
+    """One row per person, or up to so many, in a temporary file without a name: gone after `close`, or with the process.
+
+    people: how many there are.
+    """
 
     reopenable = True
     ordered = False  # [T9]
     key = None
 
-    def __init__(self, file: BinaryIO, source: SourceTable, rows: int) -> None:
+    def __init__(self, file: BinaryIO, source: SourceTable, rows: int, people: int) -> None:
         self.columns = self.available = self.chosen = source.columns
         self.width = source.width
         self.gaps = source.gaps
-        self._rows = rows
+        self._rows, self.people = rows, people
         self._file, self._turn = file, threading.Lock()
         self._close = weakref.finalize(self, file.close)
 
@@ -92,11 +95,11 @@ def gather(table: SourceTable, people: People) -> PeopleTable:
     file = attempt(_FAILED, unnamed)
     try:
         with closing(attempt(_FAILED, Scratch)) as scratch:
-            rows = _Gathering(table, people, str(scratch.path), file).run()
+            rows, heads = _Gathering(table, people, str(scratch.path), file).run()
     except BaseException:  # an interrupt too
         file.close()
         raise
-    return PeopleTable(file, table, rows)
+    return PeopleTable(file, table, rows, heads)
 
 
 class _Gathering:
@@ -107,8 +110,8 @@ class _Gathering:
         self._folder, self._file = folder, file
         self._width, self._capped = source.width, people.max_rows is not None
 
-    def run(self) -> int:
-        """Write the file; the number of people."""
+    def run(self) -> tuple[int, int]:
+        """Write the file; the number of its rows, and of people."""
         config = {
             "memory_limit": _MEMORY,
             "temp_directory": self._folder,
@@ -155,13 +158,13 @@ class _Gathering:
         while (batch := attempt(_FAILED, interruptible, lambda: next(ordered, end))) is not end:
             yield batch
 
-    def _write(self, batches: Iterator[Any]) -> int:
-        total = 0
-        for rows in reduced(batches, self._width, self._people):
+    def _write(self, batches: Iterator[Any]) -> tuple[int, int]:
+        total, heads = 0, Heads()
+        for rows in reduced(heads.counted(batches), self._width, self._people):
             total += len(rows)
             attempt(_FAILED, self._file.write, rows.tobytes())
         attempt(_FAILED, self._file.flush)
-        return total
+        return total, heads.people
 
 
 class _Sort:
@@ -247,8 +250,26 @@ def of_somebody(keys: Any, block: Block) -> tuple[Any, NDArray[np.float64]]:
     return keys.filter(named), rows[named.to_numpy(zero_copy_only=False)]
 
 
+class Heads:
+    """Counts the people of batches (who, ...) sorted by person, as they go by."""
+
+    def __init__(self) -> None:
+        self.people = 0
+
+    def counted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        last = None
+        for batch in batches:
+            keys = batch.column(0)
+            self.people += int(_opens(keys, last).sum())
+            last = keys.slice(len(keys) - 1, 1) if len(keys) else last
+            yield batch
+
+
 def reduced(batches: Iterator[Any], width: int, people: People) -> Iterator[NDArray[np.float64]]:
     """The rows of people, as they are complete, from batches (who, row) sorted by person [T7]."""
+    if people.per_person in ("rows", COUNTS):
+        yield from _by_rank(batches, width, people)
+        return
     from .grouping_kernels import LIMBS, finish, fold
 
     most, mean = people.max_rows or 0, people.per_person == "mean"
@@ -268,6 +289,27 @@ def reduced(batches: Iterator[Any], width: int, people: People) -> Iterator[NDAr
         out = np.empty((1, width))
         finish(counts, limbs, spans, mean, out[0])
         yield out
+
+
+def _by_rank(batches: Iterator[Any], width: int, people: People) -> Iterator[NDArray[np.float64]]:
+    """The first max_rows rows of each person; or for each person the number of their rows, in every column."""
+    last, before = None, 0
+    for batch in batches:
+        keys = batch.column(0)
+        if len(keys) == 0:
+            continue
+        opens = _opens(keys, last)
+        last = keys.slice(len(keys) - 1, 1)
+        places = np.arange(len(keys))
+        ranks = places - np.maximum.accumulate(np.where(opens, places, -before))
+        if people.per_person == COUNTS:
+            complete = np.append(before, ranks + 1)[np.flatnonzero(opens)]  # the person before each that opens
+            yield np.repeat(complete[complete > 0].astype(float)[:, None], width, axis=1)
+        else:
+            yield row_bits(batch.column(1), width).view(np.float64)[ranks < (people.max_rows or 0)]
+        before = int(ranks[-1]) + 1
+    if people.per_person == COUNTS and before:
+        yield np.full((1, width), float(before))
 
 
 def row_bits(blobs: Any, width: int) -> NDArray[np.int64]:
