@@ -35,14 +35,14 @@ class Tally:
 
 
 def tally(plan: Any, scaled: Floats) -> Tally:
-    """The rows of every column, from the noisy counts behind the values [U6]; no count of absences is negative."""
+    """The rows of every column, from the noisy counts behind the values [U6]."""
     count = None if plan.count_std is None else float(scaled[-1]) / plan.count_weight
     start = float(plan.n or 0) if count is None else count
     units = np.array(plan.riders.absences, float)
     rows = np.full(plan.d, start)
     if units.size:
         behind = np.ldexp(scaled[plan.ellipsoid.width :][: units.size], plan.grid_bits)
-        rows = rows - np.maximum(behind, 0.0) / np.where(units > 0, units, np.inf)
+        rows = rows - behind / np.where(units > 0, units, np.inf)
     return tally_of(plan, rows, count)
 
 
@@ -67,9 +67,23 @@ def answer(plan: Any, scaled: Floats) -> tuple[Floats, Noise, Tally]:
         return _total(plan, counts, center, offset)
     divisor = np.maximum(counts.rows, 1.0)
     offset = offset / divisor
-    few = (counts.stds > 0) & (counts.rows < np.maximum(1.0, _FEW * counts.stds))
-    offset = np.where(few, np.clip(offset, -ellipsoid.reach, ellipsoid.reach), offset)
+    offset = held(plan, offset, counts)
     return center + offset, mean_noise(plan, counts, offset), counts
+
+
+def held(plan: Any, offset: Floats, counts: Tally) -> Floats:
+    """[U3] Offsets of columns that hardly any row has, brought back to the region that every row lies in."""
+    few = (counts.stds > 0) & (counts.rows < np.maximum(1.0, _FEW * counts.stds))
+    if not few.any():
+        return offset
+    most = plan.ellipsoid.reach
+    if plan.clamped:
+        lower, upper = plan.rows.bounds()
+        most = (upper - lower) / 2
+    offset = np.where(few, np.clip(offset, -most, most), offset)
+    if few.all() and not plan.clamped:
+        offset = offset / max(1.0, float(np.linalg.norm(plan.ellipsoid.scaled(offset))))
+    return offset
 
 
 def mean_noise(plan: Any, counts: Tally, offset: Floats) -> Noise:

@@ -163,7 +163,7 @@ def plan(
     clip_probability: float | None = None,
     weights: Any = None,
     missing: Any = None,
-    check: bool = True,
+    check: bool | None = None,
     method: str = "auto",
     steps: int | None = None,
     std: Any = None,
@@ -175,6 +175,7 @@ def plan(
 
     n: the public number of rows under "replace", your guess under "add_remove".
     d: the number of columns, where no names say it.
+    check: count what is clipped (None: where that costs no noise, so not beside the stated bounds of Box and Ball).
     statistic: "sum" or "mean".
     """
     return _request(statistic, locals()).plan(n, d, columns)

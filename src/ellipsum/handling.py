@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,16 @@ _CELL_WEIGHT = 0.2  # of a cell outside its stated bounds, in units of its half-
 class Handling:
     """The words of a call: `missing` (None: what is usual for the rows), `check`, and which columns can have gaps.
 
+    check: None counts what is clipped where that costs no noise.
     gaps: None where no source was asked, and every column may have missing entries.
     """
 
     missing: Any = None
-    check: bool = True
+    check: bool | None = True
     gaps: tuple[bool, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.check, (bool, np.bool_)):
+        if self.check is not None and not isinstance(self.check, (bool, np.bool_)):
             raise UsageError(f"check must be True or False, got {type(self.check).__name__}.")
         if isinstance(self.missing, str) and self.missing not in WORDS:
             words = ", ".join(map(repr, WORDS))
@@ -48,6 +49,10 @@ class Handling:
         if missing != "center" and not any(self.can_miss(d)):
             return "center", None
         return missing, None
+
+    def counts(self, rows: Rows) -> bool:
+        """Whether what is clipped of such rows is counted; beside a stated bound that costs some noise."""
+        return not rows.firm if self.check is None else bool(self.check)
 
     def can_miss(self, d: int) -> tuple[bool, ...]:
         """For each column, whether an entry can be missing by its type."""
@@ -66,6 +71,7 @@ def lay_riders(
 ) -> Riders:
     """What rows of this kind carry beside their values, at units that cost as little as can be [S9][S10]."""
     rule, fill = handling.rule(rows, region.ellipsoid.center.size)
+    handling = replace(handling, check=handling.counts(rows))
     if rows.clamps:
         return _clamped(rows, region, rule, fill, statistic, neighbours, handling, bits)
     weights = column_weights(rows, region.ellipsoid)

@@ -16,6 +16,7 @@ from .errors import Floats, named
 _SURE = 4.0  # stds: octaves beyond the first enter the bound where their count is surely not noise
 _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of one in 10^9
 _MATERIAL = 6.0  # noise stds that the bias may reach before a contradicted law is told
+_TIMES = 1.5  # times as many rows clipped as the stated law gives, at least
 _LISTED = 3
 
 
@@ -31,7 +32,7 @@ class Hidden:
 def hidden(plan: Any, counts: Any, names: Sequence[str]) -> Hidden:
     """What the counts of a release say of its rows."""
     nothing = np.zeros(plan.d)
-    few = _few(counts, names)
+    few = _few(plan, counts, names)
     if counts.outside is not None:
         return Hidden(nothing, nothing, (*_cells(plan, counts, names), *few))
     if counts.clipped is None:
@@ -39,9 +40,11 @@ def hidden(plan: Any, counts: Any, names: Sequence[str]) -> Hidden:
     return _rows(plan, counts, few)
 
 
-def _few(counts: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """Columns that hardly any row has."""
-    few = [name for name, rows, std in zip(names, counts.rows, counts.stds, strict=True) if 0 < _SURE * std > rows]
+def _few(plan: Any, counts: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """Columns that hardly any row has, surely: not where the whole table is smaller than the noise of a count."""
+    whole = float(plan.n) if plan.public_rows else float(np.median(counts.rows))
+    columns = zip(names, counts.rows, counts.stds, strict=True)
+    few = [name for name, rows, std in columns if rows < _SURE * std < _WARN * std < whole - rows]
     if not few:
         return ()
     return (f"too few rows have {_list(few)} for a count above its noise: such a value says next to nothing.",)
@@ -88,7 +91,8 @@ def _contradicted(plan: Any, counts: Any, length: float, std: float) -> list[str
     total = float(np.sum(np.where((found > _SURE * std) | (np.arange(found.size) == 0), found, 0.0)))
     expected = plan.rows.outside_share(plan.ellipsoid) * rows
     most = _most_off(plan, counts, length)
-    if total - expected > _WARN * std and (plan.rows.firm or length > _MATERIAL * plan.scaled_std + expected):
+    surely = total - expected > _WARN * std and total > _TIMES * expected
+    if surely and (plan.rows.firm or length > _MATERIAL * plan.scaled_std + expected):
         law = "none" if plan.rows.firm else f"{expected / rows:.2g}"
         texts.append(
             f"about {min(total / rows, 1.0):.2g} of the rows were clipped where what is stated of them gives {law}: "

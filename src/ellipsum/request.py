@@ -75,7 +75,7 @@ class Request:
         size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
         if isinstance(self.rows, Unknown):
             return plan_learning(self.rows, *size, self.method, self.options, self.handling)
-        wishes = replace(self.wishes, check=self.handling.check, weights=self._weights(named))
+        wishes = replace(self.wishes, check=self.handling.counts(self.rows), weights=self._weights(named))
         return plan_statistic(self.rows, *size, wishes, handling)
 
     def _weights(self, named: tuple[str, ...] | None) -> Any:

@@ -30,8 +30,8 @@ MEANINGS = {
     "header": "of CSV files: True says that a first line which looks like data is a header all the same.",
     "privacy_id": "the column that names the person a row belongs to; each person's rows become one, and rows and n "
     "then speak of people.",
-    "per_person": 'what a person\'s rows become: "mean" (default), or "sum" of at most max_rows of them; "rows" leaves at '
-    "most max_rows of them as they are: the statistic is then over rows (visits, not patients), and rows describes one.",
+    "per_person": 'what a person\'s rows become: "mean" (default), or "sum" of at most max_rows of them; "rows" leaves '
+    "max_rows of them as they are: the statistic is over rows then (visits, not patients), and rows describes one.",
     "max_rows": "with privacy_id: so many of a person's rows count at most.",
     "max_rows_per_person": "with privacy_id: so many of a person's rows count at most.",
     "shape": 'of the clip region: "optimal", "ball" for equal noise in every column, or "closed_form" (Normal rows).',

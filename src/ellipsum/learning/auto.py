@@ -241,5 +241,5 @@ def _region(measure: Measure, state: State, radius: float, residual: Floats) -> 
         radius=radius / level,
         clipping_error=float(residual.sum()) * measure.n**2 * magnitude * magnitude,
         center_spread=math.sqrt(float(state.variance.sum())) * magnitude,
-        pull=PULL if measure.rounds.handling.check else 1.0,
+        pull=1.0 if measure.rounds.handling.check is False else PULL,
     )

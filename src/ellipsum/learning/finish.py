@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..answers import Tally, tally
+from ..answers import Tally, held, tally
 from ..errors import Floats
 from ..plans import Plan, assemble, last_count_weight
 from ..release import Counts, Release
@@ -82,8 +82,7 @@ def _mean(plan: Plan, final: Final, values: Floats, counts: Tally) -> tuple[Floa
     ellipsoid = plan.ellipsoid
     rows = np.maximum(counts.rows, 1.0)
     offset = ellipsoid.restore(values) / rows
-    few = (counts.stds > 0) & (counts.rows < 1)  # [U3]
-    offset = np.where(few, np.clip(offset, -ellipsoid.reach, ellipsoid.reach), offset)
+    offset = held(plan, offset, counts)
     along = 1 / rows if ellipsoid.axes is None else np.sqrt((ellipsoid.axes**2).T @ (1 / rows**2))
     std = plan.scaled_std * along
     if final.combine is not None:

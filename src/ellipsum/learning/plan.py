@@ -217,7 +217,7 @@ class LearningPlan(Runnable):
                 stated=fields.take("stated", stated_from_dict),
                 handling=_BY_CENTRE
                 if first
-                else Handling(fields.maybe("missing", MISSING), fields.take("check", codec.flag)),
+                else Handling(fields.maybe("missing", MISSING), fields.maybe("check", codec.flag)),
                 **fields.take("options", _options, _NO_OPTIONS),
             )
             for shown in ("rounds", "relative_error", "warning"):

@@ -33,7 +33,7 @@ _END, _STOP = object(), object()
 
 
 class PeopleTable:
-    """One row per person, or up to so many, in a temporary file without a name: gone after `close`, or with the process.
+    """One row per person, or up to so many, in a temporary file without a name: gone with `close` or the process.
 
     people: how many there are.
     """
