@@ -9,8 +9,9 @@ which rows are described. A run is silent if its release says nothing against it
   least      least coverage of a column, over the silent runs; `average` over the columns
   / noise    median half-width of the intervals, over that of the noise alone; `/ std` over the column's own std
   error      root mean square error, in the column's own std (all runs)
-Fails (exit code 1) if a column's coverage over silent runs has a probability below 1e-6 at 0.95, if all silent runs
-together cover less than 0.94, if more than a third of the cases without bounds warn in most runs, or if a box warns.
+Fails (exit code 1) if a release ends in an error, if a column's coverage over silent runs has a probability below
+1e-6 at 0.95, if all silent runs together cover less than 0.94, if more than a third of the cases without bounds warn
+in most runs, or if a box warns.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any
 
 import numpy as np
 from scipy.stats import binom, norm
@@ -36,15 +36,6 @@ from ._tables import KINDS, LOADERS, SEED, Table, installed, load
 
 LEVEL, IMPROBABLE, AVERAGE, MOST_WARNING = 0.95, 1e-6, 0.94, 1 / 3
 AT_ONCE = 20  # runs of one task
-ACCURACY_WARNING = getattr(es, "AccuracyWarning", UserWarning)
-
-
-def said(release: Any) -> tuple[str, ...]:
-    """What the release says against itself."""
-    try:
-        return tuple(release.warnings)
-    except AttributeError:
-        return ()
 
 
 @dataclass(frozen=True)
@@ -69,7 +60,7 @@ def measure(name: str, kind: str, runs: range, budget: es.Budget) -> Runs:
     place = zlib.crc32(f"{name} {kind}".encode())
     releases = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ACCURACY_WARNING)
+        warnings.simplefilter("ignore", es.AccuracyWarning)
         for run in runs:
             rng = np.random.default_rng([SEED, place, run])
             releases.append(es.mean(data, rows, budget=budget, rng=rng, threads=1))
@@ -77,7 +68,7 @@ def measure(name: str, kind: str, runs: range, budget: es.Budget) -> Runs:
     intervals = np.array([release.confidence_interval(LEVEL) for release in releases])
     lower, upper = intervals[..., 0], intervals[..., 1]
     return Runs(
-        np.array([bool(said(release)) for release in releases]),
+        np.array([bool(release.warnings) for release in releases]),
         (lower <= truth) & (truth <= upper),
         (upper - lower) / 2,
         np.array([release.noise_std for release in releases]),
@@ -130,7 +121,8 @@ HEADER = (
 )
 
 
-def cases(tables: list[str], kinds: list[str], runs: int, budget: es.Budget, processes: int) -> Iterator[Case]:
+def cases(tables: list[str], kinds: list[str], runs: int, budget: es.Budget, processes: int) -> Iterator[Case | str]:
+    """Each case as it was measured, or what stopped it: no release may fail for its data."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # a process a task: no threads within
     begin, wanted = time.monotonic(), [(table, kind) for table in tables for kind in kinds]
@@ -140,11 +132,14 @@ def cases(tables: list[str], kinds: list[str], runs: int, budget: es.Budget, pro
             [pool.submit(measure, *case, part, budget) for part in parts] for case in wanted
         ]
         for place, ((name, kind), futures) in enumerate(zip(wanted, pending, strict=True)):
-            yield Case(load(name), kind, Runs.join([future.result() for future in futures]))
+            try:
+                yield Case(load(name), kind, Runs.join([future.result() for future in futures]))
+            except es.EllipsumError as error:
+                yield f"{name} {kind}: {error}"
             print(f"{place + 1} of {len(wanted)} cases, {time.monotonic() - begin:.0f} s", file=sys.stderr)
 
 
-def verdicts(found: list[Case]) -> dict[str, bool]:
+def verdicts(found: list[Case], stopped: list[str]) -> dict[str, bool]:
     """What was asked of the intervals, and whether it holds."""
     silent = sum(case.silent * len(case.table.columns) for case in found)
     covered = sum(int(case.counts.sum()) for case in found) / silent if silent else np.nan
@@ -153,6 +148,7 @@ def verdicts(found: list[Case]) -> dict[str, bool]:
     warning = sum(case.mostly_warns for case in guesses)
     boxes = [case.table.name for case in found if case.kind == "box" and case.runs.warned.any()]
     return {
+        f"cases that an error stopped: {len(stopped)}" + "".join(f"\n    {c}" for c in stopped): not stopped,
         f"silent cases with a column below chance: {len(low)} of {len(found)}"
         + "".join(f"\n    {c}" for c in low): not low,
         f"average coverage of silent runs: {covered:.4f}, wanted >= {AVERAGE}": covered >= AVERAGE,
@@ -182,13 +178,16 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     budget = es.Budget(epsilon=given.epsilon, delta=given.delta)
-    found = []
     tables = installed(given.tables)
     print(HEADER, flush=True)
+    found, stopped = [], []
     for case in cases(tables, given.kinds, given.runs, budget, given.processes):
-        found.append(case)
-        print(case.line(), flush=True)
-    holds = verdicts(found)
+        if isinstance(case, str):
+            stopped.append(case)
+        else:
+            found.append(case)
+            print(case.line(), flush=True)
+    holds = verdicts(found, stopped)
     for text, held in holds.items():
         print(f"{'holds' if held else 'FAILS'}  {text}")
     return 0 if all(holds.values()) else 1

@@ -19,7 +19,7 @@ import numpy as np
 import ellipsum as es
 
 from ._tables import LOADERS, SEED, Table, installed, load
-from .coverage import ACCURACY_WARNING, chosen
+from .coverage import chosen
 
 MOST = 1.5
 USUAL = ["diabetes", "digits", "lognormal", "missing_at_random", "mixed_units"]
@@ -58,7 +58,7 @@ def main() -> int:
     print(f"{'table':20}{'n':>7}{'d':>4}{'learned':>10}{'at once':>10}{'ratio':>8}{'median':>8}{'largest':>9}")
     for table in map(load, tables):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ACCURACY_WARNING)
+            warnings.simplefilter("ignore", es.AccuracyWarning)
             columns = errors(table, budget, given.runs)
         first, whole = np.sqrt(np.mean(columns**2, axis=1))
         each = columns[0] / columns[1]
