@@ -111,7 +111,7 @@ class Case:
         return (
             f"{table.name:18}{self.kind:9}{table.n:>7}{len(table.columns):>4}{table.missing:>9.1%}"
             f"{f'{int(runs.warned.sum())}/{len(runs.warned)}':>9}{shares.min():>8.3f}{shares.mean():>9.3f}"
-            f"{to_noise:>9.2f}{to_std:>9.3g}{error:>9.3g}{'  FAILS' if self.improbable else ''}"
+            f"{to_noise:>9.3g}{to_std:>9.3g}{error:>9.3g}{'  FAILS' if self.improbable else ''}"
         )
 
 
