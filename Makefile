@@ -45,6 +45,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 
 bench-spark: .venv-spark/.ready
