@@ -15,8 +15,8 @@ from .errors import Floats, named
 
 _SURE = 4.0  # stds: octaves beyond the first enter the bound where their count is surely not noise
 _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of one in 10^9
-_MATERIAL = 6.0  # noise stds that the bias may reach before a contradicted law is told
-_TIMES = 1.5  # times as many rows clipped as the stated law gives, at least
+_SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
+_TIMES = 3.0  # times as many as the stated law gives
 _LISTED = 3
 
 
@@ -91,12 +91,12 @@ def _contradicted(plan: Any, counts: Any, length: float, std: float) -> list[str
     total = float(np.sum(np.where((found > _SURE * std) | (np.arange(found.size) == 0), found, 0.0)))
     expected = plan.rows.outside_share(plan.ellipsoid) * rows
     most = _most_off(plan, counts, length)
-    surely = total - expected > _WARN * std and total > _TIMES * expected
-    if surely and (plan.rows.firm or length > _MATERIAL * plan.scaled_std + expected):
+    surely = total - expected > _WARN * std
+    if surely and (plan.rows.firm or total > max(_TIMES * expected, _SHARE * rows)):
         law = "none" if plan.rows.firm else f"{expected / rows:.2g}"
         texts.append(
             f"about {min(total / rows, 1.0):.2g} of the rows were clipped where what is stated of them gives {law}: "
-            f"the {plan.statistic} may be off by up to {most}. State wider rows, or learn them with Unknown."
+            f"the {plan.statistic} may be off by up to {most}. State wider rows, or learn them."
         )
     if found[-1] > _WARN * std:
         texts.append(

@@ -57,8 +57,10 @@ class Request:
     def _check_learned(self) -> None:
         wishes = self.wishes
         plain = _is(wishes.shape, "optimal") and _is(wishes.clip, "optimal")
-        if not plain or wishes.clip_probability is not None or wishes.weights is not None:
-            raise UsageError("shape, clip and weights cannot be chosen for Unknown rows: they are learned.")
+        if not plain or wishes.clip_probability is not None:
+            raise UsageError("shape and clip cannot be chosen for Unknown rows: they are learned.")
+        if wishes.weights is not None and not (_is(wishes.weights, "relative") or _is(wishes.weights, "equal")):
+            raise UsageError("weights must be 'relative' or 'equal' for Unknown rows: their spreads are learned.")
 
     def plan(
         self, n: int | None, d: int | None, columns: Any = None, gaps: tuple[bool, ...] | None = None
@@ -74,7 +76,8 @@ class Request:
         handling = replace(self.handling, gaps=gaps)
         size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
         if isinstance(self.rows, Unknown):
-            return plan_learning(self.rows, *size, self.method, self.options, self.handling)
+            weights = self._learned_weights(named)
+            return plan_learning(self.rows, *size, self.method, self.options, self.handling, weights)
         wishes = replace(self.wishes, check=self.handling.counts(self.rows), weights=self._weights(named))
         return plan_statistic(self.rows, *size, wishes, handling)
 
@@ -83,6 +86,11 @@ class Request:
         if self.wishes.weights is not None or not self._has_own_names(named):
             return self.wishes.weights
         return "relative" if self.rows.kind in ("box", "normal") and self.wishes.shape == "optimal" else None
+
+    def _learned_weights(self, named: tuple[str, ...] | None) -> str:
+        if self.wishes.weights is not None:
+            return str(self.wishes.weights)
+        return "relative" if self._has_own_names(named) else "equal"
 
     @staticmethod
     def _has_own_names(named: tuple[str, ...] | None) -> bool:

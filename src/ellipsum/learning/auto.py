@@ -16,7 +16,7 @@ from ..errors import Floats
 from ..rows import NormLaw
 from ..rows.base import PULL
 from ..rows.learned import LADDER
-from ..shape import Clip
+from ..shape import Clip, length
 from .axes import learn_rotation
 from .measure import Measure
 from .methods import Final
@@ -27,6 +27,9 @@ from .state import Shape, State, choose_radius, clip_effects
 
 MAX_COVARIANCE_DIMENSION = 160
 _MOST_OCTAVES = 30.0
+_MOST_UNITS = 8  # steps in which the spreads of columns in very different units are found
+_SETTLED = 0.4  # of a spread: where the centre is off by more, the spread may be nothing but that
+_FAR_OFF = 2.0  # median norm, in units of the spread, above which the centre is looked for again
 _DOUBT = 0.1  # share of the worst-case clipping bias that early rounds reckon with
 
 
@@ -42,7 +45,10 @@ def prepare(rounds: Rounds, magnitude: float) -> Final:
 def from_state(measure: Measure, state: State, shares: Shares) -> Final:
     """From a coarse centre to the last round."""
     if measure.d > 1 and shares.hopeful:
-        learn_shape(measure, state, shares)
+        if measure.rounds.relative:
+            standardise(measure, state, shares)
+        else:
+            learn_shape(measure, state, shares)
     if shares.hopeful and state.off_centre > 0.02:
         recentre(measure, state, shares)
     if shares.readable:
@@ -63,10 +69,19 @@ def locate(measure: Measure, shares: Shares) -> State:
     radius = min(state.law.quantile(0.85), reach)
     if not shares.hopeful:
         return _ball_state(d, radius, state.law.scaled(1 / radius))
+    _shrink(measure, state, shares, radius, reach)
+    typical = state.law.median
+    shape = Shape(np.full(d, typical / reach))
+    return State(state.center, state.variance, shape, state.law.scaled(1 / typical))
+
+
+def _shrink(measure: Measure, state: State, shares: Shares, radius: float, reach: float) -> None:
+    """Ball rounds from a radius on, y being offsets times one number, until the ball stops shrinking."""
+    d, b = measure.d, float(state.shape.b[0])
     step = 1 / 8 if shares.rows > 300 else 1 / 3
     while True:
         offset, std = measure.clipped_mean("ball", state, radius, shares.ball)
-        state.center = state.center + offset
+        state.center = state.center + offset / b
         error = math.sqrt(d) * std
         low = max(math.log2(min(0.6 * error, 0.5 * radius)), math.log2(radius) - _MOST_OCTAVES)
         edges = 2.0 ** np.arange(low, math.log2(1.2 * radius) + step, step)
@@ -75,10 +90,46 @@ def locate(measure: Measure, shares: Shares) -> State:
         done = error < 0.35 * state.law.median or radius > 0.8 * before
         if done or radius < RESOLUTION * reach or measure.spent > 0.4:
             break
-    typical = state.law.median
     doubt = _DOUBT * state.law.excess(before) ** 2 / d
-    shape = Shape(np.full(d, typical / reach))
-    return State(state.center, np.full(d, std**2 + doubt), shape, state.law.scaled(1 / typical))
+    state.variance = np.full(d, (std**2 + doubt) / b**2)
+
+
+def standardise(measure: Measure, state: State, shares: Shares) -> None:
+    """Each column in units of its own spread, found step by step; rows are located anew in every new unit."""
+    d = measure.d
+    last = np.full(d, np.inf)  # noise of the latest centre
+    for _ in range(_MOST_UNITS):
+        std, loss = measure_scales(measure, state, shares, state.shape.std, even=True)
+        settled = loss < 3 * shares.scales and bool((last < _SETTLED * std).all())
+        _change_units(measure, state, std)
+        last = last / std
+        state.shape = Shape(np.ones(d))
+        _relocate(measure, state, shares)
+        if state.off_centre > 0.04:
+            last = recentre(measure, state, shares)
+            before = measure.relative
+            _relocate(measure, state, shares)
+            last = last * before / measure.relative
+        if settled or measure.spent > 0.4:
+            break
+
+
+def _change_units(measure: Measure, state: State, ratio: Floats) -> None:
+    """The same centre and error in units that are `ratio` times as large."""
+    measure.relative = measure.relative * ratio
+    state.center = state.center / ratio
+    state.variance = state.variance / ratio**2
+
+
+def _relocate(measure: Measure, state: State, shares: Shares) -> None:
+    """The law of norms in new units, and where those show that the centre is far off, the centre."""
+    edges = 2.0 ** np.arange(-6.0, 8.1, 0.25)
+    state.law = norm_law(measure, state, edges, shares.norms)
+    if state.law.median > _FAR_OFF:
+        _shrink(measure, state, shares, state.law.quantile(0.85), 1.0)
+    typical = state.law.median  # spreads are known up to one factor: norms tell it
+    _change_units(measure, state, np.full(measure.d, typical))
+    state.law = state.law.scaled(1 / typical)
 
 
 def _ball_state(d: int, radius: float, law: NormLaw) -> State:
@@ -93,10 +144,12 @@ def norm_law(measure: Measure, state: State, edges: Floats, share: float) -> Nor
     return fit_norm_law(counts, std, edges, measure.n)
 
 
-def measure_scales(measure: Measure, state: State, shares: Shares, prior: Floats) -> tuple[Floats, float]:
+def measure_scales(
+    measure: Measure, state: State, shares: Shares, prior: Floats, even: bool = False
+) -> tuple[Floats, float]:
     """Spread along each axis from clipped absolute values, shrunk towards `prior` by as much as the noise asks for.
 
-    Returns the spreads and the forecast relative loss from their error.
+    Returns the spreads and the forecast relative loss from their error; even: with every axis of equal weight.
     """
     values, noise = measure.absolute_mean(state, state.law.quantile(0.7), measure.affordable(shares.scales))
     unit = state.shape.b * prior
@@ -111,12 +164,13 @@ def measure_scales(measure: Measure, state: State, shares: Shares, prior: Floats
     keep = variety / (variety + error**2)
     ratio = np.maximum(1 + keep * (ratio - 1), np.maximum(0.7 * keep * error, 1e-4))
     std = prior * ratio
-    loss = float((std / std.sum() * np.minimum((error / ratio) ** 2 * keep, 1)).sum())
+    weight = np.full_like(std, 1 / len(std)) if even else std / std.sum()
+    loss = float((weight * np.minimum((error / ratio) ** 2 * keep, 1)).sum())
     return std, loss
 
 
-def recentre(measure: Measure, state: State, shares: Shares) -> None:
-    """A clipped mean in the shape learned so far, combined with the centre by their variances."""
+def recentre(measure: Measure, state: State, shares: Shares) -> Floats:
+    """A clipped mean in the shape learned so far, combined with the centre by their variances; returns its noise."""
     law, shape, n = state.law, state.shape, measure.n
 
     def doubt(radius: float) -> float:
@@ -130,6 +184,8 @@ def recentre(measure: Measure, state: State, shares: Shares) -> None:
     bias = doubt(radius) * shape.std**2 / shape.squared_spread
     state.update(offset / shape.b, gain, (std / shape.b) ** 2 + residual + bias)
     state.law = law.scaled(math.sqrt(min(max(1 - before + state.off_centre, 0.25), 1)))
+    noise: Floats = std / shape.b
+    return noise
 
 
 def learn_shape(measure: Measure, state: State, shares: Shares) -> None:
@@ -192,6 +248,7 @@ def _forecast(trial: State, shares: Shares, n: float) -> float:
 def last_round(measure: Measure, state: State, shares: Shares) -> Final:
     """Radius of least error, with the shell beyond it measured where the radius would lose too much."""
     shape, law, n, d = state.shape, state.law, measure.n, measure.d
+    units = measure.units
     candidates = law.median * LADDER
     unit = shares.unit(measure.left)
     _, inner = choose_radius(state, unit, n, candidates)
@@ -216,13 +273,13 @@ def last_round(measure: Measure, state: State, shares: Shares) -> Final:
     def combine(mean: Floats, std: Floats) -> tuple[Floats, Floats]:
         spread = ((std * radius) ** 2 + (weight * shell_std) ** 2) / shape.b**2 + residual
         state.update((mean * radius + weight * shell) / shape.b, gain_shell, spread)
-        center = np.clip(state.center, -1, 1)  # what is known of every row holds for the mean
-        return center * measure.magnitude, np.sqrt(state.variance) * measure.magnitude
+        most = 1 / measure.relative
+        center = np.clip(state.center, -most, most)  # what is known of every row holds for the mean
+        return center * units, np.sqrt(state.variance) * units
 
     region = _region(measure, state, radius, residual)
-    bias = law.excess(radius) * math.sqrt(shape.squared_spread) * measure.magnitude
-    scale = shape.b / measure.magnitude
-    return Final(region, absolute_std(state) * measure.magnitude, combine, bias, scale, law, measure.magnitude)
+    bias = law.excess(radius) * length(shape.std * units)
+    return Final(region, absolute_std(state) * units, combine, bias, shape.b / units, law, measure.magnitude)
 
 
 def absolute_std(state: State) -> Floats:
@@ -234,12 +291,13 @@ def absolute_std(state: State) -> Floats:
 
 
 def _region(measure: Measure, state: State, radius: float, residual: Floats) -> Clip:
-    magnitude = measure.magnitude
+    units = measure.units
     level = float((state.shape.b * absolute_std(state)) @ (state.shape.b * absolute_std(state))) ** 0.5
+    lost = length(np.sqrt(residual) * units) * measure.n
     return Clip(
-        ellipsoid=state.shape.ellipsoid(state.center, radius, magnitude),
+        ellipsoid=state.shape.ellipsoid(state.center, radius, units),
         radius=radius / level,
-        clipping_error=float(residual.sum()) * measure.n**2 * magnitude * magnitude,
-        center_spread=math.sqrt(float(state.variance.sum())) * magnitude,
+        clipping_error=lost * lost,
+        center_spread=length(np.sqrt(state.variance) * units),
         pull=1.0 if measure.rounds.handling.check is False else PULL,
     )

@@ -57,13 +57,20 @@ class Presence:
 
 
 class Measure:
-    """Rounds in units of the magnitude. n is public under "replace" and noisy, at least 1, under "add_remove"."""
+    """Rounds in units of the magnitude, or of each column. n is public under "replace", else noisy and at least 1."""
 
     def __init__(self, rounds: Rounds, magnitude: float) -> None:
         self.rounds, self.magnitude, self.d = rounds, magnitude, rounds.d
+        self.relative = np.ones(rounds.d)
+        """The unit of each column, as a share of the magnitude."""
         self.n = float(rounds.n)
         self._bits = grid_bits(rounds.n, rounds.mu)
         self.presence = Presence(rounds.d)
+
+    @property
+    def units(self) -> Floats:
+        """The unit of each column."""
+        return self.magnitude * self.relative
 
     @property
     def spent(self) -> float:
@@ -82,7 +89,7 @@ class Measure:
 
     def norms(self, center: Floats, trials: Sequence[tuple[Shape, Floats]], share: float) -> tuple[list[Floats], float]:
         """Histograms of ‖y‖ for several shapes at once, each among its own edges."""
-        shapes = [(shape.ellipsoid(center, 1.0, self.magnitude), edges) for shape, edges in trials]
+        shapes = [(shape.ellipsoid(center, 1.0, self.units), edges) for shape, edges in trials]
         histogram = NormHistogram(shapes)
         found = self.rounds.sum("norms", histogram, self.share(share))
         return histogram.split(found.values), found.std
@@ -90,7 +97,7 @@ class Measure:
     def clipped_mean(self, name: str, state: State, radius: float, share: float) -> tuple[Floats, float]:
         """Mean of y clipped to the radius, over the rows that have each column, and the std of its noise."""
         shape = state.shape
-        ellipsoid = shape.ellipsoid(state.center, radius, self.magnitude)
+        ellipsoid = shape.ellipsoid(state.center, radius, self.units)
         riders = self._riders(ellipsoid, shape.column_weights)
         found = self.rounds.sum(name, ellipsoid_map(ellipsoid, self._bits, riders), self.share(share))
         width = ellipsoid.width
@@ -113,21 +120,21 @@ class Measure:
 
     def absolute_mean(self, state: State, radius: float, share: float) -> tuple[Floats, float]:
         """Mean of |y| clipped to the radius."""
-        ellipsoid = state.shape.ellipsoid(state.center, radius, self.magnitude)
+        ellipsoid = state.shape.ellipsoid(state.center, radius, self.units)
         found = self.rounds.sum("scales", AbsoluteSum(ellipsoid, self._bits), self.share(share))
         there = self.presence.shares if state.shape.basis is None else 1.0
         return found.values * (radius / self.n) / there, found.std * radius / self.n
 
     def shell_mean(self, state: State, inner: float, outer: float, share: float) -> tuple[Floats, float]:
         """Mean of what lies of y between two radii."""
-        ellipsoid = state.shape.ellipsoid(state.center, 1.0, self.magnitude)
+        ellipsoid = state.shape.ellipsoid(state.center, 1.0, self.units)
         found = self.rounds.sum("shell", ShellSum(ellipsoid, inner, outer, self._bits), self.share(share))
         thickness = (outer - inner) / self.n
         return found.values * thickness, found.std * thickness
 
     def second_moments(self, name: str, state: State, radius: float, share: float) -> tuple[Floats, float]:
         """Mean of y y^T, y clipped to the radius; noise of this std on the diagonal, 1/sqrt 2 of it beside."""
-        ellipsoid = state.shape.ellipsoid(state.center, radius, self.magnitude)
+        ellipsoid = state.shape.ellipsoid(state.center, radius, self.units)
         products = OuterSum(ellipsoid, self._bits)
         found = self.rounds.sum(name, products, self.share(share))
         return products.matrix(found.values) * (radius**2 / self.n), found.std * radius**2 / self.n

@@ -133,6 +133,6 @@ def _with_rest(mass: Floats, rest: Floats, owner: Any) -> Floats:
     places = np.maximum(np.bincount(owner, minlength=bins), 1)
     scale = np.maximum(1 + rest / np.maximum(have, 1e-12), 0)
     even = np.maximum(mass + (rest / places)[owner], 0)
-    mass = np.where((have > 0.2 * np.abs(rest))[owner], mass * scale[owner], even)
+    mass = np.maximum(np.where((have > 0.2 * np.abs(rest))[owner], mass * scale[owner], even), 0.0)
     total: Floats = mass / mass.sum()
     return total

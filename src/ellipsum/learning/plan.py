@@ -67,6 +67,8 @@ class LearningPlan(Runnable):
     """The method's own options."""
     people: People | None = None
     """Where rows are people: by which column, and what became of a person's rows."""
+    weights: str = "equal"
+    """What errors are measured in: plain units, or "relative" to each column's own spread."""
     handling: Handling = _USUAL
     """What is done about missing entries, and whether clipped rows are counted."""
 
@@ -172,7 +174,13 @@ class LearningPlan(Runnable):
         session.propose(self)
         prepare = prepare_for(self.method, self.options)
         rounds = Rounds(
-            session, Budget(**self.stated), self.neighbours, self.n, slack=self.privacy.slack, handling=self.handling
+            session,
+            Budget(**self.stated),
+            self.neighbours,
+            self.n,
+            slack=self.privacy.slack,
+            handling=self.handling,
+            relative=self.weights == "relative",
         )
         return prepare(rounds, self.rows.magnitude), rounds
 
@@ -189,6 +197,7 @@ class LearningPlan(Runnable):
             "columns": None if self.columns is None else list(self.columns),
             "stated": dict(self.stated),
             "options": {**self.options, **({} if self.people is None else self.people.to_dict())},
+            "weights": self.weights,
             "missing": self.handling.missing,
             "check": self.handling.check,
             "rounds": [vars(step) for step in self.rounds],
@@ -215,6 +224,7 @@ class LearningPlan(Runnable):
                 method=fields.take("method", codec.word(*METHODS)),
                 columns=fields.maybe("columns", codec.names),
                 stated=fields.take("stated", stated_from_dict),
+                weights="equal" if first else fields.take("weights", codec.word("relative", "equal")),
                 handling=_BY_CENTRE
                 if first
                 else Handling(fields.maybe("missing", MISSING), fields.maybe("check", codec.flag)),
@@ -268,6 +278,7 @@ def plan_learning(
     method: str,
     options: Mapping[str, Any],
     handling: Handling = _USUAL,
+    weights: str = "equal",
 ) -> LearningPlan:
     """A plan for Unknown rows: `options` are the method's own."""
     choice("method", method, METHODS)
@@ -275,5 +286,5 @@ def plan_learning(
     slack = slack_for(method, budget, neighbours)
     privacy = Privacy(budget.after_slack(slack).mu, slack, neighbours, unit_of(people))
     return LearningPlan(
-        rows, statistic, n, d, privacy, method, columns, dict(budget.stated), dict(options), people, handling
+        rows, statistic, n, d, privacy, method, columns, dict(budget.stated), dict(options), people, weights, handling
     )

@@ -57,6 +57,7 @@ class Rounds:
         *,
         slack: float = 0.0,
         handling: Handling = _USUAL,
+        relative: bool = False,
     ) -> None:
         choice("neighbours", neighbours, NEIGHBOURS)
         if not session.source.reopenable:
@@ -68,6 +69,8 @@ class Rounds:
             raise UsageError("n is missing. Under 'replace' it is the public number of rows.")
         self.session = session
         self.d = session.source.width
+        self.relative = relative
+        """Whether errors count in units of each column's own spread."""
         self.handling = replace(handling, gaps=session.source.gaps)
         self.budget, self.neighbours = budget, neighbours
         self.privacy = Privacy(budget.after_slack(slack).mu, slack, neighbours, unit_of(session.people))

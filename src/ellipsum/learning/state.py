@@ -1,6 +1,6 @@
 """What is learned so far: centre with its error, shape, and the law of norms; and the radius of least error.
 
-Lengths are in units of the stated magnitude throughout: no squares overflow, whatever the magnitude.
+Lengths are in units of the stated magnitude, or of each column's spread: no squares overflow, whatever it is.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Shape:
         self.weights = (b * std) ** 2
         self.squared_spread = float((std**2).sum())
 
-    def ellipsoid(self, center: Floats, radius: float, magnitude: float) -> Ellipsoid:
-        """The region ‖y‖ <= radius about the centre, in original units."""
-        scale = np.minimum(self.b / radius, _STEEPEST * min(magnitude, 1.0)) / magnitude
-        return Ellipsoid(_within_range(center, magnitude), scale, self.basis)
+    def ellipsoid(self, center: Floats, radius: float, units: Floats) -> Ellipsoid:
+        """The region ‖y‖ <= radius about the centre, in original units; all units are alike where axes were learned."""
+        scale = np.minimum(self.b / radius, _STEEPEST * np.minimum(units, 1.0)) / units
+        return Ellipsoid(_within_range(center, units), scale, self.basis)
 
     @property
     def column_weights(self) -> Floats:
@@ -49,11 +49,11 @@ class Shape:
         return along_axes if self.basis is None else self.basis @ along_axes
 
 
-def _within_range(center: Floats, magnitude: float) -> Floats:
-    """center * magnitude, kept where differences of doubles stay finite."""
-    most = _FARTHEST / magnitude if magnitude > 1 else _FARTHEST
-    found: Floats = np.clip(center, -most, most) * magnitude
-    return found
+def _within_range(center: Floats, units: Floats) -> Floats:
+    """center * units, kept where differences of doubles stay finite."""
+    most = _FARTHEST / np.maximum(units, 1.0)
+    placed: Floats = np.clip(center, -most, most) * units
+    return placed
 
 
 @dataclass
