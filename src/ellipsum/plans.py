@@ -18,7 +18,7 @@ from . import codec
 from .accumulate import Partial
 from .answers import answer
 from .errors import Floats, UsageError, names
-from .grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map, grid_bits, noise_units
+from .grid import GRID_BITS, WIDE_GRID_BITS, clamp_limits, clamped_map, ellipsoid_map, grid_bits, noise_units
 from .handling import Handling, lay_riders
 from .noise import Stream, add_noise, add_noise_exact, shift_for
 from .people import People, unit_of
@@ -26,7 +26,7 @@ from .plan_files import FORMAT, FORMAT_1, checked_spread, plan_fields, plan_to_d
 from .privacy import Budget, Privacy
 from .release import Counts, Release, planned_release, register_reader
 from .riders import OCTAVES, PLAIN, Riders
-from .row_maps import ClampedMap, EllipsoidMap
+from .row_maps import ClampedMap, EllipsoidMap, clamped_body, ellipsoid_body
 from .rows import Rows, Wishes
 from .runnable import Runnable, check_width
 from .session import Session
@@ -323,7 +323,10 @@ def assemble(
     each = rows_each(people)
     if statistic == "mean" and (privacy.neighbours == "add_remove" or each is not None):
         count_units = max(count_units, 1)
-    body = plan_map(rows, region.ellipsoid, bits, riders, rows.clamps).body
+    if rows.clamps:
+        body = clamped_body(clamp_limits(rows, region.ellipsoid, bits), riders)
+    else:
+        body = ellipsoid_body(region.ellipsoid.width, bits, riders)
     needed = body.sensitivity(privacy.neighbours, count_units, each)
     return Plan(
         rows=rows,

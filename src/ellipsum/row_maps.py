@@ -108,7 +108,7 @@ class EllipsoidMap:
         riders.check(self.columns, clamped=False)
         self.values = self.columns if self.matrix is None else len(self.matrix)
         self.width = self.values + riders.width
-        self.body = _ellipsoid_body(self.values, self.grid_bits, riders)
+        self.body = ellipsoid_body(self.values, self.grid_bits, riders)
         self.rows_per_flush = 1 << 62 - max(self.grid_bits, _bits(riders))  # |q_j| < 2^(m+1), [S4]
 
 
@@ -117,7 +117,7 @@ def _bits(riders: Riders) -> int:
     return max((unit.bit_length() - 1 for unit in riders.absences + riders.outside), default=0)
 
 
-def _ellipsoid_body(values: int, grid_bits: int, riders: Riders) -> Body:
+def ellipsoid_body(values: int, grid_bits: int, riders: Riders) -> Body:
     """[S10] The ball's own bounds, and what the riders exceed the room by that they were given."""
     norm = clipped_norm_bound(values, grid_bits)
     if riders.width == 0:
@@ -165,11 +165,11 @@ class ClampedMap:
                 raise UsageError(WRONG)
         self.values = self.columns
         self.width = self.values + riders.width
-        self.body = _clamped_body(self.limits, riders)
+        self.body = clamped_body(self.limits, riders)
         self.rows_per_flush = 1 << 62 - max(int(self.limits.max()).bit_length() - 1, _bits(riders), 0)
 
 
-def _clamped_body(limits: Ints, riders: Riders) -> Body:
+def clamped_body(limits: Ints, riders: Riders) -> Body:
     """[S9] Column by column, in whole numbers."""
     columns = len(limits)
     absences = riders.absences if riders.missing == "column" else (0,) * columns

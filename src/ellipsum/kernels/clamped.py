@@ -8,6 +8,7 @@ treated by the riders' rule; one outside its bounds is clamped and counted. Rows
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,9 +73,17 @@ class ClampedKernel:
         self._drops = row_map.riders.missing == "row"
         self._absences = np.array(row_map.riders.absences, np.int64)
         self._outside = np.array(row_map.riders.outside, np.int64)
-        self._one = _Frame(row_map)
-        self._times = LANES // math.gcd(row_map.columns, LANES) if row_map.columns < _WIDEST else 1
-        self._several = self._one if self._times == 1 or self._drops else _Frame(row_map, self._times)
+        together = row_map.columns < _WIDEST and not self._drops
+        self._times = LANES // math.gcd(row_map.columns, LANES) if together else 1
+
+    @cached_property
+    def _one(self) -> _Frame:
+        return _Frame(self._map)
+
+    @cached_property
+    def _several(self) -> _Frame:
+        """For so many rows at once that they fill whole vectors."""
+        return _Frame(self._map, self._times)
 
     def __call__(self, block: Rows | Columns, total: Ints) -> None:
         columns = self._map.columns
@@ -92,11 +101,11 @@ class ClampedKernel:
             total[behind:] += counts[2] * self._outside
 
     def _add_rows(self, block: Rows | Columns, counts: Ints) -> None:
-        several, done = self._several, 0
-        if several is not self._one and isinstance(block, np.ndarray) and _side_by_side(block):
+        done = 0
+        if len(block) >= self._times > 1 and isinstance(block, np.ndarray) and _side_by_side(block):
             groups = len(block) // self._times
             done = groups * self._times
-            self._add(block[:done].reshape(groups, several.columns), several, counts)
+            self._add(block[:done].reshape(groups, self._several.columns), self._several, counts)
         if done < len(block):
             self._add(block[done:], self._one, counts)
 
