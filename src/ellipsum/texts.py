@@ -37,7 +37,8 @@ def people_lines(people: People | None) -> list[str]:
     if people is None:
         return []
     which = "their rows" if people.max_rows is None else f"at most {people.max_rows} of their rows"
-    return [f"  a person        the {people.per_person} of {which}, by {named(people.privacy_id)}"]
+    what = f"{which}, each by itself" if people.per_person == "rows" else f"the {people.per_person} of {which}"
+    return [f"  a person        {what}, by {named(people.privacy_id)}"]
 
 
 def number(value: float, std: float) -> str:

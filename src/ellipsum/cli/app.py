@@ -89,7 +89,13 @@ Yes = Annotated[
 PrivacyId = Annotated[
     str | None, typer.Option(help="Column that names the person a row belongs to: their rows become one.")
 ]
-PerPerson = Annotated[str | None, typer.Option(help="With --privacy-id: mean of a person's rows (default), or sum.")]
+PerPerson = Annotated[
+    str | None,
+    typer.Option(
+        help="With --privacy-id: mean of a person's rows (default), their sum, or rows: at most --max-rows of them "
+        "stay as they are."
+    ),
+]
 MaxRows = Annotated[int | None, typer.Option(help="With --privacy-id: rows of a person that count at most.")]
 Sql = Annotated[
     str | None,

@@ -25,6 +25,7 @@ from ..rows import Rows
 from ..texts import HINT, INSECURE, covers, guarantee, missing_words, release_entries, rows_lines
 
 _SHOWN = 50
+_WIDE = 200  # letters of a line where no terminal has a say
 _EXTRA = ("rows", "note")
 _HEADINGS = {
     "name": "column",
@@ -209,11 +210,10 @@ def _print_release(made: Release, magnitude: float | None) -> None:
     table = Table(title=f"private {made.statistic}")
     shown = ["name", "value", "error", "interval"] + [name for name in _EXTRA if any(getattr(e, name) for e in entries)]
     for name in shown:
-        justify: Any = "left" if name in ("name", "note") else "right"
-        table.add_column(_HEADINGS[name], justify=justify, no_wrap=name in ("value", "interval"))
+        table.add_column(_HEADINGS[name], justify="left" if name in ("name", "note") else "right")
     for entry in entries:
         table.add_row(*(getattr(entry, name) for name in shown))
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
     console.print(table)
     if made.value.size > _SHOWN:
         console.print(f"... {made.value.size - _SHOWN} more columns: use --json or --output to see all")
