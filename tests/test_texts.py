@@ -74,6 +74,13 @@ def test_plans_as_html_escape_names():
     assert "relative" in html
 
 
+def test_a_plan_whose_noise_drowns_the_answer_says_so():
+    thin = es.plan(BOX, n=900, statistic="mean", epsilon=0.01, delta=1e-6)
+    assert repr(thin).splitlines()[-1] == f"  warning: {thin.doubt}"
+    assert f"warning: {thin.doubt}" in plan_html(thin)
+    assert "warning" not in repr(es.plan(BOX, n=900, statistic="mean", **SPEND))
+
+
 def test_weights_are_named():
     def words(**more):
         return repr(es.plan(es.Box([0, 0], [1, 2]), n=900, **more, **SPEND))

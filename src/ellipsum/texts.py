@@ -69,7 +69,12 @@ def describe_plan(plan: Any) -> str:
         lines.append(f"                  (squared: noise {noise:.6g} + clipping {clipping:.6g})")
     entries = _planned_entries(plan)
     lines += [f"  {name:<15} {about(stated, noise)}".rstrip() for name, stated, noise in entries]
-    return "\n".join(lines + _more(plan.d))
+    return "\n".join(lines + _more(plan.d) + [f"  warning: {text}" for text in _doubts(plan)])
+
+
+def _doubts(plan: Any) -> list[str]:
+    """Why a budget spent on a plan may be wasted; the last round of learning is no plan of anybody's."""
+    return [plan.doubt] if plan.stated and plan.doubt else []
 
 
 def plan_html(plan: Any) -> str:
@@ -84,7 +89,8 @@ def plan_html(plan: Any) -> str:
     ]
     head = f"Plan: {plan.statistic} of {plan.d} columns, {_rows_word(plan)}, {plan.rows.kind} rows{hint(plan)}"
     table = _table(("column", "stated", "noise std"), _planned_entries(plan), plan.d)
-    return f"<div><p><b>{escape(head)}</b></p>{_paragraphs(facts)}{table}</div>"
+    doubts = _paragraphs([f"warning: {text}" for text in _doubts(plan)])
+    return f"<div><p><b>{escape(head)}</b></p>{_paragraphs(facts)}{table}{doubts}</div>"
 
 
 def hint(plan: Any) -> str:
