@@ -89,6 +89,8 @@ def test_weights_are_named():
     assert "weights         relative" in words(weights="relative")
     assert "weights         as stated: 1, 5" in words(weights=[1, 5])
     assert "weights" not in repr(es.plan(es.Ball(1), n=900, d=2, **SPEND))
+    assert "weights         equal" in repr(es.plan(es.Unknown(1), n=900, d=2, **SPEND))
+    assert "weights         relative" in repr(es.plan(es.Unknown(1), n=900, columns=["a", "b"], **SPEND))
 
 
 ROW = "rows with a missing entry are left out, their number noisy"

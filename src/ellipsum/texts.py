@@ -17,6 +17,7 @@ from .privacy import Privacy
 _SHOWN = 12
 _LEVEL = 0.95
 HINT = "(statistic='mean' plans a mean)"
+_PLAIN_UNITS = "equal: errors in plain units"
 _NOTHING_ADDED = "a missing entry adds nothing"
 INSECURE = "NOT SECURE: noise came from a caller's generator, for tests and teaching only"
 
@@ -132,13 +133,14 @@ def missing_rule(asked: Any, statistic: str) -> str:
 
 def _weights_words(plan: Any) -> list[str]:
     """In which units errors are weighed; nothing where there is no choice."""
-    weights = plan.options.get("weights")
-    if plan.rows.kind not in ("box", "normal"):
-        return []
-    if weights is None or isinstance(weights, str):
-        relative = weights == "relative"
-        return ["relative: each column's error in units of its own spread" if relative else "equal: errors as they are"]
-    return [f"as stated: {_short(weights)}"]
+    return [weights_rule(plan.options.get("weights"))] if plan.rows.kind in ("box", "normal") else []
+
+
+def weights_rule(weights: Any) -> str:
+    """The word `weights` of a call, spelled out."""
+    if weights is not None and not isinstance(weights, str):
+        return f"as stated: {_short(weights)}"
+    return "relative: each column's error in units of its own spread" if weights == "relative" else _PLAIN_UNITS
 
 
 def _short(numbers: Any) -> str:

@@ -18,7 +18,7 @@ from ..release import Release
 from ..rows import Rows, Unknown, rows_from_dict
 from ..runnable import Runnable, check_width
 from ..session import Session
-from ..texts import guarantee, hint, missing_rule, people_lines
+from ..texts import guarantee, hint, missing_rule, people_lines, weights_rule
 from ..version import VERSION
 from .finish import finish, learned_rows
 from .methods import Final, prepare_for, slack_for
@@ -243,6 +243,7 @@ class LearningPlan(Runnable):
             f"  guarantee       {guarantee(self.privacy, self.stated)}",
             *people_lines(self.people),
             f"  missing entries {missing_rule(asked, self.statistic)}",
+            f"  weights         {weights_rule(self.weights)}",
             f"  method          {self.method}; centre, scales and radius are learned, then the rest is released",
         ]
         lines += [f"  {step.name:<15} {step.share:.2%} of the budget, {step.times} x" for step in self.rounds]
