@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -14,6 +15,10 @@ from .people import People
 from .privacy import Privacy
 
 _SHOWN = 12
+_LEVEL = 0.95
+HINT = "(statistic='mean' plans a mean)"
+_PLAIN_UNITS = "equal: errors in plain units"
+_NOTHING_ADDED = "a missing entry adds nothing"
 INSECURE = "NOT SECURE: noise came from a caller's generator, for tests and teaching only"
 
 
@@ -33,7 +38,8 @@ def people_lines(people: People | None) -> list[str]:
     if people is None:
         return []
     which = "their rows" if people.max_rows is None else f"at most {people.max_rows} of their rows"
-    return [f"  a person        the {people.per_person} of {which}, by {named(people.privacy_id)}"]
+    what = f"{which}, each by itself" if people.per_person == "rows" else f"the {people.per_person} of {which}"
+    return [f"  a person        {what}, by {named(people.privacy_id)}"]
 
 
 def number(value: float, std: float) -> str:
@@ -46,61 +52,258 @@ def number(value: float, std: float) -> str:
 
 def describe_plan(plan: Any) -> str:
     lines = [
-        f"Plan: {plan.statistic} of {plan.d} columns, {_rows_word(plan)}, {plan.rows.kind} rows",
+        f"Plan: {plan.statistic} of {plan.d} columns, {_rows_word(plan)}, {plan.rows.kind} rows{hint(plan)}",
         f"  guarantee       {guarantee(plan.privacy, plan.stated)}",
         *people_lines(plan.people),
+        f"  missing entries {missing_words(plan)}",
+        *[f"  weights         {words}" for words in _weights_words(plan)],
     ]
     if plan.clip_radius is not None:
         lines.append(f"  clip radius     {plan.clip_radius:.6g} (scaled space, E|y|^2 = 1)")
     std = plan.noise_std
     if std is None:
         lines.append("  noise std       known once n is: give n= to forecast a mean")
-        return "\n".join(lines)
-    expected, clipping, noise = plan.expected_squared_error, plan.clipping_error, plan.noise_error
-    lines.append(f"  noise std       {_range(std)} per coordinate")
-    lines.append(f"  expected error  {np.sqrt(expected or 0):.6g} root mean square, all coordinates together")
-    lines.append(f"                  (squared: noise {noise:.6g} + clipping {clipping:.6g})")
-    return "\n".join(lines)
+    else:
+        expected, clipping, noise = plan.expected_squared_error, plan.clipping_error, plan.noise_error
+        lines.append(f"  noise std       {_range(std)} per coordinate")
+        lines.append(f"  expected error  {np.sqrt(expected or 0):.6g} root mean square, all coordinates together")
+        lines.append(f"                  (squared: noise {noise:.6g} + clipping {clipping:.6g})")
+    entries = _planned_entries(plan)
+    lines += [f"  {name:<15} {about(stated, noise)}".rstrip() for name, stated, noise in entries]
+    return "\n".join(lines + _more(plan.d) + [f"  warning: {text}" for text in _doubts(plan)])
+
+
+def _doubts(plan: Any) -> list[str]:
+    """Why a budget spent on a plan may be wasted; the last round of learning is no plan of anybody's."""
+    return [plan.doubt] if plan.stated and plan.doubt else []
+
+
+def plan_html(plan: Any) -> str:
+    """A plan for a notebook: what `describe_plan` says, its columns as a table."""
+    expected = plan.expected_squared_error
+    facts = [
+        guarantee(plan.privacy, plan.stated),
+        *[line.strip() for line in people_lines(plan.people)],
+        f"missing entries: {missing_words(plan)}",
+        *[f"weights: {words}" for words in _weights_words(plan)],
+        "" if expected is None else f"expected error {np.sqrt(expected):.6g}, root mean square, all columns together",
+    ]
+    head = f"Plan: {plan.statistic} of {plan.d} columns, {_rows_word(plan)}, {plan.rows.kind} rows{hint(plan)}"
+    table = _table(("column", "stated", "noise std"), _planned_entries(plan), plan.d)
+    doubts = _paragraphs([f"warning: {text}" for text in _doubts(plan)])
+    return f"<div><p><b>{escape(head)}</b></p>{_paragraphs(facts)}{table}{doubts}</div>"
+
+
+def hint(plan: Any) -> str:
+    """Beside a sum, which is also what is planned where nobody says: how to have a mean."""
+    return f" {HINT}" if plan.statistic == "sum" else ""
+
+
+def about(stated: str, noise: str) -> str:
+    """A column's line: what is stated of it, and its noise."""
+    said = f"noise std {noise}" if noise else ""
+    return f"{stated:<22} {said}" if stated else said
+
+
+def missing_words(plan: Any) -> str:
+    """What this plan does about missing entries."""
+    riders, asked = plan.riders, plan.options.get("missing")
+    if asked == "center" if isinstance(asked, str) else asked is not None:
+        return missing_rule(asked, plan.statistic)
+    if riders.missing == "row":
+        return missing_rule("row", plan.statistic)
+    if riders.width == 0 and "check" not in plan.options:  # a plan of format 1
+        return missing_rule("center", plan.statistic)
+    about_zero = plan.statistic == "sum" and not plan.clamped and not plan.ellipsoid.center.any()
+    if riders.missing == "center" and not about_zero:
+        return "none, by the columns' types"
+    return missing_rule("column", plan.statistic) if any(riders.absences) else _NOTHING_ADDED
+
+
+def missing_rule(asked: Any, statistic: str) -> str:
+    """The word `missing` of a call, spelled out."""
+    if not isinstance(asked, str):
+        return f"a missing entry counts as {_short(asked)}"
+    if asked == "row":
+        return "rows with a missing entry are left out, their number noisy"
+    if asked == "center":
+        return "a missing entry counts as the centre"
+    return f"{_NOTHING_ADDED if statistic == 'sum' else 'each column over the rows that have it'}, counts noisy"
+
+
+def _weights_words(plan: Any) -> list[str]:
+    """In which units errors are weighed; nothing where there is no choice."""
+    return [weights_rule(plan.options.get("weights"))] if plan.rows.kind in ("box", "normal") else []
+
+
+def weights_rule(weights: Any) -> str:
+    """The word `weights` of a call, spelled out."""
+    if weights is not None and not isinstance(weights, str):
+        return f"as stated: {_short(weights)}"
+    return "relative: each column's error in units of its own spread" if weights == "relative" else _PLAIN_UNITS
+
+
+def _short(numbers: Any) -> str:
+    flat = np.ravel(numbers).tolist()
+    return ", ".join(f"{value:g}" for value in flat[:_SHOWN]) + (", ..." if len(flat) > _SHOWN else "")
+
+
+def _planned_entries(plan: Any) -> list[tuple[str, str, str]]:
+    """For each of the first columns: its name, what is stated of it, and the std of its noise."""
+    names = plan.columns or tuple(f"x{j + 1}" for j in range(min(plan.d, _SHOWN)))
+    stds = plan.noise_std
+    noise = [""] * len(names) if stds is None else [f"{std:.3g}" for std in stds[:_SHOWN]]
+    return [(shown(name), _stated(plan.rows, j), noise[j]) for j, name in enumerate(names[:_SHOWN])]
+
+
+def _stated(rows: Any, j: int) -> str:
+    """What is stated of a column, in its own units."""
+    if rows.kind == "box":
+        lower, upper = rows.bounds()
+        return f"{lower[j]:g} to {upper[j]:g}"
+    if rows.kind in ("normal", "learned"):
+        return f"{rows.center[j]:g} ± {rows.spread()[j]:.4g}"
+    return f"centre {rows.center[j]:g}" if rows.kind == "ball" and np.any(rows.center) else ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One column of a release, in words: the interval is for the data at 95%, rows how many have the column."""
+
+    name: str
+    value: str
+    error: str
+    interval: str
+    rows: str
+    note: str
+
+
+def release_entries(release: Any, most: int, magnitude: Any = None) -> list[Entry]:
+    """The first columns of a release; magnitude: what was stated of Unknown rows, where it is known."""
+    errors, spans = release.error_std, release.confidence_interval(_LEVEL)
+    rows, notes = _counted_rows(release), _notes(release, magnitude)
+    entries = []
+    for j, name in enumerate(release.names()[:most]):
+        error = float(errors[j])
+        low, high = (number(float(end), error) for end in spans[j])
+        value = number(float(release.value[j]), error)
+        entries.append(Entry(shown(name), value, f"{error:.3g}", f"{low} to {high}", rows[j], notes[j]))
+    return entries
+
+
+def _counted_rows(release: Any) -> list[str]:
+    """How many rows have each column, where it was counted; else nothing."""
+    riders, counts = getattr(release.plan, "riders", None), release.counts
+    if counts is None or riders is None or riders.missing != "column":
+        return [""] * release.value.size
+    pairs = zip(riders.absences, counts.rows.tolist(), counts.stds.tolist(), strict=True)
+    return [f"{number(rows, std)} ± {std:.2g}" if unit else "" for unit, rows, std in pairs]
+
+
+def _notes(release: Any, magnitude: Any) -> list[str]:
+    """Where a value lies at or beyond a bound that was stated for its column."""
+    low, high = _stated_bounds(release, magnitude)
+    live = low < high
+    above, below = live & (release.value >= high), live & (release.value <= low)
+    words = np.where(above, "at its upper bound", np.where(below, "at its lower bound", ""))
+    return [str(word) for word in words]
+
+
+def _stated_bounds(release: Any, magnitude: Any) -> tuple[Any, Any]:
+    """What the statistic lies between if the rows are as stated; infinities where nothing says so."""
+    rows, learned = release.plan.rows, release.learned or {}
+    limit = learned.get("magnitude", magnitude)
+    if limit is not None:
+        high = np.broadcast_to(np.asarray(limit, float), release.value.shape) * (1 - 2.0**-40)  # but for rounding
+        low = -high
+    elif rows is not None and rows.kind == "box":
+        low, high = rows.bounds()
+    else:
+        return np.full(release.value.size, -np.inf), np.full(release.value.size, np.inf)
+    if release.statistic != "sum":
+        return low, high
+    counts = release.counts
+    times = np.maximum(counts.rows, 1.0) if counts is not None else float(release.plan.n or np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return low * times, high * times
+
+
+def covers(release: Any) -> str:
+    """What the intervals of a release are for."""
+    riders, counts = getattr(release.plan, "riders", None), release.counts
+    noise = "the noise of sums and counts" if counts is not None and counts.stds.any() else "the noise"
+    if riders is None:
+        return f"95% intervals cover {noise}"
+    if not riders.outside:
+        return f"95% intervals cover {noise}; what was clipped is not in them, since it was not counted"
+    if release.plan.clamped:
+        return f"95% intervals cover {noise}, for entries held to their bounds"
+    return f"95% intervals cover {noise}, and what clipping may hide"
+
+
+def rows_lines(release: Any) -> list[str]:
+    """The noisy numbers of rows that all columns share."""
+    riders, counts = getattr(release.plan, "riders", None), release.counts
+    lines = [] if release.count is None else [f"noisy count     {release.count:.6g}"]
+    if riders is not None and riders.missing == "row" and counts is not None:
+        rows, std = float(counts.rows[0]), float(counts.stds[0])
+        lines.append(f"complete rows   {number(rows, std)} ± {std:.2g}")
+    return lines
 
 
 def describe_release(release: Any) -> str:
     lines = [f"Release: {release.statistic} of {release.value.size} columns, {_rows_word(release.plan)}"]
-    if release.count is not None:
-        lines.append(f"  noisy count     {release.count:.6g}")
+    lines += [f"  {line}" for line in rows_lines(release)]
     lines.append(f"  guarantee       {guarantee(release.privacy, release.stated)}")
     lines += people_lines(release.plan.people)
-    lines += [f"  {name:<15} {number(value, std)}  (noise std {std:.3g})" for name, value, std in _entries(release)]
-    if release.value.size > _SHOWN:
-        lines.append(f"  ... {release.value.size - _SHOWN} more")
+    if hasattr(release.plan, "riders"):
+        lines.append(f"  missing entries {missing_words(release.plan)}")
+    for entry in release_entries(release, _SHOWN):
+        rows = f", {entry.rows} rows" if entry.rows else ""
+        note = f"  {entry.note}" if entry.note else ""
+        lines.append(f"  {entry.name:<15} {entry.value}  (95%: {entry.interval}; error std {entry.error}{rows}){note}")
+    lines += _more(release.value.size)
+    lines.append(f"  {covers(release)}")
     if release.denoised:
-        lines.append(f"  denoised by {release.denoised}: noise std is that of the raw release")
+        lines.append(f"  denoised by {release.denoised}: errors and intervals are those of the raw release")
     if not release.secure:
         lines.append(f"  {INSECURE}")
-    return "\n".join(lines)
+    return "\n".join(lines + [f"  warning: {text}" for text in release.warnings])
 
 
 def release_html(release: Any) -> str:
-    body = "".join(
-        f"<tr><td>{escape(name)}</td><td>{number(value, std)}</td><td>{std:.3g}</td></tr>"
-        for name, value, std in _entries(release)
-    )
-    more = release.value.size - _SHOWN
-    rest = f"<p>... {more} more columns</p>" if more > 0 else ""
-    count = "" if release.count is None else f"<p>noisy count {release.count:.6g}</p>"
+    entries = release_entries(release, _SHOWN)
+    heads = ["column", "value", "95% interval", "error std"]
+    lines = [[entry.name, entry.value, entry.interval, entry.error] for entry in entries]
+    for head in ("rows", "note"):
+        cells = [getattr(entry, head) for entry in entries]
+        if any(cells):
+            heads.append(head)
+            lines = [[*line, cell] for line, cell in zip(lines, cells, strict=True)]
+    facts = [*rows_lines(release), *[line.strip() for line in people_lines(release.plan.people)]]
+    if hasattr(release.plan, "riders"):
+        facts.append(f"missing entries: {missing_words(release.plan)}")
+    table = _table(heads, lines, release.value.size)
+    ends = [covers(release), *[f"warning: {text}" for text in release.warnings]]
     insecure = "" if release.secure else f"<p><b>{INSECURE}</b></p>"
     terms = escape(guarantee(release.privacy, release.stated))
-    return (
-        f"<div><p><b>Private {release.statistic}</b>: {terms}</p>{count}"
-        "<table><thead><tr><th>column</th><th>value</th><th>noise std</th></tr></thead>"
-        f"<tbody>{body}</tbody></table>{rest}{insecure}</div>"
-    )
+    top = f"<p><b>Private {release.statistic}</b>: {terms}</p>{_paragraphs(facts)}"
+    return f"<div>{top}{table}{_paragraphs(ends)}{insecure}</div>"
 
 
-def _entries(release: Any) -> list[tuple[str, float, float]]:
-    stds = release.noise_std
-    return [(shown(n), float(v), float(s)) for n, v, s in zip(release.names(), release.value, stds, strict=True)][
-        :_SHOWN
-    ]
+def _table(heads: Sequence[str], lines: Sequence[Sequence[str]], size: int) -> str:
+    head = "".join(f"<th>{escape(word)}</th>" for word in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+    rest = _paragraphs([f"{line.strip()} columns" for line in _more(size)])
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+
+def _paragraphs(texts: Sequence[str]) -> str:
+    return "".join(f"<p>{escape(text)}</p>" for text in texts if text)
+
+
+def _more(size: int) -> list[str]:
+    return [f"  ... {size - _SHOWN} more"] if size > _SHOWN else []
 
 
 def _range(values: np.ndarray) -> str:

@@ -370,14 +370,30 @@ def test_a_terminal_is_asked_before_noise_drowns_the_answer(people):
         "1e-6",
     ]
     code, shown = on_a_terminal(command, b"n\n", b"[y/N]")
-    assert code == 0
-    assert "private mean" not in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).split("[y/N]")[1]
+    assert code == 1
+    after = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).split("[y/N]")[1]
+    assert "private mean" not in after
+    assert "Nothing was spent." in after
     code, shown = on_a_terminal(command, b"y\n", b"[y/N]")
     assert code == 0
-    assert "noise std" in shown.split("[y/N]")[1]
+    assert "error std" in shown.split("[y/N]")[1]
     code, shown = on_a_terminal([*command, "--yes"], b"", b"never")
     assert code == 0
     assert "[y/N]" not in shown
+
+
+def test_without_a_terminal_a_drowned_answer_is_refused(people, tmp_path):
+    words = ["mean", people, *BOUNDS, "--epsilon", "0.01", "--delta", "1e-6", "--json"]
+    target = tmp_path / "out.json"
+    for channel in ({"stdin": subprocess.DEVNULL}, {"input": "y\n"}):
+        done = run(*words, "--output", target, **channel)
+        refused(done, 1, "--yes goes on")
+        assert "Nothing was spent" in done.stderr
+        assert not target.exists()
+    done = run(*words, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "would be as large as" in done.stderr
+    assert es.Release.from_json(done.stdout).columns == ("age", "income")
 
 
 def test_completion_is_offered():

@@ -62,19 +62,13 @@ def test_projects_people(tmp_path):
 
 
 def test_chooses_k_and_says_when_distances_are_useless(points, tmp_path):
-    done = run(
-        points,
-        "--bounds",
-        "0:1",
-        "--columns",
-        "x0,x3,x5",
-        "--epsilon",
-        1,
-        "--delta",
-        1e-6,
-        "-o",
-        tmp_path / "s.parquet",
-    )
+    output = tmp_path / "s.parquet"
+    words = [points, "--bounds", "0:1", "--columns", "x0,x3,x5", "--epsilon", 1, "--delta", 1e-6, "-o", output]
+    done = run(*words)
+    assert done.returncode == 1, done.stderr  # nobody can be asked here
+    assert "--yes" in done.stderr
+    assert not output.exists()
+    done = run(*words, "--yes")
     assert done.returncode == 0, done.stderr
     assert "useless" in done.stderr
     assert Projection.load(tmp_path / "s.parquet").d == 3

@@ -196,7 +196,7 @@ class Command:
     def on(self, source: Source, data: Data) -> list[str]:
         """The words, for a source of these rows."""
         whose = ["--privacy-id", "who"] if data.who is not None else []
-        return [self.words[0], *source.words, *self.words[1:], *self.more, *whose]
+        return [self.words[0], *source.words, *self.words[1:], *self.more, *whose, "--yes"]
 
 
 def _command(name: str, *words: str, more: list[str] = _SPEND, **kind: Any) -> Command:

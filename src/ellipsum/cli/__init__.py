@@ -1,7 +1,7 @@
 """The command line. `main` maps every ending to its exit code:
 
-0 success, 2 wrong usage, 3 budget refused, 4 could not read or write, and 128 + the signal's number where one ended
-it: 130 interrupted (Ctrl-C), 143 terminated, 129 hung up, 131 quit.
+0 success, 1 no to the question whether to go on, 2 wrong usage, 3 budget refused, 4 could not read or write, and 128 +
+the signal's number where one ended it: 130 interrupted (Ctrl-C), 143 terminated, 129 hung up, 131 quit.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from contextlib import suppress
 from typing import NoReturn
 
@@ -60,11 +61,13 @@ def _guarded() -> int:
 def _run() -> int:
     import typer
 
-    from ..errors import BudgetRefused, DataError, UsageError
+    from ..errors import AccuracyWarning, BudgetRefused, DataError, UsageError
     from .commands import app
 
     try:
-        result = app(standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)  # a release's own are printed with it
+            result = app(standalone_mode=False)
         return result if isinstance(result, int) else 0
     except typer.Abort:
         raise KeyboardInterrupt from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -58,25 +59,51 @@ Shape = Annotated[str, typer.Option(help="optimal, ball for equal noise in every
 Weights = Annotated[
     str | None,
     typer.Option(
-        help="What matters: relative (each column's error in units of its spread), or a number per column: 1,5,2."
+        help="What errors are measured in: relative, each column in units of its own spread (default where columns "
+        "have names); equal, plain units; or a number per column, as in --weights 1,5,2."
+    ),
+]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        help="What a missing entry does: column, each column is over the rows that have it, counted noisily (default); "
+        "row, its row is left out (default with --radius); center, it counts as the centre; or what is filled in, "
+        "as in --missing 0 or --missing 1,2,3."
+    ),
+]
+NoCheck = Annotated[
+    bool,
+    typer.Option(
+        "--no-check",
+        help="Do not count what is clipped: a little less noise, but intervals and warnings cannot speak of it. "
+        "Example: ellipsum mean ... --no-check.",
     ),
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the release as JSON to this file.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON alone on standard output.")]
 SavePlan = Annotated[Path | None, typer.Option(help="Write the plan (public numbers only) to this file.")]
 UsePlan = Annotated[str | None, typer.Option("--plan", help="Run a saved plan; it holds rows, budget and columns.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask when the noise would drown the answer.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Go on without a question where the noise would drown the answer.")
+]
 PrivacyId = Annotated[
     str | None, typer.Option(help="Column that names the person a row belongs to: their rows become one.")
 ]
-PerPerson = Annotated[str | None, typer.Option(help="With --privacy-id: mean of a person's rows (default), or sum.")]
+PerPerson = Annotated[
+    str | None,
+    typer.Option(
+        help="With --privacy-id: mean of a person's rows (default), their sum, or rows: at most --max-rows of them "
+        "stay as they are."
+    ),
+]
 MaxRows = Annotated[int | None, typer.Option(help="With --privacy-id: rows of a person that count at most.")]
 Sql = Annotated[
     str | None,
     typer.Option(
         "--sql",
-        help="Query (one SELECT) to run; FILE is then a database: duckdb:///file.db, sqlite:///file.db or "
-        "postgresql://user@host/name, its password in PGPASSWORD, ~/.pgpass or a service file.",
+        help="Query (one SELECT) to run; FILE is then a database: duckdb:///file.db, sqlite:///file.db (with four "
+        "slashes, duckdb:////folder/file.db, where the path is absolute) or postgresql://user@host/name, its password "
+        "in PGPASSWORD, ~/.pgpass or a service file.",
     ),
 ]
 Header = Annotated[
@@ -106,6 +133,8 @@ SHAPE: Options = {
     "weights": (Weights, None),
     "clip": (Clip, "optimal"),
     "clip_probability": (ClipProbability, None),
+    "missing": (Missing, None),
+    "no_check": (NoCheck, False),
 }
 RESULT: Options = {
     "output": (Output, None),
@@ -164,6 +193,8 @@ def sum_command(**given: Any) -> None:
     Example:
 
         ellipsum sum people.csv --bounds age=0:120 --bounds income=0:200000 --epsilon 1 --delta 1e-6
+
+        ellipsum sum people.csv --bounds income=0:200000 --missing 0 --no-check --epsilon 1 --delta 1e-6
     """
     _publish("sum", given)
 
@@ -180,6 +211,8 @@ def mean_command(**given: Any) -> None:
         ellipsum mean people.csv --columns age --radius 60 --center 60 --epsilon 1 --delta 1e-6 --json
 
         ellipsum mean people.csv --columns age,income --magnitude 1e7 --epsilon 1 --delta 1e-6
+
+        ellipsum mean people.csv --bounds age=0:120 --bounds income=0:200000 --missing row --epsilon 1 --delta 1e-6
     """
     _publish("mean", given)
 
@@ -216,6 +249,8 @@ def plan_command(**given: Any) -> None:
         ellipsum plan --n 10000 --bounds age=0:120 --bounds income=0:200000 --statistic mean --epsilon 1 --delta 1e-6
 
         ellipsum plan --n 1000 --d 100 --zipf 1 --epsilon 1 --delta 1e-6
+
+        ellipsum plan --n 9000 --bounds age=0:120 --bounds income=0:9e5 --weights equal --epsilon 1 --delta 1e-6
     """
     from ..api import plan as make_plan
     from . import show
@@ -294,33 +329,38 @@ def _publish(statistic: str, given: dict[str, Any]) -> None:
     run = _run_saved if given["plan"] is not None else _run_fresh
     with show.Desk(statistic, given["yes"]) as desk:
         how = {"threads": given["threads"], "progress": desk.progress, "approve": desk.approve}
-        release = run(statistic, columns, given, how)
+        release = run(statistic, columns, given, how, desk)
     check_interrupted()
     show.write_plan(desk.plan, given["save_plan"])
-    show.release(release, given["as_json"], given["output"])
+    show.release(release, given["as_json"], given["output"], getattr(desk.plan.rows, "magnitude", None))
 
 
-def _run_fresh(statistic: str, columns: Any, given: dict[str, Any], how: dict[str, Any]) -> Any:
+def _run_fresh(statistic: str, columns: Any, given: dict[str, Any], how: dict[str, Any], desk: Any) -> Any:
     from .. import api
-    from .inputs import budget_of, rows_of, shape_of, terms_of
+    from .inputs import budget_of, rows_of, shape_of, terms_for_people, terms_of
 
     budget = budget_of(given["epsilon"], given["delta"])
     rows, chosen = rows_of(given, columns)
     words = {**terms_of(given), **shape_of(given), "budget": budget, "n": given["n"], "columns": chosen}
+    if given["privacy_id"] is not None:
+        desk.announce(rows, terms_for_people(budget, given))
     call = {"sum": api.sum, "mean": api.mean}[statistic]
     return call(rows=rows, **words, **source_words(given), **how)
 
 
-def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[str, Any]) -> Any:
+def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[str, Any], desk: Any) -> Any:
     from ..errors import UsageError
+    from ..texts import guarantee
     from .inputs import read_plan
 
-    fixed = [*ROWS, "clip_probability", "epsilon", "delta", "n"]
+    fixed = [*ROWS, "clip_probability", "weights", "missing", "no_check", "epsilon", "delta", "n"]
     fixed.remove("columns")
-    named = [f"--{name.replace('_', '-')}" for name in fixed if given[name] is not None]
+    named = [f"--{name.replace('_', '-')}" for name in fixed if given[name] not in (None, False)]
     if named:
         raise UsageError(f"--plan holds everything that {', '.join(named)} would say. Leave them out.")
     made = read_plan(given["plan"])
     if made.statistic != statistic:
         raise UsageError(f"this plan is for a {made.statistic}. Run: ellipsum {made.statistic} ... --plan")
+    if made.people is not None or given["privacy_id"] is not None:
+        desk.announce(made.rows, guarantee(replace(made.privacy, unit="person"), made.stated))
     return made.release(columns=columns, **source_words(given), **how)

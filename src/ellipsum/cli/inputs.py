@@ -11,8 +11,9 @@ from typing import Any
 from .. import codec
 from ..errors import UsageError, named, non_negative, shown, whole
 from ..files import check_writable, read_text
-from ..privacy import Budget
+from ..privacy import Budget, Privacy
 from ..rows import Ball, Box, Normal, Rows, Unknown, rows_from_dict
+from ..texts import guarantee
 
 Names = tuple[str, ...]
 _PAIR = codec.list_of(codec.number)
@@ -188,10 +189,11 @@ def read_plan(path: str) -> Any:
 
 def plan_of(text: str) -> Any:
     """The plan in a text, of either kind."""
-    from ..learning.plan import FORMAT, LearningPlan
+    from ..learning.plan import FORMAT, FORMAT_1, LearningPlan
     from ..plans import Plan
 
-    return (LearningPlan if codec.parse(text).get("format") == FORMAT else Plan).from_json(text)
+    learned = codec.parse(text).get("format") in (FORMAT, FORMAT_1)
+    return (LearningPlan if learned else Plan).from_json(text)
 
 
 def _zipf_rows(alpha: float, d: int | None) -> Rows:
@@ -220,6 +222,8 @@ def terms_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "neighbours": relation_of(given["neighbours"]),
         "weights": weights_of(given["weights"]),
+        "missing": missing_of(given["missing"]),
+        "check": not given["no_check"],
         "method": given["method"] or "auto",
     }
 
@@ -238,6 +242,21 @@ def weights_of(text: str | None) -> str | list[float] | None:
     if text is None or not _numeric(text.split(",")):
         return text
     return [float(word) for word in text.split(",")]
+
+
+def missing_of(text: str | None) -> str | float | list[float] | None:
+    """A word, a number, or one per column."""
+    found = weights_of(text)
+    return found[0] if isinstance(found, list) and len(found) == 1 else found
+
+
+def terms_for_people(budget: Budget, given: Mapping[str, Any]) -> str:
+    """The guarantee for people that a call with these options will give, in words."""
+    from ..learning.methods import slack_for
+
+    relation = relation_of(given["neighbours"])
+    slack = slack_for(given["method"] or "auto", budget, relation)
+    return guarantee(Privacy(budget.after_slack(slack).mu, slack, relation, "person"), dict(budget.stated))
 
 
 def clip_of(word: str) -> str | float:

@@ -18,6 +18,7 @@ from .app import (
     Magnitude,
     Method,
     Options,
+    Yes,
     app,
     source_words,
     takes,
@@ -33,6 +34,7 @@ _MORE: Options = {
         None,
     ),
     "as_json": (Json, False),
+    "yes": (Yes, False),
 }
 
 
@@ -51,7 +53,7 @@ def learn_command(**given: Any) -> None:
     from ..errors import UsageError
     from ..rows import Unknown
     from . import show
-    from .inputs import budget_of, check_targets, relation_of, split_columns
+    from .inputs import budget_of, check_targets, relation_of, split_columns, terms_for_people
 
     check_targets(given)
     budget = budget_of(given["epsilon"], given["delta"])
@@ -59,9 +61,12 @@ def learn_command(**given: Any) -> None:
         raise UsageError(
             "--magnitude is missing. State a bound on the size of every entry; a generous one costs little."
         )
-    with show.Desk("learning", yes=True) as desk:
+    rows = Unknown(given["magnitude"])
+    with show.Desk("learning", given["yes"]) as desk:
+        if given["privacy_id"] is not None:
+            desk.announce(rows, terms_for_people(budget, given))
         found = api.learn(
-            rows=Unknown(given["magnitude"]),
+            rows=rows,
             budget=budget,
             neighbours=relation_of(given["neighbours"]),
             n=given["n"],
@@ -69,6 +74,7 @@ def learn_command(**given: Any) -> None:
             columns=split_columns(given["columns"]),
             threads=given["threads"],
             progress=desk.progress,
+            approve=desk.approve,
             **source_words(given),
         )
     check_interrupted()

@@ -70,6 +70,10 @@ def project_command(**given: Any) -> None:
     stated = {name: given[name] for name in (*_MORE, "k", "output") if name not in ("as_json", "yes")}
     with show.Desk("projection", given["yes"]) as desk, warnings.catch_warnings():
         warnings.simplefilter("ignore", ProjectionWarning)  # the forecast has said it
+        if given["privacy_id"] is not None:
+            desk.announce(
+                rows, f"epsilon = {given['epsilon']:g}, delta = {given['delta']:g}; one person replaced, n public"
+            )
         how: dict[str, Any] = {"progress": desk.progress, "approve": desk.approve}
         made = project(rows=rows, budget=budget, columns=chosen, **stated, **source_words(given), **how)
     print(made.to_json() if given["as_json"] else made)

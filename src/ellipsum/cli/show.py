@@ -6,7 +6,7 @@ Nothing here may show a number read from the data: only plans and releases come 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,29 @@ from rich.console import Console
 from rich.table import Table
 
 from ..api import plan as make_plan
-from ..errors import shown
+from ..errors import visible
 from ..files import write_atomically
 from ..interrupts import check_interrupted
+from ..learning.plan import PlannedRound
 from ..release import Release
 from ..rows import Rows
-from ..texts import INSECURE, guarantee, number
+from ..texts import HINT, INSECURE, covers, guarantee, missing_words, release_entries, rows_lines
 
 _SHOWN = 50
+_WIDE = 200  # letters of a line where no terminal has a say
+_EXTRA = ("rows", "note")
+_HEADINGS = {
+    "name": "column",
+    "value": "value",
+    "error": "error std",
+    "interval": "95% interval",
+    "rows": "rows with it",
+    "note": "note",
+}
+_NOBODY_TO_ASK = (
+    "the forecast above speaks against this release, and there is no terminal to ask whether to go on. "
+    "Nothing was spent; --yes goes on."
+)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
 
@@ -31,7 +46,7 @@ def plan(made: Any, as_json: bool) -> None:
     if as_json:
         print(made.to_json())
     else:
-        print(made)
+        print(str(made).replace(HINT, "(--statistic mean plans a mean)"))
 
 
 def compare_shapes(rows: Rows, terms: Mapping[str, Any]) -> None:
@@ -60,6 +75,9 @@ class Desk:
         self._what = what
         self._yes = yes
         self._bar: Any = None
+        self._told = 0.0
+        self._begin = 0.0
+        """What was done, as a fraction of everything, when the plan was approved."""
         self.plan: Any = None
         """The plan that was approved."""
 
@@ -69,35 +87,77 @@ class Desk:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
+    def announce(self, rows: Rows, terms: str) -> None:
+        """What is known before people's rows are brought together; the forecast needs their number."""
+        lines = [
+            f"private {self._what} of {visible(str(rows))}",
+            f"  guarantee       {terms}",
+            "  the forecast follows once people's rows are brought together",
+        ]
+        errors.print("\n".join(lines), markup=False, soft_wrap=True)
+
     def approve(self, made: Any) -> None:
-        """The forecast, and a question on a terminal before a budget is spent on noise."""
+        """The forecast, and a question before a budget is spent on noise; without a terminal the answer is no."""
         import typer
 
         self.plan = made
         self._stop()
-        errors.print(str(made), markup=False, soft_wrap=True)
+        self._begin = self._told
+        text = str(made).replace(f" {HINT}", "")
+        errors.print(text, markup=False, soft_wrap=True)
         doubt = made.doubt
-        if doubt and doubt not in str(made):
+        if doubt and doubt not in text:
             errors.print(f"warning: {doubt}", markup=False, soft_wrap=True)
-        if doubt is None or self._yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if doubt is None or self._yes:
             return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            errors.print(f"error: {_NOBODY_TO_ASK}", markup=False, soft_wrap=True)
+            raise typer.Exit(1)
         if not typer.confirm("Spend the budget all the same?", err=True):
-            raise typer.Exit(0)
+            errors.print("Nothing was spent.")
+            raise typer.Exit(1)
 
     def progress(self, fraction: float) -> None:
         """A bar with the time left on a terminal, one that only swings while nothing may be told; silence elsewhere."""
         check_interrupted()
+        self._told = fraction
         if not errors.is_terminal:
             return
         if self._bar is None:
             self._bar, self._task = _bar(f"private {self._what}")
-        if fraction > 0:
-            self._bar.update(self._task, total=1.0, completed=fraction)
+        done = self.done(fraction)
+        if done > 0:
+            self._bar.update(self._task, total=1.0, completed=done)
+
+    def done(self, fraction: float) -> float:
+        """The part of the work since the plan was approved, by passes over the data where rounds are planned."""
+        part = min(max((fraction - self._begin) / (1 - self._begin), 0.0), 1.0) if self._begin < 1 else 1.0
+        return by_passes(part, getattr(self.plan, "rounds", ()))
 
     def _stop(self) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+def by_passes(spent: float, rounds: Sequence[PlannedRound]) -> float:
+    """From the share of the budget that is spent to the share of the passes: each round is one, whatever it costs."""
+    if not rounds:
+        return spent
+    reached = np.minimum(np.cumsum([0.0, *_schedule(rounds)]), 1.0)
+    reached[-1] = 1.0
+    return float(np.interp(spent, reached, np.linspace(0.0, 1.0, reached.size)))
+
+
+def _schedule(rounds: Sequence[PlannedRound]) -> list[float]:
+    """The share of every round, in the order they come: the balls stand between the norms."""
+    balls = [step.share for step in rounds if step.name == "ball" for _ in range(step.times)]
+    shares = []
+    for step in rounds:
+        for time in range(step.times if step.name != "ball" else 0):
+            shares += balls[time - 1 : time] if step.name == "norms" and time else []
+            shares.append(step.share)
+    return shares
 
 
 def _bar(what: str) -> tuple[Any, Any]:
@@ -133,30 +193,36 @@ def stages() -> Iterator[Callable[[str, float], None]]:
         yield advance
 
 
-def release(made: Release, as_json: bool, output: Path | None) -> None:
+def release(made: Release, as_json: bool, output: Path | None, magnitude: float | None = None) -> None:
+    """A release for whoever asked for it; magnitude: what was stated of Unknown rows."""
     if output is not None:
         made.save(output)
     if as_json:
-        print(made.to_json())
-        return
+        print(made.to_json(), flush=True)
+    else:
+        _print_release(made, magnitude)
+    for text in made.warnings:
+        errors.print(f"warning: {visible(text)}", markup=False, soft_wrap=True)
+
+
+def _print_release(made: Release, magnitude: float | None) -> None:
+    entries = release_entries(made, _SHOWN, magnitude)
     table = Table(title=f"private {made.statistic}")
-    for heading in ("column", "value", "noise std", "95% interval of the noise"):
-        table.add_column(heading, justify="left" if heading == "column" else "right")
-    intervals = made.confidence_interval(0.95)
-    stds = made.noise_std
-    for j, name in list(enumerate(made.names()))[:_SHOWN]:
-        low, high = intervals[j]
-        table.add_row(shown(name), number(made.value[j], stds[j]), f"{stds[j]:.3g}", _span(low, high, stds[j]))
-    console = Console(highlight=False, markup=False, emoji=False)
+    shown = ["name", "value", "error", "interval"] + [name for name in _EXTRA if any(getattr(e, name) for e in entries)]
+    for name in shown:
+        table.add_column(_HEADINGS[name], justify="left" if name in ("name", "note") else "right")
+    for entry in entries:
+        table.add_row(*(getattr(entry, name) for name in shown))
+    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
     console.print(table)
     if made.value.size > _SHOWN:
         console.print(f"... {made.value.size - _SHOWN} more columns: use --json or --output to see all")
-    if made.count is not None:
-        console.print(f"noisy count: {made.count:.6g}")
-    console.print(guarantee(made.privacy, made.stated), soft_wrap=True)
-    if not made.secure:
-        console.print(INSECURE)
-
-
-def _span(low: float, high: float, std: float) -> str:
-    return f"{number(low, std)} to {number(high, std)}"
+    facts = [
+        *rows_lines(made),
+        f"missing entries: {missing_words(made.plan)}",
+        covers(made),
+        guarantee(made.privacy, made.stated),
+        *([] if made.secure else [INSECURE]),
+    ]
+    for fact in facts:
+        console.print(fact, soft_wrap=True)

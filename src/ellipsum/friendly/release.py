@@ -7,6 +7,7 @@ there is a core at all and how little noise its mean needs. Proofs: docs/proofs/
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -44,6 +45,7 @@ _USUAL_ROWS, _USUAL_CELLS = 10_000, 1 << 26
 _RADII_STEP = math.sqrt(2)
 _MOST_RADII = 1024
 _NEAR = 1e-6
+_SUBSET = re.compile(r"a random subset of (\d+)(?: (rows|people))?")
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +79,11 @@ class FriendlyRelease(Release):
         return friendly_release_from_dict(codec.parse(text))
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()}\n  agreement       {self.agreement:.4g} (noisy; 1 where all rows agree)"
+        agreement = f"  agreement       {self.agreement:.4g} (noisy; 1 where all rows agree)"
+        return "\n".join([super().__repr__(), *subset_lines(self.plan), agreement])
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() + "".join(f"<p>{line.strip()}</p>" for line in subset_lines(self.plan))
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,13 +121,25 @@ class NoCentre:
     def __repr__(self) -> str:
         plan = self.plan
         lines = [
-            f"NoCentre: too few of {plan.n} {plan.source} agree within radius {plan.radius:.6g}",
+            f"NoCentre: too few of {plan.n} {plan.source.split()[0]} agree within radius {plan.radius:.6g}",
             f"  guarantee       {guarantee(self.privacy, plan.stated)}",
             *people_lines(plan.people),
+            *subset_lines(plan),
             f"  agreement       {self.agreement:.4g} (noisy; 1 where all agree)",
             f"  {self.advice}",
         ]
         return "\n".join(lines if self.secure else [*lines, f"  {INSECURE}"])
+
+
+def subset_lines(plan: FriendlyPlan) -> list[str]:
+    """Where not all rows were used: how many of how many."""
+    found = _SUBSET.search(plan.source)
+    if found is None:
+        return []
+    total, whose = int(found[1]), found[2]
+    if whose is not None:  # blocks: how many rows they share is not kept
+        return [f"  used            a random subset of the {total} {whose}"]
+    return [f"  used            a random subset of {plan.n} of {total} {plan.source.split()[0]}"]
 
 
 @public

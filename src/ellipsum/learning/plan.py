@@ -18,7 +18,7 @@ from ..release import Release
 from ..rows import Rows, Unknown, rows_from_dict
 from ..runnable import Runnable, check_width
 from ..session import Session
-from ..texts import guarantee, people_lines
+from ..texts import guarantee, hint, missing_rule, people_lines, weights_rule
 from ..version import VERSION
 from .finish import finish, learned_rows
 from .methods import Final, prepare_for, slack_for
@@ -237,10 +237,13 @@ class LearningPlan(Runnable):
     def __repr__(self) -> str:
         people = "" if self.people is None else " people"
         n = f"n = {self.n}{people}" if self.neighbours == "replace" else "n private"
+        asked = self.rows.usual_missing if self.handling.missing is None else self.handling.missing
         lines = [
-            f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.magnitude:g}",
+            f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.magnitude:g}{hint(self)}",
             f"  guarantee       {guarantee(self.privacy, self.stated)}",
             *people_lines(self.people),
+            f"  missing entries {missing_rule(asked, self.statistic)}",
+            f"  weights         {weights_rule(self.weights)}",
             f"  method          {self.method}; centre, scales and radius are learned, then the rest is released",
         ]
         lines += [f"  {step.name:<15} {step.share:.2%} of the budget, {step.times} x" for step in self.rounds]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from ..errors import UsageError
+from ..errors import UsageError, visible
 from .arrow import pieces, planned
 from .base import Batches, Piece, attempt, block_rows, pick, sealed
 from .progress import Progress
@@ -32,7 +33,8 @@ def sql(text: str, database: Any, parameters: Sequence[Any] = ()) -> Query:
     """The rows of a query, for `ellipsum.sum`, `mean`, `learn` and every other call that takes data.
 
     database: an address, 'duckdb:///file.db', 'sqlite:///file.db' or 'postgresql://user@host/name', or an open DuckDB
-        or sqlite3 connection. 'duckdb://' is a database of nothing, for queries over files.
+        or sqlite3 connection. Three slashes are followed by a relative path; an absolute one brings a fourth:
+        'duckdb:////folder/file.db'. 'duckdb://' is a database of nothing, for queries over files.
         A password in an address is easily seen by others: PGPASSWORD, ~/.pgpass and a service file
         ('postgresql://?service=name') keep it out.
     parameters: values for the placeholders in the text (`?`; in PostgreSQL `$1`).
@@ -97,9 +99,22 @@ def _backend(query: Query) -> Backend:
     return PostgresqlBackend(query.text, query.database, query.parameters)
 
 
+def _unopened(database: Any) -> str:
+    """What to say of a database that cannot be opened: where its file is not there, how slashes are counted."""
+    scheme, _, rest = database.partition("://") if isinstance(database, str) else ("", "", "")
+    path = rest.removeprefix("/")
+    if scheme not in ("duckdb", "sqlite") or path in ("", ":memory:") or os.path.exists(path):
+        return _UNOPENED
+    found = f" There is a file /{path}: write {scheme}:////{path}." if os.path.exists(f"/{path}") else ""
+    return (
+        f"The database could not be opened: there is no file {visible(path)}.{visible(found)} {scheme}:///file.db is "
+        f"in the folder of this process, {scheme}:////folder/file.db, with four slashes, has an absolute path."
+    )
+
+
 def open_query(query: Query, selection: Selection) -> SqlTable:
     """The table of a query."""
-    return SqlTable(attempt(_UNOPENED, _backend, query), selection)
+    return SqlTable(attempt(_unopened(query.database), _backend, query), selection)
 
 
 class SqlTable(Batches):
