@@ -231,7 +231,7 @@ def _sqlite_file(folder: Path, data: Data) -> None:
     with sqlite3.connect(folder / "t.sqlite") as connection:
         connection.execute(f"create table t({', '.join(columns)})")
         marks = ", ".join("?" * len(columns))
-        values = [[None if x != x else x for x in row] for row in data.rows.tolist()]
+        values = [_gaps(row) for row in data.rows.tolist()]
         connection.executemany(f"insert into t values ({marks})", [o + v for o, v in zip(owners, values, strict=True)])
     connection.close()
 
@@ -264,8 +264,29 @@ def _chunked(data: Data) -> pa.Table:
 
 def _lists(data: Data) -> pa.Table:
     """Rows as lists of three, a null in place of a missing entry."""
-    rows = [[None if x != x else x for x in row] for row in data.rows.tolist()]
+    rows = [_gaps(row) for row in data.rows.tolist()]
     return pa.table({"vector": pa.array(rows, pa.list_(pa.float64(), D))})
+
+
+def _gaps(row: Any) -> list[Any]:
+    return [None if x != x else x for x in row]
+
+
+def _columns(data: Data) -> dict[str, Any]:
+    owners = {} if data.who is None else {"who": list(data.who)}
+    return owners | {name: _gaps(data.rows[:, j].tolist()) for j, name in enumerate(NAMES)}
+
+
+def records(data: Data) -> list[Any]:
+    """A missing entry is a key that is not there."""
+    owners = [{}] * len(data) if data.who is None else [{"who": who} for who in data.who]
+    cells = ({name: x for name, x in zip(NAMES, row, strict=True) if x == x} for row in data.rows.tolist())
+    return [owner | row for owner, row in zip(owners, cells, strict=True)]
+
+
+def _row_lists(data: Data) -> list[Any]:
+    owners = [[]] * len(data) if data.who is None else [[who] for who in data.who]
+    return [owner + _gaps(row) for owner, row in zip(owners, data.rows.tolist(), strict=True)]
 
 
 def memory(make: Callable[[Data], Any]) -> Callable[[Path, Data], Any]:
@@ -313,6 +334,10 @@ _ALL = (
         who=("text", "real"),
     ),
     Source("polars", memory(lambda data: pl.from_arrow(arrow(data)))),
+    Source("lazy frame", memory(lambda data: pl.from_arrow(arrow(data)).lazy()), places=False),
+    Source("dict", memory(_columns)),
+    Source("records", memory(records)),
+    Source("list of rows", memory(_row_lists), named=False),
     Source("arrow", memory(arrow)),
     Source("arrow chunks", memory(_chunked), cuts=True),
     Source("arrow lists", memory(_lists), named=False, who=()),
