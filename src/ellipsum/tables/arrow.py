@@ -73,15 +73,17 @@ def layout(schema: Any, places: Sequence[int], where: str, size: int | None = No
     for field, kind in zip(fields, kinds, strict=True):
         if not _numeric(kind):
             raise not_a_number(field.name, str(field.type), where)
-    gaps = tuple(field.nullable or not _always_there(kind) for field, kind in zip(fields, kinds, strict=True))
+    gaps = tuple(field.nullable or not _always_there(field.type) for field in fields)
     return Layout(names, names, False, all(map(_narrow, kinds)), gaps=gaps)
 
 
 def _always_there(kind: Any) -> bool:
-    """Whether a value of this type is never a NaN or an infinity."""
-    from pyarrow import types
+    """Whether a value of this type is never missing by itself: no NaN, no infinity, no null in a dictionary."""
+    import pyarrow as pa
 
-    return bool(types.is_integer(kind) or types.is_boolean(kind))
+    while isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind))
 
 
 def _list_length(kind: Any, size: int | None, name: str, where: str) -> int | None:
