@@ -552,6 +552,21 @@ PERSON_LINES = {
     "carriage return at the end": b"p7,0.5,0.25,1\r",
     "line feed in quotes": b'p7,"1\n2",0.5,1',
 }
+# Records and rows that have none of the wanted entries.
+ODD_ROWS = {
+    "none": None,
+    "no keys": {},
+    "other keys": {"A": 1.0, 3: 1.0},
+    "texts": {"a": "1", "b": b"1", "c": ["1"]},
+    "beyond the doubles": {"a": 10**400, "b": -(10**400), "c": None},
+    "a number": 1.0,
+    "a text": "1,1,1",
+    "an empty list": [],
+    "too few": [1.0, 1.0],
+    "too many": [1.0] * 4,
+    "lists": [[1.0], [1.0], [1.0]],
+    "objects": (object(), 1j, math.nan),
+}
 # An identity of both rows of the person: another person, one of twenty as before.
 PERSON_NAMES = {
     "no UTF-8": b"\xff\xfe\xfd",
