@@ -37,11 +37,12 @@ def array_places(width: int, selection: Selection) -> tuple[list[int] | None, in
     """What is taken of rows without names: the places of the entries (None: all), and that of the key."""
     key = None if selection.key is None else _positions((selection.key,), width, "privacy_id")[0]
     wanted = as_names(selection.columns)
-    if wanted is not None:
-        if key in wanted:
-            raise UsageError(f"privacy_id is {key}, which is among columns. It names people: leave it out.")
-        return _positions(wanted, width, "columns"), key
-    return None if key is None else [j for j in range(width) if j != key], key
+    if wanted is None:
+        return None if key is None else [j for j in range(width) if j != key], key
+    places = _positions(wanted, width, "columns")
+    if key in places:
+        raise UsageError(f"privacy_id is {key}, which is among columns. It names people: leave it out.")
+    return places, key
 
 
 class ArrayTable(Batches):
