@@ -16,6 +16,7 @@ import mpmath
 import numpy as np
 import pytest
 
+import ellipsum as es
 from ellipsum.curves import gaussian_delta, laplace_mu
 from ellipsum.errors import UsageError
 from ellipsum.privacy import (
@@ -347,3 +348,26 @@ def test_rows_and_people_do_not_compose():
         compose([row, person])
     with pytest.raises(UsageError, match="unit must be one of"):
         Privacy(0.5, unit="house")
+
+
+@pytest.mark.filterwarnings("ignore::ellipsum.ProjectionWarning")
+def test_releases_plans_and_the_like_compose_as_they_are() -> None:
+    rows = np.random.default_rng(0).normal(5.0, 1.0, (500, 2))
+    spend = {"epsilon": 10.0, "delta": 1e-6}
+    plan = es.plan(es.Box([0, 0], [9, 9]), n=500, **spend)
+    made = [
+        plan,
+        plan.release(rows),
+        es.learn(rows, es.Unknown(100.0), **spend),
+        es.friendly_mean(rows, 8.0, **spend),
+        es.friendly_mean(rows, 0.01, **spend),
+        es.project(rows, 2, es.Box(0, 9), **spend),
+    ]
+    whole = compose(made)
+    assert whole == compose([one.privacy for one in made])
+    assert whole.mu > compose(made[1:]).mu > 0
+    with pytest.raises(UsageError, match="do not compose"):
+        compose([made[1], es.plan(es.Ball(1.0), n=500, d=2, neighbours="add_remove", **spend)])
+    for odd in (made[1], [es.Release], ["privacy"], [None], 3):
+        with pytest.raises(UsageError, match="must be a list of releases"):
+            compose(odd)

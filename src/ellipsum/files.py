@@ -7,6 +7,7 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from .errors import DataError, UsageError, visible
 from .interrupts import held, note_written
@@ -113,3 +114,27 @@ def read_text(path: Path, what: str) -> str:
     except (OSError, UnicodeDecodeError, ValueError):
         where = visible(str(path))
         raise DataError(f"could not read the {what} file {where}. Check that it exists and is text.") from None
+
+
+class Saved:
+    """Base of what is kept in files as JSON; `to_json` and `from_json` are its own."""
+
+    saved_as: ClassVar[str] = "result"
+    """What errors call such a file."""
+
+    def to_json(self) -> str:
+        raise NotImplementedError
+
+    @staticmethod
+    def from_json(text: str) -> Any:
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Write the JSON to a file, atomically."""
+        write_atomically(Path(path), self.to_json() + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """What was saved to a file, checked as `from_json` does."""
+        found: Self = cls.from_json(read_text(Path(path), cls.saved_as))
+        return found

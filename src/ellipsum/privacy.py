@@ -291,8 +291,10 @@ class Privacy:
         return f"mu = {self.mu:.6g}{slack} ({self.change})"
 
 
-def compose(parts: Iterable[Privacy | HasPair]) -> Privacy:
+def compose(parts: Iterable[Any]) -> Privacy:
     """The guarantee of all parts together, each chosen with the earlier results in view [P4].
+
+    parts: guarantees, or whatever has one as its `privacy`: releases, plans, learned rows, projections.
 
     mu = sqrt(sum mu_i^2), slack = sum slack_i, both rounded up. Parts under different relations, or for rows and for
     people, are refused.
@@ -317,13 +319,13 @@ def fits(cap: Privacy, steps: Iterable[Privacy | HasPair]) -> bool:
     return squares <= Fraction(cap.mu) ** 2 and slack <= Fraction(cap.slack)
 
 
-def _pairs(parts: Iterable[Privacy | HasPair]) -> list[Privacy]:
+def _pairs(parts: Iterable[Any]) -> list[Privacy]:
     try:
-        guarantees = list(parts)
+        guarantees = [getattr(part, "privacy", part) for part in parts]
     except TypeError:
-        guarantees = [None]  # type: ignore[list-item]
+        guarantees = [None]
     if not all(isinstance(part, HasPair) and not isinstance(part, type) for part in guarantees):
-        raise UsageError("parts must be a list of guarantees, as Release.privacy is one.")
+        raise UsageError("parts must be a list of releases, plans or guarantees, as Release.privacy is one.")
     return [part.as_pair() for part in guarantees]
 
 

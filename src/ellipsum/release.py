@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from . import codec
+from .alike import Alike
 from .answers import Tally, mean_noise, sum_noise, tally_of
 from .charged import METHODS, Round, check_rounds
 from .errors import Floats, UsageError, open_unit, vector
-from .files import read_text, write_atomically
+from .files import Saved
 from .hidden import Hidden, hidden
 from .people import People
 from .plan_files import STATISTICS
@@ -38,7 +38,7 @@ _NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
 
 
 @dataclass(frozen=True)
-class ConfidenceEllipsoid:
+class ConfidenceEllipsoid(Alike):
     """All points that the published value's noise could explain at a level: {x : (x-v)^T V^-1 (x-v) <= q}."""
 
     value: Floats
@@ -57,7 +57,7 @@ class ConfidenceEllipsoid:
 
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(Alike):
     """Noisy numbers of rows that were published beside a value.
 
     rows: how many rows have each column, one per column, and stds: their noise. clipped: rows outside the region, by
@@ -132,9 +132,10 @@ class Planned(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Release:
+class Release(Alike, Saved):
     """A published statistic. Every field is a function of the noisy integers and of public numbers."""
 
+    saved_as: ClassVar[str] = "release"
     value: Floats
     plan: Planned
     """The plan that was run: every public number of this release."""
@@ -264,15 +265,6 @@ class Release:
     @staticmethod
     def from_json(text: str) -> Release:
         return release_from_dict(codec.parse(text))
-
-    @staticmethod
-    def load(path: str | Path) -> Release:
-        """A release that was saved to a file."""
-        return Release.from_json(read_text(Path(path), "release"))
-
-    def save(self, path: str | Path) -> None:
-        """Write the JSON to a file, atomically."""
-        write_atomically(Path(path), self.to_json() + "\n")
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row per column: value, its error and 95% interval; where the noise is not secure, a column says so."""

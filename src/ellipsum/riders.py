@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import codec
+from .alike import Alike
 from .errors import Floats, UsageError
 from .integers import Ints
 
@@ -29,7 +30,7 @@ _LARGEST_UNIT = 1 << 62
 
 
 @dataclass(frozen=True)
-class Riders:
+class Riders(Alike):
     """The rule for missing entries, and whole-numbered entries of a row that count what is absent or outside.
 
     missing: "column", each absent cell is counted; "row", a row with one is left out and counted; "center", it counts

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from .alike import Alike
 from .errors import AccuracyWarning, UsageError
+from .files import Saved
 from .people import WAYS, People, people_of, with_people
 from .release import Release
 from .session import Approve, Progress, Reading, Session
 from .sources import Selection, Source
 
 
-class Runnable:
+class Runnable(Alike, Saved):
     """A plan; `run` is its own."""
 
+    saved_as: ClassVar[str] = "plan"
     columns: tuple[str, ...] | None
     people: People | None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .alike import Alike
 from .errors import Floats, UsageError
 
 # The largest scale a coordinate may get, relative to the others: directions thinner than this hold no
@@ -17,7 +18,7 @@ THIN = 1e-150
 
 
 @dataclass(frozen=True)
-class Ellipsoid:
+class Ellipsoid(Alike):
     """Centre and axes: y = scale * (axes^T (x - center)), axes None meaning the coordinates themselves.
 
     scale is 0 along directions without spread: rows are taken to lie at the centre there.

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .alike import Alike
 from .errors import Floats
 from .shape import Ellipsoid
 
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(Alike):
     """Gaussian noise of a vector: covariance std^2 S L L^T S + u u^T + diag(own^2), L the ellipsoid's inverse map.
 
     stretch: S, one per column, where columns are divided by counts of their own. count_direction: u, the noise of a

@@ -18,7 +18,9 @@ _WIDTH = 112
 
 MEANINGS = {
     "data": "a numpy array, anything that speaks the Arrow stream protocol (pandas, polars, pyarrow, DuckDB), a list "
-    "of batches, a path, glob or folder of CSV, Parquet or Feather files, a query (`ellipsum.sql`), or a Spark frame.",
+    "of batches, a path, glob or folder of CSV, Parquet or Feather files, a query (`ellipsum.sql`), a Spark frame, a "
+    "dict of columns, a list of records (dicts; columns or rows must name their keys) or a list of rows (lists or "
+    "tuples; as many entries as the first).",
     "rows": "what is known about a row: Ball, Box, Normal or Unknown.",
     "epsilon": "with delta: the privacy budget. There is no default.",
     "delta": "with epsilon: the privacy budget. There is no default.",

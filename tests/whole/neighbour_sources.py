@@ -231,7 +231,7 @@ def _sqlite_file(folder: Path, data: Data) -> None:
     with sqlite3.connect(folder / "t.sqlite") as connection:
         connection.execute(f"create table t({', '.join(columns)})")
         marks = ", ".join("?" * len(columns))
-        values = [[None if x != x else x for x in row] for row in data.rows.tolist()]
+        values = [_gaps(row) for row in data.rows.tolist()]
         connection.executemany(f"insert into t values ({marks})", [o + v for o, v in zip(owners, values, strict=True)])
     connection.close()
 
@@ -264,8 +264,29 @@ def _chunked(data: Data) -> pa.Table:
 
 def _lists(data: Data) -> pa.Table:
     """Rows as lists of three, a null in place of a missing entry."""
-    rows = [[None if x != x else x for x in row] for row in data.rows.tolist()]
+    rows = [_gaps(row) for row in data.rows.tolist()]
     return pa.table({"vector": pa.array(rows, pa.list_(pa.float64(), D))})
+
+
+def _gaps(row: Any) -> list[Any]:
+    return [None if x != x else x for x in row]
+
+
+def _columns(data: Data) -> dict[str, Any]:
+    owners = {} if data.who is None else {"who": list(data.who)}
+    return owners | {name: _gaps(data.rows[:, j].tolist()) for j, name in enumerate(NAMES)}
+
+
+def records(data: Data) -> list[Any]:
+    """A missing entry is a key that is not there."""
+    owners = [{}] * len(data) if data.who is None else [{"who": who} for who in data.who]
+    cells = ({name: x for name, x in zip(NAMES, row, strict=True) if x == x} for row in data.rows.tolist())
+    return [owner | row for owner, row in zip(owners, cells, strict=True)]
+
+
+def _row_lists(data: Data) -> list[Any]:
+    owners = [[]] * len(data) if data.who is None else [[who] for who in data.who]
+    return [owner + _gaps(row) for owner, row in zip(owners, data.rows.tolist(), strict=True)]
 
 
 def memory(make: Callable[[Data], Any]) -> Callable[[Path, Data], Any]:
@@ -313,6 +334,10 @@ _ALL = (
         who=("text", "real"),
     ),
     Source("polars", memory(lambda data: pl.from_arrow(arrow(data)))),
+    Source("lazy frame", memory(lambda data: pl.from_arrow(arrow(data)).lazy()), places=False),
+    Source("dict", memory(_columns)),
+    Source("records", memory(records)),
+    Source("list of rows", memory(_row_lists), named=False),
     Source("arrow", memory(arrow)),
     Source("arrow chunks", memory(_chunked), cuts=True),
     Source("arrow lists", memory(_lists), named=False, who=()),
@@ -526,6 +551,21 @@ PERSON_LINES = {
     "no UTF-8": b"p7,\xff,0.5,1",
     "carriage return at the end": b"p7,0.5,0.25,1\r",
     "line feed in quotes": b'p7,"1\n2",0.5,1',
+}
+# Records and rows that have none of the wanted entries.
+ODD_ROWS = {
+    "none": None,
+    "no keys": {},
+    "other keys": {"A": 1.0, 3: 1.0},
+    "texts": {"a": "1", "b": b"1", "c": ["1"]},
+    "beyond the doubles": {"a": 10**400, "b": -(10**400), "c": None},
+    "a number": 1.0,
+    "a text": "1,1,1",
+    "an empty list": [],
+    "too few": [1.0, 1.0],
+    "too many": [1.0] * 4,
+    "lists": [[1.0], [1.0], [1.0]],
+    "objects": (object(), 1j, math.nan),
 }
 # An identity of both rows of the person: another person, one of twenty as before.
 PERSON_NAMES = {

@@ -20,6 +20,8 @@ from neighbour_sources import (
     HERS,
     IDENTITIES,
     LINES,
+    NAN,
+    ODD_ROWS,
     PERSON_LINES,
     PERSON_NAMES,
     PLACE,
@@ -306,6 +308,23 @@ def test_the_sums_of_odd_lines_are_as_near_as_the_noise_supposes(line, place, co
     squared = sum((a - b) ** 2 for a, b in zip(left, right, strict=True))
     assert squared <= (Fraction(plan.noise_units) * Fraction(plan.privacy.mu)) ** 2
     counted()
+
+
+@pytest.mark.parametrize("source", ["records", "list of rows"])
+@pytest.mark.parametrize("odd", ODD_ROWS)
+def test_an_odd_record_is_a_row_of_gaps(odd, source, place, counted):
+    """To the last bit, wherever it stands but first: the type and the length of the first row are public."""
+    kind = SOURCES[source]
+    for call, where in zip(READERS, (1, PLACE, N - 1, PLACE, 1), strict=True):
+        made = replace(kind, make=lambda folder, data, where=where: with_row(kind.make(folder, data), where, odd))
+        found = watch(place, made, CALLS[call], base())
+        gaps = watch(place, kind, CALLS[call], base().with_row((NAN, NAN, NAN), where))
+        check(gaps, found, True)
+    counted(len(READERS))
+
+
+def with_row(rows, where, odd):
+    return [*rows[:where], ODD_ROWS[odd], *rows[where + 1 :]]
 
 
 # --- progress through many blocks ---------------------------------------------------------------

@@ -55,6 +55,12 @@ RIGHT = {
         X,
         3,
     ),
+    "columns of lists": ({"a": [1, None, 1.0], "b": [2, "x", np.nan]}, [[1, 2], [NAN, NAN], [1, NAN]], 1),
+    "columns of arrays": ({"a": np.arange(2), "b": np.ma.masked_array([1, 2], [False, True])}, [[0, 1], [1, NAN]], 2),
+    "columns of frames": ({"a": pd.Series([1, 1]), "b": pl.Series([None, 2])}, [[1, NAN], [1, 2]], 1),
+    "rows of lists": (X.tolist(), X, 3),
+    "tuples": (((1, 2), [3, None], None, (4,), (5, "x")), [[1, 2], [3, NAN], [NAN] * 2, [NAN] * 2, [5, NAN]], 4),
+    "a lazy frame": (pl.LazyFrame({"a": [1.0, None], "b": [1, 2]}), [[1, 1], [NAN, 2]], 1),
     "decimals": (pl.DataFrame({"a": [Decimal("1.5"), None], "b": [1, 2]}), [[1.5, 1], [NAN, 2]], 1),
     "struct": (pa.array([{"a": 1.0, "b": 2.0}, {"a": None, "b": 3.0}]), [[1, 2], [NAN, 3]], 1),
     "dictionary": (
@@ -103,14 +109,18 @@ REFUSED = {
     "masked texts": np.ma.masked_array(X.astype(str), MASK),
     **{f"sparse {kind}": getattr(scipy.sparse, f"{kind}_matrix")(X) for kind in ("csr", "coo", "lil", "dok", "bsr")},
     **{f"sparse array {kind}": getattr(scipy.sparse, f"{kind}_array")(X) for kind in ("csr", "coo", "dia")},
-    "a dictionary": {"a": [1.0, 2.0], "b": [1.0, 2.0]},
-    "a list of lists": X.tolist(),
+    "a dictionary of numbers": {"a": 1.0, "b": 2.0},
+    "a dictionary of texts": {"a": "12", "b": "34"},
+    "a dictionary of sets": {"a": {1, 2}, "b": {1, 2}},
+    "a dictionary of tables": {"a": X, "b": X},
+    "a dictionary of text arrays": {"a": np.array(["x", "y"]), "b": np.array(["x", "y"])},
+    "a dictionary of uneven columns": {"a": [1.0, 2.0], "b": [1.0], "c": [1.0, 2.0]},
+    "an empty dictionary": {},
     "a list of numbers": [1.0, 2.0],
     "a list of lines": [X[0], X[1]],
     "a list of nothing": [None],
     "a list of dictionaries": [{"a": 1}],
     "arrays and paths": [X, "a.csv"],
-    "tuples": ((1, 2), (3, 4)),
     "an empty list": [],
     "lists in a list": [[]],
     "an empty text": "",
@@ -124,7 +134,8 @@ REFUSED = {
     "a type": int,
     "a file of text": io.StringIO("a,b\n1,2\n"),
     "a file of bytes": io.BytesIO(b"a,b\n1,2\n"),
-    "a series": pd.Series([1.0, 2.0]),
+    "a series of texts": pd.Series(["x", "y"]),
+    "a series of objects": pd.Series([1, "x"], dtype=object),
     "an index": pd.Index([1, 2]),
     "an empty frame": pd.DataFrame(),
     "a frame of no rows": pd.DataFrame({"a": pd.Series([], dtype=float), "b": pd.Series([], dtype=float)}),
@@ -140,9 +151,9 @@ REFUSED = {
     "a frame of texts": frame(["x", "y"]),
     "a frame of categories": frame(pd.Categorical(["x", "y"])),
     "a frame with a name twice": pd.DataFrame(X, columns=["a", "a"]),
-    "polars series": pl.Series([1.0]),
+    "polars series of texts": pl.Series(["x"]),
     "an empty polars frame": pl.DataFrame(),
-    "a lazy frame": pl.LazyFrame({"a": [1.0]}),
+    "a lazy frame of texts": pl.LazyFrame({"a": ["x"]}),
     "polars objects": pl.DataFrame({"a": pl.Series([object(), object()], dtype=pl.Object), "b": [1, 2]}),
     "polars huge integers": pl.DataFrame({"a": pl.Series([1, 2], dtype=pl.Int128), "b": [1, 2]}),
     "an empty table": pa.table({}),
@@ -170,7 +181,7 @@ NAMED = {"a frame of dates", "a frame of spans", "a frame of texts", "a frame of
 
 def first_column(data):
     one = data[0] if isinstance(data, list) else data
-    return 0 if isinstance(one, np.ndarray) else "a"
+    return 0 if isinstance(one, (np.ndarray, list, tuple)) else "a"
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import codec
+from ..alike import Alike
 from ..curves import _certainly_positive, _nudged, round_down, sqrt_down
 from ..errors import (
     MOST_COLUMNS,
@@ -32,6 +33,7 @@ from ..errors import (
     positive,
     whole,
 )
+from ..files import Saved
 from ..grid import noise_units
 from ..people import People, unit_of
 from ..plan_files import COUNT, people_from_dict
@@ -107,7 +109,7 @@ def pure_epsilon(mu: float) -> float:
 
 
 @dataclass(frozen=True, repr=False)
-class FriendlyPlan:
+class FriendlyPlan(Alike, Saved):
     """One friendly mean, before the data.
 
     Guarantee: `privacy`, for one replaced row (or person, where its options name a privacy_id) [F5], [F7], [F8].
@@ -136,6 +138,7 @@ class FriendlyPlan:
     people: People | None = None
     """Where rows are people: by which column, and what became of a person's rows."""
 
+    saved_as: ClassVar[str] = "plan"
     statistic: ClassVar[str] = "mean"
     rows: ClassVar[None] = None  # nothing is known about a row but the radius
 

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from .. import codec
+from ..alike import Alike
 from ..errors import Floats, UsageError, open_unit, whole
+from ..files import Saved
 from ..noise import Stream, add_laplace, add_noise_exact, shift_for
 from ..people import people_of
 from ..postprocess import METHODS as DENOISED
@@ -87,7 +89,7 @@ class FriendlyRelease(Release):
 
 
 @dataclass(frozen=True, repr=False)
-class NoCentre:
+class NoCentre(Alike, Saved):
     """The gate stayed shut: too few rows agree within the radius. An ordinary, publishable, falsy result."""
 
     plan: FriendlyPlan

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import codec
+from ..alike import Alike
 from ..charged import METHODS, Round, check_rounds
 from ..errors import UsageError
-from ..files import write_atomically
+from ..files import Saved
 from ..people import People
 from ..plan_files import people_from_dict
 from ..privacy import Privacy, stated_from_dict
@@ -22,9 +22,10 @@ FORMAT = "ellipsum.rows/1"
 
 
 @dataclass(frozen=True, repr=False)
-class Learned:
+class Learned(Alike, Saved):
     """Rows as learned (publishable), what it cost, and the rounds it took."""
 
+    saved_as: ClassVar[str] = "rows"
     rows: Rows
     privacy: Privacy
     rounds: tuple[Round, ...]
@@ -72,10 +73,6 @@ class Learned:
                 secure=fields.take("secure", codec.flag),
                 people=fields.take("people", people_from_dict, None),
             )
-
-    def save(self, path: str | Path) -> None:
-        """Write the JSON to a file, atomically."""
-        write_atomically(Path(path), self.to_json() + "\n")
 
     def __repr__(self) -> str:
         lines = [

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import codec
+from ..alike import contents
 from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names
 from ..integers import Ints
 from ..people import People, unit_of
@@ -176,6 +177,14 @@ class Projection:
     def load(cls, path: str | Path) -> Projection:
         """A projection that `save` or project(..., output=) wrote; values stay in the file until asked for."""
         return load_projection(Path(path))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Projection) or contents(self.to_dict()) != contents(other.to_dict()):
+            return self is other
+        return np.array_equal(self.value, other.value)
+
+    def __hash__(self) -> int:
+        return hash(contents(self.to_dict()))
 
     def __repr__(self) -> str:
         where = "" if self.path is None else f", in {self.path}"

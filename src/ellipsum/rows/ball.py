@@ -14,7 +14,7 @@ from .base import Reach, Rows, Wishes, close, without_clip
 from .values import Columns, length_of, scalar_or_vector, short, spread_out
 
 
-@dataclass(frozen=True, eq=False, init=False, repr=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Ball(Rows):
     """Every row lies within `radius` of `center`: the Gaussian mechanism.
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from ..alike import Alike
 from ..errors import Floats, UsageError, choice, vector
 from ..shape import THIN, Clip, Ellipsoid, length
 from .values import Columns, plain
@@ -44,8 +45,8 @@ class Reach:
     axes: Floats | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+@dataclass(frozen=True)
+class Rows(Alike):
     """Base of what can be known; `columns` are names if the caller gave names."""
 
     kind: ClassVar[str] = ""
@@ -128,12 +129,6 @@ class Rows:
                 f"{type(self).__name__} describes {self.d} columns but there are {d}. "
                 "Give one entry per column, or pick columns."
             )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rows) and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash(str(self.to_dict()))
 
 
 def close(found: Any, wanted: Any, beside: float = 0.0) -> bool:

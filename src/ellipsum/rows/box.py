@@ -15,7 +15,7 @@ from .base import NEAR, Reach, Rows, Wishes, close, without_clip
 from .values import Columns, alike, length_of, named_pairs, named_short, short, spread_out
 
 
-@dataclass(frozen=True, eq=False, init=False, repr=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Box(Rows):
     """Each coordinate lies in its own interval: the Elliptical Gaussian mechanism.
 

@@ -57,7 +57,7 @@ class NormLaw:
         return float((self.mass * np.where(self.radii > radius, self.radii - pull * radius, 0.0) ** 2).sum())
 
 
-@dataclass(frozen=True, eq=False, init=False, repr=False)
+@dataclass(frozen=True, init=False, repr=False)
 class LearnedRows(Rows):
     """What `ellipsum.learn` found: y = scale * (axes^T (x - center)) has norms of the learned law.
 

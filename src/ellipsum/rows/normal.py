@@ -15,7 +15,7 @@ from .base import NEAR, PULL, Reach, Rows, Wishes, close
 from .values import Columns, alike, length_of, named_pairs, scalar_or_vector, short, spread_out
 
 
-@dataclass(frozen=True, eq=False, init=False, repr=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Normal(Rows):
     """Rows are roughly N(center, std^2) or N(center, cov): the elliptical mechanism with clipping.
 

@@ -12,7 +12,7 @@ from .values import Columns
 _LEAST, _MOST = 1e-200, 1e200  # doubles hold every width, spread and noise that is learned within such a magnitude
 
 
-@dataclass(frozen=True, eq=False, init=False, repr=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Unknown(Rows):
     """Only |coordinate| <= magnitude is known: centre, scales and radius are learned privately."""
 

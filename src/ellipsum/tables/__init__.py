@@ -21,7 +21,8 @@ from .selection import EVERYTHING, Selection
 __all__ = ["Block", "Progress", "Selection", "SourceTable", "Table", "open_table"]
 
 _KINDS = (
-    "a two-dimensional array, a table that speaks Arrow (pandas, polars, pyarrow, DuckDB), a path or a list of those"
+    "a two-dimensional array, a table that speaks Arrow (pandas, polars, pyarrow, DuckDB), a dict of columns, a path, "
+    "or a list of those or of rows"
 )
 
 
@@ -33,8 +34,9 @@ def open_table(data: Any, selection: Selection = EVERYTHING) -> SourceTable:
     """A table of the rows in `data`: the columns that the selection takes, in its order.
 
     data: an array, an Arrow-speaking table or frame, a pyarrow data set or scanner, a query (`ellipsum.sql`), a path,
-        glob or folder of CSV, Parquet or Feather files, a list of any one of these, or an iterable of batches (an
-        iterator serves one pass).
+        glob or folder of CSV, Parquet or Feather files, a list of any one of these, an iterable of batches (an
+        iterator serves one pass), a lazy frame or single column of polars or pandas, a dict of columns, a list of
+        records (dicts) or a list of rows (lists or tuples); `plain` says what is taken of the last three.
     Raises UsageError for wrong columns, types and shapes; DataError for files that cannot be read.
     """
     if _is_path(data):
@@ -43,6 +45,23 @@ def open_table(data: Any, selection: Selection = EVERYTHING) -> SourceTable:
         return open_files([data], selection)
     if isinstance(data, (list, tuple)):
         return _open_list(data, selection)
+    if isinstance(data, Mapping):
+        from .plain import open_columns
+
+        return open_columns(data, selection)
+    return _open_whole(data, selection)
+
+
+def _open_whole(data: Any, selection: Selection) -> SourceTable:
+    """What is data by itself, but no batch of it."""
+    from .plain import is_series, open_series
+
+    if is_series(data):
+        return open_series(data, selection)
+    if type(data).__name__ == "LazyFrame" and hasattr(data, "collect_schema"):
+        from .lazy import LazyTable
+
+        return LazyTable(data, selection)
     return _open_one(data, selection)
 
 
@@ -96,8 +115,12 @@ def _open_batch(batch: Any, selection: Selection) -> SourceTable:
 def _open_list(data: list[Any] | tuple[Any, ...], selection: Selection) -> SourceTable:
     from .batches import check_same
 
-    if not data:
-        raise UsageError(f"data is an empty list. Pass {_KINDS}.")
+    if not data and selection.named().columns is None:
+        raise UsageError(f"data is an empty list. Pass {_KINDS}, or name its columns.")
+    if not data or isinstance(data[0], (Mapping, list, tuple)):  # a batch or a row: the type of the first decides
+        from .plain import open_rows
+
+        return open_rows(data, selection)
     if all(map(_is_path, data)):
         from .files import open_files
 

@@ -15,7 +15,7 @@ from .keys import canonical, key_kind, no_identity
 from .progress import Progress
 from .selection import EVERYTHING, Selection
 
-_NUMERIC_KINDS = "biuf"
+NUMERIC_KINDS = "biuf"
 
 
 def _positions(names: Iterable[Any], width: int, argument: str) -> list[int]:
@@ -31,6 +31,18 @@ def _positions(names: Iterable[Any], width: int, argument: str) -> list[int]:
     if len(set(places)) < len(places):
         raise UsageError(f"{argument} names a position more than once. Name each once.")
     return places
+
+
+def array_places(width: int, selection: Selection) -> tuple[list[int] | None, int | None]:
+    """What is taken of rows without names: the places of the entries (None: all), and that of the key."""
+    key = None if selection.key is None else _positions((selection.key,), width, "privacy_id")[0]
+    wanted = as_names(selection.columns)
+    if wanted is None:
+        return None if key is None else [j for j in range(width) if j != key], key
+    places = _positions(wanted, width, "columns")
+    if key in places:
+        raise UsageError(f"privacy_id is {key}, which is among columns. It names people: leave it out.")
+    return places, key
 
 
 class ArrayTable(Batches):
@@ -49,7 +61,7 @@ class ArrayTable(Batches):
     def __init__(self, data: NDArray[Any], selection: Selection = EVERYTHING) -> None:
         if not np.ma.isMaskedArray(data):
             data = np.asarray(data)  # a matrix, say, has slices of other shapes
-        if data.dtype.kind not in _NUMERIC_KINDS:
+        if data.dtype.kind not in NUMERIC_KINDS:
             raise UsageError(
                 f"data must be an array of real numbers, got dtype {data.dtype.name}. Convert or drop other columns."
             )
@@ -57,8 +69,8 @@ class ArrayTable(Batches):
             hint = " Use data.reshape(-1, 1) if each number is a row." if data.ndim == 1 else ""
             raise UsageError(f"data must be two-dimensional, (rows, columns), got {data.ndim} dimension(s).{hint}")
         self._data = data
-        self._key, self.key = self._key_of(data, selection)
-        self._picked = self._pick(data.shape[1], selection.columns, self._key)
+        self._picked, self._key = array_places(data.shape[1], selection)
+        self.key = None if self._key is None else self._kind_of(data, self._key)
         self.width = data.shape[1] if self._picked is None else len(self._picked)
         if self.width == 0:
             raise UsageError("data has no column to use. Pass an array with at least one.")
@@ -67,26 +79,13 @@ class ArrayTable(Batches):
         self._ready = native and self._picked is None and not np.ma.isMaskedArray(data)
 
     @staticmethod
-    def _pick(width: int, columns: Any, key: int | None) -> list[int] | None:
-        wanted = as_names(columns)
-        if wanted is not None:
-            return _positions(wanted, width, "columns")
-        return None if key is None else [j for j in range(width) if j != key]
-
-    @staticmethod
-    def _key_of(data: NDArray[Any], selection: Selection) -> tuple[int | None, str | None]:
+    def _kind_of(data: NDArray[Any], key: int) -> str:
         import pyarrow as pa
 
-        key = selection.key
-        if key is None:
-            return None, None
-        (place,) = _positions((key,), data.shape[1], "privacy_id")
-        if place in (as_names(selection.columns) or ()):
-            raise UsageError(f"privacy_id is {key}, which is among columns. It names people: leave it out.")
         if data.dtype.kind == "f" and data.dtype.itemsize > 8:  # a double may stand for many of them
             raise no_identity(str(key), data.dtype.name, "data")
         kind = pa.float64() if data.dtype.kind == "f" else pa.from_numpy_dtype(data.dtype.newbyteorder("="))
-        return place, key_kind(kind, str(key), "data")
+        return key_kind(kind, str(key), "data")
 
     def rows(self) -> int:
         return int(self._data.shape[0])

@@ -73,15 +73,17 @@ def layout(schema: Any, places: Sequence[int], where: str, size: int | None = No
     for field, kind in zip(fields, kinds, strict=True):
         if not _numeric(kind):
             raise not_a_number(field.name, str(field.type), where)
-    gaps = tuple(field.nullable or not _always_there(kind) for field, kind in zip(fields, kinds, strict=True))
+    gaps = tuple(field.nullable or not _always_there(field.type) for field in fields)
     return Layout(names, names, False, all(map(_narrow, kinds)), gaps=gaps)
 
 
 def _always_there(kind: Any) -> bool:
-    """Whether a value of this type is never a NaN or an infinity."""
-    from pyarrow import types
+    """Whether a value of this type is never missing by itself: no NaN, no infinity, no null in a dictionary."""
+    import pyarrow as pa
 
-    return bool(types.is_integer(kind) or types.is_boolean(kind))
+    while isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind))
 
 
 def _list_length(kind: Any, size: int | None, name: str, where: str) -> int | None:
@@ -208,7 +210,8 @@ def pieces(batch: Any, places: Sequence[int], plan: Layout) -> Iterator[Piece]:
         yield to_piece([array.slice(start, step) for array in arrays], plan)
 
 
-def _library(data: Any) -> str:
+def library(data: Any) -> str:
+    """The package that an object comes from."""
     return type(data).__module__.split(".")[0].lstrip("_")
 
 
@@ -218,20 +221,20 @@ def _in_memory(data: Any) -> bool:
 
     if isinstance(data, (pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)):
         return True
-    return _library(data) in ("pandas", "polars") and type(data).__name__ == "DataFrame"
+    return library(data) in ("pandas", "polars") and type(data).__name__ == "DataFrame"
 
 
 def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
     """The frame of the chosen columns alone, and the key, before any cell is converted."""
-    library = _library(data)
+    home = library(data)
     places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
-    if library == "pandas":
+    if home == "pandas":
         frame = data.iloc[:, list(places)].reset_index(drop=True)
-        _reject_opaque(map(_within, frame.dtypes), places, labels)
+        reject_opaque(map(_within, frame.dtypes), places, labels)
         return frame
-    if library == "polars":
+    if home == "polars":
         frame = data.select([labels[i] for i in places])
-        _reject_opaque(frame.dtypes, places, labels)
+        reject_opaque(frame.dtypes, places, labels)
         return frame
     from .sql_duckdb import identity, value
     from .sql_text import quoted
@@ -246,7 +249,7 @@ def _within(kind: Any) -> Any:
     return kind if categories is None else categories.dtype
 
 
-def _reject_opaque(types: Iterable[Any], places: Sequence[int], labels: Sequence[str]) -> None:
+def reject_opaque(types: Iterable[Any], places: Sequence[int], labels: Sequence[str]) -> None:
     """A usage error for types that Arrow has not: their conversion fails, or depends on the cells [T1]."""
     for place, kind in zip(places, map(str, types), strict=True):
         if kind.lower().startswith(_OPAQUE):
@@ -262,24 +265,28 @@ class ArrowTable(Batches):
     A source without a length (a RecordBatchReader, say) is taken to be one-shot.
     """
 
+    columns: tuple[str, ...] | None
+    available: tuple[str, ...] | None
+    chosen: tuple[str, ...] | None
+
     def __init__(self, data: Any, selection: Selection = EVERYTHING) -> None:
         import pyarrow as pa
 
         bare = isinstance(data, (pa.Array, pa.ChunkedArray)) and not pa.types.is_struct(data.type)
         if bare or type(data).__name__ == "Series":
             raise UsageError("data is a single column, not a table. Pass a frame or table that holds it.")
-        library = _library(data)
+        home = library(data)
         self._data = data
         self.reopenable = any(hasattr(type(data), name) for name in ("__len__", "num_rows", "shape"))
         self.ordered = _in_memory(data)
         self._reader: Any = None
-        if library in ("pandas", "polars", "duckdb"):  # pandas may append its index: the chosen columns come first
+        if home in ("pandas", "polars", "duckdb"):  # pandas may append its index: the chosen columns come first
             self.available = tuple(str(name) for name in data.columns)
             chosen = pick(self.available, selection, "data")
             self._data = attempt(_UNREADABLE, _narrowed, data, self.available, chosen)
             here = tuple(range(len(chosen.places)))
             chosen = chosen._replace(places=here, key=None if selection.key is None else len(here))
-            self._reader = attempt(_UNREADABLE, self._stream, library == "duckdb")
+            self._reader = attempt(_UNREADABLE, self._stream, home == "duckdb")
         else:
             self._reader = attempt(_UNREADABLE, self._stream)
             self.available = tuple(self._reader.schema.names)
@@ -292,7 +299,7 @@ class ArrowTable(Batches):
         self._rows: int | None = None
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             self._rows = data.num_rows
-        elif library in ("pandas", "polars"):
+        elif home in ("pandas", "polars"):
             self._rows = len(self._data)
         if self.reopenable:
             self._reader = None

@@ -25,7 +25,7 @@ Part = Callable[[], Iterator[Piece]]
 T = TypeVar("T")
 
 _BLOCK_CELLS = 655_360  # 5 MB of float64: large enough to hide a call's cost, small enough for the cache
-_SIZED = re.compile(r"(.+)\[([1-9][0-9]*)\]", re.DOTALL)
+SIZED = re.compile(r"(.+)\[([1-9][0-9]*)\]", re.DOTALL)
 
 
 class Table(Protocol):
@@ -214,7 +214,7 @@ def pick(available: Sequence[str], selection: Selection, where: str) -> Pick:
     key = selection.key
     wanted, size, chosen = as_names(selection.named().columns), None, None
     if wanted is not None and len(wanted) == 1 and str(wanted[0]) not in available:
-        sized = _SIZED.fullmatch(str(wanted[0]))
+        sized = SIZED.fullmatch(str(wanted[0]))
         if sized is not None and sized[1] in available:
             wanted, size, chosen = (sized[1],), int(sized[2]), (str(wanted[0]),)
     place = None if key is None else _locate(_places(available), str(key), where, "privacy_id")

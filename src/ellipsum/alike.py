@@ -1,0 +1,44 @@
+"""Equality by contents, for objects that hold arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+
+class Alike:
+    """Base of dataclasses that are equal where their types and contents are, and hash accordingly."""
+
+    def __init_subclass__(cls, **words: Any) -> None:
+        super().__init_subclass__(**words)
+        for name in ("__eq__", "__hash__"):  # in the class itself: a dataclass puts its own where there is none
+            setattr(cls, name, getattr(Alike, name))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(self) is type(other) and contents(self) == contents(other))
+
+    def __hash__(self) -> int:
+        return hash(contents(self))
+
+
+def contents(value: Any) -> Any:
+    """A value as something that can be compared and hashed; lists, tuples and arrays of the same numbers are one."""
+    if isinstance(value, np.ndarray):
+        return _nested(value)
+    if isinstance(value, Mapping):
+        return frozenset((name, contents(part)) for name, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(contents, value))
+    if is_dataclass(value):
+        parts = (getattr(value, field.name) for field in fields(value) if field.compare)
+        return (type(value), *map(contents, parts))
+    return value
+
+
+def _nested(array: Any) -> Any:
+    if array.ndim < 2:
+        return tuple(array.tolist()) if array.ndim else array.item()
+    return tuple(map(_nested, array))

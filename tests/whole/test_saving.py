@@ -1,0 +1,52 @@
+"""Plans and results in files: what was saved is what is loaded."""
+
+import numpy as np
+import pytest
+
+import ellipsum as es
+from ellipsum.friendly.plan import FriendlyPlan, friendly_plan
+from ellipsum.learning import LearningPlan
+
+SPEND = {"epsilon": 1.0, "delta": 1e-6}
+X = np.random.default_rng(0).normal(5.0, 1.0, (500, 2))
+NAMED = es.Box({"age": (0, 120), "income": (0, 2e5)})
+KEPT = {
+    "plan": (lambda: es.plan(NAMED, n=500, statistic="mean", **SPEND), es.Plan.load),
+    "plan of people": (lambda: es.plan(NAMED, n=500, privacy_id="who", **SPEND), es.Plan.load),
+    "learning plan": (lambda: es.plan(es.Unknown(100.0), n=500, d=2, **SPEND), LearningPlan.load),
+    "friendly plan": (lambda: friendly_plan(500, 2, 3.0, **SPEND), FriendlyPlan.load),
+    "release": (lambda: es.sum(X, es.Box(0, 9), **SPEND), es.Release.load),
+    "friendly release": (lambda: es.friendly_mean(X, 8.0, epsilon=10.0, delta=1e-6), es.Release.load),
+    "no centre": (lambda: es.friendly_mean(X, 0.01, epsilon=10.0, delta=1e-6), es.NoCentre.load),
+    "learned": (lambda: es.learn(X, es.Unknown(100.0), **SPEND), es.Learned.load),
+}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_what_is_saved_is_loaded(kind, tmp_path):
+    make, load = KEPT[kind]
+    made, path = make(), tmp_path / "kept.json"
+    made.save(path)
+    found = load(path)
+    assert found == made
+    assert type(found) is type(made)
+    assert path.read_text() == found.to_json() + "\n"
+
+
+def test_a_loaded_plan_runs(tmp_path):
+    plan = es.plan(es.Box([0, 0], [9, 9]), n=500, statistic="mean", **SPEND)
+    plan.save(str(tmp_path / "plan.json"))
+    first, second = (
+        one.release(X, np.random.default_rng(1)) for one in (plan, es.Plan.load(str(tmp_path / "plan.json")))
+    )
+    assert first == second
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_a_file_of_something_else_is_refused(kind, tmp_path):
+    load = KEPT[kind][1]
+    with pytest.raises(es.DataError, match="could not read the"):
+        load(tmp_path / "nothing.json")
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(es.UsageError):
+        load(tmp_path / "other.json")
