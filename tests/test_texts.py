@@ -219,3 +219,12 @@ def test_rows_of_people_are_told_from_one_row_for_each():
     assert "at most 2 of their rows, each by itself, by 'who'" in repr(each)
     one = es.mean(table, es.Box({"age": (0, 120)}), **words)
     assert "the mean of at most 2 of their rows, by 'who'" in repr(one)
+
+
+def test_a_plan_whose_noise_drowns_the_answer_warns_before_it_is_run():
+    rows = np.zeros((4, 2))
+    with pytest.warns(es.AccuracyWarning, match="noise would be as large"):
+        es.mean(rows, es.Box(-1.0, 1.0), epsilon=0.1, delta=1e-6)
+    plan = es.plan(es.Box(-1.0, 1.0), n=4, d=2, statistic="mean", epsilon=0.1, delta=1e-6)
+    with pytest.warns(es.AccuracyWarning, match="noise would be as large"):
+        plan.release(rows)

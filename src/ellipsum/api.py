@@ -17,7 +17,7 @@ from .privacy import Budget
 from .release import Release
 from .request import Request
 from .rows import Rows, Unknown, Wishes
-from .runnable import told
+from .runnable import run_and_tell
 from .session import Approve, Progress, Reading, Session
 from .sources import Selection
 from .words import public
@@ -216,4 +216,4 @@ def _plan_for(request: Request, session: Session) -> AnyPlan:
 def _released(statistic: str, words: Mapping[str, Any]) -> Release:
     request = _request(statistic, words)
     with _session(request, words) as session:
-        return told(_plan_for(request, session).run(session), 5)
+        return run_and_tell(_plan_for(request, session), session, 5)

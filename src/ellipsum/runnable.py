@@ -45,11 +45,22 @@ class Runnable(Alike, Saved):
         plan = with_people(self, people_of(privacy_id, per_person, max_rows, ways=WAYS))
         selection = Selection(columns, header=header, names=self.columns)
         with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve)) as session:
-            return told(plan.run(session), 3)
+            return run_and_tell(plan, session, 3)
+
+    @property
+    def doubt(self) -> str | None:
+        """Why a budget spent on this plan may be wasted, in words; None where there is no reason."""
+        raise NotImplementedError
 
 
-def told(release: Release, level: int) -> Release:
-    """The release, with what it says against itself raised as warnings, `level` calls further up."""
+def run_and_tell(plan: Runnable, session: Session, level: int) -> Release:
+    """The release, with what speaks against the plan or against its own value as warnings, `level` calls further up.
+
+    A doubtful plan warns before any value is read, unless somebody was asked to approve it.
+    """
+    if plan.doubt is not None and not session.proposing:
+        warnings.warn(AccuracyWarning(plan.doubt), stacklevel=level)
+    release = plan.run(session)
     for text in release.warnings:
         warnings.warn(AccuracyWarning(text, release), stacklevel=level)
     return release
