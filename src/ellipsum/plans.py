@@ -31,7 +31,7 @@ from .rows import Rows, Wishes
 from .runnable import Runnable, check_width
 from .session import Session
 from .shape import Clip, Ellipsoid
-from .texts import describe_plan
+from .texts import describe_plan, plan_html
 from .vector_noise import Noise
 
 _DROWNED = (
@@ -264,6 +264,9 @@ class Plan(Runnable):
 
     def __repr__(self) -> str:
         return describe_plan(self)
+
+    def _repr_html_(self) -> str:
+        return plan_html(self)
 
 
 def plan_from_dict(found: Any) -> Plan:
