@@ -71,9 +71,14 @@ def answer(plan: Any, scaled: Floats) -> tuple[Floats, Noise, Tally]:
     return center + offset, mean_noise(plan, counts, offset), counts
 
 
+def in_doubt(rows: Floats, stds: Floats) -> Any:
+    """The columns whose noisy counts are hardly above their noise."""
+    return (stds > 0) & (rows < np.maximum(1.0, _FEW * stds))
+
+
 def held(plan: Any, offset: Floats, counts: Tally) -> Floats:
     """[U3] Offsets of columns that hardly any row has, brought back to the region that every row lies in."""
-    few = (counts.stds > 0) & (counts.rows < np.maximum(1.0, _FEW * counts.stds))
+    few = in_doubt(counts.rows, counts.stds)
     if not few.any():
         return offset
     most = plan.ellipsoid.reach

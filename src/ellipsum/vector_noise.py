@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,17 +51,23 @@ class Noise:
 
     def squared_length(self, offset: Floats) -> float:
         """offset^T V^-1 offset over the directions that carry noise."""
-        if self.own is not None:
-            live = self.stds > 0
-            part = self.covariance[np.ix_(live, live)]
-            return float(offset[live] @ np.linalg.solve(part, offset[live]))
         ellipsoid = self.ellipsoid
         stretch = 1.0 if self.stretch is None else self.stretch
-        white = ellipsoid.scaled(offset / stretch) / self.std
+        if ellipsoid.axes is None:
+            stds = self.sums_stds if self.own is None else np.hypot(self.sums_stds, self.own)
+            return self._white_length(offset, lambda part: part[stds > 0] / stds[stds > 0])
+        if self.own is None:
+            return self._white_length(offset, lambda part: ellipsoid.scaled(part / stretch) / self.std)
+        live = self.stds > 0
+        matrix = self.covariance[np.ix_(live, live)]
+        return float(offset[live] @ np.linalg.solve(matrix, offset[live]))
+
+    def _white_length(self, offset: Floats, whiten: Callable[[Floats], Floats]) -> float:
+        """Where the shared count's noise is one more direction beside noise that `whiten` makes white."""
+        white = whiten(offset)
         square = float(white @ white)
-        if self.count_direction is not None:
-            # Sherman-Morrison: the count's noise is one more direction.
-            shared = ellipsoid.scaled(self.count_direction / stretch) / self.std
+        if self.count_direction is not None:  # Sherman-Morrison
+            shared = whiten(self.count_direction)
             square -= float(white @ shared) ** 2 / (1 + float(shared @ shared))
         return square
 
