@@ -5,15 +5,13 @@ docs/proofs/plans.md: [U2] unknown n, [U3] few rows, [U6] columns with counts of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .errors import Floats
-from .vector_noise import Noise
-
-_FEW = 3.0  # stds of the count: a column of fewer rows is held to its region
+from .vector_noise import Noise, in_doubt
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,12 @@ def tally_of(plan: Any, rows: Floats, count: float | None) -> Tally:
     return Tally(rows, shared, own, count)
 
 
+def joined(counts: Tally, std: float, earlier: float) -> Tally:
+    """Counts whose shared noise was of this std, joined with an earlier measurement by their variances."""
+    joint = 1 / (std**-2.0 + earlier**-2.0)
+    return replace(counts, shared=float(np.sqrt(max(counts.shared**2 - std**2, 0.0) + joint)))
+
+
 def answer(plan: Any, scaled: Floats) -> tuple[Floats, Noise, Tally]:
     """The statistic, its noise, and the counts it was made with."""
     counts = tally(plan, scaled)
@@ -69,11 +73,6 @@ def answer(plan: Any, scaled: Floats) -> tuple[Floats, Noise, Tally]:
     offset = offset / divisor
     offset = held(plan, offset, counts)
     return center + offset, mean_noise(plan, counts, offset), counts
-
-
-def in_doubt(rows: Floats, stds: Floats) -> Any:
-    """The columns whose noisy counts are hardly above their noise."""
-    return (stds > 0) & (rows < np.maximum(1.0, _FEW * stds))
 
 
 def held(plan: Any, offset: Floats, counts: Tally) -> Floats:

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .answers import in_doubt
 from .errors import Floats, UsageError, choice, floats, positive, vector
-from .vector_noise import Noise
+from .vector_noise import Noise, in_doubt
 
 
 class Published(Protocol):

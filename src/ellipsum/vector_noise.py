@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import Floats
 from .shape import Ellipsoid
+
+_FEW = 3.0  # stds of the count: a column of fewer rows is held to its region
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,9 @@ class Noise:
             for part in (self.count_direction, self.own):
                 total += 0.0 if part is None else float(part @ part)
         return total
+
+
+def in_doubt(rows: Floats, stds: Floats) -> NDArray[np.bool_]:
+    """The columns whose noisy counts are hardly above their noise [U3]."""
+    few: NDArray[np.bool_] = (stds > 0) & (rows < np.maximum(1.0, _FEW * stds))
+    return few
