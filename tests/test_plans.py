@@ -52,15 +52,45 @@ def test_relative_weights_share_the_noise_by_width():
     plan = make(es.Box(np.zeros(3), widths), weights="relative")
     assert plan.noise_std == pytest.approx(widths * np.sqrt(3) / 0.5, rel=1e-8)
     with pytest.raises(es.UsageError, match="weights"):
-        make(es.Box(np.zeros(3), widths), weights="equal")
+        make(es.Box(np.zeros(3), widths), weights="even")
     with pytest.raises(es.UsageError, match="spread"):
         make(es.Ball(1.0), d=3, weights="relative")
 
 
+def test_equal_weights_are_plain_units_and_names_ask_for_relative_ones():
+    """Columns with names share no unit; "equal" says that they do."""
+    lower, upper = [0, 0], [1, 1000]
+    nameless = make(es.Box(lower, upper))
+    for rows in (es.Box(lower, upper), es.Box({"a": (0, 1), "b": (0, 1000)})):
+        assert np.array_equal(make(rows, weights="equal").noise_std, nameless.noise_std)
+        assert np.array_equal(make(rows, weights=[1.0, 1.0]).noise_std, nameless.noise_std)
+    relative = make(es.Box(lower, upper), weights="relative").noise_std
+    for named in (
+        make(es.Box({"a": (0, 1), "b": (0, 1000)})),
+        make(es.Box(lower, upper), columns=["a", "b"]),
+        make(es.Box(lower, upper, columns=("a", "b"))),
+    ):
+        assert np.array_equal(named.noise_std, relative)
+    entries = make(es.Box(lower, upper), columns=["v[0]", "v[1]"])  # of one list column
+    assert np.array_equal(entries.noise_std, nameless.noise_std)
+    normal, spread = es.Normal([0.0, 0.0], std=[1.0, 9.0]), {"a": (0, 1), "b": (0, 9)}
+    by_name = make(es.Normal(spread)).noise_std
+    assert np.array_equal(by_name, make(normal, weights="relative").noise_std)
+    assert not np.allclose(by_name, make(normal).noise_std, rtol=0.1)
+
+
 def test_mean_divides_by_n():
-    total, mean = make(es.Box([0, 0], [1, 2])), make(es.Box([0, 0], [1, 2]), statistic="mean")
+    total, mean = (make(es.Box([0, 0], [1, 2]), statistic=what, missing="center") for what in ("sum", "mean"))
     assert mean.noise_std == pytest.approx(total.noise_std / 100)
     assert mean.expected_squared_error == pytest.approx(total.expected_squared_error / 100**2)
+
+
+def test_a_mean_over_the_rows_that_have_a_column_is_forecast_with_its_count():
+    """[U6] Absences count sqrt(3) half-widths, and the mean is taken to lie h/sqrt(3) from the middle: a ninth more."""
+    plain = make(es.Box([0, 0], [1, 2]), statistic="mean", missing="center")
+    counted = make(es.Box([0, 0], [1, 2]), statistic="mean")
+    assert counted.noise_std == pytest.approx(plain.noise_std, rel=TINY)
+    assert counted.expected_squared_error == pytest.approx(plain.expected_squared_error * 10 / 9, rel=1e-5)
 
 
 @pytest.mark.parametrize("d", [1, 2, 10, 1000])
@@ -71,7 +101,7 @@ def test_unknown_count_of_unit_cube_sums_reaches_the_correlated_noise_bound(d):
 
 def test_count_weight_is_the_best():
     """Any other weight of the count costs more, by the formula of [U2]."""
-    plan = make(es.Box([0, 10], [1, 14]), neighbours="add_remove")
+    plan = make(es.Box([0, 10], [1, 14]), neighbours="add_remove", missing="center")
     trace, center = plan.ellipsoid.trace, plan.ellipsoid.center
 
     def error(kappa):
@@ -120,23 +150,33 @@ def test_json_round_trip(relation, statistic):
     assert again.to_json() == plan.to_json()
     assert np.array_equal(again.noise_std, plan.noise_std)
     assert again.privacy == plan.privacy
-    for text in ("{}", "[]", "nonsense", json.dumps({"format": "ellipsum.plan/1"})):
+    for text in ("{}", "[]", "nonsense", *(json.dumps({"format": f"ellipsum.plan/{k}"}) for k in (1, 2, 3))):
         with pytest.raises(es.UsageError):
             es.Plan.from_json(text)
 
 
 def test_noise_covariance_has_the_stds_on_its_diagonal():
-    plan = make(es.Box([0, 1], [1, 3]), neighbours="add_remove")
+    plan = make(es.Box([0, 1], [1, 3]), neighbours="add_remove", missing="center")
     assert np.sqrt(np.diag(plan.noise_cov)) == pytest.approx(plan.noise_std)
     assert np.trace(plan.noise_cov) == pytest.approx(plan.noise_error)
     assert plan.noise_cov[0, 1] > 0  # the count's noise is shared
 
 
 def test_constant_columns_get_no_noise():
-    plan = make(es.Box([0, 5], [1, 5]))
+    plan = make(es.Box([0, 5], [1, 5]), missing="center")
     assert plan.noise_std[1] == 0
     assert plan.noise_std[0] == pytest.approx(1 * 2 / 2 / 0.5, rel=TINY)
-    assert make(es.Box([5, 5], [5, 5])).noise_error == 0
+    assert make(es.Box([5, 5], [5, 5]), missing="center").noise_error == 0
+    assert make(es.Box([5, 5], [5, 5]), statistic="mean").noise_error == 0
+
+
+def test_the_sum_of_a_constant_column_errs_by_its_noisy_count():
+    """Where an entry may be missing, the sum is 5 times the rows that have it, and these have to be counted."""
+    plan = make(es.Box([0, 5], [1, 5]))
+    assert plan.noise_std[1] == 0
+    assert plan.noise_std[0] == pytest.approx(1 * 2 / 2 / 0.5, rel=5e-3)
+    count_std = plan.noise_units / plan.riders.absences[1]
+    assert plan.noise_error == pytest.approx(plan.noise_std[0] ** 2 + (5 * count_std) ** 2, rel=1e-9)
 
 
 def test_repr_says_what_matters():

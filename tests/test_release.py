@@ -41,7 +41,7 @@ def test_json_round_trip(tmp_path):
     made.save(path)
     assert es.Release.from_json(path.read_text()).privacy == made.privacy
     assert [p.name for p in tmp_path.iterdir()] == ["mean.json"]
-    for text in ("{}", "3", json.dumps({"format": "ellipsum.release/1"})):
+    for text in ("{}", "3", *(json.dumps({"format": f"ellipsum.release/{k}"}) for k in (1, 2, 3))):
         with pytest.raises(es.UsageError):
             es.Release.from_json(text)
     with pytest.raises(es.DataError, match="could not write"):
@@ -57,7 +57,7 @@ def test_only_publishable_fields_are_in_the_json():
     assert a.to_json() == b.to_json()
     assert set(json.loads(a.to_json())) == {
         "format", "version", "statistic", "columns", "value", "noise_std", "privacy", "secure", "count",
-        "denoised", "noise", "plan",
+        "denoised", "noise", "plan", "counts", "error_std", "interval", "warnings",
     }  # fmt: skip
 
 
@@ -71,7 +71,14 @@ def test_words_and_tables():
     assert ">b<" in html
     frame = made.to_pandas()
     assert list(frame.index) == ["a", "b", "c"]
-    assert list(frame.columns) == ["value", "noise_std", "secure"]  # made with a caller's generator
+    assert list(frame.columns) == [
+        "value",
+        "noise_std",
+        "error_std",
+        "lower",
+        "upper",
+        "secure",
+    ]  # made with a caller's generator
     wide = es.sum(np.zeros((5, 40)), es.Ball(1.0), epsilon=1, delta=1e-6)
     assert "28 more" in repr(wide)
     assert wide.names()[1] == "x2"

@@ -5,15 +5,13 @@ docs/proofs/plans.md: [U2] unknown n, [U3] few rows, [U6] columns with counts of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .errors import Floats
-from .vector_noise import Noise
-
-_FEW = 3.0  # stds of the count: a column of fewer rows is held to its region
+from .vector_noise import Noise, in_doubt
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,12 @@ def tally_of(plan: Any, rows: Floats, count: float | None) -> Tally:
     return Tally(rows, shared, own, count)
 
 
+def joined(counts: Tally, std: float, earlier: float) -> Tally:
+    """Counts whose shared noise was of this std, joined with an earlier measurement by their variances."""
+    joint = 1 / (std**-2.0 + earlier**-2.0)
+    return replace(counts, shared=float(np.sqrt(max(counts.shared**2 - std**2, 0.0) + joint)))
+
+
 def answer(plan: Any, scaled: Floats) -> tuple[Floats, Noise, Tally]:
     """The statistic, its noise, and the counts it was made with."""
     counts = tally(plan, scaled)
@@ -73,7 +77,7 @@ def answer(plan: Any, scaled: Floats) -> tuple[Floats, Noise, Tally]:
 
 def held(plan: Any, offset: Floats, counts: Tally) -> Floats:
     """[U3] Offsets of columns that hardly any row has, brought back to the region that every row lies in."""
-    few = (counts.stds > 0) & (counts.rows < np.maximum(1.0, _FEW * counts.stds))
+    few = in_doubt(counts.rows, counts.stds)
     if not few.any():
         return offset
     most = plan.ellipsoid.reach

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from .errors import Floats, UsageError, choice, floats, positive, vector
-from .vector_noise import Noise
+from .vector_noise import Noise, in_doubt
 
 
 class Published(Protocol):
@@ -29,6 +30,8 @@ class Published(Protocol):
     def statistic(self) -> str: ...
     @property
     def count(self) -> float | None: ...
+    @property
+    def counts(self) -> Any: ...
     @property
     def denoised(self) -> str | None: ...
     @property
@@ -49,10 +52,12 @@ def denoised(release: Published, method: str, **options: Any) -> Floats:
 
 
 def target(release: Published) -> Floats:
-    """Where shrinkage pulls to: the plan's centre, times the (public or noisy) count for a sum."""
+    """Where shrinkage pulls to: the plan's centre, times the (public or noisy) count of each column for a sum."""
     center: Floats = release.plan.ellipsoid.center
     if release.statistic == "mean":
         return center
+    if release.counts is not None:
+        return np.asarray(center * release.counts.rows)
     count = release.count if release.count is not None else release.plan.n
     return center * float(count or 0)
 
@@ -64,8 +69,13 @@ def james_stein(release: Published) -> Floats:
 
     References: Bock 1975, Theorem 2 (minimax for unequal variances).
     """
-    # The offset from the centre carries the sums' noise alone: the count's is in the target, or a common factor.
-    noise, pull = Noise(release.noise.ellipsoid, release.noise.std), target(release)
+    # The offset from the centre carries the sums' noise alone: the counts' is in the target, or in factors.
+    noise, pull = replace(release.noise, count_direction=None, own=None), target(release)
+    if release.statistic == "mean" and _in_doubt(release.counts):
+        raise UsageError(
+            "james_stein needs counts of rows that are well above their noise, and not all of these are. "
+            "Use soft_threshold or nothing."
+        )
     effective = effective_dimension(noise)
     if effective <= 2:
         raise UsageError(
@@ -78,9 +88,16 @@ def james_stein(release: Published) -> Floats:
     return pull + shrink * offset
 
 
+def _in_doubt(counts: Any) -> bool:
+    """Whether a column may have been held to its region [U3], so that its noise is no Gaussian."""
+    return counts is not None and bool(in_doubt(counts.rows, counts.stds).any())
+
+
 def effective_dimension(noise: Noise) -> float:
-    """tr V / lambda_max(V)."""
-    largest = float(np.max(noise.ellipsoid.unscale) * noise.std) ** 2
+    """tr V / lambda_max(V), or less where columns of a rotated region have counts of their own."""
+    straight = noise.ellipsoid.axes is None
+    lengths = noise.sums_stds if straight else noise.ellipsoid.unscale * noise.std
+    largest = float(np.max(lengths)) ** 2
     return noise.total / largest if largest > 0 else 0.0
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import codec
 from .alike import Alike
-from .answers import Tally, mean_noise, sum_noise, tally_of
+from .answers import Tally, joined, mean_noise, sum_noise, tally_of
 from .charged import METHODS, Round, check_rounds
 from .errors import Floats, UsageError, open_unit, vector
 from .files import Saved
@@ -34,6 +34,7 @@ FORMAT, FORMAT_1 = "ellipsum.release/2", "ellipsum.release/1"
 WRONG = "the release has missing, unknown or wrong fields."
 DOCTORED = "this release's value, noise or guarantee is not that of its plan. It was changed after it was made."
 _LEVEL = 0.95
+_FARTHEST = 64.0  # stds that noise may move a count by; more has odds below 1e-890
 _NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
 
 
@@ -338,10 +339,11 @@ def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], An
         raise UsageError(DOCTORED)
     if not first and release.counts is None and plan.riders.width:
         raise UsageError(DOCTORED)
-    if learned is None:
-        _check_noise(release)
-    else:
+    if learned is not None:
         _check_rounds(release)
+    if learned is None or not first:
+        _check_counts(release)
+        _check_noise(release)
     return release
 
 
@@ -380,10 +382,12 @@ def _check_noise(release: Release) -> None:
     """One round's noise follows from the plan and, where counts are noisy, from those and the published value."""
     wanted, rounding = _expected(release.plan, release)
     noise = release.noise
-    if not math.isclose(noise.std, wanted.std, rel_tol=_NEAR) or not _alike(noise.stretch, wanted.stretch, _NEAR):
+    if release.learned is None and not math.isclose(noise.std, wanted.std, rel_tol=_NEAR):
+        raise UsageError(DOCTORED)
+    if not _alike(noise.stretch, wanted.stretch, _NEAR):
         raise UsageError(DOCTORED)
     skipped = release.statistic == "mean" and release.denoised is not None  # the value before it is not kept
-    tolerance = _NEAR * wanted.stds + rounding
+    tolerance = rounding + _NEAR * wanted.stds
     for part, expected in ((noise.count_direction, wanted.count_direction), (noise.own, wanted.own)):
         if (part is None) != (expected is None) or not (skipped or _alike(part, expected, tolerance)):
             raise UsageError(DOCTORED)
@@ -398,18 +402,53 @@ def _alike(part: Floats | None, expected: Floats | None, tolerance: Any) -> bool
 def _expected(plan: Any, release: Release) -> tuple[Noise, Floats]:
     """The noise of a release as `answers` has it, and how far rounding of the value may move its directions."""
     center, nothing = plan.ellipsoid.center, np.zeros(plan.d)
-    start = float(plan.n or 0) if release.count is None else release.count
-    rows = np.full(plan.d, start) if release.counts is None else release.counts.rows
-    counts = tally_of(plan, rows, release.count)
-    if release.counts is not None and not _alike(release.counts.stds, counts.stds, _NEAR * counts.stds):
-        raise UsageError(DOCTORED)
+    counts = _tally(release)
+    divisor = np.maximum(counts.rows, 1.0)
     if plan.statistic == "sum":
         if plan.count_std is None and not plan.public_rows:
             return Noise(plan.ellipsoid, plan.scaled_std), nothing
-        return sum_noise(plan, counts), nothing
-    lever = counts.stds / np.maximum(counts.rows, 1.0)
+        noise, alike = sum_noise(plan, counts), bool((divisor == divisor[0]).all())
+        stretched = release.learned is not None and not alike  # a learned mean, times each column's rows
+        return replace(noise, stretch=divisor / float(divisor.max()) if stretched else None), nothing
+    lever = counts.stds / divisor
     noise = mean_noise(plan, counts, release.value - center)
+    noise = noise if release.learned is None else replace(noise, stretch=None)
     return noise, 4 * np.finfo(float).eps * lever * (np.abs(center) + np.abs(release.value))
+
+
+def _tally(release: Release) -> Tally:
+    """The counts of a release, with the noise that they have by its plan and by the rounds before."""
+    plan: Any = release.plan
+    rows = np.full(plan.d, _start(release)) if release.counts is None else release.counts.rows
+    counts = tally_of(plan, rows, release.count)
+    before = [Round.from_dict(step) for step in release.learned["rounds"]] if release.learned is not None else []
+    measured = [step.privacy.mu for step in before if step.name == "count"]
+    if not measured or plan.count_std is None:
+        return counts
+    each = None if plan.people is None else plan.people.rows_each
+    return joined(counts, plan.count_std, (each or 1) / measured[-1])
+
+
+def _start(release: Release) -> float:
+    """The number of all rows, as far as it is known."""
+    return float(release.plan.n or 0) if release.count is None else release.count
+
+
+def _check_counts(release: Release) -> None:
+    """Rows that have a column are all rows less the absent ones, and both numbers may be off by noise alone."""
+    if release.counts is None:
+        return
+    plan: Any = release.plan
+    rows, stds, start = release.counts.rows, release.counts.stds, _start(release)
+    units = np.array(plan.riders.absences or (0,), float)
+    own = np.broadcast_to(np.where(units > 0, plan.noise_units / np.maximum(units, 1.0), 0.0), rows.shape)
+    rounding = _NEAR * max(abs(start), 1.0)
+    within = (start - rows >= -_FARTHEST * own - rounding) & (rows >= -_FARTHEST * stds - rounding)
+    within &= (own > 0) | (np.abs(start - rows) <= rounding)
+    if not within.all() or (plan.riders.missing == "row" and (rows != rows[0]).any()):
+        raise UsageError(DOCTORED)
+    if not _alike(stds, _tally(release).stds, _NEAR * stds):
+        raise UsageError(DOCTORED)
 
 
 def _learned(saved: dict[str, Any]) -> dict[str, Any]:

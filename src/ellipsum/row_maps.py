@@ -141,7 +141,7 @@ class ClampedMap:
 
     Guarantee [S9]: |q_j| <= L_j exactly. A column's cell is (q_j, 0, 0) inside its bounds, (±L_j, 0, W_j) outside,
     (0, E_j, 0) where it is absent, and the bounds on rows add up column by column.
-    `lower` and `upper` decide which cells count as outside: those stated, so that no rounding puts a cell there.
+    `lower` and `upper` are the stated bounds: a cell counts as outside where it is beyond them by more than rounding.
     """
 
     kind = "clamped"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .alike import Alike
 from .errors import Floats
 from .shape import Ellipsoid
+
+_FEW = 3.0  # stds of the count: a column of fewer rows is held to its region
 
 
 @dataclass(frozen=True)
@@ -51,17 +55,23 @@ class Noise(Alike):
 
     def squared_length(self, offset: Floats) -> float:
         """offset^T V^-1 offset over the directions that carry noise."""
-        if self.own is not None:
-            live = self.stds > 0
-            part = self.covariance[np.ix_(live, live)]
-            return float(offset[live] @ np.linalg.solve(part, offset[live]))
         ellipsoid = self.ellipsoid
         stretch = 1.0 if self.stretch is None else self.stretch
-        white = ellipsoid.scaled(offset / stretch) / self.std
+        if ellipsoid.axes is None:
+            stds = self.sums_stds if self.own is None else np.hypot(self.sums_stds, self.own)
+            return self._white_length(offset, lambda part: part[stds > 0] / stds[stds > 0])
+        if self.own is None:
+            return self._white_length(offset, lambda part: ellipsoid.scaled(part / stretch) / self.std)
+        live = self.stds > 0
+        matrix = self.covariance[np.ix_(live, live)]
+        return float(offset[live] @ np.linalg.solve(matrix, offset[live]))
+
+    def _white_length(self, offset: Floats, whiten: Callable[[Floats], Floats]) -> float:
+        """Where the shared count's noise is one more direction beside noise that `whiten` makes white."""
+        white = whiten(offset)
         square = float(white @ white)
-        if self.count_direction is not None:
-            # Sherman-Morrison: the count's noise is one more direction.
-            shared = ellipsoid.scaled(self.count_direction / stretch) / self.std
+        if self.count_direction is not None:  # Sherman-Morrison
+            shared = whiten(self.count_direction)
             square -= float(white @ shared) ** 2 / (1 + float(shared @ shared))
         return square
 
@@ -76,3 +86,9 @@ class Noise(Alike):
             for part in (self.count_direction, self.own):
                 total += 0.0 if part is None else float(part @ part)
         return total
+
+
+def in_doubt(rows: Floats, stds: Floats) -> NDArray[np.bool_]:
+    """The columns whose noisy counts are hardly above their noise [U3]."""
+    few: NDArray[np.bool_] = (stds > 0) & (rows < np.maximum(1.0, _FEW * stds))
+    return few

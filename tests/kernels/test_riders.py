@@ -111,6 +111,50 @@ def test_kernels_count_as_the_reference_does(kind, d, rule):
         assert max(far) <= 150 * (1 + GRID * 2.0**-44)
 
 
+@pytest.mark.parametrize("d", [1, 2, 3, 8, 11, 70])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", ["ellipsoid", "clamped"])
+def test_what_a_row_adds_does_not_depend_on_its_neighbours(kind, rule, d):
+    """[S1] Rows a hair inside and outside, in vectors and beside a row that makes the kernel look again."""
+    row_map = clamped(d, rule) if kind == "clamped" else ellipsoid(d, rule)
+    if kind == "clamped":
+        edges = [row_map.lower, row_map.upper]
+    else:
+        ray = 1 / row_map.scale / math.sqrt(d)
+        edges = [row_map.center - ray, row_map.center + ray]
+    hair = [1 - 1e-6, 1 - 2.0**-52, 1, 1 + 2.0**-52, 1 + 2.0**-45, 1 + 2.0**-40, 1 + 2.0**-30, 1 + 2.0**-19, 1 + 1e-5]
+    rows = [row_map.center + (edge - row_map.center) * factor for edge in edges for factor in hair]
+    rows += [np.nextafter(edge, way) for edge in edges for way in (-np.inf, np.inf)]
+    odd = [np.full(d, np.nan), np.full(d, np.inf), np.full(d, 1e300), row_map.center]
+    alone = {i: exact(accumulate(row_map, [row[None]]).sums) for i, row in enumerate([*rows, *odd])}
+    for i, row in enumerate(rows):
+        for j, other in enumerate(odd, len(rows)):
+            block = np.tile(row, (130, 1))
+            block[77] = other
+            wanted = [129 * a + b for a, b in zip(alone[i], alone[j], strict=True)]
+            for laid in (block, np.asfortranarray(block), Columns(list(np.ascontiguousarray(block.T)))):
+                assert exact(accumulate(row_map, [laid]).sums) == wanted, (i, j)
+
+
+def test_single_precision_puts_nothing_outside():
+    """Unit vectors and bounds that are rounded to singles are inside; a thousandth of a percent beyond is not."""
+    rng = np.random.default_rng(0)
+    for d in (2, 100, 768):
+        vectors = rng.normal(size=(500, d))
+        vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+        assert (np.linalg.norm(vectors.astype(float), axis=1) > 1).any()
+        riders = Riders("center", None, (), None, (1,), 3)
+        ball = EllipsoidMap(np.zeros(d), scale=np.ones(d), grid_bits=BITS, riders=riders)
+        assert exact(accumulate(ball, [vectors]).sums)[d:] == [0, 0, 0]
+        assert exact(accumulate(ball, [vectors * np.float32(1.00001)]).sums)[d:] == [500, 0, 0]
+    plan = es.plan(es.Box([0.1, -7.3], [0.3, 0.7]), n=9, check=True, budget=es.Budget(mu=1.0))
+    corners = np.array(list(itertools.product((0.1, 0.3), (-7.3, 0.7)))).astype(np.float32)
+    assert (corners.astype(float) > [0.3, 0.7]).any()
+    assert exact(accumulate(plan.row_map, [corners]).sums)[-2:] == [0, 0]
+    beyond = corners + np.float32(1e-5)
+    assert all(count > 0 for count in exact(accumulate(plan.row_map, [beyond]).sums)[-2:])
+
+
 def exact(wide):
     return [int(h) * 2 ** wide_bits() + int(low) for h, low in zip(wide.high, wide.low, strict=True)]
 

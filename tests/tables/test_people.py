@@ -351,7 +351,7 @@ def test_a_plan_is_for_a_number_of_people():
     people = len(set(table["id"].to_pylist()))
     plan = es.plan(es.Box(-9, 9), n=people, d=2, **BUDGET)
     assert plan.release(table, privacy_id="id").plan.people.per_person == "mean"
-    with pytest.raises(UsageError, match=f"n = {people + 1} rows, the data has {people}"):
+    with pytest.raises(UsageError, match=f"n = {people + 1} people, the data has {people}"):
         es.plan(es.Box(-9, 9), n=people + 1, d=2, **BUDGET).release(table, privacy_id="id")
 
 

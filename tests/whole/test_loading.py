@@ -90,6 +90,54 @@ def test_the_forecast_of_normal_rows_is_worked_out_again():
     assert doctored.center_spread == plan.center_spread
 
 
+def counted_plans():
+    """Plans that count absences, rows left out, clipped rows or clamped cells."""
+    box, normal = es.Box([0, 1], [2, 3]), es.Normal([0.0, 1.0], cov=[[2.0, 0.5], [0.5, 1.0]])
+    for rows, how in [
+        (box, {"check": True}),
+        (box, {"check": True, "missing": "row"}),
+        (box, {"check": True, "missing": [0.5, 2.0]}),
+        (normal, {"check": True}),
+        (normal, {"check": True, "missing": "row"}),
+        (es.Ball(2.0, [1.0, 5.0]), {"check": True}),
+    ]:
+        for relation in ("replace", "add_remove"):
+            yield es.plan(rows, n=300, statistic="mean", neighbours=relation, **how, **SPEND)
+
+
+def test_what_a_plan_counts_beside_its_values_is_within_its_noise():
+    """[S9][S10] Larger units need more noise; sizes and rules must fit together."""
+    for plan in counted_plans():
+        text = plan.to_json()
+        assert es.Plan.from_json(text).to_json() == text
+        riders = plan.riders
+        for name in ("absences", "outside"):
+            if getattr(riders, name):
+                refused(es.Plan.from_json, text, "riders", name, to=lambda old: [9 * unit for unit in old])
+                refused(es.Plan.from_json, text, "riders", name, to=lambda old: [-unit for unit in old])
+                refused(es.Plan.from_json, text, "riders", name, to=lambda old: [*old, 1, 1])
+                refused(es.Plan.from_json, text, "riders", name, to=lambda old: [float(unit) for unit in old])
+                refused(es.Plan.from_json, text, "riders", name, to=None)
+        refused(es.Plan.from_json, text, "riders", "octaves", to=lambda old: 0 if old else 12)
+        refused(es.Plan.from_json, text, "riders", "octaves", to=65)
+        refused(es.Plan.from_json, text, "riders", "missing", to=lambda old: "row" if old != "row" else "column")
+        refused(es.Plan.from_json, text, "riders", "missing", to="somehow")
+        refused(es.Plan.from_json, text, "riders", "fill", to=[0.0])
+        refused(es.Plan.from_json, text, "riders", "pull", to=0.4)
+        refused(es.Plan.from_json, text, "riders", "pull", to=1.01)
+        refused(es.Plan.from_json, text, "riders", "more", to=1)
+        refused(es.Plan.from_json, text, "riders", to=None)
+        refused(es.Plan.from_json, text, "clamped", to=None)
+        refused(es.Plan.from_json, text, "clamped", to=lambda old: not old)
+        if riders.shares is not None:
+            refused(es.Plan.from_json, text, "riders", "shares", to=lambda old: [2 * share for share in old])
+            refused(es.Plan.from_json, text, "riders", "shares", to=lambda old: [share / 2 for share in old])
+            refused(es.Plan.from_json, text, "riders", "shares", to=lambda old: [share + 1e-15 for share in old])
+            refused(es.Plan.from_json, text, "riders", "shares", to=None)
+        if plan.rows.kind == "normal":  # the forecast is that of rows that are pulled in
+            refused(es.Plan.from_json, text, "riders", "pull", to=0.8)
+
+
 def test_a_learning_plan_for_people_names_them():
     plan = es.plan(es.Unknown(9.0), n=100, d=2, **SPEND).to_json()
     refused(LearningPlan.from_json, plan, "privacy", to=lambda old: {**old, "unit": "person"})
@@ -115,7 +163,7 @@ def test_shares_of_a_friendly_plan_are_positive():
 
 
 def test_plans_and_releases_of_earlier_versions_load():
-    """The layout of format 1, and a centre spread without the sampling error."""
+    """A centre spread without the sampling error, and another version's number."""
     old = es.plan(es.Normal(0.0, 1.0), n=100, d=2, statistic="mean", **SPEND).to_json()
     assert es.Plan.from_json(changed(old, "center_spread", to=0.1414)).to_json() == old
     assert es.Plan.from_json(changed(old, "version", to="0.0.1")).to_json() == old
@@ -159,16 +207,79 @@ def test_a_release_agrees_with_its_plan(path, to):
 
 
 def test_the_count_of_a_release_agrees_with_its_noise():
-    text = release(neighbours="add_remove").to_json()
+    text = release(neighbours="add_remove", missing="center").to_json()
     assert es.Release.from_json(text).to_json() == text
     for path, to in [
         (("count",), None),
         (("count",), lambda old: old * 2),
+        (("counts", "rows"), lambda old: [2 * rows for rows in old]),
         (("noise", "count_direction"), None),
         (("noise", "count_direction"), [0.0, 0.0]),
         (("noise", "count_direction"), [0.0]),
     ]:
         refused(es.Release.from_json, text, *path, to=to)
+
+
+GAPS = np.where(np.random.default_rng(3).random(X.shape) < 0.3, np.nan, X)
+
+
+def counted_releases():
+    """Means and sums with columns that have counts of their own, and what was clipped."""
+    for relation in ("replace", "add_remove"):
+        for rows in (es.Box(1, 10), es.Normal(5.0, 1.0), es.Ball(9.0, 5.0), es.Unknown(50.0)):
+            for call in (es.mean, es.sum):
+                yield call(GAPS, rows, neighbours=relation, rng=np.random.default_rng(1), epsilon=9.0, delta=1e-6)
+
+
+def wrong_counts(made):
+    """Changes to the counts of a release, and to the noise that they give its value."""
+    yield ("counts",), None
+    for name in ("rows", "stds"):
+        yield ("counts", name), None
+        yield ("counts", name), lambda old: old[:1]
+    yield ("counts", "rows"), lambda old: [9 * rows for rows in old]
+    yield ("counts", "rows"), lambda old: [-rows for rows in old]
+    yield ("counts", "stds"), lambda old: [std + 1 for std in old]
+    if made.counts.stds.any():
+        yield ("counts", "stds"), lambda old: [std / 2 for std in old]
+        yield ("counts", "stds"), lambda old: [-std for std in old]
+    yield ("counts", "more"), 1
+    for name in ("clipped", "outside"):
+        yield ("counts", name), lambda old: [1.0] if old is None else None
+        yield ("counts", name), lambda old: [*(old or [1.0, 1.0]), 1.0]
+    for name in ("own", "stretch", "count_direction"):
+        yield ("noise", name), lambda old: [1.0, 0.5] if old is None else None
+        yield ("noise", name), [0.5]
+
+
+def test_a_smaller_noise_cannot_be_shown_with_more_rows():
+    """The counts, the noise and its stds changed together: whole numbers have no gaps, so n rows have every column."""
+    whole = np.rint(X).astype(int)
+    for relation, rows in (("replace", [5000.0] * 2), ("add_remove", None)):
+        made = es.mean(whole, es.Box(0, 10), neighbours=relation, rng=np.random.default_rng(1), **SPEND)
+        fields = made.to_dict()
+        rows = rows or [10 * count for count in made.counts.rows]
+        ratio = rows[0] / made.counts.rows[0]
+        fields["counts"]["rows"] = rows
+        fields["noise"]["scaled_std"] /= ratio
+        if fields["noise"]["count_direction"] is not None:
+            fields["noise"]["count_direction"] = [u / ratio for u in fields["noise"]["count_direction"]]
+        fields["noise_std"] = [std / ratio for std in fields["noise_std"]]
+        with pytest.raises(es.UsageError, match="changed"):
+            es.Release.from_json(json.dumps(fields))
+
+
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
+def test_the_counts_of_a_release_are_those_of_its_plan():
+    for made in counted_releases():
+        text = made.to_json()
+        again = es.Release.from_json(text)
+        assert again.to_json() == text
+        assert np.array_equal(again.confidence_interval(0.9), made.confidence_interval(0.9))
+        for path, to in wrong_counts(made):
+            refused(es.Release.from_json, text, *path, to=to)
+        for name, to in (("error_std", [0.0, 0.0]), ("warnings", ["all is well"]), ("interval", None)):
+            assert es.Release.from_json(changed(text, name, to=to)).to_json() == text
 
 
 def test_learned_rounds_add_up_to_the_stated_budget():
@@ -286,6 +397,6 @@ def test_a_table_says_that_its_noise_is_not_secure():
     assert frame.attrs["secure"] is False
     assert "False" in frame.to_string()
     secure = es.mean(X, es.Box(0, 10), **SPEND).to_pandas()
-    assert list(secure.columns) == ["value", "noise_std"]
+    assert list(secure.columns) == ["value", "noise_std", "error_std", "lower", "upper"]
     assert secure.attrs["secure"] is True
     assert "epsilon = 1" in secure.attrs["guarantee"]

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..blocks import Columns
 from ..compiled import compiled, inner
+from ..errors import Floats
 from ..integers import Ints
 from ..row_maps import ClampedMap
 from .diagonal import PREFETCH_BYTES
@@ -34,10 +35,11 @@ from .layout import LANES
 from .memory import Rows, aligned, columns_of, readable
 
 _WIDEST = 64  # rows narrower than this are read several at once, as one row that fills whole vectors
+_ALLOWANCE = 2.0**-20  # of half a width
 
 
 class _Frame:
-    """What the loops read: centres, scales, limits, fills, bounds and edges, at least eight wide.
+    """What the loops read: centres, scales, limits, fills and edges, at least eight wide.
 
     tail: scales, limits and edges of the last eight columns, zero for those that a whole vector has served.
     """
@@ -45,12 +47,7 @@ class _Frame:
     def __init__(self, row_map: ClampedMap, times: int = 1) -> None:
         limits = row_map.limits.astype(np.float64)
         fill = row_map.center if row_map.riders.fill is None else row_map.riders.fill
-        bound = np.maximum(np.abs(row_map.lower), np.abs(row_map.upper))
-        with np.errstate(
-            over="ignore"
-        ):  # an entry within its bounds never maps beyond its edge, whatever rounding does
-            edges = limits + 2 + row_map.scale * bound * 2.0**-50
-        lines = row_map.center, row_map.scale, limits, fill, row_map.lower, row_map.upper, edges
+        lines = row_map.center, row_map.scale, limits, fill, _edges(row_map)
         columns = row_map.columns * times
         self.columns = columns
         self.width = max(columns, LANES)
@@ -60,7 +57,19 @@ class _Frame:
         rest = self.width % LANES
         self.tail = aligned(3, LANES)
         if rest:
-            self.tail[:, LANES - rest :] = self.lines[[1, 2, 6], self.width - rest :]
+            self.tail[:, LANES - rest :] = self.lines[[1, 2, 4], self.width - rest :]
+
+
+def _edges(row_map: ClampedMap) -> Floats:
+    """An entry is outside where it maps beyond its edge, which none within its bounds does, whatever rounding does.
+
+    Finite, so that an infinite entry is beyond it; the allowance is for bounds that single precision rounds [S9].
+    """
+    limits = row_map.limits.astype(np.float64)
+    bound = np.maximum(np.abs(row_map.lower), np.abs(row_map.upper))
+    with np.errstate(over="ignore"):
+        edges = limits * (1 + _ALLOWANCE) + 2 + row_map.scale * bound * 2.0**-50
+    return np.minimum(edges, np.finfo(np.float64).max)
 
 
 class ClampedKernel:
@@ -131,10 +140,11 @@ def _add_entry(x: int, j: int, like: Any, lines: Any, k: int, sums: Any) -> None
     entry = element(x, j, like)
     if not abs(entry) < np.inf:
         sums[1, k] += 1
-        entry = lines[3, k]
-    elif entry < lines[4, k] or entry > lines[5, k]:
-        sums[2, k] += 1
-    value = (entry - lines[0, k]) * lines[1, k]
+        value = (lines[3, k] - lines[0, k]) * lines[1, k]
+    else:
+        value = (entry - lines[0, k]) * lines[1, k]
+        if not abs(value) <= lines[4, k]:
+            sums[2, k] += 1
     limit = lines[2, k]
     value = value if value < limit else limit
     value = value if value > -limit else -limit
@@ -154,7 +164,7 @@ def _add_row(x: int, like: Any, lines: Any, sums: Any, drops: bool) -> None:
     whole = width // LANES * LANES
     for j in range(0, whole, LANES):
         at = place + 8 * j
-        frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row, at + 5 * row)
+        frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
         add_unusual(x, j, like, frame, (out + 8 * j, out + row + 8 * j, out + 2 * row + 8 * j))
     for j in range(whole, width):
         _add_entry(x, j, like, lines, j, sums)
@@ -165,7 +175,7 @@ def _clamp(group: Any, x: int, stride: int, like: Any, lines: Any, tail: Any, st
     """Adds a group of rows to the sums (one row alone: takes it out again); 2 in a lane where something is unusual."""
     width = lines.shape[1]
     center = address(lines)
-    scale, limit, edge = center + 8 * width, center + 16 * width, center + 48 * width
+    scale, limit, edge = center + 8 * width, center + 16 * width, center + 32 * width
     total = address(sums)
     whole = width // LANES * LANES
     unusual = everywhere(0.0)
@@ -203,14 +213,14 @@ def add_clamped_columns(places: Any, rows: int, like: Any, lines: Any, sums: Any
     """As `add_clamped_rows`, for rows whose columns begin at `places`, entries side by side within a column."""
     chunk, size = LANES * LANES, entry_size(like)
     done = rows // chunk * chunk
-    frame = np.empty((6, LANES))
+    frame = np.empty((5, LANES))
     eights = np.empty((3, LANES), np.int64)
     start, out = address(frame), address(eights)
     row = 8 * LANES
-    lists = (start, start + row, start + 2 * row, start + 3 * row, start + 4 * row, start + 5 * row)
+    lists = (start, start + row, start + 2 * row, start + 3 * row, start + 4 * row)
     for j in range(places.size):
-        center, scale, limit, edge = lines[0, j], lines[1, j], lines[2, j], lines[6, j]
-        for i in range(6):
+        center, scale, limit, edge = lines[0, j], lines[1, j], lines[2, j], lines[4, j]
+        for i in range(5):
             frame[i, :] = lines[i, j]
         eights[:, :] = 0
         for first in range(0, done, chunk):

@@ -27,7 +27,7 @@ from .generators import (
     plus_squares,
     zero_lanes,
 )
-from .layout import COUNTED, FAR_EXPONENT, LANES, LEFT_OUT
+from .layout import COUNTED, FAR_EXPONENT, LANES, LEFT_OUT, SURELY_OUTSIDE
 
 PREFETCH_BYTES = 49152  # longer rows push each other out of the cache if fetched a group ahead
 
@@ -42,8 +42,8 @@ def factors_for(squares: Any, grid: float, riders: Any) -> Any:
 
 @inner
 def count_outside(square: float, outside: Any) -> None:
-    """One more row in the octave of its norm; the last has no end."""
-    if square > 1.0 and outside.size > 0:
+    """One more row in the octave of its norm, unless single precision put it outside; the last has no end."""
+    if square > SURELY_OUTSIDE and outside.size > 0:
         octave = (math.frexp(square)[1] - 1) // 2
         outside[min(octave, outside.size - 1)] += 1
 

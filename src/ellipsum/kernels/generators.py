@@ -437,23 +437,23 @@ def clamp_column(
 def add_unusual(typing: Any, x: Any, column: Any, like: Any, frame: Any, sums: Any) -> Any:
     """Eight entries of which some are outside or missing: sums += clamped entries, absences, and entries outside.
 
-    frame: where eight centres, scales, limits, fills, lower and upper bounds lie; sums: where the three sums lie.
+    frame: where eight centres, scales, limits, fills and edges lie; sums: where the three sums lie.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         x_now, column_now, _, frame_now, sums_now = args
         zero = _I64(0)
-        vectors = [_load(builder, builder.extract_value(frame_now, i), zero) for i in range(6)]
-        center, scale, limit, fill, lower, upper = vectors
+        vectors = [_load(builder, builder.extract_value(frame_now, i), zero) for i in range(5)]
+        center, scale, limit, fill, edge = vectors
         value = _load(builder, x_now, column_now, _element_kind(like))
         kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
         size = cgutils.get_or_insert_function(builder.module, kind, "llvm.fabs.v8f64")
         infinite = ir.Constant(_DOUBLES, [float("inf")] * LANES)
         missing = builder.fcmp_unordered(">=", builder.call(size, [value]), infinite)
-        beyond = builder.or_(builder.fcmp_ordered("<", value, lower), builder.fcmp_ordered(">", value, upper))
-        beyond = builder.and_(beyond, builder.not_(missing))
         entry = builder.select(missing, fill, value)
         mapped = builder.fmul(builder.fsub(entry, center), scale)
+        beyond = builder.fcmp_unordered(">", builder.call(size, [mapped]), edge)
+        beyond = builder.and_(beyond, builder.not_(missing))
         bits = builder.bitcast(_clamped(builder, mapped, limit), _LONGS)
         whole = builder.sub(bits, ir.Constant(_LONGS, [_MAGIC_BITS] * LANES))
         ones = [whole, builder.zext(missing, _LONGS), builder.zext(beyond, _LONGS)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..answers import Tally, held, tally
+from ..answers import Tally, held, joined, tally
 from ..errors import Floats
 from ..plans import Plan, assemble, last_count_weight
 from ..release import Counts, Release
@@ -72,9 +72,8 @@ def _joined(rounds: Rounds, plan: Plan, counts: Tally) -> Tally:
         return counts
     variance, earlier = plan.count_std**2, rounds.counted.std**2
     value = (counts.count * earlier + float(rounds.counted.values[0]) * variance) / (variance + earlier)
-    joint = variance * earlier / (variance + earlier)
-    shared = math.sqrt(max(counts.shared**2 - variance, 0.0) + joint)
-    return replace(counts, rows=counts.rows + (value - counts.count), shared=shared, count=value)
+    both = joined(counts, plan.count_std, rounds.counted.std)
+    return replace(both, rows=counts.rows + (value - counts.count), count=value)
 
 
 def _mean(plan: Plan, final: Final, values: Floats, counts: Tally) -> tuple[Floats, Floats]:

@@ -168,8 +168,9 @@ class LearningPlan(Runnable):
         source = session.source
         check_width(self.d, source)
         if self.neighbours == "replace" and source.reopenable and source.count() != self.n:
+            what = "rows" if self.people is None else "people"
             raise UsageError(
-                f"this plan is for n = {self.n} rows, the data has {source.count()}. Plan anew for this n."
+                f"this plan is for n = {self.n} {what}, the data has {source.count()}. Plan anew for this n."
             )
         session.propose(self)
         prepare = prepare_for(self.method, self.options)
