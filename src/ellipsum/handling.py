@@ -144,9 +144,11 @@ def _clamped(
     if rule == "row":
         square = free * sum(limit**2 for limit in limits)
         return Riders(rule, None, (max(1, free_units(square, 0)),), None, outside)
+    lower, upper = rows.bounds()
+    if fill is not None and ((fill < lower) | (fill > upper)).any():
+        raise UsageError("missing fills in a number outside its column's bounds. State one within, or wider bounds.")
     if rule != "column":
         return Riders(rule, fill, (), None, outside)
-    lower, upper = rows.bounds()
     center, half = region.ellipsoid.center, (upper - lower) / 2
     can_miss = handling.can_miss(center.size)
     if statistic != "sum":
