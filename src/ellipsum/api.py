@@ -47,6 +47,7 @@ def sum(
     clip: str | float = "optimal",
     clip_probability: float | None = None,
     weights: Any = None,
+    noise: str = "auto",
     missing: Any = None,
     check: bool = True,
     method: str = "auto",
@@ -84,6 +85,7 @@ def mean(
     clip: str | float = "optimal",
     clip_probability: float | None = None,
     weights: Any = None,
+    noise: str = "auto",
     missing: Any = None,
     check: bool = True,
     method: str = "auto",
@@ -162,6 +164,7 @@ def plan(
     clip: str | float = "optimal",
     clip_probability: float | None = None,
     weights: Any = None,
+    noise: str = "auto",
     missing: Any = None,
     check: bool | None = None,
     method: str = "auto",
@@ -194,6 +197,7 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         words["method"],
         {name: words[name] for name in _METHODS_OWN if words[name] is not None},
         Handling(words.get("missing"), words.get("check", True)),
+        words.get("noise", "auto"),
     )
 
 

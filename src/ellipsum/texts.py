@@ -22,12 +22,20 @@ _NOTHING_ADDED = "a missing entry adds nothing"
 INSECURE = "NOT SECURE: noise came from a caller's generator, for tests and teaching only"
 
 
-def guarantee(privacy: Privacy, stated: Mapping[str, float] | None = None) -> str:
+def _curve(privacy: Any) -> str:
+    """What a guarantee is made of, in few words."""
+    if isinstance(privacy, Privacy):
+        gaussian = [f"mu = {privacy.mu:.6g}"] if privacy.mu or not privacy.pure else []
+        return ", ".join(gaussian + [f"pure epsilon = {epsilon:.6g}" for epsilon in privacy.pure])
+    return f"spherical noise, sensitivity over scale {privacy.ratio:.6g} in {privacy.dimension} dimensions"
+
+
+def guarantee(privacy: Any, stated: Mapping[str, float] | None = None) -> str:
     """One line a reader can act on: the stated budget if it is what was spent, then the curve."""
     relation = f"{privacy.change}, n public" if privacy.neighbours == "replace" else privacy.change
     slack = f", slack {privacy.slack:.3g}" if privacy.slack else ""
     words = ", ".join(f"{name} = {value:g}" for name, value in (stated or {}).items())
-    curve = f"mu = {privacy.mu:.6g}{slack}"
+    curve = _curve(privacy) + slack
     if not words or words.startswith("mu"):
         return f"{curve}; {relation}"
     return f"{words} ({curve}); {relation}"
