@@ -32,6 +32,7 @@ _PLAINLY = Handling("center", check=False)
 _FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
 _MOST_BOXED = 128  # columns: with more, noise in blocks never errs least
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
+_FEWEST_OCTAVES = 2
 _CURIOSITY = 0.01  # weight of a count of cells outside, as a share of their column's half-width
 
 
@@ -159,7 +160,7 @@ def _spherical(terms: Terms) -> Plan:
     for _ in range(2):  # the counts decide the dimension, and it decides the noise that they are laid for
         ratio = certified_ratio(epsilon, delta, dimension)
         region, kappa = _lay_with_count(terms, ratio / ball_std(dimension))
-        draft = _draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon)
+        draft = _draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, _octaves(terms.d))
         if draft.dimension == dimension:
             break
         dimension = draft.dimension
@@ -206,9 +207,14 @@ def _importances(terms: Terms, draft: Draft) -> Floats:
     return np.concatenate([columns, beside, outside, last])
 
 
-def _draft(terms: Terms, region: Clip, kappa: float, fineness: float) -> Draft:
+def _octaves(d: int) -> int:
+    """Octaves of rows outside that are told apart: spherical noise grows with every coordinate, so few beside few."""
+    return min(OCTAVES, max(_FEWEST_OCTAVES, d // 4))
+
+
+def _draft(terms: Terms, region: Clip, kappa: float, fineness: float, octaves: int = OCTAVES) -> Draft:
     parts = terms.rows, terms.statistic, terms.n, terms.neighbours, region, kappa, terms.people, terms.handling
-    return draft(*parts, fineness)
+    return draft(*parts, fineness, octaves)
 
 
 def draft(

@@ -353,8 +353,8 @@ def compose(parts: Iterable[Any]) -> Privacy:
 
     parts: guarantees, or whatever has one as its `privacy`: releases, plans, learned rows, projections.
 
-    mu = sqrt(sum mu_i^2), slack = sum slack_i, both rounded up; pure steps are kept one by one [P8]. Parts under different
-    relations, or for rows and for people, are refused.
+    mu = sqrt(sum mu_i^2), slack = sum slack_i, both rounded up; pure steps are kept one by one [P8]. Parts under
+    different relations, or for rows and for people, are refused.
     """
     pairs = _pairs(parts)
     relation, unit = _one_relation(pairs)
