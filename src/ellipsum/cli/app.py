@@ -63,6 +63,13 @@ Weights = Annotated[
         "have names); equal, plain units; or a number per column, as in --weights 1,5,2."
     ),
 ]
+Noise = Annotated[
+    str,
+    typer.Option(
+        help="Law of the noise: auto takes the one of least forecast error; gaussian; norm is spherical, or pure in "
+        "blocks of columns. --delta 0 asks for a pure law."
+    ),
+]
 Missing = Annotated[
     str | None,
     typer.Option(
@@ -131,6 +138,7 @@ BUDGET: Options = {"epsilon": (Epsilon, None), "delta": (Delta, None), "neighbou
 SHAPE: Options = {
     "shape": (Shape, "optimal"),
     "weights": (Weights, None),
+    "noise": (Noise, "auto"),
     "clip": (Clip, "optimal"),
     "clip_probability": (ClipProbability, None),
     "missing": (Missing, None),

@@ -222,6 +222,7 @@ def terms_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "neighbours": relation_of(given["neighbours"]),
         "weights": weights_of(given["weights"]),
+        "noise": given["noise"],
         "missing": missing_of(given["missing"]),
         "check": not given["no_check"],
         "method": given["method"] or "auto",
