@@ -58,17 +58,10 @@ def run_demo(folder: Path, rows: int) -> None:
     data = generate_people(n)
     truth = data.mean(axis=0)
     box = Box(BOUNDS)
-    terms: dict[str, Any] = {
-        "n": n,
-        "epsilon": EPSILON,
-        "delta": DELTA,
-        "statistic": "mean",
-        "weights": "equal",
-        "missing": "center",
-    }
+    terms: dict[str, Any] = {"n": n, "epsilon": EPSILON, "delta": DELTA, "statistic": "mean", "missing": "center"}
     plans = {
         "ball": plan(box, shape="ball", noise="gaussian", **terms),
-        "elliptical": plan(box, noise="gaussian", weights="equal", **terms),
+        "elliptical": plan(box, weights="equal", noise="gaussian", **terms),
         "best law": plan(box, weights="equal", **terms),
     }
     errors = {name: measure(mean_plan, data, truth) for name, mean_plan in plans.items()}
