@@ -591,7 +591,8 @@ def test_every_state_of_the_automaton_is_reached():
 def test_headers_that_are_refused(tmp_path, text, advice):
     with pytest.raises(EllipsumError, match=advice) as caught:
         open_table(write(tmp_path / "t.csv", text))
-    assert not any(cell in str(caught.value) for cell in ("34", "70.25", "17", "23"))
+    said = str(caught.value).replace(str(tmp_path), "")  # the folder has a number of its own
+    assert not any(cell in said for cell in ("34", "70.25", "17", "23"))
 
 
 def test_a_first_line_of_numbers_is_never_quoted(tmp_path):
