@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -177,21 +177,43 @@ def _boxed(terms: Terms) -> Plan:
     assert terms.budget.pair is not None
     epsilon = terms.budget.pair[0]
     region, kappa = _lay_with_count(terms, epsilon)
-    draft = _draft(terms, region, 1.0 if kappa > 0 else 0.0, epsilon)
-    limits = clamp_limits(terms.rows, region.ellipsoid, draft.bits)
+    region = _alike(region, terms)
+    draft = _evenly(_draft(terms, region, 1.0 if kappa > 0 else 0.0, epsilon), terms)
     each = terms.each or 1
+    limits = clamp_limits(terms.rows, region.ellipsoid, draft.bits)
     moves = [each * move for move in clamped_moves(limits, draft.riders, terms.neighbours)]
     moves += [each * draft.count_units] if draft.count_units else []
-    values = np.ldexp(np.array(moves[: terms.d], float), -draft.bits) * region.ellipsoid.unscale
-    widths = np.concatenate([values, np.full(draft.dimension - terms.d, float(each))])  # a row moves a count by one
     if not any(moves):
         return _spherical(terms)
-    weights = _importances(terms, draft)
-    live = np.array(moves) > 0
+    values = np.ldexp(np.array(moves[: terms.d], float), -draft.bits) * region.ellipsoid.unscale
+    widths = np.concatenate([values, np.full(draft.dimension - terms.d, float(each))])  # a row moves a count by one
+    weights, live = _importances(terms, draft), np.array(moves) > 0
     weights = np.where(live, np.maximum(weights, 1e-12 * float(weights.max())), 0.0)
     blocks = choose_blocks(np.where(live, np.maximum(widths, 1e-300), 0.0), weights, epsilon)
     privacy = Privacy.of_pure(epsilon, terms.neighbours, unit_of(terms.people))
     return _finished(terms, draft, privacy, BoxLaw.least(blocks, moves), 0.0)
+
+
+def _alike(region: Clip, terms: Terms) -> Clip:
+    """The region with every column as wide as any other on the grid: columns of a block share one scale of noise."""
+    lower, upper = terms.rows.bounds()
+    half = (upper - lower) / 2
+    live = region.ellipsoid.scale > 0
+    with np.errstate(divide="ignore", over="ignore"):
+        scale = np.where(live, 1 / np.where(live, half, 1.0), 0.0) / math.sqrt(terms.d)
+    return replace(region, ellipsoid=replace(region.ellipsoid, scale=scale))
+
+
+def _evenly(draft: Draft, terms: Terms) -> Draft:
+    """The draft with counts that move as far as values do, so that none makes its block's noise larger."""
+    limits = clamp_limits(terms.rows, draft.region.ellipsoid, draft.bits)
+    move = int(limits.max()) * (2 if terms.neighbours == "replace" else 1)
+    riders = replace(
+        draft.riders,
+        absences=tuple(move if unit else 0 for unit in draft.riders.absences),
+        outside=tuple(move if unit else 0 for unit in draft.riders.outside),
+    )
+    return replace(draft, riders=riders, count_units=move if draft.count_units else 0)
 
 
 def _importances(terms: Terms, draft: Draft) -> Floats:
