@@ -15,6 +15,7 @@ from .shape import Ellipsoid
 
 GRID_BITS = 40
 WIDE_GRID_BITS = 44
+_BEYOND = 2.0**60  # no valid limit is so large, and its integer still is one
 
 
 def grid_bits(n: int | None, mu: float) -> int:
@@ -41,8 +42,9 @@ def clamped_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders) -> 
 def clamp_limits(rows: Rows, ellipsoid: Ellipsoid, bits: int) -> Ints:
     """Whole limits that hold every entry within its bounds: half the width on the grid, rounded up [S9]."""
     lower, upper = rows.bounds()
-    reach = np.floor(np.ldexp(ellipsoid.scale * ((upper - lower) / 2), bits))
-    limits: Ints = np.where(ellipsoid.scale > 0, reach + 1, 0).astype(np.int64)
+    with np.errstate(over="ignore"):
+        reach = np.floor(np.ldexp(ellipsoid.scale * ((upper - lower) / 2), bits))
+    limits: Ints = np.where(ellipsoid.scale > 0, np.minimum(reach, _BEYOND) + 1, 0).astype(np.int64)
     return limits
 
 

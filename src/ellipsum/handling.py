@@ -119,12 +119,11 @@ def _needed(can_miss: Sequence[bool], center: Floats, statistic: str) -> list[bo
 
 def column_weights(rows: Rows, ellipsoid: Ellipsoid) -> Floats:
     """About how much of a row's squared norm each column brings; equal where only a ball is known."""
-    matrix = ellipsoid.matrix
-    squares = ellipsoid.scale**2 if matrix is None else (matrix**2).sum(axis=0)
-    if rows.kind == "ball" or not squares.any():
+    if rows.kind == "ball":
         return np.ones(ellipsoid.center.size)
-    with np.errstate(over="ignore", under="ignore"):
-        weights = squares * rows.spread() ** 2
+    matrix, spread = ellipsoid.matrix, rows.spread()
+    with np.errstate(over="ignore", under="ignore"):  # products first: squares may leave the range of doubles
+        weights = (ellipsoid.scale * spread) ** 2 if matrix is None else ((matrix * spread) ** 2).sum(axis=0)
     return weights if np.isfinite(weights).all() and weights.any() else np.ones(ellipsoid.center.size)
 
 

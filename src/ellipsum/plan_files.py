@@ -101,12 +101,16 @@ def plan_fields(saved: Any) -> dict[str, Any]:
             "center_spread": fields.take("center_spread", codec.number),
             "columns": fields.maybe("columns", codec.names),
             "stated": fields.take("stated", stated_from_dict),
-            "options": {name: value for name, value in options.items() if name not in PEOPLE},
+            "options": {**({"missing": "center"} if first else {}), **_without_people(options)},
             "people": People.of_options(options),
             "riders": PLAIN if first else fields.take("riders", riders_from_dict),
             "clamped": False if first else fields.take("clamped", codec.flag),
             "law": None if first else fields.maybe("law", law_from_dict),
         }
+
+
+def _without_people(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in PEOPLE}
 
 
 def people_from_dict(saved: Any) -> People | None:

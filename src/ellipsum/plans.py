@@ -28,7 +28,7 @@ from .release import Counts, Release, planned_release, register_reader
 from .riders import PLAIN, Riders
 from .row_maps import ClampedMap, EllipsoidMap, clamped_moves
 from .rows import Rows
-from .runnable import Runnable, check_width
+from .runnable import Runnable, check_gaps, check_width
 from .session import Session
 from .shape import Ellipsoid
 from .texts import describe_plan, plan_html
@@ -277,6 +277,7 @@ class Plan(Runnable):
     def run(self, session: Session) -> Release:
         """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever source summed the rows."""
         check_width(self.d, session.source)
+        check_gaps(self, session.source)
         session.propose(self)
         account = session.reserve(self.privacy, self.statistic)
         account.charge(account.cap, self.statistic)

@@ -70,3 +70,18 @@ def check_width(d: int, source: Source) -> None:
     """An error for data of another number of columns than a plan has."""
     if source.width != d:
         raise UsageError(f"this plan is for {d} columns, the data has {source.width}. Pick columns, or plan anew.")
+
+
+def check_gaps(plan: Any, source: Source) -> None:
+    """An error for data whose types allow missing entries where the plan was made for data whose types do not."""
+    if plan.riders.missing in ("row", "fill") or plan.options.get("missing") == "center":
+        return
+    counted = np.array(plan.riders.absences or (0,)) > 0
+    if plan.statistic == "sum":  # an absent cell adds nothing, and is nothing, where 0 stands for it
+        lower, upper = plan.rows.bounds() if plan.clamped else (plan.ellipsoid.center, plan.ellipsoid.center)
+        counted = counted | ((lower <= 0) & (upper >= 0))
+    if (np.array(source.gaps) & ~counted).any():
+        raise UsageError(
+            "this plan is for columns whose types allow no missing entries, and those of this data do. "
+            "Plan anew for this data."
+        )

@@ -31,6 +31,7 @@ class Call:
     """run(data, **how), where how holds columns, rng, progress and, if rows belong to people, privacy_id.
 
     centred: where rows are clipped is fixed before data is read; ordered: what is published follows the rows' places
+    filled: a missing entry is the centre's, and is not counted; personal: says nothing new of rows without people
     """
 
     name: str
@@ -40,15 +41,21 @@ class Call:
     ordered: bool = False
     people: bool = True
     slow: bool = False
+    filled: bool = False
+    personal: bool = False
 
 
-def _statistic(name: str, kind: str, relation: str) -> Call:
+def _statistic(name: str, kind: str, relation: str, **handling: Any) -> Call:
     rows, shape = ROWS[kind]
 
     def run(data: Any, **how: Any) -> Any:
-        return getattr(es, name)(data, rows, **shape, **RELATIONS[relation], **TERMS, **how)
+        return getattr(es, name)(data, rows, **shape, **handling, **RELATIONS[relation], **TERMS, **how)
 
-    return Call(f"{name} {kind} {relation}", run, relation, kind != "unknown", slow=_slow(kind, relation))
+    about_zero = name == "sum" and kind in ("box", "normal")  # where a missing entry adds nothing
+    filled = handling.get("missing") == "center" or about_zero
+    words = [f"{word}={value}" for word, value in handling.items()]
+    called = " ".join([name, kind, relation, *words])
+    return Call(called, run, relation, kind != "unknown", slow=_slow(kind, relation), filled=filled)
 
 
 def _slow(kind: str, relation: str) -> bool:
@@ -59,6 +66,16 @@ def _capped(data: Any, **how: Any) -> Any:
     """The sum of at most two rows of each person."""
     more = {"per_person": "sum", "max_rows": 2} if "privacy_id" in how else {}
     return es.sum(data, es.Box(-1.0, 1.0), **more, **RELATIONS["add_remove"], **TERMS, **how)
+
+
+def _rows_of_people(data: Any, **how: Any) -> Any:
+    """The mean over rows, at most two of each person."""
+    more = {"per_person": "rows", "max_rows": 2} if "privacy_id" in how else {}
+    return es.mean(data, es.Box(-1.0, 1.0), **more, **TERMS, **how)
+
+
+def _rows_per_person(data: Any, **how: Any) -> Any:
+    return es.suggest_max_rows(data, **TERMS, **how)
 
 
 def _plan(kind: str, relation: str) -> Call:
@@ -126,7 +143,13 @@ def _project_to_file(data: Any, **how: Any) -> None:
 
 _ALL = (
     *(_statistic(name, kind, relation) for name in ("sum", "mean") for kind in ROWS for relation in RELATIONS),
-    Call("capped sum", _capped, "add_remove", centred=True),
+    _statistic("mean", "box", "replace", missing="center"),
+    _statistic("mean", "normal", "replace", missing="row"),
+    _statistic("sum", "ball", "add_remove", missing=0.25),
+    _statistic("mean", "box", "add_remove", check=False),
+    Call("capped sum", _capped, "add_remove", centred=True, filled=True, personal=True),
+    Call("mean of people's rows", _rows_of_people, centred=True, personal=True),
+    Call("rows per person", _rows_per_person, personal=True),
     *(_plan(kind, relation) for kind in ("box", "unknown") for relation in RELATIONS),
     *(_learn(method, "replace") for method in METHODS),
     *(_learn(method, "add_remove") for method in ("auto", "coinpress", "instance_optimal")),
@@ -135,9 +158,9 @@ _ALL = (
     _friendly("mean with a search", (0.5, 16.0), "gaussian"),
     Call("aggregate", _aggregate, ordered=True),
     Call("aggregate in order", _aggregate_in_order, ordered=True, people=False),
-    Call("project", _project, centred=True, ordered=True, slow=True),
-    Call("project normal rows", _project_normal, centred=True, ordered=True),
-    Call("project to a file", _project_to_file, centred=True, ordered=True),
+    Call("project", _project, centred=True, ordered=True, slow=True, filled=True),
+    Call("project normal rows", _project_normal, centred=True, ordered=True, filled=True),
+    Call("project to a file", _project_to_file, centred=True, ordered=True, filled=True),
 )
 CALLS = {call.name: call for call in _ALL}
 
@@ -165,6 +188,8 @@ def same_bits(change: Change, call: Any, source: Source, data: Data) -> bool:
         return False  # rows read in another order meet other noise
     if change.same == "centre":
         return call.centred
+    if change.same == "gaps":
+        return call.filled
     if change.same == "order":
         return data.who is not None or not call.ordered
     return change.same == "all"
@@ -190,7 +215,7 @@ class Command:
     relation: str = "replace"
     centred: bool = True
     ordered: bool = False
-
+    filled: bool = False
     slow: bool = False
 
     def on(self, source: Source, data: Data) -> list[str]:
@@ -207,11 +232,14 @@ _HIDDEN = {"relation": "add_remove"}
 _LEARNED = {"centred": False}
 _BOTH = {"relation": "add_remove", "centred": False, "slow": True}
 _COMMANDS = (
-    _command("sum box", "sum", *_BOX),
+    _command("sum box", "sum", *_BOX, filled=True),
     _command("sum ball json", "sum", *_BALL, "--json"),
-    _command("sum normal, private n", "sum", *_NORMAL, *_PRIVATE_N, "--json", **_HIDDEN),
+    _command("sum normal, private n", "sum", *_NORMAL, *_PRIVATE_N, "--json", filled=True, **_HIDDEN),
     _command(
-        "sum box, private n, files", "sum", *_BOX, *_PRIVATE_N, "-o", "r.json", "--save-plan", "p.json", **_HIDDEN
+        "sum box, private n, files",
+        *("sum", *_BOX, *_PRIVATE_N, "-o", "r.json", "--save-plan", "p.json"),
+        filled=True,
+        **_HIDDEN,
     ),
     _command("sum unknown", "sum", *_UNKNOWN, **_LEARNED),
     _command("mean box json, files", "mean", *_BOX, "--json", "-o", "r.json", "--save-plan", "p.json"),
@@ -222,8 +250,10 @@ _COMMANDS = (
     _command("learn", "learn", *_UNKNOWN, "-o", "rows.json", **_LEARNED),
     _command("learn json", "learn", *_UNKNOWN, "--method", "coinpress", "--json", **_LEARNED),
     _command("learn, private n", "learn", *_UNKNOWN, *_PRIVATE_N, "--json", **_BOTH),
-    _command("project", "project", *_BOX, "--k", "2", "-o", "s.parquet", more=_SPEND_MORE, ordered=True),
-    _command("project json", "project", *_BALL, "-o", "s.parquet", "--json", more=_SPEND_MORE, ordered=True),
+    _command("project", "project", *_BOX, "--k", "2", "-o", "s.parquet", more=_SPEND_MORE, ordered=True, filled=True),
+    _command(
+        "project json", "project", *_BALL, "-o", "s.parquet", "--json", more=_SPEND_MORE, ordered=True, filled=True
+    ),
 )
 COMMANDS = {command.name: command for command in _COMMANDS}
 

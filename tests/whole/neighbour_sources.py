@@ -377,8 +377,8 @@ SOURCES = {source.name: source for source in _ALL}
 class Change:
     """Two neighbouring sets of rows.
 
-    same: for which calls every published bit must be the same: "all", those with a known "centre", those for which
-        rows have no "order", or none
+    same: for which calls every published bit must be the same: "all", those with a known "centre", those that fill
+        "gaps" with the centre, those for which rows have no "order", or none
     cells: the kinds of cells that can hold it; count: rows more on the right, which add_remove alone allows
     """
 
@@ -424,7 +424,7 @@ _CHANGES = (
     Change("infinite", _as_it_is, _row(INF, -INF, 0.5), cells=FLOATS),
     Change("other partition", _as_it_is, _elsewhere, needs="lake"),
     Change("gap or infinity", _row(0.25, NAN, NAN), _row(0.25, INF, -INF), "all", FLOATS),
-    Change("gaps or centre", _row(NAN, NAN, NAN), _row(0.0, 0.0, 0.0), "centre", FLOATS),
+    Change("gaps or centre", _row(NAN, NAN, NAN), _row(0.0, 0.0, 0.0), "gaps", FLOATS),
     Change("tiny", _row(0.0, 0.0, 0.0), _row(1e-300, -1e-300, 5e-324), "centre", FLOATS),
     Change("zero of either sign", _row(0.0, 0.5, 0.0), _row(-0.0, 0.5, -0.0), "all", FLOATS),
     Change("far or further", _row(FAR, FAR, FAR), _row(FAR * 2.0**40, FAR * 2.0**40, FAR * 2.0**40), "centre"),

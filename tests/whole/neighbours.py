@@ -19,10 +19,15 @@ from unittest import mock
 import numpy as np
 import pyarrow.parquet as pq
 
+import ellipsum as es
 from ellipsum import cli
 
 _NUMBER = re.compile(r"[-+−]?\d[\d,._]*(?:e[-+]?\d+)?")
 _DRAWN = re.compile(r"[\s─━│┃┏┓┗┛┡┩┌┐└┘├┤┬┴┼╇╈╋┳┻╭╮╰╯]+")
+_COUNTED = re.compile(r"^ *warning: (about \S+ of the |rows lie more than |too few rows have ).*\n?", re.MULTILINE)
+"""Lines that noisy counts decide, of a release that is told in words."""
+_PEOPLE = re.compile(r"^ +(1|up to \d+|more) +\S+ people\n", re.MULTILINE)
+_NOTED = re.compile(r" *at its (upper|lower) bound")
 _ROUNDS = re.compile(r"^ +\S.*? +[\d.]+% of the budget", re.MULTILINE)
 
 
@@ -32,10 +37,12 @@ class Seen:
 
     shape: what was published, with a sign in place of every noisy number; exact: all of it
     files: the same for every file that appeared; schedule: the rounds taken, which noisy numbers decide
+    accuracy: warnings that noisy counts decide; they are those that the published counts give
     """
 
     error: tuple[str, str] | None
     warnings: tuple[tuple[str, str], ...]
+    accuracy: tuple[str, ...]
     progress: tuple[float, ...]
     shape: Any
     exact: Any
@@ -47,8 +54,8 @@ class Seen:
 
 
 def check(left: Seen, right: Seen, same: bool) -> None:
-    """Fails where the difference between two neighbours shows in anything but noisy numbers."""
-    everything = ["exact", "contents"] if same else []
+    """Fails where the difference between two neighbours shows in more than noisy numbers and what they decide."""
+    everything = ["exact", "contents", "accuracy"] if same else []
     shapes = ["shape", "files", "progress"] if same or right.schedule == left.schedule else []
     for name in ("error", "warnings", "err", "left", *everything, *shapes):
         found = difference(getattr(left, name), getattr(right, name), name)
@@ -123,9 +130,10 @@ def watch_call(place: Place, call: Callable[[Callable[[float], None]], Any]) -> 
             error = (type(raised).__qualname__, str(raised))
     shape, exact, schedule = published(result)
     said = _text(out) + _text(err)
+    follow(result, warned)
     return Seen(
         error,
-        _sorted(warned),
+        *_sorted(warned),
         tuple(told),
         shape,
         exact,
@@ -135,8 +143,22 @@ def watch_call(place: Place, call: Callable[[Callable[[float], None]], Any]) -> 
     )
 
 
-def _sorted(warned: list[warnings.WarningMessage]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((each.category.__name__, str(each.message)) for each in warned))
+def _sorted(warned: list[warnings.WarningMessage]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """What public things decide, and what noisy counts do."""
+    noisy = [each for each in warned if getattr(each.message, "release", None) is not None]
+    plain = [each for each in warned if each not in noisy]
+    counted = tuple(str(each.message) for each in noisy)
+    return tuple(sorted((each.category.__name__, str(each.message)) for each in plain)), counted
+
+
+def follow(result: Any, warned: list[warnings.WarningMessage]) -> None:
+    """Fails unless warnings of accuracy are a function of what is published, as a reader of the JSON finds them."""
+    _, counted = _sorted(warned)
+    if not isinstance(result, es.Release):
+        assert not counted, counted
+        return
+    assert counted == result.warnings
+    assert es.Release.from_json(result.to_json()).warnings == result.warnings
 
 
 def watch_command(place: Place, words: list[str], seed: int = 5) -> Seen:
@@ -150,11 +172,11 @@ def watch_command(place: Place, words: list[str], seed: int = 5) -> Seen:
     shape, schedule = said(_text(out))
     return Seen(
         None if code == 0 else ("exit", str(code)),
-        _sorted(warned),
+        *_sorted(warned),
         (),
         shape,
         (code, _text(out)),
-        _text(err),
+        _COUNTED.sub("", _text(err)),
         schedule=schedule,
         **_appeared(place, before),
     )
@@ -191,7 +213,7 @@ def _appeared(place: Place, before: set[str]) -> dict[str, Any]:
 
 # --- shapes -------------------------------------------------------------------------------------
 
-_NOISY = {"value", "count", "noise", "noise_std", "agreement", "weight_lower", "error_std"}
+_NOISY = {"value", "count", "noise", "noise_std", "agreement", "weight_lower", "error_std", "counts", "interval"}
 _FIXED = {"format", "version", "statistic", "columns", "stated", "secure", "method", "name", "options", "people"}
 
 
@@ -217,7 +239,7 @@ def said(text: str) -> tuple[Any, Any]:
 
 def text_shape(text: str) -> str:
     """The words, with one sign for every number and for every stretch of blanks and lines."""
-    return _NUMBER.sub("#", _DRAWN.sub(" ", text))
+    return _NUMBER.sub("#", _DRAWN.sub(" ", _NOTED.sub("", _COUNTED.sub("", _PEOPLE.sub("", text))))).strip()
 
 
 def _schedule(fields: dict[str, Any]) -> Any:
@@ -229,8 +251,12 @@ def masked(fields: dict[str, Any]) -> Any:
     """The fields, with a sign for every number that noise decided: the values, and whatever was learned."""
     learned = "learned" in fields or any("width" in each for each in fields.get("rounds", ()))
     searched = bool((fields.get("plan") or {}).get("radii"))
+    if str(fields.get("format", "")).startswith("ellipsum.rows-per-person/"):
+        return {**fields, "people": ["#" for _ in fields["people"]], "max_rows": "#"}
     shape = {}
     for name, value in fields.items():
+        if name == "warnings":  # what the counts say, see `follow`
+            continue
         noisy = name in _NOISY and not (name == "noise_std" and "k" in fields)
         if noisy or (learned and name in ("plan", "learned", "rounds", "rows")):
             shape[name] = _signs(value)

@@ -90,7 +90,8 @@ AGGREGATE = {
 }
 PEOPLE = {"privacy_id": None, "per_person": None, "max_rows": None}
 READ = {"neighbours": "replace", "columns": None, "n": None, "rng": None, "threads": None, "progress": None, **PEOPLE}
-SHAPED = {"shape": "optimal", "clip": "optimal", "clip_probability": None, "weights": None, "method": "auto"}
+SHAPED = {"shape": "optimal", "clip": "optimal", "clip_probability": None, "weights": None, "method": "auto",
+          "missing": None, "check": True}  # fmt: skip
 LAW = es.WeightedChiSquare([1.0, 2.0])
 CALLS = {
     "plan": (es.plan, {"rows": es.Box(0, 1), "n": 9, "d": 2, **BUDGET, "budget": None, "statistic": "sum",
@@ -98,10 +99,17 @@ CALLS = {
     "plan normal": (es.plan, {"rows": es.Normal(0, 1), "n": 9, "d": 2, **BUDGET, "neighbours": "add_remove", **SHAPED}),
     "plan unknown": (es.plan, {"rows": es.Unknown(9), "n": 9, "d": 2, **BUDGET, "neighbours": "replace", **SHAPED}),
     "sum": (es.sum, {"data": X, "rows": es.Box(0, 9), **BUDGET, **READ}),
+    "sum normal": (es.sum, {"data": X, "rows": es.Normal(5, 1), **BUDGET, "missing": None, "check": True}),
+    "mean ball": (es.mean, {"data": X, "rows": es.Ball(9), **BUDGET, "missing": None, "check": True}),
+    "mean of people's rows": (es.mean, {"data": np.c_[np.arange(400) // 2, X], "rows": es.Box(0, 9), **BUDGET,
+                                        "privacy_id": 0, "per_person": "rows", "max_rows": 2, "missing": None}),
+    "suggest_max_rows": (es.suggest_max_rows, {"data": np.c_[np.arange(400) // 2, X], "privacy_id": 0, **BUDGET,
+                                               "neighbours": "replace", "columns": None, "rng": None}),
     "sum of people": (es.sum, {"data": np.c_[np.arange(400) // 2, X], "rows": es.Box(0, 9), **BUDGET, "privacy_id": 0,
                                "per_person": "sum", "max_rows": 2}),
     "mean": (es.mean, {"data": X, "rows": es.Box(0, 9), **BUDGET, **READ, "neighbours": "add_remove", **SHAPED}),
-    "mean unknown": (es.mean, {"data": X, "rows": es.Unknown(9), **BUDGET, "method": "auto"}),
+    "mean unknown": (es.mean, {"data": X, "rows": es.Unknown(9), **BUDGET, "method": "auto", "missing": None,
+                               "check": True}),
     "learn": (es.learn, {"data": X, "rows": es.Unknown(9), **BUDGET, **READ, "method": "coinpress", "steps": 2,
                          "std": 1.0}),
     "friendly_mean": (es.friendly_mean, {"data": X, "radius": 9.0, "epsilon": 9.0, "delta": 1e-6, "gate": "gaussian",
@@ -151,7 +159,7 @@ CALLS = {
     "Plan.from_json": (es.Plan.from_json, {"text": "{}"}),
     "Release.from_json": (es.Release.from_json, {"text": "{}"}),
     "Learned.from_json": (es.Learned.from_json, {"text": "{}"}),
-    "Privacy.from_dict": (es.Privacy.from_dict, {"found": {}}),
+    "Privacy.from_dict": (es.Privacy.from_dict, {"saved": {}}),
 }  # fmt: skip
 QUICK = {"subsample_and_aggregate": {"function", "blocks", "dimension"}}  # the others start processes for every answer
 CASES = [

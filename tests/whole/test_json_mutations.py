@@ -1,6 +1,7 @@
 """Mutated JSON into every loader: an error of the library, or an object whose guarantee is true and that reads back."""
 
 import copy
+import itertools
 import json
 import math
 import random
@@ -15,11 +16,11 @@ from counting import count_cases
 from pyarrow import parquet
 
 import ellipsum as es
+from ellipsum.accumulate import accumulate
 from ellipsum.cli.inputs import named_rows, plan_of
 from ellipsum.friendly.plan import FriendlyPlan
 from ellipsum.friendly.release import FriendlyRelease
 from ellipsum.learning.plan import LearningPlan
-from ellipsum.plans import clip_sensitivity
 from ellipsum.privacy import fits
 from ellipsum.projection.curve import ProjectionPrivacy
 from ellipsum.rows import rows_from_dict
@@ -39,6 +40,11 @@ def plans():
     yield es.plan(box, n=100, **SPEND)
     yield es.plan(es.Ball(2.0, [1.0, 5.0]), n=100, statistic="mean", neighbours="add_remove", budget=es.Budget(mu=0.5))
     yield es.plan(normal, n=1000, statistic="mean", budget=es.Budget(rho=0.1))
+    yield es.plan(box, n=100, statistic="mean", missing="row", check=True, **SPEND)
+    yield es.plan(box, n=100, missing=[0.5, 3.0], neighbours="add_remove", **SPEND)
+    yield es.plan(box, n=100, statistic="mean", missing="center", check=False, **SPEND)
+    people = {"privacy_id": "who", "per_person": "rows", "max_rows": 3}
+    yield es.plan(box, n=100, statistic="mean", **people, **SPEND)
     yield es.plan(
         es.Normal(0.0, 1.0), d=3, neighbours="add_remove", statistic="mean", clip=2.0, weights=[1, 2, 3], **SPEND
     )
@@ -53,6 +59,11 @@ def releases():
         yield statistic(X, es.Unknown(9), neighbours="add_remove", rng=rng(), **SPEND)
     yield es.mean(X, es.Box(0, 9), neighbours="add_remove", rng=rng(), **SPEND).denoise("soft_threshold")
     yield es.mean(COLUMNS, es.Unknown(9), privacy_id="who", rng=rng(), **SPEND)
+    gaps = np.where(np.random.default_rng(2).random(X.shape) < 0.3, np.nan, X)
+    for rows in (es.Box(0, 9), es.Normal(5.0, 1.0), es.Ball(5.0, 5.0), es.Unknown(9)):
+        yield es.mean(gaps, rows, rng=rng(), **SPEND)
+    yield es.sum(gaps, es.Box(1, 9), neighbours="add_remove", rng=rng(), **SPEND)
+    yield es.mean(COLUMNS, es.Box(0, 9), privacy_id="who", per_person="rows", max_rows=2, rng=rng(), **SPEND)
     yield es.mean(X, es.Unknown(9), method="friendly_core", rng=rng(), epsilon=5.0, delta=1e-6)
 
 
@@ -89,8 +100,35 @@ def check_stated(privacy, stated):
 def check_plan(plan):
     assert (plan.privacy.unit == "person") == (plan.people is not None)
     check_stated(plan.privacy, plan.stated)
-    needed = clip_sensitivity(plan.ellipsoid.width, plan.grid_bits, plan.neighbours, plan.count_units)
-    assert Fraction(plan.noise_units) * Fraction(plan.privacy.mu) >= needed
+    each = None if plan.people is None else plan.people.rows_each
+    needed = sensitivity(plan.row_map, plan.neighbours, plan.count_units, each)
+    assert Fraction(plan.noise_units) * Fraction(plan.privacy.mu) * (1 + Fraction(1, 2**48)) >= needed
+
+
+def sensitivity(row_map, neighbours, count_units, each):
+    """What the noise must cover, from the integer rows themselves: corners, absences and rows outside, every pair."""
+    integers = [np.array(row, object) for row in extreme_rows(row_map)]
+    longest = max(sum(entry**2 for entry in row) for row in integers) + count_units**2
+    furthest = max(sum(entry**2 for entry in a - b) for a in integers for b in integers)
+    if neighbours == "replace":
+        longest = furthest if each is None else max(furthest, longest)
+    return math.isqrt(longest) * (each or 1)
+
+
+def extreme_rows(row_map):
+    for signs in itertools.product((-1, 0, 1), repeat=row_map.columns):
+        for far in (1.0, 1e9):
+            for absent in ((), (0,), range(row_map.columns)):
+                row = row_map.center + np.array(signs) * reach_of(row_map) * far
+                row[list(absent)] = np.nan
+                yield accumulate(row_map, [row[None]]).sums.to_ints()
+
+
+def reach_of(row_map):
+    if row_map.kind == "clamped":
+        return (row_map.upper - row_map.lower) / 2
+    matrix = np.diag(row_map.scale) if row_map.matrix is None else row_map.matrix
+    return 1 / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
 
 
 def check_learning_plan(plan):
@@ -106,9 +144,25 @@ def check_release(release):
     if release.learned is None:
         assert release.privacy == release.plan.privacy
         check_plan(release.plan)
-        rows = release.plan.n if release.count is None else max(release.count, 1.0)
-        wanted = release.plan.scaled_std / (1.0 if release.statistic == "sum" else rows)
-        assert release.noise.std == pytest.approx(wanted, rel=1e-5)
+        rows = np.maximum(release.counts.rows if release.counts is not None else release.plan.n, 1.0)
+        wanted = release.plan.scaled_std * release.plan.ellipsoid.reach / (1.0 if release.statistic == "sum" else rows)
+        assert release.noise.sums_stds == pytest.approx(wanted, rel=1e-5)
+    if release.counts is not None:
+        check_counts(release)
+
+
+def check_counts(release):
+    """No column has more rows than there are, or fewer than none, but for noise."""
+    counts, plan = release.counts, release.plan
+    assert counts.rows.shape == counts.stds.shape == (plan.d,)
+    every = plan.n or 0 if release.count is None else release.count
+    units = np.array(plan.riders.absences or [0], float)
+    own = np.where(units > 0, plan.noise_units / np.maximum(units, 1.0), 0.0)
+    assert (counts.rows <= every + 65 * own + 1e-5 * abs(every) + 1e-5).all()
+    assert (counts.stds >= own * (1 - 1e-5)).all()
+    if plan.public_rows and not any(plan.riders.absences):
+        assert counts.rows == pytest.approx(np.full(plan.d, every))
+        assert not counts.stds.any()
 
 
 def check_friendly_plan(plan):

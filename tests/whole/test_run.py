@@ -37,8 +37,28 @@ def test_with_a_huge_budget_the_statistic_comes_out(relation, release, truth, ro
 
 def test_rows_outside_the_region_are_clipped_along_their_direction():
     x = np.array([[30.0, 40.0], [0.0, 0.0]])
-    found = es.sum(x, es.Ball(5.0), budget=HUGE)
+    with pytest.warns(es.AccuracyWarning, match="0.5 of the rows were clipped") as told:
+        found = es.sum(x, es.Ball(5.0), budget=HUGE)
     assert found.value == pytest.approx([3.0, 4.0], abs=1e-5)
+    assert [str(each.message) for each in told] == list(found.warnings)
+    assert (np.abs(found.value - x.sum(axis=0)) < found.confidence_interval()[:, 1] - found.value).all()
+    quiet = es.sum(x, es.Ball(5.0), check=False, budget=HUGE)
+    assert quiet.value == pytest.approx([3.0, 4.0], abs=1e-5)
+    assert quiet.counts.clipped is None
+    assert quiet.warnings == ()
+
+
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+def test_entries_outside_their_bounds_are_clamped_one_by_one(relation):
+    """An outlier stays in its column: no other entry of its row moves."""
+    x = np.tile([0.5, 3.0, 0.25], (20, 1))
+    x[3] = [1e300, 1.0, 0.25]
+    x[4] = [-7.0, 9.0, 0.25]
+    with pytest.warns(es.AccuracyWarning, match="of the entries of 'x[12]'") as told:
+        found = es.sum(x, es.Box([0, 0, 0], [1, 5, 1]), budget=HUGE, neighbours=relation)
+    assert found.value == pytest.approx([18 * 0.5 + 1.0, 18 * 3.0 + 1.0 + 5.0, 5.0], abs=1e-5)
+    assert found.counts.outside == pytest.approx([2.0, 1.0, 0.0], abs=1e-5)
+    assert len(told) == 2
 
 
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
@@ -54,6 +74,7 @@ def test_noise_has_the_stated_covariance_and_not_a_tenth_less(relation, release)
         budget=es.Budget(mu=2.0),
         statistic=release.__name__,
         neighbours=relation,
+        missing="center",
     )
     generator = rng(3)
     errors = np.stack(
@@ -107,15 +128,19 @@ def test_numeric_types_agree(dtype):
     assert np.array_equal(a.value, b.value)
 
 
-def test_memory_layout_order_and_threads_do_not_matter():
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
+@pytest.mark.parametrize("rows", [es.Ball(1.0), es.Box(-0.5, 0.5), es.Normal(0.0, 0.5)])
+def test_memory_layout_order_and_threads_do_not_matter(rows):
+    """Nor for what is counted: rows are clipped, cells clamped, and some are missing."""
     x = data(5000, 7)
-    wanted = es.sum(x, es.Ball(1.0), budget=BUDGET, rng=rng()).value
+    x[np.random.default_rng(6).random(x.shape) < 0.01] = np.nan
+    wanted = es.mean(x, rows, budget=BUDGET, rng=rng()).to_json()
     padded = np.zeros((10000, 14))
     padded[::2, ::2] = x
     for other in (np.asfortranarray(x), padded[::2, ::2], x[::-1], np.random.default_rng(4).permutation(x)):
-        assert np.array_equal(es.sum(other, es.Ball(1.0), budget=BUDGET, rng=rng()).value, wanted)
+        assert es.mean(other, rows, budget=BUDGET, rng=rng()).to_json() == wanted
     for threads in (1, 2, 5):
-        assert np.array_equal(es.sum(x, es.Ball(1.0), budget=BUDGET, rng=rng(), threads=threads).value, wanted)
+        assert es.mean(x, rows, budget=BUDGET, rng=rng(), threads=threads).to_json() == wanted
 
 
 def test_inputs_are_never_modified():
@@ -127,25 +152,41 @@ def test_inputs_are_never_modified():
     assert np.array_equal(x, before, equal_nan=True)
 
 
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
-def test_missing_entries_sit_at_the_centre(bad, relation):
+def test_missing_entries_are_handled_as_the_call_says(bad, relation):
+    """At the centre, filled, left out with their rows, or left out of their column; never an error, and finite."""
     x = data(30, 3)
-    filled = x.copy()
-    filled[5, 1] = 1.0  # the centre of the second column
     x[5, 1] = bad
     box = es.Box([-1, 0, -1], [1, 2, 1])
-    a = es.mean(x, box, budget=BUDGET, rng=rng(), neighbours=relation)
-    b = es.mean(filled, box, budget=BUDGET, rng=rng(), neighbours=relation)
-    assert np.array_equal(a.value, b.value)
+    how = {"budget": BUDGET, "neighbours": relation, "check": False}
+    for missing, fill in (("center", 1.0), (0.25, 0.25), ([0.0, 0.75, 0.0], 0.75)):
+        filled = x.copy()
+        filled[5, 1] = fill
+        a = es.mean(x, box, rng=rng(), missing=missing, **how)
+        b = es.mean(filled, box, rng=rng(), missing=missing, **how)
+        assert np.array_equal(a.value, b.value), missing
+    how["budget"] = HUGE
+    inside = np.clip(x, [-1, 0, -1], [1, 2, 1])
+    column = [inside[:, 0].mean(), np.delete(inside[:, 1], 5).mean(), inside[:, 2].mean()]
+    assert es.mean(x, box, missing="column", **how).value == pytest.approx(column, abs=1e-6)
+    assert es.mean(x, box, **how).value == pytest.approx(column, abs=1e-6)
+    assert es.mean(x, box, missing="row", **how).value == pytest.approx(np.delete(inside, 5, 0).mean(axis=0), abs=1e-6)
     everything = np.full((30, 3), bad)
-    assert np.isfinite(es.mean(everything, box, budget=BUDGET, neighbours=relation).value).all()
+    for missing in ("column", "row", "center", 0.5):
+        how["budget"] = BUDGET
+        assert np.isfinite(es.mean(everything, box, missing=missing, **how).value).all()
 
 
 def test_rows_at_the_end_of_the_number_range_are_clipped():
     x = np.array([[1e308, -1e308], [1e308, 1e308]])
-    found = es.sum(x, es.Ball(1.0), budget=HUGE)
+    found = es.sum(x, es.Ball(1.0), check=False, budget=HUGE)
     assert found.value == pytest.approx([math.sqrt(2), 0.0], abs=1e-6)
+    with pytest.warns(es.AccuracyWarning) as told:
+        counted = es.sum(x, es.Ball(1.0), budget=HUGE)
+    assert counted.value == pytest.approx([math.sqrt(2), 0.0], abs=1e-6)
+    assert "nothing bounds" in " ".join(str(each.message) for each in told)
 
 
 def test_empty_data_under_add_remove_gives_an_answer():

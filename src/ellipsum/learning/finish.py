@@ -52,7 +52,7 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     scaled = plan.noisy_sums(rounds.accumulate(plan.row_map), rounds.stream())
     counts = _joined(rounds, plan, tally(plan, scaled))
     center, errors = _mean(plan, final, scaled[:width], counts)
-    return _publish(rounds, plan, center, errors, counts, scaled, (method, final.clip_bias))
+    return _publish(rounds, plan, center, errors, counts, scaled, (method, final.clip_bias, rounds.magnitude))
 
 
 def _octaves(ellipsoid: Ellipsoid, magnitude: float) -> int:
@@ -97,9 +97,9 @@ def _publish(
     errors: Floats,
     counts: Tally,
     scaled: Floats,
-    how: tuple[str, float | None],
+    how: tuple[str, float | None, float | None],
 ) -> Release:
-    method, clip_bias = how
+    method, clip_bias, magnitude = how
     start = plan.ellipsoid.center
     rows = np.maximum(counts.rows, 1.0)
     whole = plan.statistic == "sum"
@@ -121,6 +121,7 @@ def _publish(
         learned={
             "method": method,
             "clip_bias": clip_bias,
+            "magnitude": magnitude,
             "stated": dict(rounds.budget.stated),
             "rounds": [step.to_dict() for step in rounds.history],
         },

@@ -142,8 +142,10 @@ class LearningPlan(Runnable):
 
     @property
     def doubt(self) -> str | None:
-        """Why a budget spent on this plan may be wasted."""
-        return self.warning
+        """Why a budget spent on this plan may be wasted; a rough answer is an answer."""
+        error, shares = self.relative_error, self._shares()
+        hopeless = error is not None and shares is not None and not (error < _HOPELESS and shares.reliable)
+        return self.warning if hopeless else None
 
     def n_needed(self, relative_error: float) -> float:
         """Rows for which the forecast relative error is this."""
@@ -183,6 +185,7 @@ class LearningPlan(Runnable):
             handling=self.handling,
             relative=self.weights == "relative",
         )
+        rounds.magnitude = self.rows.magnitude
         return prepare(rounds, self.rows.magnitude), rounds
 
     def to_dict(self) -> dict[str, Any]:

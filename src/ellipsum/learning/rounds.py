@@ -80,6 +80,8 @@ class Rounds:
         self.spent = Fraction(0)
         """Share of the budget's mu^2 that is charged so far."""
         self._promised = n
+        self.magnitude: float | None = None
+        """What every entry is stated to lie within, where that was said."""
         self.counted: NoisySum | None = None
         """The noisy count, where one was measured ("add_remove" only)."""
         self._each = None if session.people is None else session.people.rows_each
