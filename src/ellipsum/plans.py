@@ -87,6 +87,8 @@ class Plan(Runnable):
         if not (math.isfinite(self.noise_units) and self.grid_bits in (GRID_BITS, WIDE_GRID_BITS)):
             raise UsageError("this plan's grid or noise is not a valid number. Make the plan anew.")
         self._check_count()
+        if self.law is not None and self.noise_units != 0:
+            raise UsageError("this plan has two laws of noise. Make the plan anew.")
         self.noise_law.prove(self.privacy, self._sensitivity(), self._moves())
         if self.stated:  # the last round of learning keeps its results within range itself
             self._check_range()
