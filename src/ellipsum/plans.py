@@ -253,6 +253,15 @@ class Plan(Runnable):
         with np.errstate(over="ignore"):
             return float(np.sum((levers * self.absence_stds / rows) ** 2)) if self.riders.absences else 0.0
 
+    def column_errors(self) -> Floats:
+        """Forecast root mean square error of each column; what clipping costs is shared out by the columns' noise."""
+        noise = self.noise()
+        if noise is None or self.noise_error is None or self.expected_squared_error is None:
+            raise UsageError("n is missing: the error of a mean depends on it. State n= as well.")
+        total = noise.total or 1.0
+        errors: Floats = noise.stds * math.sqrt(self.expected_squared_error / total)
+        return errors
+
     @property
     def clipping_error(self) -> float | None:
         """Expected squared norm of what clipping removes (0 where the stated region holds every row)."""

@@ -266,3 +266,13 @@ def clip_of(word: str) -> str | float:
         return float(word)
     except ValueError:
         return word
+
+
+def rows_count(text: str | None) -> int | str | None:
+    """--n of a plan: a whole number, or auto."""
+    if text is None or text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--n must be a whole number, or auto, got {text!r}.") from None
