@@ -200,7 +200,7 @@ def test_repr_says_what_matters():
         ({"budget": None, "epsilon": -1.0, "delta": 1e-6}, "epsilon"),
         ({"budget": None, "epsilon": float("nan"), "delta": 1e-6}, "epsilon"),
         ({"budget": None, "epsilon": 1.0, "delta": 1.0}, "delta"),
-        ({"budget": None, "epsilon": 1.0, "delta": 0.0}, "delta"),
+        ({"budget": None, "epsilon": 1.0, "delta": -1e-6}, "delta"),
         ({"n": None}, "n is missing"),
         ({"n": 0}, "n must"),
         ({"n": 2.5}, "n must"),

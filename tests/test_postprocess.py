@@ -26,7 +26,14 @@ def gain(found, method, truth, **options):
 def test_james_stein_helps_near_the_centre_and_never_hurts_far_away(statistic, relation):
     n, d = 100, 20
     near = 0.5 + RNG.uniform(-0.2, 0.2, (n, d))
-    terms = {"epsilon": 0.3, "delta": 1e-6, "statistic": statistic, "neighbours": relation, "missing": "center"}
+    terms = {
+        "epsilon": 0.3,
+        "delta": 1e-6,
+        "statistic": statistic,
+        "neighbours": relation,
+        "missing": "center",
+        "noise": "gaussian",
+    }
     plan = es.plan(es.Box(0, 1), n=n, d=d, **terms)
     assert gain(sure(releases(plan, near)), "james_stein", getattr(near, statistic)(axis=0)) > 6.5
     far = np.ones((n, d))
@@ -49,7 +56,9 @@ def test_james_stein_with_counts_of_every_column(relation):
     """Rows that lack entries: it helps near the centre, does not hurt far from it, for means as for sums."""
     n, d = 2000, 20
     for rows, statistic in ((es.Box(0, 1), "mean"), (es.Box(1, 2), "sum"), (es.Normal(3.0, 1.0), "sum")):
-        plan = es.plan(rows, n=n, d=d, epsilon=0.5, delta=1e-6, statistic=statistic, neighbours=relation)
+        plan = es.plan(
+            rows, n=n, d=d, epsilon=0.5, delta=1e-6, noise="gaussian", statistic=statistic, neighbours=relation
+        )
         center = plan.ellipsoid.center
         for offset, least in ((0.01, 6.5), (0.4, -6.5)):
             x = center + offset + RNG.uniform(-0.05, 0.05, (n, d))
@@ -61,14 +70,14 @@ def test_james_stein_with_counts_of_every_column(relation):
 
 def test_james_stein_is_refused_where_counts_drown():
     x = RNG.uniform(0, 1, (100, 20))
-    made = es.mean(x, es.Box(0, 1), epsilon=0.3, delta=1e-6)
+    made = es.mean(x, es.Box(0, 1), epsilon=0.3, delta=1e-6, noise="gaussian")
     with pytest.raises(es.UsageError, match="counts"):
         made.denoise("james_stein")
 
 
 def test_james_stein_is_refused_where_it_could_raise_the_error():
     x = RNG.uniform(0, 1, (50, 3))
-    skewed = es.mean(x, es.Box(0, [1, 1, 1000]), epsilon=1, delta=1e-6)
+    skewed = es.mean(x, es.Box(0, [1, 1, 1000]), epsilon=1, delta=1e-6, noise="gaussian")
     with pytest.raises(es.UsageError, match="james_stein"):
         skewed.denoise("james_stein")
 
@@ -77,7 +86,7 @@ def test_soft_threshold_returns_idle_columns_to_the_centre():
     n, d = 200, 400
     x = np.full((n, d), 0.5)
     x[:, 0] = 1.0
-    plan = es.plan(es.Box(0, 1), n=n, d=d, epsilon=1, delta=1e-6, statistic="mean")
+    plan = es.plan(es.Box(0, 1), n=n, d=d, epsilon=1, delta=1e-6, noise="gaussian", statistic="mean")
     found = releases(plan, x, 50)
     assert gain(found, "soft_threshold", x.mean(axis=0)) > 6.5
     idle = np.stack([r.denoise("soft_threshold").value[1:] for r in found])
@@ -90,7 +99,7 @@ def test_soft_threshold_returns_idle_columns_to_the_centre():
 def test_clamping_moves_into_the_stated_bounds(statistic):
     n = 5
     x = np.ones((n, 2))
-    terms = {"epsilon": 0.5, "delta": 1e-6, "statistic": statistic}
+    terms = {"epsilon": 0.5, "delta": 1e-6, "noise": "gaussian", "statistic": statistic}
     plan = es.plan(es.Box(0, 1), n=n, d=2, missing="center", **terms)
     found = releases(plan, x, 100)
     top = n if statistic == "sum" else 1
@@ -108,16 +117,16 @@ def test_clamping_moves_into_the_stated_bounds(statistic):
 
 def test_the_ball_and_unknown_counts():
     x = np.ones((5, 2))
-    ball = es.mean(x, es.Ball(2.0, center=1.0), epsilon=0.1, delta=1e-6).denoise("clamp").value
+    ball = es.mean(x, es.Ball(2.0, center=1.0), epsilon=0.1, delta=1e-6, noise="gaussian").denoise("clamp").value
     assert ((ball >= -1) & (ball <= 3)).all()
-    unknown = es.sum(x, es.Box(0, 1), epsilon=1, delta=1e-6, neighbours="add_remove")
+    unknown = es.sum(x, es.Box(0, 1), epsilon=1, delta=1e-6, noise="gaussian", neighbours="add_remove")
     with pytest.raises(es.UsageError, match="unknown number"):
         unknown.denoise("clamp")
 
 
 def test_a_denoised_release_says_so_and_keeps_its_guarantee():
     x = RNG.uniform(0, 1, (50, 5))
-    made = es.mean(x, es.Box(0, 1), epsilon=1, delta=1e-6)
+    made = es.mean(x, es.Box(0, 1), epsilon=1, delta=1e-6, noise="gaussian")
     clean = made.denoise("clamp")
     assert clean.denoised == "clamp"
     assert "denoised by clamp" in repr(clean)

@@ -94,7 +94,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": math.inf, "delta": 1e-6}, "epsilon must be > 0"),
     ({"epsilon": "1", "delta": 1e-6}, "epsilon must be a number"),
     ({"epsilon": True, "delta": 1e-6}, "epsilon must be a number"),
-    ({"epsilon": 1.0, "delta": 0.0}, "delta must be between 0 and 1"),
+    ({"epsilon": 1.0, "delta": "0"}, "delta must be"),
     ({"epsilon": 1.0, "delta": 1.0}, "delta must be between 0 and 1"),
     ({"epsilon": 1.0, "delta": -1e-6}, "delta must be between 0 and 1"),
     ({"epsilon": 1.0, "delta": math.nan}, "delta must be between 0 and 1"),
@@ -252,7 +252,7 @@ def test_composition_of_two_gaussian_steps_is_exact(epsilon: float) -> None:
 
 @pytest.mark.parametrize("pure", [0.1, 1.0, 3.0])
 def test_composition_with_a_pure_step_covers_the_exact_value(pure: float) -> None:
-    whole = compose([Privacy.pure(pure), Privacy(0.5)])
+    whole = compose([Privacy.of_pure(pure), Privacy(0.5)])
     for epsilon in [0.0, 0.3, 1.0, 2.0]:
         assert composed_delta(pure_step(pure), 0.5, epsilon) <= whole.delta(epsilon) + 1e-8
 
@@ -333,7 +333,7 @@ def test_rho_reads_one_way_only() -> None:
     # randomised response at epsilon is epsilon^2/2-zCDP, yet it is not on the curve mu = epsilon
     epsilon = 1.0
     assert math.tanh(epsilon / 2) > Privacy(mu_cap_of(epsilon**2 / 2)).delta(0.0)
-    assert math.tanh(epsilon / 2) <= Privacy.pure(epsilon).delta(0.0)
+    assert math.tanh(epsilon / 2) <= Privacy.of_pure(epsilon).delta(0.0)
     assert laplace_mu(epsilon) > epsilon
 
 
@@ -354,7 +354,7 @@ def test_rows_and_people_do_not_compose():
 def test_releases_plans_and_the_like_compose_as_they_are() -> None:
     rows = np.random.default_rng(0).normal(5.0, 1.0, (500, 2))
     spend = {"epsilon": 10.0, "delta": 1e-6}
-    plan = es.plan(es.Box([0, 0], [9, 9]), n=500, **spend)
+    plan = es.plan(es.Box([0, 0], [9, 9]), n=500, noise="gaussian", **spend)
     made = [
         plan,
         plan.release(rows),

@@ -139,7 +139,7 @@ def test_learning_names_its_rule():
 
 
 def test_a_release_shows_intervals_and_counts():
-    made = es.mean(GAPS, BOX, rng=rng(), **SPEND)
+    made = es.mean(GAPS, BOX, rng=rng(), noise="gaussian", **SPEND)
     line = next(line for line in repr(made).splitlines() if line.strip().startswith("age"))
     low, high = made.confidence_interval(0.95)[0]
     assert f"(95%: {low:.2f} to {high:.2f}; error std {made.error_std[0]:.3g}" in line
@@ -149,11 +149,13 @@ def test_a_release_shows_intervals_and_counts():
     assert f"<td>{low:.2f} to {high:.2f}</td>" in html
     assert "<th>rows</th>" in html
     assert "<th>note</th>" not in html
-    assert "rows" not in repr(es.mean(GAPS, BOX, missing="center", rng=rng(), **SPEND)).split("age")[1]
+    assert (
+        "rows" not in repr(es.mean(GAPS, BOX, missing="center", rng=rng(), noise="gaussian", **SPEND)).split("age")[1]
+    )
 
 
 def test_complete_rows_are_shown_where_rows_are_left_out():
-    made = es.mean(GAPS, BOX, missing="row", rng=rng(), **SPEND)
+    made = es.mean(GAPS, BOX, missing="row", rng=rng(), noise="gaussian", **SPEND)
     assert f"complete rows   {made.counts.rows[0]:.1f}" in repr(made)
     assert "complete rows" in made._repr_html_()
 

@@ -46,12 +46,11 @@ def tally(plan: Any, scaled: Floats) -> Tally:
 
 def tally_of(plan: Any, rows: Floats, count: float | None) -> Tally:
     """Counts that are known, with the noise that the plan gives them."""
-    units = np.array(plan.riders.absences, float)
-    stds = plan.noise_units / np.where(units > 0, units, np.inf)
+    stds = plan.absence_stds
     shared, own = plan.count_std or 0.0, np.zeros(plan.d)
     if plan.riders.missing == "row":
         shared = float(np.hypot(shared, stds[0]))
-    elif units.size:
+    elif stds.size:
         own = stds
     return Tally(rows, shared, own, count)
 
@@ -97,7 +96,8 @@ def mean_noise(plan: Any, counts: Tally, offset: Floats) -> Noise:
     stretch = None if (divisor == least).all() else least / divisor
     shared = offset * (counts.shared / divisor) if counts.shared else None
     own = np.abs(offset) * (counts.own / divisor) if counts.own.any() else None
-    return Noise(plan.ellipsoid, plan.scaled_std / least, shared, stretch, own)
+    ellipsoid, std = plan.noise_base
+    return Noise(ellipsoid, std / least, shared, stretch, own)
 
 
 def sum_noise(plan: Any, counts: Tally) -> Noise:
@@ -105,10 +105,11 @@ def sum_noise(plan: Any, counts: Tally) -> Noise:
     center = plan.ellipsoid.center
     shared = center * counts.shared if counts.shared else None
     own = np.abs(center) * counts.own if counts.own.any() else None
-    return Noise(plan.ellipsoid, plan.scaled_std, shared, None, own)
+    ellipsoid, std = plan.noise_base
+    return Noise(ellipsoid, std, shared, None, own)
 
 
 def _total(plan: Any, counts: Tally, center: Floats, offset: Floats) -> tuple[Floats, Noise, Tally]:
     if plan.count_std is None and not plan.public_rows:  # a sum about zero needs no count
-        return offset, Noise(plan.ellipsoid, plan.scaled_std), counts
+        return offset, Noise(*plan.noise_base), counts
     return center * counts.rows + offset, sum_noise(plan, counts), counts

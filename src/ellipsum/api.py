@@ -20,6 +20,7 @@ from .rows import Rows, Unknown, Wishes
 from .runnable import run_and_tell
 from .session import Approve, Progress, Reading, Session
 from .sources import Selection
+from .targets import checked_error, least_epsilon, least_rows
 from .words import public
 
 AnyPlan = Plan | LearningPlan
@@ -47,6 +48,7 @@ def sum(
     clip: str | float = "optimal",
     clip_probability: float | None = None,
     weights: Any = None,
+    noise: str = "auto",
     missing: Any = None,
     check: bool = True,
     method: str = "auto",
@@ -84,6 +86,7 @@ def mean(
     clip: str | float = "optimal",
     clip_probability: float | None = None,
     weights: Any = None,
+    noise: str = "auto",
     missing: Any = None,
     check: bool = True,
     method: str = "auto",
@@ -147,7 +150,7 @@ def learn(
 def plan(
     rows: Rows,
     *,
-    n: int | None = None,
+    n: int | str | None = None,
     d: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -162,23 +165,51 @@ def plan(
     clip: str | float = "optimal",
     clip_probability: float | None = None,
     weights: Any = None,
+    noise: str = "auto",
     missing: Any = None,
     check: bool | None = None,
     method: str = "auto",
     steps: int | None = None,
     std: Any = None,
     clip_share: float | None = None,
+    error: Any = None,
 ) -> AnyPlan:
     """Every public number of one release of `statistic`, made without data.
 
     For Unknown rows the result is a schedule of rounds with its forecast, and `method` names how they are learned.
 
-    n: the public number of rows under "replace", your guess under "add_remove".
+    n: the public number of rows under "replace", your guess under "add_remove"; "auto" with a budget and an error finds
+        the fewest rows that meet it.
+    error: in place of epsilon, a target root mean square error of all columns together, or one per column: the plan
+        has the least epsilon that meets it (for Unknown rows it is relative to the rows' own spread).
     d: the number of columns, where no names say it.
     check: count what is clipped (None: where that costs no noise, so not beside the stated bounds of Box and Ball).
     statistic: "sum" or "mean".
     """
-    return _request(statistic, locals()).plan(n, d, columns)
+    words = locals()
+    if error is None:
+        if isinstance(n, str):
+            raise UsageError("n='auto' needs error=, the root mean square error that is to be met.")
+        return _request(statistic, words).plan(n, d, columns)
+    return _targeted(statistic, words)
+
+
+def _targeted(statistic: str, words: dict[str, Any]) -> AnyPlan:
+    """The plan that meets a target error with the least epsilon, or with the fewest rows."""
+    target = checked_error(words["error"], words["d"])
+
+    def make(n: Any, **budget: Any) -> AnyPlan:
+        return _request(statistic, {**words, "n": n, **budget}).plan(n, words["d"], words["columns"])
+
+    if words["n"] == "auto":
+        fewest: AnyPlan = least_rows(make, target)
+        return fewest
+    if words["epsilon"] is not None or words["budget"] is not None:
+        raise UsageError("error= stands in place of epsilon. State delta= beside it, or n='auto' with a budget.")
+    if words["delta"] is None:
+        raise UsageError("delta is missing. State delta= beside error=; 0 asks for a pure guarantee.")
+    least: AnyPlan = least_epsilon(lambda epsilon: make(words["n"], epsilon=epsilon), target)
+    return least
 
 
 def _request(statistic: str, words: Mapping[str, Any]) -> Request:
@@ -194,6 +225,7 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         words["method"],
         {name: words[name] for name in _METHODS_OWN if words[name] is not None},
         Handling(words.get("missing"), words.get("check", True)),
+        words.get("noise", "auto"),
     )
 
 

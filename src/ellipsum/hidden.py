@@ -52,9 +52,8 @@ def _few(plan: Any, counts: Any, names: Sequence[str]) -> tuple[str, ...]:
 
 def _cells(plan: Any, counts: Any, names: Sequence[str]) -> tuple[str, ...]:
     """Clamped cells: told, column by column, where surely some are."""
-    units = np.ldexp(np.array(plan.riders.outside, float), -plan.grid_bits)
-    live = units > 0
-    stds = np.where(live, plan.scaled_std / np.where(live, units, 1.0), np.inf)
+    stds = plan.outside_stds
+    stds = np.where(stds > 0, stds, np.inf)
     rows = np.maximum(counts.rows, 1.0)
     texts = []
     for j in np.flatnonzero(counts.outside > _WARN * stds).tolist():
@@ -69,7 +68,7 @@ def _cells(plan: Any, counts: Any, names: Sequence[str]) -> tuple[str, ...]:
 def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
     """Rows clipped by their norm, by octave [U7]."""
     riders, found = plan.riders, counts.clipped
-    std = plan.scaled_std / np.ldexp(float(riders.outside[0]), -plan.grid_bits)
+    std = float(plan.outside_stds[0])
     excess = np.ldexp(1.5, np.arange(riders.octaves)) - riders.pull  # the middle of each octave
     sure = found > _SURE * std
     used = sure.copy()

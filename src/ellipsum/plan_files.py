@@ -13,8 +13,10 @@ from . import codec
 from .errors import MOST_WHOLE, UsageError
 from .grid import WIDE_GRID_BITS
 from .handling import WORDS
+from .laws.ball_privacy import guarantee_from_dict
+from .noise_laws import law_from_dict
 from .people import WAYS, People
-from .privacy import Privacy, stated_from_dict
+from .privacy import stated_from_dict
 from .riders import PLAIN, riders_from_dict
 from .rows import rows_from_dict
 from .shape import Clip, Ellipsoid
@@ -38,6 +40,7 @@ _OPTIONS: dict[str, codec.Kind[Any]] = {
     "weights": codec.any_of(codec.word("relative", "equal"), codec.list_of(codec.number)),
     "missing": MISSING,
     "check": codec.flag,
+    "noise": codec.word("auto", "gaussian", "norm"),
     "method": codec.text,
     **PEOPLE,
 }
@@ -66,6 +69,7 @@ def plan_to_dict(plan: Any) -> dict[str, Any]:
         "options": {**plan.options, **({} if plan.people is None else plan.people.to_dict())},
         "riders": plan.riders.to_dict(),
         "clamped": plan.clamped,
+        "law": None if plan.law is None else plan.law.to_dict(),
     }
 
 
@@ -83,7 +87,7 @@ def plan_fields(saved: Any) -> dict[str, Any]:
             "rows": fields.take("rows", rows_from_dict),
             "statistic": fields.take("statistic", codec.word(*STATISTICS)),
             "n": fields.maybe("n", COUNT),
-            "privacy": fields.take("privacy", Privacy.from_dict),
+            "privacy": fields.take("privacy", guarantee_from_dict),
             "ellipsoid": Ellipsoid(
                 fields.take("center", codec.numbers),
                 fields.take("scale", codec.numbers),
@@ -101,6 +105,7 @@ def plan_fields(saved: Any) -> dict[str, Any]:
             "people": People.of_options(options),
             "riders": PLAIN if first else fields.take("riders", riders_from_dict),
             "clamped": False if first else fields.take("clamped", codec.flag),
+            "law": None if first else fields.maybe("law", law_from_dict),
         }
 
 
@@ -134,6 +139,6 @@ def checked_spread(plan: Any) -> float:
     if plan.clamped and not rows.clamps:
         raise UsageError(_WRONG)
     region = Clip(plan.ellipsoid, plan.clip_radius, plan.sum_clipping_error, plan.center_spread, plan.riders.pull)
-    if not rows.fits(region, plan.n, plan.scaled_std * plan.scaled_std * plan.ellipsoid.trace):
+    if not rows.fits(region, plan.n, plan.noise_base[1] ** 2 * plan.noise_base[0].trace):
         raise UsageError("the region or the forecast of this plan is not that of its rows. Make the plan anew.")
     return float(rows.distance(plan.d, plan.n))

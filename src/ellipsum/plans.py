@@ -18,33 +18,29 @@ from . import codec
 from .accumulate import Partial
 from .answers import answer
 from .errors import Floats, UsageError, names
-from .grid import GRID_BITS, WIDE_GRID_BITS, clamp_limits, clamped_map, ellipsoid_map, grid_bits, noise_units
-from .handling import Handling, lay_riders
-from .noise import Stream, add_noise, add_noise_exact, shift_for
-from .people import People, unit_of
+from .grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
+from .laws.ball_privacy import Guarantee
+from .noise import Stream
+from .noise_laws import BoxLaw, GaussianLaw, Law
+from .people import People
 from .plan_files import FORMAT, FORMAT_1, checked_spread, plan_fields, plan_to_dict
-from .privacy import Budget, Privacy
 from .release import Counts, Release, planned_release, register_reader
-from .riders import OCTAVES, PLAIN, Riders
-from .row_maps import ClampedMap, EllipsoidMap, clamped_body, ellipsoid_body
-from .rows import Rows, Wishes
+from .riders import PLAIN, Riders
+from .row_maps import ClampedMap, EllipsoidMap, clamped_moves
+from .rows import Rows
 from .runnable import Runnable, check_gaps, check_width
 from .session import Session
-from .shape import Clip, Ellipsoid
+from .shape import Ellipsoid
 from .texts import describe_plan, plan_html
 from .vector_noise import Noise
 
 _DROWNED = (
     "the noise would be as large as what the bounds leave open. More rows, tighter bounds or a larger budget help."
 )
-_OUT_OF_RANGE = "the noise of this plan or its forecast leaves the range of doubles. Rescale the columns."
-_WIDEST_COUNT_WEIGHT = 2.0**30
-_FEW_ROWS = 28.0
-"""n mu of a mean whose n nobody has guessed, for the weight of its count: see [U2]."""
+OUT_OF_RANGE = "the noise of this plan or its forecast leaves the range of doubles. Rescale the columns."
+WIDEST_COUNT_WEIGHT = 2.0**30
 _MOST_ROWS = 2.0**64  # beyond any data, where n is private
 _FARTHEST_NOISE = 64.0  # stds: exceeded with probability below 1e-890
-_PLAINLY = Handling("center", check=False)
-_FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +53,7 @@ class Plan(Runnable):
     rows: Rows
     statistic: str
     n: int | None
-    privacy: Privacy
+    privacy: Guarantee
     ellipsoid: Ellipsoid
     grid_bits: int
     count_units: int
@@ -77,6 +73,10 @@ class Plan(Runnable):
     """What is done about missing entries, and what is counted beside the values."""
     clamped: bool = False
     """Whether each entry is clamped to its own bounds (Box rows), rather than rows clipped by their norm."""
+    law: Law | None = None
+    """The law of the noise where it is not Gaussian."""
+    considered: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """Forecast errors under the laws that were weighed against each other, root mean square."""
 
     def __post_init__(self) -> None:
         # A plan may come from a file: its noise is checked against its claim every time it is made.
@@ -87,8 +87,9 @@ class Plan(Runnable):
         if not (math.isfinite(self.noise_units) and self.grid_bits in (GRID_BITS, WIDE_GRID_BITS)):
             raise UsageError("this plan's grid or noise is not a valid number. Make the plan anew.")
         self._check_count()
-        if Fraction(self.noise_units) * Fraction(self.privacy.mu) < self._sensitivity():
-            raise UsageError("this plan's noise is below what its guarantee needs. Make the plan anew.")
+        if self.law is not None and self.noise_units != 0:
+            raise UsageError("this plan has two laws of noise. Make the plan anew.")
+        self.noise_law.prove(self.privacy, self._sensitivity(), self._moves())
         if self.stated:  # the last round of learning keeps its results within range itself
             self._check_range()
 
@@ -99,7 +100,7 @@ class Plan(Runnable):
         elif self.neighbours == "replace" and self.n is None:
             valid = False
         else:
-            most = math.ldexp(_WIDEST_COUNT_WEIGHT, self.grid_bits)
+            most = math.ldexp(WIDEST_COUNT_WEIGHT, self.grid_bits)
             valid = (0 if self.statistic == "sum" else 1) <= self.count_units <= most
         if not valid or self.privacy.slack:
             raise UsageError("this plan does not count its rows as its guarantee has it. Make the plan anew.")
@@ -112,7 +113,67 @@ class Plan(Runnable):
         farthest = (center + unscale) * rows + _FARTHEST_NOISE * noise
         square = noise * noise * self.ellipsoid.width + self.sum_clipping_error
         if not (math.isfinite(farthest) and math.isfinite(square) and math.isfinite(self.center_spread)):
-            raise UsageError(_OUT_OF_RANGE)
+            raise UsageError(OUT_OF_RANGE)
+
+    @property
+    def noise_law(self) -> Law:
+        return self.law or GaussianLaw(self.noise_units)
+
+    def _moves(self) -> list[int]:
+        """How far each coordinate moves, in units of the grid; of a clip by norm only how many there are matters."""
+        row_map = self.row_map
+        each = rows_each(self.people) or 1
+        last = [self.count_units * each] if self.count_units else []
+        if isinstance(row_map, ClampedMap):
+            return [each * move for move in clamped_moves(row_map.limits, self.riders, self.neighbours)] + last
+        return [1] * row_map.width + last
+
+    @cached_property
+    def stds(self) -> Floats:
+        """Noise stds of all coordinates in units of the grid: values, counts beside them, the count of rows."""
+        return self.noise_law.stds(self.row_map.width + (1 if self.count_units else 0))
+
+    @property
+    def absence_stds(self) -> Floats:
+        """Noise stds of the counts of absences, in rows; 0 where none is counted."""
+        units = np.array(self.riders.absences, float)
+        return self._beside(self.ellipsoid.width, units)
+
+    @property
+    def outside_stds(self) -> Floats:
+        """Noise stds of the counts of what lay outside, in rows or cells; 0 where none is counted."""
+        units = self.riders.units[len(self.riders.absences) :].astype(float)
+        return self._beside(self.ellipsoid.width + len(self.riders.absences), units)
+
+    def _beside(self, start: int, units: Floats) -> Floats:
+        stds = self.stds[start : start + units.size]
+        return np.where(units > 0, stds / np.where(units > 0, units, 1.0), 0.0)
+
+    @property
+    def noise_base(self) -> tuple[Ellipsoid, float]:
+        """The noise of the sums, as an ellipsoid and a std."""
+        if not isinstance(self.law, BoxLaw):
+            return self.ellipsoid, self.scaled_std
+        stds = np.ldexp(self.stds[: self.ellipsoid.width], -self.grid_bits)
+        scale = np.where(stds > 0, self.ellipsoid.scale / np.where(stds > 0, stds, 1.0), 0.0)
+        return replace(self.ellipsoid, scale=scale), 1.0
+
+    @property
+    def law_name(self) -> str:
+        return self.noise_law.kind
+
+    def multiples(self, level: float) -> Floats:
+        """For each column, the half-width of an interval at a level, in units of the std of its error."""
+        many = self.noise_law.multiples(self.stds.size, level)
+        width = self.ellipsoid.width
+        if not isinstance(self.law, BoxLaw):
+            return np.full(self.d, many[0])
+        columns = many[:width].copy()
+        counts = [many[width : width + len(self.riders.absences)]] + ([many[-1:]] if self.count_units else [])
+        for part in counts:
+            if part.size:
+                columns = np.maximum(columns, part)
+        return columns
 
     def _sensitivity(self) -> Fraction:
         """[U1] l2-sensitivity of the integer sum, with the count as one more coordinate where n is private."""
@@ -137,8 +198,8 @@ class Plan(Runnable):
 
     @property
     def scaled_std(self) -> float:
-        """Noise std in the scaled space, where rows have norm at most 1."""
-        return math.ldexp(self.noise_units, -self.grid_bits)
+        """Noise std in the scaled space, where rows have norm at most 1; the largest, where they differ."""
+        return math.ldexp(float(self.stds[: self.ellipsoid.width].max()), -self.grid_bits)
 
     @property
     def count_weight(self) -> float:
@@ -148,17 +209,18 @@ class Plan(Runnable):
     @property
     def count_std(self) -> float | None:
         """Noise std of the published count (unknown n), or None."""
-        return self.scaled_std / self.count_weight if self.count_units else None
+        return float(self.stds[-1]) / self.count_units if self.count_units else None
 
     def noise(self) -> Noise | None:
         """Noise of the planned statistic; None for a mean whose n nobody has guessed."""
+        ellipsoid, std = self.noise_base
         if self.statistic == "sum":
             if self.count_std is None:
-                return Noise(self.ellipsoid, self.scaled_std)
-            return Noise(self.ellipsoid, self.scaled_std, self.ellipsoid.center * self.count_std)
+                return Noise(ellipsoid, std)
+            return Noise(ellipsoid, std, self.ellipsoid.center * self.count_std)
         if self.n is None:
             return None
-        return Noise(self.ellipsoid, self.scaled_std / self.n)
+        return Noise(ellipsoid, std / self.n)
 
     @cached_property
     def noise_std(self) -> Floats | None:
@@ -188,12 +250,17 @@ class Plan(Runnable):
 
     def _absences_error(self, levers: Floats, rows: float) -> float:
         """What the noise of the absences' counts adds, as levers of the statistic [U6]."""
-        units = np.array(self.riders.absences, float)
-        if not units.any():
-            return 0.0
-        with np.errstate(over="ignore", divide="ignore"):
-            stds = np.where(units > 0, self.noise_units / units, 0.0) / rows
-            return float(np.sum((levers * stds) ** 2))
+        with np.errstate(over="ignore"):
+            return float(np.sum((levers * self.absence_stds / rows) ** 2)) if self.riders.absences else 0.0
+
+    def column_errors(self) -> Floats:
+        """Forecast root mean square error of each column; what clipping costs is shared out by the columns' noise."""
+        noise = self.noise()
+        if noise is None or self.noise_error is None or self.expected_squared_error is None:
+            raise UsageError("n is missing: the error of a mean depends on it. State n= as well.")
+        total = noise.total or 1.0
+        errors: Floats = noise.stds * math.sqrt(self.expected_squared_error / total)
+        return errors
 
     @property
     def clipping_error(self) -> float | None:
@@ -234,12 +301,8 @@ class Plan(Runnable):
         """[U1] The noisy sums in the scaled space; under add_remove the weighted count comes last."""
         if self.public_rows:
             self._check_rows(partial.rows)
-        shift = shift_for(self.noise_units)
-        noisy = add_noise(partial.sums, self.noise_units, shift, stream)
-        if self.count_units:  # an exact rational: its integer may be too wide for limbs before the shift, never after
-            rows = [partial.rows * self.count_units]
-            noisy = noisy.join(add_noise_exact(rows, self.noise_units, shift, stream, len(partial.sums)))
-        scaled: Floats = np.ldexp(noisy.to_float(), shift - self.grid_bits)
+        last = [partial.rows * self.count_units] if self.count_units else []
+        scaled: Floats = np.ldexp(self.noise_law.add(partial.sums, last, stream), -self.grid_bits)
         return scaled
 
     def _check_rows(self, count: int) -> None:
@@ -285,124 +348,6 @@ def plan_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders, clampe
     return clamped_map(rows, ellipsoid, bits, riders) if clamped else ellipsoid_map(ellipsoid, bits, riders)
 
 
-def plan_statistic(
-    rows: Rows,
-    statistic: str,
-    n: int | None,
-    d: int,
-    budget: Budget,
-    neighbours: str,
-    columns: tuple[str, ...] | None,
-    people: People | None,
-    wishes: Wishes,
-    handling: Handling,
-) -> Plan:
-    """A plan for rows whose region can be laid from what is stated."""
-    known = rows.resolve(d)
-    privacy = Privacy(budget.mu, 0.0, neighbours, unit_of(people))
-    region, kappa = _lay_with_count(known, d, wishes, n, privacy, statistic, rows_each(people))
-    options = {**vars(wishes), "missing": handling.missing}
-    stated = dict(budget.stated)
-    return assemble(known, statistic, n, privacy, region, kappa, columns, stated, options, people, handling)
-
-
-def assemble(
-    rows: Rows,
-    statistic: str,
-    n: int | None,
-    privacy: Privacy,
-    region: Clip,
-    kappa: float,
-    columns: tuple[str, ...] | None,
-    stated: Mapping[str, float],
-    options: Mapping[str, Any],
-    people: People | None = None,
-    handling: Handling = _PLAINLY,
-    octaves: int = OCTAVES,
-) -> Plan:
-    """Put a clip region on the grid and give it the least noise that the budget allows."""
-    bits = grid_bits(n, privacy.mu)
-    riders = lay_riders(rows, region, statistic, privacy.neighbours, handling, bits, octaves)
-    count_units = round(math.ldexp(min(kappa, _WIDEST_COUNT_WEIGHT), bits))
-    each = rows_each(people)
-    if statistic == "mean" and (privacy.neighbours == "add_remove" or each is not None):
-        count_units = max(count_units, 1)
-    if rows.clamps:
-        body = clamped_body(clamp_limits(rows, region.ellipsoid, bits), riders)
-    else:
-        body = ellipsoid_body(region.ellipsoid.width, bits, riders)
-    needed = body.sensitivity(privacy.neighbours, count_units, each)
-    return Plan(
-        rows=rows,
-        statistic=statistic,
-        n=n,
-        privacy=privacy,
-        ellipsoid=region.ellipsoid,
-        grid_bits=bits,
-        count_units=count_units,
-        noise_units=noise_units(needed, privacy.mu),
-        clip_radius=region.radius,
-        sum_clipping_error=region.clipping_error,
-        center_spread=region.center_spread,
-        columns=columns,
-        stated=stated,
-        options={k: v for k, v in options.items() if v is not None},
-        people=people,
-        riders=riders,
-        clamped=rows.clamps,
-    )
-
-
-def _lay_with_count(
-    rows: Rows, d: int, wishes: Wishes, n: int | None, privacy: Privacy, statistic: str, each: int | None = None
-) -> tuple[Clip, float]:
-    """Clip region and count weight [U2]; they depend on each other through the noise, so settle both.
-
-    each: where people have up to so many rows, the count of rows is free up to a weight of sqrt(3) [U8].
-    """
-    if privacy.neighbours == "replace":
-        region = rows.region(d, wishes, n, 2 * (each or 1) / privacy.mu)
-        return region, _FREE_COUNT if each is not None and _needs_count(region, statistic) else 0.0
-    kappa = 0.0
-    rounds = 3 if rows.kind == "normal" else 1
-    for _ in range(rounds):
-        region = rows.region(d, wishes, n, math.hypot(1, kappa) * (each or 1) / privacy.mu)
-        kappa = count_weight(region, statistic, n, privacy.mu)
-    return region, kappa
-
-
-def last_count_weight(region: Clip, statistic: str, n: int, privacy: Privacy, people: People | None) -> float:
-    """The weight of the count of rows in a region that is laid already [U2][U8]."""
-    if privacy.neighbours != "replace":
-        return count_weight(region, statistic, n, privacy.mu)
-    return _FREE_COUNT if rows_each(people) is not None and _needs_count(region, statistic) else 0.0
-
-
 def rows_each(people: People | None) -> int | None:
     """So many rows of a person enter a statistic of rows; None where everybody is one row."""
     return None if people is None else people.rows_each
-
-
-def _needs_count(region: Clip, statistic: str) -> bool:
-    return statistic == "mean" or bool(region.ellipsoid.center.any())
-
-
-def count_weight(region: Clip, statistic: str, n: float | None, mu: float) -> float:
-    """[U2] kappa^2 = (lever of the count) / sqrt(tr (B^T B)^-1) minimises the error.
-
-    The lever is ‖c‖ for sums (sum = c N + T) and ‖mean - c‖ for means (mean = c + T / N), where the noise of T stands
-    beside the mean's own distance.
-    """
-    unscale, center = region.ellipsoid.unscale, region.ellipsoid.center
-    unit = max(float(unscale.max()), float(np.abs(center).max()))  # squares may leave the range of doubles
-    if not unscale.any():
-        return 1.0
-    if not math.isfinite(unit):
-        raise UsageError(_OUT_OF_RANGE)
-    stretch = float(np.linalg.norm(unscale / unit))
-    if statistic == "sum":
-        lever = float(np.linalg.norm(center / unit))
-    else:
-        noisy_rows = _FEW_ROWS if n is None else n * mu
-        lever = math.hypot(region.center_spread / unit, stretch * min(1.0, math.sqrt(3) / noisy_rows))
-    return _WIDEST_COUNT_WEIGHT if stretch == 0 else min(math.sqrt(lever / stretch), _WIDEST_COUNT_WEIGHT)

@@ -1,8 +1,10 @@
 """Budgets, guarantees, calibration and composition: pure mathematics, no data.
 
-A guarantee is a pair (mu, slack) for a stated neighbouring relation, read as [P1]
+A guarantee is (mu, slack) for a stated neighbouring relation, read as [P1]
 
-    delta(epsilon) <= Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) + slack,  all epsilon >= 0.
+    delta(epsilon) <= Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) + slack,  all epsilon >= 0,
+
+and where pure steps were taken beside, the curve of all together [P8].
 
 What may be spent is rounded down, what was spent is rounded up, and sums are compared exactly.
 """
@@ -15,7 +17,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
-from .codec import Fields, number, text
+from .codec import Fields, list_of, number, text
+from .composition import composed_delta, composed_epsilon
 from .curves import (
     certified_mu,
     gaussian_delta,
@@ -52,6 +55,7 @@ __all__ = [
 NEIGHBOURS = ("replace", "add_remove")
 UNITS = ("row", "person")
 LEAST_MU = 1e-100
+MOST_PURE = 1e6
 MOST_MU = 1e12  # noisy integers of any number of rows then fit their limbs
 _NEAR = 1 + 1e-6
 _GUARANTEE = "A guarantee has the fields mu, slack, neighbours and, for people, unit, and no others."
@@ -66,10 +70,11 @@ class Budget:
     """What may be spent: Budget(epsilon=, delta=), Budget(mu=) or Budget(rho=).
 
     All three become one number, the largest mu that is safe: of (epsilon, delta) the certified root [P2], of
-    rho the Gaussian curve mu = sqrt(2 rho) rounded down. Nothing has a default.
+    rho the Gaussian curve mu = sqrt(2 rho) rounded down. Nothing has a default. delta=0 asks for a pure guarantee,
+    which no Gaussian gives: such a budget has no mu.
     """
 
-    mu: float
+    largest_mu: float | None
     stated: tuple[tuple[str, float], ...]
 
     def __init__(
@@ -85,6 +90,10 @@ class Budget:
             count = "none" if ways == 0 else "more than one"
             raise UsageError(f"A budget is epsilon= with delta=, or mu=, or rho=; got {count} of them. State one.")
         stated: tuple[tuple[str, float], ...]
+        if epsilon is not None and _is_zero(delta):
+            object.__setattr__(self, "stated", (("epsilon", _pure_epsilon(epsilon)), ("delta", 0.0)))
+            object.__setattr__(self, "largest_mu", None)
+            return
         if mu is not None:
             largest = positive("mu", mu)
             stated = (("mu", largest),)
@@ -100,7 +109,23 @@ class Budget:
         if largest > MOST_MU:
             raise UsageError(f"a budget beyond mu = {MOST_MU:g} adds no noise worth the name. State a smaller one.")
         object.__setattr__(self, "stated", stated)
-        object.__setattr__(self, "mu", largest)
+        object.__setattr__(self, "largest_mu", largest)
+
+    @property
+    def mu(self) -> float:
+        """The largest mu that is safe; a pure budget has none."""
+        if self.largest_mu is None:
+            raise UsageError(
+                "a budget with delta=0 is pure, and Gaussian noise never is. State a delta above 0, or leave it to "
+                "noise='auto' in sum, mean and plan."
+            )
+        return self.largest_mu
+
+    @property
+    def pair(self) -> tuple[float, float] | None:
+        """(epsilon, delta) where the budget was stated so, which leaves the law of the noise open."""
+        said = dict(self.stated)
+        return (said["epsilon"], said["delta"]) if "delta" in said else None
 
     @staticmethod
     def of(epsilon: float | None = None, delta: float | None = None, budget: Budget | None = None) -> Budget:
@@ -144,7 +169,7 @@ class Budget:
         if non_negative("slack", slack) == 0:
             return self
         said = dict(self.stated)
-        if "delta" not in said:
+        if not said.get("delta"):
             raise UsageError("This release needs a failure probability. State the budget as epsilon= and delta=.")
         return Budget(mu=mu_for(said["epsilon"], said["delta"], slack))
 
@@ -152,7 +177,20 @@ class Budget:
         return f"Budget({', '.join(f'{name}={value!r}' for name, value in self.stated)})"
 
     def __str__(self) -> str:
-        return f"{', '.join(f'{name} = {value:g}' for name, value in self.stated)} (mu = {self.mu:.6g})"
+        curve = "pure" if self.largest_mu is None else f"mu = {self.largest_mu:.6g}"
+        return f"{', '.join(f'{name} = {value:g}' for name, value in self.stated)} ({curve})"
+
+
+def _is_zero(delta: Any) -> bool:
+    return isinstance(delta, (int, float)) and not isinstance(delta, bool) and delta == 0
+
+
+def _pure_epsilon(epsilon: Any) -> float:
+    """The epsilon of a pure budget, within what noise on a grid can serve."""
+    loss = positive("epsilon", epsilon, "State epsilon= above zero together with delta=.")
+    if not LEAST_MU <= loss <= MOST_PURE:
+        raise UsageError(f"epsilon must lie between {LEAST_MU:g} and {MOST_PURE:g} with delta=0, got {loss}.")
+    return loss
 
 
 def stated_from_dict(saved: Any) -> dict[str, float]:
@@ -211,13 +249,14 @@ class Privacy:
     """What was spent: the curve of mu plus slack, under a neighbouring relation [P1].
 
     "replace": one row changed, the number of rows public. "add_remove": one row more or less. Where unit is
-    "person", it is a person with all of theirs.
+    "person", it is a person with all of theirs. pure: the epsilons of steps whose noise is not Gaussian [P8].
     """
 
     mu: float
     slack: float = 0.0
     neighbours: str = "replace"
     unit: str = "row"
+    pure: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", non_negative("mu", self.mu))
@@ -226,6 +265,7 @@ class Privacy:
             raise UsageError(f"slack must be below 1, got {self.slack}. It is a probability of failure.")
         choice("neighbours", self.neighbours, NEIGHBOURS)
         choice("unit", self.unit, UNITS)
+        object.__setattr__(self, "pure", tuple(positive("pure", epsilon) for epsilon in self.pure))
 
     def check_unit(self, people: bool) -> None:
         """An error unless a plan says whom its rows belong to exactly where its guarantee is for people [T6]."""
@@ -233,26 +273,31 @@ class Privacy:
             raise UsageError("a guarantee for a person needs a privacy_id, and one for a row none. Make the plan anew.")
 
     @classmethod
-    def pure(cls, epsilon: float, neighbours: str = "replace") -> Privacy:
-        """The guarantee of a pure epsilon-DP step, such as Laplace noise [P6]."""
-        return cls(laplace_mu(epsilon), 0.0, neighbours)
+    def of_pure(cls, epsilon: float, neighbours: str = "replace", unit: str = "row") -> Privacy:
+        """The guarantee of a pure epsilon-DP step, such as Laplace noise."""
+        return cls(0.0, 0.0, neighbours, unit, (epsilon,))
 
     def as_pair(self) -> Privacy:
         return self
 
     def delta(self, epsilon: float) -> float:
         """Upper bound on delta at this epsilon, at most 1."""
+        if self.pure:
+            return composed_delta(self.mu, self.pure, self.slack, epsilon)
         total = Fraction(gaussian_delta_upper(self.mu, epsilon)) + Fraction(self.slack)
         return min(1.0, round_up(total))
 
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon at this delta; infinite where delta does not exceed the slack."""
+        if self.pure:
+            return composed_epsilon(self.mu, self.pure, self.slack, delta)
         left = round_down(Fraction(non_negative("delta", delta)) - Fraction(self.slack))
         return math.inf if left < 0 else gaussian_epsilon_upper(self.mu, left)
 
     def to_dict(self) -> dict[str, Any]:
-        unit = {} if self.unit == "row" else {"unit": self.unit}
-        return {"mu": self.mu, "slack": self.slack, "neighbours": self.neighbours, **unit}
+        more: dict[str, Any] = {} if self.unit == "row" else {"unit": self.unit}
+        more |= {"pure": list(self.pure)} if self.pure else {}
+        return {"mu": self.mu, "slack": self.slack, "neighbours": self.neighbours, **more}
 
     @classmethod
     def from_dict(cls, saved: Any) -> Privacy:
@@ -262,6 +307,7 @@ class Privacy:
                 fields.take("slack", number),
                 fields.take("neighbours", text),
                 fields.take("unit", text, "row"),
+                fields.take("pure", list_of(number), ()),
             )
 
     def check_stated(self, stated: Mapping[str, float]) -> None:
@@ -272,8 +318,17 @@ class Privacy:
         if not stated:
             return
         budget = Budget(**stated)
+        if self.pure:
+            self._check_pure(stated)
+            return
         allowed = mu_for(stated["epsilon"], stated["delta"], self.slack) if "delta" in stated else budget.mu
         if not (self.mu <= allowed or self._proves(stated, allowed)) or self.mu * _NEAR < allowed:
+            raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
+
+    def _check_pure(self, stated: Mapping[str, float]) -> None:
+        """One pure step that spends the stated epsilon, whatever the delta; a little less may be spent."""
+        epsilon = stated.get("epsilon", 0.0)
+        if self.mu or self.slack or len(self.pure) != 1 or not epsilon / _NEAR <= self.pure[0] <= epsilon:
             raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
 
     def _proves(self, stated: Mapping[str, float], allowed: float) -> bool:
@@ -288,7 +343,9 @@ class Privacy:
 
     def __str__(self) -> str:
         slack = f" but for probability {self.slack:g}" if self.slack else ""
-        return f"mu = {self.mu:.6g}{slack} ({self.change})"
+        parts = [f"mu = {self.mu:.6g}"] if self.mu or not self.pure else []
+        parts += [f"pure epsilon = {', '.join(f'{epsilon:g}' for epsilon in self.pure)}"] if self.pure else []
+        return f"{', '.join(parts)}{slack} ({self.change})"
 
 
 def compose(parts: Iterable[Any]) -> Privacy:
@@ -296,15 +353,16 @@ def compose(parts: Iterable[Any]) -> Privacy:
 
     parts: guarantees, or whatever has one as its `privacy`: releases, plans, learned rows, projections.
 
-    mu = sqrt(sum mu_i^2), slack = sum slack_i, both rounded up. Parts under different relations, or for rows and for
-    people, are refused.
+    mu = sqrt(sum mu_i^2), slack = sum slack_i, both rounded up; pure steps are kept one by one [P8]. Parts under
+    different relations, or for rows and for people, are refused.
     """
     pairs = _pairs(parts)
     relation, unit = _one_relation(pairs)
     squares, slack = _totals(pairs)
     if slack >= 1:
         raise UsageError("The slacks add up to 1 or more, so nothing is guaranteed. Spend smaller slacks.")
-    return Privacy(sqrt_up(squares), round_up(slack), relation, unit)
+    pure = tuple(epsilon for pair in pairs for epsilon in pair.pure)
+    return Privacy(sqrt_up(squares) if squares else 0.0, round_up(slack), relation, unit, pure)
 
 
 def fits(cap: Privacy, steps: Iterable[Privacy | HasPair]) -> bool:
@@ -316,7 +374,17 @@ def fits(cap: Privacy, steps: Iterable[Privacy | HasPair]) -> bool:
     pairs = _pairs(steps)
     _one_relation([cap, *pairs])
     squares, slack = _totals(pairs)
-    return squares <= Fraction(cap.mu) ** 2 and slack <= Fraction(cap.slack)
+    within = squares <= Fraction(cap.mu) ** 2 and slack <= Fraction(cap.slack)
+    return within and _pure_fits(cap.pure, [epsilon for pair in pairs for epsilon in pair.pure])
+
+
+def _pure_fits(caps: tuple[float, ...], steps: list[float]) -> bool:
+    """Whether pure steps stay within pure caps: one cap holds any that add up to it, several one step each [P10]."""
+    if len(caps) <= 1:
+        return sum(map(Fraction, steps), Fraction(0)) <= sum(map(Fraction, caps), Fraction(0))
+    largest = sorted(caps, reverse=True)
+    wanted = sorted(steps, reverse=True)
+    return len(wanted) <= len(largest) and all(step <= cap for step, cap in zip(wanted, largest, strict=False))
 
 
 def _pairs(parts: Iterable[Any]) -> list[Privacy]:

@@ -17,11 +17,12 @@ from .charged import METHODS, Round, check_rounds
 from .errors import Floats, UsageError, open_unit, vector
 from .files import Saved
 from .hidden import Hidden, hidden
+from .laws.ball_privacy import Guarantee, guarantee_from_dict
 from .people import People
 from .plan_files import STATISTICS
 from .postprocess import METHODS as DENOISED
 from .postprocess import denoised
-from .privacy import Privacy, stated_from_dict
+from .privacy import stated_from_dict
 from .shape import Ellipsoid
 from .texts import describe_release, guarantee, release_html
 from .vector_noise import Noise
@@ -116,7 +117,7 @@ class Planned(Protocol):
     @property
     def columns(self) -> tuple[str, ...] | None: ...
     @property
-    def privacy(self) -> Privacy: ...
+    def privacy(self) -> Guarantee: ...
     @property
     def stated(self) -> Mapping[str, float]: ...
     @property
@@ -129,6 +130,11 @@ class Planned(Protocol):
     def people(self) -> People | None: ...
     @property
     def ellipsoid(self) -> Ellipsoid: ...
+    @property
+    def law_name(self) -> str: ...
+    @property
+    def noise_base(self) -> tuple[Ellipsoid, float]: ...
+    def multiples(self, level: float) -> Floats: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 
@@ -145,7 +151,7 @@ class Release(Alike, Saved):
     count: float | None = None
     """The noisy count under add_remove, where n is private."""
     denoised: str | None = None
-    privacy_spent: Privacy | None = None
+    privacy_spent: Guarantee | None = None
     """Set where earlier rounds (learning) spent budget too."""
     learned: Mapping[str, Any] | None = None
     """Where rounds came before: the method, the budget as stated, and every round's name and cost."""
@@ -161,7 +167,7 @@ class Release(Alike, Saved):
         return self.plan.columns
 
     @property
-    def privacy(self) -> Privacy:
+    def privacy(self) -> Guarantee:
         """Everything that was spent on this value."""
         return self.privacy_spent or self.plan.privacy
 
@@ -209,15 +215,16 @@ class Release(Alike, Saved):
         rows they speak of the clamped values. `warnings` says where they cannot be relied on. What was not measured
         (check=False) is not in them, nor is sampling error.
         """
-        from scipy.special import ndtri
-
-        quantile = float(ndtri((1 + open_unit("level", level)) / 2))
-        half = quantile * np.hypot(self._wide_stds, self.hidden.spread) + self.hidden.bias
+        quantiles = self.plan.multiples(open_unit("level", level))
+        half = quantiles * np.hypot(self._wide_stds, self.hidden.spread) + self.hidden.bias
         return np.stack([self.value - half, self.value + half], axis=1)
 
     def confidence_ellipsoid(self, level: float = 0.95) -> ConfidenceEllipsoid:
-        """The joint region for all coordinates; like the intervals, it covers the privacy noise."""
+        """The joint region for all coordinates of Gaussian noise; it covers the privacy noise."""
         from scipy.special import chdtri
+
+        if self.plan.law_name != "gaussian":
+            raise UsageError("a confidence ellipsoid needs noise='gaussian'. Use confidence_interval, or plan it so.")
 
         freedom = int(np.count_nonzero(self.noise.ellipsoid.scale)) or 1
         quantile = float(chdtri(freedom, 1 - open_unit("level", level)))
@@ -318,7 +325,7 @@ def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], An
         wanted = FORMAT_1 if first else FORMAT
         fields.check_format(wanted, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
         plan = fields.take("plan", plan_from_dict)
-        spent = fields.take("privacy", Privacy.from_dict)
+        spent = fields.take("privacy", guarantee_from_dict)
         learned = _learned(fields.take("learned", dict_of)) if "learned" in saved else None
         release = Release(
             value=fields.take("value", codec.numbers),
@@ -371,6 +378,8 @@ def _noise(saved: Any, plan: Planned, learned: bool) -> Noise:
         names = ("count_direction", "stretch", "own")
         direction, stretch, own = (fields.maybe(name, codec.numbers, None) for name in names)
         ellipsoid = replace(plan.ellipsoid, scale=fields.take("scale", codec.numbers)) if learned else plan.ellipsoid
+    if not learned and plan.law_name == "box":
+        ellipsoid = plan.noise_base[0]
     ellipsoid.check()
     sized = all(part is None or part.size == plan.d for part in (direction, stretch, own))
     if std <= 0 or ellipsoid.width != plan.ellipsoid.width or not sized:
@@ -406,7 +415,7 @@ def _expected(plan: Any, release: Release) -> tuple[Noise, Floats]:
     divisor = np.maximum(counts.rows, 1.0)
     if plan.statistic == "sum":
         if plan.count_std is None and not plan.public_rows:
-            return Noise(plan.ellipsoid, plan.scaled_std), nothing
+            return Noise(*plan.noise_base), nothing
         noise, alike = sum_noise(plan, counts), bool((divisor == divisor[0]).all())
         stretched = release.learned is not None and not alike  # a learned mean, times each column's rows
         return replace(noise, stretch=divisor / float(divisor.max()) if stretched else None), nothing
@@ -440,8 +449,7 @@ def _check_counts(release: Release) -> None:
         return
     plan: Any = release.plan
     rows, stds, start = release.counts.rows, release.counts.stds, _start(release)
-    units = np.array(plan.riders.absences or (0,), float)
-    own = np.broadcast_to(np.where(units > 0, plan.noise_units / np.maximum(units, 1.0), 0.0), rows.shape)
+    own = np.broadcast_to(plan.absence_stds if plan.riders.absences else np.zeros(1), rows.shape)
     rounding = _NEAR * max(abs(start), 1.0)
     within = (start - rows >= -_FARTHEST * own - rounding) & (rows >= -_FARTHEST * stds - rounding)
     within &= (own > 0) | (np.abs(start - rows) <= rounding)
@@ -466,9 +474,9 @@ def _check_rounds(release: Release) -> None:
     """The rounds fit into the guarantee [P5], which is that of the stated budget; the last one is the plan's."""
     assert release.learned is not None
     rounds = [Round.from_dict(step) for step in release.learned["rounds"]]
-    total = release.privacy
+    total = release.privacy.as_pair()
     if all(step.privacy.unit == "row" for step in rounds):  # so earlier versions wrote the rounds of people too
         total = replace(total, unit="row")
     check_rounds(total, rounds, release.stated)
-    if rounds[-1].privacy.mu != release.plan.privacy.mu or release.noise.std != 1:
+    if rounds[-1].privacy.mu != release.plan.privacy.as_pair().mu or release.noise.std != 1:
         raise UsageError(DOCTORED)

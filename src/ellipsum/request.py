@@ -11,7 +11,8 @@ from .handling import Handling
 from .learning import LearningPlan, plan_learning
 from .people import People
 from .plan_files import STATISTICS
-from .plans import Plan, plan_statistic
+from .planning import NOISE, plan_statistic
+from .plans import Plan
 from .privacy import NEIGHBOURS, Budget
 from .rows import Rows, Unknown, Wishes, checked_rows
 
@@ -36,11 +37,13 @@ class Request:
     method: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
     handling: Handling = _USUAL
+    noise: str = "auto"
 
     def __post_init__(self) -> None:
         choice("statistic", self.statistic, STATISTICS)
         checked_rows(self.rows)
         choice("neighbours", self.neighbours, NEIGHBOURS)
+        choice("noise", self.noise, NOISE)
         if self.n is not None:
             whole("n", self.n)
         if self.learns:
@@ -79,7 +82,7 @@ class Request:
             weights = self._learned_weights(named)
             return plan_learning(self.rows, *size, self.method, self.options, self.handling, weights)
         wishes = replace(self.wishes, check=self.handling.counts(self.rows), weights=self._weights(named))
-        return plan_statistic(self.rows, *size, wishes, handling)
+        return plan_statistic(self.rows, *size, wishes, handling, self.noise)
 
     def _weights(self, named: tuple[str, ...] | None) -> Any:
         """As stated; else relative where columns have names of their own, for they share no unit."""

@@ -169,6 +169,12 @@ class ClampedMap:
         self.rows_per_flush = 1 << 62 - max(int(self.limits.max()).bit_length() - 1, _bits(riders), 0)
 
 
+def clamped_moves(limits: Ints, riders: Riders, neighbours: str) -> list[int]:
+    """How far each coordinate of a clamped row moves between two rows, or at all [S9]."""
+    factor = 2 if neighbours == "replace" else 1
+    return [factor * limit for limit in limits.tolist()] + [int(unit) for unit in riders.units]
+
+
 def clamped_body(limits: Ints, riders: Riders) -> Body:
     """[S9] Column by column, in whole numbers."""
     columns = len(limits)

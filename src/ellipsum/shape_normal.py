@@ -23,6 +23,7 @@ GROUPED = 1500  # above this many coordinates, those of nearly equal spread are 
 GROUPS_PER_OCTAVE = 48
 _FARTHEST = 20.0  # in log weight, from the closed form
 _WIDEST_RADIUS = 1e30
+_FARTHEST_FACTOR = 200.0  # in log weight
 ASSUMED_ROWS = 10_000  # where the caller has no guess of n
 
 
@@ -189,6 +190,8 @@ def _settle_scale(offsets: Offsets, weights: Floats, n: float, noise_multiplier:
     direction = -1.0 if slope(0.0) > 0 else 1.0
     while direction * slope(here + direction * step) < 0:
         here, step = here + direction * step, 1.5 * step
+        if abs(here) + step > _FARTHEST_FACTOR:  # noise beyond all rows: the radius no longer matters
+            return math.exp(here)
     low, high = sorted((here, here + direction * step))
     return math.exp(brentq(slope, low, high, xtol=tolerance))
 

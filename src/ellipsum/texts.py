@@ -12,7 +12,7 @@ import numpy as np
 
 from .errors import named, shown
 from .people import People
-from .privacy import Privacy
+from .privacy import Budget, Privacy, compose
 
 _SHOWN = 12
 _LEVEL = 0.95
@@ -22,12 +22,20 @@ _NOTHING_ADDED = "a missing entry adds nothing"
 INSECURE = "NOT SECURE: noise came from a caller's generator, for tests and teaching only"
 
 
-def guarantee(privacy: Privacy, stated: Mapping[str, float] | None = None) -> str:
+def _curve(privacy: Any) -> str:
+    """What a guarantee is made of, in few words."""
+    if isinstance(privacy, Privacy):
+        gaussian = [f"mu = {privacy.mu:.6g}"] if privacy.mu or not privacy.pure else []
+        return ", ".join(gaussian + [f"pure epsilon = {epsilon:.6g}" for epsilon in privacy.pure])
+    return f"spherical noise, sensitivity over scale {privacy.ratio:.6g} in {privacy.dimension} dimensions"
+
+
+def guarantee(privacy: Any, stated: Mapping[str, float] | None = None) -> str:
     """One line a reader can act on: the stated budget if it is what was spent, then the curve."""
     relation = f"{privacy.change}, n public" if privacy.neighbours == "replace" else privacy.change
     slack = f", slack {privacy.slack:.3g}" if privacy.slack else ""
     words = ", ".join(f"{name} = {value:g}" for name, value in (stated or {}).items())
-    curve = f"mu = {privacy.mu:.6g}{slack}"
+    curve = _curve(privacy) + slack
     if not words or words.startswith("mu"):
         return f"{curve}; {relation}"
     return f"{words} ({curve}); {relation}"
@@ -60,6 +68,7 @@ def describe_plan(plan: Any) -> str:
     ]
     if plan.clip_radius is not None:
         lines.append(f"  clip radius     {plan.clip_radius:.6g} (scaled space, E|y|^2 = 1)")
+    lines += [f"  {title:<15} {words}" for title, words in _law_words(plan)]
     std = plan.noise_std
     if std is None:
         lines.append("  noise std       known once n is: give n= to forecast a mean")
@@ -71,6 +80,34 @@ def describe_plan(plan: Any) -> str:
     entries = _planned_entries(plan)
     lines += [f"  {name:<15} {about(stated, noise)}".rstrip() for name, stated, noise in entries]
     return "\n".join(lines + _more(plan.d) + [f"  warning: {text}" for text in _doubts(plan)])
+
+
+_LAWS = {
+    "gaussian": "Gaussian",
+    "ball": "spherical (density falls with the length of the noise)",
+    "box": "pure epsilon, columns in blocks that share a radius",
+}
+
+
+def _law_words(plan: Any) -> list[tuple[str, str]]:
+    """Which law of noise was taken, what the others would give, and what many such releases cost."""
+    if plan.law_name == "gaussian" and not plan.considered:
+        return []
+    others = {name: error for name, error in plan.considered.items() if name != plan.law_name}
+    own = plan.considered.get(plan.law_name, 0.0)
+    beside = [f"{name} {error / own:.3g} times the error" for name, error in others.items()] if own else []
+    lines = [("noise law", _LAWS[plan.law_name] + (f"; {', '.join(beside)}" if beside else ""))]
+    if plan.law_name != "gaussian" and plan.stated.get("delta"):
+        lines.append(("", _ten_releases(plan)))
+    return lines
+
+
+def _ten_releases(plan: Any) -> str:
+    """What composes well is not what errs least alone."""
+    delta = plan.stated["delta"]
+    ours = compose([plan.privacy] * 10).epsilon(delta)
+    gaussian = compose([Privacy(Budget(**plan.stated).mu, 0.0, plan.neighbours)] * 10).epsilon(delta)
+    return f"ten releases like this: epsilon {ours:.3g} with this law, {gaussian:.3g} with Gaussian noise"
 
 
 def _doubts(plan: Any) -> list[str]:

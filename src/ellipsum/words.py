@@ -41,10 +41,13 @@ MEANINGS = {
     "clip_probability": 'with clip="quantile": the share of rows that is clipped (default 1/n).',
     "weights": 'what the squared error is measured in: "relative", each column in units of its own stated spread (the '
     'default where columns have names), "equal", plain units (the default for nameless vectors), or one per column.',
+    "noise": 'the law of the noise: "auto" takes the one of least forecast error for this budget; "gaussian"; "norm" '
+    "is spherical, or pure epsilon in blocks of columns. With delta=0 it is pure.",
     "missing": 'what a missing, NaN or infinite entry does: "column", each column is over the rows that have it, with '
     'a noisy count of its own (default; Ball: "row", a row with one is left out); "center", it counts as the centre; a '
     "number, or one per column, is filled in.",
     "check": "count what is clipped, so that intervals and warnings can speak of it (default True).",
+    "error": "in place of epsilon: a root mean square error that the plan shall meet.",
     "method": 'Unknown rows: "auto", "coinpress", "instance_optimal", "variance_aware" or "friendly_core".',
     "steps": "a published method's own number of rounds.",
     "std": 'method="coinpress": a bound on the spread of every column.',

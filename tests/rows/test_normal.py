@@ -8,7 +8,7 @@ import pytest
 
 import ellipsum as es
 
-TERMS = {"epsilon": 1.0, "delta": 1e-6}
+TERMS = {"epsilon": 1.0, "delta": 1e-6, "noise": "gaussian"}
 
 
 def zipf(alpha, d):

@@ -173,7 +173,9 @@ def test_plans_and_releases_of_earlier_versions_load():
 
 
 def release(**how):
-    return es.mean(X, es.Box({"a": (0, 10), "b": (0, 10)}), rng=np.random.default_rng(1), **SPEND, **how)
+    return es.mean(
+        X, es.Box({"a": (0, 10), "b": (0, 10)}), rng=np.random.default_rng(1), noise="gaussian", **SPEND, **how
+    )
 
 
 @pytest.mark.parametrize(
@@ -362,7 +364,7 @@ def test_a_projection_agrees_with_itself(adversary, tmp_path):
 def test_a_count_is_exact_for_any_number_of_rows():
     """A centre far from the origin weighs the count 2^74 units a row: 2^38 rows and more must add up all the same."""
     rows = es.Ball(1e-9, center=[1e9, 0.0])
-    plan = es.plan(rows, n=None, neighbours="add_remove", **SPEND)
+    plan = es.plan(rows, n=None, neighbours="add_remove", noise="gaussian", **SPEND)
     assert plan.count_units > 2**70
     for count in (1000, 2**38, 2**60):
         release = plan.publish(

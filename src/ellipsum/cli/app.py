@@ -63,6 +63,13 @@ Weights = Annotated[
         "have names); equal, plain units; or a number per column, as in --weights 1,5,2."
     ),
 ]
+Noise = Annotated[
+    str,
+    typer.Option(
+        help="Law of the noise: auto takes the one of least forecast error; gaussian; norm is spherical, or pure in "
+        "blocks of columns. --delta 0 asks for a pure law."
+    ),
+]
 Missing = Annotated[
     str | None,
     typer.Option(
@@ -131,6 +138,7 @@ BUDGET: Options = {"epsilon": (Epsilon, None), "delta": (Delta, None), "neighbou
 SHAPE: Options = {
     "shape": (Shape, "optimal"),
     "weights": (Weights, None),
+    "noise": (Noise, "auto"),
     "clip": (Clip, "optimal"),
     "clip_probability": (ClipProbability, None),
     "missing": (Missing, None),
@@ -218,7 +226,23 @@ def mean_command(**given: Any) -> None:
 
 
 _PLAN_SIZE: Options = {
-    "n": (Annotated[int | None, typer.Option("--n", help="Number of rows (a guess under add-remove).")], None),
+    "n": (
+        Annotated[
+            str | None,
+            typer.Option("--n", help="Number of rows (a guess under add-remove); auto: the fewest that meet --error."),
+        ],
+        None,
+    ),
+    "error": (
+        Annotated[
+            float | None,
+            typer.Option(
+                help="Root mean square error to meet, in place of --epsilon: the least epsilon is found. "
+                "Example: ellipsum plan --n 9000 --bounds age=0:120 --statistic mean --error 0.5 --delta 1e-6."
+            ),
+        ],
+        None,
+    ),
     "d": (Annotated[int | None, typer.Option("--d", help="Number of columns, where no names say it.")], None),
 }
 _PLAN_MORE: Options = {
@@ -254,19 +278,23 @@ def plan_command(**given: Any) -> None:
     """
     from ..api import plan as make_plan
     from . import show
-    from .inputs import budget_of, check_targets, rows_of, shape_of, split_columns, terms_of
+    from .inputs import budget_of, check_targets, rows_count, rows_of, shape_of, split_columns, terms_of
 
     check_targets(given)
-    budget = budget_of(given["epsilon"], given["delta"])
     rows, chosen = rows_of(given, split_columns(given["columns"]))
-    terms = {**terms_of(given), "budget": budget, "n": given["n"], "d": given["d"], "columns": chosen}
+    terms = {**terms_of(given), "n": rows_count(given["n"]), "d": given["d"], "columns": chosen}
+    if given["error"] is not None and given["epsilon"] is None:
+        spend: dict[str, Any] = {"delta": given["delta"], "error": given["error"]}
+    else:
+        spend = {"budget": budget_of(given["epsilon"], given["delta"])}
+        spend |= {} if given["error"] is None else {"error": given["error"]}
     terms["statistic"] = given["statistic"]
     terms.update({name: given[name] for name in PEOPLE})
-    made = make_plan(rows, **shape_of(given), **terms)
+    made = make_plan(rows, **shape_of(given), **terms, **spend)
     show.write_plan(made, given["output"])
     show.plan(made, given["as_json"])
-    if rows.kind == "normal" and not given["as_json"]:
-        show.compare_shapes(rows, terms)
+    if rows.kind == "normal" and not given["as_json"] and given["error"] is None:
+        show.compare_shapes(rows, {**terms, **spend})
 
 
 @app.command("reproduce")

@@ -222,6 +222,7 @@ def terms_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "neighbours": relation_of(given["neighbours"]),
         "weights": weights_of(given["weights"]),
+        "noise": given["noise"],
         "missing": missing_of(given["missing"]),
         "check": not given["no_check"],
         "method": given["method"] or "auto",
@@ -265,3 +266,13 @@ def clip_of(word: str) -> str | float:
         return float(word)
     except ValueError:
         return word
+
+
+def rows_count(text: str | None) -> int | str | None:
+    """--n of a plan: a whole number, or auto."""
+    if text is None or text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--n must be a whole number, or auto, got {text!r}.") from None

@@ -35,6 +35,7 @@ from ..errors import (
 )
 from ..files import Saved
 from ..grid import noise_units
+from ..noise_laws import GaussianLaw
 from ..people import People, unit_of
 from ..plan_files import COUNT, people_from_dict
 from ..privacy import Budget, Privacy, laplace_mu, stated_from_dict
@@ -207,6 +208,16 @@ class FriendlyPlan(Alike, Saved):
         """The noise of a mean that passed the gate with this lower bound on the weights."""
         assert self.radius is not None
         return Noise(self.ellipsoid, math.ldexp(self.mean_units(lower), -RADIUS_BITS))
+
+    law_name = "gaussian"
+
+    @property
+    def noise_base(self) -> tuple[Ellipsoid, float]:
+        return self.ellipsoid, 1.0
+
+    def multiples(self, level: float) -> Floats:
+        """Half-widths of intervals, in stds of the noise."""
+        return GaussianLaw(1.0).multiples(self.d, level)
 
     @property
     def ellipsoid(self) -> Ellipsoid:

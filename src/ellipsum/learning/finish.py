@@ -13,7 +13,8 @@ import numpy as np
 
 from ..answers import Tally, held, joined, tally
 from ..errors import Floats
-from ..plans import Plan, assemble, last_count_weight
+from ..planning import assemble, last_count_weight
+from ..plans import Plan
 from ..release import Counts, Release
 from ..riders import MOST_OCTAVES, OCTAVES
 from ..rows import LearnedRows, NormLaw, Rows

@@ -53,6 +53,9 @@ class Ball(Rows):
         ellipsoid = region.ellipsoid
         return without_clip(region) and close(ellipsoid.center, self.center) and close(ellipsoid.scale, 1 / self.radius)
 
+    def middle(self) -> Floats:
+        return np.asarray(self.center, float)
+
     def distances(self, d: int, n: int | None) -> Floats:
         """A mean uniform in the ball is sqrt(d / (d + 2)) of the radius away, root mean square."""
         return np.full(d, self.radius / math.sqrt(d + 2))

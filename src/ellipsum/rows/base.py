@@ -91,6 +91,11 @@ class Rows(Alike):
         """A length for each column, in which its error may be measured."""
         raise UsageError("weights='relative' needs a spread for each column. Use Box or Normal rows.")
 
+    def middle(self) -> Floats:
+        """The centre that resolved rows are measured from."""
+        lower, upper = self.bounds()
+        return lower + (upper - lower) / 2
+
     def bounds(self) -> tuple[Floats, Floats]:
         """What each coordinate of a row lies between."""
         raise UsageError("clamp needs bounds. State lower= and upper=.")

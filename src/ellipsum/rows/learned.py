@@ -155,6 +155,9 @@ class LearnedRows(Rows):
         lost = self._clip(radius, n, region.pull).clipping_error
         return math.isclose(lost, region.clipping_error, rel_tol=NEAR, abs_tol=NEAR * noise)
 
+    def middle(self) -> Floats:
+        return np.asarray(self.center, float)
+
     def distances(self, d: int, n: int | None) -> Floats:
         sampling = 1 / (_ASSUMED_ROWS if n is None else float(n))
         return self._by_column(self.std * np.sqrt(self.center_error**2 + sampling))

@@ -117,6 +117,9 @@ class Normal(Rows):
         cov = axes.T @ (self.cov / largest) @ axes / largest
         return bool(np.abs(cov - np.diag((stds / largest) ** 2)).max() < NEAR)
 
+    def middle(self) -> Floats:
+        return np.asarray(self.center, float)
+
     def distances(self, d: int, n: int | None) -> Floats:
         from ..shape_normal import normal_distances
 

@@ -1,0 +1,209 @@
+"""The law of a plan's noise: how much each coordinate gets, how it is drawn, and what that proves.
+
+docs/proofs/plans.md [U9]. A law speaks of the coordinates of a plan's integer sum: values, counts beside them, and the
+count of rows where there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from . import codec
+from .errors import Floats, UsageError
+from .grid import noise_units
+from .integers import Wide
+from .laws.ball_privacy import BallPrivacy, Guarantee
+from .laws.box import Blocks
+from .noise import Stream, add_noise, add_noise_exact, shift_for
+from .privacy import Privacy
+
+_TOO_LITTLE = "this plan's noise is below what its guarantee needs. Make the plan anew."
+_WRONG = "the law of this plan's noise has missing, unknown or wrong fields. Make the plan anew."
+
+
+class Law:
+    """What plans ask of a law of noise; all numbers are in units of the grid."""
+
+    kind: ClassVar[str] = ""
+
+    def stds(self, width: int) -> Floats:
+        """The std of the noise of each of so many coordinates."""
+        raise NotImplementedError
+
+    def multiples(self, width: int, level: float) -> Floats:
+        """For each coordinate, the half-width of an interval at a level, in units of its std."""
+        raise NotImplementedError
+
+    def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
+        """The noisy sums; `last` are coordinates that follow, which may be too wide for limbs."""
+        raise NotImplementedError
+
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
+        """An error unless the noise gives the guarantee: sensitivity in l2, and how far each coordinate moves."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class GaussianLaw(Law):
+    """Normal noise of one std in every coordinate: units * mu >= sensitivity in exact arithmetic [U1]."""
+
+    kind: ClassVar[str] = "gaussian"
+    units: float
+
+    def stds(self, width: int) -> Floats:
+        return np.full(width, self.units)
+
+    def multiples(self, width: int, level: float) -> Floats:
+        from scipy.special import ndtri
+
+        return np.full(width, float(ndtri((1 + level) / 2)))
+
+    def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
+        shift = shift_for(self.units)
+        noisy = add_noise(sums, self.units, shift, stream)
+        if last:  # an exact rational: its integer may be too wide for limbs before the shift, never after
+            noisy = noisy.join(add_noise_exact(last, self.units, shift, stream, len(sums)))
+        scaled: Floats = np.ldexp(noisy.to_float(), shift)
+        return scaled
+
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
+        mu = privacy.mu if isinstance(privacy, Privacy) and not privacy.pure else 0.0
+        if not math.isfinite(self.units) or Fraction(self.units) * Fraction(mu) < sensitivity:
+            raise UsageError(_TOO_LITTLE)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "units": self.units}
+
+    @staticmethod
+    def least(privacy: Privacy, sensitivity: Fraction) -> GaussianLaw:
+        return GaussianLaw(noise_units(sensitivity, privacy.mu))
+
+
+@dataclass(frozen=True)
+class BallLaw(Law):
+    """Spherical noise of density exp(-‖x‖/scale): scale * ratio >= sensitivity in exact arithmetic [B1]."""
+
+    kind: ClassVar[str] = "ball"
+    scale: float
+    dimension: int
+
+    def stds(self, width: int) -> Floats:
+        from .laws.ball import ball_std
+
+        return np.full(width, self.scale * ball_std(self.dimension))
+
+    def multiples(self, width: int, level: float) -> Floats:
+        from .laws.ball import ball_isf, ball_std
+
+        return np.full(width, ball_isf((1 - level) / 2, self.dimension) / ball_std(self.dimension))
+
+    def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
+        from .noise.ball_norm import add_ball_noise, ball_shift
+
+        noisy = add_ball_noise(_joined(sums, last), self.scale, stream)
+        scaled: Floats = np.ldexp(noisy.to_float(), ball_shift(self.scale, self.dimension))
+        return scaled
+
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
+        valid = math.isfinite(self.scale) and self.dimension == len(moves) and isinstance(privacy, BallPrivacy)
+        if not valid or not isinstance(privacy, BallPrivacy) or privacy.dimension != self.dimension:
+            raise UsageError(_TOO_LITTLE)
+        if Fraction(self.scale) * Fraction(privacy.ratio) < sensitivity:
+            raise UsageError(_TOO_LITTLE)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "scale": self.scale, "dimension": self.dimension}
+
+    @staticmethod
+    def least(privacy: BallPrivacy, sensitivity: Fraction) -> BallLaw:
+        from .curves import round_up
+
+        return BallLaw(round_up(sensitivity / Fraction(privacy.ratio)), privacy.dimension)
+
+
+@dataclass(frozen=True)
+class BoxLaw(Law):
+    """Pure noise in blocks that share a radius; a coordinate that never moves has none [K1]."""
+
+    kind: ClassVar[str] = "box"
+    blocks: Blocks
+    scales: tuple[float, ...]
+    """One per block: scale * share of epsilon >= how far its coordinates move, in exact arithmetic."""
+
+    def stds(self, width: int) -> Floats:
+        from .laws.box import box_std
+
+        stds = np.zeros(width)
+        for block, scale in zip(self.blocks.blocks, self.scales, strict=True):
+            stds[list(block.columns)] = scale * box_std(block.size)
+        return stds
+
+    def multiples(self, width: int, level: float) -> Floats:
+        from .laws.box import box_isf, box_std
+
+        multiples = np.ones(width)
+        for block in self.blocks.blocks:
+            multiples[list(block.columns)] = box_isf((1 - level) / 2, block.size) / box_std(block.size)
+        return multiples
+
+    def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
+        from .noise.box_norm import add_box_noise, box_shifts
+
+        whole = _joined(sums, last)
+        order = np.array(self.blocks.columns, np.int64)
+        sizes = list(self.blocks.sizes)
+        noisy = add_box_noise(Wide(whole.high[order], whole.low[order]), sizes, list(self.scales), stream)
+        shifts = np.repeat(box_shifts(self.scales, sizes), sizes)
+        scaled = whole.to_float()  # coordinates that never move are public
+        scaled[order] = np.ldexp(noisy.to_float(), shifts)
+        return scaled
+
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
+        if not isinstance(privacy, Privacy) or privacy.mu or len(privacy.pure) != 1:
+            raise UsageError(_TOO_LITTLE)
+        blocks = self.blocks.blocks
+        if len(self.scales) != len(blocks) or not all(map(math.isfinite, self.scales)):
+            raise UsageError(_TOO_LITTLE)
+        served = set(self.blocks.columns)
+        if any(moves[j] for j in range(len(moves)) if j not in served) or max(served, default=0) >= len(moves):
+            raise UsageError(_TOO_LITTLE)
+        if sum((Fraction(block.epsilon) for block in blocks), Fraction(0)) > Fraction(privacy.pure[0]):
+            raise UsageError(_TOO_LITTLE)
+        for block, scale in zip(blocks, self.scales, strict=True):
+            if Fraction(scale) * Fraction(block.epsilon) < max(moves[j] for j in block.columns):
+                raise UsageError(_TOO_LITTLE)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "blocks": self.blocks.to_dict(), "scales": list(self.scales)}
+
+    @staticmethod
+    def least(blocks: Blocks, moves: Sequence[int]) -> BoxLaw:
+        scales = tuple(block.scale(Fraction(max(moves[j] for j in block.columns))) for block in blocks.blocks)
+        return BoxLaw(blocks, scales)
+
+
+def _joined(sums: Wide, last: list[int]) -> Wide:
+    """The sums with whole numbers behind them."""
+    if not last:
+        return sums
+    return sums.join(Wide.from_ints(last))
+
+
+def law_from_dict(saved: Any) -> Law:
+    """Inverse of `to_dict`; whether it gives a guarantee is for `prove`."""
+    with codec.Fields(saved, _WRONG) as fields:
+        kind = fields.take("kind", codec.word(GaussianLaw.kind, BallLaw.kind, BoxLaw.kind))
+        if kind == GaussianLaw.kind:
+            return GaussianLaw(fields.take("units", codec.number))
+        if kind == BallLaw.kind:
+            return BallLaw(fields.take("scale", codec.number), fields.take("dimension", codec.integer(1, 1 << 40)))
+        return BoxLaw(fields.take("blocks", Blocks.from_dict), fields.take("scales", codec.list_of(codec.number)))

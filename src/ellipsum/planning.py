@@ -1,0 +1,378 @@
+"""How a plan is made: the region laid, the counts beside it, and the law of noise that is forecast to err least.
+
+docs/proofs/plans.md: [U2] the weight of a count, [U9] the choice of a law.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .errors import Floats, UsageError, choice
+from .grid import clamp_limits, grid_bits, noise_units
+from .handling import Handling, lay_riders
+from .laws.ball_privacy import BallPrivacy, Guarantee
+from .noise_laws import BallLaw, BoxLaw, Law
+from .people import People, unit_of
+from .plans import OUT_OF_RANGE, WIDEST_COUNT_WEIGHT, Plan, rows_each
+from .privacy import Budget, Privacy
+from .riders import OCTAVES, Riders
+from .row_maps import Body, clamped_body, clamped_moves, ellipsoid_body
+from .rows import Rows, Wishes
+from .shape import Clip
+
+NOISE = ("auto", "gaussian", "norm")
+_FEW_ROWS = 28.0
+"""n mu of a mean whose n nobody has guessed, for the weight of its count: see [U2]."""
+_PLAINLY = Handling("center", check=False)
+_FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
+_MOST_BOXED = 128  # columns: with more, noise in blocks never errs least
+_WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
+_FEWEST_OCTAVES = 2
+_CURIOSITY = 0.01  # weight of a count of cells outside, as a share of their column's half-width
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Everything that a plan of a statistic is made of."""
+
+    rows: Rows
+    statistic: str
+    n: int | None
+    d: int
+    budget: Budget
+    neighbours: str
+    columns: tuple[str, ...] | None
+    people: People | None
+    wishes: Wishes
+    handling: Handling
+    noise: str = "auto"
+
+    @property
+    def each(self) -> int | None:
+        return rows_each(self.people)
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the number of rows is private."""
+        return self.neighbours == "add_remove" or self.each is not None
+
+    @property
+    def importances(self) -> Floats:
+        """Weight of each column's squared error."""
+        weights = self.rows.importances(self.d, self.wishes.weights)
+        return np.ones(self.d) if weights is None else weights / float(weights.max())
+
+    @property
+    def levers(self) -> Floats:
+        """By how much one row more in a column's count moves the statistic, times n for a mean."""
+        if self.statistic == "mean":
+            return self.rows.distances(self.d, self.n)
+        middle: Floats = np.abs(self.rows.middle())
+        return middle
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A plan before its noise."""
+
+    region: Clip
+    riders: Riders
+    bits: int
+    count_units: int
+    body: Body
+
+    @property
+    def dimension(self) -> int:
+        return self.region.ellipsoid.width + self.riders.width + (1 if self.count_units else 0)
+
+
+def plan_statistic(
+    rows: Rows,
+    statistic: str,
+    n: int | None,
+    d: int,
+    budget: Budget,
+    neighbours: str,
+    columns: tuple[str, ...] | None,
+    people: People | None,
+    wishes: Wishes,
+    handling: Handling,
+    noise: str = "auto",
+) -> Plan:
+    """A plan for rows whose region can be laid from what is stated, under the law of least forecast error [U9]."""
+    choice("noise", noise, NOISE)
+    terms = Terms(rows.resolve(d), statistic, n, d, budget, neighbours, columns, people, wishes, handling, noise)
+    if budget.pair is None:
+        if noise == "norm":
+            raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
+        return _gaussian(terms)
+    if noise == "gaussian":
+        return _gaussian(terms)
+    plans = [_spherical(terms)]
+    if terms.rows.clamps and d <= _MOST_BOXED:
+        plans.append(_boxed(terms))
+    if noise == "auto" and budget.largest_mu is not None:
+        plans.append(_gaussian(terms))
+    errors = [_weighted_error(terms, plan) for plan in plans]
+    best = plans[int(np.argmin(errors))]
+    if len(plans) > 1:
+        considered = {plan.law_name: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
+        object.__setattr__(best, "considered", considered)  # made here, and shown to nobody yet
+    return best
+
+
+def _weighted_error(terms: Terms, plan: Plan) -> float:
+    """The squared error of a sum of such rows, by the columns' importances."""
+    ellipsoid, std = plan.noise_base
+    with np.errstate(over="ignore"):
+        errors = (ellipsoid.reach * std) ** 2
+        if plan.riders.absences:
+            errors = errors + (terms.levers * plan.absence_stds) ** 2
+        if plan.count_std is not None:
+            errors = errors + (terms.levers * plan.count_std) ** 2
+        return float(terms.importances @ errors) + plan.sum_clipping_error
+
+
+def _gaussian(terms: Terms) -> Plan:
+    privacy = Privacy(terms.budget.mu, 0.0, terms.neighbours, unit_of(terms.people))
+    region, kappa = _lay_with_count(terms, privacy.mu)
+    draft = _draft(terms, region, kappa, privacy.mu)
+    return _finished(terms, draft, privacy, None, noise_units(_needed(terms, draft), privacy.mu))
+
+
+def _needed(terms: Terms, draft: Draft) -> Any:
+    return draft.body.sensitivity(terms.neighbours, draft.count_units, terms.each)
+
+
+def _spherical(terms: Terms) -> Plan:
+    """Noise of density exp(-length): the same region and counts, another law [B1]."""
+    from .laws.ball import ball_std
+    from .laws.ball_curve import certified_ratio
+
+    assert terms.budget.pair is not None
+    epsilon, delta = terms.budget.pair
+    dimension = terms.d
+    for _ in range(2):  # the counts decide the dimension, and it decides the noise that they are laid for
+        ratio = certified_ratio(epsilon, delta, dimension)
+        region, kappa = _lay_with_count(terms, ratio / ball_std(dimension))
+        draft = _draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, _octaves(terms.d))
+        if draft.dimension == dimension:
+            break
+        dimension = draft.dimension
+    ratio = certified_ratio(epsilon, delta, dimension)
+    privacy = BallPrivacy(ratio, dimension, terms.neighbours, unit_of(terms.people))
+    law = BallLaw.least(privacy, _needed(terms, draft))
+    return _finished(terms, draft, privacy, law, 0.0)
+
+
+def _boxed(terms: Terms) -> Plan:
+    """Pure noise in blocks of columns that share a radius; every count is one more column [K1][K2]."""
+    from .laws.box import choose_blocks
+
+    assert terms.budget.pair is not None
+    epsilon = terms.budget.pair[0]
+    region, kappa = _lay_with_count(terms, epsilon)
+    region = _alike(region, terms)
+    draft = _evenly(_draft(terms, region, 1.0 if kappa > 0 else 0.0, epsilon), terms)
+    each = terms.each or 1
+    limits = clamp_limits(terms.rows, region.ellipsoid, draft.bits)
+    moves = [each * move for move in clamped_moves(limits, draft.riders, terms.neighbours)]
+    moves += [each * draft.count_units] if draft.count_units else []
+    if not any(moves):
+        return _spherical(terms)
+    values = np.ldexp(np.array(moves[: terms.d], float), -draft.bits) * region.ellipsoid.unscale
+    widths = np.concatenate([values, np.full(draft.dimension - terms.d, float(each))])  # a row moves a count by one
+    weights, live = _importances(terms, draft), np.array(moves) > 0
+    weights = np.where(live, np.maximum(weights, 1e-12 * float(weights.max())), 0.0)
+    blocks = choose_blocks(np.where(live, np.maximum(widths, 1e-300), 0.0), weights, epsilon)
+    privacy = Privacy.of_pure(epsilon, terms.neighbours, unit_of(terms.people))
+    return _finished(terms, draft, privacy, BoxLaw.least(blocks, moves), 0.0)
+
+
+def _alike(region: Clip, terms: Terms) -> Clip:
+    """The region with every column as wide as any other on the grid: columns of a block share one scale of noise."""
+    lower, upper = terms.rows.bounds()
+    half = (upper - lower) / 2
+    live = region.ellipsoid.scale > 0
+    with np.errstate(divide="ignore", over="ignore"):
+        scale = np.where(live, 1 / np.where(live, half, 1.0), 0.0) / math.sqrt(terms.d)
+    return replace(region, ellipsoid=replace(region.ellipsoid, scale=scale))
+
+
+def _evenly(draft: Draft, terms: Terms) -> Draft:
+    """The draft with counts that move as far as values do, so that none makes its block's noise larger."""
+    limits = clamp_limits(terms.rows, draft.region.ellipsoid, draft.bits)
+    move = int(limits.max()) * (2 if terms.neighbours == "replace" else 1)
+    riders = replace(
+        draft.riders,
+        absences=tuple(move if unit else 0 for unit in draft.riders.absences),
+        outside=tuple(move if unit else 0 for unit in draft.riders.outside),
+    )
+    return replace(draft, riders=riders, count_units=move if draft.count_units else 0)
+
+
+def _importances(terms: Terms, draft: Draft) -> Floats:
+    """Weights of the squared error of every coordinate: values, absences, cells outside, the count of rows."""
+    columns, levers = terms.importances, terms.levers
+    by_column = columns * levers**2
+    absences = len(draft.riders.absences)
+    beside = by_column if absences == terms.d else np.full(absences, float(by_column.sum()))
+    lower, upper = terms.rows.bounds()
+    curious = columns * (_CURIOSITY * (upper - lower) / 2) ** 2
+    outside = curious[: len(draft.riders.outside)]
+    last = [float(by_column.sum())] if draft.count_units else []
+    return np.concatenate([columns, beside, outside, last])
+
+
+def _octaves(d: int) -> int:
+    """Octaves of rows outside that are told apart: spherical noise grows with every coordinate, so few beside few."""
+    return min(OCTAVES, max(_FEWEST_OCTAVES, d // 4))
+
+
+def _draft(terms: Terms, region: Clip, kappa: float, fineness: float, octaves: int = OCTAVES) -> Draft:
+    parts = terms.rows, terms.statistic, terms.n, terms.neighbours, region, kappa, terms.people, terms.handling
+    return draft(*parts, fineness, octaves)
+
+
+def draft(
+    rows: Rows,
+    statistic: str,
+    n: int | None,
+    neighbours: str,
+    region: Clip,
+    kappa: float,
+    people: People | None,
+    handling: Handling,
+    fineness: float,
+    octaves: int = OCTAVES,
+) -> Draft:
+    """Put a clip region and what is counted beside it on the grid; fineness: mu, or what comes near it."""
+    bits = grid_bits(n, fineness)
+    riders = lay_riders(rows, region, statistic, neighbours, handling, bits, octaves)
+    count_units = round(math.ldexp(min(kappa, WIDEST_COUNT_WEIGHT), bits))
+    if statistic == "mean" and (neighbours == "add_remove" or rows_each(people) is not None):
+        count_units = max(count_units, 1)
+    if rows.clamps:
+        body = clamped_body(clamp_limits(rows, region.ellipsoid, bits), riders)
+    else:
+        body = ellipsoid_body(region.ellipsoid.width, bits, riders)
+    return Draft(region, riders, bits, count_units, body)
+
+
+def _finished(terms: Terms, draft: Draft, privacy: Guarantee, law: Law | None, units: float) -> Plan:
+    options = {**vars(terms.wishes), "missing": terms.handling.missing, "noise": terms.noise}
+    parts = terms.rows, terms.statistic, terms.n, privacy, draft, terms.columns, dict(terms.budget.stated), options
+    return finished(*parts, terms.people, law, units)
+
+
+def finished(
+    rows: Rows,
+    statistic: str,
+    n: int | None,
+    privacy: Guarantee,
+    draft: Draft,
+    columns: tuple[str, ...] | None,
+    stated: Mapping[str, float],
+    options: Mapping[str, Any],
+    people: People | None,
+    law: Law | None,
+    units: float,
+) -> Plan:
+    """A draft with its noise."""
+    region = draft.region
+    return Plan(
+        rows=rows,
+        statistic=statistic,
+        n=n,
+        privacy=privacy,
+        ellipsoid=region.ellipsoid,
+        grid_bits=draft.bits,
+        count_units=draft.count_units,
+        noise_units=units,
+        clip_radius=region.radius,
+        sum_clipping_error=region.clipping_error,
+        center_spread=region.center_spread,
+        columns=columns,
+        stated=stated,
+        options={name: value for name, value in options.items() if value is not None},
+        people=people,
+        riders=draft.riders,
+        clamped=rows.clamps,
+        law=law,
+    )
+
+
+def assemble(
+    rows: Rows,
+    statistic: str,
+    n: int | None,
+    privacy: Privacy,
+    region: Clip,
+    kappa: float,
+    columns: tuple[str, ...] | None,
+    stated: Mapping[str, float],
+    options: Mapping[str, Any],
+    people: People | None = None,
+    handling: Handling = _PLAINLY,
+    octaves: int = OCTAVES,
+) -> Plan:
+    """A plan with Gaussian noise for a region that is laid already."""
+    made = draft(rows, statistic, n, privacy.neighbours, region, kappa, people, handling, privacy.mu, octaves)
+    needed = made.body.sensitivity(privacy.neighbours, made.count_units, rows_each(people))
+    units = noise_units(needed, privacy.mu)
+    return finished(rows, statistic, n, privacy, made, columns, stated, options, people, None, units)
+
+
+def _lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
+    """Clip region and count weight [U2]; they depend on each other through the noise, so settle both.
+
+    mu: sensitivity over the noise's std. Where people have up to so many rows, the count of rows is free up to a weight
+    of sqrt(3) [U8].
+    """
+    rows, d, wishes, n, statistic, each = terms.rows, terms.d, terms.wishes, terms.n, terms.statistic, terms.each
+    if terms.neighbours == "replace":
+        region = rows.region(d, wishes, n, 2 * (each or 1) / mu)
+        return region, _FREE_COUNT if each is not None and _needs_count(region, statistic) else 0.0
+    kappa = 0.0
+    rounds = 3 if rows.kind == "normal" else 1
+    for _ in range(rounds):
+        region = rows.region(d, wishes, n, math.hypot(1, kappa) * (each or 1) / mu)
+        kappa = count_weight(region, statistic, n, mu)
+    return region, kappa
+
+
+def last_count_weight(region: Clip, statistic: str, n: int, privacy: Privacy, people: People | None) -> float:
+    """The weight of the count of rows in a region that is laid already [U2][U8]."""
+    if privacy.neighbours != "replace":
+        return count_weight(region, statistic, n, privacy.mu)
+    return _FREE_COUNT if rows_each(people) is not None and _needs_count(region, statistic) else 0.0
+
+
+def _needs_count(region: Clip, statistic: str) -> bool:
+    return statistic == "mean" or bool(region.ellipsoid.center.any())
+
+
+def count_weight(region: Clip, statistic: str, n: float | None, mu: float) -> float:
+    """[U2] kappa^2 = (lever of the count) / sqrt(tr (B^T B)^-1) minimises the error.
+
+    The lever is ‖c‖ for sums (sum = c N + T) and ‖mean - c‖ for means (mean = c + T / N), where the noise of T stands
+    beside the mean's own distance.
+    """
+    unscale, center = region.ellipsoid.unscale, region.ellipsoid.center
+    unit = max(float(unscale.max()), float(np.abs(center).max()))  # squares may leave the range of doubles
+    if not unscale.any():
+        return 1.0
+    if not math.isfinite(unit):
+        raise UsageError(OUT_OF_RANGE)
+    stretch = float(np.linalg.norm(unscale / unit))
+    if statistic == "sum":
+        lever = float(np.linalg.norm(center / unit))
+    else:
+        noisy_rows = _FEW_ROWS if n is None else n * mu
+        lever = math.hypot(region.center_spread / unit, stretch * min(1.0, math.sqrt(3) / noisy_rows))
+    return WIDEST_COUNT_WEIGHT if stretch == 0 else min(math.sqrt(lever / stretch), WIDEST_COUNT_WEIGHT)

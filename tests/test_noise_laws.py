@@ -1,0 +1,211 @@
+"""Laws of noise in plans: chosen by forecast, proved, drawn as forecast, and never less than the guarantee needs."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import ellipsum as es
+from ellipsum.laws.ball_privacy import BallPrivacy
+from ellipsum.noise_laws import BallLaw, BoxLaw
+
+TERMS = {"epsilon": 1.0, "delta": 1e-6}
+PLAIN = {"missing": "center", "check": False}
+FALSE_ALARM = 1e-9
+
+
+def share(rows, d, **words):
+    """Forecast of the chosen law over the Gaussian's."""
+    terms = {"n": 1000, "d": d, **TERMS, **PLAIN, **words}
+    best = es.plan(rows, **terms).expected_squared_error
+    return best / es.plan(rows, noise="gaussian", **terms).expected_squared_error
+
+
+@pytest.mark.parametrize(
+    ("d", "most"),
+    [(1, 0.115), (2, 0.115), (4, 0.143), (8, 0.213), (16, 0.36), (32, 0.66), (64, 0.90), (128, 0.95)],
+)
+def test_few_bounded_columns_err_far_less_than_under_gaussian_noise(d, most):
+    assert share(es.Box(0.0, 1.0), d) <= most
+
+
+@pytest.mark.parametrize(("d", "most"), [(1, 0.114), (2, 0.17), (4, 0.28), (8, 0.46), (16, 0.66), (32, 0.81)])
+def test_balls_too(d, most):
+    assert share(es.Ball(1.0), d) <= most
+
+
+def test_the_choice_is_the_least_forecast_and_never_above_the_gaussian():
+    for d in (1, 3, 10, 40, 300):
+        for rows in (es.Box(0.0, 1.0), es.Ball(2.0), es.Normal(np.zeros(d), std=1.0)):
+            for words in ({}, PLAIN, {"neighbours": "add_remove"}):
+                assert share(rows, d, statistic="mean", **words) <= 1 + 1e-9
+
+
+def plans():
+    box, ball = es.Box(np.zeros(2), np.array([1.0, 3.0])), es.Ball(2.0, center=[1.0, 0.0])
+    for rows in (box, ball):
+        for relation in ("replace", "add_remove"):
+            for delta in (0, 1e-6):
+                for words in (PLAIN, {"check": True}):
+                    yield es.plan(
+                        rows,
+                        n=50,
+                        statistic="mean",
+                        epsilon=2.0,
+                        delta=delta,
+                        neighbours=relation,
+                        noise="norm",
+                        **words,
+                    )
+
+
+@pytest.mark.parametrize("plan", list(plans()), ids=lambda plan: f"{plan.law_name}-{plan.neighbours}-{len(plan.stds)}")
+def test_a_tenth_too_little_noise_is_refused(plan):
+    law = plan.law
+    if isinstance(law, BallLaw):
+        short = dataclasses.replace(law, scale=law.scale * 0.9)
+    else:
+        assert isinstance(law, BoxLaw)
+        short = dataclasses.replace(law, scales=(law.scales[0] * 0.9, *law.scales[1:]))
+    with pytest.raises(es.UsageError, match="below what its guarantee needs"):
+        dataclasses.replace(plan, law=short)
+    with pytest.raises(es.UsageError):
+        dataclasses.replace(plan, law=None, noise_units=1e9)  # no Gaussian gives a pure guarantee
+
+
+@pytest.mark.parametrize("plan", list(plans()), ids=lambda plan: f"{plan.law_name}-{plan.neighbours}-{len(plan.stds)}")
+def test_plans_and_releases_are_read_back_and_doctored_ones_refused(plan):
+    rows = np.full((50, 2), 0.5)
+    release = plan.release(rows, rng=np.random.default_rng(1))
+    assert es.Release.from_json(release.to_json()) == release
+    assert es.Plan.from_json(plan.to_json()) == plan
+    saved = json.loads(plan.to_json())
+    law = saved["law"]
+    if law["kind"] == "ball":
+        law["scale"] *= 0.99
+    else:
+        law["scales"][0] *= 0.99
+    with pytest.raises(es.UsageError):
+        es.Plan.from_json(json.dumps(saved))
+    saved = json.loads(plan.to_json())
+    saved["stated"]["epsilon"] = 1.0
+    with pytest.raises(es.UsageError):
+        es.Plan.from_json(json.dumps(saved))
+
+
+RUNS = 3000
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Errors and coverage of many releases under each law."""
+    found = {}
+    rows = np.column_stack([np.linspace(0, 1, 40), np.linspace(3, 0, 40)])
+    for law, stated, words in (
+        ("ball", es.Ball(4.0), {"missing": "row"}),
+        ("box", es.Box(np.zeros(2), np.array([1.0, 3.0])), PLAIN),
+    ):
+        plan = es.plan(stated, n=40, d=2, statistic="mean", epsilon=3.0, delta=0, **words)
+        assert plan.law_name == law
+        rng = np.random.default_rng(5)
+        releases = [plan.release(rows, rng) for _ in range(RUNS)]
+        values = np.array([release.value for release in releases]) - rows.mean(axis=0)
+        spans = np.array([release.confidence_interval(0.9) for release in releases])
+        covered = (spans[..., 0] <= rows.mean(axis=0)) & (rows.mean(axis=0) <= spans[..., 1])
+        found[law] = plan, values, covered
+    return found
+
+
+@pytest.mark.parametrize("law", ["ball", "box"])
+def test_measured_errors_are_those_of_the_forecast(drawn, law):
+    """The mean of squared errors, within 6.2 standard errors of it, and a percent for the count of rows left out."""
+    plan, values, _ = drawn[law]
+    measured = np.mean(np.sum(values**2, axis=1))
+    each = np.std(np.sum(values**2, axis=1)) / math.sqrt(RUNS)
+    assert abs(measured - plan.expected_squared_error) < 6.2 * each + 0.01 * plan.expected_squared_error
+    assert np.all(np.abs(np.var(values, axis=0) / plan.noise_std**2 - 1) < 0.3)
+
+
+@pytest.mark.parametrize("law", ["ball", "box"])
+def test_intervals_have_the_laws_own_quantiles(drawn, law):
+    """At 90% neither far more nor far fewer; 1.645 stds would cover 0.93 of a Laplace law."""
+    _, _, covered = drawn[law]
+    low, high = binom.ppf(FALSE_ALARM, RUNS, 0.9), binom.isf(FALSE_ALARM, RUNS, 0.91)
+    for count in covered.sum(axis=0):
+        assert low <= count <= high
+
+
+@pytest.mark.parametrize(("rows", "far"), [(es.Box(0.0, 1.0), 1.0), (es.Ball(0.5, center=0.5), 1.0)])
+def test_neighbours_cannot_be_told_apart_by_more_than_epsilon(rows, far):
+    """Two data sets a whole row apart: no event is more than e^epsilon times as likely, tested at 40 thresholds."""
+    epsilon, runs = 1.0, 4000
+    plan = es.plan(rows, n=5, d=1, statistic="sum", epsilon=epsilon, delta=0, **PLAIN)
+    first, second = np.zeros((5, 1)), np.zeros((5, 1))
+    second[0] = far
+    rng = np.random.default_rng(3)
+    a = np.array([plan.release(first, rng).value[0] for _ in range(runs)])
+    b = np.array([plan.release(second, rng).value[0] for _ in range(runs)])
+    closest = 0.0
+    for threshold in np.linspace(-2, 3, 40):
+        p, q = np.mean(a <= threshold), np.mean(b <= threshold)
+        slack = 6.5 * math.sqrt((p + math.exp(2 * epsilon) * q + 1e-3) / runs)
+        assert p <= math.exp(epsilon) * q + slack
+        closest = max(closest, p / max(q, 1e-3) if p > 0.2 else 0.0)
+    assert closest > 0.8 * math.exp(epsilon)  # and the guarantee is used up
+
+
+def test_pure_budgets_and_what_they_refuse():
+    budget = es.Budget(epsilon=1.0, delta=0)
+    for asked in (lambda: budget.mu, lambda: budget.rho, lambda: budget.split(1, 1)):
+        with pytest.raises(es.UsageError, match="pure"):
+            asked()
+    with pytest.raises(es.UsageError, match="pure"):
+        es.plan(es.Ball(1.0), n=10, d=2, budget=budget, noise="gaussian")
+    with pytest.raises(es.UsageError, match="pure"):
+        es.plan(es.Unknown(1.0), n=10, d=2, budget=budget)
+    with pytest.raises(es.UsageError, match="epsilon= and delta="):
+        es.plan(es.Ball(1.0), n=10, d=2, budget=es.Budget(mu=1.0), noise="norm")
+    with pytest.raises(es.UsageError, match="noise"):
+        es.plan(es.Ball(1.0), n=10, d=2, **TERMS, noise="laplace")
+    assert es.plan(es.Ball(1.0), n=10, d=2, budget=es.Budget(mu=1.0)).law_name == "gaussian"
+    assert es.plan(es.Ball(1.0), n=10, d=2, budget=es.Budget(rho=1.0)).law_name == "gaussian"
+
+
+def test_guarantees_of_every_law_compose():
+    ball = es.plan(es.Ball(1.0), n=10, d=3, **TERMS, noise="norm").privacy
+    box = es.plan(es.Box(0.0, 1.0), n=10, d=3, **TERMS, **PLAIN, noise="norm").privacy
+    gaussian = es.plan(es.Ball(1.0), n=10, d=3, **TERMS, noise="gaussian").privacy
+    assert isinstance(ball, BallPrivacy)
+    assert ball.epsilon(1e-6) <= 1.0 + 1e-9
+    assert ball.epsilon(0.0) == ball.ratio > 1
+    assert box.pure == (1.0,)
+    assert box.epsilon(0.0) == 1.0
+    together = es.compose([ball, box, gaussian])
+    assert together.pure == (ball.ratio, 1.0)
+    assert together.mu == gaussian.mu
+    assert 1.0 < together.epsilon(1e-6) < 3.5
+    assert es.compose([box, box]).epsilon(0.0) == 2.0
+    assert es.Privacy.from_dict(together.to_dict()) == together
+    with pytest.raises(es.UsageError, match="do not compose"):
+        es.compose([ball, dataclasses.replace(box, neighbours="add_remove")])
+
+
+def test_zero_widths_one_row_and_many_columns():
+    rows = es.Box(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
+    release = es.mean(np.array([[0.5, 2.0]] * 9), rows, epsilon=1.0, delta=0, rng=np.random.default_rng(0))
+    assert release.value[1] == pytest.approx(2.0, abs=1e-9)
+    one = es.sum(np.zeros((1, 1)), es.Box(-1.0, 1.0), **TERMS, rng=np.random.default_rng(0))
+    assert np.isfinite(one.value).all()
+    wide = es.sum(np.zeros((2, 5000)), es.Ball(1.0), **TERMS, noise="norm", rng=np.random.default_rng(0))
+    assert wide.plan.law_name == "ball"
+    assert np.std(wide.value) == pytest.approx(wide.noise_std[0], rel=0.1)
+
+
+def test_the_text_names_the_law_and_what_others_would_give():
+    text = str(es.plan(es.Box(0.0, 1.0), n=1000, d=3, statistic="mean", **TERMS))
+    assert "noise law" in text
+    assert "gaussian" in text
+    assert "ten releases like this" in text
