@@ -193,6 +193,8 @@ def test_a_plan_for_columns_without_gaps_is_not_run_on_others():
         for again in (plan, es.Plan.from_json(plan.to_json())):
             with pytest.raises(es.UsageError, match="missing entries"):
                 again.release(whole.astype(float))
+    constant = es.mean(np.full((9, 2), 5.0), es.Box([5, 0], [5, 9]), budget=HUGE)  # a column that never varies is known
+    assert constant.value == pytest.approx([5.0, 5.0], abs=1e-4)
     for rows, how in ((es.Box(0, 9), {}), (es.Ball(9.0), {"missing": "center"})):
         plan = es.sum(whole, rows, budget=HUGE, check=False, **how).plan
         assert plan.release(whole.astype(float)).value == pytest.approx(whole.sum(axis=0), abs=1e-3)

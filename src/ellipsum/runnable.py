@@ -82,6 +82,8 @@ def check_gaps(plan: Any, source: Source) -> None:
     if plan.statistic == "sum":  # an absent cell adds nothing, and is nothing, where 0 stands for it
         lower, upper = plan.rows.bounds() if plan.clamped else (plan.ellipsoid.center, plan.ellipsoid.center)
         counted = counted | ((lower <= 0) & (upper >= 0))
+    else:  # the mean of a column that never varies is known, whoever lacks it
+        counted = counted | (plan.ellipsoid.reach == 0)
     if (np.array(source.gaps) & ~counted).any():
         raise UsageError(
             "this plan is for columns whose types allow no missing entries, and those of this data do. "

@@ -163,17 +163,18 @@ def every_call(data, columns, person):
     people = {"columns": columns, "privacy_id": person}
     terms = lambda seed: {"rng": np.random.default_rng(seed), **WIDE}  # noqa: E731
     mean = lambda block: np.nanmean(block, axis=0)  # noqa: E731
+    unknown = es.Unknown(1e4, columns=["c", "a"])  # names, or errors of an array would count in other units
     yield es.sum(data, box, **chosen, **terms(1)).value
     yield es.mean(data, box, neighbours="add_remove", **chosen, **terms(2)).value
     for seed, method in enumerate(METHODS, 3):
-        yield es.mean(data, es.Unknown(1e4), method=method, **chosen, **terms(seed)).value
-    yield es.learn(data, es.Unknown(1e4), **chosen, **terms(20)).rows.center
+        yield es.mean(data, unknown, method=method, **chosen, **terms(seed)).value
+    yield es.learn(data, unknown, **chosen, **terms(20)).rows.center
     yield es.friendly_mean(data, 9.0, max_rows=500, **chosen, **terms(21)).value
     yield es.subsample_and_aggregate(mean, data, blocks=60, radius=4.0, dimension=2, **chosen, **terms(22)).value
     yield es.project(data, 2, box, **chosen, **terms(23)).value
     yield es.mean(data, box, **people, **terms(24)).value
     yield es.sum(data, box, per_person="sum", max_rows=2, **people, **terms(25)).value
-    yield es.mean(data, es.Unknown(1e4), **people, **terms(26)).value
+    yield es.mean(data, unknown, **people, **terms(26)).value
     yield es.friendly_mean(data, 9.0, **people, **terms(27)).value
     yield es.project(data, 2, box, **people, **terms(28)).value
 
