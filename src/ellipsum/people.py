@@ -40,7 +40,7 @@ class People:
     @property
     def rows_each(self) -> int | None:
         """So many rows of a person enter a statistic of rows; None where a person is one row."""
-        return self.max_rows if self.per_person == "rows" else None
+        return int(self.max_rows) if self.per_person == "rows" and self.max_rows is not None else None
 
     def to_dict(self) -> dict[str, Any]:
         """What a plan's options say of it."""

@@ -15,7 +15,7 @@ import numpy as np
 from .errors import Floats, UsageError, choice
 from .grid import clamp_limits, grid_bits, noise_units
 from .handling import Handling, lay_riders
-from .laws.ball_privacy import BallPrivacy, Guarantee
+from .laws.ball_privacy import BallPrivacy, Guarantee, safe_ratio
 from .noise_laws import BallLaw, BoxLaw, Law
 from .people import People, unit_of
 from .plans import OUT_OF_RANGE, WIDEST_COUNT_WEIGHT, Plan, rows_each
@@ -152,19 +152,18 @@ def _needed(terms: Terms, draft: Draft) -> Any:
 def _spherical(terms: Terms) -> Plan:
     """Noise of density exp(-length): the same region and counts, another law [B1]."""
     from .laws.ball import ball_std
-    from .laws.ball_curve import certified_ratio
 
     assert terms.budget.pair is not None
     epsilon, delta = terms.budget.pair
     dimension = terms.d
     for _ in range(2):  # the counts decide the dimension, and it decides the noise that they are laid for
-        ratio = certified_ratio(epsilon, delta, dimension)
+        ratio = safe_ratio(epsilon, delta, dimension)
         region, kappa = _lay_with_count(terms, ratio / ball_std(dimension))
         draft = _draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, _octaves(terms.d))
         if draft.dimension == dimension:
             break
         dimension = draft.dimension
-    ratio = certified_ratio(epsilon, delta, dimension)
+    ratio = safe_ratio(epsilon, delta, dimension)
     privacy = BallPrivacy(ratio, dimension, terms.neighbours, unit_of(terms.people))
     law = BallLaw.least(privacy, _needed(terms, draft))
     return _finished(terms, draft, privacy, law, 0.0)

@@ -171,7 +171,7 @@ def test_every_command_takes_header(tmp_path, words):
     refused = run(command, path, *options)
     assert refused.returncode == 2
     assert "--header" in refused.stderr
-    done = run(command, path, *options, "--header")
+    done = run(command, path, *options, "--header", "--yes")
     assert done.returncode == 0, done.stderr
 
 

@@ -592,7 +592,7 @@ def test_a_process_that_is_terminated_removes_its_rows(endless):
     out, err = endless.communicate(timeout=60)
     assert endless.returncode == 143, err
     assert out == ""
-    assert err == "interrupted: nothing was written.\n"
+    assert err.endswith("interrupted: nothing was written.\n")
     assert left_behind() == []
 
 
@@ -710,9 +710,9 @@ def test_people_and_queries_on_the_command_line(command):
 
 def test_a_saved_plan_of_people_groups_again(command, tmp_path, monkeypatch, capsys):
     for known in (BOUNDS, ("--magnitude", "1e3", "--columns", "age")):
-        code, _, err = command("mean", "t.csv", *WHO, *known, "--json", "--save-plan", "plan.json")
+        code, _, err = command("mean", "t.csv", *WHO, *known, "--json", "--yes", "--save-plan", "plan.json")
         assert code == 0, err
-        monkeypatch.setattr(sys, "argv", ["ellipsum", "mean", "t.csv", "--plan", "plan.json", "--json"])
+        monkeypatch.setattr(sys, "argv", ["ellipsum", "mean", "t.csv", "--plan", "plan.json", "--json", "--yes"])
         assert cli._run() == 0
         again = es.Release.from_json(capsys.readouterr().out)
         assert again.plan.n == 100
@@ -721,13 +721,15 @@ def test_a_saved_plan_of_people_groups_again(command, tmp_path, monkeypatch, cap
 
 def test_learning_from_people_on_the_command_line(command, tmp_path):
     words = ("--magnitude", "1e3", "--columns", "age")
-    code, out, err = command("learn", "t.csv", *WHO, "--max-rows", "5", *words, "-o", "rows.json")
+    code, out, err = command("learn", "t.csv", *WHO, "--max-rows", "5", *words, "--yes", "-o", "rows.json")
     assert code == 0, err
     assert "one person replaced" in out
     learned = es.Learned.from_json((tmp_path / "rows.json").read_text())
     assert learned.people == People("who", "mean", 5)
-    assert command("mean", "t.csv", *WHO, "--rows", "rows.json", "--json")[0] == 0
-    code, out, err = command("learn", "duckdb://", "--sql", "select age from 't.csv'", "--magnitude", "1e3", "--json")
+    assert command("mean", "t.csv", *WHO, "--rows", "rows.json", "--json", "--yes")[0] == 0
+    code, out, err = command(
+        "learn", "duckdb://", "--sql", "select age from 't.csv'", "--magnitude", "1e3", "--json", "--yes"
+    )
     assert code == 0, err
     assert es.Learned.from_json(out).people is None
 

@@ -71,7 +71,7 @@ ODD = {
     "rows": es.Ball(1.0),
     "date": np.datetime64("2020-01-01"),
 }
-RELEASE = es.mean(X, es.Box(0, 10), **BUDGET)
+RELEASE = es.mean(X, es.Box(0, 10), noise="gaussian", **BUDGET)
 PROJECTION = es.project(X, 2, es.Ball(20), epsilon=900.0, delta=1e-6)
 
 

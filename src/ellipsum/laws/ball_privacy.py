@@ -12,7 +12,14 @@ from ..privacy import Privacy
 from .ball_curve import ball_delta_upper, ball_epsilon_upper, certified_ratio
 
 _NEAR = 1 + 1e-6
+_EPSILONS, _DELTAS = (1e-4, 100.0), (1e-30, 0.5)  # where the curve is evaluated closely [B2]
 _WRONG = "A guarantee has the fields ratio, dimension, neighbours and, for people, unit, and no others."
+
+
+def safe_ratio(epsilon: float, delta: float, dimension: int) -> float:
+    """The largest sensitivity / scale that is proved for (epsilon, delta); far out the pure one, which always is."""
+    near = _EPSILONS[0] <= epsilon <= _EPSILONS[1] and _DELTAS[0] <= delta <= _DELTAS[1]
+    return certified_ratio(epsilon, delta, dimension) if near else epsilon
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class BallPrivacy:
         if "delta" not in stated:
             raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
         epsilon, delta = stated["epsilon"], stated["delta"]
-        allowed = certified_ratio(epsilon, delta, self.dimension)
+        allowed = safe_ratio(epsilon, delta, self.dimension)
         proved = self.ratio <= allowed or (self.ratio <= allowed * _NEAR and self.delta(epsilon) <= delta)
         if not proved or self.ratio * _NEAR < allowed:
             raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
