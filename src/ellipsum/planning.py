@@ -30,6 +30,7 @@ _FEW_ROWS = 28.0
 """n mu of a mean whose n nobody has guessed, for the weight of its count: see [U2]."""
 _PLAINLY = Handling("center", check=False)
 _FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
+_LEAST_EPSILON = 1e-9
 _MOST_BOXED = 128  # columns: with more, noise in blocks never errs least
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
 _FEWEST_OCTAVES = 2
@@ -112,6 +113,10 @@ def plan_statistic(
             raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
         return _gaussian(terms)
     if noise == "gaussian":
+        return _gaussian(terms)
+    if budget.pair[0] < _LEAST_EPSILON:
+        if noise == "norm" or budget.largest_mu is None:
+            raise UsageError(f"epsilon below {_LEAST_EPSILON:g} is all noise under this law. State a larger one.")
         return _gaussian(terms)
     plans = [_spherical(terms)]
     if terms.rows.clamps and d <= _MOST_BOXED:
