@@ -29,6 +29,11 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
+def slow(case):
+    """A case that only the slow run has."""
+    return pytest.param(case, marks=pytest.mark.slow)
+
+
 def data(pattern, n=2000, seed=1):
     """Rows within the bounds; some entries are missing at random, or where they are large."""
     x = rng(seed).uniform(LOWER, UPPER, (n, 3))
@@ -55,7 +60,7 @@ def wanted(x, missing, statistic, center):
     return value, np.isfinite(x).sum(axis=0)
 
 
-@pytest.mark.parametrize("pattern", ["none", "random", "large", "infinite"])
+@pytest.mark.parametrize("pattern", [slow("none"), "random", slow("large"), slow("infinite")])
 @pytest.mark.parametrize("missing", [None, "column", "row", "center", [1.5, 0.0, 10.25]])
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -240,7 +245,7 @@ def test_errors_are_as_forecast(statistic, relation, share):
     assert 5 * se < 0.5 * forecast
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("share", [slow(0.0), 0.3])
 @pytest.mark.parametrize("missing", ["column", "row", "center"])
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("statistic", ["mean", "sum"])
