@@ -283,7 +283,7 @@ def first_format(plan):
     """The plan as its first format had it: no riders, and rows of every kind clipped by their norm."""
     fields = plan.to_dict()
     fields["format"] = "ellipsum.plan/1"
-    for name in ("riders", "clamped"):
+    for name in ("riders", "clamped", "law"):
         del fields[name]
     fields["options"] = {k: v for k, v in fields["options"].items() if k not in ("missing", "check")}
     ellipsoid = Ellipsoid(plan.ellipsoid.center, plan.ellipsoid.scale, plan.ellipsoid.axes)

@@ -97,12 +97,22 @@ def check_stated(privacy, stated):
         assert name not in stated or 0.99 * mu <= privacy.mu <= mu * (1 + 1e-12)
 
 
+def enough(plan, needed):
+    """Whether the noise of a loaded plan gives its guarantee, by the law it has."""
+    law, room = plan.noise_law, 1 + Fraction(1, 2**48)
+    if law.kind == "gaussian":
+        return Fraction(law.units) * Fraction(plan.privacy.mu) * room >= needed
+    if law.kind == "ball":
+        return Fraction(law.scale) * Fraction(plan.privacy.ratio) * room >= needed
+    return sum(Fraction(block.epsilon) for block in law.blocks.blocks) <= Fraction(plan.privacy.pure[0])
+
+
 def check_plan(plan):
     assert (plan.privacy.unit == "person") == (plan.people is not None)
     check_stated(plan.privacy, plan.stated)
     each = None if plan.people is None else plan.people.rows_each
     needed = sensitivity(plan.row_map, plan.neighbours, plan.count_units, each)
-    assert Fraction(plan.noise_units) * Fraction(plan.privacy.mu) * (1 + Fraction(1, 2**48)) >= needed
+    assert enough(plan, needed)
 
 
 def sensitivity(row_map, neighbours, count_units, each):
@@ -157,7 +167,7 @@ def check_counts(release):
     assert counts.rows.shape == counts.stds.shape == (plan.d,)
     every = plan.n or 0 if release.count is None else release.count
     units = np.array(plan.riders.absences or [0], float)
-    own = np.where(units > 0, plan.noise_units / np.maximum(units, 1.0), 0.0)
+    own = plan.absence_stds if plan.riders.absences else np.zeros(units.size)
     assert (counts.rows <= every + 65 * own + 1e-5 * abs(every) + 1e-5).all()
     assert (counts.stds >= own * (1 - 1e-5)).all()
     if plan.public_rows and not any(plan.riders.absences):
