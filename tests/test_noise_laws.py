@@ -209,3 +209,26 @@ def test_the_text_names_the_law_and_what_others_would_give():
     assert "noise law" in text
     assert "gaussian" in text
     assert "ten releases like this" in text
+
+
+def test_noise_in_blocks_is_refused_where_rows_are_clipped_by_their_norm():
+    """A doctored plan: coordinates of an ellipsoid move as far as its body does, not by their own limits."""
+    plan = es.plan(es.Box(0.0, 1.0), n=50, d=2, epsilon=1.0, delta=0, noise="norm", **PLAIN)
+    assert isinstance(plan.law, BoxLaw)
+    saved = json.loads(plan.to_json())
+    saved["clamped"] = False
+    saved["law"]["scales"] = [4.0] * len(saved["law"]["scales"])
+    with pytest.raises(es.UsageError, match="below what its guarantee needs"):
+        es.Plan.from_json(json.dumps(saved))
+
+
+def test_intervals_reckon_with_the_far_end_of_each_octave():
+    """[U7] A hundred rows in the third octave may each be off by seven radii and more, less what is kept."""
+    plan = es.plan(es.Ball(1.0), n=1000, d=1, statistic="sum", budget=es.Budget(mu=1e6), check=True)
+    rows = np.zeros((1000, 1))
+    rows[:100] = 7.9
+    with pytest.warns(es.AccuracyWarning, match="were clipped"):
+        release = plan.release(rows, rng=np.random.default_rng(0))
+    assert release.hidden.bias[0] == pytest.approx(100 * (8 - 1), rel=1e-3)
+    low, high = release.confidence_interval()[0]
+    assert low < rows.sum() < high

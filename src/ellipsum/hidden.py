@@ -69,7 +69,8 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
     """Rows clipped by their norm, by octave [U7]."""
     riders, found = plan.riders, counts.clipped
     std = float(plan.outside_stds[0])
-    excess = np.ldexp(1.5, np.arange(riders.octaves)) - riders.pull  # the middle of each octave
+    excess = np.ldexp(1.0, np.arange(1, riders.octaves + 1)) - riders.pull  # the far end of each octave
+    excess[0] = 1.0  # rows in the first, and what is further out but too little to be seen: half each
     sure = found > _SURE * std
     used = sure.copy()
     used[0] |= not plan.rows.firm

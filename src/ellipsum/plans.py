@@ -120,13 +120,13 @@ class Plan(Runnable):
         return self.law or GaussianLaw(self.noise_units)
 
     def _moves(self) -> list[int]:
-        """How far each coordinate moves, in units of the grid; of a clip by norm only how many there are matters."""
+        """How far each coordinate moves at most, in units of the grid; of rows clipped by norm, as far as they do."""
         row_map = self.row_map
         each = rows_each(self.people) or 1
         last = [self.count_units * each] if self.count_units else []
         if isinstance(row_map, ClampedMap):
             return [each * move for move in clamped_moves(row_map.limits, self.riders, self.neighbours)] + last
-        return [1] * row_map.width + last
+        return [math.ceil(row_map.body.sensitivity(self.neighbours, 0, each))] * row_map.width + last
 
     @cached_property
     def stds(self) -> Floats:

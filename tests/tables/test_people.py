@@ -518,15 +518,15 @@ def test_nothing_is_written_to_standard_output(monkeypatch, capfd):
 
     def talkative(*place, **how):
         connection = connect(*place, **how)
-        connection.execute("set progress_bar_time = 1")  # after one millisecond
+        connection.execute("set progress_bar_time = 100")  # milliseconds; turning the bar off takes less
         connection.execute("set enable_progress_bar = true")
         return connection
 
     monkeypatch.setattr(duckdb, "connect", talkative)
-    query = es.sql("select i % 1000 as id, i / 1e6 as a from range(1000000) r(i)", "duckdb://")
+    query = es.sql("select i % 1000 as id, i / 3e6 as a from range(3000000) r(i)", "duckdb://")
     es.mean(query, es.Box(0, 1), privacy_id="id", **BUDGET)
     assert capfd.readouterr().out == ""
-    talkative().execute("select count(*) from range(30000000) r(i) where hash(i) % 7 = 3").fetchall()
+    talkative().execute("select count(*) from range(300000000) r(i) where hash(i) % 7 = 3").fetchall()
     assert "%" in capfd.readouterr().out  # the bar that would have been written
 
 
