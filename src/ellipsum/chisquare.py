@@ -17,6 +17,7 @@ from scipy import special
 
 from .contour import Complexes, Path, Poles, Spectrum, saddle, trace
 from .errors import Floats, UsageError, choice, floats, open_unit, positive, vector, yes_or_no
+from .roots import root
 
 Side = Literal["upper", "lower", "density"]
 Bound = Literal["chernoff", "laurent_massart", "bernstein", "chebyshev"]
@@ -318,7 +319,6 @@ def tail_bound(weights: ArrayLike, p: float, kind: Bound = "chernoff") -> float:
 
 def _chernoff(spectrum: Spectrum, log_odds: float) -> float:
     """min over s of (K(s) + L)/s, where s K'(s) - K(s) = L; any s gives a bound, so its rounding is harmless."""
-    from scipy.optimize import brentq
 
     def gap(y: float) -> float:
         point = 1.0 / (1.0 + math.exp(-y))  # t = 1 - 2 s max a: s grows as y falls
@@ -329,5 +329,5 @@ def _chernoff(spectrum: Spectrum, log_odds: float) -> float:
         low *= 2.0
     while gap(high) > 0 and high < 32.0:
         high *= 2.0
-    s = 1.0 / (1.0 + math.exp(brentq(gap, low, high) if gap(high) < 0 else high))
+    s = 1.0 / (1.0 + math.exp(root(gap, low, high, 1e-12) if gap(high) < 0 else high))
     return 2.0 * spectrum.largest * (spectrum.log_height(1.0 - s, 0.0) + log_odds) / s

@@ -33,6 +33,7 @@ from .curves import (
     sqrt_up,
 )
 from .errors import BudgetRefused, Floats, UsageError, non_negative, positive
+from .roots import root
 
 if TYPE_CHECKING:
     from flint import arb
@@ -194,8 +195,6 @@ def composed_epsilon(mu: float, pure: Iterable[float], slack: float, delta: floa
 
 
 def _epsilon_estimate(mu: float, law: Law, delta: float, most: float) -> float:
-    from scipy.optimize import brentq
-
     losses = np.array([float(loss) for loss, _ in law])
     chances = np.array([float(chance.mid()) for _, chance in law])
 
@@ -203,7 +202,7 @@ def _epsilon_estimate(mu: float, law: Law, delta: float, most: float) -> float:
         total = float(chances @ _curve(mu, epsilon - losses))
         return math.log(max(total, 1e-320) / delta)
 
-    return float(brentq(excess, 0.0, most, xtol=1e-13 * most)) if excess(0.0) > 0 > excess(most) else most
+    return root(excess, 0.0, most, 1e-13 * most) if excess(0.0) > 0 > excess(most) else most
 
 
 def _curve(mu: float, x: Floats) -> Floats:

@@ -79,23 +79,23 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
     reach = plan.ellipsoid.reach
     if plan.statistic != "sum":
         reach = reach / np.maximum(counts.rows, 1.0)
-    return Hidden(length * reach, spread * reach, (*_contradicted(plan, counts, length, std), *few))
+    bias = length * reach
+    return Hidden(bias, spread * reach, (*_contradicted(plan, counts, bias, std), *few))
 
 
-def _contradicted(plan: Any, counts: Any, length: float, std: float) -> list[str]:
+def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]:
     """Where what was counted speaks against what was stated of the rows."""
     found = counts.clipped
     texts = []
     rows = max(float(np.max(counts.rows)), 1.0)
     total = float(np.sum(np.where((found > _SURE * std) | (np.arange(found.size) == 0), found, 0.0)))
-    expected = plan.rows.outside_share(plan.ellipsoid) * rows
-    most = _most_off(plan, counts, length)
-    surely = total - expected > _WARN * std
-    if surely and (plan.rows.firm or total > max(_TIMES * expected, _SHARE * rows)):
+    many = total > _WARN * std and (plan.rows.firm or total > _SHARE * rows)
+    expected = plan.rows.outside_share(plan.ellipsoid) * rows if many else 0.0
+    if many and total - expected > _WARN * std and (plan.rows.firm or total > _TIMES * expected):
         law = "none" if plan.rows.firm else f"{expected / rows:.2g}"
         texts.append(
             f"about {min(total / rows, 1.0):.2g} of the rows were clipped where what is stated of them gives {law}: "
-            f"the {plan.statistic} may be off by up to {most}. State wider rows, or learn them."
+            f"the {plan.statistic} may be off by up to {_range(bias)}. State wider rows, or learn them."
         )
     if found[-1] > _WARN * std:
         texts.append(
@@ -105,12 +105,8 @@ def _contradicted(plan: Any, counts: Any, length: float, std: float) -> list[str
     return texts
 
 
-def _most_off(plan: Any, counts: Any, length: float) -> str:
-    reach = plan.ellipsoid.reach
-    if plan.statistic != "sum":
-        reach = reach / np.maximum(counts.rows, 1.0)
-    most = length * reach
-    low, high = float(most.min()), float(most.max())
+def _range(bias: Floats) -> str:
+    low, high = float(bias.min()), float(bias.max())
     return f"{high:.3g}" if low > 0.9 * high else f"{low:.3g} to {high:.3g}, by column"
 
 

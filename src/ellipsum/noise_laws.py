@@ -16,7 +16,6 @@ import numpy as np
 
 from . import codec
 from .errors import Floats, UsageError
-from .grid import noise_units
 from .integers import Wide
 from .laws.ball_privacy import BallPrivacy, Guarantee
 from .laws.box import Blocks
@@ -79,13 +78,6 @@ class GaussianLaw(Law):
         mu = privacy.mu if isinstance(privacy, Privacy) and not privacy.pure else 0.0
         if not math.isfinite(self.units) or Fraction(self.units) * Fraction(mu) < sensitivity:
             raise UsageError(_TOO_LITTLE)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "units": self.units}
-
-    @staticmethod
-    def least(privacy: Privacy, sensitivity: Fraction) -> GaussianLaw:
-        return GaussianLaw(noise_units(sensitivity, privacy.mu))
 
 
 @dataclass(frozen=True)
@@ -199,11 +191,8 @@ def _joined(sums: Wide, last: list[int]) -> Wide:
 
 
 def law_from_dict(saved: Any) -> Law:
-    """Inverse of `to_dict`; whether it gives a guarantee is for `prove`."""
+    """Inverse of `to_dict`; whether it gives a guarantee is for `prove`. Gaussian noise is a plan's `noise_units`."""
     with codec.Fields(saved, _WRONG) as fields:
-        kind = fields.take("kind", codec.word(GaussianLaw.kind, BallLaw.kind, BoxLaw.kind))
-        if kind == GaussianLaw.kind:
-            return GaussianLaw(fields.take("units", codec.number))
-        if kind == BallLaw.kind:
+        if fields.take("kind", codec.word(BallLaw.kind, BoxLaw.kind)) == BallLaw.kind:
             return BallLaw(fields.take("scale", codec.number), fields.take("dimension", codec.integer(1, 1 << 40)))
         return BoxLaw(fields.take("blocks", Blocks.from_dict), fields.take("scales", codec.list_of(codec.number)))

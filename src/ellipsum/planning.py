@@ -58,11 +58,6 @@ class Terms:
         return rows_each(self.people)
 
     @property
-    def counts_rows(self) -> bool:
-        """Whether the number of rows is private."""
-        return self.neighbours == "add_remove" or self.each is not None
-
-    @property
     def importances(self) -> Floats:
         """Weight of each column's squared error."""
         weights = self.rows.importances(self.d, self.wishes.weights)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .chisquare import WeightedChiSquare
 from .clipping import Offsets, error_and_slope, removal
 from .errors import Floats, UsageError, choice, open_unit, positive
+from .roots import root
 from .shape import THIN, Clip, Ellipsoid, balanced_scale, length
 
 GROUPED = 1500  # above this many coordinates, those of nearly equal spread are optimised together
@@ -180,7 +181,6 @@ def _descend(start: Floats, slope: Callable[[Floats], tuple[float, Floats, Float
 
 def _settle_scale(offsets: Offsets, weights: Floats, n: float, noise_multiplier: float, tolerance: float) -> float:
     """The common factor on all weights of least total error: the zero of the slope along that ray."""
-    from scipy.optimize import brentq
 
     def slope(log_factor: float) -> float:
         total, gradient, _ = error_and_slope(offsets, weights * math.exp(log_factor), n, noise_multiplier)
@@ -193,7 +193,7 @@ def _settle_scale(offsets: Offsets, weights: Floats, n: float, noise_multiplier:
         if abs(here) + step > _FARTHEST_FACTOR:  # noise beyond all rows: the radius no longer matters
             return math.exp(here)
     low, high = sorted((here, here + direction * step))
-    return math.exp(brentq(slope, low, high, xtol=tolerance))
+    return math.exp(root(slope, low, high, tolerance))
 
 
 def _grouped(offsets: Offsets) -> tuple[Offsets, NDArray[np.intp]]:

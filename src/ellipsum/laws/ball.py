@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import Floats, open_unit, whole
+from ..roots import root
 
 _NODES, _DROP = 400, 45.0
 
@@ -74,15 +75,13 @@ def _log_peak(shape: float) -> float:
 
 def ball_isf(p: float, d: int) -> float:
     """The x with P[coordinate > x] = p."""
-    from scipy.optimize import brentq
-
     p = open_unit("p", p)
     if p >= 0.5:
         return 0.0 if p == 0.5 else -ball_isf(1 - p, d)
     most = ball_std(d)
     while ball_sf(most, d) > p:
         most *= 2
-    return float(brentq(lambda x: math.log(max(ball_sf(x, d), 1e-320) / p), 0.0, most, xtol=1e-13 * most))
+    return root(lambda x: math.log(max(ball_sf(x, d), 1e-320) / p), 0.0, most, 1e-13 * most)
 
 
 def ball_length_sf(x: float, d: int) -> float:

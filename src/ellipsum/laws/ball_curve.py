@@ -23,6 +23,7 @@ import numpy as np
 from ..ball_arithmetic import FLINT
 from ..curves import _certainly_positive, _float_up, _nudged, round_up
 from ..errors import Floats, UsageError, non_negative, open_unit, positive, whole
+from ..roots import root
 
 if TYPE_CHECKING:
     from flint import arb
@@ -199,7 +200,6 @@ def certified_ratio(epsilon: float, delta: float, d: int) -> float:
 
 def _ratio_estimate(epsilon: float, delta: float, d: int) -> float:
     """The root of delta(ratio) = delta: log delta grows with log(ratio - epsilon)."""
-    from scipy.optimize import brentq
 
     def excess(log_gap: float) -> float:
         return _log_delta(epsilon + math.exp(log_gap), epsilon, d) - math.log(delta)
@@ -212,7 +212,7 @@ def _ratio_estimate(epsilon: float, delta: float, d: int) -> float:
         most += 2.0
         if most > 60:
             raise UsageError(f"epsilon={epsilon} with delta={delta} is out of reach in {d} dimensions. State less.")
-    return epsilon + math.exp(brentq(excess, least, most, xtol=1e-12, rtol=1e-14))
+    return epsilon + math.exp(root(excess, least, most, 1e-12))
 
 
 def ball_scale(sensitivity: float | Fraction, epsilon: float, delta: float, d: int) -> float:
@@ -222,8 +222,6 @@ def ball_scale(sensitivity: float | Fraction, epsilon: float, delta: float, d: i
 
 def ball_epsilon_upper(ratio: float, delta: float, d: int) -> float:
     """The least epsilon with delta(epsilon) <= delta, rounded up and proved; ratio itself at delta = 0 [B2]."""
-    from scipy.optimize import brentq
-
     ratio, delta, d = non_negative("ratio", ratio), non_negative("delta", delta), whole("d", d)
     if delta >= 1 or ratio == 0:
         return 0.0
@@ -235,7 +233,7 @@ def ball_epsilon_upper(ratio: float, delta: float, d: int) -> float:
     def excess(epsilon: float) -> float:
         return max(_log_delta(ratio, epsilon, d), -1e300) - math.log(delta)
 
-    start = brentq(excess, 0.0, ratio, xtol=1e-12 * ratio) if excess(0.0) > 0 else 0.0
+    start = root(excess, 0.0, ratio, 1e-12 * ratio) if excess(0.0) > 0 else 0.0
     for shift in _NUDGES:
         candidate = min(start + math.ldexp(ratio, -shift), ratio)
         if _is_safe(ratio, candidate, delta, d):

@@ -19,6 +19,7 @@ from .. import codec
 from ..curves import _at_rising_precision, _certainly_positive, _float_up, _nudged, round_up
 from ..errors import MOST_COLUMNS, Floats, UsageError, open_unit, positive, vector, whole
 from ..integers import Ints
+from ..roots import root
 
 if TYPE_CHECKING:
     from flint import arb
@@ -179,14 +180,13 @@ def box_sf(x: float, size: int) -> float:
 
 def box_isf(p: float, size: int) -> float:
     """The x with P[coordinate > x scale] = p, in double precision."""
-    from scipy.optimize import brentq
     from scipy.special import gammainccinv
 
     p = open_unit("p", p)
     if p >= 0.5:
         return 0.0 if p == 0.5 else -box_isf(1 - p, size)
     most = float(gammainccinv(size + 1, 2 * p))  # the coordinate is at most the radius
-    return float(brentq(lambda x: math.log(max(box_sf(x, size), 1e-320) / p), 0.0, most + 1e-9, xtol=1e-13 * most))
+    return root(lambda x: math.log(max(box_sf(x, size), 1e-320) / p), 0.0, most + 1e-9, 1e-13 * most)
 
 
 def _sf_ball(x: float, size: int) -> arb:

@@ -33,6 +33,7 @@ from ..curves import (
 )
 from ..errors import MOST_COLUMNS, Floats, UsageError, choice, columns_of, non_negative, open_unit, positive
 from ..privacy import UNITS, Privacy
+from ..roots import root
 
 if TYPE_CHECKING:
     from flint import arb
@@ -174,8 +175,6 @@ def _log_density_constant(k: int) -> float:
 
 def _root(function: Callable[[float], float], start: float) -> float:
     """The zero of an increasing function of log x, as x, bracketed by doubling from start."""
-    from scipy.optimize import brentq
-
     low = high = math.log(start)
     while function(math.exp(low)) > 0:
         low -= 1.0
@@ -187,7 +186,7 @@ def _root(function: Callable[[float], float], start: float) -> float:
             return math.inf
     if low == high:
         return start
-    return math.exp(brentq(lambda t: function(math.exp(t)), low, high, xtol=1e-14, rtol=1e-14))
+    return math.exp(root(lambda t: function(math.exp(t)), low, high, 1e-14))
 
 
 @lru_cache(maxsize=256)
