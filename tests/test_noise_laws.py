@@ -165,7 +165,7 @@ def test_pure_budgets_and_what_they_refuse():
     with pytest.raises(es.UsageError, match="pure"):
         es.plan(es.Ball(1.0), n=10, d=2, budget=budget, noise="gaussian")
     with pytest.raises(es.UsageError, match="pure"):
-        es.plan(es.Unknown(1.0), n=10, d=2, budget=budget)
+        es.plan(es.Unknown(1.0), n=10, d=2, budget=budget, noise="gaussian")
     with pytest.raises(es.UsageError, match="epsilon= and delta="):
         es.plan(es.Ball(1.0), n=10, d=2, budget=es.Budget(mu=1.0), noise="norm")
     with pytest.raises(es.UsageError, match="noise"):

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import Floats, named
 
-_SURE = 4.0  # stds: octaves beyond the first enter the bound where their count is surely not noise
+_SURE = 4.0  # stds: a far octave enters the bound where its count is surely not noise; nearer ones earlier
+_NEAREST, _FURTHER = 2.0, 0.5  # stds for the first octave, and for each one further
 _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of one in 10^9
 _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
 _TIMES = 3.0  # times as many as the stated law gives
@@ -71,8 +73,7 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
     std = float(plan.outside_stds[0])
     excess = np.ldexp(1.0, np.arange(1, riders.octaves + 1)) - riders.pull  # the far end of each octave
     excess[0] = 1.0  # rows in the first, and what is further out but too little to be seen: half each
-    sure = found > _SURE * std
-    used = sure.copy()
+    used = _used(found, std)
     used[0] |= not plan.rows.firm
     length = float(np.sum(np.where(used, np.maximum(found, 0.0) * excess, 0.0)))
     spread = std * float(np.sqrt(np.sum(np.where(used, excess, 0.0) ** 2)))
@@ -81,6 +82,16 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
         reach = reach / np.maximum(counts.rows, 1.0)
     bias = length * reach
     return Hidden(bias, spread * reach, (*_contradicted(plan, counts, bias, std), *few))
+
+
+def _used(found: Floats, std: float) -> NDArray[np.bool_]:
+    """Octaves up to the last that is told from noise, by itself or with the one after it [U7]."""
+    needed = std * np.minimum(_NEAREST + _FURTHER * np.arange(found.size), _SURE)
+    seen = found > needed
+    both = found[:-1] + found[1:] > np.sqrt(2) * needed[1:]
+    seen[1:] |= both
+    last = int(np.flatnonzero(seen)[-1]) if seen.any() else -1
+    return np.arange(found.size) <= last
 
 
 def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]:

@@ -155,11 +155,11 @@ def _spherical(terms: Terms) -> Plan:
 
     assert terms.budget.pair is not None
     epsilon, delta = terms.budget.pair
-    dimension = terms.d
+    dimension = _likely_dimension(terms)
     for _ in range(2):  # the counts decide the dimension, and it decides the noise that they are laid for
         ratio = safe_ratio(epsilon, delta, dimension)
         region, kappa = _lay_with_count(terms, ratio / ball_std(dimension))
-        draft = _draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, _octaves(terms.d))
+        draft = _draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, few_octaves(terms.d))
         if draft.dimension == dimension:
             break
         dimension = draft.dimension
@@ -167,6 +167,16 @@ def _spherical(terms: Terms) -> Plan:
     privacy = BallPrivacy(ratio, dimension, terms.neighbours, unit_of(terms.people))
     law = BallLaw.least(privacy, _needed(terms, draft))
     return _finished(terms, draft, privacy, law, 0.0)
+
+
+def _likely_dimension(terms: Terms) -> int:
+    """Values, absences, what is outside, and the count of rows, before a region is laid; it costs time to be wrong."""
+    rule, _ = terms.handling.rule(terms.rows, terms.d)
+    absences = {"column": terms.d, "row": 1}.get(rule, 0)
+    outside = terms.d if terms.rows.clamps else few_octaves(terms.d)
+    counted = outside if terms.handling.counts(terms.rows) else 0
+    private = terms.neighbours == "add_remove" or terms.each is not None
+    return terms.d + absences + counted + (1 if private else 0)
 
 
 def _boxed(terms: Terms) -> Plan:
@@ -228,7 +238,7 @@ def _importances(terms: Terms, draft: Draft) -> Floats:
     return np.concatenate([columns, beside, outside, last])
 
 
-def _octaves(d: int) -> int:
+def few_octaves(d: int) -> int:
     """Octaves of rows outside that are told apart: spherical noise grows with every coordinate, so few beside few."""
     return min(OCTAVES, max(_FEWEST_OCTAVES, d // 4))
 
@@ -320,9 +330,15 @@ def assemble(
     handling: Handling = _PLAINLY,
     octaves: int = OCTAVES,
 ) -> Plan:
-    """A plan with Gaussian noise for a region that is laid already."""
-    made = draft(rows, statistic, n, privacy.neighbours, region, kappa, people, handling, privacy.mu, octaves)
+    """A plan for a region that is laid already, with Gaussian noise, or for a pure guarantee with spherical noise."""
+    fineness = privacy.pure[0] if privacy.pure else privacy.mu
+    kappa = min(kappa, _WIDEST_NORM_COUNT) if privacy.pure else kappa
+    made = draft(rows, statistic, n, privacy.neighbours, region, kappa, people, handling, fineness, octaves)
     needed = made.body.sensitivity(privacy.neighbours, made.count_units, rows_each(people))
+    if privacy.pure:
+        spherical = BallPrivacy(fineness, made.dimension, privacy.neighbours, privacy.unit)
+        law = BallLaw.least(spherical, needed)
+        return finished(rows, statistic, n, spherical, made, columns, stated, options, people, law, 0.0)
     units = noise_units(needed, privacy.mu)
     return finished(rows, statistic, n, privacy, made, columns, stated, options, people, None, units)
 
@@ -348,7 +364,7 @@ def _lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
 def last_count_weight(region: Clip, statistic: str, n: int, privacy: Privacy, people: People | None) -> float:
     """The weight of the count of rows in a region that is laid already [U2][U8]."""
     if privacy.neighbours != "replace":
-        return count_weight(region, statistic, n, privacy.mu)
+        return count_weight(region, statistic, n, privacy.pure[0] if privacy.pure else privacy.mu)
     return _FREE_COUNT if rows_each(people) is not None and _needs_count(region, statistic) else 0.0
 
 

@@ -22,7 +22,7 @@ from .people import People
 from .plan_files import STATISTICS
 from .postprocess import METHODS as DENOISED
 from .postprocess import denoised
-from .privacy import stated_from_dict
+from .privacy import Privacy, stated_from_dict
 from .shape import Ellipsoid
 from .texts import describe_release, guarantee, release_html
 from .vector_noise import Noise
@@ -431,11 +431,18 @@ def _tally(release: Release) -> Tally:
     rows = np.full(plan.d, _start(release)) if release.counts is None else release.counts.rows
     counts = tally_of(plan, rows, release.count)
     before = [Round.from_dict(step) for step in release.learned["rounds"]] if release.learned is not None else []
-    measured = [step.privacy.mu for step in before if step.name == "count"]
+    measured = [step.privacy for step in before if step.name == "count"]
     if not measured or plan.count_std is None:
         return counts
     each = None if plan.people is None else plan.people.rows_each
-    return joined(counts, plan.count_std, (each or 1) / measured[-1])
+    return joined(counts, plan.count_std, _count_std(measured[-1], each or 1))
+
+
+def _count_std(spent: Privacy, each: int) -> float:
+    """The noise of a round that counted rows [L6][L8]."""
+    if not spent.pure:
+        return each / spent.mu
+    return math.sqrt(2) * each * (2 if spent.neighbours == "replace" else 1) / spent.pure[0]
 
 
 def _start(release: Release) -> float:
@@ -478,5 +485,6 @@ def _check_rounds(release: Release) -> None:
     if all(step.privacy.unit == "row" for step in rounds):  # so earlier versions wrote the rounds of people too
         total = replace(total, unit="row")
     check_rounds(total, rounds, release.stated)
-    if rounds[-1].privacy.mu != release.plan.privacy.as_pair().mu or release.noise.std != 1:
+    last, planned = rounds[-1].privacy, release.plan.privacy.as_pair()
+    if (last.mu, last.pure) != (planned.mu, planned.pure) or release.noise.std != 1:
         raise UsageError(DOCTORED)

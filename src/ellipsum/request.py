@@ -80,7 +80,7 @@ class Request:
         size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
         if isinstance(self.rows, Unknown):
             weights = self._learned_weights(named)
-            return plan_learning(self.rows, *size, self.method, self.options, self.handling, weights)
+            return plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, self.noise)
         wishes = replace(self.wishes, check=self.handling.counts(self.rows), weights=self._weights(named))
         return plan_statistic(self.rows, *size, wishes, handling, self.noise)
 

@@ -36,7 +36,7 @@ _DOUBT = 0.1  # share of the worst-case clipping bias that early rounds reckon w
 def prepare(rounds: Rounds, magnitude: float) -> Final:
     """Learn where and how to clip; the last round is left to the caller."""
     measure = Measure(rounds, magnitude)
-    shares = Shares.of(rounds.noise_rows, rounds.d)
+    shares = Shares.of(rounds.noise_rows, rounds.d, rounds.pure)
     if rounds.neighbours == "add_remove" and rounds.counted is None:
         measure.count(shares.count)  # a guess far off would misplace the centre
     return from_state(measure, locate(measure, shares), shares)
@@ -191,7 +191,7 @@ def recentre(measure: Measure, state: State, shares: Shares) -> Floats:
 def learn_shape(measure: Measure, state: State, shares: Shares) -> None:
     """Scales, recentring, and once the axes, until better scales would cost more than they bring."""
     prior = state.shape.std
-    rotation_open = measure.d <= MAX_COVARIANCE_DIMENSION and shares.kappa < 0.05
+    rotation_open = measure.d <= MAX_COVARIANCE_DIMENSION and shares.kappa < 0.05 and not shares.pure
     for _ in range(4 if measure.spent < 0.45 else 0):
         std, loss = measure_scales(measure, state, shares, prior)
         state.reshape(std)

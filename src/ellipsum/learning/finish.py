@@ -13,7 +13,7 @@ import numpy as np
 
 from ..answers import Tally, held, joined, tally
 from ..errors import Floats
-from ..planning import assemble, last_count_weight
+from ..planning import assemble, few_octaves, last_count_weight
 from ..plans import Plan
 from ..release import Counts, Release
 from ..riders import MOST_OCTAVES, OCTAVES
@@ -47,7 +47,7 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
         {"method": method, "missing": handling.missing},
         rounds.session.people,
         handling,
-        _octaves(region.ellipsoid, final.magnitude),
+        few_octaves(rounds.d) if rounds.pure else _octaves(region.ellipsoid, final.magnitude),
     )
     scaled = plan.noisy_sums(rounds.accumulate(plan.row_map), rounds.stream())
     counts = _joined(rounds, plan, tally(plan, scaled))

@@ -50,7 +50,7 @@ class Count:
     kind = "count"
     width = 1
     grid_bits = 0
-    body = Body(Fraction(1), Fraction(1))
+    body = Body(Fraction(1), Fraction(1), 1)
     rows_per_flush = _COUNTS_PER_FLUSH
 
     def __init__(self, columns: int) -> None:
@@ -76,7 +76,7 @@ class NormHistogram:
         self.columns = self.frames[0].columns
         self.sizes = [edges.size + 1 for edges in self.edges]
         self.width = sum(self.sizes)
-        self.body = Body(_root(len(shapes)), _root(2 * len(shapes)))
+        self.body = Body(_root(len(shapes)), _root(2 * len(shapes)), len(shapes))
 
     def split(self, values: Floats) -> list[Floats]:
         """The histogram of each shape."""

@@ -64,7 +64,7 @@ class Measure:
         self.relative = np.ones(rounds.d)
         """The unit of each column, as a share of the magnitude."""
         self.n = float(rounds.n)
-        self._bits = grid_bits(rounds.n, rounds.mu)
+        self._bits = grid_bits(rounds.n, rounds.fineness)
         self.presence = Presence(rounds.d)
 
     @property

@@ -23,8 +23,8 @@ from ..version import VERSION
 from .finish import finish, learned_rows
 from .methods import Final, prepare_for, slack_for
 from .result import Learned
-from .rounds import Rounds
-from .schedule import Shares
+from .rounds import Rounds, noise_rows, promised
+from .schedule import Shares, pure_cost
 
 FORMAT, FORMAT_1 = "ellipsum.learning-plan/2", "ellipsum.learning-plan/1"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
@@ -41,7 +41,7 @@ _OWN: dict[str, codec.Kind[Any]] = {
 
 @dataclass(frozen=True)
 class PlannedRound:
-    """A kind of round, its share of mu^2, and how often it is expected."""
+    """A kind of round, its share of mu^2 or of epsilon, and how often it is expected."""
 
     name: str
     share: float
@@ -92,7 +92,15 @@ class LearningPlan(Runnable):
     def _shares(self) -> Shares | None:
         if self.n is None or self.method != "auto":
             return None
-        return Shares.of(self.n * self.privacy.mu * (1 if self.neighbours == "replace" else 2), self.d)
+        return self._shares_of(self.n)
+
+    def _shares_of(self, n: float) -> Shares:
+        return Shares.of(noise_rows(n, self.d, self.privacy), self.d, self.pure)
+
+    @property
+    def pure(self) -> bool:
+        """Whether rounds have pure noise [L8]."""
+        return bool(self.privacy.pure)
 
     @property
     def rounds(self) -> tuple[PlannedRound, ...]:
@@ -110,6 +118,8 @@ class LearningPlan(Runnable):
             found.insert(2, PlannedRound("scales", shares.scales, 2))
         if self.neighbours == "add_remove":
             found.insert(0, PlannedRound("count", shares.count, 1))
+        if self.pure:
+            found = [PlannedRound(step.name, pure_cost(step.share), step.times) for step in found]
         spent = sum(step.share * step.times for step in found)
         return (*found, PlannedRound("final", 1 - spent, 1))
 
@@ -149,7 +159,7 @@ class LearningPlan(Runnable):
 
     def n_needed(self, relative_error: float) -> float:
         """Rows for which the forecast relative error is this."""
-        one = Shares.of(self.privacy.mu * (1 if self.neighbours == "replace" else 2), self.d)
+        one = self._shares_of(1)
         return max(one.relative_error / relative_error, 40 / one.rows)
 
     def run(self, session: Session) -> Release:
@@ -184,6 +194,7 @@ class LearningPlan(Runnable):
             slack=self.privacy.slack,
             handling=self.handling,
             relative=self.weights == "relative",
+            pure=self.pure,
         )
         rounds.magnitude = self.rows.magnitude
         return prepare(rounds, self.rows.magnitude), rounds
@@ -273,6 +284,19 @@ def _options(found: Any) -> dict[str, Any]:
     return {"options": own, "people": People.of_options(options)}
 
 
+def _pure(method: str, budget: Budget, noise: str) -> bool:
+    """Whether rounds have pure noise: where delta is 0, or it was asked for [L8].
+
+    With delta above 0 it errs less for one column and not for three, and sees less of what is clipped.
+    """
+    asked = noise == "norm" or (budget.largest_mu is None and noise != "gaussian")
+    if asked and method != "auto":
+        raise UsageError(f"method={method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='norm'.")
+    if asked and budget.pair is None:
+        raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
+    return asked
+
+
 def plan_learning(
     rows: Unknown,
     statistic: str,
@@ -286,12 +310,13 @@ def plan_learning(
     options: Mapping[str, Any],
     handling: Handling = _USUAL,
     weights: str = "equal",
+    noise: str = "auto",
 ) -> LearningPlan:
     """A plan for Unknown rows: `options` are the method's own."""
     choice("method", method, METHODS)
     prepare_for(method, options)
     slack = slack_for(method, budget, neighbours)
-    privacy = Privacy(budget.after_slack(slack).mu, slack, neighbours, unit_of(people))
+    privacy = promised(budget, slack, neighbours, unit_of(people), _pure(method, budget, noise))
     return LearningPlan(
         rows, statistic, n, d, privacy, method, columns, dict(budget.stated), dict(options), people, weights, handling
     )

@@ -1,7 +1,8 @@
 """One table, one budget, several noisy sums: each round is charged, and the whole never exceeds the budget.
 
-[L6] Every round is a Gaussian release of an integer sum; what a round asks may depend on earlier results. Before
-anything is read, the filter of [P5] checks in exact arithmetic that the round fits into the stated budget.
+[L6] Every round is a noisy release of an integer sum, all of them Gaussian or all pure [L8]; what a round asks may
+depend on earlier results. Before anything is read, the filter of [P5] checks in exact arithmetic that the round fits
+into the stated budget.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ import numpy as np
 
 from ..accumulate import Partial
 from ..charged import Round
-from ..curves import sqrt_down
+from ..curves import round_down, round_up, sqrt_down
 from ..errors import BudgetRefused, Floats, UsageError, choice
 from ..grid import noise_units
 from ..handling import Handling
+from ..laws.ball import ball_std
 from ..noise import Stream, add_noise, shift_for
+from ..noise.ball_norm import add_ball_noise, ball_shift
+from ..noise.box_norm import add_box_noise, box_shifts
 from ..people import unit_of
 from ..privacy import NEIGHBOURS, Budget, Privacy
 from ..row_maps import RowMap
 from ..session import Progress, Session
 from ..tables.progress import share
 from .maps import Count
+from .schedule import PURE_PART, pure_cost
 
 _COUNT_SHARE = Fraction(1, 100)
 _USUAL = Handling()
@@ -38,12 +43,28 @@ class NoisySum:
     std: float
 
 
+def promised(budget: Budget, slack: float, neighbours: str, unit: str, pure: bool) -> Privacy:
+    """The guarantee of everything that rounds within a budget give."""
+    if pure and budget.pair is not None:
+        return Privacy.of_pure(budget.pair[0], neighbours, unit)
+    return Privacy(budget.after_slack(slack).mu, slack, neighbours, unit)
+
+
+def noise_rows(n: float, d: int, privacy: Privacy) -> float:
+    """n in units of the noise of a clipped mean for a whole share; of pure rounds, with as many counts as columns."""
+    sides = 1 if privacy.neighbours == "replace" else 2
+    if privacy.pure:
+        return n * sides * privacy.pure[0] * PURE_PART / math.sqrt(2 * d + 1)
+    return n * sides * privacy.mu
+
+
 class Rounds:
     """Several private sums over one source, within one budget and one neighbouring relation.
 
     n: the public number of rows under "replace"; under "add_remove" the caller's guess, or, where there is none,
     a noisy count from a first round of one percent of the budget (at least 1). slack: a failure probability that
-    a round may need, taken from the budget's delta. handling: what is done about missing entries.
+    a round may need, taken from the budget's delta. handling: what is done about missing entries. pure: whether rounds
+    take parts of epsilon, and none of delta, rather than parts of mu^2 [L8].
 
     Guarantee [L6]: everything that `sum` ever returns, together, is `privacy`.
     """
@@ -58,6 +79,7 @@ class Rounds:
         slack: float = 0.0,
         handling: Handling = _USUAL,
         relative: bool = False,
+        pure: bool = False,
     ) -> None:
         choice("neighbours", neighbours, NEIGHBOURS)
         if not session.source.reopenable:
@@ -73,12 +95,13 @@ class Rounds:
         """Whether errors count in units of each column's own spread."""
         self.handling = replace(handling, gaps=session.source.gaps)
         self.budget, self.neighbours = budget, neighbours
-        self.privacy = Privacy(budget.after_slack(slack).mu, slack, neighbours, unit_of(session.people))
+        self.pure = pure
+        self.privacy = promised(budget, slack, neighbours, unit_of(session.people), pure)
         self._account = session.reserve(self.privacy, "learning")
         self.history: list[Round] = []
         self._last = Fraction(0)
         self.spent = Fraction(0)
-        """Share of the budget's mu^2 that is charged so far."""
+        """Part of the budget, its mu^2 or its epsilon, that is charged so far."""
         self._promised = n
         self.magnitude: float | None = None
         """What every entry is stated to lie within, where that was said."""
@@ -94,21 +117,28 @@ class Rounds:
         return self.privacy.mu
 
     @property
+    def fineness(self) -> float:
+        """mu, or the epsilon of pure rounds: how fine a grid the noise calls for."""
+        return self.privacy.pure[0] if self.pure else self.mu
+
+    @property
     def left(self) -> Fraction:
         """Share of the budget that is not charged yet."""
         return 1 - self.spent
 
     @property
     def noise_rows(self) -> float:
-        """n in units of the noise of a clipped mean: n mu under "replace", 2 n mu under "add_remove"."""
-        return self.n * self.mu * (1 if self.neighbours == "replace" else 2) / (self._each or 1)
+        """n in units of the noise of a clipped mean."""
+        return noise_rows(self.n, self.d, self.privacy) / (self._each or 1)
 
     def charge(self, name: str, share: float | Fraction, width: int, slack: float = 0.0) -> Privacy:
         """Enter a round in the history, or refuse it; nothing is read yet."""
         part = Fraction(share)
         if part <= 0:
             raise UsageError(f"share must be > 0, got {float(part)}. It is a part of the whole budget.")
-        spend = Privacy(sqrt_down(part * Fraction(self.mu) ** 2), slack, self.neighbours, self.privacy.unit)
+        if self.pure:
+            part = min(max(part, Fraction(pure_cost(float(part)))), max(self.left, part))
+        spend = self._spend(part, slack)
         if part > self.left:
             raise BudgetRefused(
                 f"the round {name!r} asks for {float(part):.3g} of the budget, and {float(self.left):.3g} is left."
@@ -120,8 +150,10 @@ class Rounds:
         return spend
 
     def sum(self, name: str, row_map: RowMap, share: float | Fraction) -> NoisySum:
-        """The noisy sum of a row map over the source, for this share of mu^2."""
+        """The noisy sum of a row map over the source, for this share of the budget."""
         spend = self.charge(name, share, row_map.width)
+        if self.pure:
+            return self._pure_sum(row_map, spend.pure[0])
         needed = row_map.body.sensitivity(self.neighbours, rows_each=self._each)
         std = noise_units(needed, spend.mu)
         partial = self.accumulate(row_map)
@@ -129,6 +161,30 @@ class Rounds:
         noisy = add_noise(partial.sums, std, shift, self.stream()).to_float()
         bits = row_map.grid_bits
         return NoisySum(np.ldexp(noisy, shift - bits), math.ldexp(std, -bits))
+
+    def _spend(self, part: Fraction, slack: float) -> Privacy:
+        """What a part of the budget gives."""
+        if self.pure:
+            epsilon = round_down(part * Fraction(self.privacy.pure[0]))
+            return Privacy.of_pure(epsilon, self.neighbours, self.privacy.unit)
+        return Privacy(sqrt_down(part * Fraction(self.mu) ** 2), slack, self.neighbours, self.privacy.unit)
+
+    def _pure_sum(self, row_map: RowMap, epsilon: float) -> NoisySum:
+        """[L8] Counts with Laplace noise, each its own; other rows with noise of density exp(-length)."""
+        counts = row_map.body.ones is not None
+        if counts:
+            moved: Fraction | int = row_map.body.changes(self.neighbours, self._each)
+        else:
+            moved = row_map.body.sensitivity(self.neighbours, rows_each=self._each)
+        scale = round_up(Fraction(moved) / Fraction(epsilon))
+        partial, bits = self.accumulate(row_map), row_map.grid_bits
+        if counts:
+            sizes, scales = [1] * row_map.width, [scale] * row_map.width
+            noisy = add_box_noise(partial.sums, sizes, scales, self.stream()).to_float()
+            return NoisySum(np.ldexp(noisy, box_shifts(scales, sizes)), math.sqrt(2) * scale)
+        width = row_map.width
+        noisy = add_ball_noise(partial.sums, scale, self.stream()).to_float()
+        return NoisySum(np.ldexp(noisy, ball_shift(scale, width) - bits), math.ldexp(scale * ball_std(width), -bits))
 
     def accumulate(self, row_map: RowMap) -> Partial:
         """Exact sums of one pass; under "replace" the pass must deliver the n rows that were promised."""

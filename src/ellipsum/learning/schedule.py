@@ -6,6 +6,16 @@ import math
 from dataclasses import dataclass
 
 RESOLUTION = 2.0**-40
+PURE_PART = 0.25
+"""Rounds with pure noise: a share s of mu^2 stands for this times sqrt(s) of epsilon, and a large one for itself."""
+
+
+def pure_cost(share: float) -> float:
+    """The part of epsilon that a round of this share takes [L8]."""
+    return max(PURE_PART * math.sqrt(share), share)
+
+
+_PURE_ERROR = 1.4
 
 
 def _between(value: float, low: float, high: float) -> float:
@@ -29,9 +39,10 @@ class Shares:
     probe: float
     covariance: float
     count: float
+    pure: bool = False
 
     @staticmethod
-    def of(rows: float, d: int) -> Shares:
+    def of(rows: float, d: int, pure: bool = False) -> Shares:
         kappa = math.sqrt(d) / rows
         return Shares(
             rows=rows,
@@ -44,11 +55,12 @@ class Shares:
             probe=0.003,
             covariance=_between((20 * kappa) ** 2, 0.005, 0.06),
             count=_between((100 / rows) ** 2, 0.0005, 0.01),
+            pure=pure,
         )
 
     def unit(self, share: float) -> float:
         """Noise std of a clipped mean for each unit of its radius."""
-        return 2 / (self.rows * math.sqrt(share))
+        return 2 / (self.rows * (pure_cost(share) / PURE_PART if self.pure else math.sqrt(share)))
 
     @property
     def shrink(self) -> float:
@@ -73,7 +85,7 @@ class Shares:
     @property
     def relative_error(self) -> float:
         """Forecast error of a mean, in units of the rows' root mean square distance; less for uneven columns."""
-        return 2.2 * self.kappa
+        return (_PURE_ERROR if self.pure else 2.2) * self.kappa
 
     @property
     def finest(self) -> float:
