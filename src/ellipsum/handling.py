@@ -119,7 +119,7 @@ def _needed(can_miss: Sequence[bool], center: Floats, statistic: str) -> list[bo
 
 def column_weights(rows: Rows, ellipsoid: Ellipsoid) -> Floats:
     """About how much of a row's squared norm each column brings; equal where only a ball is known."""
-    if rows.kind == "ball":
+    if rows.even:
         return np.ones(ellipsoid.center.size)
     matrix, spread = ellipsoid.matrix, rows.spread()
     with np.errstate(over="ignore", under="ignore"):  # products first: squares may leave the range of doubles

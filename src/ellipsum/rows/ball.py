@@ -24,6 +24,7 @@ class Ball(Rows):
     kind: ClassVar[str] = "ball"
     usual_missing: ClassVar[str] = "row"
     firm: ClassVar[bool] = True
+    even: ClassVar[bool] = True
     radius: float
     center: float | Floats
 

@@ -56,6 +56,8 @@ class Rows(Alike):
     """Whether the region is a bound that was stated, and not a law of which rows may leave it."""
     clamps: ClassVar[bool] = False
     """Whether each entry is clamped to bounds of its own, rather than rows clipped by their norm."""
+    even: ClassVar[bool] = False
+    """Whether nothing that is known tells one column from another."""
     columns: Columns | None
 
     @property
