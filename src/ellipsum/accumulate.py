@@ -62,8 +62,15 @@ def _clamped(row_map: ClampedMap) -> Kernel:
     return ClampedKernel(row_map)
 
 
+def _squared(row_map: ClampedMap) -> Kernel:
+    from .kernels.squares import SquaresKernel  # compiles
+
+    return SquaresKernel(row_map)
+
+
 register_kernel(EllipsoidMap.kind, _ellipsoid)
-register_kernel(ClampedMap.kind, _clamped)
+register_kernel("clamped", _clamped)
+register_kernel("squared", _squared)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a row carries beside its values: one entry for each absence, and for what lay outside the region.
+"""What a row carries beside its values: an entry for each absence, for what lay outside the region, for a square.
 
 [S10] An absent cell takes a share of the squared radius with it, a row that was clipped is pulled inwards a little, and
 the room this leaves in the norm pays for the counts: they cost no noise up to the units that are computed here.
@@ -7,7 +7,7 @@ the room this leaves in the norm pays for the counts: they cost no noise up to t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -27,6 +27,10 @@ MOST_OCTAVES = 64
 SHARE_BITS = 40
 """Shares of the squared radius are multiples of 2^-40: sums of them are exact in doubles."""
 _LARGEST_UNIT = 1 << 62
+WIDEST = Fraction(83, 50)
+"""Squares are free beside two rows up to this many limits: below sqrt((11 + 5 sqrt 5) / 8) [S11]."""
+MOST_SQUARE = 1 << 46
+"""Units of a square stay below this: rounding then moves them by less than 5/8 [S11]."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Riders(Alike):
     shares: the part of the squared radius that an absent cell takes with it, one per column (ellipsoids only).
     outside: units of a clipped row (one number, with `octaves`), or of a clamped cell (one per column).
     pull: a clipped row is brought to this share of the radius.
+    squares: of clamped cells, one per column: units of 1 - y^2, y the cell in units of its limit [S11] (0: none).
     """
 
     missing: str = "center"
@@ -48,15 +53,17 @@ class Riders(Alike):
     outside: tuple[int, ...] = ()
     octaves: int = 0
     pull: float = 1.0
+    squares: tuple[int, ...] = ()
 
     def check(self, columns: int, clamped: bool) -> None:
         """An error unless all this fits rows of so many columns; a plan may come from a file."""
-        units = self.absences + self.outside
+        units = self.absences + self.outside + self.squares
         sizes = {"column": columns, "row": 1}.get(self.missing, 0), (columns if clamped else 1)
         valid = self.missing in RULES and len(self.absences) == sizes[0] and len(self.outside) in (0, sizes[1])
         valid &= all(isinstance(unit, int) and 0 <= unit < _LARGEST_UNIT for unit in units)
         valid &= 0.5 <= self.pull <= 1 and (self.pull == 1 or not clamped)
         valid &= 0 <= self.octaves <= MOST_OCTAVES and (self.octaves > 0) == (bool(self.outside) and not clamped)
+        valid &= len(self.squares) in ((0, columns) if clamped else (0,)) and max(self.squares, default=0) < MOST_SQUARE
         valid &= self._has_fill(columns) and self._has_shares(columns, clamped)
         valid &= clamped or self.missing != "column" or self.fill is None
         if not valid:
@@ -80,13 +87,18 @@ class Riders(Alike):
     @property
     def width(self) -> int:
         """Entries of a row beside its values."""
+        return self.counted + len(self.squares)
+
+    @property
+    def counted(self) -> int:
+        """Entries that count something: absences, then what lay outside; squares follow."""
         return len(self.absences) + (self.octaves or len(self.outside))
 
     @property
     def units(self) -> Ints:
         """The units of every such entry."""
         outside = self.outside * self.octaves if self.octaves else self.outside
-        return np.array(self.absences + outside, np.int64)
+        return np.array(self.absences + outside + self.squares, np.int64)
 
     def excess(self, grid_bits: int, factor: int) -> Fraction:
         """[S10] By how much the counts exceed what is free, in squared units; factor: 2 for two rows, 1 for one."""
@@ -110,6 +122,7 @@ class Riders(Alike):
             "outside": list(self.outside),
             "octaves": self.octaves,
             "pull": self.pull,
+            **({"squares": list(self.squares)} if self.squares else {}),
         }
 
 
@@ -128,6 +141,7 @@ def riders_from_dict(value: Mapping[str, Any]) -> Riders:
             tuple(fields.take("outside", codec.list_of(_UNIT))),
             fields.take("octaves", codec.integer(0, MOST_OCTAVES)),
             fields.take("pull", codec.number),
+            tuple(fields.take("squares", codec.list_of(_UNIT), ())),
         )
 
 
@@ -144,3 +158,15 @@ def whole_shares(weights: Floats, counted: tuple[bool, ...]) -> Floats:
 def free_units(square: float, grid_bits: int) -> int:
     """The largest unit, but for a millionth, whose square is at most this part of the squared radius."""
     return max(0, math.floor(math.ldexp(math.sqrt(max(square, 0.0)) * (1 - 2.0**-20), grid_bits)))
+
+
+def free_squares(limits: Sequence[int], riders: Riders, alone: bool) -> tuple[int, ...]:
+    """[S11] The largest units of squares that cost no noise.
+
+    alone: only the distance of two rows matters, not the length of one. Where absences are counted it does.
+    """
+    counted = riders.absences if riders.missing == "column" else (int(riders.missing == "row"),) * len(limits)
+    counted = counted or (0,) * len(limits)
+    wide = [limit * WIDEST.numerator // WIDEST.denominator for limit in limits]
+    pairs = zip(limits, wide, counted, strict=True)
+    return tuple(most if alone and not count else max(limit - 2, 0) for limit, most, count in pairs)

@@ -16,10 +16,12 @@ import numpy as np
 
 from .errors import Floats, UsageError, vector, whole
 from .integers import Ints
-from .riders import PLAIN, WRONG, Riders
+from .riders import PLAIN, WIDEST, WRONG, Riders
 
 MOST_GRID_BITS = 48
 _SQRT_BITS = 32
+FINE = 1 << 10
+"""Limits from here on are fine enough that rounding a square is below what its curve leaves free [S11]."""
 
 
 def sqrt_upper(square: int | Fraction, bits: int = 60) -> Fraction:
@@ -122,7 +124,8 @@ class EllipsoidMap:
 
 def _bits(riders: Riders) -> int:
     """So many bits hold every unit of the riders, less one."""
-    return max((unit.bit_length() - 1 for unit in riders.absences + riders.outside), default=0)
+    units = riders.absences + riders.outside + riders.squares
+    return max((unit.bit_length() - 1 for unit in units), default=0)
 
 
 def ellipsoid_body(values: int, grid_bits: int, riders: Riders) -> Body:
@@ -149,10 +152,9 @@ class ClampedMap:
 
     Guarantee [S9]: |q_j| <= L_j exactly. A column's cell is (q_j, 0, 0) inside its bounds, (±L_j, 0, W_j) outside,
     (0, E_j, 0) where it is absent, and the bounds on rows add up column by column.
+    [S11] The squares of a row follow: Q_j (1 - (q_j/L_j)^2), rounded, of every cell that is not counted as absent.
     `lower` and `upper` are the stated bounds: a cell counts as outside where it is beyond them by more than rounding.
     """
-
-    kind = "clamped"
 
     def __init__(
         self, center: Any, scale: Any, limits: Any, bounds: tuple[Any, Any], *, grid_bits: int, riders: Riders = PLAIN
@@ -173,6 +175,7 @@ class ClampedMap:
                 raise UsageError(WRONG)
         self.values = self.columns
         self.width = self.values + riders.width
+        self.kind = "squared" if riders.squares else "clamped"
         self.body = clamped_body(self.limits, riders)
         self.rows_per_flush = 1 << 62 - max(int(self.limits.max()).bit_length() - 1, _bits(riders), 0)
 
@@ -187,13 +190,23 @@ def clamped_body(limits: Ints, riders: Riders) -> Body:
     """[S9] Column by column, in whole numbers."""
     columns = len(limits)
     absences = riders.absences if riders.missing == "column" else (0,) * columns
-    outside = riders.outside or (0,) * columns
+    outside, squares = riders.outside or (0,) * columns, riders.squares or (0,) * columns
     squared_norm = squared_diameter = 0
-    for limit, absent, out in zip(limits.tolist(), absences, outside, strict=True):
-        beside = limit**2 + out**2
+    for limit, absent, out, square in zip(limits.tolist(), absences, outside, squares, strict=True):
+        length, apart = squared_cell(limit, square)
+        beside = length + out**2
         squared_norm += max(beside, absent**2)
-        squared_diameter += max(4 * limit**2 + out**2, beside + absent**2)
+        squared_diameter += max(apart + out**2, beside + absent**2)
     return _with_left_out(Fraction(squared_norm), Fraction(squared_diameter), riders)
+
+
+def squared_cell(limit: int, square: int) -> tuple[int, int]:
+    """[S11] How long the cell (q, Q (1 - (q/L)^2)) is at most, and how far two are apart, squared."""
+    length, apart = limit**2 + square**2, 4 * limit**2 + square**2
+    if limit < FINE:
+        return length, apart
+    free = square * WIDEST.denominator <= limit * WIDEST.numerator
+    return max(limit**2, (square + 2) ** 2) if square else limit**2, 4 * limit**2 if free else apart
 
 
 def _finite_matrix(matrix: Any, columns: int) -> Floats:

@@ -111,7 +111,7 @@ class ClampedKernel:
 
     def _add_rows(self, block: Rows | Columns, counts: Ints) -> None:
         done = 0
-        if len(block) >= self._times > 1 and isinstance(block, np.ndarray) and _side_by_side(block):
+        if len(block) >= self._times > 1 and isinstance(block, np.ndarray) and side_by_side(block):
             groups = len(block) // self._times
             done = groups * self._times
             self._add(block[:done].reshape(groups, self._several.columns), self._several, counts)
@@ -129,7 +129,7 @@ class ClampedKernel:
         counts += sums[:, : frame.columns].reshape(3, -1, counts.shape[1]).sum(1)
 
 
-def _side_by_side(block: Rows) -> bool:
+def side_by_side(block: Rows) -> bool:
     """Whether rows lie one behind the other, in numbers that the loops read."""
     return bool(block.flags.c_contiguous and block.flags.aligned and block.dtype.char in "df")
 

@@ -1,0 +1,154 @@
+"""Squares beside clamped values: Q_j (1 - (q_j/L_j)^2) of every cell, rounded and added ([S11]).
+
+q_j is the whole number that the clamp adds, by the clamp's own operations, so that a cell at its limit has a square of
+nothing exactly. A cell that is counted as absent adds nothing; one that is filled in adds its fill's square.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..blocks import Columns
+from ..compiled import compiled, inner
+from ..integers import Ints
+from ..row_maps import ClampedMap
+from .clamped import ClampedKernel, side_by_side
+from .generators import address, element, entry_size
+from .layout import LANES
+from .memory import Rows, aligned, columns_of, readable
+from .square_generators import square_column, square_row
+
+_WIDEST = 64  # rows narrower than this are read several at once, as one row that fills whole vectors
+
+
+class _Frame:
+    """What the loops read, at least eight wide: centres, scales, limits, units, and units of an absent cell."""
+
+    def __init__(self, row_map: ClampedMap, times: int = 1) -> None:
+        riders, limits = row_map.riders, row_map.limits.astype(np.float64)
+        units = np.array(riders.squares, np.float64)
+        lines = row_map.center, row_map.scale, limits, units, _absent(row_map, limits, units)
+        self.columns = row_map.columns * times
+        width = -(-self.columns // LANES) * LANES
+        self.lines = aligned(len(lines), width)
+        for i, line in enumerate(lines):
+            self.lines[i, : self.columns] = np.tile(line, times)
+
+
+def _absent(row_map: ClampedMap, limits: Any, units: Any) -> Any:
+    """What an absent cell adds: nothing where it is counted, else the square of what is filled in."""
+    riders = row_map.riders
+    fill = row_map.center if riders.fill is None else riders.fill
+    counted = np.array(riders.absences) > 0 if riders.missing == "column" else np.zeros(row_map.columns, bool)
+    q = np.rint(np.clip((fill - row_map.center) * row_map.scale, -limits, limits))
+    share = q / np.maximum(limits, 1.0)
+    return np.where(counted, 0.0, np.rint(units * (1.0 - share * share)))
+
+
+class SquaresKernel:
+    """Adds the integer rows of a clamped map, and behind them their squares; blocks are only read."""
+
+    takes_columns = True
+
+    def __init__(self, row_map: ClampedMap) -> None:
+        self._map = row_map
+        self._clamped = ClampedKernel(row_map)
+        self._drops = row_map.riders.missing == "row"
+        together = row_map.columns < _WIDEST and not self._drops
+        self._times = LANES // math.gcd(row_map.columns, LANES) if together else 1
+
+    @cached_property
+    def _one(self) -> _Frame:
+        return _Frame(self._map)
+
+    @cached_property
+    def _several(self) -> _Frame:
+        return _Frame(self._map, self._times)
+
+    def __call__(self, block: Rows | Columns, total: Ints) -> None:
+        first = self._map.width - self._map.columns
+        self._clamped(block, total[:first])
+        sums = np.zeros(self._map.columns, np.int64)
+        places = None if self._drops else columns_of(block)
+        if places is not None:
+            add_column_squares(places, len(block), block.dtype.type(0), self._one.lines, sums)
+        else:
+            self._add_rows(block, sums)
+        total[first:] += sums
+
+    def _add_rows(self, block: Rows | Columns, sums: Ints) -> None:
+        done = 0
+        if len(block) >= self._times > 1 and isinstance(block, np.ndarray) and side_by_side(block):
+            groups = len(block) // self._times
+            done = groups * self._times
+            self._add(block[:done].reshape(groups, self._several.columns), self._several, sums)
+        if done < len(block):
+            self._add(block[done:], self._one, sums)
+
+    def _add(self, block: Rows | Columns, frame: _Frame, sums: Ints) -> None:
+        found = np.zeros(frame.lines.shape[1], np.int64)
+        for part in readable(block, frame.columns, singles=True):
+            place = part.__array_interface__["data"][0], part.strides[0], len(part)
+            add_row_squares(*place, part.dtype.type(0), frame.columns, frame.lines, found, self._drops)
+        sums += found[: frame.columns].reshape(-1, sums.size).sum(0)
+
+
+@inner
+def _square(x: int, j: int, like: Any, lines: Any, k: int) -> int:
+    """The square of the entry j at an address, as column k: the operations of the vectors."""
+    entry = element(x, j, like)
+    if not abs(entry) < np.inf:
+        return np.int64(lines[4, k])
+    value = (entry - lines[0, k]) * lines[1, k]
+    limit = lines[2, k]
+    value = value if value < limit else limit
+    value = value if value > -limit else -limit
+    share = np.rint(value) / max(limit, 1.0)
+    return np.int64(np.rint(lines[3, k] * (1.0 - share * share)))
+
+
+@inner
+def _left_out(x: int, like: Any, columns: int) -> bool:
+    for j in range(columns):
+        if not abs(element(x, j, like)) < np.inf:
+            return True
+    return False
+
+
+@compiled
+def add_row_squares(x: int, stride: int, rows: int, like: Any, columns: int, lines: Any, sums: Any, drops: bool) -> None:
+    """Adds the squares of rows of doubles (or singles) at an address, entries side by side, rows `stride` bytes apart.
+
+    drops: a row with an absence is left out.
+    """
+    place, row, out = address(lines), 8 * lines.shape[1], address(sums)
+    whole = columns // LANES * LANES
+    for _ in range(rows):
+        if not (drops and _left_out(x, like, columns)):
+            for j in range(0, whole, LANES):
+                at = place + 8 * j
+                frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
+                square_row(x, j, like, frame, out + 8 * j)
+            for j in range(whole, columns):
+                sums[j] += _square(x, j, like, lines, j)
+        x += stride
+
+
+@compiled
+def add_column_squares(places: Any, rows: int, like: Any, lines: Any, sums: Any) -> None:
+    """As `add_row_squares`, for rows whose columns begin at `places`, entries side by side within a column."""
+    whole = rows // LANES * LANES
+    size = entry_size(like)
+    eight = np.empty(LANES, np.int64)
+    for j in range(places.size):
+        eight[:] = 0
+        numbers = (lines[0, j], lines[1, j], lines[2, j], lines[3, j], lines[4, j])
+        square_column(places[j], whole // LANES, like, numbers, address(eight))
+        for i in range(whole, rows):
+            sums[j] += _square(places[j], i, like, lines, j)
+        for k in range(LANES):
+            sums[j] += eight[k]

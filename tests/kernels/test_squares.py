@@ -1,0 +1,161 @@
+"""Squares beside clamped values: the kernel against a plain reference, and the body against the whole curve."""
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from tests.kernels.test_riders import RULES, each_row, exact, odd_rows
+
+import ellipsum as es
+from ellipsum.accumulate import accumulate
+from ellipsum.blocks import Columns
+from ellipsum.riders import WIDEST, Riders, free_squares
+from ellipsum.row_maps import FINE, ClampedMap, clamped_body, squared_cell
+
+BITS = 40
+GRID = 2.0**BITS
+
+
+def squared(d, rule, limits=None, squares=None):
+    lower, upper = np.linspace(-2, -1, d), np.linspace(0.5, 3, d)
+    center, half = (lower + upper) / 2, (upper - lower) / 2
+    limits = np.rint(GRID / 4 * half).astype(np.int64) if limits is None else np.array(limits)
+    absences = {"column": tuple((1.7 * limits).astype(int).tolist()), "row": (11,)}.get(rule, ())
+    fill = np.linspace(-1, 0.4, d) if rule == "fill" else None
+    outside = tuple((0.2 * limits).astype(int).tolist())
+    riders = Riders(rule, fill, absences, None, outside)
+    squares = free_squares(limits.tolist(), riders, True) if squares is None else squares
+    riders = Riders(rule, fill, absences, None, outside, squares=squares)
+    return ClampedMap(center, limits / half, limits, (lower, upper), grid_bits=BITS, riders=riders)
+
+
+def square_of(row_map, row):
+    """The squares of one row, in plain Python."""
+    riders = row_map.riders
+    absent = ~np.isfinite(row)
+    if riders.missing == "row" and absent.any():
+        return np.zeros(row_map.columns, object)
+    filled = np.where(absent, row_map.center if riders.fill is None else riders.fill, row)
+    squares = []
+    for j, x in enumerate(filled.tolist()):
+        if absent[j] and riders.missing == "column":
+            squares.append(0)
+            continue
+        limit = int(row_map.limits[j])
+        q = round(max(-float(limit), min(float(limit), (x - float(row_map.center[j])) * float(row_map.scale[j]))))
+        share = q / limit
+        squares.append(round(riders.squares[j] * (1.0 - share * share)))
+    return np.array(squares, object)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("d", [1, 3, 8, 11, 70])
+def test_the_kernel_adds_what_the_reference_does(d, rule, dtype):
+    """Bit by bit, in every layout; what stands before the squares is the clamp's own."""
+    row_map = squared(d, rule)
+    with np.errstate(over="ignore"):
+        rows = odd_rows(150, d).astype(dtype)
+    rows[:40] = np.where(np.isfinite(rows[:40]), rows[:40], 0)
+    wanted = sum(square_of(row_map, row) for row in rows.astype(float)).tolist()
+    riders = row_map.riders
+    plain = Riders(rule, riders.fill, riders.absences, None, riders.outside)
+    bounds = row_map.lower, row_map.upper
+    clamp = ClampedMap(row_map.center, row_map.scale, row_map.limits, bounds, grid_bits=BITS, riders=plain)
+    before = exact(accumulate(clamp, [rows]).sums)
+    for block in (rows, np.asfortranarray(rows), Columns(list(np.ascontiguousarray(rows.T))), rows[:, ::-1][:, ::-1]):
+        for again in (row_map, pickle.loads(pickle.dumps(row_map))):
+            assert exact(accumulate(again, [block[:70], block[70:]]).sums) == before + wanted
+
+
+@pytest.mark.parametrize("d", [2, 3, 8, 11])
+@pytest.mark.parametrize("rule", RULES)
+def test_what_a_row_adds_does_not_depend_on_its_neighbours(rule, d):
+    """[S1] Cells a hair inside and outside, beside rows that are absent or far away."""
+    row_map = squared(d, rule)
+    hair = [0, 1e-9, 0.5, 1 - 2.0**-41, 1 - 2.0**-52, 1, 1 + 2.0**-45, 1 + 2.0**-19, 1 + 1e-5, 9]
+    rows = [row_map.center + (edge - row_map.center) * f for edge in (row_map.lower, row_map.upper) for f in hair]
+    odd = [np.full(d, np.nan), np.full(d, np.inf), np.full(d, 1e300), row_map.center]
+    alone = {i: exact(accumulate(row_map, [row[None]]).sums) for i, row in enumerate([*rows, *odd])}
+    for i, row in enumerate(rows):
+        for j, other in enumerate(odd, len(rows)):
+            block = np.tile(row, (130, 1))
+            block[77] = other
+            wanted = [129 * a + b for a, b in zip(alone[i], alone[j], strict=True)]
+            for laid in (block, np.asfortranarray(block), Columns(list(np.ascontiguousarray(block.T)))):
+                assert exact(accumulate(row_map, [laid]).sums) == wanted, (i, j)
+
+
+def curve(limit, square):
+    """Every cell (q, s) of a column, by the kernel."""
+    row_map = squared(1, "center", [limit], (square,))
+    q = np.arange(-limit, limit + 1)
+    cells = row_map.center + q[:, None] / row_map.scale
+    found = each_row(row_map, cells)
+    assert (found[:, 0] == q).all()
+    return found[:, [0, -1]].astype(np.int64)
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.5, 1.0, 1.5, 1.66, 2.0, 3.0])
+@pytest.mark.parametrize("limit", [1, 2, 7, 100, FINE, 1500])
+def test_no_cell_leaves_the_body(limit, ratio):
+    """[S11] All pairs of a whole curve, rounding included, in integers; and free is free exactly."""
+    square = max(1, int(limit * ratio))
+    cells = curve(limit, square)
+    length, apart = squared_cell(limit, square)
+    assert (cells**2).sum(1).max() <= length
+    step = max(1, len(cells) // 700)
+    some = np.unique(np.concatenate([cells[::step], cells[:20], cells[-20:], cells[limit - 10 : limit + 11]]), axis=0)
+    far = ((cells[:, None] - some[None]) ** 2).sum(-1).max()
+    assert far <= apart
+    if limit >= FINE and square * WIDEST.denominator <= limit * WIDEST.numerator:
+        assert far == apart == 4 * limit**2
+    if limit >= FINE and square <= limit - 2:
+        assert length == limit**2
+    if limit >= FINE and ratio == 2.0:  # beyond the widest, charged for: the curve itself is further apart
+        assert far > 4.1 * limit**2
+
+
+def test_the_widest_square_is_below_the_root_and_near_it():
+    root = math.sqrt((11 + 5 * math.sqrt(5)) / 8)
+    assert 0.99 * root < WIDEST < root
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_whole_rows_stay_in_the_body(rule):
+    """Every pair of rows of three columns: absent in every combination, along the curve, at and beyond the limits."""
+    row_map = squared(3, rule)
+    places = (-3.0, -1.0, -0.6, -0.236, 0.0, 0.236, 1.0, 3.0, np.nan)
+    half = (row_map.upper - row_map.lower) / 2
+    rows = [row_map.center + half * np.array(cell) for cell in itertools.product(places, repeat=3)]
+    integers = each_row(row_map, rows).astype(float) / GRID
+    norm, diameter = float(row_map.body.norm) / GRID, float(row_map.body.diameter) / GRID
+    apart = np.sqrt(((integers[:, None] - integers[None]) ** 2).sum(-1))
+    assert np.sqrt((integers**2).sum(1)).max() <= norm * (1 + 1e-12)
+    assert apart.max() <= diameter * (1 + 1e-12)
+    assert apart.max() > 0.9 * diameter
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("rule", RULES)
+def test_free_squares_cost_nothing(rule, alone):
+    """The body with them is the body without, in exact arithmetic: the norm too where it matters."""
+    limits = np.array([1 << 40, 12345, 0])
+    absences = {"column": tuple((np.sqrt(3) * limits * 0.9999).astype(int).tolist()), "row": (1 << 40,)}.get(rule, ())
+    fill = np.zeros(3) if rule == "fill" else None
+    plain = Riders(rule, fill, absences, None, (1 << 37, 2000, 0))
+    free = Riders(rule, fill, absences, None, plain.outside, squares=free_squares(limits.tolist(), plain, alone))
+    assert clamped_body(limits, free).diameter == clamped_body(limits, plain).diameter
+    if not alone:
+        assert clamped_body(limits, free).norm == clamped_body(limits, plain).norm
+    more = Riders(rule, fill, absences, None, plain.outside, squares=tuple(2 * s for s in free.squares))
+    assert clamped_body(limits, more).diameter > clamped_body(limits, plain).diameter
+
+
+def test_wrong_squares_are_refused():
+    limits, bounds = [1 << 40] * 2, ([-1.0] * 2, [1.0] * 2)
+    for wrong in ((1,), (1, -1), (1, 1 << 46), (1, 1.5)):
+        with pytest.raises(es.UsageError):
+            ClampedMap([0, 0], [2.0**40] * 2, limits, bounds, grid_bits=40, riders=Riders(squares=wrong))
