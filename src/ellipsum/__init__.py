@@ -1,7 +1,7 @@
 """Sums and means of vectors under differential privacy.
 
 Everything published is a noisy sum of clipped rows: say what is known about a row (`Ball`, `Box`,
-`Normal`, `Unknown`), state a budget, and get a `Release` from `sum` or `mean`; `plan` makes the same
+`Normal`, `Unknown`), state a budget, and get a `Release` from `sum`, `mean` or `describe`; `plan` makes the same
 release's public numbers, and its forecast, without data.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from .api import learn, mean, plan, sum
+    from .api import describe, learn, mean, plan, sum
     from .chisquare import WeightedChiSquare, tail_bound
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
     from .friendly import NoCentre, friendly_mean, subsample_and_aggregate
@@ -39,7 +39,7 @@ _HOMES = {
     **dict.fromkeys(("Budget", "Privacy", "calibrate", "compose"), "privacy"),
     **dict.fromkeys(("WeightedChiSquare", "tail_bound"), "chisquare"),
     "Plan": "plans",
-    **dict.fromkeys(("sum", "mean", "learn", "plan"), "api"),
+    **dict.fromkeys(("sum", "mean", "describe", "learn", "plan"), "api"),
     "sql": "tables.sql",
     **dict.fromkeys(("RowsPerPerson", "suggest_max_rows"), "suggest"),
     "Release": "results",
@@ -75,6 +75,7 @@ __all__ = [
     "calibrate",
     "choose_k",
     "compose",
+    "describe",
     "friendly_mean",
     "learn",
     "mean",

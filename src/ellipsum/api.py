@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .describing import Description
 from .errors import UsageError
 from .handling import Handling
 from .learning import Learned, LearningPlan
@@ -106,6 +107,44 @@ def mean(
 
 
 @public
+def describe(
+    data: Any,
+    rows: Rows,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: Budget | None = None,
+    neighbours: str = "replace",
+    n: int | None = None,
+    columns: list[str] | tuple[str, ...] | None = None,
+    header: bool | None = None,
+    privacy_id: str | int | None = None,
+    per_person: str | None = None,
+    max_rows: int | None = None,
+    shape: str = "optimal",
+    weights: Any = None,
+    noise: str = "auto",
+    missing: Any = None,
+    check: bool = True,
+    rng: np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    approve: Approve | None = None,
+) -> Description:
+    """Publish count, mean and standard deviation of every column in one release.
+
+    The standard deviation is the population's: squared distances from the mean are divided by the number of rows, not
+    by one less. Squares cost no noise: under Gaussian noise the means are as exact as those of `ellipsum.mean` [S11].
+    Guarantee: [U1], `Release.privacy`, for the relation in `neighbours`.
+
+    rows: Box, since each entry must be clamped to bounds of its own.
+    """
+    made = _released("describe", locals())
+    assert isinstance(made, Description)
+    return made
+
+
+@public
 def learn(
     data: Any,
     rows: Unknown,
@@ -184,7 +223,7 @@ def plan(
         has the least epsilon that meets it (for Unknown rows it is relative to the rows' own spread).
     d: the number of columns, where no names say it.
     check: count what is clipped (None: where that costs no noise, so not beside the stated bounds of Box and Ball).
-    statistic: "sum" or "mean".
+    statistic: "sum", "mean" or "describe" (count, mean and std of every column; error= then speaks of the means).
     """
     words = locals()
     if error is None:
@@ -222,8 +261,8 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         words["n"],
         people_of(words["privacy_id"], words["per_person"], words["max_rows"], ways=WAYS),
         Wishes(**{name: words[name] for name in _WISHES if name in words}),
-        words["method"],
-        {name: words[name] for name in _METHODS_OWN if words[name] is not None},
+        words.get("method", "auto"),
+        {name: words[name] for name in _METHODS_OWN if words.get(name) is not None},
         Handling(words.get("missing"), words.get("check", True)),
         words.get("noise", "auto"),
     )

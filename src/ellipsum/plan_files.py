@@ -23,7 +23,7 @@ from .shape import Clip, Ellipsoid
 from .version import VERSION
 
 FORMAT, FORMAT_1 = "ellipsum.plan/2", "ellipsum.plan/1"
-STATISTICS = ("sum", "mean")
+STATISTICS = ("sum", "mean", "describe")
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
 
 MISSING = codec.any_of(codec.word(*WORDS), codec.number, codec.list_of(codec.number))

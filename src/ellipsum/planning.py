@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .describing import square_levers
 from .errors import Floats, UsageError, choice
 from .grid import clamp_limits, grid_bits, noise_units
 from .handling import Handling, lay_riders
@@ -20,7 +21,7 @@ from .noise_laws import BallLaw, BoxLaw, Law
 from .people import People, unit_of
 from .plans import OUT_OF_RANGE, WIDEST_COUNT_WEIGHT, Plan, rows_each
 from .privacy import Budget, Privacy
-from .riders import OCTAVES, Riders
+from .riders import OCTAVES, Riders, free_squares
 from .row_maps import Body, clamped_body, clamped_moves, ellipsoid_body
 from .rows import Rows, Wishes
 from .shape import Clip
@@ -66,8 +67,8 @@ class Terms:
     @property
     def levers(self) -> Floats:
         """By how much one row more in a column's count moves the statistic, times n for a mean."""
-        if self.statistic == "mean":
-            return self.rows.distances(self.d, self.n)
+        if self.statistic != "sum":  # of a description: of its means and of its stds, which it moves as far
+            return self.rows.distances(self.d, self.n) * math.sqrt(2 if self.statistic == "describe" else 1)
         middle: Floats = np.abs(self.rows.middle())
         return middle
 
@@ -135,6 +136,8 @@ def _weighted_error(terms: Terms, plan: Plan) -> float:
             errors = errors + (terms.levers * plan.absence_stds) ** 2
         if plan.count_std is not None:
             errors = errors + (terms.levers * plan.count_std) ** 2
+        if plan.riders.squares:
+            errors = errors + (square_levers(terms.rows) * plan.square_stds) ** 2
         return float(terms.importances @ errors) + plan.sum_clipping_error
 
 
@@ -221,12 +224,13 @@ def _evenly(draft: Draft, terms: Terms) -> Draft:
         draft.riders,
         absences=tuple(move if unit else 0 for unit in draft.riders.absences),
         outside=tuple(move if unit else 0 for unit in draft.riders.outside),
+        squares=tuple(move if unit else 0 for unit in draft.riders.squares),
     )
     return replace(draft, riders=riders, count_units=move if draft.count_units else 0)
 
 
 def _importances(terms: Terms, draft: Draft) -> Floats:
-    """Weights of the squared error of every coordinate: values, absences, cells outside, the count of rows."""
+    """Weights of the squared error of every coordinate: values, absences, cells outside, squares, the count of rows."""
     columns, levers = terms.importances, terms.levers
     by_column = columns * levers**2
     absences = len(draft.riders.absences)
@@ -234,8 +238,9 @@ def _importances(terms: Terms, draft: Draft) -> Floats:
     lower, upper = terms.rows.bounds()
     curious = columns * (_CURIOSITY * (upper - lower) / 2) ** 2
     outside = curious[: len(draft.riders.outside)]
+    squares = (columns * square_levers(terms.rows) ** 2)[: len(draft.riders.squares)]
     last = [float(by_column.sum())] if draft.count_units else []
-    return np.concatenate([columns, beside, outside, last])
+    return np.concatenate([columns, beside, outside, squares, last])
 
 
 def few_octaves(d: int) -> int:
@@ -263,8 +268,12 @@ def draft(
     """Put a clip region and what is counted beside it on the grid; fineness: mu, or what comes near it."""
     bits = grid_bits(n, fineness)
     riders = lay_riders(rows, region, statistic, neighbours, handling, bits, octaves)
+    if statistic == "describe":
+        limits = clamp_limits(rows, region.ellipsoid, bits).tolist()
+        alone = neighbours == "replace" and rows_each(people) is None
+        riders = replace(riders, squares=free_squares(limits, riders, alone))
     count_units = round(math.ldexp(min(kappa, WIDEST_COUNT_WEIGHT), bits))
-    if statistic == "mean" and (neighbours == "add_remove" or rows_each(people) is not None):
+    if statistic != "sum" and (neighbours == "add_remove" or rows_each(people) is not None):
         count_units = max(count_units, 1)
     if rows.clamps:
         body = clamped_body(clamp_limits(rows, region.ellipsoid, bits), riders)
@@ -369,7 +378,7 @@ def last_count_weight(region: Clip, statistic: str, n: int, privacy: Privacy, pe
 
 
 def _needs_count(region: Clip, statistic: str) -> bool:
-    return statistic == "mean" or bool(region.ellipsoid.center.any())
+    return statistic != "sum" or bool(region.ellipsoid.center.any())
 
 
 def count_weight(region: Clip, statistic: str, n: float | None, mu: float) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 from . import codec
 from .accumulate import Partial
 from .answers import answer
+from .describing import check_squares, described, mean_squares, read_release, std_errors
 from .errors import Floats, UsageError, names
 from .grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
 from .laws.ball_privacy import Guarantee
@@ -24,7 +25,7 @@ from .noise import Stream
 from .noise_laws import BoxLaw, GaussianLaw, Law
 from .people import People
 from .plan_files import FORMAT, FORMAT_1, checked_spread, plan_fields, plan_to_dict
-from .release import Counts, Release, planned_release, register_reader
+from .release import Counts, Release, register_reader
 from .riders import PLAIN, Riders
 from .row_maps import ClampedMap, EllipsoidMap, clamped_moves
 from .rows import Rows
@@ -87,6 +88,7 @@ class Plan(Runnable):
         if not (math.isfinite(self.noise_units) and self.grid_bits in (GRID_BITS, WIDE_GRID_BITS)):
             raise UsageError("this plan's grid or noise is not a valid number. Make the plan anew.")
         self._check_count()
+        check_squares(self)
         if self.law is not None and self.noise_units != 0:
             raise UsageError("this plan has two laws of noise. Make the plan anew.")
         self.noise_law.prove(self.privacy, self._sensitivity(), self._moves())
@@ -142,8 +144,18 @@ class Plan(Runnable):
     @property
     def outside_stds(self) -> Floats:
         """Noise stds of the counts of what lay outside, in rows or cells; 0 where none is counted."""
-        units = self.riders.units[len(self.riders.absences) :].astype(float)
+        units = self.riders.units[len(self.riders.absences) : self.riders.counted].astype(float)
         return self._beside(self.ellipsoid.width + len(self.riders.absences), units)
+
+    @property
+    def square_stds(self) -> Floats:
+        """Noise stds of the sums of squares, in units of the squared half-width; 0 where there are none."""
+        return self._beside(self.ellipsoid.width + self.riders.counted, np.array(self.riders.squares, float))
+
+    @property
+    def std_errors(self) -> Floats | None:
+        """Of a description: forecast errors of its stds, one per column, for columns spread evenly over their bounds."""
+        return std_errors(self) if self.statistic == "describe" and self.n is not None else None
 
     def _beside(self, start: int, units: Floats) -> Floats:
         stds = self.stds[start : start + units.size]
@@ -280,7 +292,7 @@ class Plan(Runnable):
         """Why a budget spent on this plan may be wasted, in words; None where there is no reason."""
         if self.noise_error is None or self.center_spread == 0:
             return None
-        scale = 1.0 if self.statistic == "mean" else self.n
+        scale = self.n if self.statistic == "sum" else 1.0
         if scale is None or np.sqrt(self.noise_error) < self.center_spread * scale / 2:
             return None
         return _DROWNED
@@ -314,7 +326,8 @@ class Plan(Runnable):
     def publish(self, scaled: Floats, secure: bool) -> Release:
         """From noisy sums in the scaled space to original units: post-processing only [U3][U6]."""
         value, noise, tally = answer(self, scaled)
-        return Release(value, self, noise, secure, tally.count, counts=Counts.of(self, tally, scaled))
+        release = Release(value, self, noise, secure, tally.count, counts=Counts.of(self, tally, scaled))
+        return described(release, mean_squares(self, tally, scaled)) if self.statistic == "describe" else release
 
     def to_dict(self) -> dict[str, Any]:
         return plan_to_dict(self)
@@ -340,7 +353,7 @@ def plan_from_dict(found: Any) -> Plan:
 
 
 for _format in (FORMAT, FORMAT_1):
-    register_reader(_format, lambda saved: planned_release(saved, plan_from_dict))
+    register_reader(_format, lambda saved: read_release(saved, plan_from_dict))
 
 
 def plan_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders, clamped: bool) -> EllipsoidMap | ClampedMap:

@@ -77,7 +77,7 @@ class Counts(Alike):
         """The counts behind the values of noisy sums."""
         riders = plan.riders
         start = plan.ellipsoid.width + len(riders.absences)
-        behind = np.ldexp(scaled[start : start + riders.width - len(riders.absences)], plan.grid_bits)
+        behind = np.ldexp(scaled[start : plan.ellipsoid.width + riders.counted], plan.grid_bits)
         if riders.octaves:
             return Counts(tally.rows, tally.stds, behind / max(riders.outside[0], 1))
         if riders.outside:

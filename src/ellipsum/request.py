@@ -42,6 +42,11 @@ class Request:
     def __post_init__(self) -> None:
         choice("statistic", self.statistic, STATISTICS)
         checked_rows(self.rows)
+        if self.statistic == "describe" and not self.rows.clamps:
+            raise UsageError(
+                f"describe needs bounds for each column, rows=Box(...), got {type(self.rows).__name__}: only squares of "
+                "clamped entries are free. Use mean for other rows."
+            )
         choice("neighbours", self.neighbours, NEIGHBOURS)
         choice("noise", self.noise, NOISE)
         if self.n is not None:

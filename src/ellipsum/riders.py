@@ -169,4 +169,4 @@ def free_squares(limits: Sequence[int], riders: Riders, alone: bool) -> tuple[in
     counted = counted or (0,) * len(limits)
     wide = [limit * WIDEST.numerator // WIDEST.denominator for limit in limits]
     pairs = zip(limits, wide, counted, strict=True)
-    return tuple(most if alone and not count else max(limit - 2, 0) for limit, most, count in pairs)
+    return tuple(most if alone and not count else max(limit - 2, min(limit, 1)) for limit, most, count in pairs)

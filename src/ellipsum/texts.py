@@ -14,7 +14,7 @@ from .errors import named, shown
 from .people import People
 from .privacy import Budget, Privacy, compose
 
-_SHOWN = 12
+SHOWN = 12
 _LEVEL = 0.95
 HINT = "(statistic='mean' plans a mean)"
 _PLAIN_UNITS = "equal: errors in plain units"
@@ -60,7 +60,7 @@ def number(value: float, std: float) -> str:
 
 def describe_plan(plan: Any) -> str:
     lines = [
-        f"Plan: {plan.statistic} of {plan.d} columns, {_rows_word(plan)}, {plan.rows.kind} rows{hint(plan)}",
+        f"Plan: {plan.statistic} of {plan.d} columns, {rows_word(plan)}, {plan.rows.kind} rows{hint(plan)}",
         f"  guarantee       {guarantee(plan.privacy, plan.stated)}",
         *people_lines(plan.people),
         f"  missing entries {missing_words(plan)}",
@@ -77,9 +77,16 @@ def describe_plan(plan: Any) -> str:
         lines.append(f"  noise std       {_range(std)} per coordinate")
         lines.append(f"  expected error  {np.sqrt(expected or 0):.6g} root mean square, all coordinates together")
         lines.append(f"                  (squared: noise {noise:.6g} + clipping {clipping:.6g})")
+    lines += [f"  std error       {words}" for words in _std_words(plan)]
     entries = _planned_entries(plan)
     lines += [f"  {name:<15} {about(stated, noise)}".rstrip() for name, stated, noise in entries]
-    return "\n".join(lines + _more(plan.d) + [f"  warning: {text}" for text in _doubts(plan)])
+    return "\n".join(lines + more(plan.d) + [f"  warning: {text}" for text in _doubts(plan)])
+
+
+def _std_words(plan: Any) -> list[str]:
+    """Of a plan that describes columns: how far their stds are expected to be off."""
+    errors = plan.std_errors if plan.statistic == "describe" else None
+    return [] if errors is None else [f"{_range(errors)} per column, if it is spread evenly over its bounds"]
 
 
 _LAWS = {
@@ -124,11 +131,12 @@ def plan_html(plan: Any) -> str:
         f"missing entries: {missing_words(plan)}",
         *[f"weights: {words}" for words in _weights_words(plan)],
         "" if expected is None else f"expected error {np.sqrt(expected):.6g}, root mean square, all columns together",
+        *[f"std error: {words}" for words in _std_words(plan)],
     ]
-    head = f"Plan: {plan.statistic} of {plan.d} columns, {_rows_word(plan)}, {plan.rows.kind} rows{hint(plan)}"
-    table = _table(("column", "stated", "noise std"), _planned_entries(plan), plan.d)
-    doubts = _paragraphs([f"warning: {text}" for text in _doubts(plan)])
-    return f"<div><p><b>{escape(head)}</b></p>{_paragraphs(facts)}{table}{doubts}</div>"
+    head = f"Plan: {plan.statistic} of {plan.d} columns, {rows_word(plan)}, {plan.rows.kind} rows{hint(plan)}"
+    table = html_table(("column", "stated", "noise std"), _planned_entries(plan), plan.d)
+    doubts = paragraphs([f"warning: {text}" for text in _doubts(plan)])
+    return f"<div><p><b>{escape(head)}</b></p>{paragraphs(facts)}{table}{doubts}</div>"
 
 
 def hint(plan: Any) -> str:
@@ -182,15 +190,15 @@ def weights_rule(weights: Any) -> str:
 
 def _short(numbers: Any) -> str:
     flat = np.ravel(numbers).tolist()
-    return ", ".join(f"{value:g}" for value in flat[:_SHOWN]) + (", ..." if len(flat) > _SHOWN else "")
+    return ", ".join(f"{value:g}" for value in flat[:SHOWN]) + (", ..." if len(flat) > SHOWN else "")
 
 
 def _planned_entries(plan: Any) -> list[tuple[str, str, str]]:
     """For each of the first columns: its name, what is stated of it, and the std of its noise."""
-    names = plan.columns or tuple(f"x{j + 1}" for j in range(min(plan.d, _SHOWN)))
+    names = plan.columns or tuple(f"x{j + 1}" for j in range(min(plan.d, SHOWN)))
     stds = plan.noise_std
-    noise = [""] * len(names) if stds is None else [f"{std:.3g}" for std in stds[:_SHOWN]]
-    return [(shown(name), _stated(plan.rows, j), noise[j]) for j, name in enumerate(names[:_SHOWN])]
+    noise = [""] * len(names) if stds is None else [f"{std:.3g}" for std in stds[:SHOWN]]
+    return [(shown(name), _stated(plan.rows, j), noise[j]) for j, name in enumerate(names[:SHOWN])]
 
 
 def _stated(rows: Any, j: int) -> str:
@@ -289,17 +297,17 @@ def rows_lines(release: Any) -> list[str]:
 
 
 def describe_release(release: Any) -> str:
-    lines = [f"Release: {release.statistic} of {release.value.size} columns, {_rows_word(release.plan)}"]
+    lines = [f"Release: {release.statistic} of {release.value.size} columns, {rows_word(release.plan)}"]
     lines += [f"  {line}" for line in rows_lines(release)]
     lines.append(f"  guarantee       {guarantee(release.privacy, release.stated)}")
     lines += people_lines(release.plan.people)
     if hasattr(release.plan, "riders"):
         lines.append(f"  missing entries {missing_words(release.plan)}")
-    for entry in release_entries(release, _SHOWN):
+    for entry in release_entries(release, SHOWN):
         rows = f", {entry.rows} rows" if entry.rows else ""
         note = f"  {entry.note}" if entry.note else ""
         lines.append(f"  {entry.name:<15} {entry.value}  (95%: {entry.interval}; error std {entry.error}{rows}){note}")
-    lines += _more(release.value.size)
+    lines += more(release.value.size)
     lines.append(f"  {covers(release)}")
     if release.denoised:
         lines.append(f"  denoised by {release.denoised}: errors and intervals are those of the raw release")
@@ -309,7 +317,7 @@ def describe_release(release: Any) -> str:
 
 
 def release_html(release: Any) -> str:
-    entries = release_entries(release, _SHOWN)
+    entries = release_entries(release, SHOWN)
     heads = ["column", "value", "95% interval", "error std"]
     lines = [[entry.name, entry.value, entry.interval, entry.error] for entry in entries]
     for head in ("rows", "note"):
@@ -320,27 +328,27 @@ def release_html(release: Any) -> str:
     facts = [*rows_lines(release), *[line.strip() for line in people_lines(release.plan.people)]]
     if hasattr(release.plan, "riders"):
         facts.append(f"missing entries: {missing_words(release.plan)}")
-    table = _table(heads, lines, release.value.size)
+    table = html_table(heads, lines, release.value.size)
     ends = [covers(release), *[f"warning: {text}" for text in release.warnings]]
     insecure = "" if release.secure else f"<p><b>{INSECURE}</b></p>"
     terms = escape(guarantee(release.privacy, release.stated))
-    top = f"<p><b>Private {release.statistic}</b>: {terms}</p>{_paragraphs(facts)}"
-    return f"<div>{top}{table}{_paragraphs(ends)}{insecure}</div>"
+    top = f"<p><b>Private {release.statistic}</b>: {terms}</p>{paragraphs(facts)}"
+    return f"<div>{top}{table}{paragraphs(ends)}{insecure}</div>"
 
 
-def _table(heads: Sequence[str], lines: Sequence[Sequence[str]], size: int) -> str:
+def html_table(heads: Sequence[str], lines: Sequence[Sequence[str]], size: int) -> str:
     head = "".join(f"<th>{escape(word)}</th>" for word in heads)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-    rest = _paragraphs([f"{line.strip()} columns" for line in _more(size)])
+    rest = paragraphs([f"{line.strip()} columns" for line in more(size)])
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
 
-def _paragraphs(texts: Sequence[str]) -> str:
+def paragraphs(texts: Sequence[str]) -> str:
     return "".join(f"<p>{escape(text)}</p>" for text in texts if text)
 
 
-def _more(size: int) -> list[str]:
-    return [f"  ... {size - _SHOWN} more"] if size > _SHOWN else []
+def more(size: int) -> list[str]:
+    return [f"  ... {size - SHOWN} more"] if size > SHOWN else []
 
 
 def _range(values: np.ndarray) -> str:
@@ -348,7 +356,7 @@ def _range(values: np.ndarray) -> str:
     return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
 
 
-def _rows_word(plan: Any) -> str:
+def rows_word(plan: Any) -> str:
     if plan.neighbours == "replace":
         return f"n = {plan.n}" + ("" if plan.people is None else " people")
     return "n private" + (f", guessed {plan.n}" if plan.n is not None else "")

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from tests.kernels.test_riders import RULES, each_row, exact, odd_rows
+from test_riders import RULES, each_row, exact, odd_rows
 
 import ellipsum as es
 from ellipsum.accumulate import accumulate

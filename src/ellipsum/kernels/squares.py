@@ -120,7 +120,9 @@ def _left_out(x: int, like: Any, columns: int) -> bool:
 
 
 @compiled
-def add_row_squares(x: int, stride: int, rows: int, like: Any, columns: int, lines: Any, sums: Any, drops: bool) -> None:
+def add_row_squares(
+    x: int, stride: int, rows: int, like: Any, columns: int, lines: Any, sums: Any, drops: bool
+) -> None:
     """Adds the squares of rows of doubles (or singles) at an address, entries side by side, rows `stride` bytes apart.
 
     drops: a row with an absence is left out.

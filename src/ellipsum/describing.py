@@ -1,0 +1,230 @@
+"""Count, mean and standard deviation of every column, from one release: squares stand beside the values.
+
+docs/proofs/accumulate.md: [S11] what squares cost; docs/proofs/plans.md: [U10] standard deviations and their intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import codec
+from .answers import Tally
+from .description_texts import describe_description, description_html
+from .errors import Floats, UsageError, choice, open_unit
+from .noise_laws import BoxLaw
+from .release import DOCTORED, WRONG, Release, planned_release
+from .rows import Rows
+from .texts import guarantee
+from .vector_noise import in_doubt
+
+if TYPE_CHECKING:
+    import pandas
+
+STATED = ("count", "mean", "std")
+_LEVEL = 0.95
+_NEAR = 1e-6  # what rounding may change
+_EVEN = 1 / 3  # mean square, and variance, of a column spread evenly over its bounds, in units of its half-width
+
+
+@dataclass(frozen=True, repr=False)
+class Description(Release):
+    """Count, mean and standard deviation of every column; `value` and its intervals are those of the means.
+
+    Standard deviations are the population's, and are for entries held to their bounds, as the means are.
+    """
+
+    count: Floats = None  # type: ignore[assignment]
+    """How many rows have each column, one per column: noisy, or the public n where nothing can be missing."""
+    row_count: float | None = None
+    """The noisy number of all rows, where n is private."""
+    squares: Floats = None  # type: ignore[assignment]
+    """Noisy mean squares of the columns' distances from the middle of their bounds, in units of half a width."""
+
+    @property
+    def mean(self) -> Floats:
+        return self.value
+
+    @property
+    def std(self) -> Floats:
+        """Population standard deviations; 0 where noise leaves nothing."""
+        return np.sqrt(np.clip(self._variances, 0.0, 1.0)) * halves(self.plan)
+
+    @property
+    def std_error(self) -> Floats:
+        """Root mean square error of each std, to first order; near 0, that of the root of what noise leaves."""
+        spread, shift = self._variance_stds()
+        wide = np.hypot(spread, shift**2)
+        variance = np.clip(self._variances, 0.0, 1.0)
+        return (np.sqrt(variance + wide) - np.sqrt(variance)) * halves(self.plan)
+
+    @property
+    def _offsets(self) -> Floats:
+        """Means in units of half a width from the middle."""
+        half = halves(self.plan)
+        return np.where(half > 0, (self.value - self.plan.ellipsoid.center) / np.where(half > 0, half, 1.0), 0.0)
+
+    @property
+    def _variances(self) -> Floats:
+        """In units of the squared half-width; below 0 where noise has it so."""
+        return np.minimum(self.squares - self._offsets**2, 1.0)
+
+    def _variance_stds(self) -> tuple[Floats, Floats]:
+        """[U10] The std of a variance's noise to first order, and that of the offset, whose square comes second."""
+        plan: Any = self.plan
+        assert self.counts is not None
+        rows, half = np.maximum(self.counts.rows, 1.0), halves(plan)
+        ellipsoid, std = plan.noise_base
+        values = ellipsoid.reach * std / np.where(half > 0, half, 1.0)
+        shared, offset = self.counts.stds, self._offsets
+        doubt = np.sqrt(1 + 3 * np.minimum(shared / rows, 1.0) ** 2) / rows
+        lever = 1 - self.squares + 2 * offset**2
+        spread = np.sqrt(plan.square_stds**2 + (2 * offset * values) ** 2 + (lever * shared) ** 2)
+        return spread * doubt, np.hypot(values, offset * shared) * doubt
+
+    def confidence_interval(self, level: float = 0.95, of: str = "mean") -> Floats:
+        """(d, 2) bounds for the "count", "mean" or "std" of each column, each covering its own column at `level`."""
+        kind = choice("of", of, STATED)
+        if kind == "mean":
+            return super().confidence_interval(level)
+        multiples = _multiples(self.plan, open_unit("level", level))
+        return self._count_bounds(multiples) if kind == "count" else self._std_bounds(multiples)
+
+    def _count_bounds(self, multiples: Floats) -> Floats:
+        assert self.counts is not None
+        plan: Any = self.plan
+        half = multiples * self.counts.stds
+        most = float(plan.n) if plan.public_rows else np.inf
+        return np.clip(np.stack([self.count - half, self.count + half], axis=1), 0.0, most)
+
+    def _std_bounds(self, multiples: Floats) -> Floats:
+        """[U10] Of variances first: noise lowers them by the square of what it does to the mean, and never raises."""
+        assert self.counts is not None
+        spread, shift = self._variance_stds()
+        low = self._variances - multiples * spread
+        high = np.maximum(self._variances, 0.0) + multiples * spread + (multiples * shift) ** 2
+        few = in_doubt(self.counts.rows, self.counts.stds)
+        bounds = np.stack([np.where(few, 0.0, low), np.where(few, 1.0, high)], axis=1)
+        return np.sqrt(np.clip(bounds, 0.0, 1.0)) * halves(self.plan)[:, None]
+
+    def denoise(self, method: str, **options: Any) -> Release:
+        raise UsageError("denoise is for sums and means: a std beside a cleaned mean would not be its own. Use mean.")
+
+    def to_dict(self) -> dict[str, Any]:
+        bounds = {name: self.confidence_interval(_LEVEL, name).tolist() for name in ("count", "std")}
+        shown = {"squares": self.squares, "count": self.count, "std": self.std, "std_error": self.std_error}
+        section = {**{name: part.tolist() for name, part in shown.items()}, "interval": {"level": _LEVEL, **bounds}}
+        return {**super().to_dict(), "count": self.row_count, "describe": section}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row per column: count, mean and std, each with its 95% interval."""
+        try:
+            import pandas
+        except ImportError:
+            raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
+        table: dict[str, Any] = {}
+        for name in STATED:
+            low, high = self.confidence_interval(_LEVEL, name).T
+            table |= {name: getattr(self, name), f"{name}_lower": low, f"{name}_upper": high}
+        if not self.secure:
+            table["secure"] = False
+        frame = pandas.DataFrame(table, index=pandas.Index(self.names(), name="column"))
+        frame.attrs.update(secure=self.secure, guarantee=guarantee(self.privacy, self.stated))
+        frame.attrs.update(level=_LEVEL, warnings=list(self.warnings))
+        return frame
+
+    def __repr__(self) -> str:
+        return describe_description(self)
+
+    def _repr_html_(self) -> str:
+        return description_html(self)
+
+
+def described(release: Release, squares: Floats) -> Description:
+    """A release of means, with the mean squares that were published beside them."""
+    assert release.counts is not None
+    parts = release.value, release.plan, release.noise, release.secure
+    return Description(
+        *parts, count=release.counts.rows, counts=release.counts, row_count=release.count, squares=squares
+    )
+
+
+def mean_squares(plan: Any, counts: Tally, scaled: Floats) -> Floats:
+    """1 - T / N of each column, from noisy sums of 1 - y^2 behind the counts [U10]."""
+    units = np.array(plan.riders.squares, float)
+    start = plan.ellipsoid.width + plan.riders.counted
+    sums = np.ldexp(scaled[start : start + units.size], plan.grid_bits)
+    live = units > 0
+    return np.where(live, 1 - sums / np.where(live, units, 1.0) / np.maximum(counts.rows, 1.0), 0.0)
+
+
+def halves(plan: Any) -> Floats:
+    """Half of each column's width, as the grid has it."""
+    return np.ldexp(plan.row_map.limits.astype(float), -plan.grid_bits) * plan.ellipsoid.unscale
+
+
+def _multiples(plan: Any, level: float) -> Floats:
+    """Half-widths in stds, one per column: the largest of all coordinates that a column's answers are made of."""
+    many: Floats = plan.multiples(level)
+    if not isinstance(plan.law, BoxLaw):
+        return many
+    from scipy.special import ndtri
+
+    start = plan.ellipsoid.width + plan.riders.counted
+    squares = plan.noise_law.multiples(plan.stds.size, level)[start : start + plan.d]
+    return np.maximum(np.maximum(many, squares), float(ndtri((1 + level) / 2)))  # sums of several are nearer to normal
+
+
+# Forecasts ----------------------------------------------------------------------------------------------
+
+
+def square_levers(rows: Rows) -> Floats:
+    """By how much a mean square moves a std, where a column is spread evenly over its bounds."""
+    lower, upper = rows.bounds()
+    return (upper - lower) / 2 / (2 * math.sqrt(_EVEN))
+
+
+def std_errors(plan: Any) -> Floats:
+    """[U10] Forecast errors of the stds of columns that are spread evenly over their bounds, one per column."""
+    counts = np.hypot(plan.absence_stds, plan.count_std or 0.0) if plan.riders.absences else (plan.count_std or 0.0)
+    doubt = np.sqrt(1 + 3 * np.minimum(counts / plan.n, 1.0) ** 2) / plan.n
+    return square_levers(plan.rows) * np.hypot(plan.square_stds, (1 - _EVEN) * counts) * doubt
+
+
+# From a file --------------------------------------------------------------------------------------------
+
+
+def check_squares(plan: Any) -> None:
+    """An error unless a plan has squares beside its values where it describes them, and nowhere else."""
+    squares = np.array(plan.riders.squares)
+    valid = (plan.statistic == "describe") == (squares.size > 0)
+    if valid and squares.size:
+        valid = plan.clamped and bool(((squares > 0) == (plan.row_map.limits > 0)).all())
+    if not valid:
+        raise UsageError("this plan's squares are not those of its statistic. Make the plan anew.")
+
+
+def read_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], Any]) -> Release:
+    """A release from a file; one that describes columns is checked against its own means and counts."""
+    if "describe" not in saved:
+        release = planned_release(saved, plan_from_dict)
+        if release.statistic == "describe":
+            raise UsageError(WRONG)
+        return release
+    release = planned_release({name: part for name, part in saved.items() if name != "describe"}, plan_from_dict)
+    if release.statistic != "describe" or release.denoised is not None or release.counts is None:
+        raise UsageError(DOCTORED)
+    with codec.Fields(saved["describe"], WRONG) as fields:
+        squares, count, std = (fields.take(name, codec.numbers) for name in ("squares", "count", "std"))
+        for shown in ("std_error", "interval"):
+            fields.take(shown, lambda value: None)  # worked out anew
+    if not squares.shape == count.shape == std.shape == release.value.shape:
+        raise UsageError(DOCTORED)
+    made = described(release, squares)
+    if not (np.array_equal(count, made.count) and np.allclose(std, made.std, rtol=_NEAR, atol=0)):
+        raise UsageError(DOCTORED)
+    return made
