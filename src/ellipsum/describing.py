@@ -1,13 +1,13 @@
 """Count, mean and standard deviation of every column, from one release: squares stand beside the values.
 
-docs/proofs/accumulate.md: [S11] what squares cost; docs/proofs/plans.md: [U10] standard deviations and their intervals.
+docs/proofs/squares.md: [S11] what squares cost, [D1] standard deviations and their intervals.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from . import codec
 from .answers import Tally
 from .description_texts import describe_description, description_html
 from .errors import Floats, UsageError, choice, open_unit
-from .noise_laws import BoxLaw
+from .noise_laws import BoxLaw, normal_multiple
 from .release import DOCTORED, WRONG, Release, planned_release
 from .rows import Rows
 from .texts import guarantee
@@ -74,7 +74,7 @@ class Description(Release):
         return np.minimum(self.squares - self._offsets**2, 1.0)
 
     def _variance_stds(self) -> tuple[Floats, Floats]:
-        """[U10] The std of a variance's noise to first order, and that of the offset, whose square comes second."""
+        """[D1] The std of a variance's noise to first order, and that of the offset, whose square comes second."""
         plan: Any = self.plan
         assert self.counts is not None
         rows, half = np.maximum(self.counts.rows, 1.0), halves(plan)
@@ -102,14 +102,15 @@ class Description(Release):
         return np.clip(np.stack([self.count - half, self.count + half], axis=1), 0.0, most)
 
     def _std_bounds(self, multiples: Floats) -> Floats:
-        """[U10] Of variances first: noise lowers them by the square of what it does to the mean, and never raises."""
+        """[D1] Of variances first: noise lowers them by the square of what it does to the mean, and never raises."""
         assert self.counts is not None
         spread, shift = self._variance_stds()
-        low = self._variances - multiples * spread
-        high = np.maximum(self._variances, 0.0) + multiples * spread + (multiples * shift) ** 2
+        half = multiples * spread + (multiples * shift) ** 2
+        low, high = self._variances - half, np.maximum(self._variances, 0.0) + half
         few = in_doubt(self.counts.rows, self.counts.stds)
         bounds = np.stack([np.where(few, 0.0, low), np.where(few, 1.0, high)], axis=1)
-        return np.sqrt(np.clip(bounds, 0.0, 1.0)) * halves(self.plan)[:, None]
+        spans: Floats = np.sqrt(np.clip(bounds, 0.0, 1.0)) * halves(self.plan)[:, None]
+        return spans
 
     def denoise(self, method: str, **options: Any) -> Release:
         raise UsageError("denoise is for sums and means: a std beside a cleaned mean would not be its own. Use mean.")
@@ -154,7 +155,7 @@ def described(release: Release, squares: Floats) -> Description:
 
 
 def mean_squares(plan: Any, counts: Tally, scaled: Floats) -> Floats:
-    """1 - T / N of each column, from noisy sums of 1 - y^2 behind the counts [U10]."""
+    """1 - T / N of each column, from noisy sums of 1 - y^2 behind the counts [D1]."""
     units = np.array(plan.riders.squares, float)
     start = plan.ellipsoid.width + plan.riders.counted
     sums = np.ldexp(scaled[start : start + units.size], plan.grid_bits)
@@ -164,7 +165,8 @@ def mean_squares(plan: Any, counts: Tally, scaled: Floats) -> Floats:
 
 def halves(plan: Any) -> Floats:
     """Half of each column's width, as the grid has it."""
-    return np.ldexp(plan.row_map.limits.astype(float), -plan.grid_bits) * plan.ellipsoid.unscale
+    widths: Floats = np.ldexp(plan.row_map.limits.astype(float), -plan.grid_bits) * plan.ellipsoid.unscale
+    return widths
 
 
 def _multiples(plan: Any, level: float) -> Floats:
@@ -172,11 +174,9 @@ def _multiples(plan: Any, level: float) -> Floats:
     many: Floats = plan.multiples(level)
     if not isinstance(plan.law, BoxLaw):
         return many
-    from scipy.special import ndtri
-
     start = plan.ellipsoid.width + plan.riders.counted
     squares = plan.noise_law.multiples(plan.stds.size, level)[start : start + plan.d]
-    return np.maximum(np.maximum(many, squares), float(ndtri((1 + level) / 2)))  # sums of several are nearer to normal
+    return np.maximum(np.maximum(many, squares), normal_multiple(level))
 
 
 # Forecasts ----------------------------------------------------------------------------------------------
@@ -189,10 +189,11 @@ def square_levers(rows: Rows) -> Floats:
 
 
 def std_errors(plan: Any) -> Floats:
-    """[U10] Forecast errors of the stds of columns that are spread evenly over their bounds, one per column."""
+    """[D1] Forecast errors of the stds of columns that are spread evenly over their bounds, one per column."""
     counts = np.hypot(plan.absence_stds, plan.count_std or 0.0) if plan.riders.absences else (plan.count_std or 0.0)
     doubt = np.sqrt(1 + 3 * np.minimum(counts / plan.n, 1.0) ** 2) / plan.n
-    return square_levers(plan.rows) * np.hypot(plan.square_stds, (1 - _EVEN) * counts) * doubt
+    errors: Floats = square_levers(plan.rows) * np.hypot(plan.square_stds, (1 - _EVEN) * counts) * doubt
+    return errors
 
 
 # From a file --------------------------------------------------------------------------------------------

@@ -62,9 +62,7 @@ class GaussianLaw(Law):
         return np.full(width, self.units)
 
     def multiples(self, width: int, level: float) -> Floats:
-        from scipy.special import ndtri
-
-        return np.full(width, float(ndtri((1 + level) / 2)))
+        return np.full(width, normal_multiple(level))
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
         shift = shift_for(self.units)
@@ -181,6 +179,13 @@ class BoxLaw(Law):
     def least(blocks: Blocks, moves: Sequence[int]) -> BoxLaw:
         scales = tuple(block.scale(Fraction(max(moves[j] for j in block.columns))) for block in blocks.blocks)
         return BoxLaw(blocks, scales)
+
+
+def normal_multiple(level: float) -> float:
+    """The half-width of an interval at a level, in stds of normal noise."""
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + level) / 2))
 
 
 def _joined(sums: Wide, last: list[int]) -> Wide:

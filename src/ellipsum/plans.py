@@ -22,7 +22,7 @@ from .errors import Floats, UsageError, names
 from .grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
 from .laws.ball_privacy import Guarantee
 from .noise import Stream
-from .noise_laws import BoxLaw, GaussianLaw, Law
+from .noise_laws import BoxLaw, GaussianLaw, Law, normal_multiple
 from .people import People
 from .plan_files import FORMAT, FORMAT_1, checked_spread, plan_fields, plan_to_dict
 from .release import Counts, Release, register_reader
@@ -154,7 +154,7 @@ class Plan(Runnable):
 
     @property
     def std_errors(self) -> Floats | None:
-        """Of a description: forecast errors of its stds, one per column, for columns spread evenly over their bounds."""
+        """Of a description: forecast errors of its stds, for columns that are spread evenly over their bounds."""
         return std_errors(self) if self.statistic == "describe" and self.n is not None else None
 
     def _beside(self, start: int, units: Floats) -> Floats:
@@ -183,8 +183,8 @@ class Plan(Runnable):
         columns = many[:width].copy()
         counts = [many[width : width + len(self.riders.absences)]] + ([many[-1:]] if self.count_units else [])
         for part in counts:
-            if part.size:
-                columns = np.maximum(columns, part)
+            if part.size:  # a sum of several is nearer to the normal law than its parts
+                columns = np.maximum(np.maximum(columns, part), normal_multiple(level))
         return columns
 
     def _sensitivity(self) -> Fraction:

@@ -44,8 +44,8 @@ class Request:
         checked_rows(self.rows)
         if self.statistic == "describe" and not self.rows.clamps:
             raise UsageError(
-                f"describe needs bounds for each column, rows=Box(...), got {type(self.rows).__name__}: only squares of "
-                "clamped entries are free. Use mean for other rows."
+                f"describe needs bounds for each column, rows=Box(...), got {type(self.rows).__name__}. "
+                "State bounds, or use mean for other rows."
             )
         choice("neighbours", self.neighbours, NEIGHBOURS)
         choice("noise", self.noise, NOISE)

@@ -72,6 +72,7 @@ ODD = {
     "date": np.datetime64("2020-01-01"),
 }
 RELEASE = es.mean(X, es.Box(0, 10), noise="gaussian", **BUDGET)
+DESCRIPTION = es.describe(X, es.Box(0, 10), **BUDGET)
 PROJECTION = es.project(X, 2, es.Ball(20), epsilon=900.0, delta=1e-6)
 
 
@@ -108,6 +109,9 @@ CALLS = {
     "sum of people": (es.sum, {"data": np.c_[np.arange(400) // 2, X], "rows": es.Box(0, 9), **BUDGET, "privacy_id": 0,
                                "per_person": "sum", "max_rows": 2}),
     "mean": (es.mean, {"data": X, "rows": es.Box(0, 9), **BUDGET, **READ, "neighbours": "add_remove", **SHAPED}),
+    "describe": (es.describe, {"data": X, "rows": es.Box(0, 9), **BUDGET, **READ, "shape": "optimal", "weights": None,
+                               "noise": "auto", "missing": None, "check": True}),
+    "described interval": (DESCRIPTION.confidence_interval, {"level": 0.9, "of": "std"}),
     "mean unknown": (es.mean, {"data": X, "rows": es.Unknown(9), **BUDGET, "method": "auto", "missing": None,
                                "check": True}),
     "learn": (es.learn, {"data": X, "rows": es.Unknown(9), **BUDGET, **READ, "method": "coinpress", "steps": 2,

@@ -117,7 +117,7 @@ def test_public_calls_spell_their_words():
 
     import ellipsum as es
 
-    for name in ("sum", "mean", "learn", "plan", "friendly_mean", "subsample_and_aggregate", "project"):
+    for name in ("sum", "mean", "describe", "learn", "plan", "friendly_mean", "subsample_and_aggregate", "project"):
         call = getattr(es, name)
         kinds = {parameter.kind for parameter in inspect.signature(call).parameters.values()}
         assert inspect.Parameter.VAR_KEYWORD not in kinds, name

@@ -43,6 +43,8 @@ def plans():
     yield es.plan(box, n=100, statistic="mean", missing="row", check=True, **SPEND)
     yield es.plan(box, n=100, missing=[0.5, 3.0], neighbours="add_remove", **SPEND)
     yield es.plan(box, n=100, statistic="mean", missing="center", check=False, **SPEND)
+    yield es.plan(box, n=100, statistic="describe", noise="gaussian", **SPEND)
+    yield es.plan(box, n=100, statistic="describe", neighbours="add_remove", **SPEND)
     people = {"privacy_id": "who", "per_person": "rows", "max_rows": 3}
     yield es.plan(box, n=100, statistic="mean", **people, **SPEND)
     yield es.plan(
@@ -62,6 +64,8 @@ def releases():
     gaps = np.where(np.random.default_rng(2).random(X.shape) < 0.3, np.nan, X)
     for rows in (es.Box(0, 9), es.Normal(5.0, 1.0), es.Ball(5.0, 5.0), es.Unknown(9)):
         yield es.mean(gaps, rows, rng=rng(), **SPEND)
+    yield es.describe(gaps, es.Box(0, 9), noise="gaussian", rng=rng(), **SPEND)
+    yield es.describe(gaps, es.Box(0, 9), neighbours="add_remove", noise="gaussian", rng=rng(), **SPEND)
     yield es.sum(gaps, es.Box(1, 9), neighbours="add_remove", rng=rng(), **SPEND)
     yield es.mean(COLUMNS, es.Box(0, 9), privacy_id="who", per_person="rows", max_rows=2, rng=rng(), **SPEND)
     yield es.mean(X, es.Unknown(9), method="friendly_core", rng=rng(), epsilon=5.0, delta=1e-6)
@@ -135,7 +139,7 @@ def extreme_rows(row_map):
 
 
 def reach_of(row_map):
-    if row_map.kind == "clamped":
+    if row_map.kind != "ellipsoid":
         return (row_map.upper - row_map.lower) / 2
     matrix = np.diag(row_map.scale) if row_map.matrix is None else row_map.matrix
     return 1 / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
@@ -165,7 +169,8 @@ def check_counts(release):
     """No column has more rows than there are, or fewer than none, but for noise."""
     counts, plan = release.counts, release.plan
     assert counts.rows.shape == counts.stds.shape == (plan.d,)
-    every = plan.n or 0 if release.count is None else release.count
+    noisy = release.row_count if release.statistic == "describe" else release.count
+    every = plan.n or 0 if noisy is None else noisy
     units = np.array(plan.riders.absences or [0], float)
     own = plan.absence_stds if plan.riders.absences else np.zeros(units.size)
     assert (counts.rows <= every + 65 * own + 1e-5 * abs(every) + 1e-5).all()

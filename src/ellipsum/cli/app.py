@@ -1,4 +1,4 @@
-"""`ellipsum sum | mean | plan | demo`: the library's words, typed in a shell."""
+"""`ellipsum sum | mean | describe | plan | demo`: the library's words, typed in a shell."""
 
 from __future__ import annotations
 
@@ -144,6 +144,8 @@ SHAPE: Options = {
     "missing": (Missing, None),
     "no_check": (NoCheck, False),
 }
+_BOUNDED: Options = {"columns": (Columns, None), "bounds": (Bounds, None)}
+_UNCLIPPED: Options = {name: option for name, option in SHAPE.items() if name not in ("clip", "clip_probability")}
 RESULT: Options = {
     "output": (Output, None),
     "as_json": (Json, False),
@@ -225,6 +227,20 @@ def mean_command(**given: Any) -> None:
     _publish("mean", given)
 
 
+@app.command("describe")
+@takes(FILES, _BOUNDED, BUDGET, {"n": (Guess, None)}, _UNCLIPPED, RESULT, READING)
+def describe_command(**given: Any) -> None:
+    """Publish count, mean and standard deviation of the chosen columns, in one release.
+
+    Examples:
+
+        ellipsum describe people.csv --bounds age=0:120 --bounds income=0:200000 --epsilon 1 --delta 1e-6
+
+        ellipsum describe people.csv --bounds age=0:120 --noise gaussian --epsilon 1 --delta 1e-6 --json
+    """
+    _publish("describe", given)
+
+
 _PLAN_SIZE: Options = {
     "n": (
         Annotated[
@@ -252,7 +268,7 @@ _PLAN_MORE: Options = {
         ],
         None,
     ),
-    "statistic": (Annotated[str, typer.Option(help="sum or mean.")], "sum"),
+    "statistic": (Annotated[str, typer.Option(help="sum, mean or describe.")], "sum"),
     "output": (
         Annotated[Path | None, typer.Option("--output", "-o", "--save-plan", help="Write the plan here.")],
         None,
@@ -369,11 +385,17 @@ def _run_fresh(statistic: str, columns: Any, given: dict[str, Any], how: dict[st
 
     budget = budget_of(given["epsilon"], given["delta"])
     rows, chosen = rows_of(given, columns)
-    words = {**terms_of(given), **shape_of(given), "budget": budget, "n": given["n"], "columns": chosen}
+    shape = {"shape": given["shape"]} if statistic == "describe" else shape_of(given)
+    words = {**terms_of(given), **shape, "budget": budget, "n": given["n"], "columns": chosen}
     if given["privacy_id"] is not None:
         desk.announce(rows, terms_for_people(budget, given))
-    call = {"sum": api.sum, "mean": api.mean}[statistic]
-    return call(rows=rows, **words, **source_words(given), **how)
+    calls: dict[str, Any] = {"sum": api.sum, "mean": api.mean, "describe": api.describe}
+    if statistic == "describe":
+        del words["method"]
+    return calls[statistic](rows=rows, **words, **source_words(given), **how)
+
+
+_NAMED = {"sum": "a sum", "mean": "a mean", "describe": "a description"}
 
 
 def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[str, Any], desk: Any) -> Any:
@@ -383,12 +405,12 @@ def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[st
 
     fixed = [*ROWS, "clip_probability", "weights", "missing", "no_check", "epsilon", "delta", "n"]
     fixed.remove("columns")
-    named = [f"--{name.replace('_', '-')}" for name in fixed if given[name] not in (None, False)]
+    named = [f"--{name.replace('_', '-')}" for name in fixed if given.get(name) not in (None, False)]
     if named:
         raise UsageError(f"--plan holds everything that {', '.join(named)} would say. Leave them out.")
     made = read_plan(given["plan"])
     if made.statistic != statistic:
-        raise UsageError(f"this plan is for a {made.statistic}. Run: ellipsum {made.statistic} ... --plan")
+        raise UsageError(f"this plan is for {_NAMED[made.statistic]}. Run: ellipsum {made.statistic} ... --plan")
     if made.people is not None or given["privacy_id"] is not None:
         desk.announce(made.rows, guarantee(replace(made.privacy, unit="person"), made.stated))
     return made.release(columns=columns, **source_words(given), **how)

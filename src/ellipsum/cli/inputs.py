@@ -225,7 +225,7 @@ def terms_of(given: Mapping[str, Any]) -> dict[str, Any]:
         "noise": given["noise"],
         "missing": missing_of(given["missing"]),
         "check": not given["no_check"],
-        "method": given["method"] or "auto",
+        "method": given.get("method") or "auto",
     }
 
 
@@ -256,7 +256,7 @@ def terms_for_people(budget: Budget, given: Mapping[str, Any]) -> str:
     from ..learning.methods import slack_for
 
     relation = relation_of(given["neighbours"])
-    slack = slack_for(given["method"] or "auto", budget, relation)
+    slack = slack_for(given.get("method") or "auto", budget, relation)
     return guarantee(Privacy(budget.after_slack(slack).mu, slack, relation, "person"), dict(budget.stated))
 
 

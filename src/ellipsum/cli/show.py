@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ..api import plan as make_plan
+from ..describing import Description
+from ..description_texts import HEADINGS as DESCRIBED
+from ..description_texts import described_columns, facts_of
 from ..errors import visible
 from ..files import write_atomically
 from ..interrupts import check_interrupted
@@ -199,6 +203,8 @@ def release(made: Release, as_json: bool, output: Path | None, magnitude: float 
         made.save(output)
     if as_json:
         print(made.to_json(), flush=True)
+    elif isinstance(made, Description):
+        _print_description(made)
     else:
         _print_release(made, magnitude)
     for text in made.warnings:
@@ -213,16 +219,23 @@ def _print_release(made: Release, magnitude: float | None) -> None:
         table.add_column(_HEADINGS[name], justify="left" if name in ("name", "note") else "right")
     for entry in entries:
         table.add_row(*(getattr(entry, name) for name in shown))
+    _print_table(made, table, [*rows_lines(made), f"missing entries: {missing_words(made.plan)}", covers(made)])
+
+
+def _print_description(made: Description) -> None:
+    table = Table(title="private count, mean and std")
+    for name in DESCRIBED:
+        table.add_column(name, justify="left" if name == "column" else "right")
+    for column in described_columns(made, _SHOWN):
+        table.add_row(*astuple(column))
+    _print_table(made, table, facts_of(made))
+
+
+def _print_table(made: Release, table: Table, facts: Sequence[str]) -> None:
+    """A table of columns, what holds for all of them, and the guarantee."""
     console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
     console.print(table)
     if made.value.size > _SHOWN:
         console.print(f"... {made.value.size - _SHOWN} more columns: use --json or --output to see all")
-    facts = [
-        *rows_lines(made),
-        f"missing entries: {missing_words(made.plan)}",
-        covers(made),
-        guarantee(made.privacy, made.stated),
-        *([] if made.secure else [INSECURE]),
-    ]
-    for fact in facts:
+    for fact in [*facts, guarantee(made.privacy, made.stated), *([] if made.secure else [INSECURE])]:
         console.print(fact, soft_wrap=True)

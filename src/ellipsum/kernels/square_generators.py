@@ -1,4 +1,4 @@
-"""Code generators of the squares beside clamped values: eight cells at a time, by the operations of one ([S1], [S11])."""
+"""Code generators of squares beside clamped values: eight cells by the operations of one ([S1], [S11])."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ..compiled import compiled, inner
 from ..integers import Ints
 from ..row_maps import ClampedMap
 from .clamped import ClampedKernel, side_by_side
-from .generators import address, element, entry_size
+from .generators import address, element
 from .layout import LANES
 from .memory import Rows, aligned, columns_of, readable
 from .square_generators import square_column, square_row
@@ -98,7 +98,7 @@ class SquaresKernel:
 
 
 @inner
-def _square(x: int, j: int, like: Any, lines: Any, k: int) -> int:
+def _square(x: int, j: int, like: Any, lines: Any, k: int) -> Any:
     """The square of the entry j at an address, as column k: the operations of the vectors."""
     entry = element(x, j, like)
     if not abs(entry) < np.inf:
@@ -113,10 +113,10 @@ def _square(x: int, j: int, like: Any, lines: Any, k: int) -> int:
 
 @inner
 def _left_out(x: int, like: Any, columns: int) -> bool:
+    left_out = False
     for j in range(columns):
-        if not abs(element(x, j, like)) < np.inf:
-            return True
-    return False
+        left_out |= not abs(element(x, j, like)) < np.inf
+    return left_out
 
 
 @compiled
@@ -144,7 +144,6 @@ def add_row_squares(
 def add_column_squares(places: Any, rows: int, like: Any, lines: Any, sums: Any) -> None:
     """As `add_row_squares`, for rows whose columns begin at `places`, entries side by side within a column."""
     whole = rows // LANES * LANES
-    size = entry_size(like)
     eight = np.empty(LANES, np.int64)
     for j in range(places.size):
         eight[:] = 0

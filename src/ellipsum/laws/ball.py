@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -73,6 +74,7 @@ def _log_peak(shape: float) -> float:
     return 0.5 * math.log(shape / (2 * math.pi)) - series
 
 
+@lru_cache(maxsize=256)
 def ball_isf(p: float, d: int) -> float:
     """The x with P[coordinate > x] = p."""
     p = open_unit("p", p)

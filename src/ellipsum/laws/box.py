@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,6 +179,7 @@ def box_sf(x: float, size: int) -> float:
     return max(0.0, ((1 - x / size) * float(gammaincc(size, x)) + density) / 2)
 
 
+@lru_cache(maxsize=256)
 def box_isf(p: float, size: int) -> float:
     """The x with P[coordinate > x scale] = p, in double precision."""
     from scipy.special import gammainccinv

@@ -1,0 +1,393 @@
+"""Count, mean and std in one release: what is published, how far it is off, and what its intervals cover."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+import ellipsum as es
+from ellipsum.accumulate import accumulate
+from ellipsum.describing import Description
+from ellipsum.noise import Stream
+
+RELATIONS = ("replace", "add_remove")
+SPEND = {"epsilon": 1.0, "delta": 1e-6}
+LAWS = {"gaussian": {"noise": "gaussian"}, "ball": {"noise": "norm"}, "box": {"noise": "norm", "delta": 0.0}}
+LOWER, UPPER = np.array([0.0, -3.0, 10.0]), np.array([100.0, 3.0, 30.0])
+BOX = es.Box(LOWER, UPPER)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def data(n=2000, share=0.3):
+    x = LOWER + rng().beta([2, 5, 1], [5, 2, 1], (n, 3)) * (UPPER - LOWER)
+    x[rng(1).random(x.shape) < share] = np.nan
+    return x
+
+
+def plan_of(law, relation, rows=BOX, n=2000, **more):
+    """A plan under one law; of the two norm laws the one that is asked for."""
+    terms = {**SPEND, **LAWS[law], **more}
+    made = es.plan(rows, n=n, statistic="describe", neighbours=relation, **terms)
+    if made.law_name == law:
+        return made
+    from ellipsum import planning
+    from ellipsum.request import Request  # as a call has it, with the other law alone
+
+    request = Request("describe", rows, es.Budget(epsilon=terms["epsilon"], delta=terms["delta"]), relation, n)
+    maker = {"ball": "_boxed", "box": "_spherical"}[law]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, maker, getattr(planning, {"ball": "_spherical", "box": "_boxed"}[law]))
+        made = replace(request, noise="norm").plan(n, rows.d)
+    assert made.law_name == law
+    return made
+
+
+def drawn(plan, x, repeats, seed=5):
+    """Many releases of the same rows, added up once."""
+    partial, generator = accumulate(plan.row_map, [x]), rng(seed)
+    return [plan.publish(plan.noisy_sums(partial, Stream.open(generator)), False) for _ in range(repeats)]
+
+
+# What is published --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", ["column", "row", "center", 15.0])
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("law", LAWS)
+def test_with_a_huge_budget_the_columns_come_out(law, relation, missing):
+    x = data()
+    x[5] = [1e9, -1e300, np.inf]
+    rows = BOX if missing != 15.0 else es.Box([0, -3, 10], [100, 20, 30])
+    lower, upper = rows.bounds()
+    terms = {"neighbours": relation, "n": 2000, "missing": missing, "check": False, **SPEND, **LAWS[law]}
+    made = es.describe(x, rows, **{**terms, "epsilon": 1e6})
+    assert isinstance(made, Description)
+    assert made.statistic == "describe"
+    held = np.where(np.isfinite(x), np.clip(x, lower, upper), np.nan)
+    if missing == "row":
+        held = held[np.isfinite(held).all(1)]
+    elif missing != "column":
+        held = np.where(np.isnan(held), (lower + upper) / 2 if missing == "center" else missing, held)
+    assert made.count == pytest.approx(np.isfinite(held).sum(0), abs=0.01)
+    assert made.mean == pytest.approx(np.nanmean(held, 0), abs=2e-3)
+    assert made.std == pytest.approx(np.nanstd(held, 0), abs=2e-3)
+    assert np.array_equal(made.value, made.mean)
+
+
+@pytest.mark.parametrize("missing", ["column", "row", "center", None])
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_means_have_the_noise_of_mean(relation, check, missing):
+    """Under Gaussian noise, to the last bit: squares are free [S11]."""
+    how = {"n": 500, "neighbours": relation, "check": check, "missing": missing, "noise": "gaussian", **SPEND}
+    ours, plain = (es.plan(BOX, statistic=statistic, **how) for statistic in ("describe", "mean"))
+    assert np.array_equal(ours.noise_std, plain.noise_std)
+    assert ours.noise_units == plain.noise_units
+    assert ours.count_units == plain.count_units
+    assert ours.riders.absences == plain.riders.absences
+    assert ours.expected_squared_error == plain.expected_squared_error
+
+
+def test_squares_are_wider_where_only_the_distance_of_rows_matters():
+    how = {"n": 500, "noise": "gaussian", **SPEND}
+    wide = es.plan(BOX, statistic="describe", missing="center", **how)
+    counted = es.plan(BOX, statistic="describe", **how)
+    assert wide.noise_units == counted.noise_units
+    assert (1.65 * wide.std_errors < counted.std_errors).all()
+    private = es.plan(BOX, statistic="describe", missing="center", neighbours="add_remove", **how)
+    ratio = np.array(private.riders.squares) / private.row_map.limits
+    assert (ratio < 1).all()
+    assert (ratio > 0.999).all()
+
+
+def test_a_plan_with_less_noise_is_refused():
+    for relation in RELATIONS:
+        for law in LAWS:
+            plan = plan_of(law, relation)
+            fields = json.loads(plan.to_json())
+            if law == "gaussian":
+                fields["noise_units"] *= 1 - 1e-9
+            elif law == "ball":
+                fields["law"]["scale"] *= 1 - 1e-9
+            else:
+                fields["law"]["scales"][0] *= 1 - 1e-9
+            with pytest.raises(es.UsageError, match="noise is below"):
+                es.Plan.from_json(json.dumps(fields))
+            fields = json.loads(plan.to_json())
+            fields["riders"]["squares"] = [2 * unit for unit in fields["riders"]["squares"]]
+            with pytest.raises(es.UsageError, match="noise is below"):
+                es.Plan.from_json(json.dumps(fields))
+
+
+def test_the_law_of_least_forecast_error_is_taken():
+    for d in (1, 3, 40):
+        plan = es.plan(es.Box(0, 1), n=900, d=d, statistic="describe", **SPEND)
+        assert plan.law_name == min(plan.considered, key=plan.considered.get)
+    assert es.plan(es.Box(0, 1), n=900, d=2, statistic="describe", budget=es.Budget(mu=1.0)).law_name == "gaussian"
+    assert es.plan(es.Box(0, 1), n=900, d=2, statistic="describe", epsilon=1, delta=0).privacy.pure == (1.0,)
+
+
+def test_every_source_gives_the_same_bits(tmp_path):
+    x = data(500)
+    frame = pandas.DataFrame(x, columns=["a", "b", "c"])
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    rows = es.Box(dict(zip("abc", zip(LOWER, UPPER, strict=True), strict=True)))
+    made = [
+        es.describe(source, rows, rng=rng(), threads=threads, **SPEND).to_json()
+        for source in (frame, pa.Table.from_pandas(frame), tmp_path / "x.csv", frame.iloc[::-1])
+        for threads in (1, 2)
+    ]
+    assert len(set(made)) == 1
+
+
+def test_integers_have_no_count_of_their_own():
+    x = rng().integers(0, 10, (300, 2))
+    made = es.describe(x, es.Box(0, 9), **SPEND)
+    assert (made.count == 300).all()
+    assert (made.confidence_interval(0.95, "count") == 300).all()
+    assert made.to_pandas()["count"].tolist() == [300, 300]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("per_person", "each"), [("mean", 1), ("sum", 1), ("rows", 3)])
+def test_people(relation, per_person, each):
+    """Of people's means or sums, or of rows of which each person has at most three."""
+    who = np.repeat(np.arange(400), 3)
+    x = rng().uniform(-1, 1, (1200, 2))
+    table = pandas.DataFrame({"who": who, "a": x[:, 0], "b": x[:, 1]})
+    how = {"privacy_id": "who", "per_person": per_person, "neighbours": relation, "noise": "gaussian"}
+    how |= {} if per_person == "mean" else {"max_rows": 3}
+    n = {"n": 400} if relation == "add_remove" else {}
+    made = es.describe(table, es.Box(-3, 3), **how, **n, epsilon=1e6, delta=1e-6)
+    groups = table.groupby("who")
+    rows = x if per_person == "rows" else getattr(groups, per_person)().to_numpy()
+    assert made.count == pytest.approx([len(rows)] * 2, abs=0.01)
+    assert made.mean == pytest.approx(rows.mean(0), abs=1e-3)
+    assert made.std == pytest.approx(rows.std(0), abs=1e-3)
+    assert made.privacy.unit == "person"
+    plain, ours = (es.plan(es.Box(-3, 3), d=2, n=400, statistic=s, **how, **SPEND) for s in ("mean", "describe"))
+    assert np.array_equal(plain.noise_std, ours.noise_std)
+
+
+# How far it is off --------------------------------------------------------------------------------------
+
+
+def even(n, d):
+    """Columns spread evenly over their bounds, which is what forecasts take them for."""
+    return np.stack([rng(j).permutation(np.linspace(-1, 1, n)) for j in range(d)], axis=1)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("law", LAWS)
+def test_errors_are_as_forecast(law, relation):
+    """Root mean squares of 8 columns and 400 releases: within what chance allows, which 10% less noise is not.
+
+    Errors of releases are independent, those of columns share a radius under two laws: the spread over releases tells.
+    """
+    n, d, repeats = 20_000, 8, 400
+    plan = plan_of(law, relation, es.Box(-np.ones(d), np.ones(d)), n)
+    made = drawn(plan, even(n, d), repeats)
+    # An even column has its mean in the middle, where counts do not move it: only the sums' noise is left.
+    for errors, forecast in (
+        (np.array([r.mean for r in made]), plan.noise_std),
+        (np.array([r.std for r in made]) - np.sqrt((n + 1) / (3 * (n - 1))), plan.std_errors),
+    ):
+        squares = ((errors / forecast) ** 2).mean(1)
+        se = squares.std(ddof=1) / np.sqrt(repeats)
+        assert abs(squares.mean() - 1) < 5 * se
+        assert 5 * se < 1 - 0.9**2
+
+
+# What intervals cover -----------------------------------------------------------------------------------
+
+UGLY_LOWER, UGLY_UPPER = np.array([0, 0, 0, 0, -3, -1, 0.0]), np.array([30, 10, 10, 10, 3, 1, 1.0])
+
+
+def ugly(n):
+    """Skewed, zero-inflated, constant inside and at a bound, normal, two-valued and tiny columns; 40% missing."""
+    g = rng()
+    x = np.column_stack([
+        np.minimum(g.lognormal(0, 1.2, n), 30),
+        np.where(g.random(n) < 0.9, 0, g.uniform(0, 10, n)),
+        np.full(n, 3.0),
+        np.zeros(n),
+        g.normal(0, 1, n).clip(-3, 3),
+        g.choice([-1.0, 1.0], n),
+        g.uniform(0, 1e-3, n),
+    ])  # fmt: skip
+    x[g.random(x.shape) < 0.4] = np.nan
+    return x
+
+
+@pytest.mark.parametrize("n", [slow(100), 400, slow(20_000)])
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("law", LAWS)
+def test_intervals_cover_on_ugly_tables(law, relation, n):
+    """At each level as often as stated, but for chance (odds of 1e-9): near a std of 0, and with few rows."""
+    x, repeats = ugly(n), 400
+    wanted = {"count": np.isfinite(x).sum(0), "mean": np.nanmean(x, 0), "std": np.nanstd(x, 0)}
+    plan = plan_of(law, relation, es.Box(UGLY_LOWER, UGLY_UPPER), n)
+    made = drawn(plan, x, repeats)
+    allowance = 1e-9 * (UGLY_UPPER - UGLY_LOWER)[:, None] * [-1, 1]  # the grid's own rounding
+    for of, value in wanted.items():
+        for level in (0.5, 0.95):
+            spans = np.array([r.confidence_interval(level, of) for r in made]) + allowance
+            hits = ((spans[:, :, 0] <= value) & (value <= spans[:, :, 1])).sum(0)
+            assert (hits >= stats.binom.ppf(1e-9 / 7, repeats, level)).all(), (of, level, hits)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_intervals_are_no_wider_than_needed(law):
+    """With many rows: half of those at 50% miss, and 20% narrower ones would miss too often."""
+    n, d, repeats = 50_000, 8, 400
+    plan = plan_of(law, "replace", es.Box(-np.ones(d), np.ones(d)), n)
+    made = drawn(plan, even(n, d), repeats)
+    spans = np.array([r.confidence_interval(0.95, "std") for r in made])
+    value = np.sqrt((n + 1) / (3 * (n - 1)))
+    errors = np.abs(np.array([r.std for r in made]) - value)
+    half = (spans[:, :, 1] - spans[:, :, 0]) / 2
+    assert (errors > half).mean() > 0.01
+    assert (errors > 0.8 * half).mean() > 0.06
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("law", LAWS)
+def test_hardly_any_rows_give_honest_answers(law, relation):
+    """Columns that nobody has, tables of three rows and of none: finite, within bounds, and open to everything."""
+    tables = [np.full((50, 3), np.nan), data(3), LOWER + np.zeros((50, 3))]
+    tables += [np.empty((0, 3))] if relation == "add_remove" else []
+    for x in tables:
+        plan = plan_of(law, relation, n=max(len(x), 1))
+        for made in drawn(plan, x, 20):
+            assert np.isfinite(made.std).all()
+            assert ((made.std >= 0) & (made.std <= (UPPER - LOWER) / 2 * 1.000001)).all()
+            spans = made.confidence_interval(0.95, "std")
+            assert ((spans[:, 0] >= 0) & (spans[:, 0] <= spans[:, 1])).all()
+            assert (spans[:, 1] <= (UPPER - LOWER) / 2 * 1.000001).all()
+            assert (made.confidence_interval(0.95, "count") >= 0).all()
+            few = made.counts.rows < 3 * made.counts.stds
+            assert spans[few] == pytest.approx(np.outer((UPPER - LOWER)[few] / 2, [0, 1]), rel=1e-9)
+            json.loads(made.to_json())
+
+
+# Files and texts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("law", LAWS)
+def test_a_release_comes_back_from_its_file(law, relation, tmp_path):
+    plan = plan_of(law, relation)
+    assert es.Plan.from_json(plan.to_json()) == plan
+    made = plan.release(data(), rng=rng())
+    made.save(tmp_path / "r.json")
+    again = es.Release.load(tmp_path / "r.json")
+    assert again == made
+    assert isinstance(again, Description)
+    assert again.to_json() == made.to_json()
+    assert repr(again) == repr(made)
+    for of in ("count", "mean", "std"):
+        assert np.array_equal(again.confidence_interval(0.9, of), made.confidence_interval(0.9, of))
+
+
+def test_a_doctored_release_is_refused():
+    made = es.describe(data(), BOX, rng=rng(), **SPEND).to_dict()
+    mean = es.mean(data(), BOX, rng=rng(), **SPEND).to_dict()
+
+    def refused(fields):
+        with pytest.raises(es.UsageError):
+            es.Release.from_json(json.dumps(fields))
+
+    section = made["describe"]
+    for name in section:
+        refused({**made, "describe": {key: part for key, part in section.items() if key != name}})
+    for name in ("squares", "count", "std"):
+        refused({**made, "describe": {**section, name: [part * 1.001 for part in section[name]]}})
+        refused({**made, "describe": {**section, name: section[name][:2]}})
+    refused({**made, "describe": {**section, "more": 1}})
+    refused({**made, "describe": None})
+    refused({key: part for key, part in made.items() if key != "describe"})
+    refused({**made, "denoised": "clamp"})
+    refused({**made, "statistic": "mean"})
+    refused({**mean, "describe": section})
+    plan = made["plan"]
+    refused({**made, "plan": {**plan, "statistic": "mean"}})
+    for squares in ([], [0, 0, 0], plan["riders"]["squares"][:2]):
+        with pytest.raises(es.UsageError):
+            es.Plan.from_json(json.dumps({**plan, "riders": {**plan["riders"], "squares": squares}}))
+    with pytest.raises(es.UsageError):
+        es.Plan.from_json(json.dumps({**mean["plan"], "statistic": "describe"}))
+
+
+def test_texts_and_frames():
+    names = {"age": (0, 100), "<b>": (-3, 3), "c": (10, 30)}
+    made = es.describe(data(), es.Box(names), rng=rng(), **SPEND)
+    text, html = repr(made), made._repr_html_()
+    for word in ("count, mean and std", "population", "95%", "NOT SECURE", "age"):
+        assert word in text
+        assert word in html
+    assert "<b>" not in html.replace("<b>Private", "").replace("<b>NOT", "")
+    frame = made.to_pandas()
+    assert list(frame.index) == ["age", "<b>", "c"]
+    assert np.array_equal(frame["std"], made.std)
+    assert np.array_equal(frame[["std_lower", "std_upper"]], made.confidence_interval(0.95, "std"))
+    assert np.array_equal(frame[["mean_lower", "mean_upper"]], made.confidence_interval())
+    assert not frame["secure"].any()
+    assert "std error" in repr(made.plan)
+    assert "std error" in made.plan._repr_html_()
+    assert made.std_error.shape == (3,)
+    private = es.describe(data(), es.Box(names), neighbours="add_remove", n=2000, **SPEND)
+    assert "noisy count" in repr(private)
+    assert private.row_count == pytest.approx(2000, abs=300)
+
+
+def test_a_target_error_is_for_the_means():
+    plan = es.plan(BOX, n=5000, statistic="describe", error=0.5, delta=1e-6)
+    assert np.sqrt(plan.expected_squared_error) == pytest.approx(0.5, rel=1e-3)
+
+
+def test_what_is_refused():
+    x = data(100)
+    for rows in (es.Ball(9.0), es.Normal(0.0, 1.0), es.Unknown(9.0)):
+        with pytest.raises(es.UsageError, match="describe needs bounds"):
+            es.describe(x, rows, **SPEND)
+        with pytest.raises(es.UsageError, match="describe needs bounds"):
+            es.plan(rows, n=9, d=3, statistic="describe", **SPEND)
+    made = es.describe(x, BOX, **SPEND)
+    with pytest.raises(es.UsageError, match="denoise"):
+        made.denoise("james_stein")
+    for wrong in ("median", 3, None):
+        with pytest.raises(es.UsageError):
+            made.confidence_interval(0.9, wrong)
+    for wrong in (0, 1, 2.0, "a", None):
+        with pytest.raises(es.UsageError):
+            made.confidence_interval(wrong, "std")
+    with pytest.raises(es.UsageError, match="has no argument"):
+        es.describe(x, BOX, clip=3, **SPEND)
+
+
+def test_a_column_that_never_varies():
+    """Its mean is known and its std is 0, with nothing added."""
+    made = es.describe(np.full((50, 2), 5.0), es.Box([5, 0], [5, 9]), **SPEND)
+    assert made.std[0] == 0
+    assert made.mean[0] == 5
+    assert (made.confidence_interval(0.95, "std")[0] == 0).all()
+
+
+def test_bounds_far_apart_and_far_out():
+    for lower, upper in (([0, 0], [1e-12, 1e12]), ([1e15, -1e9], [1e15 + 1, 1e9]), ([0, 0], [1e-300, 1])):
+        x = np.linspace(lower, upper, 400)
+        made = es.describe(x, es.Box(lower, upper), **SPEND)
+        assert np.isfinite(made.std).all()
+        assert np.isfinite(made.confidence_interval(0.95, "std")).all()
+        assert es.Release.from_json(made.to_json()) == made
