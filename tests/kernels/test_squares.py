@@ -99,7 +99,7 @@ def curve(limit, square):
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.5, 1.0, 1.5, 1.66, 2.0, 3.0])
-@pytest.mark.parametrize("limit", [1, 2, 7, 100, FINE, 1500])
+@pytest.mark.parametrize("limit", [1, 2, 7, 100, FINE, pytest.param(5000, marks=pytest.mark.slow)])
 def test_no_cell_leaves_the_body(limit, ratio):
     """[S11] All pairs of a whole curve, rounding included, in integers; and free is free exactly."""
     square = max(1, int(limit * ratio))

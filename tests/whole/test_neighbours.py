@@ -177,6 +177,7 @@ def test_the_slow_calls_are_few():
 KINDS = {
     "box": (es.Box(-1.0, 1.0), {"check": True}),
     "box, gaps at the centre": (es.Box(-1.0, 1.0), {"missing": "center"}),
+    "box, described": (es.Box(-1.0, 1.0), {"statistic": "describe", "noise": "gaussian", "check": True}),
     "ball": (es.Ball(2.0), {"check": True}),
     "normal": (es.Normal(0.0, std=0.6), {"shape": "ball", "clip": 2.0}),
     "normal, whole rows": (es.Normal(0.0, std=0.6), {"shape": "ball", "clip": 2.0, "missing": "row"}),
@@ -186,7 +187,7 @@ KINDS = {
 @cache
 def plan_for(relation, kind="box"):
     rows, how = KINDS[kind]
-    return es.plan(rows, n=N, d=3, statistic="mean", neighbours=relation, **how, **TERMS)
+    return es.plan(rows, n=N, d=3, neighbours=relation, **{"statistic": "mean", **how}, **TERMS)
 
 
 def integer_sums(plan, source, data, folder):
