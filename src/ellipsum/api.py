@@ -126,6 +126,7 @@ def describe(
     noise: str = "auto",
     missing: Any = None,
     check: bool = True,
+    covariance: bool = False,
     rng: np.random.Generator | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -212,6 +213,7 @@ def plan(
     std: Any = None,
     clip_share: float | None = None,
     error: Any = None,
+    covariance: bool = False,
 ) -> AnyPlan:
     """Every public number of one release of `statistic`, made without data.
 
@@ -265,6 +267,7 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         {name: words[name] for name in _METHODS_OWN if words.get(name) is not None},
         Handling(words.get("missing"), words.get("check", True)),
         words.get("noise", "auto"),
+        words.get("covariance", False),
     )
 
 

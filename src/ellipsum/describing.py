@@ -25,6 +25,8 @@ from .vector_noise import in_doubt
 if TYPE_CHECKING:
     import pandas
 
+MOST_DESCRIBED = 1024
+"""Columns with covariances at most: half a million pairs."""
 STATED = ("count", "mean", "std")
 _LEVEL = 0.95
 _NEAR = 1e-6  # what rounding may change
@@ -44,6 +46,8 @@ class Description(Release):
     """The noisy number of all rows, where n is private."""
     squares: Floats = None  # type: ignore[assignment]
     """Noisy mean squares of the columns' distances from the middle of their bounds, in units of half a width."""
+    products: Floats | None = None
+    """Noisy mean products of two columns' distances, of all pairs (0, 1), (0, 2), ...; None where nobody asked."""
 
     @property
     def mean(self) -> Floats:
@@ -77,14 +81,19 @@ class Description(Release):
         """[D1] The std of a variance's noise to first order, and that of the offset, whose square comes second."""
         plan: Any = self.plan
         assert self.counts is not None
-        rows, half = np.maximum(self.counts.rows, 1.0), halves(plan)
-        ellipsoid, std = plan.noise_base
-        values = ellipsoid.reach * std / np.where(half > 0, half, 1.0)
+        values, doubt = self._value_stds()
         shared, offset = self.counts.stds, self._offsets
-        doubt = np.sqrt(1 + 3 * np.minimum(shared / rows, 1.0) ** 2) / rows
         lever = 1 - self.squares + 2 * offset**2
         spread = np.sqrt(plan.square_stds**2 + (2 * offset * values) ** 2 + (lever * shared) ** 2)
         return spread * doubt, np.hypot(values, offset * shared) * doubt
+
+    def _value_stds(self) -> tuple[Floats, Floats]:
+        """Stds of the noise of sums in units of half a width, and 1 / rows, widened where rows are in doubt."""
+        assert self.counts is not None
+        rows, half = np.maximum(self.counts.rows, 1.0), halves(self.plan)
+        ellipsoid, std = self.plan.noise_base
+        doubt = np.sqrt(1 + 3 * np.minimum(self.counts.stds / rows, 1.0) ** 2) / rows
+        return ellipsoid.reach * std / np.where(half > 0, half, 1.0), doubt
 
     def confidence_interval(self, level: float = 0.95, of: str = "mean") -> Floats:
         """(d, 2) bounds for the "count", "mean" or "std" of each column, each covering its own column at `level`."""
@@ -112,13 +121,74 @@ class Description(Release):
         spans: Floats = np.sqrt(np.clip(bounds, 0.0, 1.0)) * halves(self.plan)[:, None]
         return spans
 
+    @property
+    def covariance(self) -> Floats:
+        """(d, d) population covariances, variances on the diagonal."""
+        half = halves(self.plan)
+        matrix = np.diag(np.clip(self._variances, 0.0, 1.0)) + _symmetric(self._covariances, half.size)
+        return np.asarray(matrix * np.outer(half, half))
+
+    @property
+    def correlation(self) -> Floats:
+        """(d, d) correlations, 0 beside a column of which noise leaves no spread."""
+        root = np.sqrt(np.clip(self._variances, 0.0, 1.0))
+        first, second = np.triu_indices(root.size, 1)
+        scale = root[first] * root[second]
+        pairs = np.where(scale > 0, self._covariances / np.where(scale > 0, scale, 1.0), 0.0)
+        return _symmetric(np.clip(pairs, -1.0, 1.0), root.size) + np.eye(root.size)
+
+    @property
+    def _covariances(self) -> Floats:
+        """Of all pairs, in units of the half-widths."""
+        if self.products is None:
+            raise UsageError("this release has no covariances. Ask for them: describe(..., covariance=True).")
+        first, second = np.triu_indices(self.value.size, 1)
+        return self.products - self._offsets[first] * self._offsets[second]
+
+    def correlation_interval(self, level: float = 0.95) -> Floats:
+        """(d, d, 2) bounds for the correlations, each covering its own at `level`; all of [-1, 1] where a std may be 0.
+
+        [D2] A covariance and two stds within intervals of their own, and the worst that these leave.
+        """
+        covariances, d = self._covariances, self.value.size
+        multiples = _multiples(self.plan, 1 - (1 - open_unit("level", level)) / 3)
+        half = halves(self.plan)
+        spans = self._std_bounds(multiples) / np.where(half > 0, half, 1.0)[:, None]
+        first, second = np.triu_indices(d, 1)
+        reach = self._covariance_reach(multiples)
+        least, most = (spans[first] * spans[second]).T
+        ends = []
+        for end, sign in ((covariances - reach, -1.0), (covariances + reach, 1.0)):
+            scale = np.where(sign * end > 0, least, most)
+            pairs = np.where(scale > 0, end / np.where(scale > 0, scale, 1.0), sign)
+            ends.append(_symmetric(np.clip(pairs, -1.0, 1.0), d) + np.eye(d))
+        return np.stack(ends, axis=-1)
+
+    def _covariance_reach(self, multiples: Floats) -> Floats:
+        """[D2] How far noise may have moved each covariance: to first order, and by two means' errors together."""
+        plan: Any = self.plan
+        assert self.counts is not None
+        assert self.products is not None
+        first, second = np.triu_indices(self.value.size, 1)
+        values, doubt = self._value_stds()
+        one, other = self._offsets[first], self._offsets[second]
+        counts = (self.products - 2 * one * other) * self.counts.stds[first]
+        parts = plan.product_std**2 + (one * values[second]) ** 2 + (other * values[first]) ** 2 + counts**2
+        shift = multiples * self._variance_stds()[1]
+        reach: Floats = multiples[first] * np.sqrt(parts) * doubt[first] + shift[first] * shift[second]
+        return reach
+
     def denoise(self, method: str, **options: Any) -> Release:
         raise UsageError("denoise is for sums and means: a std beside a cleaned mean would not be its own. Use mean.")
 
     def to_dict(self) -> dict[str, Any]:
         bounds = {name: self.confidence_interval(_LEVEL, name).tolist() for name in ("count", "std")}
         shown = {"squares": self.squares, "count": self.count, "std": self.std, "std_error": self.std_error}
-        section = {**{name: part.tolist() for name, part in shown.items()}, "interval": {"level": _LEVEL, **bounds}}
+        section: dict[str, Any] = {name: part.tolist() for name, part in shown.items()}
+        if self.products is not None:
+            bounds["correlation"] = self.correlation_interval(_LEVEL).tolist()
+            section |= {"products": self.products.tolist(), "correlation": self.correlation.tolist()}
+        section["interval"] = {"level": _LEVEL, **bounds}
         return {**super().to_dict(), "count": self.row_count, "describe": section}
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -145,13 +215,19 @@ class Description(Release):
         return description_html(self)
 
 
-def described(release: Release, squares: Floats) -> Description:
-    """A release of means, with the mean squares that were published beside them."""
+def _symmetric(pairs: Floats, d: int) -> Floats:
+    """The matrix of all pairs of d columns, nothing on the diagonal."""
+    matrix = np.zeros((d, d))
+    matrix[np.triu_indices(d, 1)] = pairs
+    return matrix + matrix.T
+
+
+def described(release: Release, squares: Floats, products: Floats | None) -> Description:
+    """A release of means, with the mean squares and products that were published beside them."""
     assert release.counts is not None
     parts = release.value, release.plan, release.noise, release.secure
-    return Description(
-        *parts, count=release.counts.rows, counts=release.counts, row_count=release.count, squares=squares
-    )
+    beside: dict[str, Any] = {"counts": release.counts, "row_count": release.count}
+    return Description(*parts, count=release.counts.rows, **beside, squares=squares, products=products)
 
 
 def mean_squares(plan: Any, counts: Tally, scaled: Floats) -> Floats:
@@ -161,6 +237,17 @@ def mean_squares(plan: Any, counts: Tally, scaled: Floats) -> Floats:
     sums = np.ldexp(scaled[start : start + units.size], plan.grid_bits)
     live = units > 0
     return np.where(live, 1 - sums / np.where(live, units, 1.0) / np.maximum(counts.rows, 1.0), 0.0)
+
+
+def mean_products(plan: Any, counts: Tally, scaled: Floats) -> Floats | None:
+    """T / N of each pair of columns, from noisy sums of their products behind the squares [D2]."""
+    riders = plan.riders
+    if not riders.products:
+        return None
+    start = plan.ellipsoid.width + riders.width - riders.pairs
+    rows = max(float(counts.rows[0]), 1.0)  # rows are complete: every column has as many
+    means: Floats = np.ldexp(scaled[start : start + riders.pairs], plan.grid_bits) / riders.products / rows
+    return means
 
 
 def halves(plan: Any) -> Floats:
@@ -176,7 +263,8 @@ def _multiples(plan: Any, level: float) -> Floats:
         return many
     start = plan.ellipsoid.width + plan.riders.counted
     squares = plan.noise_law.multiples(plan.stds.size, level)[start : start + plan.d]
-    return np.maximum(np.maximum(many, squares), normal_multiple(level))
+    largest: Floats = np.maximum(np.maximum(many, squares), normal_multiple(level))
+    return largest
 
 
 # Forecasts ----------------------------------------------------------------------------------------------
@@ -188,12 +276,31 @@ def square_levers(rows: Rows) -> Floats:
     return (upper - lower) / 2 / (2 * math.sqrt(_EVEN))
 
 
+def correlation_error(plan: Any) -> float | None:
+    """[D2] Forecast error of a correlation of two columns that are spread evenly over their bounds, each by itself."""
+    if not plan.riders.products or plan.n is None:
+        return None
+    return float(plan.product_std / (_EVEN * plan.n))
+
+
 def std_errors(plan: Any) -> Floats:
     """[D1] Forecast errors of the stds of columns that are spread evenly over their bounds, one per column."""
     counts = np.hypot(plan.absence_stds, plan.count_std or 0.0) if plan.riders.absences else (plan.count_std or 0.0)
     doubt = np.sqrt(1 + 3 * np.minimum(counts / plan.n, 1.0) ** 2) / plan.n
     errors: Floats = square_levers(plan.rows) * np.hypot(plan.square_stds, (1 - _EVEN) * counts) * doubt
     return errors
+
+
+def check_covariance(rule: str, d: int, noise: str, pure: bool) -> None:
+    """An error unless products of columns can be published: two columns, complete rows, Gaussian noise."""
+    if not 2 <= d <= MOST_DESCRIBED:
+        raise UsageError(f"covariance=True is for 2 to {MOST_DESCRIBED} columns, got {d}.")
+    if rule == "column":
+        raise UsageError(
+            "covariance=True needs complete rows. State missing='row' to leave others out, 'center', or a number."
+        )
+    if noise == "norm" or pure:
+        raise UsageError("covariance=True needs Gaussian noise. Leave noise= out, and state a delta above 0.")
 
 
 # From a file --------------------------------------------------------------------------------------------
@@ -221,11 +328,18 @@ def read_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], Any])
         raise UsageError(DOCTORED)
     with codec.Fields(saved["describe"], WRONG) as fields:
         squares, count, std = (fields.take(name, codec.numbers) for name in ("squares", "count", "std"))
+        products = fields.take("products", codec.numbers) if release.plan.riders.products else None  # type: ignore[attr-defined]
+        matrix = None if products is None else fields.take("correlation", codec.matrix)
         for shown in ("std_error", "interval"):
             fields.take(shown, lambda value: None)  # worked out anew
     if not squares.shape == count.shape == std.shape == release.value.shape:
         raise UsageError(DOCTORED)
-    made = described(release, squares)
+    pairs = math.comb(squares.size, 2)
+    if products is not None and (products.size != pairs or matrix is None or matrix.shape != 2 * squares.shape):
+        raise UsageError(DOCTORED)
+    made = described(release, squares, products)
+    if matrix is not None and not np.allclose(matrix, made.correlation, rtol=_NEAR, atol=_NEAR):
+        raise UsageError(DOCTORED)
     if not (np.array_equal(count, made.count) and np.allclose(std, made.std, rtol=_NEAR, atol=0)):
         raise UsageError(DOCTORED)
     return made

@@ -24,6 +24,8 @@ from .texts import (
 HEADINGS = ("column", "count", "mean", "95% interval", "std", "95% interval")
 POPULATION = "std is the population's (divided by the count), for entries held to their bounds"
 _LEVEL = 0.95
+_FEW = 5
+"""Columns whose correlations fit on a line."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,17 @@ def _with_interval(value: float, span: Any, error: float) -> tuple[str, str]:
     return number(float(value), float(error)), f"{low} to {high}"
 
 
+def correlation_lines(release: Any, most: int) -> list[list[str]]:
+    """The correlations of the first columns, names before and above them; nothing where nobody asked."""
+    if release.products is None:
+        return []
+    names = [shown(name) for name in release.names()[:most]]
+    matrix = release.correlation
+    return [["correlation", *names]] + [
+        [name, *(f"{matrix[i, j]:.3f}" for j in range(len(names)))] for i, name in enumerate(names)
+    ]
+
+
 def facts_of(release: Any) -> list[str]:
     """What holds for all columns: the rows, missing entries, what intervals and stds are for."""
     count = [] if release.row_count is None else [f"noisy count: {release.row_count:.6g}"]
@@ -70,7 +83,9 @@ def describe_description(release: Any) -> str:
         mean = f"mean {column.mean} (95%: {column.mean_interval})"
         std = f"std {column.std} (95%: {column.std_interval})"
         lines.append(f"  {column.name:<15} count {column.count}, {mean}, {std}")
-    lines += more(release.value.size) + [f"  {fact}" for fact in facts_of(release)]
+    lines += more(release.value.size)
+    lines += [f"  {' '.join(f'{cell:>15}' for cell in line)}" for line in correlation_lines(release, _FEW)]
+    lines += [f"  {fact}" for fact in facts_of(release)]
     if not release.secure:
         lines.append(f"  {INSECURE}")
     return "\n".join(lines + [f"  warning: {text}" for text in release.warnings])
@@ -78,6 +93,8 @@ def describe_description(release: Any) -> str:
 
 def description_html(release: Any) -> str:
     table = html_table(HEADINGS, [astuple(c) for c in described_columns(release, SHOWN)], release.value.size)
+    lines = correlation_lines(release, SHOWN)
+    table += html_table(lines[0], lines[1:], release.value.size) if lines else ""
     ends = [*facts_of(release), *[f"warning: {text}" for text in release.warnings]]
     insecure = "" if release.secure else f"<p><b>{INSECURE}</b></p>"
     terms = escape(guarantee(release.privacy, release.stated))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .describing import square_levers
+from .describing import check_covariance, square_levers
 from .errors import Floats, UsageError, choice
 from .grid import clamp_limits, grid_bits, noise_units
 from .handling import Handling, lay_riders
@@ -21,7 +21,7 @@ from .noise_laws import BallLaw, BoxLaw, Law
 from .people import People, unit_of
 from .plans import OUT_OF_RANGE, WIDEST_COUNT_WEIGHT, Plan, rows_each
 from .privacy import Budget, Privacy
-from .riders import OCTAVES, Riders, free_squares
+from .riders import OCTAVES, Riders, free_squares, product_units
 from .row_maps import Body, clamped_body, clamped_moves, ellipsoid_body
 from .rows import Rows, Wishes
 from .shape import Clip
@@ -53,6 +53,7 @@ class Terms:
     wishes: Wishes
     handling: Handling
     noise: str = "auto"
+    covariance: bool = False
 
     @property
     def each(self) -> int | None:
@@ -100,10 +101,16 @@ def plan_statistic(
     wishes: Wishes,
     handling: Handling,
     noise: str = "auto",
+    covariance: bool = False,
 ) -> Plan:
     """A plan for rows whose region can be laid from what is stated, under the law of least forecast error [U9]."""
     choice("noise", noise, NOISE)
-    terms = Terms(rows.resolve(d), statistic, n, d, budget, neighbours, columns, people, wishes, handling, noise)
+    terms = Terms(
+        rows.resolve(d), statistic, n, d, budget, neighbours, columns, people, wishes, handling, noise, covariance
+    )
+    if covariance:
+        check_covariance(handling.rule(terms.rows, d)[0], d, noise, budget.largest_mu is None)
+        return _gaussian(terms)
     if budget.pair is None:
         if noise == "norm":
             raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
@@ -250,7 +257,7 @@ def few_octaves(d: int) -> int:
 
 def _draft(terms: Terms, region: Clip, kappa: float, fineness: float, octaves: int = OCTAVES) -> Draft:
     parts = terms.rows, terms.statistic, terms.n, terms.neighbours, region, kappa, terms.people, terms.handling
-    return draft(*parts, fineness, octaves)
+    return draft(*parts, fineness, octaves, terms.covariance)
 
 
 def draft(
@@ -264,6 +271,7 @@ def draft(
     handling: Handling,
     fineness: float,
     octaves: int = OCTAVES,
+    covariance: bool = False,
 ) -> Draft:
     """Put a clip region and what is counted beside it on the grid; fineness: mu, or what comes near it."""
     bits = grid_bits(n, fineness)
@@ -272,6 +280,7 @@ def draft(
         limits = clamp_limits(rows, region.ellipsoid, bits).tolist()
         alone = neighbours == "replace" and rows_each(people) is None
         riders = replace(riders, squares=free_squares(limits, riders, alone))
+        riders = replace(riders, products=product_units(limits)) if covariance else riders
     count_units = round(math.ldexp(min(kappa, WIDEST_COUNT_WEIGHT), bits))
     if statistic != "sum" and (neighbours == "add_remove" or rows_each(people) is not None):
         count_units = max(count_units, 1)

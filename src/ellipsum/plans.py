@@ -17,7 +17,15 @@ import numpy as np
 from . import codec
 from .accumulate import Partial
 from .answers import answer
-from .describing import check_squares, described, mean_squares, read_release, std_errors
+from .describing import (
+    check_squares,
+    correlation_error,
+    described,
+    mean_products,
+    mean_squares,
+    read_release,
+    std_errors,
+)
 from .errors import Floats, UsageError, names
 from .grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
 from .laws.ball_privacy import Guarantee
@@ -151,6 +159,17 @@ class Plan(Runnable):
     def square_stds(self) -> Floats:
         """Noise stds of the sums of squares, in units of the squared half-width; 0 where there are none."""
         return self._beside(self.ellipsoid.width + self.riders.counted, np.array(self.riders.squares, float))
+
+    @property
+    def product_std(self) -> float:
+        """Noise std of a sum of products of two columns, in units of their half-widths; 0 where there are none."""
+        units = np.full(self.riders.pairs, float(self.riders.products))
+        return float(self._beside(self.ellipsoid.width + self.riders.width - units.size, units).max(initial=0.0))
+
+    @property
+    def correlation_error(self) -> float | None:
+        """Of a description with covariances: the forecast error of a correlation, for columns spread evenly."""
+        return correlation_error(self)
 
     @property
     def std_errors(self) -> Floats | None:
@@ -327,7 +346,9 @@ class Plan(Runnable):
         """From noisy sums in the scaled space to original units: post-processing only [U3][U6]."""
         value, noise, tally = answer(self, scaled)
         release = Release(value, self, noise, secure, tally.count, counts=Counts.of(self, tally, scaled))
-        return described(release, mean_squares(self, tally, scaled)) if self.statistic == "describe" else release
+        if self.statistic != "describe":
+            return release
+        return described(release, mean_squares(self, tally, scaled), mean_products(self, tally, scaled))
 
     def to_dict(self) -> dict[str, Any]:
         return plan_to_dict(self)

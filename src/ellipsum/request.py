@@ -38,6 +38,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     handling: Handling = _USUAL
     noise: str = "auto"
+    covariance: bool = False
 
     def __post_init__(self) -> None:
         choice("statistic", self.statistic, STATISTICS)
@@ -49,6 +50,8 @@ class Request:
             )
         choice("neighbours", self.neighbours, NEIGHBOURS)
         choice("noise", self.noise, NOISE)
+        if not isinstance(self.covariance, bool) or (self.covariance and self.statistic != "describe"):
+            raise UsageError("covariance must be True or False, and is for describe alone.")
         if self.n is not None:
             whole("n", self.n)
         if self.learns:
@@ -87,7 +90,7 @@ class Request:
             weights = self._learned_weights(named)
             return plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, self.noise)
         wishes = replace(self.wishes, check=self.handling.counts(self.rows), weights=self._weights(named))
-        return plan_statistic(self.rows, *size, wishes, handling, self.noise)
+        return plan_statistic(self.rows, *size, wishes, handling, self.noise, self.covariance)
 
     def _weights(self, named: tuple[str, ...] | None) -> Any:
         """As stated; else relative where columns have names of their own, for they share no unit."""

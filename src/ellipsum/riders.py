@@ -44,6 +44,7 @@ class Riders(Alike):
     outside: units of a clipped row (one number, with `octaves`), or of a clamped cell (one per column).
     pull: a clipped row is brought to this share of the radius.
     squares: of clamped cells, one per column: units of 1 - y^2, y the cell in units of its limit [S11] (0: none).
+    products: units of y_i y_j, for every pair of columns i < j [S12] (0: none).
     """
 
     missing: str = "center"
@@ -54,20 +55,26 @@ class Riders(Alike):
     octaves: int = 0
     pull: float = 1.0
     squares: tuple[int, ...] = ()
+    products: int = 0
 
     def check(self, columns: int, clamped: bool) -> None:
         """An error unless all this fits rows of so many columns; a plan may come from a file."""
-        units = self.absences + self.outside + self.squares
+        units = (*self.absences, *self.outside, *self.squares, self.products)
         sizes = {"column": columns, "row": 1}.get(self.missing, 0), (columns if clamped else 1)
         valid = self.missing in RULES and len(self.absences) == sizes[0] and len(self.outside) in (0, sizes[1])
         valid &= all(isinstance(unit, int) and 0 <= unit < _LARGEST_UNIT for unit in units)
         valid &= 0.5 <= self.pull <= 1 and (self.pull == 1 or not clamped)
         valid &= 0 <= self.octaves <= MOST_OCTAVES and (self.octaves > 0) == (bool(self.outside) and not clamped)
         valid &= len(self.squares) in ((0, columns) if clamped else (0,)) and max(self.squares, default=0) < MOST_SQUARE
+        valid &= self.products < MOST_SQUARE and (not self.products or self._has_whole_rows())
         valid &= self._has_fill(columns) and self._has_shares(columns, clamped)
         valid &= clamped or self.missing != "column" or self.fill is None
         if not valid:
             raise UsageError(WRONG)
+
+    def _has_whole_rows(self) -> bool:
+        """Products need both of their cells: absent ones are filled in, or their rows left out."""
+        return bool(self.squares) and (self.missing != "column" or not any(self.absences))
 
     def _has_fill(self, columns: int) -> bool:
         if self.missing not in ("fill", "column") or (self.missing == "column" and self.fill is None):
@@ -87,7 +94,12 @@ class Riders(Alike):
     @property
     def width(self) -> int:
         """Entries of a row beside its values."""
-        return self.counted + len(self.squares)
+        return self.counted + len(self.squares) + self.pairs
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of columns whose products are added."""
+        return math.comb(len(self.squares), 2) if self.products else 0
 
     @property
     def counted(self) -> int:
@@ -98,7 +110,7 @@ class Riders(Alike):
     def units(self) -> Ints:
         """The units of every such entry."""
         outside = self.outside * self.octaves if self.octaves else self.outside
-        return np.array(self.absences + outside + self.squares, np.int64)
+        return np.array(self.absences + outside + self.squares + (self.products,) * self.pairs, np.int64)
 
     def excess(self, grid_bits: int, factor: int) -> Fraction:
         """[S10] By how much the counts exceed what is free, in squared units; factor: 2 for two rows, 1 for one."""
@@ -123,6 +135,7 @@ class Riders(Alike):
             "octaves": self.octaves,
             "pull": self.pull,
             **({"squares": list(self.squares)} if self.squares else {}),
+            **({"products": self.products} if self.products else {}),
         }
 
 
@@ -142,6 +155,7 @@ def riders_from_dict(value: Mapping[str, Any]) -> Riders:
             fields.take("octaves", codec.integer(0, MOST_OCTAVES)),
             fields.take("pull", codec.number),
             tuple(fields.take("squares", codec.list_of(_UNIT), ())),
+            fields.take("products", _UNIT, 0),
         )
 
 
@@ -170,3 +184,9 @@ def free_squares(limits: Sequence[int], riders: Riders, alone: bool) -> tuple[in
     wide = [limit * WIDEST.numerator // WIDEST.denominator for limit in limits]
     pairs = zip(limits, wide, counted, strict=True)
     return tuple(most if alone and not count else max(limit - 2, min(limit, 1)) for limit, most, count in pairs)
+
+
+def product_units(limits: Sequence[int]) -> int:
+    """[S12] Units of products whose squares, over all pairs of columns, add up to those of the limits."""
+    pairs = math.comb(len(limits), 2)
+    return math.isqrt(sum(limit**2 for limit in limits) // pairs) if pairs else 0

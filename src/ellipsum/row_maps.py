@@ -124,7 +124,7 @@ class EllipsoidMap:
 
 def _bits(riders: Riders) -> int:
     """So many bits hold every unit of the riders, less one."""
-    units = riders.absences + riders.outside + riders.squares
+    units = (*riders.absences, *riders.outside, *riders.squares, riders.products)
     return max((unit.bit_length() - 1 for unit in units), default=0)
 
 
@@ -183,7 +183,8 @@ class ClampedMap:
 def clamped_moves(limits: Ints, riders: Riders, neighbours: str) -> list[int]:
     """How far each coordinate of a clamped row moves between two rows, or at all [S9]."""
     factor = 2 if neighbours == "replace" else 1
-    return [factor * limit for limit in limits.tolist()] + [int(unit) for unit in riders.units]
+    beside = [int(unit) for unit in riders.units[: riders.width - riders.pairs]]
+    return [factor * limit for limit in limits.tolist()] + beside + [factor * riders.products] * riders.pairs
 
 
 def clamped_body(limits: Ints, riders: Riders) -> Body:
@@ -197,7 +198,8 @@ def clamped_body(limits: Ints, riders: Riders) -> Body:
         beside = length + out**2
         squared_norm += max(beside, absent**2)
         squared_diameter += max(apart + out**2, beside + absent**2)
-    return _with_left_out(Fraction(squared_norm), Fraction(squared_diameter), riders)
+    products = riders.pairs * riders.products**2  # [S12]
+    return _with_left_out(Fraction(squared_norm + products), Fraction(squared_diameter + 4 * products), riders)
 
 
 def squared_cell(limit: int, square: int) -> tuple[int, int]:

@@ -77,16 +77,23 @@ def describe_plan(plan: Any) -> str:
         lines.append(f"  noise std       {_range(std)} per coordinate")
         lines.append(f"  expected error  {np.sqrt(expected or 0):.6g} root mean square, all coordinates together")
         lines.append(f"                  (squared: noise {noise:.6g} + clipping {clipping:.6g})")
-    lines += [f"  std error       {words}" for words in _std_words(plan)]
+    lines += [f"  {title:<15} {words}" for title, words in _described_words(plan)]
     entries = _planned_entries(plan)
     lines += [f"  {name:<15} {about(stated, noise)}".rstrip() for name, stated, noise in entries]
     return "\n".join(lines + more(plan.d) + [f"  warning: {text}" for text in _doubts(plan)])
 
 
-def _std_words(plan: Any) -> list[str]:
-    """Of a plan that describes columns: how far their stds are expected to be off."""
-    errors = plan.std_errors if plan.statistic == "describe" else None
-    return [] if errors is None else [f"{_range(errors)} per column, if it is spread evenly over its bounds"]
+def _described_words(plan: Any) -> list[tuple[str, str]]:
+    """Of a plan that describes columns: how far their stds and correlations are expected to be off."""
+    if plan.statistic != "describe":
+        return []
+    errors, correlation = plan.std_errors, plan.correlation_error
+    lines = [] if errors is None else [("std error", f"{_range(errors)} per column, spread evenly over its bounds")]
+    if correlation is not None:
+        lines.append(
+            ("correlations", f"error {correlation:.3g}, of such columns; for up to 1.42 times the noise of everything")
+        )
+    return lines
 
 
 _LAWS = {
@@ -131,7 +138,7 @@ def plan_html(plan: Any) -> str:
         f"missing entries: {missing_words(plan)}",
         *[f"weights: {words}" for words in _weights_words(plan)],
         "" if expected is None else f"expected error {np.sqrt(expected):.6g}, root mean square, all columns together",
-        *[f"std error: {words}" for words in _std_words(plan)],
+        *[f"{title}: {words}" for title, words in _described_words(plan)],
     ]
     head = f"Plan: {plan.statistic} of {plan.d} columns, {rows_word(plan)}, {plan.rows.kind} rows{hint(plan)}"
     table = html_table(("column", "stated", "noise std"), _planned_entries(plan), plan.d)

@@ -47,6 +47,8 @@ MEANINGS = {
     'a noisy count of its own (default; Ball: "row", a row with one is left out); "center", it counts as the centre; a '
     "number, or one per column, is filled in.",
     "check": "count what is clipped, so that intervals and warnings can speak of it (default True).",
+    "covariance": "covariances and correlations of the columns too, for up to 1.42 times the noise of everything. Rows "
+    "must then be complete: missing='row' leaves others out.",
     "error": "in place of epsilon: a root mean square error that the plan shall meet.",
     "method": 'Unknown rows: "auto", "coinpress", "instance_optimal", "variance_aware" or "friendly_core".',
     "steps": "a published method's own number of rounds.",

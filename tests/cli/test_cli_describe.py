@@ -41,6 +41,15 @@ def test_a_table_for_people(people):
     assert "noisy count" in done.stdout
 
 
+def test_correlations(people):
+    words = [*BOUNDS, *BUDGET, "--missing", "row", "--covariance"]
+    done = run("describe", people, *words)
+    assert done.returncode == 0, done.stderr
+    assert "correlation" in done.stdout
+    assert "correlations" in done.stderr
+    refused(run("describe", people, *BOUNDS, *BUDGET, "--covariance"), 2, "complete rows")
+
+
 def test_plans(people):
     done = run("plan", "--n", 300, *BOUNDS, *BUDGET, "--statistic", "describe")
     assert done.returncode == 0, done.stderr
@@ -51,4 +60,3 @@ def test_plans(people):
 def test_what_is_refused(people):
     refused(run("describe", people, *BUDGET), 2, "--bounds")
     refused(run("describe", people, *BUDGET, "--columns", "age", "--radius", 3), 2, "--radius")
-    refused(run("describe", people, *BOUNDS), 2, "--epsilon")

@@ -9,7 +9,7 @@ import pytest
 from test_riders import RULES, each_row, exact, odd_rows
 
 import ellipsum as es
-from ellipsum.accumulate import accumulate
+from ellipsum.accumulate import accumulate, kernel_for
 from ellipsum.blocks import Columns
 from ellipsum.riders import WIDEST, Riders, free_squares
 from ellipsum.row_maps import FINE, ClampedMap, clamped_body, squared_cell
@@ -18,7 +18,7 @@ BITS = 40
 GRID = 2.0**BITS
 
 
-def squared(d, rule, limits=None, squares=None):
+def squared(d, rule, limits=None, squares=None, products=0):
     lower, upper = np.linspace(-2, -1, d), np.linspace(0.5, 3, d)
     center, half = (lower + upper) / 2, (upper - lower) / 2
     limits = np.rint(GRID / 4 * half).astype(np.int64) if limits is None else np.array(limits)
@@ -27,7 +27,7 @@ def squared(d, rule, limits=None, squares=None):
     outside = tuple((0.2 * limits).astype(int).tolist())
     riders = Riders(rule, fill, absences, None, outside)
     squares = free_squares(limits.tolist(), riders, True) if squares is None else squares
-    riders = Riders(rule, fill, absences, None, outside, squares=squares)
+    riders = Riders(rule, fill, absences, None, outside, squares=squares, products=products)
     return ClampedMap(center, limits / half, limits, (lower, upper), grid_bits=BITS, riders=riders)
 
 
@@ -88,14 +88,47 @@ def test_what_a_row_adds_does_not_depend_on_its_neighbours(rule, d):
                 assert exact(accumulate(row_map, [laid]).sums) == wanted, (i, j)
 
 
+def products_of(row_map, row):
+    """The products of one row, in plain Python."""
+    riders, limits = row_map.riders, row_map.limits.astype(float)
+    absent = ~np.isfinite(row)
+    if riders.missing == "row" and absent.any():
+        return np.zeros(riders.pairs, object)
+    filled = np.where(absent, row_map.center if riders.fill is None else riders.fill, row)
+    with np.errstate(all="ignore"):
+        y = (np.rint(np.clip((filled - row_map.center) * row_map.scale, -limits, limits)) / limits).tolist()
+    return np.array([round(riders.products * (a * b)) for a, b in itertools.combinations(y, 2)], object)
+
+
+@pytest.mark.parametrize("rule", ["row", "center", "fill"])
+@pytest.mark.parametrize("d", [2, 3, 8, 11])
+def test_products_are_what_the_reference_has(d, rule):
+    """[S12] Bit by bit in every layout, and no row or pair of rows leaves the body."""
+    row_map = squared(d, rule, products=(1 << 38) + 7)
+    rows = odd_rows(150, d)
+    rows[:40] = np.where(np.isfinite(rows[:40]), rows[:40], 0)
+    wanted = sum(products_of(row_map, row) for row in rows).tolist()
+    for block in (rows, np.asfortranarray(rows), Columns(list(np.ascontiguousarray(rows.T)))):
+        found = exact(accumulate(row_map, [block[:70], block[70:]]).sums)
+        assert found[-len(wanted) :] == wanted
+    half = (row_map.upper - row_map.lower) / 2
+    corners = [row_map.center + half * np.array(signs) for signs in itertools.product((-1, 1), repeat=d)][:64]
+    integers = each_row(row_map, [*corners, row_map.center, np.full(d, np.nan), *rows[:20]]).astype(float) / GRID
+    assert np.sqrt((integers**2).sum(1)).max() <= float(row_map.body.norm) / GRID * (1 + 1e-12)
+    apart = np.sqrt(((integers[:, None] - integers[None]) ** 2).sum(-1)).max()
+    assert apart <= float(row_map.body.diameter) / GRID * (1 + 1e-12)
+
+
 def curve(limit, square):
     """Every cell (q, s) of a column, by the kernel."""
     row_map = squared(1, "center", [limit], (square,))
     q = np.arange(-limit, limit + 1)
     cells = row_map.center + q[:, None] / row_map.scale
-    found = each_row(row_map, cells)
+    kernel, found = kernel_for(row_map), np.zeros((len(q), row_map.width), np.int64)
+    for cell, total in zip(cells, found, strict=True):
+        kernel(cell[None], total)
     assert (found[:, 0] == q).all()
-    return found[:, [0, -1]].astype(np.int64)
+    return found[:, [0, -1]]
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.5, 1.0, 1.5, 1.66, 2.0, 3.0])
@@ -159,3 +192,7 @@ def test_wrong_squares_are_refused():
     for wrong in ((1,), (1, -1), (1, 1 << 46), (1, 1.5)):
         with pytest.raises(es.UsageError):
             ClampedMap([0, 0], [2.0**40] * 2, limits, bounds, grid_bits=40, riders=Riders(squares=wrong))
+    counted = Riders("column", None, (1, 1), squares=(1, 1), products=1)
+    for wrong in (Riders(products=1), counted, Riders(squares=(1, 1), products=1 << 46), Riders(products=-1)):
+        with pytest.raises(es.UsageError):
+            ClampedMap([0, 0], [2.0**40] * 2, limits, bounds, grid_bits=40, riders=wrong)

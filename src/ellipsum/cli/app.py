@@ -86,6 +86,14 @@ NoCheck = Annotated[
         "Example: ellipsum mean ... --no-check.",
     ),
 ]
+Covariance = Annotated[
+    bool,
+    typer.Option(
+        "--covariance",
+        help="Correlations of the columns too, for up to 1.42 times the noise; rows must be complete, as with "
+        "--missing row. Example: ellipsum describe ... --missing row --covariance.",
+    ),
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the release as JSON to this file.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON alone on standard output.")]
 SavePlan = Annotated[Path | None, typer.Option(help="Write the plan (public numbers only) to this file.")]
@@ -145,6 +153,7 @@ SHAPE: Options = {
     "no_check": (NoCheck, False),
 }
 _BOUNDED: Options = {"columns": (Columns, None), "bounds": (Bounds, None)}
+_COVARIANCE: Options = {"covariance": (Covariance, False)}
 _UNCLIPPED: Options = {name: option for name, option in SHAPE.items() if name not in ("clip", "clip_probability")}
 RESULT: Options = {
     "output": (Output, None),
@@ -228,7 +237,7 @@ def mean_command(**given: Any) -> None:
 
 
 @app.command("describe")
-@takes(FILES, _BOUNDED, BUDGET, {"n": (Guess, None)}, _UNCLIPPED, RESULT, READING)
+@takes(FILES, _BOUNDED, BUDGET, {"n": (Guess, None)}, _UNCLIPPED, _COVARIANCE, RESULT, READING)
 def describe_command(**given: Any) -> None:
     """Publish count, mean and standard deviation of the chosen columns, in one release.
 
@@ -278,7 +287,7 @@ _PLAN_MORE: Options = {
 
 
 @app.command("plan")
-@takes(_PLAN_SIZE, ROWS, BUDGET, SHAPE, PEOPLE, _PLAN_MORE)
+@takes(_PLAN_SIZE, ROWS, BUDGET, SHAPE, _COVARIANCE, PEOPLE, _PLAN_MORE)
 def plan_command(**given: Any) -> None:
     """Forecast a release without any data, and save its plan.
 
@@ -304,7 +313,7 @@ def plan_command(**given: Any) -> None:
     else:
         spend = {"budget": budget_of(given["epsilon"], given["delta"])}
         spend |= {} if given["error"] is None else {"error": given["error"]}
-    terms["statistic"] = given["statistic"]
+    terms |= {"statistic": given["statistic"], "covariance": given["covariance"]}
     terms.update({name: given[name] for name in PEOPLE})
     made = make_plan(rows, **shape_of(given), **terms, **spend)
     show.write_plan(made, given["output"])
@@ -392,6 +401,7 @@ def _run_fresh(statistic: str, columns: Any, given: dict[str, Any], how: dict[st
     calls: dict[str, Any] = {"sum": api.sum, "mean": api.mean, "describe": api.describe}
     if statistic == "describe":
         del words["method"]
+        words["covariance"] = given["covariance"]
     return calls[statistic](rows=rows, **words, **source_words(given), **how)
 
 
@@ -403,7 +413,7 @@ def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[st
     from ..texts import guarantee
     from .inputs import read_plan
 
-    fixed = [*ROWS, "clip_probability", "weights", "missing", "no_check", "epsilon", "delta", "n"]
+    fixed = [*ROWS, "clip_probability", "weights", "missing", "no_check", "covariance", "epsilon", "delta", "n"]
     fixed.remove("columns")
     named = [f"--{name.replace('_', '-')}" for name in fixed if given.get(name) not in (None, False)]
     if named:

@@ -19,7 +19,7 @@ from rich.table import Table
 from ..api import plan as make_plan
 from ..describing import Description
 from ..description_texts import HEADINGS as DESCRIBED
-from ..description_texts import described_columns, facts_of
+from ..description_texts import correlation_lines, described_columns, facts_of
 from ..errors import visible
 from ..files import write_atomically
 from ..interrupts import check_interrupted
@@ -29,6 +29,7 @@ from ..rows import Rows
 from ..texts import HINT, INSECURE, covers, guarantee, missing_words, release_entries, rows_lines
 
 _SHOWN = 50
+_FEW = 12  # columns of a matrix
 _WIDE = 200  # letters of a line where no terminal has a say
 _EXTRA = ("rows", "note")
 _HEADINGS = {
@@ -228,14 +229,19 @@ def _print_description(made: Description) -> None:
         table.add_column(name, justify="left" if name == "column" else "right")
     for column in described_columns(made, _SHOWN):
         table.add_row(*astuple(column))
-    _print_table(made, table, facts_of(made))
+    _print_table(made, table, facts_of(made), correlation_lines(made, _FEW))
 
 
-def _print_table(made: Release, table: Table, facts: Sequence[str]) -> None:
-    """A table of columns, what holds for all of them, and the guarantee."""
+def _print_table(made: Release, table: Table, facts: Sequence[str], lines: Sequence[Sequence[str]] = ()) -> None:
+    """A table of columns, perhaps one of lines, what holds for all of them, and the guarantee."""
     console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
     console.print(table)
     if made.value.size > _SHOWN:
         console.print(f"... {made.value.size - _SHOWN} more columns: use --json or --output to see all")
+    if lines:
+        matrix = Table(*lines[0])
+        for line in lines[1:]:
+            matrix.add_row(*line)
+        console.print(matrix)
     for fact in [*facts, guarantee(made.privacy, made.stated), *([] if made.secure else [INSECURE])]:
         console.print(fact, soft_wrap=True)

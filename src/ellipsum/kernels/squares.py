@@ -14,6 +14,7 @@ import numpy as np
 
 from ..blocks import Columns
 from ..compiled import compiled, inner
+from ..errors import Floats
 from ..integers import Ints
 from ..row_maps import ClampedMap
 from .clamped import ClampedKernel, side_by_side
@@ -26,12 +27,15 @@ _WIDEST = 64  # rows narrower than this are read several at once, as one row tha
 
 
 class _Frame:
-    """What the loops read, at least eight wide: centres, scales, limits, units, and units of an absent cell."""
+    """What the loops read: centres, scales, limits, units, and of an absent cell its square and itself."""
 
     def __init__(self, row_map: ClampedMap, times: int = 1) -> None:
         riders, limits = row_map.riders, row_map.limits.astype(np.float64)
         units = np.array(riders.squares, np.float64)
-        lines = row_map.center, row_map.scale, limits, units, _absent(row_map, limits, units)
+        filled = _filled(row_map, limits)
+        counted = np.array(riders.absences) > 0 if riders.missing == "column" else np.zeros(row_map.columns, bool)
+        absent = np.where(counted, 0.0, np.rint(units * (1.0 - filled * filled)))
+        lines = row_map.center, row_map.scale, limits, units, absent, filled
         self.columns = row_map.columns * times
         width = -(-self.columns // LANES) * LANES
         self.lines = aligned(len(lines), width)
@@ -39,14 +43,12 @@ class _Frame:
             self.lines[i, : self.columns] = np.tile(line, times)
 
 
-def _absent(row_map: ClampedMap, limits: Any, units: Any) -> Any:
-    """What an absent cell adds: nothing where it is counted, else the square of what is filled in."""
-    riders = row_map.riders
-    fill = row_map.center if riders.fill is None else riders.fill
-    counted = np.array(riders.absences) > 0 if riders.missing == "column" else np.zeros(row_map.columns, bool)
+def _filled(row_map: ClampedMap, limits: Floats) -> Floats:
+    """What is filled in for an absent cell, in units of its limit."""
+    fill = row_map.center if row_map.riders.fill is None else row_map.riders.fill
     q = np.rint(np.clip((fill - row_map.center) * row_map.scale, -limits, limits))
-    share = q / np.maximum(limits, 1.0)
-    return np.where(counted, 0.0, np.rint(units * (1.0 - share * share)))
+    filled: Floats = q / np.maximum(limits, 1.0)
+    return filled
 
 
 class SquaresKernel:
@@ -70,7 +72,8 @@ class SquaresKernel:
         return _Frame(self._map, self._times)
 
     def __call__(self, block: Rows | Columns, total: Ints) -> None:
-        first = self._map.width - self._map.columns
+        riders = self._map.riders
+        first = self._map.columns + riders.counted
         self._clamped(block, total[:first])
         sums = np.zeros(self._map.columns, np.int64)
         places = None if self._drops else columns_of(block)
@@ -78,7 +81,17 @@ class SquaresKernel:
             add_column_squares(places, len(block), block.dtype.type(0), self._one.lines, sums)
         else:
             self._add_rows(block, sums)
-        total[first:] += sums
+        total[first : first + sums.size] += sums
+        if riders.pairs:
+            self._add_products(block, total[first + sums.size :])
+
+    def _add_products(self, block: Rows | Columns, total: Ints) -> None:
+        found, row = np.zeros(total.size, np.int64), np.zeros(self._map.columns)
+        units = float(self._map.riders.products)
+        for part in readable(block, self._map.columns, singles=True):
+            place = part.__array_interface__["data"][0], part.strides[0], len(part)
+            add_products(*place, part.dtype.type(0), self._one.lines, units, row, found, self._drops)
+        total += found
 
     def _add_rows(self, block: Rows | Columns, sums: Ints) -> None:
         done = 0
@@ -98,16 +111,22 @@ class SquaresKernel:
 
 
 @inner
+def _share(entry: float, lines: Any, k: int) -> float:
+    """An entry that is there, as column k, clamped and rounded, in units of its limit."""
+    value = (entry - lines[0, k]) * lines[1, k]
+    limit = lines[2, k]
+    value = value if value < limit else limit
+    value = value if value > -limit else -limit
+    return float(np.rint(value) / max(limit, 1.0))
+
+
+@inner
 def _square(x: int, j: int, like: Any, lines: Any, k: int) -> Any:
     """The square of the entry j at an address, as column k: the operations of the vectors."""
     entry = element(x, j, like)
     if not abs(entry) < np.inf:
         return np.int64(lines[4, k])
-    value = (entry - lines[0, k]) * lines[1, k]
-    limit = lines[2, k]
-    value = value if value < limit else limit
-    value = value if value > -limit else -limit
-    share = np.rint(value) / max(limit, 1.0)
+    share = _share(entry, lines, k)
     return np.int64(np.rint(lines[3, k] * (1.0 - share * share)))
 
 
@@ -153,3 +172,22 @@ def add_column_squares(places: Any, rows: int, like: Any, lines: Any, sums: Any)
             sums[j] += _square(places[j], i, like, lines, j)
         for k in range(LANES):
             sums[j] += eight[k]
+
+
+@compiled
+def add_products(
+    x: int, stride: int, rows: int, like: Any, lines: Any, units: float, row: Any, sums: Any, drops: bool
+) -> None:
+    """Adds units y_i y_j, rounded, of every pair i < j of columns of rows as `add_row_squares` reads them [S12]."""
+    columns = row.size
+    for _ in range(rows):
+        if not (drops and _left_out(x, like, columns)):
+            for j in range(columns):
+                entry = element(x, j, like)
+                row[j] = _share(entry, lines, j) if abs(entry) < np.inf else lines[5, j]
+            k = 0
+            for i in range(columns):
+                for j in range(i + 1, columns):
+                    sums[k] += np.int64(np.rint(units * (row[i] * row[j])))
+                    k += 1
+        x += stride
