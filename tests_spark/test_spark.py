@@ -28,6 +28,7 @@ def fixed():
     [
         *(("sum", "replace", BOX, partitions) for partitions in (1, 7, 200)),
         *(("mean", "add_remove", CORRELATED, partitions) for partitions in (2, 50)),
+        ("describe", "replace", BOX, 7),
     ],
 )
 def test_releases_equal_local_ones(spark, mixed, statistic, neighbours, rows, partitions):
@@ -37,7 +38,7 @@ def test_releases_equal_local_ones(spark, mixed, statistic, neighbours, rows, pa
     frame = spark.read.parquet(mixed).repartition(partitions)
     remote = publish(frame, rows, rng=fixed(), **how)
     assert np.array_equal(remote.value, local.value)
-    assert remote.count == local.count
+    assert np.array_equal(remote.count, local.count)
     assert remote.columns == local.columns
     assert remote.to_json() == local.to_json()
 

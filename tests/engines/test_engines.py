@@ -86,6 +86,15 @@ def test_any_cut_gives_the_local_release(parts, neighbours):
     assert local.counts.outside[1] > 100
 
 
+def test_descriptions_travel_as_other_maps_do():
+    table, rows = table_of(), es.Box([-9, -9, 0], [9, 9, 9])
+    how = {**BUDGET, "columns": ["a", "b", "c"]}
+    for more in ({}, {"missing": "row", "covariance": True}):
+        local = es.describe(table, rows, rng=np.random.default_rng(2), **how, **more)
+        frame = Lists(cut(table, 3), ["a", "b", "c"])
+        assert es.describe(frame, rows, rng=np.random.default_rng(2), **how, **more).to_json() == local.to_json()
+
+
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
 @pytest.mark.parametrize("method", METHODS)
 def test_learning_on_a_frame_is_learning_on_its_rows(method, neighbours):
