@@ -488,7 +488,7 @@ def test_correlations_that_are_refused():
     for name in ("correlation", "covariance"):
         with pytest.raises(es.UsageError, match="no covariances"):
             getattr(plain, name)
-    made = es.describe(x, box, **CORRELATED, **SPEND).to_dict()
+    made = es.describe(x, box, rng=rng(), **CORRELATED, **{**SPEND, "epsilon": 100.0}).to_dict()
     section = made["describe"]
     for name, wrong in (("products", section["products"][:3]), ("correlation", np.eye(5).tolist()), ("products", None)):
         with pytest.raises(es.UsageError):

@@ -180,13 +180,14 @@ def _spherical(terms: Terms) -> Plan:
 
 
 def _likely_dimension(terms: Terms) -> int:
-    """Values, absences, what is outside, and the count of rows, before a region is laid; it costs time to be wrong."""
+    """Values, absences, what is outside, squares, the count of rows, before a region is laid; to err costs time."""
     rule, _ = terms.handling.rule(terms.rows, terms.d)
     absences = {"column": terms.d, "row": 1}.get(rule, 0)
     outside = terms.d if terms.rows.clamps else few_octaves(terms.d)
     counted = outside if terms.handling.counts(terms.rows) else 0
     private = terms.neighbours == "add_remove" or terms.each is not None
-    return terms.d + absences + counted + (1 if private else 0)
+    squares = terms.d if terms.statistic == "describe" else 0
+    return terms.d + absences + counted + squares + (1 if private else 0)
 
 
 def _boxed(terms: Terms) -> Plan:
