@@ -225,3 +225,19 @@ def test_width_must_be_known():
         make(es.Ball(1.0))
     with pytest.raises(es.UsageError, match="rows must be"):
         make({"radius": 1})
+
+
+@pytest.mark.parametrize("noise", ["auto", "gaussian", "norm"])
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_columns_that_cannot_vary_are_published_as_they_are_stated(neighbours, noise):
+    words = {"epsilon": 1, "delta": 1e-6, "neighbours": neighbours, "noise": noise, "n": 10}
+    release = es.mean(np.full((10, 2), 5), es.Box(5, 5), **words)
+    assert release.value.tolist() == [5.0, 5.0]
+
+
+def test_a_law_out_of_range_is_passed_over():
+    """The widest column has a square that blocks of columns can no longer hold; other laws can."""
+    words = {"n": 10, "epsilon": 1, "delta": 1e-6, "statistic": "mean"}
+    assert es.plan(es.Box([-1e100, 0], [1e100, 1]), **words).law_name in ("ball", "gaussian")
+    with pytest.raises(es.UsageError, match="range of doubles"):
+        es.plan(es.Box(-1e200, 1e200), d=2, **words)

@@ -6,8 +6,10 @@ docs/proofs/plans.md: [U2] the weight of a count, [U9] the choice of a law.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from .handling import Handling, lay_riders
 from .laws.ball_privacy import BallPrivacy, Guarantee, safe_ratio
 from .noise_laws import BallLaw, BoxLaw, Law
 from .people import People, unit_of
-from .plans import OUT_OF_RANGE, WIDEST_COUNT_WEIGHT, Plan, rows_each
+from .plans import WIDEST_COUNT_WEIGHT, OutOfRange, Plan, rows_each
 from .privacy import Budget, Privacy
 from .riders import OCTAVES, Riders, free_squares, product_units
 from .row_maps import Body, clamped_body, clamped_moves, ellipsoid_body
@@ -121,17 +123,27 @@ def plan_statistic(
         if noise == "norm" or budget.largest_mu is None:
             raise UsageError(f"epsilon below {_LEAST_EPSILON:g} is all noise under this law. State a larger one.")
         return _gaussian(terms)
-    plans = [_spherical(terms)]
-    if terms.rows.clamps and d <= _MOST_BOXED:
-        plans.append(_boxed(terms))
-    if noise == "auto" and budget.largest_mu is not None:
-        plans.append(_gaussian(terms))
+    plans = list(_under_each_law(terms))
+    if not plans:
+        raise OutOfRange
     errors = [_weighted_error(terms, plan) for plan in plans]
     best = plans[int(np.argmin(errors))]
     if len(plans) > 1:
         considered = {plan.law_name: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
         object.__setattr__(best, "considered", considered)  # made here, and shown to nobody yet
     return best
+
+
+def _under_each_law(terms: Terms) -> Iterator[Plan]:
+    """The plans that may be chosen from; a law whose numbers leave the range of doubles has none."""
+    laws = [_spherical]
+    if terms.rows.clamps and terms.d <= _MOST_BOXED:
+        laws.append(_boxed)
+    if terms.noise == "auto" and terms.budget.largest_mu is not None:
+        laws.append(_gaussian)
+    for law in laws:
+        with suppress(OutOfRange):
+            yield law(terms)
 
 
 def _weighted_error(terms: Terms, plan: Plan) -> float:
@@ -155,8 +167,9 @@ def _gaussian(terms: Terms) -> Plan:
     return _finished(terms, draft, privacy, None, noise_units(_needed(terms, draft), privacy.mu))
 
 
-def _needed(terms: Terms, draft: Draft) -> Any:
-    return draft.body.sensitivity(terms.neighbours, draft.count_units, terms.each)
+def _needed(terms: Terms, draft: Draft) -> Fraction:
+    """The sensitivity that noise is drawn for; at least one unit, for where no row can move anything."""
+    return max(draft.body.sensitivity(terms.neighbours, draft.count_units, terms.each), Fraction(1))
 
 
 def _spherical(terms: Terms) -> Plan:
@@ -208,6 +221,8 @@ def _boxed(terms: Terms) -> Plan:
     values = np.ldexp(np.array(moves[: terms.d], float), -draft.bits) * region.ellipsoid.unscale
     widths = np.concatenate([values, np.full(draft.dimension - terms.d, float(each))])  # a row moves a count by one
     weights, live = _importances(terms, draft), np.array(moves) > 0
+    if not np.isfinite(weights).all():
+        raise OutOfRange
     weights = np.where(live, np.maximum(weights, 1e-12 * float(weights.max())), 0.0)
     blocks = choose_blocks(np.where(live, np.maximum(widths, 1e-300), 0.0), weights, epsilon)
     privacy = Privacy.of_pure(epsilon, terms.neighbours, unit_of(terms.people))
@@ -402,7 +417,7 @@ def count_weight(region: Clip, statistic: str, n: float | None, mu: float) -> fl
     if not unscale.any():
         return 1.0
     if not math.isfinite(unit):
-        raise UsageError(OUT_OF_RANGE)
+        raise OutOfRange
     stretch = float(np.linalg.norm(unscale / unit))
     if statistic == "sum":
         lever = float(np.linalg.norm(center / unit))

@@ -46,10 +46,16 @@ from .vector_noise import Noise
 _DROWNED = (
     "the noise would be as large as what the bounds leave open. More rows, tighter bounds or a larger budget help."
 )
-OUT_OF_RANGE = "the noise of this plan or its forecast leaves the range of doubles. Rescale the columns."
 WIDEST_COUNT_WEIGHT = 2.0**30
 _MOST_ROWS = 2.0**64  # beyond any data, where n is private
 _FARTHEST_NOISE = 64.0  # stds: exceeded with probability below 1e-890
+
+
+class OutOfRange(UsageError):
+    """Numbers that doubles cannot hold; another law of noise may have smaller ones."""
+
+    def __init__(self) -> None:
+        super().__init__("the noise of this plan or its forecast leaves the range of doubles. Rescale the columns.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,7 +129,7 @@ class Plan(Runnable):
         farthest = (center + unscale) * rows + _FARTHEST_NOISE * noise
         square = noise * noise * self.ellipsoid.width + self.sum_clipping_error
         if not (math.isfinite(farthest) and math.isfinite(square) and math.isfinite(self.center_spread)):
-            raise UsageError(OUT_OF_RANGE)
+            raise OutOfRange
 
     @property
     def noise_law(self) -> Law:
