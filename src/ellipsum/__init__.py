@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
     from .friendly import NoCentre, friendly_mean, subsample_and_aggregate
     from .learning import Learned
+    from .ledger import Ledger, LedgerWarning
     from .plans import Plan
     from .privacy import Budget, Privacy, calibrate, compose
     from .projection import (
@@ -44,6 +45,7 @@ _HOMES = {
     **dict.fromkeys(("RowsPerPerson", "suggest_max_rows"), "suggest"),
     "Release": "results",
     "Learned": "learning",
+    **dict.fromkeys(("Ledger", "LedgerWarning"), "ledger"),
     **dict.fromkeys(("NoCentre", "friendly_mean", "subsample_and_aggregate"), "friendly"),
     **dict.fromkeys(("Projection", "ProjectionPrivacy", "ProjectionWarning"), "projection"),
     **dict.fromkeys(("choose_k", "project", "projection_forecast"), "projection"),
@@ -59,6 +61,8 @@ __all__ = [
     "DataError",
     "EllipsumError",
     "Learned",
+    "Ledger",
+    "LedgerWarning",
     "NoCentre",
     "Normal",
     "Plan",

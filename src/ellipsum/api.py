@@ -19,13 +19,14 @@ from .release import Release
 from .request import Request
 from .rows import Rows, Unknown, Wishes
 from .runnable import run_and_tell
-from .session import Approve, Progress, Reading, Session
+from .session import Approve, Progress, Reading, Session, Tab
 from .sources import Selection
 from .targets import checked_error, least_epsilon, least_rows
 from .words import public
 
 AnyPlan = Plan | LearningPlan
 _HOW = ("rng", "threads", "progress", "approve")
+_TAB = ("ledger", "dataset", "key", "analyst")
 _WISHES = ("shape", "clip", "clip_probability", "weights")
 _METHODS_OWN = ("steps", "std", "clip_share")
 
@@ -60,6 +61,10 @@ def sum(
     threads: int | None = None,
     progress: Progress | None = None,
     approve: Approve | None = None,
+    ledger: Any = None,
+    dataset: str | None = None,
+    key: str | None = None,
+    analyst: str | None = None,
 ) -> Release:
     """Publish the sum of the rows.
 
@@ -98,6 +103,10 @@ def mean(
     threads: int | None = None,
     progress: Progress | None = None,
     approve: Approve | None = None,
+    ledger: Any = None,
+    dataset: str | None = None,
+    key: str | None = None,
+    analyst: str | None = None,
 ) -> Release:
     """Publish the mean of the rows.
 
@@ -168,6 +177,10 @@ def learn(
     threads: int | None = None,
     progress: Progress | None = None,
     approve: Approve | None = None,
+    ledger: Any = None,
+    dataset: str | None = None,
+    key: str | None = None,
+    analyst: str | None = None,
 ) -> Learned:
     """Learn centre and spread of the rows, spending the whole stated budget.
 
@@ -183,7 +196,7 @@ def learn(
     with _session(request, words) as session:
         plan = _plan_for(request, session)
         assert isinstance(plan, LearningPlan)
-        return plan.learn(session)
+        return session.kept(lambda: plan.learn(session), Learned.from_json)
 
 
 @public
@@ -273,7 +286,8 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
 
 def _session(request: Request, words: Mapping[str, Any]) -> AbstractContextManager[Session]:
     selection = Selection(words["columns"], header=words["header"], names=request.rows.columns)
-    return Session.open(words["data"], selection, request.people, Reading(*(words[name] for name in _HOW)))
+    reading = Reading(**{name: words[name] for name in _HOW}, tab=Tab.of(*(words[name] for name in _TAB)))
+    return Session.open(words["data"], selection, request.people, reading)
 
 
 def _plan_for(request: Request, session: Session) -> AnyPlan:

@@ -32,7 +32,7 @@ from .curves import (
     round_up,
     sqrt_up,
 )
-from .errors import BudgetRefused, Floats, UsageError, non_negative, positive
+from .errors import BudgetRefused, Floats, UsageError, non_negative
 from .roots import root
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ _LATTICE_BITS = 11  # at least 2^10 lattice points between the least and the gre
 _ATOM_BITS = 128
 _NUDGES = range(40, 3, -3)
 _SMALLEST = math.ulp(0.0)
+Exact = float | Fraction
 Law = tuple[tuple[Fraction, "arb"], ...]  # (loss, its probability, a ball)
 
 
@@ -228,35 +229,37 @@ class Filter:
     """Caps fixed beforehand, (mu, [E_1 .. E_m], slack), and what has been charged to each [P10].
 
     A step's parameters may depend on earlier results; it runs only if `charge` accepts it. The guarantee is that of the
-    caps, not of the spend: `delta`, `epsilon`.
+    caps, not of the spend: `delta`, `epsilon`. Caps and charges are doubles or exact rationals.
     """
 
-    mu: float
-    pure: tuple[float, ...] = ()
-    slack: float = 0.0
+    mu: Exact
+    pure: tuple[Exact, ...] = ()
+    slack: Exact = 0.0
     squares_spent: Fraction = Fraction(0)
     pure_spent: tuple[Fraction, ...] = ()
     slack_spent: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", non_negative("mu", self.mu))
-        object.__setattr__(self, "slack", non_negative("slack", self.slack))
-        object.__setattr__(self, "pure", tuple(positive("cap", cap) for cap in self.pure))
+        _exact("mu", self.mu)
+        _exact("slack", self.slack)
+        if not all(_exact("cap", cap) > 0 for cap in self.pure):
+            raise UsageError("a cap must be > 0. State a finite number above zero.")
         object.__setattr__(self, "pure_spent", self.pure_spent or tuple(Fraction(0) for _ in self.pure))
         if len(self.pure_spent) != len(self.pure):
             raise UsageError("pure_spent must have one entry for each cap of pure. Leave it out to start anew.")
 
-    def charge(self, *, mu: float = 0.0, epsilon: float = 0.0, slack: float = 0.0) -> Filter:
+    def charge(self, *, mu: Exact = 0.0, epsilon: Exact = 0.0, slack: Exact = 0.0) -> Filter:
         """The filter after a step, or `BudgetRefused` with nothing spent.
 
         A pure epsilon goes to the first cap it fits, whole; else to mu, as the Gaussian curve that covers it. It is
         never spread over caps [P10].
         """
-        squares = self.squares_spent + Fraction(non_negative("mu", mu)) ** 2
-        failures = self.slack_spent + Fraction(non_negative("slack", slack))
-        spent = self._with(Fraction(non_negative("epsilon", epsilon)))
+        loss = _exact("epsilon", epsilon)
+        squares = self.squares_spent + _exact("mu", mu) ** 2
+        failures = self.slack_spent + _exact("slack", slack)
+        spent = self._with(loss)
         if spent is None:
-            spent, squares = self.pure_spent, squares + Fraction(laplace_mu(epsilon)) ** 2
+            spent, squares = self.pure_spent, squares + Fraction(laplace_mu(round_up(loss))) ** 2
         if squares > Fraction(self.mu) ** 2 or failures > Fraction(self.slack):
             raise BudgetRefused("This step does not fit what is left of the budget; nothing was spent.")
         return replace(self, squares_spent=squares, pure_spent=spent, slack_spent=failures)
@@ -272,11 +275,24 @@ class Filter:
 
     def delta(self, epsilon: float) -> float:
         """Upper bound on delta at this epsilon for the whole interaction."""
-        return composed_delta(self.mu, self.pure, self.slack, epsilon)
+        return composed_delta(*self._doubles, epsilon)
 
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon at this delta for the whole interaction."""
-        return composed_epsilon(self.mu, self.pure, self.slack, delta)
+        return composed_epsilon(*self._doubles, delta)
+
+    @property
+    def _doubles(self) -> tuple[float, tuple[float, ...], float]:
+        """The caps as doubles, rounded up."""
+        mu, slack = (round_up(Fraction(cap)) for cap in (self.mu, self.slack))
+        return mu, tuple(round_up(Fraction(cap)) for cap in self.pure), slack
+
+
+def _exact(name: str, value: Exact) -> Fraction:
+    """A number >= 0, as it is."""
+    if isinstance(value, Fraction) and value >= 0:
+        return value
+    return Fraction(non_negative(name, float(value) if isinstance(value, Fraction) else value))
 
 
 def composed(parts: Iterable[tuple[float, Sequence[float], float]]) -> tuple[float, tuple[float, ...], float]:

@@ -46,6 +46,16 @@ def round_down(value: Fraction) -> float:
     return -round_up(-value)
 
 
+def typed(value: float) -> Fraction:
+    """The decimal that somebody typed for this double: the shortest that reads as it."""
+    return Fraction(repr(float(value)))
+
+
+def within_typed(value: float) -> float:
+    """The greatest double that is no more than what was typed: the double read from 0.2 is a little more than 0.2."""
+    return round_down(min(Fraction(value), typed(value)))
+
+
 def sqrt_down(value: Fraction) -> float:
     """The greatest double whose exact square is at most value >= 0."""
     return round_down(_sqrt_floor(value))

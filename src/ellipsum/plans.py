@@ -327,7 +327,7 @@ class Plan(Runnable):
         check_width(self.d, session.source)
         check_gaps(self, session.source)
         session.propose(self)
-        account = session.reserve(self.privacy, self.statistic)
+        account = session.reserve(self.privacy, self.statistic, self)
         account.charge(account.cap, self.statistic)
         if self.neighbours == "replace" and not self.public_rows:
             self._check_rows(session.source.count())

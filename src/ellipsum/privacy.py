@@ -29,6 +29,7 @@ from .curves import (
     round_up,
     sqrt_down,
     sqrt_up,
+    within_typed,
 )
 from .errors import UsageError, choice, non_negative, open_unit, positive, whole
 
@@ -123,9 +124,12 @@ class Budget:
 
     @property
     def pair(self) -> tuple[float, float] | None:
-        """(epsilon, delta) where the budget was stated so, which leaves the law of the noise open."""
+        """(epsilon, delta) where the budget was stated so, which leaves the law of the noise open.
+
+        epsilon is no more than the decimal that was typed, so that five releases of 0.2 together are within 1.
+        """
         said = dict(self.stated)
-        return (said["epsilon"], said["delta"]) if "delta" in said else None
+        return (within_typed(said["epsilon"]), said["delta"]) if "delta" in said else None
 
     @staticmethod
     def of(epsilon: float | None = None, delta: float | None = None, budget: Budget | None = None) -> Budget:

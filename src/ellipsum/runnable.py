@@ -12,7 +12,7 @@ from .errors import AccuracyWarning, UsageError
 from .files import Saved
 from .people import WAYS, People, people_of, with_people
 from .release import Release
-from .session import Approve, Progress, Reading, Session
+from .session import Approve, Progress, Reading, Session, Tab
 from .sources import Selection, Source
 
 
@@ -40,11 +40,19 @@ class Runnable(Alike, Saved):
         threads: int | None = None,
         progress: Progress | None = None,
         approve: Approve | None = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
     ) -> Release:
-        """Run this plan on data, which may be what `ellipsum.sum` takes; people as planned, unless stated."""
+        """Run this plan on data, which may be what `ellipsum.sum` takes; people as planned, unless stated.
+
+        ledger, dataset, key, analyst: the budget that the release is charged to, as in `ellipsum.sum`.
+        """
+        tab = Tab.of(ledger, dataset, key, analyst)
         plan = with_people(self, people_of(privacy_id, per_person, max_rows, ways=WAYS))
         selection = Selection(columns, header=header, names=self.columns)
-        with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve)) as session:
+        with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve, tab)) as session:
             return run_and_tell(plan, session, 3)
 
     @property
@@ -60,7 +68,7 @@ def run_and_tell(plan: Runnable, session: Session, level: int) -> Release:
     """
     if plan.doubt is not None and not session.proposing:
         warnings.warn(AccuracyWarning(plan.doubt), stacklevel=level)
-    release = plan.run(session)
+    release = session.kept(lambda: plan.run(session), Release.from_json)
     for text in release.warnings:
         warnings.warn(AccuracyWarning(text, release), stacklevel=level)
     return release

@@ -6,15 +6,17 @@ it reserved. Nothing else in the house opens a stream; a test holds it to that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from . import codec
 from .accumulate import Partial
-from .errors import BudgetRefused, Floats, UsageError
+from .errors import BudgetRefused, UsageError
+from .ledger import Ask, Reserved, Tab
 from .noise import Stream, public_seed
 from .people import People
 from .privacy import HasPair, Privacy, fits
@@ -22,26 +24,54 @@ from .row_maps import RowMap
 from .sources import Selection, Source, open_source
 from .tables.progress import Progress, share, steps
 
-__all__ = ["Account", "Approve", "Progress", "Reading", "Session"]
+__all__ = ["Account", "Approve", "Outline", "Progress", "Reading", "Session", "Tab"]
 
+Made = TypeVar("Made", bound="HasJson")
 Approve = Callable[[Any], None]
 _GROUPING = 0.8  # share of the work that bringing people's rows together is, for progress
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a session reads: the words `rng`, `threads`, `progress` and `approve` of every call."""
+    """How a session reads, and where it is charged: words of every call."""
 
     rng: np.random.Generator | None = None
     threads: int | None = None
     progress: Progress | None = None
     approve: Approve | None = None
+    tab: Tab | None = None
+    """`ledger`, `dataset`, `key` and `analyst`."""
 
     def __post_init__(self) -> None:
         if self.progress is not None and not callable(self.progress):
             raise UsageError(f"progress must be a function of one number, got {type(self.progress).__name__}.")
         if self.approve is not None and not callable(self.approve):
             raise UsageError(f"approve must be a function of one plan, got {type(self.approve).__name__}.")
+
+
+class HasJson(Protocol):
+    """What can be published, and kept."""
+
+    def to_json(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a ledger is told of a release: the budget as stated, and its public numbers."""
+
+    stated: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.facts)
+
+
+class Repeated(Exception):
+    """The ledger has this release under its key; nothing is read."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
 
 
 class Account:
@@ -79,6 +109,8 @@ class Session:
         self.progress = how.progress
         self._rng = how.rng
         self._approve = how.approve
+        self._tab = how.tab
+        self._reserved: Reserved | None = None
 
     @classmethod
     @contextmanager
@@ -108,13 +140,40 @@ class Session:
         if self._approve is not None:
             self._approve(plan)
 
-    def reserve(self, guarantee: Privacy | HasPair, note: str) -> Account:
-        """Reserve a guarantee for one release, before anything is read."""
+    def reserve(self, guarantee: Privacy | HasPair, note: str, plan: Any = None) -> Account:
+        """Reserve a guarantee for one release, in the ledger too, before anything is read [U5][Q1].
+
+        plan: has the budget as stated, and its public numbers in `to_dict`.
+        """
+        if self._tab is not None:
+            self._reserve(self._tab, guarantee, note, plan or Outline())
         return Account(guarantee.as_pair(), self._rng)
 
-    def spend(self, guarantee: Privacy | HasPair, note: str) -> Stream:
+    def _reserve(self, tab: Tab, guarantee: Any, note: str, plan: Any) -> None:
+        whose = None if self.people is None else str(self.people.privacy_id)
+        ask = Ask(note, guarantee, dict(plan.stated), whose, codec.dump(plan.to_dict()))
+        reserved = tab.reserve(ask)
+        if reserved.stored is not None:
+            raise Repeated(reserved.stored)
+        self._reserved = reserved
+
+    def kept(self, run: Callable[[], Made], read: Callable[[str], Made]) -> Made:
+        """What `run` makes, entered in the ledger; or, for the same key again, what was made then, as `read` has it."""
+        try:
+            made = run()
+        except Repeated as earlier:
+            return read(earlier.text)
+        return self.settled(made)
+
+    def settled(self, made: Made) -> Made:
+        """A release that was made, entered as such in the ledger."""
+        if self._tab is not None and self._reserved is not None:
+            self._tab.settle(self._reserved, made.to_json())
+        return made
+
+    def spend(self, guarantee: Privacy | HasPair, note: str, plan: Any = None) -> Stream:
         """Reserve and charge a guarantee in one step: the noise of a release that has a single round."""
-        account = self.reserve(guarantee, note)
+        account = self.reserve(guarantee, note, plan)
         account.charge(account.cap, note)
         return account.stream()
 
@@ -126,10 +185,6 @@ class Session:
         """The exact sum of a row map over the source; public: whether the number of rows may show in progress [T4]."""
         with steps(progress or self.progress, public) as tell:
             return self.source.total(row_map, self.threads, tell)
-
-    def sample(self, size: int) -> tuple[Floats, int]:
-        """A uniform subset of the rows, and how many there are."""
-        return self.source.sample(size, self.seed())
 
     def public_count(self, neighbours: str, n: int | None) -> int | None:
         """The n that a plan may use: counted under "replace", the caller's guess under "add_remove"."""

@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 
 from . import codec
-from .errors import Floats, choice
+from .errors import MOST_WHOLE, Floats, choice
 from .grid import noise_units
 from .learning.maps import NormHistogram
 from .noise import add_noise, shift_for
 from .people import COUNTS, People
-from .privacy import NEIGHBOURS, Budget, Privacy
-from .session import Progress, Reading, Session
+from .privacy import NEIGHBOURS, Budget, Privacy, stated_from_dict
+from .session import Outline, Progress, Reading, Session, Tab
 from .shape import Ellipsoid
 from .sources import Selection
 from .texts import INSECURE, guarantee
 from .version import VERSION
 from .words import public
 
+_FORMAT = "ellipsum.rows-per-person/1"
 _OCTAVES = 24
 _SURE = 3.0  # stds: octaves whose count may be noise alone are left aside
 _CONTRAST = 0.1  # how far rows beyond the cap are taken to differ from the others, in units of the rows' radius
@@ -45,16 +46,31 @@ class RowsPerPerson:
     def to_json(self) -> str:
         return codec.dump(
             {
-                "format": "ellipsum.rows-per-person/1",
+                "format": _FORMAT,
                 "version": VERSION,
                 "max_rows": self.max_rows,
                 "most": list(self.most),
                 "people": self.people.tolist(),
                 "std": self.std,
                 "privacy": self.privacy.to_dict(),
+                "stated": dict(self.stated),
                 "secure": self.secure,
             }
         )
+
+    @staticmethod
+    def from_json(text: str) -> RowsPerPerson:
+        with codec.Fields(codec.parse(text), "rows per person have missing, unknown or wrong fields.") as fields:
+            fields.check_format(_FORMAT, f"not rows per person of format {_FORMAT}.")
+            return RowsPerPerson(
+                fields.take("max_rows", codec.integer(1, MOST_WHOLE)),
+                fields.take("most", codec.list_of(codec.integer(1, MOST_WHOLE))),
+                fields.take("people", codec.numbers),
+                fields.take("std", codec.number),
+                fields.take("privacy", Privacy.from_dict),
+                fields.take("stated", stated_from_dict),
+                fields.take("secure", codec.flag),
+            )
 
     def __repr__(self) -> str:
         lines = [
@@ -82,6 +98,10 @@ def suggest_max_rows(
     rng: np.random.Generator | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    ledger: Any = None,
+    dataset: str | None = None,
+    key: str | None = None,
+    analyst: str | None = None,
 ) -> RowsPerPerson:
     """Publish how many people have 1, 2, 3-4, 5-8, ... rows, and suggest `max_rows` for a later release.
 
@@ -92,17 +112,22 @@ def suggest_max_rows(
     """
     spend = Budget.of(epsilon, delta, budget)
     privacy = Privacy(spend.mu, 0.0, choice("neighbours", neighbours, NEIGHBOURS), "person")
-    people, reading = People(privacy_id, COUNTS), Reading(rng, threads, progress)
+    people = People(privacy_id, COUNTS)
+    reading = Reading(rng, threads, progress, tab=Tab.of(ledger, dataset, key, analyst))
     with Session.open(data, Selection(columns, header=header), people, reading) as session:
-        histogram = _by_octave(session.source.width)
-        std = noise_units(histogram.body.sensitivity(neighbours), spend.mu)
-        stream = session.spend(privacy, "rows per person")
-        shift = shift_for(std)
-        noisy = add_noise(session.total(histogram, public=False).sums, std, shift, stream).to_float()
-        counts: Floats = np.ldexp(noisy, shift)
-        most = tuple(2**k for k in range(_OCTAVES + 1))
-        best = _best(counts, std, spend.mu)
-        return RowsPerPerson(best, most, counts, std, privacy, dict(spend.stated), session.secure)
+        return session.kept(lambda: _counted(session, spend, privacy), RowsPerPerson.from_json)
+
+
+def _counted(session: Session, spend: Budget, privacy: Privacy) -> RowsPerPerson:
+    histogram = _by_octave(session.source.width)
+    std = noise_units(histogram.body.sensitivity(privacy.neighbours), spend.mu)
+    stream = session.spend(privacy, "rows per person", Outline(dict(spend.stated), {"octaves": _OCTAVES, "std": std}))
+    shift = shift_for(std)
+    noisy = add_noise(session.total(histogram, public=False).sums, std, shift, stream).to_float()
+    counts: Floats = np.ldexp(noisy, shift)
+    most = tuple(2**k for k in range(_OCTAVES + 1))
+    best = _best(counts, std, spend.mu)
+    return RowsPerPerson(best, most, counts, std, privacy, dict(spend.stated), session.secure)
 
 
 def _by_octave(width: int) -> NormHistogram:

@@ -58,6 +58,13 @@ MEANINGS = {
     "marked secure=False and protects nobody.",
     "threads": "threads to use (default: all cores).",
     "progress": "called with the fraction of the work that is done.",
+    "ledger": "a Ledger, or the address of one, that the release is charged to before any value is read; needs "
+    "dataset.",
+    "dataset": "the name under which the ledger keeps this data's budget, maybe with a version after an @ that is "
+    "written down: survey@2026. Without ledger the environment's ELLIPSUM_LEDGER is the ledger.",
+    "key": "a name for this request: the same call with the same key again returns the release that the ledger stored, "
+    "and costs nothing.",
+    "analyst": "who asks, where the ledger has caps for analysts.",
     "approve": "called with the plan before any value is read; an exception that it raises ends the call.",
 }
 

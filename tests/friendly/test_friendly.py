@@ -577,7 +577,7 @@ def test_many_rows_are_subsampled_publicly():
     core = find_core(rows[chosen], 7.0)
     mean = np.array([float(v) for v in core.mean()]) * 7.0 / RADIUS
     assert np.abs(result.value - mean).max() < 6 * result.noise_std.max()
-    assert np.array_equal(session_on(rows).sample(30_000)[0], rows)
+    assert np.array_equal(session_on(rows).source.sample(30_000, bytes(32))[0], rows)
 
 
 def test_progress_is_reported():

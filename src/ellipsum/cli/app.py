@@ -126,6 +126,23 @@ Header = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option(help="Threads to use. Default: all cores.")]
 Engine = Annotated[str | None, typer.Option(help="spark: let Spark read and add up (Parquet, Delta). Default: here.")]
+LedgerAt = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        envvar="ELLIPSUM_LEDGER",
+        help="Charge the release to this ledger (ellipsum ledger init), before any value is read.",
+    ),
+]
+LedgerDataset = Annotated[
+    str | None,
+    typer.Option("--dataset", help="With --ledger: the name of the data set, maybe with a version: name@2026."),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(help="With --ledger: a name for this request; the same again returns the stored release, free."),
+]
+Analyst = Annotated[str | None, typer.Option(help="With --ledger: who asks, where analysts have caps.")]
 
 
 # Groups of options by the name that a command knows them by: (kind, default).
@@ -173,6 +190,10 @@ READING: Options = {
     **PEOPLE,
     "sql": (Sql, None),
     "header": (Header, False),
+    "ledger": (LedgerAt, None),
+    "dataset": (LedgerDataset, None),
+    "key": (Key, None),
+    "analyst": (Analyst, None),
 }
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -362,14 +383,17 @@ def demo_command(
 
 def source_words(given: dict[str, Any]) -> dict[str, Any]:
     """The options that say where the rows are and whom they belong to, as the library calls them."""
-    from .engine import data_of
+    from .engine import data_of, warn_of_password
 
+    if given["ledger"] is not None:
+        warn_of_password(given["ledger"])
     return {
         "data": data_of(given["files"], given["engine"], given["sql"]),
         "header": given["header"] or None,
         "privacy_id": given["privacy_id"],
         "per_person": given["per_person"],
         "max_rows": given["max_rows"],
+        **{name: given[name] for name in ("ledger", "dataset", "key", "analyst")},
     }
 
 

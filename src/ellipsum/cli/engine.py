@@ -35,13 +35,19 @@ def source_of(files: Sequence[str], query: str | None) -> Any:
     """What the positional arguments mean: files, or with --sql the address of a database."""
     if query is None:
         return files[0] if len(files) == 1 else list(files)
-    from ..tables.sql import has_password, sql
+    from ..tables.sql import sql
 
     if len(files) != 1:
         raise UsageError("--sql takes one database, such as duckdb:///file.db, in place of files.")
-    if has_password(files[0]):
-        print(f"warning: {_SEEN}", file=sys.stderr)
+    warn_of_password(files[0])
     return sql(query, files[0])
+
+
+def warn_of_password(address: str) -> None:
+    from ..tables.sql import has_password
+
+    if has_password(address):
+        print(f"warning: {_SEEN}", file=sys.stderr)
 
 
 def _check_suffixes(files: Sequence[str]) -> None:

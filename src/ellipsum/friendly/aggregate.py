@@ -7,18 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Floats, UsageError, positive, whole, yes_or_no
+from ..errors import MOST_WHOLE, Floats, UsageError, positive, whole, yes_or_no
 from ..errors import names as column_names
 from ..noise import public_permutation
 from ..people import people_of
 from ..privacy import Budget
 from ..rows import Normal
-from ..session import Approve, Progress, Reading, Session
+from ..session import Approve, Progress, Reading, Session, Tab
 from ..sources import Selection
 from ..words import public
 from .core import MOST_ROWS
 from .plan import FLOOR, TARGET, friendly_plan, require_replace
-from .release import FriendlyRelease, NoCentre, planned_radius, run_friendly, some_rows
+from .release import (
+    FriendlyRelease,
+    NoCentre,
+    SomeRows,
+    check_count,
+    counted_rows,
+    planned_radius,
+    read_friendly,
+    run_friendly,
+    some_rows,
+)
 from .workers import made_up, run_blocks
 
 _MOST_WORKERS = 1024
@@ -57,6 +67,10 @@ def subsample_and_aggregate(
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
     approve: Approve | None = None,
+    ledger: Any = None,
+    dataset: str | None = None,
+    key: str | None = None,
+    analyst: str | None = None,
 ) -> FriendlyRelease | NoCentre:
     """Publish function(rows) privately: run it on disjoint blocks, release the friendly mean of the results.
 
@@ -93,18 +107,19 @@ def subsample_and_aggregate(
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
     if people is not None and not shuffle:
         raise _no_places("People have")
-    reading = Reading(rng, progress=progress, approve=approve)
+    reading = Reading(rng, progress=progress, approve=approve, tab=Tab.of(ledger, dataset, key, analyst))
     with Session.open(data, Selection(columns, header=header), people, reading) as session:
         if not shuffle and not session.source.ordered:
             raise _no_places("The rows of this source have")
-        rows, total = _rows(session, max_rows)
+        some = _rows(session, max_rows)
+        n, width = some.n, session.source.width
         what = "rows" if people is None else "people"
-        if count > min(len(rows), MOST_ROWS):
+        if count > min(n, MOST_ROWS):
             raise UsageError(
-                f"blocks must be at most the number of {what} and 2^20, got {count} for {len(rows)} {what}. "
+                f"blocks must be at most the number of {what} and 2^20, got {count} for {n} {what}. "
                 "Each block needs a row, and most functions need many."
             )
-        length = _dimension(function, dimension, max(1, len(rows) // count), rows.shape[1], limit)
+        length = _dimension(function, dimension, max(1, n // count), width, limit)
         plan = friendly_plan(
             count,
             length,
@@ -118,24 +133,30 @@ def subsample_and_aggregate(
             search_share=search_share,
             target=target,
             floor=floor,
-            source="blocks" if total == len(rows) else f"blocks (of a random subset of {total} {what})",
+            source="blocks" if some.total == n else f"blocks (of a random subset of {some.total} {what})",
             columns=column_names("names", names, length),
             people=people,
         )
         session.propose(plan)
-        parts = deal(len(rows), count, session.seed() if shuffle else None)
+        parts = deal(n, count, session.seed() if shuffle else None)
         seed = session.seed()
-        stream = session.spend(plan.privacy, "subsample and aggregate")
-        results = run_blocks(
-            function,
-            [rows[part] for part in parts],
-            length,
-            workers=helpers,
-            time_limit=limit,
-            seed=seed,
-            progress=session.progress,
-        )
-        return run_friendly(plan, results, stream)
+
+        def run() -> FriendlyRelease | NoCentre:
+            stream = session.spend(plan.privacy, "subsample and aggregate", plan)
+            rows = some.read()
+            check_count(n, len(rows))
+            results = run_blocks(
+                function,
+                [rows[part] for part in parts],
+                length,
+                workers=helpers,
+                time_limit=limit,
+                seed=seed,
+                progress=session.progress,
+            )
+            return run_friendly(plan, results, stream)
+
+        return session.kept(run, read_friendly)
 
 
 def _no_places(whose: str) -> UsageError:
@@ -143,12 +164,10 @@ def _no_places(whose: str) -> UsageError:
     return UsageError(f"{whose} no order that may decide about blocks. Leave shuffle=False out.")
 
 
-def _rows(session: Session, max_rows: int | None) -> tuple[Floats, int]:
+def _rows(session: Session, max_rows: int | None) -> SomeRows:
     """All rows, or a random subset of public size; and how many there are. [F7]"""
     if max_rows is None and session.source.local:
-        session.seed()  # as many seeds as for a subset: what a test generator gives later does not depend on the source
-        every = session.source.every()
-        return every, len(every)
+        return counted_rows(session, lambda seed: session.source.every(), MOST_WHOLE)
     usual = min(MOST_ROWS, _FRAME_ROWS, max(1000, _FRAME_CELLS // session.source.width))
     return some_rows(session, usual if max_rows is None else max_rows)
 

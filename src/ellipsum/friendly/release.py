@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -18,13 +19,13 @@ from .. import codec
 from ..alike import Alike
 from ..errors import Floats, UsageError, open_unit, whole
 from ..files import Saved
-from ..noise import Stream, add_laplace, add_noise_exact, shift_for
+from ..noise import Stream, add_laplace, add_noise_exact, public_subset, shift_for
 from ..people import people_of
 from ..postprocess import METHODS as DENOISED
 from ..privacy import Budget, Privacy
 from ..release import DOCTORED, WRONG, Release, check_shown, register_reader
 from ..rows import Normal
-from ..session import Approve, Progress, Reading, Session
+from ..session import Approve, Progress, Reading, Session, Tab
 from ..sources import Selection
 from ..texts import INSECURE, guarantee, people_lines
 from ..vector_noise import Noise
@@ -169,6 +170,10 @@ def friendly_mean(
     threads: int | None = None,
     progress: Progress | None = None,
     approve: Approve | None = None,
+    ledger: Any = None,
+    dataset: str | None = None,
+    key: str | None = None,
+    analyst: str | None = None,
 ) -> FriendlyRelease | NoCentre:
     """Publish the mean of the rows' friendly core, wherever it lies.
 
@@ -186,12 +191,12 @@ def friendly_mean(
     """
     require_replace(neighbours)
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
-    reading = Reading(rng, threads, progress, approve)
+    reading = Reading(rng, threads, progress, approve, Tab.of(ledger, dataset, key, analyst))
     with Session.open(data, Selection(columns, header=header), people, reading) as session:
-        rows, total = some_rows(session, max_rows)
+        some = some_rows(session, max_rows)
         what = "rows" if people is None else "people"
         plan = friendly_plan(
-            len(rows),
+            some.n,
             session.source.width,
             planned_radius(radius, session.source.width),
             epsilon=epsilon,
@@ -203,13 +208,19 @@ def friendly_mean(
             search_share=search_share,
             target=target,
             floor=floor,
-            source=what if total == len(rows) else f"{what} (a random subset of {total})",
+            source=what if some.total == some.n else f"{what} (a random subset of {some.total})",
             columns=session.source.columns,
             people=people,
         )
         session.propose(plan)
-        stream = session.spend(plan.privacy, "a friendly mean")
-        return run_friendly(plan, rows, stream, threads, session.progress)
+
+        def run() -> FriendlyRelease | NoCentre:
+            stream = session.spend(plan.privacy, "a friendly mean", plan)
+            rows = some.read()
+            check_count(plan.n, len(rows))
+            return run_friendly(plan, rows, stream, threads, session.progress)
+
+        return session.kept(run, read_friendly)
 
 
 def run_friendly(
@@ -323,13 +334,47 @@ def planned_radius(radius: Any, d: int) -> float | tuple[float, ...]:
     return tuple(min(low * _RADII_STEP**k, high) for k in range(count))
 
 
-def some_rows(session: Session, max_rows: int | None) -> tuple[Floats, int]:
+@dataclass(frozen=True)
+class SomeRows:
+    """So many rows of a source, counted and not yet read."""
+
+    n: int
+    total: int
+    """How many rows the source has."""
+    read: Callable[[], Floats]
+
+
+def some_rows(session: Session, max_rows: int | None) -> SomeRows:
     """All rows, or a random subset of public size, in no order that matters; and how many there are. [F7]"""
     usual = min(_USUAL_ROWS, max(1000, _USUAL_CELLS // session.source.width))
     most = usual if max_rows is None else whole("max_rows", max_rows)
     if most > MOST_ROWS:
         raise UsageError(f"max_rows must be at most {MOST_ROWS}, got {max_rows}: the work grows with its square.")
-    return session.sample(most)
+    return counted_rows(session, lambda seed: session.source.sample(most, seed)[0], most)
+
+
+def counted_rows(session: Session, read: Callable[[bytes], Floats], most: int) -> SomeRows:
+    """Rows that are read once their release is charged; of a single pass they are held, as nothing else counts them."""
+    seed = session.seed()
+    if not session.source.reopenable:
+        every = session.source.every()
+        chosen = public_subset(seed, len(every), min(most, len(every)))
+        rows = every[chosen]
+        return SomeRows(len(rows), len(every), lambda: rows)
+    total = session.source.count()
+    return SomeRows(min(most, total), total, lambda: read(seed))
+
+
+def check_count(planned: int, found: int) -> None:
+    """An error where rows came or went after they were counted."""
+    if found != planned:
+        raise UsageError(f"the data had {planned} rows when they were counted, and now has {found}.")
+
+
+def read_friendly(text: str) -> FriendlyRelease | NoCentre:
+    """What a friendly average gave, from its JSON."""
+    none = codec.parse(text).get("format") == NO_CENTRE_FORMAT
+    return NoCentre.from_json(text) if none else FriendlyRelease.from_json(text)
 
 
 # From files --------------------------------------------------------------------------------------

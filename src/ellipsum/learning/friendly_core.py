@@ -40,7 +40,7 @@ def prepare(rounds: Rounds, magnitude: float) -> Final:
 def _center(rounds: Rounds, magnitude: float) -> FriendlyRelease | None:
     """One friendly average of all rows, or of a random subset of them."""
     spend = rounds.charge("friendly centre", SHARE, rounds.d, slack=rounds.privacy.slack)
-    rows, _ = some_rows(rounds.session, None)
+    rows = some_rows(rounds.session, None).read()
     widest = 2 * magnitude * math.sqrt(rounds.d)
     search = (math.ldexp(widest, -_SEARCH_OCTAVES), widest)
     found = friendly_center(rows, search, mu=spend.mu, slack=spend.slack, stream=rounds.stream())

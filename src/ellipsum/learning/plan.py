@@ -195,6 +195,7 @@ class LearningPlan(Runnable):
             handling=self.handling,
             relative=self.weights == "relative",
             pure=self.pure,
+            plan=self,
         )
         rounds.magnitude = self.rows.magnitude
         return prepare(rounds, self.rows.magnitude), rounds

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -80,6 +81,7 @@ class Rounds:
         handling: Handling = _USUAL,
         relative: bool = False,
         pure: bool = False,
+        plan: Any = None,
     ) -> None:
         choice("neighbours", neighbours, NEIGHBOURS)
         if not session.source.reopenable:
@@ -97,7 +99,7 @@ class Rounds:
         self.budget, self.neighbours = budget, neighbours
         self.pure = pure
         self.privacy = promised(budget, slack, neighbours, unit_of(session.people), pure)
-        self._account = session.reserve(self.privacy, "learning")
+        self._account = session.reserve(self.privacy, "learning", plan)
         self.history: list[Round] = []
         self._last = Fraction(0)
         self.spent = Fraction(0)

@@ -23,7 +23,7 @@ from ..noise import Stream, add_noise, shift_for
 from ..people import people_of, unit_of
 from ..privacy import NEIGHBOURS, Budget, Privacy
 from ..rows import Normal, Rows, checked_rows
-from ..session import Approve, Progress, Reading, Session
+from ..session import Approve, Outline, Progress, Reading, Session, Tab
 from ..sources import Selection, Source
 from ..tables.files import check_apart
 from ..tables.progress import steps
@@ -120,6 +120,10 @@ def project(
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
     approve: Approve | None = None,
+    ledger: Any = None,
+    dataset: str | None = None,
+    key: str | None = None,
+    analyst: str | None = None,
 ) -> Projection:
     """Publish every row as k noisy numbers that keep squared distances: V P + G.
 
@@ -162,8 +166,12 @@ def project(
     if terms.output is None and is_frame(data):
         raise UsageError("output is missing. The rows of a frame may not fit here: name a Parquet file for them.")
     selection = Selection(columns, header=header, names=rows.columns)
-    with Session.open(data, selection, people, Reading(rng, progress=progress, approve=approve)) as session:
-        return run_projection(session, terms)
+    if key is not None:
+        raise UsageError("a projection is too large to be stored under a key. Leave key out, and keep its file.")
+    tab = Tab.of(ledger, dataset, None, analyst)
+    reading = Reading(rng, progress=progress, approve=approve, tab=tab)
+    with Session.open(data, selection, people, reading) as session:
+        return session.settled(run_projection(session, terms))
 
 
 def run_projection(session: Session, terms: Terms) -> Projection:
@@ -196,7 +204,8 @@ def run_projection(session: Session, terms: Terms) -> Projection:
         _matrix_integers=integers if seed is None else None,
     )
     _warn(projection)
-    stream = session.spend(projection.privacy, "a projection")
+    public = {name: value for name, value in projection.to_dict().items() if not name.startswith("matrix")}
+    stream = session.spend(projection.privacy, "a projection", Outline(dict(spend.stated), public))
     with ProjectionWriter(terms.output, k) as writer, _sink(writer, projection) as sink:
         return _run(projection, session, integers, stream, sink)
 

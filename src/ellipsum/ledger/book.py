@@ -1,0 +1,366 @@
+"""The ledger: budgets that outlive the process, charged before anything is read [Q1]."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ..composition import Filter
+from ..errors import BudgetRefused, UsageError, choice, named
+from ..privacy import NEIGHBOURS, Budget
+from .accounts import (
+    Ask,
+    Protects,
+    caps_for,
+    caps_to_dict,
+    checked_caps,
+    spent_to_dict,
+    steps,
+    with_spent,
+    within,
+)
+from .amounts import amount, written
+from .chain import ORIGIN, anchor_of, canonical, digest
+from .refusals import refused
+from .state import PERIODS, Account, account_of, last_reserved
+from .store import FORMAT, Store, Transaction, open_store
+
+_MOST_NAME = 200
+_SAME = "Nothing was read or spent."
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """A charge: the entry that holds it, and the release that was stored under its key, where there is one."""
+
+    number: int
+    stored: str | None = None
+
+
+class Ledger:
+    """Budgets of named data sets in a file (SQLite) or on a server (PostgreSQL), charged before data is read.
+
+    url: a path, sqlite:///path or postgresql://user@host/name. `init` opens the budget of a data set; then every
+    releasing call takes ledger= and dataset=.
+
+    Guarantee [Q1]: all that was ever released of a data set through this ledger, together, is within its budget.
+    """
+
+    def __init__(self, url: str | Path) -> None:
+        self._store: Store = open_store(url)
+
+    # Opening and closing budgets ------------------------------------------------------------------------
+
+    def init(
+        self,
+        dataset: str,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        mu: Any = None,
+        caps: Mapping[str, Any] | None = None,
+        neighbours: str | None = None,
+        privacy_id: str | None = None,
+        analyst_caps: Mapping[str, Any] | None = None,
+        period: Mapping[str, Any] | None = None,
+    ) -> Account:
+        """Open the budget of a data set: epsilon and delta, or mu; the ledger itself is made where there is none.
+
+        caps: {"mu": .., "epsilon": .. or several, "slack": ..} that lie within the budget; else the first release's law
+            fixes them. neighbours, privacy_id: what every release must protect; else the first one fixes it.
+        analyst_caps: {name: epsilon} ("*" for everybody else). period: {"day" | "week" | "month" | "year": epsilon}.
+            Both lie within the whole: a new period adds nothing to it.
+        """
+        budget = _checked_budget(epsilon, delta, mu)
+        stated = checked_caps(budget, caps or {}) if "mu" not in budget or caps else Filter(budget["mu"])
+        protects = _checked_protects(neighbours, privacy_id)
+        limits = {_name("analyst", who): _limit(budget, cap) for who, cap in (analyst_caps or {}).items()}
+        periods = {
+            choice("period", every, tuple(PERIODS)): _limit(budget, cap) for every, cap in (period or {}).items()
+        }
+        if len(periods) > 1:
+            raise UsageError("state one period: day, week, month or year.")
+        if stated is not None:
+            for limit in (*limits.values(), *periods.values()):
+                within(stated, budget, limit)
+        fields = {
+            "format": FORMAT,
+            "budget": {name: written(value) for name, value in budget.items()},
+            "caps": None if stated is None else caps_to_dict(stated),
+            "protects": vars(protects),
+            "analysts": {who: written(limit) for who, limit in limits.items()},
+            "period": {every: written(limit) for every, limit in periods.items()},
+        }
+        self._store.create()
+        with self._store.writing() as transaction:
+            if transaction.run("select 1 from ellipsum_entries where dataset = ? limit 1", [_name("dataset", dataset)]):
+                raise UsageError(f"{named(dataset)} has a budget in this ledger already, and one is all that it has.")
+            _append(transaction, "opened", dataset, fields)
+            return account_of(transaction, dataset)
+
+    def close(self, dataset: str) -> None:
+        """Nothing more is released of this data set; what is left of its budget is left for ever."""
+        with self._store.writing() as transaction:
+            if not account_of(transaction, dataset).closed:
+                _append(transaction, "closed", dataset, {})
+
+    # Charging -------------------------------------------------------------------------------------------
+
+    def reserve(self, dataset: str, ask: Ask, key: str | None = None, analyst: str | None = None) -> Reserved:
+        """Charge a release, or refuse it; on disk when this returns. dataset: its name, maybe @ and a version."""
+        name, _, version = dataset.partition("@")
+        with self._store.writing() as transaction:
+            account = account_of(transaction, name)
+            if key is not None and (earlier := _under_key(transaction, name, key)) is not None:
+                return _again(transaction, earlier, ask)
+            if account.closed:
+                raise BudgetRefused(f"the budget of {named(name)} is closed: nothing more is released of it. {_SAME}")
+            now = _now()
+            holder = account.holder(analyst)
+            charged = _charged(transaction, account, ask, holder, now)
+            if charged.first is not None:
+                _append(transaction, "fixed", name, charged.first)
+            fields = {
+                "note": ask.note,
+                "guarantee": ask.guarantee.to_dict(),
+                "stated": dict(ask.stated),
+                "plan": _kept(transaction, ask.plan),
+                **charged.fields,
+                **({"version": version} if version else {}),
+                **({"request": request_of(ask)} if key is not None else {}),
+                **({"by": analyst} if analyst != holder and analyst is not None else {}),
+            }
+            return Reserved(_append(transaction, "reserved", name, fields, analyst=holder, key=key))
+
+    def settle(self, dataset: str, reserved: Reserved, text: str, keep: bool) -> None:
+        """Enter that the release came: the digest of its JSON, and where it was given a key the JSON itself."""
+        name = dataset.partition("@")[0]
+        with self._store.writing() as transaction:
+            number = _append(transaction, "released", name, {"digest": digest(text)}, of=reserved.number)
+            if keep:
+                transaction.run("insert into ellipsum_results (number, body) values (?, ?)", [number, text])
+
+    # Looking --------------------------------------------------------------------------------------------
+
+    def account(self, dataset: str) -> Account:
+        """What is spent and left of a data set's budget."""
+        with self._store.reading() as transaction:
+            return account_of(transaction, dataset, counted=True)
+
+    def accounts(self) -> list[Account]:
+        """The accounts of all data sets, by name."""
+        with self._store.reading() as transaction:
+            rows = transaction.run("select dataset from ellipsum_entries where what = 'opened' order by dataset")
+            return [account_of(transaction, name, counted=True) for (name,) in rows]
+
+    def history(self, dataset: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
+        """The entries in order, as dicts; the last so many."""
+        where, values = ("", []) if dataset is None else (" where dataset = ?", [dataset])
+        ending = "" if last is None else f" limit {int(last)}"
+        text = f"select number, body, digest from ellipsum_entries{where} order by number desc{ending}"
+        with self._store.reading() as transaction:
+            rows = transaction.run(text, values)
+        return [{**json.loads(body), "number": number, "digest": own} for number, body, own in reversed(rows)]
+
+    @property
+    def anchor(self) -> str:
+        """Stands for every entry so far: kept elsewhere, it tells later whether the ledger was rolled back."""
+        with self._store.reading() as transaction:
+            return anchor_of(*_head(transaction))
+
+    def verify(self, anchor: str | None = None) -> str:
+        """Follow the chain from the first entry to the last; the anchor at its end. A bad entry is a `DataError`.
+
+        anchor: what `anchor` was at an earlier time; an error where the ledger no longer holds it [Q2].
+        """
+        from .checking import verify
+
+        with self._store.reading() as transaction:
+            return verify(transaction, anchor)
+
+    def export(self, kind: str = "jsonl") -> str:
+        """The ledger for others: "jsonl", every entry; "dp_accounting", its events; "registry", deployments in YAML."""
+        from .export import export
+
+        with self._store.reading() as transaction:
+            return export(transaction, kind)
+
+    def __repr__(self) -> str:
+        accounts = self.accounts()
+        return "\n".join([*map(repr, accounts), f"anchor {self.anchor}"])
+
+
+# Within one transaction ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Charged:
+    fields: dict[str, Any]
+    first: dict[str, Any] | None
+
+
+def _charged(transaction: Transaction, account: Account, ask: Ask, analyst: str | None, now: str) -> _Charged:
+    """What the reservation's entry says; a refusal where it does not fit the whole, the analyst or the period [Q1]."""
+    protects = account.protects.with_(ask.protects, account.dataset)
+    caps = account.caps or caps_for(account.budget, ask)
+    found = _fitting(_limits(transaction, account, caps, analyst, now), ask)
+    fields: dict[str, Any] = {part: spent_to_dict(charged) for part, charged in found.items()}
+    fields["charged"] = _difference(caps, found["spent"])
+    if account.every is not None:
+        fields["period"] = account.period_at(now)
+    known = account.caps is not None and protects == account.protects
+    return _Charged(fields, None if known else {"caps": caps_to_dict(caps), "protects": vars(protects)})
+
+
+def _limits(
+    transaction: Transaction, account: Account, caps: Filter, analyst: str | None, now: str
+) -> dict[str, tuple[str, Filter]]:
+    """Whose caps a release must fit, by the name under which an entry says what is spent of them."""
+    parts = {"spent": (f"the budget of {named(account.dataset)}", caps)}
+    if analyst is not None and analyst in account.limits:
+        last = last_reserved(transaction, account.dataset, analyst)
+        own = with_spent(within(caps, account.budget, account.limits[analyst]), last and last["analyst_spent"])
+        parts["analyst_spent"] = (f"the analyst {named(analyst)}", own)
+    period = account.period_caps(now, caps)
+    if period is not None:
+        parts["period_spent"] = (f"this {account.every}", period)
+    return parts
+
+
+def _fitting(parts: Mapping[str, tuple[str, Filter]], ask: Ask) -> dict[str, Filter]:
+    """All parts with the release charged to each in the same way; the first way that fits."""
+    refusal: BudgetRefused | None = None
+    for step in steps(ask):
+        charged: dict[str, Filter] = {}
+        for part, (whose, caps) in parts.items():
+            try:
+                charged[part] = step.charged_to(caps)
+            except BudgetRefused:
+                refusal = refusal or refused(whose, caps, ask)
+                break
+        else:
+            return charged
+    assert refusal is not None
+    raise refusal
+
+
+def _difference(before: Filter, after: Filter) -> dict[str, Any]:
+    pure = tuple(new - old for new, old in zip(after.pure_spent, before.pure_spent, strict=True))
+    squares, slack = after.squares_spent - before.squares_spent, after.slack_spent - before.slack_spent
+    return spent_to_dict(replace(after, squares_spent=squares, pure_spent=pure, slack_spent=slack))
+
+
+def _under_key(transaction: Transaction, dataset: str, key: str) -> dict[str, Any] | None:
+    rows = transaction.run("select body from ellipsum_entries where dataset = ? and key = ?", [dataset, key])
+    return json.loads(rows[0][0]) if rows else None
+
+
+def _again(transaction: Transaction, earlier: Mapping[str, Any], ask: Ask) -> Reserved:
+    """The release that was stored under a key, free, for the same request and no other [Q3]."""
+    if earlier["request"] != request_of(ask):
+        raise BudgetRefused(f"the key {named(earlier['key'])} was used for another request. {_SAME} Use a new key.")
+    text = "select r.body from ellipsum_results r join ellipsum_entries e on e.number = r.number where e.of = ?"
+    rows = transaction.run(text, [earlier["number"]])
+    if not rows:
+        raise BudgetRefused(
+            f"the key {named(earlier['key'])} was charged at {earlier['at']} (entry {earlier['number']}), and its "
+            "release never came, or is still on its way. It stays charged. Nothing more was read or spent: wait, or "
+            "use a new key, which is charged anew."
+        )
+    return Reserved(int(earlier["number"]), str(rows[0][0]))
+
+
+def request_of(ask: Ask) -> str:
+    """The digest of everything that was asked; the version that asks does not matter."""
+    plan = {name: value for name, value in json.loads(ask.plan).items() if name != "version"}
+    guarantee = ask.guarantee.to_dict()
+    return digest(canonical({"note": ask.note, "guarantee": guarantee, "stated": dict(ask.stated), "plan": plan}))
+
+
+def _kept(transaction: Transaction, plan: str) -> str:
+    """The digest of a plan, which is kept once."""
+    own = digest(plan)
+    text = "insert into ellipsum_plans (digest, body) values (?, ?) on conflict (digest) do nothing"
+    transaction.run(text, [own, plan])
+    return own
+
+
+def _head(transaction: Transaction) -> tuple[int, str]:
+    rows = transaction.run("select number, digest from ellipsum_entries order by number desc limit 1")
+    return (int(rows[0][0]), str(rows[0][1])) if rows else (0, ORIGIN)
+
+
+def _append(
+    transaction: Transaction,
+    what: str,
+    dataset: str,
+    fields: Mapping[str, Any],
+    *,
+    analyst: str | None = None,
+    key: str | None = None,
+    of: int | None = None,
+) -> int:
+    """Write the next entry; its number. Times are told, numbers decide the order [Q2]."""
+    number, before = _head(transaction)
+    known = {"analyst": analyst, "key": key, "of": of}
+    body = canonical(
+        {
+            **fields,
+            **{name: value for name, value in known.items() if value is not None},
+            "number": number + 1,
+            "before": before,
+            "at": _now(),
+            "what": what,
+            "dataset": dataset,
+        }
+    )
+    columns = {"number": number + 1, "dataset": dataset, "what": what, **known, "body": body, "digest": digest(body)}
+    present = {name: value for name, value in columns.items() if value is not None}
+    marks = ", ".join("?" for _ in present)
+    transaction.run(f"insert into ellipsum_entries ({', '.join(present)}) values ({marks})", list(present.values()))
+    return number + 1
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+# What somebody states -----------------------------------------------------------------------------------
+
+
+def _checked_budget(epsilon: Any, delta: Any, mu: Any) -> dict[str, Fraction]:
+    given = {"epsilon": epsilon, "delta": delta, "mu": mu}
+    budget = {name: amount(name, value) for name, value in given.items() if value is not None}
+    if set(budget) not in ({"epsilon", "delta"}, {"mu"}):
+        raise UsageError("a data set's budget is epsilon with delta, or mu. State one of the two.")
+    Budget(**{name: float(value) for name, value in budget.items()})
+    return budget
+
+
+def _checked_protects(neighbours: str | None, privacy_id: str | None) -> Protects:
+    if neighbours is not None:
+        choice("neighbours", neighbours, NEIGHBOURS)
+    return Protects(
+        neighbours, None if privacy_id is None else "person", privacy_id and _name("privacy_id", privacy_id)
+    )
+
+
+def _limit(budget: Mapping[str, Fraction], value: Any) -> Fraction:
+    found = amount("a cap", value)
+    whole = budget.get("epsilon", budget.get("mu", Fraction(0)))
+    if not 0 < found <= whole:
+        raise UsageError("a cap for an analyst or a period lies above 0 and within the whole budget.")
+    return found
+
+
+def _name(what: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > _MOST_NAME or not value.isprintable():
+        raise UsageError(f"{what} must be a name of 1 to {_MOST_NAME} printable letters.")
+    if what == "dataset" and "@" in value:
+        raise UsageError("dataset must have no @ in its name: a version follows it, as in survey@2026.")
+    return value

@@ -1,0 +1,65 @@
+"""Entries that follow one another: each holds the digest of the one before it [Q2]."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import DataError, UsageError
+
+ORIGIN = "0" * 64
+"""What stands before the first entry."""
+_ANCHOR = re.compile(r"(\d{1,18}):([0-9a-f]{64})")
+
+
+def canonical(fields: Mapping[str, Any]) -> str:
+    """One text for one content."""
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def anchor_of(number: int, last: str) -> str:
+    """A few letters that stand for everything up to an entry."""
+    return f"{number}:{last}"
+
+
+def parsed_anchor(anchor: str) -> tuple[int, str]:
+    found = _ANCHOR.fullmatch(anchor.strip()) if isinstance(anchor, str) else None
+    if found is None:
+        raise UsageError("an anchor is a number, a colon and 64 hexadecimal digits, as ledger show prints it.")
+    return int(found[1]), found[2]
+
+
+def bad(number: int, why: str) -> DataError:
+    """What to say of the first entry that is not as it was written."""
+    return DataError(f"entry {number} is bad: {why}. What follows it proves nothing.")
+
+
+class Follower:
+    """Takes the entries in order, and complains of the first that does not follow from the one before."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.last = ORIGIN
+
+    def take(self, number: int, body: str, stored: str) -> dict[str, Any]:
+        """The fields of the next entry."""
+        if number != self.number + 1:
+            raise bad(self.number + 1, "it is missing")
+        if digest(body) != stored:
+            raise bad(number, "it was changed after it was written")
+        try:
+            fields: dict[str, Any] = json.loads(body)
+            before, claimed = fields["before"], fields["number"]
+        except (ValueError, KeyError, TypeError):
+            raise bad(number, "it is no entry of a ledger") from None
+        if before != self.last or claimed != number:
+            raise bad(number, "it does not follow the entry before it")
+        self.number, self.last = number, stored
+        return fields

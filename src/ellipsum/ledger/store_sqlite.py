@@ -1,0 +1,123 @@
+"""A ledger in an SQLite file: one writer at a time, every transaction on disk before it counts."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ..errors import DataError, visible
+from .store import TABLES, Row
+
+_WAIT_MS = 60_000  # for other writers, each of which takes milliseconds
+_MARK = 0x656C6C73  # the file's own sign, "ells"
+_KEPT = (
+    "create trigger if not exists ellipsum_no_change before update on ellipsum_entries "
+    "begin select raise(abort, 'entries are never changed'); end",
+    "create trigger if not exists ellipsum_no_removal before delete on ellipsum_entries "
+    "begin select raise(abort, 'entries are never removed'); end",
+)
+_inherited: list[sqlite3.Connection] = []
+"""Connections of a parent process, which its child must neither use nor close."""
+
+
+class _Transaction:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def run(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._connection.execute(text, values).fetchall()
+
+    def each(self, text: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        yield from self._connection.execute(text, values)
+
+
+class SqliteStore:
+    """The ledger in a file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._shown = visible(path)
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._pid = os.getpid()
+
+    def create(self) -> None:
+        with self._told("made"):
+            with suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            connection = self._open()
+            connection.execute("pragma journal_mode = wal")
+        with self.writing() as transaction:
+            for text in (*TABLES, *_KEPT):
+                transaction.run(text)
+            transaction.run(f"pragma application_id = {_MARK}")
+
+    @contextmanager
+    def writing(self) -> Iterator[_Transaction]:
+        with self._lock, self._told("written"):
+            connection = self._open()
+            connection.execute("begin immediate")
+            try:
+                yield _Transaction(connection)
+                connection.execute("commit")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+
+    @contextmanager
+    def reading(self) -> Iterator[_Transaction]:
+        with self._lock, self._told("read"):
+            connection = self._open()
+            connection.execute("begin")
+            try:
+                yield _Transaction(connection)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is not None and self._pid != os.getpid():
+            _inherited.append(self._connection)
+            self._connection = None
+        if self._connection is None:
+            self._connection, self._pid = self._connected(), os.getpid()
+            weakref.finalize(self, _close, self._connection, self._pid)
+        return self._connection
+
+    def _connected(self) -> sqlite3.Connection:
+        if not self._path.is_file():
+            raise DataError(f"there is no ledger at {self._shown}. Make it: ellipsum ledger init {self._shown} ...")
+        mode = "rw" if os.access(self._path, os.W_OK) else "ro"
+        name = f"file:{quote(os.path.abspath(self._path))}?mode={mode}"
+        connection = sqlite3.connect(
+            name, uri=True, isolation_level=None, timeout=_WAIT_MS / 1000, check_same_thread=False
+        )
+        connection.execute("pragma synchronous = extra")
+        return connection
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Errors of the database in our words; it sees no data, so its own may be shown."""
+        reason = None
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            if isinstance(error, DataError):
+                raise
+            reason = str(getattr(error, "strerror", None) or error)
+        if reason is not None:
+            raise DataError(f"the ledger {self._shown} could not be {what}: {visible(reason)}. Nothing was published.")
+
+
+def _close(connection: sqlite3.Connection, pid: int) -> None:
+    """The last one puts everything into the one file."""
+    if pid == os.getpid():
+        with suppress(sqlite3.Error):
+            connection.close()

@@ -1,0 +1,67 @@
+"""Where a call is charged: its words ledger, dataset, key and analyst, bound together."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import EllipsumError, UsageError
+from .accounts import Ask
+from .book import Ledger, Reserved
+
+VARIABLE = "ELLIPSUM_LEDGER"
+_UNSETTLED = (
+    "this release is charged, but the ledger could not be told that it came, so it shows it as never released, and its "
+    "key, if it had one, does not return it. Keep the release: "
+)
+
+
+class LedgerWarning(UserWarning):
+    """A release was charged and made, and the ledger could not be told."""
+
+
+@dataclass(frozen=True)
+class Tab:
+    """The account that a call is charged to."""
+
+    ledger: Ledger
+    dataset: str
+    key: str | None = None
+    analyst: str | None = None
+
+    @staticmethod
+    def of(ledger: Any, dataset: str | None, key: str | None = None, analyst: str | None = None) -> Tab | None:
+        """The words of a call; None where it has no ledger."""
+        for name, value in (("dataset", dataset), ("key", key), ("analyst", analyst)):
+            if value is not None and (not isinstance(value, str) or not value.strip() or not value.isprintable()):
+                raise UsageError(f"{name} must be a name of printable letters.")
+        if ledger is None and dataset is not None:
+            ledger = os.environ.get(VARIABLE) or None
+        if ledger is None:
+            given = [name for name, value in (("dataset", dataset), ("key", key), ("analyst", analyst)) if value]
+            if given:
+                raise UsageError(f"{' and '.join(given)} need ledger, where budgets are kept.")
+            return None
+        if dataset is None:
+            raise UsageError("dataset is missing. State the name under which the ledger keeps this data's budget.")
+        book = ledger if isinstance(ledger, Ledger) else Ledger(_checked(ledger))
+        return Tab(book, dataset, key, analyst)
+
+    def reserve(self, ask: Ask) -> Reserved:
+        return self.ledger.reserve(self.dataset, ask, self.key, self.analyst)
+
+    def settle(self, reserved: Reserved, text: str) -> None:
+        """Enter the release, which is paid for: where that fails it is given out all the same, with a warning."""
+        try:
+            self.ledger.settle(self.dataset, reserved, text, keep=self.key is not None)
+        except EllipsumError as error:
+            warnings.warn(LedgerWarning(f"{_UNSETTLED}{error}"), stacklevel=4)
+
+
+def _checked(ledger: Any) -> str | Path:
+    if not isinstance(ledger, (str, Path)):
+        raise UsageError(f"ledger must be a Ledger, or the address of one, got {type(ledger).__name__}.")
+    return ledger
