@@ -142,7 +142,16 @@ class Budget:
             raise UsageError(f"budget= stands in place of epsilon= and delta=; got both. {_STATE_ONE}")
         if not isinstance(budget, Budget):
             raise UsageError(f"budget must be a Budget, got {type(budget).__name__}. {_STATE_ONE}")
-        return budget
+        return budget._within_typed()
+
+    def _within_typed(self) -> Budget:
+        """The same budget, its mu no more than the decimal that was typed: 25 releases of 0.2 are within 1."""
+        said = dict(self.stated)
+        if "mu" not in said or within_typed(said["mu"]) == self.largest_mu:
+            return self
+        spend = Budget(mu=said["mu"])
+        object.__setattr__(spend, "largest_mu", within_typed(said["mu"]))  # made here, and shown to nobody yet
+        return spend
 
     @property
     def rho(self) -> float:

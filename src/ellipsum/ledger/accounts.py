@@ -183,9 +183,18 @@ def checked_caps(budget: Mapping[str, Fraction], stated: Mapping[str, Any]) -> F
         tuple(amount("the cap epsilon", cap) for cap in pure),
         amount("the cap slack", stated.get("slack", 0)),
     )
-    if Fraction(caps.delta(round_down(budget["epsilon"]))) > budget["delta"]:
+    if not _within_budget(caps, budget):
         raise UsageError("these caps together allow more than epsilon and delta do. State smaller ones.")
     return caps
+
+
+def _within_budget(caps: Filter, budget: Mapping[str, Fraction]) -> bool:
+    """Pure caps that add up to epsilon at most have no delta of their own [P8](c); else the curve decides."""
+    if caps.mu == 0 and sum((Fraction(cap) for cap in caps.pure), NOTHING) <= budget["epsilon"]:
+        curve = NOTHING
+    else:
+        curve = Fraction(replace(caps, slack=NOTHING).delta(round_down(budget["epsilon"])))
+    return curve + Fraction(caps.slack) <= budget["delta"]
 
 
 def within(caps: Filter, budget: Mapping[str, Fraction], limit: Fraction) -> Filter:

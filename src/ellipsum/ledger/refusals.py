@@ -37,7 +37,8 @@ def left_of(caps: Filter) -> str:
     """What is left of each cap."""
     pairs = list(zip(caps.pure_spent, caps.pure, strict=True))
     parts = [f"epsilon {brief(Fraction(cap) - spent)}" for spent, cap in pairs]
-    parts += [f"mu {brief(Fraction(mu_left(caps)))}"] if caps.mu else []
+    whole = Fraction(caps.mu) if caps.squares_spent == 0 else Fraction(mu_left(caps))
+    parts += [f"mu {brief(whole)}"] if caps.mu else []
     parts += [f"slack {brief(slack_left(caps))}"] if caps.slack else []
     return ", ".join(parts)
 

@@ -1,0 +1,113 @@
+"""`ellipsum ledger`, and releases that are charged to one, typed in a shell in an empty folder."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def shell(tmp_path):
+    rng = np.random.default_rng(0)
+    pacsv.write_csv(
+        pa.table({"age": rng.uniform(0, 100, 900), "who": rng.integers(0, 300, 900)}), tmp_path / "people.csv"
+    )
+
+    def run(line, **environment):
+        plain = {name: value for name, value in os.environ.items() if name != "ELLIPSUM_LEDGER"}
+        return subprocess.run(
+            [sys.executable, "-m", "ellipsum", *line.split()],
+            cwd=tmp_path,
+            env=plain | {"PYTHONPATH": str(SOURCE)} | environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+        )
+
+    run.folder = tmp_path
+    return run
+
+
+MEAN = "mean people.csv --bounds age=0:120 --delta 0 --json --epsilon"
+
+
+def test_a_budget_from_an_empty_folder(shell):
+    made = shell("ledger init budget.db --dataset survey --epsilon 1 --delta 1e-6")
+    assert made.returncode == 0, made.stderr
+    assert "'survey': epsilon = 1, delta = 0.000001" in made.stdout
+    charge = "--ledger budget.db --dataset survey"
+    first = shell(f"{MEAN} 0.6 {charge} --key monday")
+    assert first.returncode == 0, first.stderr
+    again = shell(f"{MEAN} 0.6 {charge} --key monday")
+    assert json.loads(again.stdout) == json.loads(first.stdout)
+    refused = shell(f"{MEAN} 0.6 {charge}")
+    assert refused.returncode == 3
+    assert refused.stdout == ""
+    assert "spent epsilon 0.6 of 1" in refused.stderr
+    assert "asked epsilon 0.6" in refused.stderr
+    assert "The largest epsilon that fits is 0.4" in refused.stderr
+    through_environment = shell(f"{MEAN} 0.4 --dataset survey", ELLIPSUM_LEDGER="budget.db")
+    assert through_environment.returncode == 0, through_environment.stderr
+    shown = json.loads(shell("ledger show budget.db --json").stdout)
+    assert shown["accounts"][0]["spent"]["epsilon"] == ["1"]
+    text = shell("ledger show budget.db").stdout
+    assert "spent     epsilon 1 of 1" in text
+    assert f"anchor {shown['anchor']}" in text
+    assert "releases  2 of 2 that were charged" in text
+    verified = shell(f"ledger verify budget.db --anchor {shown['anchor']}")
+    assert verified.returncode == 0
+    assert shown["anchor"] in verified.stdout
+    history = shell("ledger history budget.db").stdout
+    assert re.search(r"survey  reserved, mean for epsilon 0\.6, delta 0, key monday", history)
+    for form in ("jsonl", "dp_accounting", "registry"):
+        assert shell(f"ledger export budget.db --format {form}").returncode == 0
+    assert shell("ledger close budget.db --dataset survey").returncode == 0
+    assert shell(f"{MEAN} 0.1 {charge}").returncode == 3
+
+
+def test_every_releasing_command_takes_a_ledger(shell):
+    init = "ledger init budget.db --dataset survey --epsilon 1000 --delta 1e-6 --privacy-id who --analyst-cap x=900"
+    assert shell(init).returncode == 0
+    charge = "--ledger budget.db --dataset survey@2026 --analyst x --privacy-id who --yes --delta 1e-9"
+    for line in (
+        "sum people.csv --bounds age=0:120 --epsilon 1",
+        "learn people.csv --columns age --magnitude 1e3 --epsilon 8",
+        "project people.csv --k 1 --bounds age=0:120 --epsilon 100 --output out.parquet",
+    ):
+        done = shell(f"{line} {charge}")
+        assert done.returncode == 0, done.stderr
+    account = json.loads(shell("ledger show budget.db --dataset survey --json").stdout)["accounts"][0]
+    assert (account["reserved"], account["released"]) == (3, 3)
+    other = shell(
+        "sum people.csv --bounds age=0:120 --epsilon 1 --delta 1e-9 --ledger budget.db --dataset survey --analyst x"
+    )
+    assert other.returncode == 3
+    assert "do not add up" in other.stderr
+
+
+def test_wrong_words_are_refused_with_their_codes(shell):
+    assert shell("ledger show nothing.db").returncode == 4
+    assert not (shell.folder / "nothing.db").exists()
+    assert shell("ledger init budget.db --epsilon 1 --delta 0").returncode == 2
+    assert shell("ledger init budget.db --dataset a --epsilon x --delta 0").returncode == 2
+    assert shell("ledger init budget.db --dataset a --epsilon 1 --delta 0 --cap nonsense").returncode == 2
+    assert shell("ledger init budget.db --dataset a --epsilon 1 --delta 0 --period decade=1").returncode == 2
+    assert not (shell.folder / "budget.db").exists()
+    assert shell("ledger init budget.db --dataset a --epsilon 1 --delta 0 --period month=0.5").returncode == 0
+    assert shell(f"{MEAN} 0.1 --ledger budget.db").returncode == 2
+    assert shell("ledger verify budget.db --anchor 1:00").returncode == 2
+    damaged = (shell.folder / "budget.db").read_bytes().replace(b'"epsilon":"1"', b'"epsilon":"9"')
+    (shell.folder / "budget.db").write_bytes(damaged)
+    found = shell("ledger verify budget.db")
+    assert found.returncode == 4
+    assert "entry 1 is bad" in found.stderr

@@ -1,0 +1,57 @@
+"""What several processes do to one ledger at once, for the tests of both databases."""
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+
+import ellipsum as es
+from ellipsum.ledger import Ask
+
+FORK = multiprocessing.get_context("fork")
+ASK = Ask("a race", es.Privacy.of_pure(es.Budget(epsilon=0.2, delta=0).pair[0]), {"epsilon": 0.2, "delta": 0.0})
+
+
+def race(url, dataset, processes=16):
+    """How many of so many processes were admitted, each on a connection of its own, all at once."""
+    start, admitted = FORK.Event(), FORK.Value("i", 0)
+    crowd = [FORK.Process(target=_run, args=(url, dataset, start, admitted)) for _ in range(processes)]
+    for one in crowd:
+        one.start()
+    start.set()
+    for one in crowd:
+        one.join(120)
+        assert one.exitcode == 0
+    return admitted.value
+
+
+def _run(url, dataset, start, admitted):
+    ledger = es.Ledger(url)
+    start.wait(60)
+    try:
+        reserved = ledger.reserve(dataset, ASK)
+        ledger.settle(dataset, reserved, "{}", keep=False)
+        with admitted.get_lock():
+            admitted.value += 1
+    except es.BudgetRefused:
+        pass
+
+
+def kill_at_random(url, dataset, folder, times, seed=0):
+    """Kill, so many times, a process that releases without end; every release that it gave out leaves a file."""
+    moments = random.Random(seed)
+    for _ in range(times):
+        victim = FORK.Process(target=_release, args=(url, dataset, folder))
+        victim.start()
+        time.sleep(moments.uniform(0.0, 0.04))
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.join()
+
+
+def _release(url, dataset, folder):
+    ledger = es.Ledger(url)
+    while True:
+        reserved = ledger.reserve(dataset, ASK)
+        (folder / str(reserved.number)).write_text("a release")  # as if it had been published now
+        ledger.settle(dataset, reserved, "a release", keep=False)

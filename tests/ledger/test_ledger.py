@@ -1,0 +1,377 @@
+"""Budgets in a ledger: exact sums, caps, refusals, keys, units, analysts, periods."""
+
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ellipsum as es
+from ellipsum.curves import typed
+from ellipsum.ledger import Ask, book
+from ellipsum.ledger.amounts import amount, brief, written
+
+X = np.random.default_rng(0).uniform(0, 1, (300, 2))
+BOX = es.Box(0, 1)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return es.Ledger(tmp_path / "budget.db")
+
+
+def pure(epsilon, **more):
+    return Ask(
+        "a test",
+        es.Privacy.of_pure(es.Budget(epsilon=epsilon, delta=0).pair[0]),
+        {"epsilon": epsilon, "delta": 0.0},
+        **more,
+    )
+
+
+def gaussian(epsilon, delta, **more):
+    mu = es.Budget(epsilon=epsilon, delta=delta).mu
+    return Ask("a test", es.Privacy(mu), {"epsilon": epsilon, "delta": delta}, **more)
+
+
+def mean(ledger, data=X, rows=BOX, **words):
+    return es.mean(data, rows, ledger=ledger, dataset="survey", **words)
+
+
+# Amounts ------------------------------------------------------------------------------------------------
+
+
+def test_five_times_a_fifth_is_one(ledger):
+    ledger.init("survey", epsilon=1, delta=1e-6)
+    for _ in range(5):
+        assert mean(ledger, epsilon=0.2, delta=0).privacy.epsilon(0) <= typed(0.2)
+    assert ledger.account("survey").to_dict()["spent"]["epsilon"] == ["1"]
+    with pytest.raises(es.BudgetRefused, match=r"spent epsilon 1 of 1.*Nothing is left.*Nothing was read"):
+        mean(ledger, epsilon=0.2, delta=0)
+
+
+@pytest.mark.parametrize(("step", "times"), [(0.1, 10), (0.2, 5), (0.05, 20), (0.3, 3), (0.7, 1), (1e-3, 100)])
+def test_decimals_are_added_as_typed(ledger, step, times):
+    whole = written(typed(step) * times)
+    ledger.init("survey", epsilon=whole, delta=0)
+    for _ in range(times):
+        ledger.reserve("survey", pure(step))
+    assert ledger.account("survey").to_dict()["spent"]["epsilon"] == [whole]
+    with pytest.raises(es.BudgetRefused):
+        ledger.reserve("survey", pure(1e-12))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.3, 0.7, 1.1, 0.05, 3.3])
+@pytest.mark.parametrize("noise", ["norm", "auto"])
+def test_noise_is_calibrated_to_at_most_what_was_typed(epsilon, noise):
+    plan = es.plan(BOX, n=900, d=2, epsilon=epsilon, delta=0, noise=noise)
+    assert all(Fraction(spent) <= typed(epsilon) for spent in plan.privacy.as_pair().pure)
+
+
+def test_what_is_not_proved_to_be_the_decimal_is_charged_as_it_is(ledger):
+    ledger.init("survey", epsilon=1, delta=0)
+    more = es.Privacy.of_pure(np.nextafter(0.2, 1))
+    ledger.reserve("survey", Ask("a test", more, {"epsilon": 0.2, "delta": 0.0}))
+    spent = ledger.account("survey").to_dict()["spent"]["epsilon"][0]
+    assert Fraction(spent) == Fraction(more.pure[0]) > Fraction(1, 5)
+
+
+def test_amounts_are_exact_and_written_back():
+    for text in ("0.1", "1e-6", "1", "12.5", "0"):
+        assert Fraction(written(amount("epsilon", text))) == Fraction(text)
+    assert amount("epsilon", 0.1) == Fraction(1, 10)
+    assert Fraction(written(Fraction(0.1) ** 2)) == Fraction(0.1) ** 2
+    third = Fraction(1, 3).limit_denominator(2**40) + Fraction(1, 2**60)
+    exact = Fraction(round(third * 2**60), 2**60)
+    assert Fraction(brief(exact)) <= exact <= Fraction(brief(exact, up=True))
+    for wrong in ("-1", "nan", "inf", "1/3", "x", "1" * 500, True):
+        with pytest.raises(es.UsageError):
+            amount("epsilon", wrong)
+
+
+# Caps ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-5, 3e-7])
+@pytest.mark.parametrize("noise", ["gaussian", "norm", "auto"])
+def test_a_whole_budget_is_one_release(ledger, delta, noise):
+    ledger.init("survey", epsilon=1, delta=delta)
+    mean(ledger, epsilon=1, delta=delta, noise=noise)
+    with pytest.raises(es.BudgetRefused, match="left epsilon 0|left mu 0|Nothing is left"):
+        mean(ledger, epsilon=0.01, delta=delta, noise=noise)
+
+
+def test_the_first_law_fixes_the_caps(ledger):
+    ledger.init("pure", epsilon=1, delta=1e-6)
+    ledger.reserve("pure", pure(0.5))
+    assert ledger.account("pure").to_dict()["caps"] == {"mu": "0", "epsilon": ["1"], "slack": "0.000001"}
+    ledger.init("normal", epsilon=1, delta=1e-6)
+    ledger.reserve("normal", gaussian(0.5, 1e-6))
+    caps = ledger.account("normal").caps
+    assert caps.pure == ()
+    assert float(caps.mu) == es.Budget(epsilon=1, delta=1e-6).mu
+
+
+def test_the_other_law_enters_at_one_point_of_its_curve(ledger):
+    ledger.init("pure", epsilon=1, delta=1e-6)
+    ledger.reserve("pure", pure(0.5))
+    ledger.reserve("pure", gaussian(0.25, 1e-7))
+    assert ledger.account("pure").to_dict()["spent"] == {"squares": "0", "epsilon": ["0.75"], "slack": "1E-7"}
+    with pytest.raises(es.BudgetRefused, match=r"largest epsilon that fits is 0\.25 with delta at most 9E-7"):
+        ledger.reserve("pure", gaussian(0.1, 1e-6))  # its delta no longer fits
+    ledger.init("normal", epsilon=4, delta=1e-6)
+    ledger.reserve("normal", gaussian(1, 1e-6))
+    before = ledger.account("normal").caps.squares_spent
+    ledger.reserve("normal", pure(0.5))
+    spent = ledger.account("normal").caps.squares_spent - before
+    assert spent == Fraction(es.privacy.laplace_mu(0.5)) ** 2
+
+
+def test_gaussians_add_in_squares(ledger):
+    ledger.init("survey", mu=1)
+    for _ in range(25):
+        ledger.reserve("survey", Ask("a test", es.Privacy(es.Budget.of(budget=es.Budget(mu=0.2)).mu), {"mu": 0.2}))
+    with pytest.raises(es.BudgetRefused, match="spent mu 1 of 1"):
+        ledger.reserve("survey", Ask("a test", es.Privacy(1e-9), {"mu": 1e-9}))
+
+
+def test_caps_are_stated_within_the_budget(ledger):
+    ledger.init("survey", epsilon=2, delta=1e-6, caps={"mu": "0.2", "epsilon": ["0.5", "0.25"], "slack": "1e-8"})
+    ledger.reserve("survey", pure(0.5))
+    ledger.reserve("survey", pure(0.25))
+    ledger.reserve("survey", pure(0.1))  # as the Gaussian curve that covers it
+    with pytest.raises(es.BudgetRefused):
+        ledger.reserve("survey", pure(0.3))
+    with pytest.raises(es.UsageError, match="more than epsilon and delta"):
+        ledger.init("greedy", epsilon=1, delta=1e-6, caps={"mu": "0.3", "epsilon": "0.5"})
+    ledger.init("plain", epsilon="1.1", delta="1e-5", caps={"epsilon": "1.1", "slack": "1e-5"})
+    ledger.init("two", epsilon="1.1", delta=0, caps={"epsilon": ["0.5", "0.6"]})
+    for caps in ({"epsilon": "1.11", "slack": "1e-5"}, {"epsilon": "1.1", "slack": "1.1e-5"}):
+        with pytest.raises(es.UsageError, match="more than epsilon and delta"):
+            ledger.init("more", epsilon="1.1", delta="1e-5", caps=caps)
+    with pytest.raises(es.UsageError, match="caps are"):
+        ledger.init("odd", epsilon=1, delta=1e-6, caps={"rho": "1"})
+
+
+def test_the_guarantee_of_the_caps_is_the_budget(ledger):
+    """In exact arithmetic, at the decimals that were typed: both doubles lie above them."""
+    asks = {"normal": gaussian(0.3, 1e-7), "slack": Ask("x", es.Privacy(0.05, 1e-8), {"epsilon": 0.3, "delta": 1e-7})}
+    for name, ask in asks.items():
+        ledger.init(name, epsilon="1.1", delta="1e-5")
+        ledger.reserve(name, ask)
+        caps = ledger.account(name).caps
+        below = np.nextafter(1.1, 0)
+        assert below < Fraction("1.1") < Fraction(1.1)
+        curve = es.Privacy(float(caps.mu)).delta(below)
+        assert Fraction(curve) + caps.slack <= Fraction("1e-5") < Fraction(1e-5)
+        assert float(caps.slack) == pytest.approx(0 if name == "normal" else 1e-6, rel=1e-12)
+    ledger.init("pure", epsilon="1.1", delta="1e-5")
+    ledger.reserve("pure", pure(0.3))
+    caps = ledger.account("pure").caps
+    assert (caps.mu, caps.pure, caps.slack) == (0, (Fraction("1.1"),), Fraction("1e-5"))
+
+
+def test_a_slack_keeps_its_share(ledger):
+    ledger.init("survey", epsilon=1, delta=1e-6)
+    x = np.random.default_rng(1).normal(0, 1, (400, 2))
+    words = {"epsilon": 1, "delta": 1e-6, "ledger": ledger, "dataset": "survey"}
+    es.friendly_mean(x, 8.0, **words)
+    with pytest.raises(es.BudgetRefused):
+        es.friendly_mean(x, 8.0, **words)
+
+
+# Refusals -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [0.2, 0.6, 0.9])
+def test_the_largest_epsilon_that_fits_does(ledger, first):
+    ledger.init("survey", epsilon=1, delta=1e-6)
+    ledger.reserve("survey", gaussian(first, 1e-6))
+    with pytest.raises(es.BudgetRefused, match=r"spent mu .* left mu .* asked epsilon 1, delta 1e-06") as refusal:
+        ledger.reserve("survey", gaussian(1.0, 1e-6))
+    largest = float(re.search(r"largest epsilon that fits is ([\d.e-]+)\.", str(refusal.value))[1])
+    with pytest.raises(es.BudgetRefused):
+        ledger.reserve("survey", gaussian(largest * 1.002, 1e-6))
+    ledger.reserve("survey", gaussian(largest, 1e-6))
+
+
+def test_a_refusal_spends_nothing(ledger):
+    ledger.init("survey", epsilon=1, delta=0)
+    ledger.reserve("survey", pure(0.5))
+    before = ledger.anchor
+    with pytest.raises(es.BudgetRefused, match=r"left epsilon 0\.5, asked epsilon 0\.6.*fits is 0\.5\."):
+        ledger.reserve("survey", pure(0.6))
+    assert ledger.anchor == before
+
+
+def test_pure_steps_that_fit_no_gaussian_cap_are_advised(ledger):
+    ledger.init("survey", epsilon=1, delta=1e-6)
+    ledger.reserve("survey", gaussian(0.5, 1e-6))
+    ask = Ask("x", es.Privacy.of_pure(0.5), {"epsilon": 0.5, "delta": 1e-6})
+    with pytest.raises(es.BudgetRefused, match="under noise='gaussian'"):
+        ledger.reserve("survey", ask)
+
+
+def test_closed_means_closed(ledger):
+    ledger.init("survey", epsilon=1, delta=0)
+    ledger.close("survey")
+    ledger.close("survey")
+    with pytest.raises(es.BudgetRefused, match="closed"):
+        ledger.reserve("survey", pure(0.1))
+    assert ledger.account("survey").closed
+    assert [entry["what"] for entry in ledger.history()] == ["opened", "closed"]
+
+
+def test_wrong_words(ledger, tmp_path, monkeypatch):
+    monkeypatch.delenv("ELLIPSUM_LEDGER", raising=False)
+    words = {"epsilon": 1, "delta": 1e-6}
+    with pytest.raises(es.UsageError, match="dataset is missing"):
+        es.mean(X, BOX, ledger=ledger, **words)
+    with pytest.raises(es.UsageError, match="dataset and key need ledger"):
+        es.mean(X, BOX, dataset="survey", key="a", **words)
+    with pytest.raises(es.UsageError, match="must be a Ledger"):
+        es.mean(X, BOX, ledger=3, dataset="survey", **words)
+    with pytest.raises(es.DataError, match="there is no ledger"):
+        es.mean(X, BOX, ledger=tmp_path / "other.db", dataset="survey", **words)
+    assert not (tmp_path / "other.db").exists()
+    ledger.init("survey", **words)
+    with pytest.raises(es.UsageError, match="has a budget in this ledger already"):
+        ledger.init("survey", **words)
+    with pytest.raises(es.UsageError, match="no data set 'surveys'"):
+        es.mean(X, BOX, ledger=ledger, dataset="surveys", **words)
+    for wrong in ({}, {"epsilon": 1}, {"epsilon": 1, "delta": 1e-6, "mu": 1}, {"epsilon": -1, "delta": 0}):
+        with pytest.raises(es.UsageError):
+            ledger.init("other", **wrong)
+    for name in ("", " ", "a\n", "a@b", 3, "x" * 300):
+        with pytest.raises(es.UsageError):
+            ledger.init(name, **words)
+    for address in ("", 3, "mysql://host/x", "sqlite:x"):
+        with pytest.raises(es.UsageError) if address != "sqlite:x" else pytest.raises(es.DataError):
+            es.Ledger(address).accounts()
+
+
+def test_the_environment_names_the_ledger(ledger, tmp_path, monkeypatch):
+    ledger.init("survey", epsilon=1, delta=0)
+    monkeypatch.setenv("ELLIPSUM_LEDGER", str(tmp_path / "budget.db"))
+    es.mean(X, BOX, dataset="survey", epsilon=0.5, delta=0)
+    assert ledger.account("survey").released == 1
+
+
+# Units --------------------------------------------------------------------------------------------------
+
+
+def test_units_are_not_added_up(ledger):
+    ledger.init("survey", epsilon=1, delta=0)
+    ledger.reserve("survey", pure(0.1))
+    person = Ask("x", es.Privacy.of_pure(0.1, "replace", "person"), {}, "patient")
+    added = Ask("x", es.Privacy.of_pure(0.1, "add_remove"))
+    for other in (person, added):
+        with pytest.raises(es.BudgetRefused, match="do not add up"):
+            ledger.reserve("survey", other)
+    ledger.init("visits", epsilon=1, delta=0)
+    ledger.reserve("visits", person)
+    with pytest.raises(es.BudgetRefused, match="one person by 'patient' replaced.*one person by 'doctor' replaced"):
+        ledger.reserve("visits", Ask("x", person.guarantee, {}, "doctor"))
+
+
+def test_units_are_stated_beforehand(ledger):
+    ledger.init("visits", epsilon=1, delta=0, privacy_id="patient", neighbours="add_remove")
+    with pytest.raises(es.BudgetRefused, match="one person by 'patient' added or removed"):
+        ledger.reserve("visits", pure(0.1))
+    right = Ask("x", es.Privacy.of_pure(0.1, "add_remove", "person"), {}, "patient")
+    ledger.reserve("visits", right)
+    assert ledger.account("visits").reserved == 1
+
+
+# Keys ---------------------------------------------------------------------------------------------------
+
+
+def test_a_key_returns_the_stored_release(ledger):
+    ledger.init("survey", epsilon=1, delta=0)
+    first = mean(ledger, epsilon=0.5, delta=0, key="monday")
+    assert mean(ledger, data=X[::-1], epsilon=0.5, delta=0, key="monday") == first
+    assert mean(ledger, epsilon=0.5, delta=0) != first  # without the key it is a new release
+    assert ledger.account("survey").to_dict()["spent"]["epsilon"] == ["1"]
+    assert mean(ledger, epsilon=0.5, delta=0, key="monday") == first  # with nothing left, and closed
+    ledger.close("survey")
+    assert mean(ledger, epsilon=0.5, delta=0, key="monday") == first
+    assert ledger.verify()
+
+
+def test_a_key_is_for_one_request(ledger):
+    ledger.init("survey", epsilon=1, delta=0)
+    mean(ledger, epsilon=0.5, delta=0, key="monday")
+    for other in (
+        {"epsilon": 0.4},
+        {"epsilon": 0.5, "neighbours": "add_remove", "n": 300},
+        {"epsilon": 0.5, "rows": es.Box(0, 2)},
+    ):
+        with pytest.raises(es.BudgetRefused, match="another request|do not add up"):
+            mean(ledger, delta=0, key="monday", **other)
+    assert ledger.account("survey").reserved == 1
+
+
+def test_a_key_without_a_release_says_so(ledger):
+    ledger.init("survey", epsilon=1, delta=0)
+
+    def broken(fraction):
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError):
+        mean(ledger, epsilon=0.5, delta=0, key="monday", progress=broken)
+    account = ledger.account("survey")
+    assert (account.reserved, account.released, account.waiting) == (1, 0, (3,))
+    assert "charged, and never released: 1 (entries 3)" in repr(account)
+    with pytest.raises(es.BudgetRefused, match="its release never came.*stays charged"):
+        mean(ledger, epsilon=0.5, delta=0, key="monday")
+
+
+# Analysts, periods, versions ----------------------------------------------------------------------------
+
+
+def test_analysts_have_caps_within_the_whole(ledger):
+    ledger.init("survey", epsilon=1.3, delta=0, analyst_caps={"north": 0.6, "*": 0.5})
+    ledger.reserve("survey", pure(0.6), analyst="north")
+    with pytest.raises(es.BudgetRefused, match=r"the analyst 'north': spent epsilon 0\.6 of 0\.6"):
+        ledger.reserve("survey", pure(0.1), analyst="north")
+    ledger.reserve("survey", pure(0.3), analyst="south")
+    with pytest.raises(es.BudgetRefused, match=r"the analyst '\*': spent epsilon 0\.3 of 0\.5"):
+        ledger.reserve("survey", pure(0.3), analyst="a new name")
+    with pytest.raises(es.BudgetRefused, match="the budget of 'survey'"):
+        ledger.reserve("survey", pure(0.5))
+    ledger.init("strict", epsilon=1, delta=0, analyst_caps={"north": 1})
+    with pytest.raises(es.UsageError, match="State analyst="):
+        ledger.reserve("strict", pure(0.1), analyst="south")
+
+
+def test_analysts_have_caps_on_gaussian_curves(ledger):
+    ledger.init("survey", epsilon=1, delta=1e-6, analyst_caps={"north": 0.5})
+    ledger.reserve("survey", gaussian(0.5, 1e-6), analyst="north")
+    with pytest.raises(es.BudgetRefused, match="the analyst 'north'"):
+        ledger.reserve("survey", gaussian(0.01, 1e-6), analyst="north")
+
+
+def test_a_period_never_refills_the_whole(ledger, monkeypatch):
+    now = {"at": "2026-01-05T00:00:00.000000+00:00"}
+    monkeypatch.setattr(book, "_now", lambda: now["at"])
+    ledger.init("survey", epsilon=1, delta=0, period={"month": 0.4})
+    ledger.reserve("survey", pure(0.4))
+    with pytest.raises(es.BudgetRefused, match=r"this month: spent epsilon 0\.4 of 0\.4"):
+        ledger.reserve("survey", pure(0.1))
+    now["at"] = "2026-02-01T00:00:00.000000+00:00"
+    ledger.reserve("survey", pure(0.4))
+    now["at"] = "2026-01-20T00:00:00.000000+00:00"  # a clock that goes back opens no month that has passed
+    with pytest.raises(es.BudgetRefused, match="this month"):
+        ledger.reserve("survey", pure(0.1))
+    now["at"] = "2026-03-01T00:00:00.000000+00:00"
+    with pytest.raises(es.BudgetRefused, match="the budget of 'survey'"):
+        ledger.reserve("survey", pure(0.3))
+    assert ledger.verify()
+
+
+def test_a_version_is_a_label(ledger):
+    ledger.init("survey", epsilon=1, delta=0)
+    es.mean(X, BOX, epsilon=0.5, delta=0, ledger=ledger, dataset="survey@2026")
+    es.mean(X, BOX, epsilon=0.5, delta=0, ledger=ledger, dataset="survey@2027")
+    assert [entry.get("version") for entry in ledger.history()[2::2]] == ["2026", "2027"]
+    assert ledger.account("survey").to_dict()["spent"]["epsilon"] == ["1"]

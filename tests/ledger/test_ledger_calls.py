@@ -1,0 +1,145 @@
+"""Every releasing call is charged, before any value is read."""
+
+import numpy as np
+import pytest
+
+import ellipsum as es
+from ellipsum.sources.local import LocalSource
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(0, 1, (500, 2))
+VISITS = {"patient": RNG.integers(0, 200, 500), "pulse": RNG.uniform(0, 1, 500)}
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def block_mean(block):
+    return block.mean(0)
+
+
+CALLS = {
+    "sum": lambda **words: es.sum(X, es.Box(-5, 5), **BUDGET, **words),
+    "mean": lambda **words: es.mean(X, es.Ball(5.0), **BUDGET, **words),
+    "mean of Unknown": lambda **words: es.mean(X, es.Unknown(1e3), epsilon=8, delta=1e-6, **words),
+    "learn": lambda **words: es.learn(X, es.Unknown(1e3), epsilon=8, delta=1e-6, **words),
+    "learn by a friendly core": lambda **words: es.learn(
+        X, es.Unknown(1e3), epsilon=8, delta=1e-6, method="friendly_core", **words
+    ),
+    "plan": lambda **words: es.plan(es.Box(-5, 5), n=500, d=2, **BUDGET, check=False).release(X, **words),
+    "friendly_mean": lambda **words: es.friendly_mean(X, 8.0, epsilon=4, delta=1e-6, **words),
+    "aggregate": lambda **words: es.subsample_and_aggregate(
+        block_mean, X, blocks=100, radius=4.0, epsilon=8, delta=1e-6, dimension=2, **words
+    ),
+    "project": lambda **words: es.project(X, 2, es.Ball(5.0), epsilon=100, delta=1e-6, **words),
+    "suggest": lambda **words: es.suggest_max_rows(VISITS, "patient", **BUDGET, **words),
+    "people": lambda **words: es.mean(VISITS, es.Box(0, 1), privacy_id="patient", **BUDGET, **words),
+}
+CALLS_WITH_KEYS = [name for name in CALLS if name != "project"]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = es.Ledger(tmp_path / "budget.db")
+    ledger.init("survey", epsilon=100, delta=1e-6)
+    return ledger
+
+
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning", "ignore::ellipsum.ProjectionWarning")
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_is_charged_and_entered(ledger, name):
+    made = CALLS[name](ledger=ledger, dataset="survey")
+    account = ledger.account("survey")
+    assert (account.reserved, account.released) == (1, 1)
+    assert account.protects.unit == made.privacy.unit
+    assert account.caps.squares_spent + sum(account.caps.pure_spent) > 0
+    assert ledger.verify()
+
+
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
+@pytest.mark.parametrize("name", CALLS_WITH_KEYS)
+def test_a_key_makes_a_retry_free(ledger, name):
+    words = {"ledger": ledger, "dataset": "survey", "key": "first"}
+    made = CALLS[name](**words)
+    again = CALLS[name](**words)
+    assert type(again) is type(made)
+    assert again.to_json() == made.to_json()
+    assert ledger.account("survey").reserved == 1
+
+
+def test_a_projection_has_no_key(ledger):
+    with pytest.raises(es.UsageError, match="too large to be stored"):
+        CALLS["project"](ledger=ledger, dataset="survey", key="first")
+
+
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning", "ignore::ellipsum.ProjectionWarning")
+@pytest.mark.parametrize("name", CALLS)
+def test_a_refused_call_reads_no_value(tmp_path, monkeypatch, name):
+    ledger = es.Ledger(tmp_path / "budget.db")
+    ledger.init("survey", epsilon=1e-3, delta=1e-9)
+
+    def read(*_, **__):
+        raise AssertionError("a value was read")
+
+    for way in ("total", "each", "sample", "every", "_read"):
+        monkeypatch.setattr(LocalSource, way, read)
+    with pytest.raises(es.BudgetRefused, match="Nothing was read or spent"):
+        CALLS[name](ledger=ledger, dataset="survey")
+    assert ledger.account("survey").reserved == 0
+
+
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning", "ignore::ellipsum.ProjectionWarning")
+@pytest.mark.parametrize("name", CALLS)
+def test_the_charge_is_on_disk_when_values_are_read(ledger, monkeypatch, name):
+    """Seen from another connection, at the first value that is read."""
+    seen = []
+    other = es.Ledger(ledger._store._path)
+
+    def watched(way):
+        plain = getattr(LocalSource, way)
+
+        def read(*arguments, **words):
+            seen.append(other.account("survey").reserved)
+            return plain(*arguments, **words)
+
+        return read
+
+    for way in ("total", "each", "sample", "every"):
+        monkeypatch.setattr(LocalSource, way, watched(way))
+    CALLS[name](ledger=ledger, dataset="survey")
+    assert seen
+    assert set(seen) == {1}
+
+
+def test_approval_comes_before_the_charge(ledger):
+    class No(Exception):
+        pass
+
+    def refuse(plan):
+        assert ledger.account("survey").reserved == 0
+        raise No
+
+    with pytest.raises(No):
+        CALLS["sum"](ledger=ledger, dataset="survey", approve=refuse)
+    assert ledger.account("survey").reserved == 0
+
+
+def test_a_release_that_cannot_be_entered_is_given_out_with_a_warning(ledger, monkeypatch):
+    def fail(*_, **__):
+        raise es.DataError("the disk is full.")
+
+    monkeypatch.setattr(type(ledger), "settle", fail)
+    with pytest.warns(es.LedgerWarning, match="this release is charged, but.*the disk is full"):
+        made = CALLS["sum"](ledger=ledger, dataset="survey")
+    assert made.value.shape == (2,)
+    assert (ledger.account("survey").reserved, ledger.account("survey").released) == (1, 0)
+
+
+def test_the_ledger_holds_no_digest_of_data(tmp_path):
+    """Two data sets of the same public numbers leave the same entries, but for what was released."""
+    found = []
+    for data in (X, X + 1):
+        ledger = es.Ledger(tmp_path / f"{len(found)}.db")
+        ledger.init("survey", **BUDGET)
+        es.sum(data, es.Box(-5, 5), **BUDGET, ledger=ledger, dataset="survey")
+        drop = ("at", "before", "digest")
+        found.append([{k: v for k, v in entry.items() if k not in drop} for entry in ledger.history()])
+    assert found[0] == found[1]

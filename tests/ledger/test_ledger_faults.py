@@ -1,0 +1,147 @@
+"""The worst day of a ledger: races, kills, full disks, read-only files, clocks that go back."""
+
+import os
+import resource
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from racing import ASK, kill_at_random, race
+
+import ellipsum as es
+from ellipsum.ledger import book
+
+X = np.random.default_rng(0).uniform(0, 1, (300, 2))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budget.db"
+
+
+def check_races(path, times):
+    for time in range(times):
+        name = f"race {time}"
+        es.Ledger(path).init(name, epsilon=1, delta=0)
+        assert race(path, name) == 5
+    ledger = es.Ledger(path)
+    assert ledger.verify()
+    for account in ledger.accounts():
+        assert (account.reserved, account.released, account.caps.pure_spent) == (5, 5, (1,))
+
+
+def test_sixteen_processes_race_for_five_releases(path):
+    check_races(path, 3)
+
+
+@pytest.mark.slow
+def test_sixteen_processes_race_for_five_releases_twenty_times(path):
+    check_races(path, 20)
+
+
+def check_kills(path, folder, times):
+    folder.mkdir()
+    ledger = es.Ledger(path)
+    ledger.init("survey", epsilon=1e6, delta=0)
+    kill_at_random(path, "survey", folder, times)
+    assert ledger.verify()
+    reserved = {entry["number"] for entry in ledger.history() if entry["what"] == "reserved"}
+    given = {int(name) for name in os.listdir(folder)}
+    assert given <= reserved  # never a release without a charge
+    account = ledger.account("survey")
+    assert account.caps.pure_spent == (Fraction(1, 5) * len(reserved),)
+    assert len(reserved - given) <= times
+    ledger.reserve("survey", ASK)  # it goes on
+    return len(given)
+
+
+def test_kills_at_random_moments(path, tmp_path):
+    check_kills(path, tmp_path / "given", 12)
+
+
+@pytest.mark.slow
+def test_two_hundred_kills_at_random_moments(path, tmp_path):
+    assert check_kills(path, tmp_path / "given", 200) > 100
+
+
+FULL = """
+import resource, signal, sys
+import ellipsum as es
+from racing import ASK
+ledger = es.Ledger(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+done = 0
+try:
+    for _ in range(2000):
+        ledger.reserve("survey", ASK)
+        done += 1
+except es.DataError as error:
+    print(done, error)
+"""
+
+
+def test_a_full_disk_is_an_error_and_harms_nothing(path):
+    """No file of the process may grow beyond a limit, as on a disk that is full."""
+    es.Ledger(path).init("survey", epsilon=1e6, delta=0)
+    most = path.stat().st_size + 300_000
+    here = os.path.dirname(__file__)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([here, *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, path, str(most)], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    count, told = done.stdout.split(" ", 1)
+    assert "could not be written" in told
+    assert "Nothing was published" in told
+    ledger = es.Ledger(path)
+    assert ledger.verify()
+    assert ledger.account("survey").reserved == int(count) > 10
+    ledger.reserve("survey", ASK)
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+def test_a_read_only_file_can_be_looked_at_and_not_charged(path, monkeypatch):
+    writer = es.Ledger(path)
+    writer.init("survey", epsilon=1, delta=0)
+    del writer
+    path.chmod(0o400)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
+    ledger = es.Ledger(path)
+    assert ledger.account("survey").reserved == 0
+    assert ledger.verify()
+    with pytest.raises(es.DataError, match="could not be written"):
+        es.mean(X, es.Box(0, 1), epsilon=0.5, delta=0, ledger=ledger, dataset="survey")
+
+
+def test_a_clock_that_goes_backwards_breaks_nothing(path, monkeypatch):
+    times = iter(f"20{year:02d}-01-01T00:00:00.000000+00:00" for year in range(60, 0, -1))
+    monkeypatch.setattr(book, "_now", lambda: next(times))
+    ledger = es.Ledger(path)
+    ledger.init("survey", epsilon=1, delta=0)
+    for _ in range(5):
+        ledger.settle("survey", ledger.reserve("survey", ASK), "{}", keep=False)
+    with pytest.raises(es.BudgetRefused):
+        ledger.reserve("survey", ASK)
+    told = [entry["at"] for entry in ledger.history()]
+    assert told == sorted(told, reverse=True)
+    assert [entry["number"] for entry in ledger.history()] == list(range(1, 13))
+    assert ledger.verify()
+
+
+def test_a_child_process_has_a_connection_of_its_own(path):
+    ledger = es.Ledger(path)
+    ledger.init("survey", epsilon=1, delta=0)
+    child = os.fork()
+    if child == 0:
+        try:
+            ledger.reserve("survey", ASK)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    ledger.reserve("survey", ASK)
+    assert ledger.account("survey").reserved == 2
+    assert ledger.verify()
