@@ -1,47 +1,47 @@
 """`ellipsum ledger`, and releases that are charged to one, typed in a shell in an empty folder."""
 
 import json
-import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src"
+from ellipsum import cli
 
 
 @pytest.fixture
-def shell(tmp_path):
+def people(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
-    pacsv.write_csv(
-        pa.table({"age": rng.uniform(0, 100, 900), "who": rng.integers(0, 300, 900)}), tmp_path / "people.csv"
-    )
+    table = pa.table({"age": rng.uniform(0, 100, 900), "who": rng.integers(0, 300, 900)})
+    pacsv.write_csv(table, tmp_path / "people.csv")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ELLIPSUM_LEDGER", raising=False)
+    return tmp_path
 
-    def run(line, **environment):
-        plain = {name: value for name, value in os.environ.items() if name != "ELLIPSUM_LEDGER"}
-        return subprocess.run(
-            [sys.executable, "-m", "ellipsum", *line.split()],
-            cwd=tmp_path,
-            env=plain | {"PYTHONPATH": str(SOURCE)} | environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            stdin=subprocess.DEVNULL,
-        )
 
-    run.folder = tmp_path
+@pytest.fixture
+def shell(people, monkeypatch, capsys):
+    """The commands of a shell, without a process each: exit code, standard output and standard error."""
+
+    def run(line):
+        monkeypatch.setattr("sys.argv", ["ellipsum", *line.split()])
+        code = cli._run()
+        out, err = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
+
+    run.folder = people
     return run
 
 
 MEAN = "mean people.csv --bounds age=0:120 --delta 0 --json --epsilon"
 
 
-def test_a_budget_from_an_empty_folder(shell):
+def test_a_budget_from_an_empty_folder(shell, monkeypatch):
     made = shell("ledger init budget.db --dataset survey --epsilon 1 --delta 1e-6")
     assert made.returncode == 0, made.stderr
     assert "'survey': epsilon = 1, delta = 0.000001" in made.stdout
@@ -56,8 +56,9 @@ def test_a_budget_from_an_empty_folder(shell):
     assert "spent epsilon 0.6 of 1" in refused.stderr
     assert "asked epsilon 0.6" in refused.stderr
     assert "The largest epsilon that fits is 0.4" in refused.stderr
-    through_environment = shell(f"{MEAN} 0.4 --dataset survey", ELLIPSUM_LEDGER="budget.db")
-    assert through_environment.returncode == 0, through_environment.stderr
+    monkeypatch.setenv("ELLIPSUM_LEDGER", "budget.db")
+    assert shell(f"{MEAN} 0.4").returncode == 2  # whose budget?
+    assert shell(f"{MEAN} 0.4 --dataset survey").returncode == 0
     shown = json.loads(shell("ledger show budget.db --json").stdout)
     assert shown["accounts"][0]["spent"]["epsilon"] == ["1"]
     text = shell("ledger show budget.db").stdout
@@ -111,3 +112,14 @@ def test_wrong_words_are_refused_with_their_codes(shell):
     found = shell("ledger verify budget.db")
     assert found.returncode == 4
     assert "entry 1 is bad" in found.stderr
+
+
+def test_a_refusal_ends_a_process_with_code_3(people):
+    def run(line):
+        return subprocess.run([sys.executable, "-m", "ellipsum", *line.split()], capture_output=True, text=True)
+
+    assert run("ledger init budget.db --dataset survey --epsilon 0.5 --delta 0").returncode == 0
+    done = run(f"{MEAN} 0.6 --ledger budget.db --dataset survey")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1].startswith("error: the budget of 'survey': spent epsilon 0 of 0.5")

@@ -26,9 +26,10 @@ from .accounts import (
 )
 from .amounts import amount, written
 from .chain import ORIGIN, anchor_of, canonical, digest
+from .opening import open_store
 from .refusals import refused
 from .state import PERIODS, Account, account_of, last_reserved
-from .store import FORMAT, Store, Transaction, open_store
+from .store import FORMAT, Store, Transaction
 
 _MOST_NAME = 200
 _SAME = "Nothing was read or spent."

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Protocol
-
-from ..errors import UsageError
 
 FORMAT = "ellipsum.ledger/1"
 TABLES = (
@@ -45,25 +41,3 @@ class Store(Protocol):
 
     def reading(self) -> AbstractContextManager[Transaction]:
         """One state of the ledger."""
-
-
-def open_store(url: str | Path) -> Store:
-    """The database at an address: a path, sqlite:///path, or postgresql://user@host/name."""
-    if isinstance(url, Path):
-        url = str(url)
-    if not isinstance(url, str) or not url:
-        raise UsageError("a ledger is a path, sqlite:///path or postgresql://user@host/name.")
-    scheme, mark, rest = url.partition("://")
-    if not mark:
-        from .store_sqlite import SqliteStore
-
-        return SqliteStore(os.path.expanduser(url))
-    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        from .store_sqlite import SqliteStore
-
-        return SqliteStore(rest[1:])
-    if scheme in ("postgresql", "postgres"):
-        from .store_postgresql import PostgresqlStore
-
-        return PostgresqlStore(url)
-    raise UsageError("a ledger is a path, sqlite:///path or postgresql://user@host/name.")

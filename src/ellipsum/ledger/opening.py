@@ -1,0 +1,31 @@
+"""The database that an address names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..errors import UsageError
+from .store import Store
+
+
+def open_store(url: str | Path) -> Store:
+    """The database at an address: a path, sqlite:///path, or postgresql://user@host/name."""
+    if isinstance(url, Path):
+        url = str(url)
+    if not isinstance(url, str) or not url:
+        raise UsageError("a ledger is a path, sqlite:///path or postgresql://user@host/name.")
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        from .store_sqlite import SqliteStore
+
+        return SqliteStore(os.path.expanduser(url))
+    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        from .store_sqlite import SqliteStore
+
+        return SqliteStore(rest[1:])
+    if scheme in ("postgresql", "postgres"):
+        from .store_postgresql import PostgresqlStore
+
+        return PostgresqlStore(url)
+    raise UsageError("a ledger is a path, sqlite:///path or postgresql://user@host/name.")
