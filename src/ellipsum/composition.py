@@ -43,6 +43,7 @@ _LATTICE_BITS = 11  # at least 2^10 lattice points between the least and the gre
 _ATOM_BITS = 128
 _NUDGES = range(40, 3, -3)
 _SMALLEST = math.ulp(0.0)
+_FULL = "This step does not fit what is left of the budget; nothing was spent."
 Exact = float | Fraction
 Law = tuple[tuple[Fraction, "arb"], ...]  # (loss, its probability, a ball)
 
@@ -258,10 +259,12 @@ class Filter:
         squares = self.squares_spent + _exact("mu", mu) ** 2
         failures = self.slack_spent + _exact("slack", slack)
         spent = self._with(loss)
+        if spent is None and not self.mu:
+            raise BudgetRefused(_FULL)
         if spent is None:
             spent, squares = self.pure_spent, squares + Fraction(laplace_mu(round_up(loss))) ** 2
         if squares > Fraction(self.mu) ** 2 or failures > Fraction(self.slack):
-            raise BudgetRefused("This step does not fit what is left of the budget; nothing was spent.")
+            raise BudgetRefused(_FULL)
         return replace(self, squares_spent=squares, pure_spent=spent, slack_spent=failures)
 
     def _with(self, epsilon: Fraction) -> tuple[Fraction, ...] | None:

@@ -38,13 +38,13 @@ def _run(url, dataset, start, admitted):
         pass
 
 
-def kill_at_random(url, dataset, folder, times, seed=0):
+def kill_at_random(url, dataset, folder, times, seed=0, longest=0.04):
     """Kill, so many times, a process that releases without end; every release that it gave out leaves a file."""
     moments = random.Random(seed)
     for _ in range(times):
         victim = FORK.Process(target=_release, args=(url, dataset, folder))
         victim.start()
-        time.sleep(moments.uniform(0.0, 0.04))
+        time.sleep(moments.uniform(0.0, longest))
         os.kill(victim.pid, signal.SIGKILL)
         victim.join()
 

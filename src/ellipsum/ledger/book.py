@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..privacy import NEIGHBOURS, Budget
 from .accounts import (
     Ask,
     Protects,
+    Step,
     caps_for,
     caps_to_dict,
     checked_caps,
@@ -114,6 +116,15 @@ class Ledger:
 
     def reserve(self, dataset: str, ask: Ask, key: str | None = None, analyst: str | None = None) -> Reserved:
         """Charge a release, or refuse it; on disk when this returns. dataset: its name, maybe @ and a version."""
+        ways = steps(ask)
+        ways = chain([next(ways)], ways)  # the first is worked out before others have to wait
+        try:
+            return self._reserve(dataset, ask, ways, key, analyst)
+        except _Misfit as misfit:
+            found = misfit
+        raise refused(found.whose, found.caps, ask)
+
+    def _reserve(self, dataset: str, ask: Ask, ways: Iterator[Step], key: str | None, analyst: str | None) -> Reserved:
         name, _, version = dataset.partition("@")
         with self._store.writing() as transaction:
             account = account_of(transaction, name)
@@ -123,7 +134,7 @@ class Ledger:
                 raise BudgetRefused(f"the budget of {named(name)} is closed: nothing more is released of it. {_SAME}")
             now = _now()
             holder = account.holder(analyst)
-            charged = _charged(transaction, account, ask, holder, now)
+            charged = _charged(transaction, account, ask, ways, holder, now)
             if charged.first is not None:
                 _append(transaction, "fixed", name, charged.first)
             fields = {
@@ -199,17 +210,27 @@ class Ledger:
 # Within one transaction ---------------------------------------------------------------------------------
 
 
+class _Misfit(BudgetRefused):
+    """A release that does not fit somebody's caps; what to say of it is worked out later, while nobody waits."""
+
+    def __init__(self, whose: str, caps: Filter) -> None:
+        super().__init__(whose)
+        self.whose, self.caps = whose, caps
+
+
 @dataclass(frozen=True)
 class _Charged:
     fields: dict[str, Any]
     first: dict[str, Any] | None
 
 
-def _charged(transaction: Transaction, account: Account, ask: Ask, analyst: str | None, now: str) -> _Charged:
+def _charged(
+    transaction: Transaction, account: Account, ask: Ask, ways: Iterator[Step], analyst: str | None, now: str
+) -> _Charged:
     """What the reservation's entry says; a refusal where it does not fit the whole, the analyst or the period [Q1]."""
     protects = account.protects.with_(ask.protects, account.dataset)
     caps = account.caps or caps_for(account.budget, ask)
-    found = _fitting(_limits(transaction, account, caps, analyst, now), ask)
+    found = _fitting(_limits(transaction, account, caps, analyst, now), ways)
     fields: dict[str, Any] = {part: spent_to_dict(charged) for part, charged in found.items()}
     fields["charged"] = _difference(caps, found["spent"])
     if account.every is not None:
@@ -233,21 +254,21 @@ def _limits(
     return parts
 
 
-def _fitting(parts: Mapping[str, tuple[str, Filter]], ask: Ask) -> dict[str, Filter]:
+def _fitting(parts: Mapping[str, tuple[str, Filter]], ways: Iterator[Step]) -> dict[str, Filter]:
     """All parts with the release charged to each in the same way; the first way that fits."""
-    refusal: BudgetRefused | None = None
-    for step in steps(ask):
+    misfit: _Misfit | None = None
+    for step in ways:
         charged: dict[str, Filter] = {}
         for part, (whose, caps) in parts.items():
             try:
                 charged[part] = step.charged_to(caps)
             except BudgetRefused:
-                refusal = refusal or refused(whose, caps, ask)
+                misfit = misfit or _Misfit(whose, caps)
                 break
         else:
             return charged
-    assert refusal is not None
-    raise refusal
+    assert misfit is not None
+    raise misfit
 
 
 def _difference(before: Filter, after: Filter) -> dict[str, Any]:

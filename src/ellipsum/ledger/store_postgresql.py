@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -105,6 +106,7 @@ class PostgresqlStore:
             except Exception:
                 self._drop()
         self._connection, self._pid = self._connect(), os.getpid()
+        weakref.finalize(self, _close, self._connection, self._pid)
         return self._run_first(first)
 
     def _run_first(self, first: str) -> _Transaction:
@@ -116,7 +118,12 @@ class PostgresqlStore:
         connection, self._connection = self._connection, None
         with suppress(Exception):  # of a connection that was lost
             connection.rollback()
-        with suppress(Exception):
+        _close(connection, self._pid)
+
+
+def _close(connection: Any, pid: int) -> None:
+    if pid == os.getpid():
+        with suppress(Exception):  # of a connection that was lost, or closed before
             connection.close()
 
 
