@@ -39,7 +39,7 @@ def test_links_lead_somewhere():
 
 def shell_commands():
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
+    lines = [line for block in blocks if "ledger" not in block for line in block.splitlines()]
     return [line for line in lines if "--engine spark" not in line and "cells.csv" not in line]  # tested elsewhere
 
 
@@ -64,13 +64,23 @@ def readme_files(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("line", shell_commands(), ids=lambda line: " ".join(line.split()[1:3]))
-def test_commands_of_the_readme_run(line, readme_files):
+def in_shell(text, folder):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        line, shell=True, cwd=readme_files, env=environment, capture_output=True, text=True, timeout=120
-    )
+    return subprocess.run(text, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_the_ledgers_commands_run_from_an_empty_folder(tmp_path):
+    (block,) = re.findall(r"```sh\n([^`]*ledger[^`]*)```", (ROOT / "README.md").read_text())
+    done = in_shell("set -e\n" + block, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "spent     epsilon 0.4 of 1" in done.stdout
+    assert "every entry is as it was written" in done.stdout
+
+
+@pytest.mark.parametrize("line", shell_commands(), ids=lambda line: " ".join(line.split()[1:3]))
+def test_commands_of_the_readme_run(line, readme_files):
+    done = in_shell(line, readme_files)
     assert done.returncode == 0, done.stderr
     printed = (readme_files / "release.json").read_text() if ">" in line else done.stdout
     assert "noise" in printed
