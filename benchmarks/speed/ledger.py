@@ -14,7 +14,9 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -23,34 +25,30 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def fill(ledger: object, entries: int) -> None:
-    """So many entries, reserved and released by turns, as the ledger writes them, but in large transactions."""
-    from ellipsum.ledger import book
+def fill(ledger: Any, entries: int) -> None:
+    """So many entries after a first release, like it in all but numbers, digests and sums; `verify` checks them."""
+    from ellipsum.ledger.amounts import written
+    from ellipsum.ledger.chain import canonical, digest
 
-    writing = ledger._store.writing  # type: ignore[attr-defined]
-
-    class Within:
-        """A store whose transactions are all the one that is open."""
-
-        def __init__(self, transaction: object) -> None:
-            self._transaction = transaction
-
-        def writing(self) -> Within:
-            return self
-
-        def __enter__(self) -> object:
-            return self._transaction
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
+    ledger.settle("survey", ledger.reserve("survey", ask()), "{}", keep=False)
+    *_, reserved, released = ledger.history()
+    charge, number, before = Fraction(reserved["charged"]["squares"]), released["number"], released.pop("digest")
+    spent = charge
+    del reserved["digest"]
+    text = "insert into ellipsum_entries (number, dataset, what, of, body, digest) values (?, 'survey', ?, ?, ?, ?)"
+    bare = "insert into ellipsum_entries (number, dataset, what, body, digest) values (?, 'survey', ?, ?, ?)"
     for start in range(0, entries, 20_000):
-        with writing() as transaction:
-            inner = book.Ledger.__new__(book.Ledger)
-            inner._store = Within(transaction)  # type: ignore[assignment]
+        with ledger._store.writing() as transaction:
             for _ in range(min(20_000, entries - start) // 2):
-                reserved = inner.reserve("survey", ask())
-                inner.settle("survey", reserved, "{}", keep=False)
+                number, spent = number + 1, spent + charge
+                sums = {**reserved["spent"], "squares": written(spent)}
+                body = canonical({**reserved, "number": number, "before": before, "spent": sums})
+                before = digest(body)
+                transaction.run(bare, [number, "reserved", body, before])
+                number += 1
+                body = canonical({**released, "number": number, "before": before, "of": number - 1})
+                before = digest(body)
+                transaction.run(text, [number, "released", number - 1, body, before])
 
 
 def ask() -> object:

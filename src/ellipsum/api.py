@@ -271,7 +271,7 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
     return Request(
         statistic,
         words["rows"],
-        Budget.of(words["epsilon"], words["delta"], words["budget"]),
+        Budget.of(words["epsilon"], words["delta"], words["budget"]).as_typed(),
         words["neighbours"],
         words["n"],
         people_of(words["privacy_id"], words["per_person"], words["max_rows"], ways=WAYS),

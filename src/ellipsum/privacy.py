@@ -142,9 +142,9 @@ class Budget:
             raise UsageError(f"budget= stands in place of epsilon= and delta=; got both. {_STATE_ONE}")
         if not isinstance(budget, Budget):
             raise UsageError(f"budget must be a Budget, got {type(budget).__name__}. {_STATE_ONE}")
-        return budget._within_typed()
+        return budget
 
-    def _within_typed(self) -> Budget:
+    def as_typed(self) -> Budget:
         """The same budget, its mu no more than the decimal that was typed: 25 releases of 0.2 are within 1."""
         said = dict(self.stated)
         if "mu" not in said or within_typed(said["mu"]) == self.largest_mu:

@@ -110,7 +110,7 @@ def suggest_max_rows(
 
     Guarantee [U8]: `privacy` of the result; a person is one entry of the histogram.
     """
-    spend = Budget.of(epsilon, delta, budget)
+    spend = Budget.of(epsilon, delta, budget).as_typed()
     privacy = Privacy(spend.mu, 0.0, choice("neighbours", neighbours, NEIGHBOURS), "person")
     people = People(privacy_id, COUNTS)
     reading = Reading(rng, threads, progress, tab=Tab.of(ledger, dataset, key, analyst))

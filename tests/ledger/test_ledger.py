@@ -130,7 +130,7 @@ def test_the_other_law_enters_at_one_point_of_its_curve(ledger):
 def test_gaussians_add_in_squares(ledger):
     ledger.init("survey", mu=1)
     for _ in range(25):
-        ledger.reserve("survey", Ask("a test", es.Privacy(es.Budget.of(budget=es.Budget(mu=0.2)).mu), {"mu": 0.2}))
+        ledger.reserve("survey", Ask("a test", es.Privacy(es.Budget(mu=0.2).as_typed().mu), {"mu": 0.2}))
     with pytest.raises(es.BudgetRefused, match="spent mu 1 of 1"):
         ledger.reserve("survey", Ask("a test", es.Privacy(1e-9), {"mu": 1e-9}))
 

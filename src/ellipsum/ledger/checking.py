@@ -11,6 +11,7 @@ from .chain import Follower, anchor_of, bad, digest, parsed_anchor
 from .store import Transaction
 
 _EXACT = Context(prec=20_000, traps=[Inexact])
+_ZERO = Decimal(0)
 _COLUMNS = "number, body, digest, dataset, what, analyst, key, of"
 _ROLLED_BACK = (
     "the ledger does not hold the anchor: it was rolled back, replaced by another copy, or rewritten. "
@@ -23,11 +24,13 @@ def verify(transaction: Transaction, anchor: str | None) -> str:
     wanted = None if anchor is None else parsed_anchor(anchor)
     follower, books = Follower(), _Books()
     held = wanted is None or wanted[0] == 0
-    for number, body, own, *columns in transaction.each(f"select {_COLUMNS} from ellipsum_entries order by number"):
-        fields = follower.take(int(number), body, own)
-        if columns != [fields.get(name) for name in ("dataset", "what", "analyst", "key", "of")]:
-            raise bad(follower.number, "its columns are not those of its text")
-        books.take(follower.number, fields)
+    for row in transaction.each(f"select {_COLUMNS} from ellipsum_entries order by number"):
+        number, body, own = row[:3]
+        fields = follower.take(number, body, own)
+        said = fields.get
+        if row[3:] != (said("dataset"), said("what"), said("analyst"), said("key"), said("of")):
+            raise bad(number, "its columns are not those of its text")
+        books.take(number, fields)
         held = held or (number, own) == wanted
     if not held:
         raise DataError(_ROLLED_BACK)
@@ -39,7 +42,7 @@ class _Books:
     """Sums of charges by data set, beside what the entries say they are."""
 
     def __init__(self) -> None:
-        self._spent: dict[str, dict[str, list[Decimal]]] = {}
+        self._spent: dict[str, list[Decimal]] = {}
         self._caps: dict[str, list[Decimal]] = {}
         self._closed: set[str] = set()
         self._waiting: set[int] = set()
@@ -60,7 +63,7 @@ class _Books:
         if (what == "opened") == (dataset in self._spent) or dataset in self._closed:
             return False
         if what == "opened":
-            self._spent[dataset] = {}
+            self._spent[dataset] = []
         if what in ("opened", "fixed"):
             return self._fixed(dataset, fields["caps"])
         if what == "reserved":
@@ -78,12 +81,13 @@ class _Books:
 
     def _added(self, dataset: str, fields: Mapping[str, Any]) -> bool:
         charge, spent = _numbers(fields["charged"]), _numbers(fields["spent"])
-        before = self._spent[dataset].get("", [Decimal(0)] * len(charge))
-        total = [_EXACT.add(old, new) for old, new in zip(before, charge, strict=True)]
-        self._spent[dataset][""] = total
         caps = self._caps[dataset]
-        within = all(one <= cap for one, cap in zip(total, caps, strict=True))
-        return total == spent and within and min(charge) >= 0
+        before = self._spent[dataset] or [_ZERO] * len(caps)
+        self._spent[dataset] = spent
+        return len(charge) == len(spent) == len(caps) and all(
+            one >= 0 and _EXACT.add(old, one) == new <= cap
+            for one, old, new, cap in zip(charge, before, spent, caps, strict=True)
+        )
 
 
 def _numbers(spent: Mapping[str, Any]) -> list[Decimal]:

@@ -35,7 +35,7 @@ class _Transaction:
         return self._connection.execute(text, values).fetchall()
 
     def each(self, text: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        yield from self._connection.execute(text, values)
+        return self._connection.execute(text, values)
 
 
 class SqliteStore:

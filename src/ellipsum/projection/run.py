@@ -148,7 +148,7 @@ def project(
         raise UsageError(
             "A projection publishes one row for each row of data, so n is public. Use neighbours='replace'."
         )
-    spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget)
+    spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget).as_typed()
     terms = Terms(
         None if k is None else columns_of("k", k),
         rows,
