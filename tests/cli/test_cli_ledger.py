@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
 
+import ellipsum as es
 from ellipsum import cli
 
 
@@ -123,3 +124,16 @@ def test_a_refusal_ends_a_process_with_code_3(people):
     assert done.returncode == 3
     assert done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith("error: the budget of 'survey': spent epsilon 0 of 0.5")
+
+
+def test_a_release_that_cannot_be_entered_is_printed_with_a_warning(shell, monkeypatch):
+    def fail(*_, **__):
+        raise es.DataError("the disk is full.")
+
+    assert shell("ledger init budget.db --dataset survey --epsilon 1 --delta 0").returncode == 0
+    monkeypatch.setattr(es.Ledger, "settle", fail)
+    monkeypatch.setattr("warnings.filters", [("default", None, es.LedgerWarning, None, 0)])
+    done = shell(f"{MEAN} 0.6 --ledger budget.db --dataset survey")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["value"]
+    assert re.search("^warning: this release is charged, but.*the disk is full", done.stderr, re.MULTILINE)

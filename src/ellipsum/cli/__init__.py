@@ -67,6 +67,7 @@ def _run() -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AccuracyWarning)  # a release's own are printed with it
+            warnings.showwarning = _warned
             result = app(standalone_mode=False)
         return result if isinstance(result, int) else 0
     except typer.Abort:
@@ -118,6 +119,13 @@ def _fail(message: str, code: int) -> int:
     if message:  # empty where help was shown instead
         _say(f"error: {visible(_shortened(' '.join(message.split())))}")
     return code
+
+
+def _warned(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning in a line of its own, without the place in the code that it came from."""
+    from ..errors import visible
+
+    _say(f"warning: {visible(_shortened(' '.join(str(message).split())))}")
 
 
 def _shortened(text: str) -> str:
