@@ -42,15 +42,19 @@ def kill_at_random(url, dataset, folder, times, seed=0, longest=0.04):
     """Kill, so many times, a process that releases without end; every release that it gave out leaves a file."""
     moments = random.Random(seed)
     for _ in range(times):
-        victim = FORK.Process(target=_release, args=(url, dataset, folder))
+        connected = FORK.Event()
+        victim = FORK.Process(target=_release, args=(url, dataset, folder, connected))
         victim.start()
+        assert connected.wait(60)
         time.sleep(moments.uniform(0.0, longest))
         os.kill(victim.pid, signal.SIGKILL)
         victim.join()
 
 
-def _release(url, dataset, folder):
+def _release(url, dataset, folder, connected):
     ledger = es.Ledger(url)
+    assert ledger.anchor
+    connected.set()
     while True:
         reserved = ledger.reserve(dataset, ASK)
         (folder / str(reserved.number)).write_text("a release")  # as if it had been published now
