@@ -21,6 +21,7 @@ CALLS = {
     "mean": lambda **words: es.mean(X, es.Ball(5.0), **BUDGET, **words),
     "mean of Unknown": lambda **words: es.mean(X, es.Unknown(1e3), epsilon=8, delta=1e-6, **words),
     "learn": lambda **words: es.learn(X, es.Unknown(1e3), epsilon=8, delta=1e-6, **words),
+    "learn, pure": lambda **words: es.learn(X, es.Unknown(1e3), epsilon=8.2, delta=0, **words),
     "learn by a friendly core": lambda **words: es.learn(
         X, es.Unknown(1e3), epsilon=8, delta=1e-6, method="friendly_core", **words
     ),
