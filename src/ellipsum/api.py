@@ -140,6 +140,10 @@ def describe(
     threads: int | None = None,
     progress: Progress | None = None,
     approve: Approve | None = None,
+    ledger: Any = None,
+    dataset: str | None = None,
+    key: str | None = None,
+    analyst: str | None = None,
 ) -> Description:
     """Publish count, mean and standard deviation of every column in one release.
 

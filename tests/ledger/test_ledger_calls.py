@@ -19,6 +19,7 @@ def block_mean(block):
 CALLS = {
     "sum": lambda **words: es.sum(X, es.Box(-5, 5), **BUDGET, **words),
     "mean": lambda **words: es.mean(X, es.Ball(5.0), **BUDGET, **words),
+    "describe": lambda **words: es.describe(X, es.Box(-5, 5), **BUDGET, **words),
     "mean of Unknown": lambda **words: es.mean(X, es.Unknown(1e3), epsilon=8, delta=1e-6, **words),
     "learn": lambda **words: es.learn(X, es.Unknown(1e3), epsilon=8, delta=1e-6, **words),
     "learn, pure": lambda **words: es.learn(X, es.Unknown(1e3), epsilon=8.2, delta=0, **words),
