@@ -43,7 +43,8 @@ def main() -> None:
     chosen = table[list(BOUNDS)]
     truth = chosen.to_numpy().mean(axis=0)
     plan = es.plan(es.Box(BOUNDS), n=len(table), statistic="mean", weights=WEIGHTS, **BUDGET)
-    ball = es.plan(es.Box(BOUNDS), n=len(table), statistic="mean", shape="ball", **BUDGET)
+    equal = {"shape": "ball", "weights": "equal", "noise": "gaussian"}
+    ball = es.plan(es.Box(BOUNDS), n=len(table), statistic="mean", **equal, **BUDGET)
     rng = np.random.default_rng(0)
     errors = np.stack([plan.release(chosen, rng=rng).value - truth for _ in range(200)])
     measured = np.sqrt(np.mean(errors**2, axis=0))
