@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .chisquare import WeightedChiSquare, tail_bound
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
     from .friendly import NoCentre, friendly_mean, subsample_and_aggregate
+    from .groups import GroupPlan, GroupRelease
     from .learning import Learned
     from .ledger import Ledger, LedgerWarning
     from .plans import Plan
@@ -46,6 +47,7 @@ _HOMES = {
     "Release": "results",
     "Learned": "learning",
     **dict.fromkeys(("Ledger", "LedgerWarning"), "ledger"),
+    **dict.fromkeys(("GroupPlan", "GroupRelease"), "groups"),
     **dict.fromkeys(("NoCentre", "friendly_mean", "subsample_and_aggregate"), "friendly"),
     **dict.fromkeys(("Projection", "ProjectionPrivacy", "ProjectionWarning"), "projection"),
     **dict.fromkeys(("choose_k", "project", "projection_forecast"), "projection"),
@@ -60,6 +62,8 @@ __all__ = [
     "BudgetRefused",
     "DataError",
     "EllipsumError",
+    "GroupPlan",
+    "GroupRelease",
     "Learned",
     "Ledger",
     "LedgerWarning",

@@ -10,6 +10,7 @@ import numpy as np
 
 from .describing import Description
 from .errors import UsageError
+from .groups import GroupPlan, GroupRelease
 from .handling import Handling
 from .learning import Learned, LearningPlan
 from .people import WAYS, people_of
@@ -21,10 +22,11 @@ from .rows import Rows, Unknown, Wishes
 from .runnable import run_and_tell
 from .session import Approve, Progress, Reading, Session, Tab
 from .sources import Selection
+from .tables.listed import grouping_of
 from .targets import checked_error, least_epsilon, least_rows
 from .words import public
 
-AnyPlan = Plan | LearningPlan
+AnyPlan = Plan | LearningPlan | GroupPlan
 _HOW = ("rng", "threads", "progress", "approve")
 _TAB = ("ledger", "dataset", "key", "analyst")
 _WISHES = ("shape", "clip", "clip_probability", "weights")
@@ -46,6 +48,9 @@ def sum(
     privacy_id: str | int | None = None,
     per_person: str | None = None,
     max_rows: int | None = None,
+    by: Any = None,
+    keys: Any = None,
+    max_groups: int = 1,
     shape: str = "optimal",
     clip: str | float = "optimal",
     clip_probability: float | None = None,
@@ -65,12 +70,13 @@ def sum(
     dataset: str | None = None,
     key: str | None = None,
     analyst: str | None = None,
-) -> Release:
-    """Publish the sum of the rows.
+) -> Release | GroupRelease:
+    """Publish the sum of the rows; with `by`, of the rows of each group.
 
     Guarantee: [U1], `Release.privacy`, for the relation in `neighbours`.
     """
-    return _released("sum", locals())
+    released: Release | GroupRelease = _released("sum", locals())
+    return released
 
 
 @public
@@ -88,6 +94,9 @@ def mean(
     privacy_id: str | int | None = None,
     per_person: str | None = None,
     max_rows: int | None = None,
+    by: Any = None,
+    keys: Any = None,
+    max_groups: int = 1,
     shape: str = "optimal",
     clip: str | float = "optimal",
     clip_probability: float | None = None,
@@ -107,12 +116,13 @@ def mean(
     dataset: str | None = None,
     key: str | None = None,
     analyst: str | None = None,
-) -> Release:
-    """Publish the mean of the rows.
+) -> Release | GroupRelease:
+    """Publish the mean of the rows; with `by`, of the rows of each group.
 
     Guarantee: [U1], `Release.privacy`, for the relation in `neighbours`.
     """
-    return _released("mean", locals())
+    released: Release | GroupRelease = _released("mean", locals())
+    return released
 
 
 @public
@@ -218,6 +228,9 @@ def plan(
     privacy_id: str | int | None = None,
     per_person: str | None = None,
     max_rows: int | None = None,
+    by: Any = None,
+    keys: Any = None,
+    max_groups: int = 1,
     shape: str = "optimal",
     clip: str | float = "optimal",
     clip_probability: float | None = None,
@@ -229,6 +242,7 @@ def plan(
     steps: int | None = None,
     std: Any = None,
     clip_share: float | None = None,
+    groups: int | None = None,
     error: Any = None,
     covariance: bool = False,
 ) -> AnyPlan:
@@ -242,6 +256,7 @@ def plan(
         has the least epsilon that meets it (for Unknown rows it is relative to the rows' own spread).
     d: the number of columns, where no names say it.
     check: count what is clipped (None: where that costs no noise, so not beside the stated bounds of Box and Ball).
+    groups: with by: how many groups are expected, where keys does not list them; with n it says how large one is.
     statistic: "sum", "mean" or "describe" (count, mean and std of every column; error= then speaks of the means).
     """
     words = locals()
@@ -285,13 +300,15 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         Handling(words.get("missing"), words.get("check", True)),
         words.get("noise", "auto"),
         words.get("covariance", False),
+        grouping_of(words.get("by"), words.get("keys"), words.get("max_groups"), words["privacy_id"] is not None),
+        words.get("groups"),
     )
 
 
 def _session(request: Request, words: Mapping[str, Any]) -> AbstractContextManager[Session]:
     selection = Selection(words["columns"], header=words["header"], names=request.rows.columns)
     reading = Reading(**{name: words[name] for name in _HOW}, tab=Tab.of(*(words[name] for name in _TAB)))
-    return Session.open(words["data"], selection, request.people, reading)
+    return Session.open(words["data"], selection, request.people, reading, request.grouping)
 
 
 def _plan_for(request: Request, session: Session) -> AnyPlan:
@@ -305,7 +322,7 @@ def _plan_for(request: Request, session: Session) -> AnyPlan:
     return request.plan(session.public_count(request.neighbours, request.n), source.width, source.columns, source.gaps)
 
 
-def _released(statistic: str, words: Mapping[str, Any]) -> Release:
+def _released(statistic: str, words: Mapping[str, Any]) -> Any:
     request = _request(statistic, words)
     with _session(request, words) as session:
         return run_and_tell(_plan_for(request, session), session, 5)

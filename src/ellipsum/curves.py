@@ -301,3 +301,17 @@ def laplace_mu(epsilon: float) -> float:
     if mu is None:
         raise UsageError(f"epsilon={epsilon} is out of reach of certified arithmetic. State at most 1e8.")
     return mu
+
+
+@lru_cache(maxsize=256)
+def normal_isf_upper(p: float) -> float:
+    """A z with P[standard normal >= z] <= p proved, next to the least: what a private threshold rests on [G3]."""
+    from flint import arb
+    from scipy.special import ndtri
+
+    p = open_unit("p", p)
+    start = max(-float(ndtri(p)), 0.0)
+    z = _nudged(start, start + 1, lambda x: _certainly_positive(lambda: arb(p) - (arb(x) / arb(2).sqrt()).erfc() / 2))
+    if z is None:
+        raise UsageError(f"p={p} is out of reach of certified arithmetic. State a probability above 1e-300.")
+    return z

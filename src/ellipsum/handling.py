@@ -30,6 +30,8 @@ class Handling:
     missing: Any = None
     check: bool | None = True
     gaps: tuple[bool, ...] | None = None
+    counts_left_out: bool = True
+    """Whether rows that are left out are counted; in groups they belong to none."""
 
     def __post_init__(self) -> None:
         if self.check is not None and not isinstance(self.check, (bool, np.bool_)):
@@ -101,7 +103,7 @@ def clipped_riders(
     shares = None
     if rule == "row":
         free = 4 - max(1.0, pull**2 + weight) if neighbours == "replace" else 1.0
-        absences = (free_units(free, bits),)
+        absences = (free_units(free, bits) if handling.counts_left_out else 0,)
     elif rule == "column":
         counted = tuple(_needed(handling.can_miss(center.size), center, statistic))
         if any(counted):
@@ -143,7 +145,8 @@ def _clamped(
     free = 3.0 if neighbours == "replace" else 1.0
     if rule == "row":
         square = free * sum(limit**2 for limit in limits)
-        return Riders(rule, None, (max(1, free_units(square, 0)),), None, outside)
+        unit = max(1, free_units(square, 0)) if handling.counts_left_out else 0
+        return Riders(rule, None, (unit,), None, outside)
     lower, upper = rows.bounds()
     if fill is not None and ((fill < lower) | (fill > upper)).any():
         raise UsageError("missing fills in a number outside its column's bounds. State one within, or wider bounds.")

@@ -40,7 +40,10 @@ class Law:
         raise NotImplementedError
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
-        """The noisy sums; `last` are coordinates that follow, which may be too wide for limbs."""
+        """The noisy sums; `last` are coordinates that follow, which may be too wide for limbs.
+
+        Sums of several groups, one in each row, have noise of their own each; nothing follows them.
+        """
         raise NotImplementedError
 
     def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
@@ -151,10 +154,11 @@ class BoxLaw(Law):
         whole = _joined(sums, last)
         order = np.array(self.blocks.columns, np.int64)
         sizes = list(self.blocks.sizes)
-        noisy = add_box_noise(Wide(whole.high[order], whole.low[order]), sizes, list(self.scales), stream)
+        served = Wide(whole.high[..., order], whole.low[..., order])
+        noisy = add_box_noise(served, sizes, list(self.scales), stream)
         shifts = np.repeat(box_shifts(self.scales, sizes), sizes)
         scaled = whole.to_float()  # coordinates that never move are public
-        scaled[order] = np.ldexp(noisy.to_float(), shifts)
+        scaled[..., order] = np.ldexp(noisy.to_float(), shifts)
         return scaled
 
     def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:

@@ -56,6 +56,8 @@ class Terms:
     handling: Handling
     noise: str = "auto"
     covariance: bool = False
+    least_count: float = 0.0
+    """The least weight that the count of rows shall have, where it is private."""
 
     @property
     def each(self) -> int | None:
@@ -262,7 +264,8 @@ def _importances(terms: Terms, draft: Draft) -> Floats:
     curious = columns * (_CURIOSITY * (upper - lower) / 2) ** 2
     outside = curious[: len(draft.riders.outside)]
     squares = (columns * square_levers(terms.rows) ** 2)[: len(draft.riders.squares)]
-    last = [float(by_column.sum())] if draft.count_units else []
+    least = terms.least_count**2 * float(columns @ ((upper - lower) / 2) ** 2) / terms.d
+    last = [max(float(by_column.sum()), least)] if draft.count_units else []
     return np.concatenate([columns, beside, outside, squares, last])
 
 
@@ -391,7 +394,7 @@ def _lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
     rounds = 3 if rows.kind == "normal" else 1
     for _ in range(rounds):
         region = rows.region(d, wishes, n, math.hypot(1, kappa) * (each or 1) / mu)
-        kappa = count_weight(region, statistic, n, mu)
+        kappa = max(count_weight(region, statistic, n, mu), terms.least_count)
     return region, kappa
 
 

@@ -107,7 +107,7 @@ class Plan(Runnable):
             raise UsageError("this plan has two laws of noise. Make the plan anew.")
         self.noise_law.prove(self.privacy, self._sensitivity(), self._moves())
         if self.stated:  # the last round of learning keeps its results within range itself
-            self._check_range()
+            self.check_range()
 
     def _check_count(self) -> None:
         """The number of rows is a public n, or one more coordinate, or not needed at all [U2][U8]."""
@@ -121,7 +121,7 @@ class Plan(Runnable):
         if not valid or self.privacy.slack:
             raise UsageError("this plan does not count its rows as its guarantee has it. Make the plan anew.")
 
-    def _check_range(self) -> None:
+    def check_range(self) -> None:
         """An error where the noise, a result or the forecast could leave the range of doubles: public numbers alone."""
         center, unscale = float(np.abs(self.ellipsoid.center).max()), float(self.ellipsoid.unscale.max())
         rows = float(self.n) if self.public_rows and self.n is not None else _MOST_ROWS

@@ -339,9 +339,14 @@ class Privacy:
             raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
 
     def _check_pure(self, stated: Mapping[str, float]) -> None:
-        """One pure step that spends the stated epsilon, whatever the delta; a little less may be spent."""
+        """One pure step that spends the stated epsilon, its slack within the delta; a little less may be spent."""
         epsilon = stated.get("epsilon", 0.0)
-        if self.mu or self.slack or len(self.pure) != 1 or not epsilon / _NEAR <= self.pure[0] <= epsilon:
+        if (
+            self.mu
+            or self.slack > stated.get("delta", 0.0)
+            or len(self.pure) != 1
+            or not epsilon / _NEAR <= self.pure[0] <= epsilon
+        ):
             raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
 
     def _proves(self, stated: Mapping[str, float], allowed: float) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .errors import UsageError, choice, columns_of, names, whole
+from .groups import GroupPlan
+from .groups.planning import plan_groups
 from .handling import Handling
 from .learning import LearningPlan, plan_learning
 from .people import People
@@ -15,6 +17,7 @@ from .planning import NOISE, plan_statistic
 from .plans import Plan
 from .privacy import NEIGHBOURS, Budget
 from .rows import Rows, Unknown, Wishes, checked_rows
+from .tables.listed import Grouping
 
 _PLAIN = Wishes()
 _USUAL = Handling()
@@ -39,6 +42,9 @@ class Request:
     handling: Handling = _USUAL
     noise: str = "auto"
     covariance: bool = False
+    grouping: Grouping | None = None
+    groups: int | None = None
+    """The number of groups that is expected, where they are not listed."""
 
     def __post_init__(self) -> None:
         choice("statistic", self.statistic, STATISTICS)
@@ -54,6 +60,10 @@ class Request:
             raise UsageError("covariance must be True or False, and is for describe alone.")
         if self.n is not None:
             whole("n", self.n)
+        if self.grouping is not None and self.statistic == "describe":
+            raise UsageError("by is for sum and mean. Publish means of groups, or describe all rows together.")
+        if self.groups is not None and self.grouping is None:
+            raise UsageError("groups needs by, the columns that name a row's group.")
         if self.learns:
             self._check_learned()
         elif not _is(self.method, "auto") or self.options:
@@ -67,6 +77,11 @@ class Request:
 
     def _check_learned(self) -> None:
         wishes = self.wishes
+        if self.grouping is not None:
+            raise UsageError(
+                "by needs rows whose bounds or law is known. Learn them first: rows = es.learn(...).rows, with a "
+                "budget of its own."
+            )
         plain = _is(wishes.shape, "optimal") and _is(wishes.clip, "optimal")
         if not plain or wishes.clip_probability is not None:
             raise UsageError("shape and clip cannot be chosen for Unknown rows: they are learned.")
@@ -75,7 +90,7 @@ class Request:
 
     def plan(
         self, n: int | None, d: int | None, columns: Any = None, gaps: tuple[bool, ...] | None = None
-    ) -> Plan | LearningPlan:
+    ) -> Plan | LearningPlan | GroupPlan:
         """Every public number of the answer, for n rows (a guess where n is private) of d columns.
 
         gaps: for each column, whether an entry can be missing by its type; None where every one may.
@@ -90,6 +105,9 @@ class Request:
             weights = self._learned_weights(named)
             return plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, self.noise)
         wishes = replace(self.wishes, check=self.handling.counts(self.rows), weights=self._weights(named))
+        if self.grouping is not None:
+            grouping = replace(self.grouping, labels=())  # a plan holds no cells
+            return plan_groups(grouping, self.groups, self.rows, *size, wishes, handling, self.noise)
         return plan_statistic(self.rows, *size, wishes, handling, self.noise, self.covariance)
 
     def _weights(self, named: tuple[str, ...] | None) -> Any:

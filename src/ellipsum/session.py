@@ -16,12 +16,14 @@ import numpy as np
 from . import codec
 from .accumulate import Partial
 from .errors import BudgetRefused, UsageError
+from .group_sums import GroupSums
 from .ledger import Ask, Reserved, Tab
 from .noise import Stream, public_seed
 from .people import People
 from .privacy import HasPair, Privacy, fits
 from .row_maps import RowMap
 from .sources import Selection, Source, open_source
+from .tables.listed import Grouping, Listed
 from .tables.progress import Progress, share, steps
 
 __all__ = ["Account", "Approve", "Outline", "Progress", "Reading", "Session", "Tab"]
@@ -115,15 +117,26 @@ class Session:
     @classmethod
     @contextmanager
     def open(
-        cls, data: Any, selection: Selection, people: People | None = None, reading: Reading | None = None
+        cls,
+        data: Any,
+        selection: Selection,
+        people: People | None = None,
+        reading: Reading | None = None,
+        grouping: Grouping | None = None,
     ) -> Iterator[Session]:
-        """A session on the rows that a selection takes of `data`; with people, on one row for each person [T6]."""
+        """A session on the rows that a selection takes of `data`; with people, on one row for each person [T6].
+
+        grouping: the groups that rows belong to; with people, on one row for each person and group [G4].
+        """
         how = reading or Reading()
+        if grouping is not None:
+            selection = replace(selection, by=grouping.by, labels=grouping.labels)
         with np.errstate(all="ignore"):  # a warning would tell of the cells; what the caller set is not for them
             if people is None:
                 source = open_source(data, selection)
             else:
-                source = _grouped(open_source(data, replace(selection, key=people.privacy_id)), people, how.progress)
+                opened = open_source(data, replace(selection, key=people.privacy_id))
+                source = _grouped(opened, people, how.progress, grouping)
                 how = replace(how, progress=share(how.progress, _GROUPING, 1.0))
             try:
                 yield cls(source, people, how)
@@ -186,6 +199,11 @@ class Session:
         with steps(progress or self.progress, public) as tell:
             return self.source.total(row_map, self.threads, tell)
 
+    def total_by(self, row_map: RowMap, keys: Listed | None, public: bool) -> GroupSums:
+        """The exact sums of a row map in each group: those listed, or all that occur."""
+        with steps(self.progress, public) as tell:
+            return self.source.total_by(row_map, keys, self.threads, tell)
+
     def public_count(self, neighbours: str, n: int | None) -> int | None:
         """The n that a plan may use: counted under "replace", the caller's guess under "add_remove"."""
         if neighbours != "replace":
@@ -200,6 +218,8 @@ class Session:
         return count
 
 
-def _grouped(source: Source, people: People, progress: Progress | None) -> Source:
+def _grouped(source: Source, people: People, progress: Progress | None, grouping: Grouping | None) -> Source:
     with steps(share(progress, 0.0, _GROUPING), public=False):  # how many rows people have is theirs
-        return source.grouped(people)
+        if grouping is None:
+            return source.grouped(people)
+        return source.grouped_by(people, grouping.max_groups, grouping.keys)

@@ -36,6 +36,12 @@ MEANINGS = {
     "max_rows of them as they are: the statistic is over rows then (visits, not patients), and rows describes one.",
     "max_rows": "with privacy_id: so many of a person's rows count at most.",
     "max_rows_per_person": "with privacy_id: so many of a person's rows count at most.",
+    "by": "the column, or columns, whose cells name a row's group, or an array with a cell for each row: the statistic "
+    "is published for each group. A missing cell names no group, unless keys lists it.",
+    "keys": "with by: the groups, if they are public: a list (of tuples, where by names several columns), a frame, or "
+    "a dict with a list for each column of by, whose combinations they are. All of them are published. Without it "
+    "groups are published where their noisy count is large enough.",
+    "max_groups": "with by and privacy_id: so many groups of a person count at most (default 1), one row in each.",
     "shape": 'of the clip region: "optimal", "ball" for equal noise in every column, or "closed_form" (Normal rows).',
     "clip": 'Normal rows: "optimal", "quantile", or a radius in the scaled space where E|y|^2 = 1.',
     "clip_probability": 'with clip="quantile": the share of rows that is clipped (default 1/n).',

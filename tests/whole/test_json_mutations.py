@@ -71,6 +71,17 @@ def releases():
     yield es.mean(X, es.Unknown(9), method="friendly_core", rng=rng(), epsilon=5.0, delta=1e-6)
 
 
+def grouped():
+    codes = np.repeat(["a", "b", "c", "d"], 150)
+    for words in ({}, {"keys": ["d", "b"], "noise": "gaussian"}, {"neighbours": "add_remove", "missing": "row"}):
+        yield es.sum(X, es.Box(0, 9), by=codes, rng=rng(), **words, **SPEND)
+    pairs = [codes, np.arange(600) % 2]
+    yield es.mean(X, es.Ball(9.0, 5.0), by=pairs, rng=rng(), epsilon=20.0, delta=1e-6).shrink()
+    people = {"privacy_id": "who", "max_groups": 2, "by": "half"}
+    halves = COLUMNS.append_column("half", pyarrow.array(np.arange(600) % 2))
+    yield es.sum(halves, es.Box(0, 9), columns=["a", "b"], rng=rng(), **people, **SPEND)
+
+
 def friendly(data=X, **more):
     return es.friendly_mean(data, 9.0, rng=rng(), epsilon=5.0, delta=1e-6, **more)
 
@@ -143,6 +154,38 @@ def reach_of(row_map):
         return (row_map.upper - row_map.lower) / 2
     matrix = np.diag(row_map.scale) if row_map.matrix is None else row_map.matrix
     return 1 / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
+
+
+def check_groups_plan(plan):
+    """The noise of one group is what all of them need, from the integer rows themselves."""
+    assert (plan.privacy.unit == "person") == (plan.people is not None)
+    check_stated(plan.privacy, plan.stated)
+    one, most = plan.one, plan.grouping.max_groups
+    within = sensitivity(one.row_map, "replace", 0, None)
+    alone = sensitivity(one.row_map, "add_remove", one.count_units, None)
+    assert enough(one, alone)
+    if one.law is None:
+        square = max(within**2, 2 * alone**2) if plan.neighbours == "replace" else alone**2
+        assert Fraction(one.noise_units) * Fraction(plan.privacy.mu) * (1 + Fraction(1, 2**40)) >= math.isqrt(
+            most * square
+        )
+    else:
+        times = most * (2 if plan.neighbours == "replace" else 1)
+        assert Fraction(one.privacy.pure[0]) * times <= Fraction(plan.privacy.pure[0])
+    assert (plan.grouping.keys is None) == (plan.privacy.slack > 0)
+    if plan.grouping.keys is None:
+        assert plan.threshold > 1
+
+
+def check_groups(release):
+    check_groups_plan(release.plan)
+    groups, d = len(release.keys), release.plan.d
+    assert release.value.shape == release.noise_std.shape == (groups, d)
+    assert (release.noise_std >= 0).all()
+    keys = [tuple(map(str, key)) for key in release.keys.tolist()]
+    assert len(set(keys)) == groups
+    if release.plan.grouping.keys is None:
+        assert (release.counts >= release.plan.threshold * (1 - 1e-9)).all()
 
 
 def check_learning_plan(plan):
@@ -303,6 +346,8 @@ def loaders(tmp_path_factory):
             Loader("--plan", [es.plan(es.Ball(1.0), n=9, d=2, **SPEND).to_json()], plan_of, lambda plan: None),
             Loader("LearningPlan", [learning.to_json()], LearningPlan.from_json, check_learning_plan),
             Loader("Release", [release.to_json() for release in releases()], es.Release.from_json, check_release),
+            Loader("GroupPlan", [each.plan.to_json() for each in grouped()], es.GroupPlan.from_json, check_groups_plan),
+            Loader("GroupRelease", [each.to_json() for each in grouped()], es.GroupRelease.from_json, check_groups),
             Loader("Learned", [each.to_json() for each in learned], es.Learned.from_json, check_learned),
             Loader("FriendlyPlan", [found.plan.to_json()], FriendlyPlan.from_json, check_friendly_plan),
             Loader("FriendlyRelease", [found.to_json()], es.Release.from_json, check_friendly),
@@ -422,6 +467,7 @@ def mutate_bytes(text, dice):
 
 
 LOADERS = [
+    "GroupPlan", "GroupRelease",
     "Plan", "--plan", "LearningPlan", "Release", "Learned", "FriendlyPlan", "FriendlyRelease", "NoCentre", "Projection",
     "Privacy", "rows", "--bounds",
 ]  # fmt: skip

@@ -94,7 +94,10 @@ Covariance = Annotated[
         "--missing row. Example: ellipsum describe ... --missing row --covariance.",
     ),
 ]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the release as JSON to this file.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Write the release to this file: JSON, or CSV for groups if it ends so."),
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON alone on standard output.")]
 SavePlan = Annotated[Path | None, typer.Option(help="Write the plan (public numbers only) to this file.")]
 UsePlan = Annotated[str | None, typer.Option("--plan", help="Run a saved plan; it holds rows, budget and columns.")]
@@ -112,6 +115,17 @@ PerPerson = Annotated[
     ),
 ]
 MaxRows = Annotated[int | None, typer.Option(help="With --privacy-id: rows of a person that count at most.")]
+By = Annotated[str | None, typer.Option(help="Column that names a row's group, or several: a,b. One result for each.")]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="With --by: the groups, if they are public: a,b,c; name=a,b,c for each of several columns, repeated; or a "
+        "CSV file with the columns of --by. Default: those whose noisy count is large enough."
+    ),
+]
+MaxGroups = Annotated[
+    int, typer.Option(help="With --by and --privacy-id: groups of a person that count at most, one row in each.")
+]
 Sql = Annotated[
     str | None,
     typer.Option(
@@ -184,6 +198,7 @@ PEOPLE: Options = {
     "per_person": (PerPerson, None),
     "max_rows": (MaxRows, None),
 }
+GROUPS: Options = {"by": (By, None), "keys": (Keys, None), "max_groups": (MaxGroups, 1)}
 READING: Options = {
     "threads": (Threads, None),
     "engine": (Engine, None),
@@ -226,7 +241,7 @@ def _root(
 
 
 @app.command("sum")
-@takes(FILES, ROWS, BUDGET, {"n": (Guess, None)}, SHAPE, RESULT, READING)
+@takes(FILES, ROWS, BUDGET, {"n": (Guess, None)}, SHAPE, RESULT, GROUPS, READING)
 def sum_command(**given: Any) -> None:
     """Publish the private sum of the chosen columns.
 
@@ -240,7 +255,7 @@ def sum_command(**given: Any) -> None:
 
 
 @app.command("mean")
-@takes(FILES, ROWS, BUDGET, {"n": (Guess, None)}, SHAPE, RESULT, READING)
+@takes(FILES, ROWS, BUDGET, {"n": (Guess, None)}, SHAPE, RESULT, GROUPS, READING)
 def mean_command(**given: Any) -> None:
     """Publish the private mean of the chosen columns.
 
@@ -253,6 +268,8 @@ def mean_command(**given: Any) -> None:
         ellipsum mean people.csv --columns age,income --magnitude 1e7 --epsilon 1 --delta 1e-6
 
         ellipsum mean people.csv --bounds age=0:120 --bounds income=0:200000 --missing row --epsilon 1 --delta 1e-6
+
+        ellipsum mean people.csv --bounds age=0:120 --by city --epsilon 1 --delta 1e-6 --output groups.csv
     """
     _publish("mean", given)
 
@@ -298,6 +315,10 @@ _PLAN_MORE: Options = {
         ],
         None,
     ),
+    "groups": (
+        Annotated[int | None, typer.Option(help="With --by: how many groups are expected, where --keys lists none.")],
+        None,
+    ),
     "statistic": (Annotated[str, typer.Option(help="sum, mean or describe.")], "sum"),
     "output": (
         Annotated[Path | None, typer.Option("--output", "-o", "--save-plan", help="Write the plan here.")],
@@ -308,7 +329,7 @@ _PLAN_MORE: Options = {
 
 
 @app.command("plan")
-@takes(_PLAN_SIZE, ROWS, BUDGET, SHAPE, _COVARIANCE, PEOPLE, _PLAN_MORE)
+@takes(_PLAN_SIZE, ROWS, BUDGET, SHAPE, _COVARIANCE, PEOPLE, GROUPS, _PLAN_MORE)
 def plan_command(**given: Any) -> None:
     """Forecast a release without any data, and save its plan.
 
@@ -324,7 +345,7 @@ def plan_command(**given: Any) -> None:
     """
     from ..api import plan as make_plan
     from . import show
-    from .inputs import budget_of, check_targets, rows_count, rows_of, shape_of, split_columns, terms_of
+    from .inputs import budget_of, check_targets, groups_of, rows_count, rows_of, shape_of, split_columns, terms_of
 
     check_targets(given)
     rows, chosen = rows_of(given, split_columns(given["columns"]))
@@ -336,10 +357,11 @@ def plan_command(**given: Any) -> None:
         spend |= {} if given["error"] is None else {"error": given["error"]}
     terms |= {"statistic": given["statistic"], "covariance": given["covariance"]}
     terms.update({name: given[name] for name in PEOPLE})
+    terms.update(groups_of(given), groups=given["groups"])
     made = make_plan(rows, **shape_of(given), **terms, **spend)
     show.write_plan(made, given["output"])
     show.plan(made, given["as_json"])
-    if rows.kind == "normal" and not given["as_json"] and given["error"] is None:
+    if rows.kind == "normal" and not given["as_json"] and given["error"] is None and given["by"] is None:
         show.compare_shapes(rows, {**terms, **spend})
 
 
@@ -414,11 +436,11 @@ def _publish(statistic: str, given: dict[str, Any]) -> None:
 
 def _run_fresh(statistic: str, columns: Any, given: dict[str, Any], how: dict[str, Any], desk: Any) -> Any:
     from .. import api
-    from .inputs import budget_of, rows_of, shape_of, terms_for_people, terms_of
+    from .inputs import budget_of, groups_of, rows_of, shape_of, terms_for_people, terms_of
 
     budget = budget_of(given["epsilon"], given["delta"])
     rows, chosen = rows_of(given, columns)
-    shape = {"shape": given["shape"]} if statistic == "describe" else shape_of(given)
+    shape = {"shape": given["shape"]} if statistic == "describe" else {**shape_of(given), **groups_of(given)}
     words = {**terms_of(given), **shape, "budget": budget, "n": given["n"], "columns": chosen}
     if given["privacy_id"] is not None:
         desk.announce(rows, terms_for_people(budget, given))
@@ -438,6 +460,7 @@ def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[st
     from .inputs import read_plan
 
     fixed = [*ROWS, "clip_probability", "weights", "missing", "no_check", "covariance", "epsilon", "delta", "n"]
+    fixed += ["by", "keys"]
     fixed.remove("columns")
     named = [f"--{name.replace('_', '-')}" for name in fixed if given.get(name) not in (None, False)]
     if named:

@@ -38,20 +38,20 @@ def _inputs_of(given: Mapping[str, Any]) -> list[Any]:
     files: list[Any] = list(given.get("files") or ())
     if given.get("sql") is not None:
         files = [source_of(files, given["sql"])]
-    words = [*(given.get("bounds") or ()), *(given.get("normal") or ())]
+    words = [*(given.get("bounds") or ()), *(given.get("normal") or ()), *(given.get("keys") or ())]
     alone = [given[name] for name in ("rows", "plan") if given.get(name) is not None]
     return [*files, *filter(_is_file, words), *alone]
 
 
-def split_columns(text: str | None) -> Names | None:
+def split_columns(text: str | None, option: str = "--columns") -> Names | None:
     """`a,b` with the quoting of CSV, for names that hold commas."""
     if text is None:
         return None
     names = tuple(name.strip() for name in next(csv.reader([text])))
     if not all(names):
-        raise UsageError(f"--columns has an empty name in {text!r}. Write --columns a,b.")
+        raise UsageError(f"{option} has an empty name in {text!r}. Write {option} a,b.")
     if len(set(names)) != len(names):
-        raise UsageError("--columns names a column twice.")
+        raise UsageError(f"{option} names a column twice.")
     return names
 
 
@@ -127,6 +127,42 @@ def named_rows(
     return kind({name: stated[name] for name in chosen}), chosen
 
 
+def groups_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of groups, as the library calls them."""
+    by = split_columns(given["by"], "--by")
+    words = given["keys"] or ()
+    if words and by is None:
+        raise UsageError("--keys needs --by, the columns that name a row's group.")
+    return {"by": by, "keys": _keys_of(words, by or ()) if words else None, "max_groups": given["max_groups"]}
+
+
+def _keys_of(words: Sequence[str], by: Names) -> Any:
+    """Public groups: a list, a list for each column of --by, or a CSV file of them."""
+    if len(words) == 1 and words[0].endswith(".csv"):
+        return _keys_of_file(words[0], by)
+    if len(by) == 1 and len(words) == 1:
+        return next(csv.reader([words[0].removeprefix(f"{by[0]}=")]))
+    lists = {}
+    for word in words:
+        name, separator, rest = word.partition("=")
+        if not separator or name not in by or name in lists:
+            raise UsageError(
+                f"--keys {word!r} is not understood. Write --keys name=a,b,c once for each column of --by."
+            )
+        lists[name] = next(csv.reader([rest]))
+    return lists
+
+
+def _keys_of_file(path: str, by: Names) -> Any:
+    lines = [line for line in csv.reader(read_text(Path(path), "--keys").splitlines()) if line]
+    if not lines or not set(by) <= set(lines[0]) or any(len(line) != len(lines[0]) for line in lines):
+        raise UsageError(
+            f"the --keys file {path} must have a header with the columns of --by, and a line for each group."
+        )
+    places = [lines[0].index(name) for name in by]
+    return [tuple(line[place] or None for place in places) for line in lines[1:]]
+
+
 def ball_of(radius: float, center: str | None) -> Ball:
     """Ball rows from --radius and --center (a number or a comma-separated list)."""
     if center is None:
@@ -183,17 +219,20 @@ def learned_rows(path: str, columns: Names | None) -> tuple[Rows, Names | None]:
 
 
 def read_plan(path: str) -> Any:
-    """A saved plan, of one release or of learning rounds."""
+    """A saved plan, of one release, of groups or of learning rounds."""
     return plan_of(read_text(Path(path), "plan"))
 
 
 def plan_of(text: str) -> Any:
-    """The plan in a text, of either kind."""
+    """The plan in a text, of any kind."""
+    from ..groups import GroupPlan
+    from ..groups.files import FORMAT as GROUPS
     from ..learning.plan import FORMAT, FORMAT_1, LearningPlan
     from ..plans import Plan
 
-    learned = codec.parse(text).get("format") in (FORMAT, FORMAT_1)
-    return (LearningPlan if learned else Plan).from_json(text)
+    kinds: dict[Any, Any] = {FORMAT: LearningPlan, FORMAT_1: LearningPlan, GROUPS: GroupPlan}
+    found = codec.parse(text).get("format")
+    return kinds.get(found if isinstance(found, str) else None, Plan).from_json(text)
 
 
 def _zipf_rows(alpha: float, d: int | None) -> Rows:

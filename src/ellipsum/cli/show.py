@@ -22,6 +22,7 @@ from ..description_texts import HEADINGS as DESCRIBED
 from ..description_texts import correlation_lines, described_columns, facts_of
 from ..errors import visible
 from ..files import write_atomically
+from ..groups import GroupRelease, texts
 from ..interrupts import check_interrupted
 from ..learning.plan import PlannedRound
 from ..release import Release
@@ -61,7 +62,7 @@ def compare_shapes(rows: Rows, terms: Mapping[str, Any]) -> None:
         table.add_column(heading, justify="left" if heading in ("shape", "clip") else "right")
     for shape in ("ball", "closed_form", "optimal"):
         for clip in ("quantile", "optimal"):
-            made = make_plan(rows, shape=shape, clip=clip, **terms)
+            made: Any = make_plan(rows, shape=shape, clip=clip, **terms)
             errors_squared = (made.noise_error, made.clipping_error, made.expected_squared_error)
             cells = ["?" if e is None else f"{np.sqrt(e):.5g}" for e in errors_squared]
             table.add_row(shape, clip, f"{made.clip_radius:.4g}", *cells)
@@ -198,7 +199,7 @@ def stages() -> Iterator[Callable[[str, float], None]]:
         yield advance
 
 
-def release(made: Release, as_json: bool, output: Path | None, magnitude: float | None = None) -> None:
+def release(made: Release | GroupRelease, as_json: bool, output: Path | None, magnitude: float | None = None) -> None:
     """A release for whoever asked for it; magnitude: what was stated of Unknown rows."""
     if output is not None:
         made.save(output)
@@ -206,10 +207,28 @@ def release(made: Release, as_json: bool, output: Path | None, magnitude: float 
         print(made.to_json(), flush=True)
     elif isinstance(made, Description):
         _print_description(made)
+    elif isinstance(made, GroupRelease):
+        _print_groups(made)
     else:
         _print_release(made, magnitude)
     for text in made.warnings:
         errors.print(f"warning: {visible(text)}", markup=False, soft_wrap=True)
+
+
+def _print_groups(made: GroupRelease) -> None:
+    table = Table(title=f"private {made.statistic} of {len(made.keys)} groups")
+    for place, heading in enumerate(texts.heads(made)):
+        table.add_column(heading, justify="left" if place < len(made.by) else "right")
+    for line in texts.lines(made):
+        table.add_row(*line)
+    console = _console()
+    console.print(table)
+    for fact in texts.facts(made):
+        console.print(fact, soft_wrap=True)
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
 
 
 def _print_release(made: Release, magnitude: float | None) -> None:
@@ -234,7 +253,7 @@ def _print_description(made: Description) -> None:
 
 def _print_table(made: Release, table: Table, facts: Sequence[str], lines: Sequence[Sequence[str]] = ()) -> None:
     """A table of columns, perhaps one of lines, what holds for all of them, and the guarantee."""
-    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
+    console = _console()
     console.print(table)
     if made.value.size > _SHOWN:
         console.print(f"... {made.value.size - _SHOWN} more columns: use --json or --output to see all")

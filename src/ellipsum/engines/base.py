@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,20 +18,28 @@ import numpy as np
 from ..accumulate import Partial, accumulate
 from ..blocks import floats
 from ..errors import DataError, Floats, UsageError
+from ..group_sums import GroupSums
 from ..integers import Wide
 from ..people import People
 from ..row_maps import RowMap
 from ..tables import Block, Progress
 from ..tables.arrow import Layout, blocks, layout
 from ..tables.base import pick, sealed
+from ..tables.labels import label_kind
+from ..tables.listed import Listed
 from ..tables.selection import EVERYTHING, Selection
 from ..version import VERSION
 from ..work import BlockWork, Result
+from .groups import GroupFold
 
 UNREADABLE = "A partition could not be read."
 _ELSEWHERE = (
     "This needs the rows themselves, and data is a frame of an engine, which may be large. "
     "Write it to a file and pass that, or take a part of it."
+)
+NO_GROUPED_PEOPLE = (
+    "by and privacy_id together are not served on a frame of an engine. Make one row of each person's rows in a group "
+    "there first, or write the rows to Parquet and pass that."
 )
 NOT_GROUPED = (
     "privacy_id is not served on a frame of this engine. Make one row of each person's rows there first "
@@ -174,7 +182,8 @@ class EngineSource(ABC):
 
     names: every column of the frame. arrow_type: the Arrow type in which the engine hands over the column at a place;
     it may raise a UsageError for one that holds no numbers, and is asked about chosen columns only. key: the column
-    that names the person a row belongs to, which is none of those; its place is `key_place`.
+    that names the person a row belongs to, which is none of those; its place is `key_place`. label_type: the Arrow type
+    of a column that names groups; their columns come behind the others, in the order of `by_places`.
     """
 
     reopenable = True
@@ -186,6 +195,7 @@ class EngineSource(ABC):
         names: Sequence[str],
         arrow_type: Callable[[int], Any],
         selection: Selection = EVERYTHING,
+        label_type: Callable[[int], Any] | None = None,
     ) -> None:
         import pyarrow as pa
 
@@ -193,7 +203,11 @@ class EngineSource(ABC):
         chosen = pick(self.available, selection, "data")
         self.places, self.key_place, self.chosen = chosen.places, chosen.key, chosen.chosen
         schema = pa.schema([pa.field(self.available[i], arrow_type(i)) for i in self.places])
-        self.layout = layout(schema, range(len(self.places)), "data", chosen.size)
+        plan = layout(schema, range(len(self.places)), "data", chosen.size)
+        self.by_places = chosen.by
+        types = label_type or arrow_type
+        self.by = tuple(label_kind(types(i), self.available[i], "data") for i in chosen.by)
+        self.layout = replace(plan, by=self.by)
         self.columns = self.layout.columns
         self.width = self.layout.width
         self.gaps = self.layout.gaps
@@ -246,6 +260,17 @@ class EngineSource(ABC):
     def grouped(self, people: People) -> EngineSource:
         """One row for each person, made by the engine [S7]; an engine may serve it."""
         raise UsageError(NOT_GROUPED)
+
+    def grouped_by(self, people: People, most: int, listed: Listed | None) -> EngineSource:
+        raise UsageError(NO_GROUPED_PEOPLE)
+
+    def total_by(
+        self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None
+    ) -> GroupSums:
+        """The exact sums of each group, the same as a local pass gives [G5]."""
+        fold = GroupFold(row_map, self.layout, listed)
+        merged = self.fold(fold, progress)
+        return fold.total([] if merged is None else [merged])
 
     def close(self) -> None:  # noqa: B027 (an engine that keeps nothing has nothing to do)
         """Give back what the engine keeps for this table; usually nothing."""

@@ -17,6 +17,8 @@ def is_frame(data: Any) -> bool:
 
 def engine_source(data: Any, selection: Selection = EVERYTHING) -> EngineSource | None:
     """The source of an engine's frame, or None where data is none. Imports no engine."""
+    if selection.labels and is_frame(data):
+        raise UsageError("by is an array, and the rows of a frame have no places. Name a column of the frame in by.")
     if isinstance(data, EngineSource):
         return _chosen_again(data, selection)
     if not is_frame(data):
@@ -34,6 +36,7 @@ def _chosen_again(source: EngineSource, selection: Selection) -> EngineSource:
     names = as_names(selection.named().columns)
     other = names is not None and tuple(map(str, names)) not in (source.chosen, source.columns)
     whose = None if source.key_place is None else source.available[source.key_place]
-    if other or (key is not None and str(key) != whose):
+    groups = tuple(source.available[place] for place in source.by_places)
+    if other or (key is not None and str(key) != whose) or tuple(map(str, selection.by)) != groups:
         raise UsageError("data is a table that was opened with other columns. Choose them when opening it.")
     return source

@@ -20,7 +20,7 @@ from ..version import VERSION
 from ..work import BlockWork, Result
 from .base import EngineSource, Fold, blocks_of, same_version
 from .spark_run import FAILED, run
-from .spark_types import key_of, number_type
+from .spark_types import key_of, label_type, number_type
 
 MERGERS = 4  # tasks of the merging stage, and rows that the driver then receives
 SHORT_BYTES = 2048  # parts up to this length are merged by the driver: a second stage would cost more
@@ -37,11 +37,11 @@ class SparkSource(EngineSource):
             raise UsageError("data is a streaming frame, which has no end. Pass a batch of it.")
         fields = attempt(FAILED, lambda: list(frame.schema.fields))
         names = [field.name for field in fields]
-        super().__init__(names, lambda i: number_type(fields[i]), selection)
+        super().__init__(names, lambda i: number_type(fields[i]), selection, lambda i: label_type(fields[i]))
         self._key = None if self.key_place is None else key_of(fields[self.key_place])
         # By place, since names may be repeated, differ in case only, or hold dots.
         self._numbered = attempt(FAILED, lambda: frame.toDF(*[f"c{i}" for i in range(len(names))]))
-        self._frame = self._numbered.select(*[f"c{i}" for i in self.places])
+        self._frame = self._numbered.select(*[f"c{i}" for i in (*self.places, *self.by_places)])
         self._opened: Opened = iter
 
     def count(self) -> int:

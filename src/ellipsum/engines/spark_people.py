@@ -44,7 +44,7 @@ class SparkRows(SparkSource):
         """[S7] The rows of each person meet in one task, which makes one row of them."""
         assert self._key is not None
         frame = self._numbered.select(*[f"c{i}" for i in (*self.places, self.key_place)])
-        return SparkPeople(frame, self.layout, self._key, people)
+        return SparkPeople(frame, replace(self.layout, by=()), self._key, people)
 
 
 class SparkPeople(SparkSource):
@@ -54,6 +54,7 @@ class SparkPeople(SparkSource):
         self.available = self.chosen = self.columns = plan.columns
         self.width, self.places, self.key_place = plan.width, (0,), None
         self.gaps = plan.gaps
+        self.by, self.by_places = (), ()
         self.layout = Layout(("row",), plan.columns, embedded=True, single=False)
         self._opened = partial(_rows, width=self.width)
         self._frame = attempt(FAILED, lambda: kept(_grouped(frame, replace(plan, key=key), people)))

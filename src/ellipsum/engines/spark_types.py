@@ -25,6 +25,11 @@ def number_type(field: Any) -> Any:
 
 def key_of(field: Any) -> str:
     """How the identities of a column are compared (`keys.key_kind`); a usage error for types that name nobody."""
+    return key_kind(label_type(field), field.name, "data")
+
+
+def label_type(field: Any) -> Any:
+    """The Arrow type of a column that names people or groups; a usage error for types that cannot."""
     import pyarrow as pa
 
     kind = field.dataType
@@ -42,7 +47,7 @@ def key_of(field: Any) -> str:
     arrow_type = _number(kind) or others.get(str(kind.typeName()))
     if arrow_type is None:
         raise no_identity(field.name, str(kind.simpleString()), "data")
-    return key_kind(arrow_type, field.name, "data")
+    return arrow_type
 
 
 def _number(kind: Any) -> Any:

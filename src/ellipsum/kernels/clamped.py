@@ -79,15 +79,20 @@ class ClampedKernel:
 
     def __init__(self, row_map: ClampedMap) -> None:
         self._map = row_map
-        self._drops = row_map.riders.missing == "row"
+        self.drops = row_map.riders.missing == "row"
         self._absences = np.array(row_map.riders.absences, np.int64)
         self._outside = np.array(row_map.riders.outside, np.int64)
-        together = row_map.columns < _WIDEST and not self._drops
+        together = row_map.columns < _WIDEST and not self.drops
         self._times = LANES // math.gcd(row_map.columns, LANES) if together else 1
 
     @cached_property
     def _one(self) -> _Frame:
         return _Frame(self._map)
+
+    @property
+    def lines(self) -> Floats:
+        """Centres, scales, limits, fills and edges."""
+        return self._one.lines
 
     @cached_property
     def _several(self) -> _Frame:
@@ -97,7 +102,7 @@ class ClampedKernel:
     def __call__(self, block: Rows | Columns, total: Ints) -> None:
         columns = self._map.columns
         counts = np.zeros((3, columns), np.int64)  # sums, absences, cells outside
-        places = None if self._drops else columns_of(block)
+        places = None if self.drops else columns_of(block)
         if places is not None:
             add_clamped_columns(places, len(block), block.dtype.type(0), self._one.lines, counts)
         else:
@@ -122,8 +127,8 @@ class ClampedKernel:
         sums = np.zeros((3, frame.width), np.int64)
         for part in readable(block, frame.width, singles=True):
             place = part.__array_interface__["data"][0], part.strides[0], len(part)
-            add_clamped_rows(*place, part.dtype.type(0), frame.lines, frame.tail, sums, self._drops)
-        if self._drops:
+            add_clamped_rows(*place, part.dtype.type(0), frame.lines, frame.tail, sums, self.drops)
+        if self.drops:
             counts[1, 0] += sums[1, 0]
             sums[1] = 0
         counts += sums[:, : frame.columns].reshape(3, -1, counts.shape[1]).sum(1)
@@ -135,20 +140,25 @@ def side_by_side(block: Rows) -> bool:
 
 
 @inner
-def _add_entry(x: int, j: int, like: Any, lines: Any, k: int, sums: Any) -> None:
-    """The entry j at an address, as column k: the operations of the vectors."""
-    entry = element(x, j, like)
-    if not abs(entry) < np.inf:
-        sums[1, k] += 1
-        value = (lines[3, k] - lines[0, k]) * lines[1, k]
-    else:
-        value = (entry - lines[0, k]) * lines[1, k]
-        if not abs(value) <= lines[4, k]:
-            sums[2, k] += 1
+def clamped_entry(entry: float, k: int, lines: Any) -> Any:
+    """The integer of a finite entry of column k: the operations of the vectors [S9]."""
+    value = (entry - lines[0, k]) * lines[1, k]
     limit = lines[2, k]
     value = value if value < limit else limit
     value = value if value > -limit else -limit
-    sums[0, k] += np.int64(np.rint(value))
+    return np.int64(np.rint(value))
+
+
+@inner
+def _add_entry(x: int, j: int, like: Any, lines: Any, k: int, sums: Any) -> None:
+    """The entry j at an address, as column k."""
+    entry = element(x, j, like)
+    if not abs(entry) < np.inf:
+        sums[1, k] += 1
+        entry = lines[3, k]
+    elif not abs((entry - lines[0, k]) * lines[1, k]) <= lines[4, k]:
+        sums[2, k] += 1
+    sums[0, k] += clamped_entry(entry, k, lines)
 
 
 @inner

@@ -41,7 +41,7 @@ def _map_columns(groups: Any, places: Any, shift: int, like: Any, frame: Any, ma
 
 
 @inner
-def _mend_columns(places: Any, index: int, like: Any, frame: Any, row: Any, riders: Any) -> float:
+def mend_columns(places: Any, index: int, like: Any, frame: Any, row: Any, riders: Any) -> float:
     """`_mend` of a row that lies across columns."""
     row[:] = 0.0
     taken = 0.0
@@ -97,7 +97,7 @@ def _add_groups(
                 )
         else:
             for i in range(first + LANES * g, first + LANES * (g + 1)):
-                taken = _mend_columns(places, i, like, frame, row, riders)
+                taken = mend_columns(places, i, like, frame, row, riders)
                 add_mended(row, taken, frame, identity, grid, total, riders)
 
 
@@ -126,7 +126,7 @@ def add_columns(
     for first in range(rows - rows % chunk, rows - LANES + 1, LANES):
         _add_groups(SINGLE, places, first, like, frame, identity, grid, total, row, scratch, riders)
     for i in range(rows - rows % LANES, rows):
-        taken = _mend_columns(places, i, like, frame, row, riders)
+        taken = mend_columns(places, i, like, frame, row, riders)
         add_mended(row, taken, frame, identity, grid, total, riders)
     for j in range(places.size):
         for k in range(LANES):

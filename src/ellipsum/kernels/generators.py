@@ -208,6 +208,17 @@ def _prefetch(builder: Any, address: Any) -> None:
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
+def fetch_ahead(typing: Any, address: Any) -> Any:
+    """Ask for the cache line at an address, which need not be valid."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        _prefetch(builder, values[0])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
 def add_rounded(typing: Any, group: Any, factors: Any, place: Any, like: Any, total: Any, ahead: Any) -> Any:
     """total[column:column+8] += rint(mapped * factor) over the rows, the next group's rows on their way."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..engines import engine_source
-from ..tables import open_table
+from ..tables import SourceTable, open_table
 from ..tables.selection import Selection
 from .local import LocalSource
 from .protocol import Source
@@ -19,4 +20,14 @@ def open_source(data: Any, selection: Selection) -> Source:
     Engines' frames are recognised first: they speak Arrow too, and would be collected here.
     """
     remote = engine_source(data, selection)
-    return LocalSource(open_table(data, selection)) if remote is None else remote
+    return LocalSource(_opened(data, selection)) if remote is None else remote
+
+
+def _opened(data: Any, selection: Selection) -> SourceTable:
+    """The table of local data; with arrays beside it that name groups, they are put to its rows."""
+    if not selection.labels:
+        return open_table(data, selection)
+    from ..tables.labelled import LabelledTable
+
+    table = open_table(data, replace(selection, by=(), labels=()))
+    return LabelledTable(table, list(selection.labels), [str(name) for name in selection.by])

@@ -10,6 +10,7 @@ import numpy as np
 from ..accumulate import Partial
 from ..blocks import floats
 from ..errors import Floats
+from ..group_sums import GroupSums, add_groups
 from ..integers import Ints
 from ..noise import public_subset
 from ..people import People
@@ -17,6 +18,8 @@ from ..row_maps import RowMap
 from ..tables import Progress, SourceTable
 from ..tables.ahead import map_ahead
 from ..tables.grouping import gather
+from ..tables.interning import KeyTable
+from ..tables.listed import Listed
 from ..work import BlockWork, Result
 from .threads import accumulate_local
 
@@ -32,6 +35,7 @@ class LocalSource:
         self.columns = table.columns
         self.width = table.width
         self.gaps = table.gaps
+        self.by = table.by
         self.reopenable = table.reopenable
         self.ordered = table.ordered
         self.close = close
@@ -75,3 +79,16 @@ class LocalSource:
     def grouped(self, people: People) -> LocalSource:
         table = gather(self._table, people)
         return LocalSource(table, table.close, table.people)
+
+    def grouped_by(self, people: People, most: int, listed: Listed | None) -> LocalSource:
+        from ..tables.group_people import gather_groups
+
+        keys = None if listed is None else listed.table(self.by)
+        table = gather_groups(self._table, people, most, keys)
+        return LocalSource(table, table.close, table.people)
+
+    def total_by(
+        self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None
+    ) -> GroupSums:
+        keys = KeyTable(self.by) if listed is None else listed.table(self.by)
+        return add_groups(row_map, self._table.pieces(progress), keys, listed is not None, threads)

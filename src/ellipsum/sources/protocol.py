@@ -7,9 +7,11 @@ from typing import Protocol
 
 from ..accumulate import Partial
 from ..errors import Floats
+from ..group_sums import GroupSums
 from ..people import People
 from ..row_maps import RowMap
 from ..tables import Progress
+from ..tables.listed import Listed
 from ..work import BlockWork, Result
 
 
@@ -20,6 +22,7 @@ class Source(Protocol):
     reopenable: False if the rows can be read once only. local: whether the rows are within this process's reach.
     ordered: whether a row's place is a function of public things, so that it may decide what is done with it [T9].
     gaps: for each entry of a row, whether it can be missing by its type; whether it ever is, is the data's own.
+    by: the kinds of the columns that name a row's group; none where nobody asked.
     """
 
     @property
@@ -28,6 +31,8 @@ class Source(Protocol):
     def width(self) -> int: ...
     @property
     def gaps(self) -> tuple[bool, ...]: ...
+    @property
+    def by(self) -> tuple[str, ...]: ...
     @property
     def reopenable(self) -> bool: ...
     @property
@@ -52,6 +57,14 @@ class Source(Protocol):
 
     def grouped(self, people: People) -> Source:
         """One row for each person, made where the rows are [T6]; to be closed after use."""
+
+    def grouped_by(self, people: People, most: int, listed: Listed | None) -> Source:
+        """One row for each person and group, at most so many groups of a person [G4]; to be closed after use."""
+
+    def total_by(
+        self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None
+    ) -> GroupSums:
+        """The exact sums of a row map's integer rows in each group: those listed, or all that occur [G5]."""
 
     def close(self) -> None:
         """Give back what is kept for this source: temporary files, an engine's caches."""

@@ -12,6 +12,7 @@ from ..blocks import floats
 from ..errors import UsageError, named
 from .base import Batches, Block, Piece, as_names, block_rows
 from .keys import canonical, key_kind, no_identity
+from .labels import beside, canonical_labels, label_kind
 from .progress import Progress
 from .selection import EVERYTHING, Selection
 
@@ -33,16 +34,41 @@ def _positions(names: Iterable[Any], width: int, argument: str) -> list[int]:
     return places
 
 
-def array_places(width: int, selection: Selection) -> tuple[list[int] | None, int | None]:
-    """What is taken of rows without names: the places of the entries (None: all), and that of the key."""
+def array_places(width: int, selection: Selection) -> tuple[list[int] | None, int | None, list[int]]:
+    """What is taken of rows without names: places of the entries (None: all), of the key, and of what names groups."""
     key = None if selection.key is None else _positions((selection.key,), width, "privacy_id")[0]
+    groups = _positions(selection.by, width, "by")
+    beside = {*groups, key} - {None}
+    if key in groups:
+        raise UsageError(f"by and privacy_id are both {key}. A person is no group: name another column.")
     wanted = as_names(selection.columns)
     if wanted is None:
-        return None if key is None else [j for j in range(width) if j != key], key
+        return [j for j in range(width) if j not in beside] if beside else None, key, groups
     places = _positions(wanted, width, "columns")
     if key in places:
         raise UsageError(f"privacy_id is {key}, which is among columns. It names people: leave it out.")
-    return places, key
+    if beside & set(places):
+        raise UsageError("by names a column that is among columns. It names groups: leave it out.")
+    return places, key, groups
+
+
+def _column(part: NDArray[Any], place: int) -> Any:
+    """One column of an array, as Arrow has it."""
+    import pyarrow as pa
+
+    column = part[:, place]
+    dtype = np.float64 if column.dtype.kind == "f" else column.dtype.newbyteorder("=")
+    numbers = floats(np.ma.getdata(column), dtype, copy=True)
+    masked = np.ma.getmaskarray(column) if np.ma.isMaskedArray(column) else None
+    return pa.array(numbers, mask=masked)
+
+
+def _label_of(data: NDArray[Any], place: int) -> str:
+    """How the cells of a column are compared where they name groups."""
+    import pyarrow as pa
+
+    kind = pa.float64() if data.dtype.kind == "f" else pa.from_numpy_dtype(data.dtype.newbyteorder("="))
+    return label_kind(kind, str(place), "data")
 
 
 class ArrayTable(Batches):
@@ -69,8 +95,9 @@ class ArrayTable(Batches):
             hint = " Use data.reshape(-1, 1) if each number is a row." if data.ndim == 1 else ""
             raise UsageError(f"data must be two-dimensional, (rows, columns), got {data.ndim} dimension(s).{hint}")
         self._data = data
-        self._picked, self._key = array_places(data.shape[1], selection)
+        self._picked, self._key, self._groups = array_places(data.shape[1], selection)
         self.key = None if self._key is None else self._kind_of(data, self._key)
+        self.by = tuple(_label_of(data, place) for place in self._groups)
         self.width = data.shape[1] if self._picked is None else len(self._picked)
         if self.width == 0:
             raise UsageError("data has no column to use. Pass an array with at least one.")
@@ -100,15 +127,9 @@ class ArrayTable(Batches):
                 progress(min(1.0, (start + step) / total))
 
     def _keys(self, part: NDArray[Any]) -> Any:
-        import pyarrow as pa
-
-        if self._key is None or self.key is None:
-            return None
-        column = part[:, self._key]
-        dtype = np.float64 if column.dtype.kind == "f" else column.dtype.newbyteorder("=")
-        numbers = floats(np.ma.getdata(column), dtype, copy=True)
-        masked = np.ma.getmaskarray(column) if np.ma.isMaskedArray(column) else None
-        return canonical(pa.array(numbers, mask=masked), self.key)
+        who = None if self._key is None or self.key is None else canonical(_column(part, self._key), self.key)
+        groups = zip(self._groups, self.by, strict=True)
+        return beside([canonical_labels(_column(part, place), kind) for place, kind in groups], who)
 
     def _convert(self, part: NDArray[Any]) -> Block:
         picked = part if self._picked is None else part[:, self._picked]

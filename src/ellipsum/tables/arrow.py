@@ -12,6 +12,7 @@ from ..blocks import Columns, floats
 from ..errors import UsageError, named, shown
 from .base import Batches, Block, Pick, Piece, attempt, block_rows, own_copy, pick, sealed, single_pass
 from .keys import canonical, key_kind, plain_type
+from .labels import beside, canonical_labels, label_kind, texts
 from .progress import Progress
 from .selection import EVERYTHING, Selection
 
@@ -31,6 +32,8 @@ class Layout:
     """The kind of identities; the arrays of a piece then end with theirs."""
     gaps: tuple[bool, ...] = ()
     """For each entry, whether it can be missing by its type."""
+    by: tuple[str, ...] = ()
+    """The kinds of columns that name groups; their arrays come before that of identities."""
 
     @property
     def width(self) -> int:
@@ -111,8 +114,10 @@ def _list_length(kind: Any, size: int | None, name: str, where: str) -> int | No
 
 
 def planned(schema: Any, chosen: Pick, where: str) -> Layout:
-    """The layout of what was picked, its key included."""
+    """The layout of what was picked, its key and groups included."""
     plan = layout(schema, chosen.places, where, chosen.size)
+    groups = [schema.field(place) for place in chosen.by]
+    plan = replace(plan, by=tuple(label_kind(field.type, field.name, where) for field in groups))
     if chosen.key is None:
         return plan
     field = schema.field(chosen.key)
@@ -196,10 +201,12 @@ def blocks(batch: Any, places: Sequence[int], plan: Layout) -> Iterator[Block]:
 
 
 def to_piece(arrays: Sequence[Any], plan: Layout) -> Piece:
-    """The rows and, where the plan has a key, whose they are."""
-    if plan.key is None:
-        return None, to_block(arrays, plan)
-    return canonical(arrays[-1], plan.key), to_block(arrays[:-1], plan)
+    """The rows and, where the plan has a key, whose they are; where it has groups, which."""
+    entries = len(arrays) - len(plan.by) - (plan.key is not None)
+    who = None if plan.key is None else canonical(arrays[-1], plan.key)
+    groups = zip(arrays[entries:], plan.by, strict=False)
+    block = to_block(arrays[:entries], plan)
+    return beside([canonical_labels(array, kind) for array, kind in groups], who), block
 
 
 def pieces(batch: Any, places: Sequence[int], plan: Layout) -> Iterator[Piece]:
@@ -227,9 +234,12 @@ def _in_memory(data: Any) -> bool:
 def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
     """The frame of the chosen columns alone, and the key, before any cell is converted."""
     home = library(data)
-    places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
+    places = chosen.all
     if home == "pandas":
         frame = data.iloc[:, list(places)].reset_index(drop=True)
+        for i in range(len(chosen.places), len(chosen.places) + len(chosen.by)):
+            if str(frame.dtypes.iloc[i]) == "object":  # its cells have types of their own: they go by their texts
+                frame.isetitem(i, texts(frame.iloc[:, i]).to_pandas().astype("string"))
         reject_opaque(map(_within, frame.dtypes), places, labels)
         return frame
     if home == "polars":
@@ -239,7 +249,7 @@ def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
     from .sql_duckdb import identity, value
     from .sql_text import quoted
 
-    wanted = [(identity if i == chosen.key else value)(labels[i], data.types[i]) for i in places]
+    wanted = [(identity if i in chosen.beside else value)(labels[i], data.types[i]) for i in places]
     return data.project(", ".join(f"{text} as {quoted(labels[i])}" for i, text in zip(places, wanted, strict=True)))
 
 
@@ -285,15 +295,17 @@ class ArrowTable(Batches):
             chosen = pick(self.available, selection, "data")
             self._data = attempt(_UNREADABLE, _narrowed, data, self.available, chosen)
             here = tuple(range(len(chosen.places)))
-            chosen = chosen._replace(places=here, key=None if selection.key is None else len(here))
+            behind = tuple(range(len(here), len(chosen.all)))
+            key = None if chosen.key is None else behind[-1]
+            chosen = chosen._replace(places=here, key=key, by=behind[: len(chosen.by)])
             self._reader = attempt(_UNREADABLE, self._stream, home == "duckdb")
         else:
             self._reader = attempt(_UNREADABLE, self._stream)
             self.available = tuple(self._reader.schema.names)
             chosen = pick(self.available, selection, "data")
         self._plan = planned(self._reader.schema, chosen, "data")
-        self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
-        self.chosen, self.key = chosen.chosen, self._plan.key
+        self._places = chosen.all
+        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
         self.columns, self.width = self._plan.columns, self._plan.width
         self.gaps = self._plan.gaps
         self._rows: int | None = None

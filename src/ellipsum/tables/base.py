@@ -19,7 +19,7 @@ from .selection import Selection
 
 Block = NDArray[np.float64] | NDArray[np.float32] | Columns
 Piece = tuple[Any, Block]
-"""Who the rows belong to (`keys.Keys`, or None where nobody asked), and the rows."""
+"""Who the rows belong to (`keys.Keys`, or None where nobody asked; with groups, `labels.Labels`), and the rows."""
 Part = Callable[[], Iterator[Piece]]
 """Reads some rows of a table, independently of its other parts."""
 T = TypeVar("T")
@@ -61,6 +61,7 @@ class SourceTable(Table, Protocol):
 
     chosen: what `columns` has to say to take the same again
     key: the kind of identities (`keys.key_kind`) where the source was opened with a key, else None
+    by: the kinds of the columns that name groups (`labels.label_kind`)
     """
 
     @property
@@ -69,6 +70,8 @@ class SourceTable(Table, Protocol):
     def chosen(self) -> tuple[str, ...] | None: ...
     @property
     def key(self) -> str | None: ...
+    @property
+    def by(self) -> tuple[str, ...]: ...
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         """As `batches`, with the identities of the rows."""
@@ -79,6 +82,8 @@ class SourceTable(Table, Protocol):
 
 class Batches:
     """`batches` for tables that deliver pieces."""
+
+    by: tuple[str, ...] = ()
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         raise NotImplementedError
@@ -182,15 +187,15 @@ def _locate(known: dict[str, list[int]], name: str, where: str, argument: str) -
     return places[0]
 
 
-def choose(available: Sequence[str], columns: Any, key: int | None, where: str) -> tuple[int, ...]:
-    """Positions of the wanted columns, in the wanted order: `columns`, or all but the key.
+def choose(available: Sequence[str], columns: Any, beside: Sequence[int], where: str) -> tuple[int, ...]:
+    """Positions of the wanted columns, in the wanted order: `columns`, or all but those beside.
 
     Depends on names alone [T1]. Unknown, repeated and ambiguous names are usage errors.
     """
     known = _places(available)
     wanted = as_names(columns)
     if wanted is None:
-        kept = [i for i in range(len(available)) if i != key]
+        kept = [i for i in range(len(available)) if i not in beside]
         names = [available[i] for i in kept]
     else:
         names = [str(name) for name in wanted]
@@ -201,12 +206,22 @@ def choose(available: Sequence[str], columns: Any, key: int | None, where: str) 
 
 
 class Pick(NamedTuple):
-    """What is taken of a source: the places of its columns and of the key, and the length that a list must have."""
+    """What is taken of a source: the places of its columns, key and groups, and the length that a list must have."""
 
     places: tuple[int, ...]
     key: int | None
     size: int | None
     chosen: tuple[str, ...]
+    by: tuple[int, ...] = ()
+
+    @property
+    def beside(self) -> tuple[int, ...]:
+        """Places that are read beside the rows: of groups, then of the key."""
+        return self.by if self.key is None else (*self.by, self.key)
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        return (*self.places, *self.beside)
 
 
 def pick(available: Sequence[str], selection: Selection, where: str) -> Pick:
@@ -220,8 +235,21 @@ def pick(available: Sequence[str], selection: Selection, where: str) -> Pick:
     place = None if key is None else _locate(_places(available), str(key), where, "privacy_id")
     if place is not None and wanted is not None and str(key) in map(str, wanted):
         raise UsageError(f"privacy_id names {named(key)}, which is among columns. It names people: leave it out.")
-    places = choose(available, wanted, place, where)
-    return Pick(places, place, size, chosen or tuple(available[i] for i in places))
+    groups = _grouping(available, selection, wanted, where)
+    if place in groups:
+        raise UsageError(f"by and privacy_id both name {named(key)}. A person is no group: name another column.")
+    places = choose(available, wanted, groups if place is None else (*groups, place), where)
+    return Pick(places, place, size, chosen or tuple(available[i] for i in places), groups)
+
+
+def _grouping(available: Sequence[str], selection: Selection, wanted: Any, where: str) -> tuple[int, ...]:
+    """Positions of the columns that name groups."""
+    names = [str(name) for name in selection.by]
+    for name in names:
+        if wanted is not None and name in map(str, wanted):
+            raise UsageError(f"by names {named(name)}, which is among columns. It names groups: leave it out.")
+    known = _places(available) if names else {}
+    return tuple(_locate(known, name, where, "by") for name in names)
 
 
 class Watch:
@@ -254,7 +282,7 @@ class Chain(Batches):
     def __init__(self, tables: Sequence[SourceTable], weights: Sequence[float], ordered: bool = True) -> None:
         self.tables = tuple(tables)
         first = tables[0]
-        self.columns, self.width, self.key = first.columns, first.width, first.key
+        self.columns, self.width, self.key, self.by = first.columns, first.width, first.key, first.by
         self.available, self.chosen = first.available, first.chosen
         self.gaps = tuple(map(any, zip(*(part.gaps for part in tables), strict=True)))
         self.reopenable = all(part.reopenable for part in tables)

@@ -36,6 +36,7 @@ class BatchesTable(Batches):
         self.columns, self.width = opened.columns, opened.width
         self.gaps = (True,) * self.width  # later batches may be of other types
         self.available, self.chosen, self.key = opened.available, opened.chosen, opened.key
+        self.by = opened.by
         self._waiting: tuple[list[Any], Iterator[Any]] | None = None if self.reopenable else (first, source)
 
     def _open(self, batch: Any) -> SourceTable:
@@ -87,8 +88,8 @@ def _nothing(selection: Selection) -> SourceTable:
             "The iterable of batches is empty. It must yield at least one batch, of any length, unless columns names "
             "several."
         )
-    key = [] if selection.key is None else [str(selection.key)]
-    kinds = [*((name, pa.float64()) for name in names), *((name, pa.int64()) for name in key)]
+    behind = [(str(name), pa.int64()) for name in selection.beside]
+    kinds = [*((name, pa.float64()) for name in names), *behind]
     return ArrowTable(pa.schema(kinds).empty_table(), selection)
 
 
@@ -102,6 +103,8 @@ def check_same(first: SourceTable, other: SourceTable, what: str, than: str) -> 
         raise UsageError(f"{what} has {other.width} columns, {than} has {first.width}. All must have the same.")
     if other.columns != first.columns:
         raise UsageError(f"{what} has other column names than {than}. All must have the same.")
+    if other.by != first.by:
+        raise UsageError(f"{what} names groups by columns of other types than {than}. Convert one of them.")
     if other.key != first.key:
         raise UsageError(
             f"{what} names people by {other.key}, {than} by {first.key}: one person would be two. Convert one of them."

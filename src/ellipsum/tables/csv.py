@@ -18,6 +18,7 @@ from .base import Batches, Block, Piece, Watch, as_names, attempt, pick
 from .csv_header import column_names
 from .csv_text import ENDED, IMPROPER, START, byte_classes, cells_at, follow, parse, settle
 from .keys import bounded
+from .labels import beside, canonical_labels
 from .progress import Progress
 from .selection import EVERYTHING, Selection
 
@@ -65,13 +66,13 @@ class CsvTable(Batches):
         line, self._body_start = attempt(self._unreadable, self._first_line)
         key = selection.key
         wanted = as_names(selection.named().columns)
-        typed = [] if wanted is None else [str(name) for name in (*wanted, *([] if key is None else [key]))]
+        typed = [] if wanted is None else [str(name) for name in (*wanted, *selection.beside)]
         self.available = attempt(self._unreadable, column_names, path, line, separator, typed, selection.header is True)
         chosen = pick(self.available, selection, str(path))
         if chosen.size is not None:
             raise UsageError(f"columns declares lists, and {path} is a CSV file: its cells are numbers.")
-        places, self._key_place = chosen.places, chosen.key
-        self.key = None if key is None else "text"
+        places, self._key_place, self._by_places = chosen.places, chosen.key, chosen.by
+        self.key, self.by = None if key is None else "text", ("text",) * len(chosen.by)
         self.columns = self.chosen = tuple(self.available[i] for i in places)
         self.width = len(places)
         self.gaps = (True,) * self.width
@@ -182,17 +183,20 @@ class CsvTable(Batches):
         return block if self._order is None else block[:, self._order]
 
     def _keys(self, lines: _Lines) -> Any:
-        """Whose each row is: the text of a cell; nobody's where it is empty or not there [T6]."""
+        """Whose each row is, and of which group: the text of a cell; nobody's where it is empty or not there [T6]."""
+        who = None if self._key_place is None else bounded(self._texts(lines, self._key_place))
+        return beside([canonical_labels(self._texts(lines, place), "text") for place in self._by_places], who)
+
+    def _texts(self, lines: _Lines, place: int) -> Any:
+        """The cells of one column; null where they are empty or not there."""
         import pyarrow as pa
 
-        if self._key_place is None:
-            return None
         offsets, letters = np.zeros(_count(lines.text) + 1, np.int64), np.empty(len(lines.text), np.uint8)
         text, exact = np.frombuffer(lines.text, np.uint8), np.frombuffer(lines.exact, np.uint8)
-        cells_at(text, exact, self._classes, self._key_place, self._longest_line, letters, offsets)
+        cells_at(text, exact, self._classes, place, self._longest_line, letters, offsets)
         named = np.packbits(offsets[1:] > offsets[:-1], bitorder="little")
         buffers = [pa.py_buffer(named), pa.py_buffer(offsets), pa.py_buffer(letters)]
-        return bounded(pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers))
+        return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
     def _piece(self, lines: _Lines) -> Piece:
         return self._keys(lines), self._block(lines.text)

@@ -40,7 +40,7 @@ def open_partitions(folder: Path, paths: list[Path], selection: Selection) -> Da
         held = attempt(
             f"{folder} could not be read as a data set.", lambda: dataset.dataset(paths[0], format=kind).schema
         )
-        selection = selection.of([name for name in held.names if name != selection.key])
+        selection = selection.of([name for name in held.names if name not in selection.beside])
 
     def opened() -> Any:
         partitioning = dataset.partitioning(flavor="hive")
@@ -63,8 +63,8 @@ class DatasetTable(Batches):
         self.available = attempt(_UNREADABLE, lambda: tuple(schema.names))  # a damaged name is no text
         chosen = pick(self.available, selection, "the data set")
         self._plan = attempt(_UNREADABLE, planned, schema, chosen, "the data set")
-        self._names = [*self._plan.names, *([] if chosen.key is None else [self.available[chosen.key]])]
-        self.chosen, self.key = chosen.chosen, self._plan.key
+        self._names = [*self._plan.names, *(self.available[place] for place in chosen.beside)]
+        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
         self.columns, self.width = self._plan.columns, self._plan.width
         self.gaps = (True,) * self.width
         for part in self._files:
@@ -196,8 +196,8 @@ class ScannerTable(Batches):
         self.available = attempt(_SCANNED, lambda: tuple(schema.names))
         chosen = pick(self.available, selection, "the scanner")
         self._plan = attempt(_SCANNED, planned, schema, chosen, "the scanner")
-        self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
-        self.chosen, self.key = chosen.chosen, self._plan.key
+        self._places = chosen.all
+        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
         self.columns, self.width = self._plan.columns, self._plan.width
         self.gaps = (True,) * self.width
         self._taken = False

@@ -141,8 +141,7 @@ def _lake(items: Sequence[str | PathLike[str]], selection: Selection) -> tuple[P
     attempt(f"{folder} could not be read.", _reject_table_formats, paths)
     inside = [part for path in paths for part in path.relative_to(folder).parts[:-1]]
     names = {part.partition("=")[0] for part in inside if "=" in part}
-    key = selection.key
-    asked = {str(name) for name in (*(as_names(selection.columns) or ()), *([] if key is None else [key]))}
+    asked = {str(name) for name in (*(as_names(selection.columns) or ()), *selection.beside)}
     kinds = {_suffix(path) for path in paths}
     if not names & asked or len(kinds) > 1:
         return None

@@ -26,7 +26,7 @@ from .progress import Progress
 from .scratch import Scratch, unnamed
 from .sql_duckdb import connected
 
-_FAILED = "The rows of each person could not be brought together. Check that the folder for temporary files has room."
+FAILED = "The rows of each person could not be brought together. Check that the folder for temporary files has room."
 _MEMORY = "256MB"
 _POLL_SECONDS = 0.05
 _END, _STOP = object(), object()
@@ -41,6 +41,7 @@ class PeopleTable:
     reopenable = True
     ordered = False  # [T9]
     key = None
+    by: tuple[str, ...] = ()
 
     def __init__(self, file: BinaryIO, source: SourceTable, rows: int, people: int) -> None:
         self.columns = self.available = self.chosen = source.columns
@@ -62,7 +63,7 @@ class PeopleTable:
         step = block_rows(self.width)
         for start in range(0, self._rows, step):
             block = np.empty((min(step, self._rows - start), self.width))
-            attempt(_FAILED, self._fill, start, block)
+            attempt(FAILED, self._fill, start, block)
             yield block
             if progress is not None:
                 progress((start + len(block)) / self._rows)
@@ -92,17 +93,17 @@ def gather(table: SourceTable, people: People) -> PeopleTable:
     """
     if table.key is None:
         raise UsageError("privacy_id was not named when this table was opened. Open it with its key.")
-    file = attempt(_FAILED, unnamed)
+    file = attempt(FAILED, unnamed)
     try:
-        with closing(attempt(_FAILED, Scratch)) as scratch:
-            rows, heads = _Gathering(table, people, str(scratch.path), file).run()
+        with closing(attempt(FAILED, Scratch)) as scratch:
+            rows, heads = Gathering(table, people, str(scratch.path), file).run()
     except BaseException:  # an interrupt too
         file.close()
         raise
     return PeopleTable(file, table, rows, heads)
 
 
-class _Gathering:
+class Gathering:
     """Source -> DuckDB's sort by person, which spills to the folder -> exact sums -> a file of one row per person."""
 
     def __init__(self, source: SourceTable, people: People, folder: str, file: BinaryIO) -> None:
@@ -118,7 +119,7 @@ class _Gathering:
             "preserve_insertion_order": False,
             "arrow_large_buffer_size": True,
         }
-        connection = attempt(_FAILED, lambda: connected("privacy_id", ":memory:", config=config))
+        connection = attempt(FAILED, lambda: connected("privacy_id", ":memory:", config=config))
         try:
             return self._write(self._sorted(connection))
         finally:
@@ -147,23 +148,30 @@ class _Gathering:
         """Batches in which each person's rows are together; under a cap, those that count come first [T7]."""
         import pyarrow as pa
 
-        assert self._source.key is not None
-        fields = [("who", storage(self._source.key)), ("row", pa.binary(8 * self._width))]
-        fields += [("hash", pa.int64())] if self._capped else []
-        order = "who, hash, row" if self._capped else "who"
-        query = f"select who, row from source order by {order}"
-        sort = _Sort(connection, query, pa.schema(fields), block_rows(self._width))
+        sort = _Sort(connection, self._query(), pa.schema(self._fields()), block_rows(self._width))
         ordered = sort.run(self._read())
         end = object()
-        while (batch := attempt(_FAILED, interruptible, lambda: next(ordered, end))) is not end:
+        while (batch := attempt(FAILED, interruptible, lambda: next(ordered, end))) is not end:
             yield batch
+
+    def _fields(self) -> list[tuple[str, Any]]:
+        """Names and types of what is sorted."""
+        import pyarrow as pa
+
+        assert self._source.key is not None
+        fields = [("who", storage(self._source.key)), ("row", pa.binary(8 * self._width))]
+        return fields + ([("hash", pa.int64())] if self._capped else [])
+
+    def _query(self) -> str:
+        order = "who, hash, row" if self._capped else "who"
+        return f"select who, row from source order by {order}"
 
     def _write(self, batches: Iterator[Any]) -> tuple[int, int]:
         total, heads = 0, Heads()
         for rows in reduced(heads.counted(batches), self._width, self._people):
             total += len(rows)
-            attempt(_FAILED, self._file.write, rows.tobytes())
-        attempt(_FAILED, self._file.flush)
+            attempt(FAILED, self._file.write, rows.tobytes())
+        attempt(FAILED, self._file.flush)
         return total, heads.people
 
 
@@ -197,7 +205,7 @@ class _Sort:
         finally:
             thread.join()
         if self._result is None:
-            raise DataError(_FAILED)
+            raise DataError(FAILED)
         return self._result
 
     def _hand_over(self, item: Any, patient: bool = True) -> bool:
@@ -260,7 +268,7 @@ class Heads:
         last = None
         for batch in batches:
             keys = batch.column(0)
-            self.people += int(_opens(keys, last).sum())
+            self.people += int(opens(keys, last).sum())
             last = keys.slice(len(keys) - 1, 1) if len(keys) else last
             yield batch
 
@@ -280,7 +288,7 @@ def reduced(batches: Iterator[Any], width: int, people: People) -> Iterator[NDAr
     for batch in batches:
         keys = batch.column(0)
         bits = row_bits(batch.column(1), width)
-        first = _opens(keys, last)
+        first = opens(keys, last)
         last = keys.slice(len(keys) - 1, 1) if len(keys) else last
         out = np.empty((int(first.sum()) + 1, width))
         done = fold(bits, first, most, mean, counts, limbs, spans, taken, out)
@@ -298,12 +306,12 @@ def _by_rank(batches: Iterator[Any], width: int, people: People) -> Iterator[NDA
         keys = batch.column(0)
         if len(keys) == 0:
             continue
-        opens = _opens(keys, last)
+        first = opens(keys, last)
         last = keys.slice(len(keys) - 1, 1)
         places = np.arange(len(keys))
-        ranks = places - np.maximum.accumulate(np.where(opens, places, -before))
+        ranks = places - np.maximum.accumulate(np.where(first, places, -before))
         if people.per_person == COUNTS:
-            complete = np.append(before, ranks + 1)[np.flatnonzero(opens)]  # the person before each that opens
+            complete = np.append(before, ranks + 1)[np.flatnonzero(first)]  # the person before each that opens
             yield np.repeat(complete[complete > 0].astype(float)[:, None], width, axis=1)
         else:
             yield row_bits(batch.column(1), width).view(np.float64)[ranks < (people.max_rows or 0)]
@@ -320,7 +328,7 @@ def row_bits(blobs: Any, width: int) -> NDArray[np.int64]:
     return np.frombuffer(letters, np.int64, len(blobs) * width, start).reshape(len(blobs), width)
 
 
-def _opens(keys: Any, last: Any) -> NDArray[np.bool_]:
+def opens(keys: Any, last: Any) -> NDArray[np.bool_]:
     """Whether each row belongs to another person than the row before it."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -57,8 +57,8 @@ class IpcTable(Batches):
         self.available = attempt(self._unreadable, lambda: tuple(schema.names))  # a damaged name is no text
         chosen = pick(self.available, selection, str(path))
         self._plan = attempt(self._unreadable, planned, schema, chosen, str(path))
-        self._places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
-        self.chosen, self.key = chosen.chosen, self._plan.key
+        self._places = chosen.all
+        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
         self.columns, self.width = self._plan.columns, self._plan.width
         self.gaps = self._plan.gaps
         self._rows: int | None = None

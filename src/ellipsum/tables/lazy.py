@@ -24,12 +24,12 @@ class LazyTable(Batches):
         schema = attempt(_FAILED, data.collect_schema)
         names = schema.names()
         chosen = pick(names, selection, "data")
-        places = chosen.places if chosen.key is None else (*chosen.places, chosen.key)
-        self._query = data.select([names[i] for i in places])
+        self._query = data.select([names[i] for i in chosen.all])
         self._selection = selection
         opened = ArrowTable(attempt(_FAILED, data.clear().collect), selection)
         self.columns, self.width, self.gaps = opened.columns, opened.width, opened.gaps
         self.available, self.chosen, self.key = opened.available, opened.chosen, opened.key
+        self.by = opened.by
 
     @cached_property
     def _table(self) -> ArrowTable:

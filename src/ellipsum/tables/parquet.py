@@ -31,8 +31,8 @@ class ParquetTable(Batches):
         self.available = attempt(self._unreadable, lambda: tuple(schema.names))  # a damaged name is no text
         chosen = pick(self.available, selection, str(path))
         self._plan = attempt(self._unreadable, planned, schema, chosen, str(path))
-        self._read_names = [*self._plan.names, *([] if chosen.key is None else [self.available[chosen.key]])]
-        self.chosen, self.key = chosen.chosen, self._plan.key
+        self._read_names = [*self._plan.names, *(self.available[place] for place in chosen.beside)]
+        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
         self.columns, self.width = self._plan.columns, self._plan.width
         self.gaps = self._plan.gaps
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from .arrays import NUMERIC_KINDS, array_places
 from .arrow import ArrowTable, library, not_a_number, reject_opaque
 from .base import SIZED, Batches, Piece, as_names, attempt, block_rows, pick
 from .keys import canonical
+from .labels import beside, canonical_labels, texts
 from .progress import Progress
 from .selection import EVERYTHING, Selection
 
@@ -86,7 +88,10 @@ def identities(values: Iterable[Any]) -> Any:
 
 
 class RowsTable(Batches):
-    """A list of rows; `entries` gives the values of one (None: it has none), `owner` the person it belongs to."""
+    """A list of rows; `entries` gives the values of one (None: it has none), `owner` the person it belongs to.
+
+    groups: what gives the cells that name its group; a list has no type, so they go by their texts.
+    """
 
     reopenable = True
     ordered = True
@@ -98,12 +103,14 @@ class RowsTable(Batches):
         columns: tuple[str, ...] | None,
         entries: Callable[[Any], Sequence[Any] | None],
         owner: Callable[[Any], Any] | None,
+        groups: Sequence[Callable[[Any], Any]] = (),
     ) -> None:
-        self._data, self._entries, self._owner = data, entries, owner
+        self._data, self._entries, self._owner, self._groups = data, entries, owner, groups
         self.width = width
         self.columns = self.available = self.chosen = columns
         self.gaps = (True,) * width
         self.key = None if owner is None else "binary"
+        self.by = ("text",) * len(groups)
 
     def rows(self) -> int:
         return len(self._data)
@@ -119,8 +126,8 @@ class RowsTable(Batches):
         nothing = [math.nan] * self.width
         found = map(self._entries, part)
         block = np.array([nothing if row is None else numbers(row) for row in found], np.float64)
-        keys = None if self._owner is None else canonical(identities(map(self._owner, part)), "binary")
-        return keys, block
+        who = None if self._owner is None else canonical(identities(map(self._owner, part)), "binary")
+        return beside([canonical_labels(texts(map(group, part)), "text") for group in self._groups], who), block
 
 
 def open_rows(data: Sequence[Any], selection: Selection) -> RowsTable:
@@ -140,15 +147,16 @@ def _open_records(data: Sequence[Any], selection: Selection, wanted: tuple[Any, 
     if wanted is None:
         raise UsageError(_NAMELESS)
     key = selection.key
-    known = (*wanted, *([] if key is None else [key]))
-    pick(tuple(dict.fromkeys(map(str, known))), selection, "data")
+    pick(tuple(dict.fromkeys(map(str, (*wanted, *selection.beside)))), selection, "data")
     owner = None if key is None else (lambda record: _under(record, key))
+    groups = [partial(_under, name=name) for name in selection.by]
     sized = SIZED.fullmatch(str(wanted[0])) if len(wanted) == 1 else None
     if sized is None:
-        return RowsTable(data, len(wanted), tuple(map(str, wanted)), lambda record: _under_all(record, wanted), owner)
+        own = owner, groups
+        return RowsTable(data, len(wanted), tuple(map(str, wanted)), lambda record: _under_all(record, wanted), *own)
     name, size = sized[1], int(sized[2])
     names = tuple(f"{name}[{j}]" for j in range(size))
-    return RowsTable(data, size, names, lambda record: _vector(_under(record, name), size), owner)
+    return RowsTable(data, size, names, lambda record: _vector(_under(record, name), size), owner, groups)
 
 
 def _under(record: Any, name: Any) -> Any:
@@ -161,7 +169,7 @@ def _under_all(record: Any, names: tuple[Any, ...]) -> list[Any] | None:
 
 def _open_lists(data: Sequence[Any], selection: Selection) -> RowsTable:
     length = _length(data, selection)
-    picked, key = array_places(length, selection)
+    picked, key, grouping = array_places(length, selection)
     places = range(length) if picked is None else picked
     if not places:
         raise UsageError("data has no column to use. Pass rows with at least one entry.")
@@ -170,15 +178,19 @@ def _open_lists(data: Sequence[Any], selection: Selection) -> RowsTable:
         vector = _vector(row, length)
         return None if vector is None else [vector[j] for j in places]
 
-    owner = None if key is None else (lambda row: row[key] if _is_row(row) and len(row) > key else None)
-    return RowsTable(data, len(places), None, entries, owner)
+    owner = None if key is None else partial(_in_row, place=key)
+    return RowsTable(data, len(places), None, entries, owner, [partial(_in_row, place=j) for j in grouping])
+
+
+def _in_row(row: Any, place: int) -> Any:
+    return row[place] if _is_row(row) and len(row) > place else None
 
 
 def _length(data: Sequence[Any], selection: Selection) -> int:
     """Entries of a row: as many as rows have names, else as many as the first has, or as are asked for of none."""
     if selection.columns is None and selection.names:
-        return len(selection.names) + (selection.key is not None)
-    asked = (*(as_names(selection.columns) or ()), selection.key)
+        return len(selection.names) + len(selection.beside)
+    asked = (*(as_names(selection.columns) or ()), *selection.beside)
     places = (place for place in asked if isinstance(place, (int, np.integer)))
     return len(data[0]) if data else 1 + int(max(places, default=-1))
 
@@ -203,6 +215,7 @@ def open_columns(data: Mapping[Any, Any], selection: Selection) -> ArrowTable:
     chosen = pick(available, selection, "data")
     given = list(data.values())
     fields = [_field(available[i], given[i], chosen.size) for i in chosen.places]
+    fields += [label_field(available[place], given[place]) for place in chosen.by]
     if chosen.key is not None:
         fields.append(_key_field(available[chosen.key], given[chosen.key]))
     if len({len(array) for _, array in fields}) > 1:
@@ -230,6 +243,16 @@ def _key_field(name: str, values: Any) -> tuple[Any, Any]:
     array = _array(name, values, identifies=True)
     if isinstance(array, (list, tuple, range)):
         array = attempt(_UNREADABLE, identities, array)
+    return pa.field(name, array.type), array
+
+
+def label_field(name: str, values: Any) -> tuple[Any, Any]:
+    """A column that names groups: its field and the array; a list goes by its texts."""
+    import pyarrow as pa
+
+    array = _array(name, values, identifies=True)
+    if isinstance(array, (list, tuple, range)):
+        array = attempt(_UNREADABLE, texts, array)
     return pa.field(name, array.type), array
 
 
@@ -294,6 +317,8 @@ def open_series(data: Any, selection: Selection) -> ArrowTable:
         return ArrowTable(data.to_frame(str(data.name)), selection)
     if selection.key is not None:
         raise UsageError(_TAKEN)
+    if selection.by:
+        raise UsageError("by needs a column of its own, and data is a single column. Pass a table that holds both.")
     array_places(1, selection)
     opened = ArrowTable(data.to_frame("0"), EVERYTHING)
     opened.columns = opened.available = opened.chosen = None

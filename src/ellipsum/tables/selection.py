@@ -19,17 +19,25 @@ class Selection:
 
     columns: names or places; None takes all but the key. names: what to take, where columns is None, of a source that
     has names. key: the column of identities, which is no entry of a row. header: of CSV files, True says that the first
-    line names the columns although it holds numbers.
+    line names the columns although it holds numbers. by: the columns whose cells name a row's group, no entries either.
     """
 
     columns: Any = None
     key: str | int | None = None
     header: bool | None = None
     names: tuple[str, ...] | None = None
+    by: tuple[str | int, ...] = ()
+    labels: tuple[Any, ...] = ()
+    """Arrays that stand for the columns of `by`, where the data itself has none."""
 
     def __post_init__(self) -> None:
         if self.header is not None and self.header is not True:
             raise UsageError(_HEADER)
+
+    @property
+    def beside(self) -> tuple[str | int, ...]:
+        """Columns that are read but are no entries of a row: those of groups, then that of identities."""
+        return self.by if self.key is None else (*self.by, self.key)
 
     def named(self) -> Selection:
         """The selection for a source whose columns have names."""

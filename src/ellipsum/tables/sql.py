@@ -52,13 +52,13 @@ def sql(text: str, database: Any, parameters: Sequence[Any] = ()) -> Query:
 class Backend(Protocol):
     """One database: what a query over it gives, and its rows in Arrow batches of bounded size."""
 
-    def schema(self, key: str | None) -> Any:
-        """The Arrow schema in which `batches` deliver the query's columns, the key among them."""
+    def schema(self, beside: Sequence[str]) -> Any:
+        """The Arrow schema in which `batches` deliver the query's columns, those beside the values among them."""
 
     def count(self) -> int: ...
 
-    def batches(self, names: Sequence[str], key: str | None, rows: int) -> Iterator[Any]:
-        """Batches of the named columns in this order, then the key; some `rows` in each."""
+    def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[Any]:
+        """Batches of the named columns in this order, then those beside; some `rows` in each."""
 
     def close(self) -> None: ...
 
@@ -126,12 +126,12 @@ class SqlTable(Batches):
     def __init__(self, backend: Backend, selection: Selection = EVERYTHING) -> None:
         self._backend = backend
         weakref.finalize(self, backend.close)
-        schema = attempt(_FAILED, backend.schema, None if selection.key is None else str(selection.key))
+        schema = attempt(_FAILED, backend.schema, [str(name) for name in selection.beside])
         self.available = tuple(schema.names)
         chosen = pick(self.available, selection, "the query")
         self._plan = planned(schema, chosen, "the query")
-        self._key_name = None if chosen.key is None else self.available[chosen.key]
-        self.chosen, self.key = chosen.chosen, self._plan.key
+        self._beside = [self.available[place] for place in chosen.beside]
+        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
         self.columns, self.width = self._plan.columns, self._plan.width
         self.gaps = (True,) * self.width
         self._rows: int | None = None
@@ -143,8 +143,8 @@ class SqlTable(Batches):
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         rows, names = 0, self._plan.names
-        places = range(len(names) + (self._key_name is not None))
-        source = attempt(_FAILED, self._backend.batches, names, self._key_name, block_rows(self.width))
+        places = range(len(names) + len(self._beside))
+        source = attempt(_FAILED, self._backend.batches, names, self._beside, block_rows(self.width))
         for batch in sealed(_FAILED, source):
             for piece in sealed(_FAILED, pieces(batch, places, self._plan)):
                 rows += len(piece[1])

@@ -64,22 +64,22 @@ class DuckdbBackend:
         if [statement.type.name for statement in statements] != ["SELECT"]:
             raise not_one_query()
 
-    def schema(self, key: str | None) -> Any:
+    def schema(self, beside: Sequence[str]) -> Any:
         self._check_text()
         relation = self._relation("*")
         self._kinds = dict(zip(relation.columns, relation.types, strict=True))
-        wanted = [f"{self._selected(name, key)} as {quoted(name)}" for name in self._kinds]
+        wanted = [f"{self._selected(name, name in beside)} as {quoted(name)}" for name in self._kinds]
         return self._relation(", ".join(wanted)).limit(0).to_arrow_table().schema
 
     def count(self) -> int:
         rows = while_listening(lambda: self._relation("count(*)").fetchall(), self._connection.interrupt)
         return int(rows[0][0])
 
-    def _selected(self, name: str, key: str | None) -> str:
-        return (identity if name == key else value)(name, self._kinds[name])
+    def _selected(self, name: str, beside: bool) -> str:
+        return (identity if beside else value)(name, self._kinds[name])
 
-    def batches(self, names: Sequence[str], key: str | None, rows: int) -> Iterator[Any]:
-        wanted = [self._selected(name, key) for name in (*names, *([] if key is None else [key]))]
+    def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[Any]:
+        wanted = [self._selected(name, False) for name in names] + [self._selected(name, True) for name in beside]
         selection = ", ".join(f"{text} as c{i}" for i, text in enumerate(wanted))
 
         def start() -> tuple[Any, Any]:

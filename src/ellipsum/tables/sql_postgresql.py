@@ -43,7 +43,7 @@ class PostgresqlBackend:
         finally:
             _close(cursor)
 
-    def schema(self, key: str | None) -> Any:
+    def schema(self, beside: Sequence[str]) -> Any:
         import pyarrow as pa
 
         query = f"select * from ({self._text}\n) as query limit 0"
@@ -53,17 +53,16 @@ class PostgresqlBackend:
             fields = list(cursor.fetch_record_batch().schema)
         named = {f.name: (f.metadata or {}).get(_TYPE_NAME) for f in fields}
         self._numerics = {name for name, kind in named.items() if kind == b"numeric"}
-        numeric = {name: pa.string() if name == key else pa.float64() for name in self._numerics}
+        numeric = {name: pa.string() if name in beside else pa.float64() for name in self._numerics}
         return pa.schema([pa.field(f.name, numeric.get(f.name, f.type)) for f in fields])
 
     def count(self) -> int:
         with self._cursor("count(*)") as cursor:
             return int(cursor.fetchone()[0])
 
-    def batches(self, names: Sequence[str], key: str | None, rows: int) -> Iterator[Any]:
+    def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[Any]:
         selection = [self._selected(name) for name in names]
-        if key is not None:  # 1.0 and 1.00 are one number
-            selection.append(f"trim_scale({quoted(key)})::text" if key in self._numerics else quoted(key))
+        selection += [self._label(name) for name in beside]
         columns = ", ".join(f"{text} as c{i}" for i, text in enumerate(selection))
         with self._cursor(columns) as cursor:
             reader, end = cursor.fetch_record_batch(), object()
@@ -72,6 +71,10 @@ class PostgresqlBackend:
 
     def _selected(self, name: str) -> str:
         return _double(quoted(name)) if name in self._numerics else quoted(name)
+
+    def _label(self, name: str) -> str:
+        """1.0 and 1.00 are one number."""
+        return f"trim_scale({quoted(name)})::text" if name in self._numerics else quoted(name)
 
     def close(self) -> None:
         for handle in (*self._cursors, self._connection):  # a connection with an open cursor refuses to close

@@ -38,31 +38,29 @@ class SqliteBackend:
         result: sqlite3.Cursor = cursor
         return result
 
-    def schema(self, key: str | None) -> Any:
+    def schema(self, beside: Sequence[str]) -> Any:
         import pyarrow as pa
 
         cursor = self._connection.cursor()
         cursor.execute(f"explain {self._text}", self._parameters)  # by itself, the text must be one statement
         cursor.execute(f"select * from ({self._text}\n) as query limit 0", self._parameters)
         names = [column[0] for column in cursor.description]
-        return pa.schema([(name, pa.large_string() if name == key else pa.float64()) for name in names])
+        return pa.schema([(name, pa.large_string() if name in beside else pa.float64()) for name in names])
 
     def count(self) -> int:
         return int(self._execute("count(*)").fetchone()[0])
 
-    def batches(self, names: Sequence[str], key: str | None, rows: int) -> Iterator[Any]:
+    def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[Any]:
         import pyarrow as pa
 
-        selection = [_number(quoted(name)) for name in names]
-        selection += [] if key is None else [_identity(quoted(key))]
+        selection = [_number(quoted(name)) for name in names] + [_identity(quoted(name)) for name in beside]
         cursor = self._execute(", ".join(selection))
         encoding = self._encoding()
         try:
             while fetched := cursor.fetchmany(rows):
                 columns = list(zip(*fetched, strict=True))
                 arrays = [pa.array(np.array(column, np.float64)) for column in columns[: len(names)]]
-                if key is not None:
-                    arrays.append(pa.array([_text(cell, encoding) for cell in columns[-1]], pa.large_binary()))
+                arrays += [_texts(cells, encoding) for cells in columns[len(names) :]]
                 yield pa.record_batch(arrays, names=[f"c{i}" for i in range(len(arrays))])
         finally:
             cursor.close()
@@ -85,6 +83,12 @@ def _number(name: str) -> str:
 def _identity(name: str) -> str:
     """A real as it is (SQLite writes 15 digits, too few to tell all apart), anything else as its text's bytes."""
     return f"case typeof({name}) when 'real' then {name} else cast(cast({name} as text) as blob) end"
+
+
+def _texts(cells: Sequence[Any], encoding: str) -> Any:
+    import pyarrow as pa
+
+    return pa.array([_text(cell, encoding) for cell in cells], pa.large_binary())
 
 
 def _text(cell: bytes | float | None, encoding: str) -> bytes | None:

@@ -1,0 +1,81 @@
+"""Group means against DuckDB's plain group by of the same sums, in one run.
+
+Run: python -m benchmarks.speed.groups [--rows 10000000] [--groups 100000] [--repeats 3]
+
+Targets: a private mean of 8 columns by a whole-numbered key within 2.0 x `select key, sum(x1), ... group by key` of the
+same table in memory; noise for 10^5 groups in under a second under either law.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+import ellipsum as es
+from ellipsum.integers import Wide
+from ellipsum.noise import Stream
+
+from ._race import race
+
+WIDTH = 8
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def _table(rows: int, groups: int) -> pa.Table:
+    rng = np.random.default_rng(0)
+    columns = {f"x{j}": rng.random(rows) for j in range(WIDTH)}
+    keys = rng.integers(0, groups, rows)
+    names = pa.array([f"group {g}" for g in range(groups)])
+    return pa.table({**columns, "key": keys, "name": names.take(pa.array(keys))})
+
+
+def _plain(table: pa.Table, key: str) -> object:
+    sums = ", ".join(f"sum(x{j})" for j in range(WIDTH))
+    connection = duckdb.connect()
+    connection.register("rows", table)
+    return connection.sql(f"select {key}, count(*), {sums} from rows group by {key}").to_arrow_table()
+
+
+def _private(table: pa.Table, key: str, noise: str) -> object:
+    columns = [f"x{j}" for j in range(WIDTH)]
+    words = {"by": key, "columns": columns, "noise": noise, "missing": "center", "neighbours": "add_remove"}
+    return es.mean(table, es.Box(0, 1), n=len(table), **words, **BUDGET)  # type: ignore[arg-type]
+
+
+def _noise(groups: int) -> None:
+    for noise in ("gaussian", "norm"):
+        plan = es.plan(es.Box(0, 1), d=WIDTH, by="key", groups=groups, n=100 * groups, noise=noise, **BUDGET)
+        assert isinstance(plan, es.GroupPlan)
+        sums = Wide(np.zeros((groups, plan.width), np.int64), np.zeros((groups, plan.width), np.int64))
+        plan.one.noise_law.add(sums, [], Stream.open())
+        begin = time.perf_counter()
+        plan.one.noise_law.add(sums, [], Stream.open())
+        print(f"  noise of {groups} groups, {noise:9s} {time.perf_counter() - begin:7.3f} s", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--groups", type=int, default=100_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore", es.AccuracyWarning)
+    table = _table(given.rows, given.groups)
+    for key in ("key", "name"):
+        print(f"{given.rows} rows x {WIDTH} columns x {given.groups} groups, by {key}")
+        runs = {
+            "duckdb, group by": lambda key=key: _plain(table, key),
+            "ellipsum, gaussian": lambda key=key: _private(table, key, "gaussian"),
+            "ellipsum, norm": lambda key=key: _private(table, key, "norm"),
+        }
+        race(runs, given.repeats, "duckdb")
+    _noise(given.groups)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Plans and releases of groups in JSON; what comes from a file is checked as if it were made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from .. import codec
+from ..errors import MOST_WHOLE, Floats, UsageError
+from ..people import People
+from ..plan_files import COUNT, STATISTICS, options_from_dict
+from ..plan_files import FORMAT as ONE_FORMAT
+from ..plans import plan_from_dict as one_from_dict
+from ..privacy import Privacy, stated_from_dict
+from ..release import DOCTORED, WRONG
+from ..release import FORMAT as RELEASE_FORMAT
+from ..shape import Clip
+from ..tables.labels import canonical_labels, known_kind, published_type
+from ..tables.listed import Grouping, Listed
+from ..version import VERSION
+from .keys import keys_of, order_of
+
+FORMAT = "ellipsum.groups/1"
+_WRONG_PLAN = "the plan of groups has missing, unknown or wrong fields. Make it anew with es.plan."
+_NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
+_CELL = codec.optional(codec.any_of(codec.flag, codec.integer(-(1 << 63), 1 << 64), codec.number, codec.text))
+_NAME = codec.any_of(codec.text, codec.integer(0, MOST_WHOLE))
+_LEVEL = 0.95
+
+
+def plan_to_dict(plan: Any) -> dict[str, Any]:
+    grouping, keys = plan.grouping, plan.grouping.keys
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "by": list(grouping.by),
+        "keys": None if keys is None else [list(column) for column in keys.columns],
+        "max_groups": grouping.max_groups,
+        "n": plan.n,
+        "groups": plan.groups,
+        "privacy": plan.privacy.to_dict(),
+        "stated": dict(plan.stated),
+        "people": {} if plan.people is None else plan.people.to_dict(),
+        "threshold": plan.threshold if keys is None else None,
+        "one_group": plan.one.to_dict(),
+    }
+
+
+def plan_from_dict(saved: Any) -> dict[str, Any]:
+    """The fields of a plan from a file; whether they make one is checked as the plan is made."""
+    with codec.Fields(saved, _WRONG_PLAN) as fields:
+        fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
+        by = fields.take("by", codec.list_of(_NAME))
+        keys = fields.maybe("keys", codec.list_of(codec.list_of(_CELL)))
+        most = fields.take("max_groups", COUNT)
+        fields.maybe("threshold", codec.number)  # worked out anew
+        one = fields.take("one_group", _one_group)
+        people = People.of_options(fields.take("people", options_from_dict))
+        if not by or len(set(by)) < len(by) or (keys is not None and len(keys) != len(by)):
+            raise UsageError(_WRONG_PLAN)
+        return {
+            "one": one,
+            "grouping": Grouping(by, None if keys is None else Listed(keys), most),
+            "privacy": fields.take("privacy", Privacy.from_dict),
+            "n": fields.maybe("n", COUNT),
+            "groups": fields.maybe("groups", COUNT),
+            "stated": fields.take("stated", stated_from_dict),
+            "people": people,
+        }
+
+
+def _one_group(saved: Any) -> Any:
+    """The plan of a single group, whose region must be that of its rows."""
+    if not isinstance(saved, Mapping) or saved.get("format") != ONE_FORMAT:
+        raise codec.Wrong
+    one = one_from_dict(saved)
+    rows = one.rows.resolve(one.d)
+    region = Clip(one.ellipsoid, one.clip_radius, one.sum_clipping_error, one.center_spread, one.riders.pull)
+    noise = one.noise_base[1] ** 2 * one.noise_base[0].trace
+    if rows.kind == "unknown" or one.clamped != rows.clamps or not rows.fits(region, one.n, noise):
+        raise codec.Wrong
+    return one
+
+
+# Releases -----------------------------------------------------------------------------------------------
+
+
+def release_to_dict(release: Any) -> dict[str, Any]:
+    bounds = release.confidence_interval(_LEVEL)
+    return {
+        "format": RELEASE_FORMAT,
+        "version": VERSION,
+        "statistic": release.statistic,
+        "by": list(release.by),
+        "kinds": list(release.kinds),
+        "columns": list(release.names()),
+        "keys": [[_shown(cell) for cell in key] for key in release.keys],
+        "count": release.counts.tolist(),
+        "value": release.value.tolist(),
+        "noise_std": release.noise_std.tolist(),
+        "interval": {"level": _LEVEL, "low": bounds[:, :, 0].tolist(), "high": bounds[:, :, 1].tolist()},
+        "privacy": release.privacy.to_dict(),
+        "secure": release.secure,
+        "shrunk": release.shrinks,
+        "warnings": list(release.warnings),
+        "noisy": release.noisy.tolist(),
+        "plan": release.plan.to_dict(),
+    }
+
+
+def _shown(cell: Any) -> Any:
+    return cell.isoformat() if isinstance(cell, date) else cell
+
+
+def release_from_dict(saved: Mapping[str, Any], make_plan: Any, make_release: Any) -> Any:
+    """Inverse of `release_to_dict`: keys and noisy sums are taken, all else must follow from them."""
+    with codec.Fields(saved, WRONG) as fields:
+        fields.check_format(RELEASE_FORMAT, f"not a release of format {RELEASE_FORMAT}.")
+        plan = make_plan(**fields.take("plan", plan_from_dict))
+        kinds = fields.take("kinds", codec.names)
+        keys = fields.take("keys", codec.list_of(codec.list_of(_CELL)))
+        noisy = fields.take("noisy", _table)
+        if len(kinds) != len(plan.grouping.by) or not all(map(known_kind, kinds)):
+            raise UsageError(DOCTORED)
+        if noisy.shape != (len(keys), plan.width) and (len(noisy) or keys):
+            raise UsageError(DOCTORED)
+        release = make_release(
+            plan,
+            _keys(keys, kinds),
+            kinds,
+            noisy.reshape(-1, plan.width),
+            fields.take("secure", codec.flag),
+            fields.take("shrunk", codec.flag),
+        )
+        if release.shrinks and release.statistic != "mean":
+            raise UsageError(DOCTORED)
+        shown = {
+            "count": np.array(fields.take("count", codec.list_of(codec.number))),
+            "value": fields.take("value", _table),
+            "noise_std": fields.take("noise_std", _table),
+        }
+        low, high = fields.take("interval", _interval)
+        fields.take("warnings", codec.names)  # worked out anew
+        statistic, by = fields.take("statistic", codec.word(*STATISTICS)), fields.take("by", codec.names)
+        columns, privacy = fields.take("columns", codec.names), fields.take("privacy", Privacy.from_dict)
+    same = (statistic, by, columns, privacy) == (release.statistic, release.by, release.names(), release.privacy)
+    if not same or not _follows(release, shown, low, high):
+        raise UsageError(DOCTORED)
+    _check_groups(release)
+    return release
+
+
+def _table(value: Any) -> Floats:
+    """Lists of numbers, all of one length; there may be none."""
+    lines = codec.list_of(codec.list_of(codec.number))(value)
+    if len({len(line) for line in lines}) > 1:
+        raise codec.Wrong
+    return np.array(lines, np.float64)
+
+
+def _interval(saved: Any) -> tuple[Floats, Floats]:
+    with codec.Fields(saved, WRONG) as fields:
+        if fields.take("level", codec.number) != _LEVEL:
+            raise codec.Wrong
+        return fields.take("low", _table), fields.take("high", _table)
+
+
+def _keys(keys: Any, kinds: tuple[str, ...]) -> Any:
+    """The keys of a file, each a value of its kind."""
+    if any(len(key) != len(kinds) for key in keys):
+        raise UsageError(DOCTORED)
+    return keys_of([_column([key[i] for key in keys], kind) for i, kind in enumerate(kinds)])
+
+
+def _column(cells: list[Any], kind: str) -> Any:
+    import pyarrow as pa
+
+    target = published_type(kind)
+    try:
+        if pa.types.is_temporal(target):
+            return pa.array(cells, pa.string()).cast(target)
+        return pa.array(cells, target)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise UsageError(DOCTORED) from None
+
+
+def _follows(release: Any, shown: Mapping[str, Any], low: Any, high: Any) -> bool:
+    """Whether what a file shows is what its noisy sums give."""
+    bounds = release.confidence_interval(_LEVEL)
+    wanted = {"count": release.counts, "value": release.value, "noise_std": release.noise_std}
+    pairs = [(shown[name], wanted[name]) for name in wanted] + [(low, bounds[:, :, 0]), (high, bounds[:, :, 1])]
+    near = _NEAR * float(np.abs(release.noise_std).max(initial=0.0))
+    empty = len(release.keys) == 0
+    return all(
+        found.size == right.size
+        and (empty or found.shape == right.shape)
+        and (empty or np.allclose(found, right, rtol=_NEAR, atol=near))
+        for found, right in pairs
+    )
+
+
+def _check_groups(release: Any) -> None:
+    """Sorted, each once; those that are listed, or those whose noisy counts reach the threshold [G3]."""
+    plan, arrays = release.plan, release.key_arrays()
+    order = order_of(arrays)
+    distinct = len(set(map(tuple, release.keys.tolist()))) == len(release.keys)
+    if not distinct or not np.array_equal(order, np.arange(len(order))):
+        raise UsageError(DOCTORED)
+    listed = plan.grouping.keys
+    if listed is None:
+        if (release.counts < plan.threshold * (1 - 1e-12)).any():
+            raise UsageError(DOCTORED)
+        return
+    labels = listed.labels(release.kinds)
+    given = [canonical_labels(array, kind) for array, kind in zip(arrays, release.kinds, strict=True)]
+    wanted = sorted(zip(*[map(repr, cells.to_pylist()) for cells in labels], strict=True))
+    if wanted != sorted(zip(*[map(repr, cells.to_pylist()) for cells in given], strict=True)):
+        raise UsageError(DOCTORED)

@@ -1,0 +1,152 @@
+"""How a plan of groups is made: the plan of one group, under the law that is forecast to err least."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..curves import round_down, round_up
+from ..errors import UsageError, choice, whole
+from ..grid import noise_units
+from ..handling import Handling
+from ..people import People, unit_of
+from ..planning import NOISE, Terms, _boxed, _lay_with_count, _weighted_error, count_weight, draft, finished
+from ..plans import Plan
+from ..privacy import Budget, Privacy
+from ..rows import Rows, Wishes
+from ..shape import Clip
+from ..tables.listed import Grouping
+from .plan import GroupPlan, group_sensitivity
+
+_MOST_BOXED = 128  # columns: with more, noise in blocks never errs least
+_LEAST_EPSILON = 1e-9
+_LEAST_COUNT = 0.25  # weight of a count that nothing else needs: three percent more noise
+_THRESHOLD_COUNT = 0.6  # weight of a count that decides which groups are published
+_FREE_COUNT = 1 - 2.0**-20  # under "replace" a count of this weight costs nothing [G1]
+_WIDEST_COUNT = 2.0**16
+_SLACK_SHARE = 0.1  # of delta, for groups that are not listed, where the noise needs the rest
+
+
+def plan_groups(
+    grouping: Grouping,
+    groups: int | None,
+    rows: Rows,
+    statistic: str,
+    n: int | None,
+    d: int,
+    budget: Budget,
+    neighbours: str,
+    columns: tuple[str, ...] | None,
+    people: People | None,
+    wishes: Wishes,
+    handling: Handling,
+    noise: str = "auto",
+) -> GroupPlan:
+    """A plan for the groups of rows whose region can be laid from what is stated.
+
+    groups: the number of groups that is expected, where they are not listed; with n it gives their size.
+    """
+    choice("noise", noise, NOISE)
+    if people is not None and people.rows_each is not None:
+        raise UsageError("per_person='rows' is not served in groups: a person has one row in each. Take mean or sum.")
+    if grouping.keys is not None:
+        groups = grouping.keys.size
+    elif groups is not None:
+        groups = whole("groups", groups)
+    size = None if n is None or groups is None else max(1, round(n / groups))
+    least = _LEAST_COUNT if grouping.keys is not None else _THRESHOLD_COUNT
+    terms = Terms(
+        rows.resolve(d), statistic, size, d, budget, "add_remove", columns, None, replace(wishes, check=False),
+        replace(handling, check=False, counts_left_out=False), noise, least_count=least,
+    )  # fmt: skip
+    return _Maker(terms, grouping, groups, n, neighbours, people).best()
+
+
+class _Maker:
+    """One request: plans under each law that may serve it, and the choice between them."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        grouping: Grouping,
+        groups: int | None,
+        n: int | None,
+        neighbours: str,
+        people: People | None,
+    ) -> None:
+        self._terms, self._grouping, self._groups = terms, grouping, groups
+        self._n, self._neighbours, self._people = n, neighbours, people
+        self._budget = terms.budget
+
+    def best(self) -> GroupPlan:
+        if self._grouping.keys is None and not (self._budget.pair or (0, 0))[1]:
+            raise UsageError(
+                "groups that are not listed need a delta above 0: state the budget as epsilon= and delta=, or list "
+                "the groups in keys=."
+            )
+        plans: list[GroupPlan] = [make() for make in self._laws()]
+        errors = [_weighted_error(self._terms, plan.one) for plan in plans]
+        best = plans[int(np.argmin(errors))]
+        if len(plans) > 1:
+            considered = {plan.law_name: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
+            object.__setattr__(best, "considered", considered)  # made here, and shown to nobody yet
+        return best
+
+    def _laws(self) -> list[Any]:
+        noise, pair = self._terms.noise, self._budget.pair
+        blocks = pair is not None and self._terms.rows.clamps and self._terms.d <= _MOST_BOXED
+        blocks = blocks and pair is not None and pair[0] >= _LEAST_EPSILON
+        if noise == "norm" and not blocks:
+            raise UsageError(
+                "noise='norm' in groups is for Box rows and a budget of epsilon= and delta=: noise that all columns "
+                "share would tell how many groups there are. Use noise='gaussian'."
+            )
+        laws = [self._blocks] if blocks and noise != "gaussian" else []
+        if noise != "norm" and (self._budget.largest_mu is not None or not laws):
+            laws.append(self._gaussian)
+        return laws
+
+    def _blocks(self) -> GroupPlan:
+        """[G2] Pure noise in each group, at a share of epsilon that a person's groups use up together."""
+        assert self._budget.pair is not None
+        epsilon, delta = self._budget.pair
+        times = self._grouping.max_groups * (2 if self._neighbours == "replace" else 1)
+        share = Budget(epsilon=round_down(Fraction(epsilon) / times), delta=0)
+        one = replace(_boxed(replace(self._terms, budget=share)), stated={})
+        slack = delta if self._grouping.keys is None else 0.0
+        return self._finished(one, Privacy(0.0, slack, self._neighbours, unit_of(self._people), (epsilon,)))
+
+    def _gaussian(self) -> GroupPlan:
+        """[G1] One Gaussian vector over all groups."""
+        slack = 0.0
+        if self._grouping.keys is None:
+            assert self._budget.pair is not None
+            slack = _SLACK_SHARE * self._budget.pair[1]
+        mu = self._budget.after_slack(slack).mu
+        region, kappa = self._laid(mu)
+        terms, most = self._terms, self._grouping.max_groups
+        parts = terms.rows, terms.statistic, terms.n, "add_remove", region, min(kappa, _WIDEST_COUNT)
+        made = draft(*parts, None, terms.handling, mu)
+        units = noise_units(group_sensitivity(made.body, made.count_units, self._neighbours, most), mu)
+        alone = Privacy(
+            round_up(made.body.sensitivity("add_remove", made.count_units) / Fraction(units)), 0.0, "add_remove"
+        )
+        options = {**vars(terms.wishes), "missing": terms.handling.missing, "noise": terms.noise}
+        one = finished(terms.rows, terms.statistic, terms.n, alone, made, terms.columns, {}, options, None, None, units)
+        return self._finished(one, Privacy(mu, slack, self._neighbours, unit_of(self._people)))
+
+    def _laid(self, mu: float) -> tuple[Clip, float]:
+        """Clip region and weight of the counts, which are free up to a weight of one under "replace" [G1]."""
+        terms, root = self._terms, math.sqrt(self._grouping.max_groups)
+        if self._neighbours == "add_remove":
+            return _lay_with_count(terms, mu / root)
+        region = terms.rows.region(terms.d, terms.wishes, terms.n, 2 * root / mu)
+        return region, max(_FREE_COUNT, count_weight(region, terms.statistic, terms.n, mu / root))
+
+    def _finished(self, one: Plan, privacy: Privacy) -> GroupPlan:
+        parts = self._grouping, privacy, self._n, self._groups
+        return GroupPlan(one, *parts, dict(self._budget.stated), self._people)

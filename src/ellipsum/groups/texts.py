@@ -1,0 +1,135 @@
+"""Plans and releases of groups in words: at most a screen of them, however many groups there are."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ..errors import named, shown
+from ..texts import INSECURE, guarantee, missing_words, number, people_lines
+
+_GROUPS = 25
+_COLUMNS = 6
+_LAWS = {
+    "gaussian": "Gaussian, independent in every group",
+    "box": "pure epsilon in blocks of columns, independent in every group",
+}
+
+
+def _by(plan: Any) -> str:
+    return ", ".join(map(named, plan.grouping.by))
+
+
+def _keys(plan: Any) -> str:
+    keys = plan.grouping.keys
+    if keys is not None:
+        return f"{keys.size} listed, all published"
+    unit = plan.privacy.unit
+    return (
+        f"not listed: published where the noisy count reaches {plan.threshold:.4g} (a group of one {unit}: with "
+        f"probability at most {plan.failure:.2g})"
+    )
+
+
+def plan_facts(plan: Any) -> list[tuple[str, str]]:
+    """What a plan of groups says, by title."""
+    one = plan.one
+    facts = [
+        ("guarantee", guarantee(plan.privacy, plan.stated)),
+        ("groups", f"by {_by(plan)}; {_keys(plan)}"),
+        *[(line[2:18].strip(), line[18:]) for line in people_lines(plan.people)],
+    ]
+    if plan.people is not None:
+        many = plan.grouping.max_groups
+        facts.append(("", "in one group of theirs" if many == 1 else f"in at most {many} groups of theirs, in each"))
+    facts.append(("missing entries", missing_words(one)))
+    facts.append(("noise law", _LAWS[one.law_name] + _others(plan)))
+    facts.append(("noise of counts", f"std {one.count_std:.4g}"))
+    if one.noise_std is None:
+        facts.append(("noise std", "known once a group's size is: give n= and groups= to forecast a mean"))
+    else:
+        what = f"a group of {plan.size}" if plan.size is not None else "a group"
+        facts.append(("noise std", f"{_range(one.noise_std)} per column, for {what}"))
+        facts.append(
+            ("expected error", f"{np.sqrt(one.expected_squared_error or 0):.6g} root mean square, all columns")
+        )
+    return facts
+
+
+def _others(plan: Any) -> str:
+    own = plan.considered.get(plan.law_name, 0.0)
+    beside = [f"{name} {error / own:.3g} times the error" for name, error in plan.considered.items() if own]
+    return "".join(f"; {text}" for text in beside if not text.startswith(plan.law_name))
+
+
+def _range(stds: Any) -> str:
+    low, high = float(np.min(stds)), float(np.max(stds))
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+def _head(plan: Any) -> str:
+    return f"Plan: {plan.statistic} of {plan.d} columns in groups, {plan.rows.kind} rows"
+
+
+def describe_plan(plan: Any) -> str:
+    lines = [_head(plan), *[f"  {title:<15} {words}" for title, words in plan_facts(plan)]]
+    return "\n".join(lines + ([f"  warning: {plan.doubt}"] if plan.doubt else []))
+
+
+def plan_html(plan: Any) -> str:
+    facts = "".join(f"<p>{escape(f'{title}: {words}' if title else words)}</p>" for title, words in plan_facts(plan))
+    return f"<div><p><b>{escape(_head(plan))}</b></p>{facts}</div>"
+
+
+def heads(release: Any) -> list[str]:
+    """The titles of a release's table."""
+    return [*map(shown, release.by), "noisy count", *map(shown, release.names()[:_COLUMNS])]
+
+
+def lines(release: Any) -> list[list[str]]:
+    """The first groups of a release: key, noisy count and, for each of the first columns, value and its interval."""
+    bounds, errors = release.confidence_interval(0.95), release.error_std
+    out = []
+    for g in range(min(len(release.keys), _GROUPS)):
+        cells = ["(missing)" if cell is None else shown(cell) for cell in release.keys[g]]
+        cells.append(number(float(release.counts[g]), release.count_std))
+        for j in range(min(release.plan.d, _COLUMNS)):
+            std = float(errors[g, j])
+            value, low, high = (number(float(v), std) for v in (release.value[g, j], *bounds[g, j]))
+            cells.append(f"{value} ({low} to {high})")
+        out.append(cells)
+    return out
+
+
+def facts(release: Any) -> list[str]:
+    """What a reader must know beside the table."""
+    rest = []
+    if len(release.keys) > _GROUPS:
+        rest.append(f"... {len(release.keys) - _GROUPS} more groups: to_pandas, to_csv or save have all")
+    if release.plan.d > _COLUMNS:
+        rest.append(f"... {release.plan.d - _COLUMNS} more columns")
+    if release.plan.grouping.keys is None:
+        rest.append(f"groups are published where their noisy count reaches {release.plan.threshold:.4g}")
+    rest.append("95% intervals cover the noise of sums and counts; what was clipped is not in them")
+    if release.shrinks:
+        rest.append("means are pulled towards their weighted mean; intervals are those of the raw means")
+    rest.append(guarantee(release.privacy, release.stated))
+    return rest + ([] if release.secure else [INSECURE])
+
+
+def describe_release(release: Any) -> str:
+    table = [heads(release), *lines(release)]
+    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
+    rows = ["  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
+    head = f"Release: {release.statistic} of {release.plan.d} columns in {len(release.keys)} groups"
+    words = [f"  {text}" for text in (*facts(release), *[f"warning: {text}" for text in release.warnings])]
+    return "\n".join([head, *[row.rstrip() for row in rows], *words])
+
+
+def release_html(release: Any) -> str:
+    head = "".join(f"<th>{escape(title)}</th>" for title in heads(release))
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines(release))
+    words = "".join(f"<p>{escape(text)}</p>" for text in (*facts(release), *release.warnings))
+    return f"<div><table><tr>{head}</tr>{body}</table>{words}</div>"

@@ -1,0 +1,217 @@
+"""The integer rows of maps, each added to the sums of its own group.
+
+A row's integers are those that the map's own kernel gives it [S1]; only the sums they go to differ.
+Sums are pairs of limbs: the low one is carried into the high one as often as the group's rows ask for it [S4].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..blocks import Columns
+from ..compiled import compiled, inner
+from ..integers import LOW_BITS, Ints
+from ..row_maps import ClampedMap, EllipsoidMap
+from .clamped import ClampedKernel, clamped_entry
+from .columns import mend_columns
+from .diagonal import add_mended
+from .ellipsoid import EllipsoidKernel
+from .generators import address, element, fetch_ahead
+from .layout import BLOCK, LEFT_OUT, TILE
+from .matrix import add_products
+from .memory import Rows, columns_of
+
+_MASK = (1 << LOW_BITS) - 1
+_AHEAD = 12  # rows: about as long as memory takes to answer
+_LINE = 64  # bytes of a cache line
+
+
+@inner
+def _count_row(g: int, counts: Any, often: int, low: Any, high: Any) -> None:
+    """One row more in a group; its sums are carried before they could overflow [S4]."""
+    counts[g] += 1
+    if counts[g] & often == 0:
+        for k in range(low.shape[1]):
+            high[g, k] += low[g, k] >> LOW_BITS
+            low[g, k] &= _MASK
+
+
+@inner
+def _fetch_sums(g: int, low: Any, counts: Any) -> None:
+    """Ask for the sums of a group that a later row belongs to: groups are many, and lie anywhere."""
+    place, size = address(low) + 8 * g * low.shape[1], 8 * low.shape[1]
+    for part in range(0, size, _LINE):
+        fetch_ahead(place + part)
+    fetch_ahead(place + size - 1)
+    fetch_ahead(address(counts) + 8 * g)
+
+
+@inner
+def _lacks_some(places: Any, at: int, like: Any) -> bool:
+    for j in range(places.size):  # noqa: SIM110
+        if not abs(element(places[j] + at, 0, like)) < np.inf:
+            return True
+    return False
+
+
+@compiled
+def _add_clamped(
+    places: Any,
+    step: int,
+    like: Any,
+    lines: Any,
+    absences: Any,
+    drops: bool,
+    codes: Any,
+    often: int,
+    low: Any,
+    high: Any,
+    counts: Any,
+) -> None:
+    """Rows whose columns begin at `places`, entries `step` bytes apart; absences: units of an absent cell."""
+    columns, rows = places.size, codes.size
+    for i in range(rows):
+        _fetch_sums(codes[min(i + _AHEAD, rows - 1)], low, counts)
+        g, at = codes[i], i * step
+        if g < 0 or (drops and _lacks_some(places, at, like)):
+            continue
+        for j in range(columns):
+            entry = element(places[j] + at, 0, like)
+            if abs(entry) < np.inf:
+                low[g, j] += clamped_entry(entry, j, lines)
+            else:
+                low[g, j] += clamped_entry(lines[3, j], j, lines)
+                if absences.size == columns:
+                    low[g, columns + j] += absences[j]
+        _count_row(g, counts, often, low, high)
+
+
+@inner
+def _add_own(g: int, values: int, units: Any, sums: Any, riders: Any, low: Any) -> None:
+    """What one row brought to the scratch sums goes to its group; the scratch is cleared."""
+    absent = riders[6]
+    for k in range(values):
+        low[g, k] += sums[k]
+    sums[:] = 0
+    for k in range(units.size):
+        low[g, values + k] += absent[k] * units[k]
+    absent[:] = 0
+
+
+@compiled
+def _add_diagonal(
+    places: Any,
+    step: int,
+    like: Any,
+    frame: Any,
+    identity: Any,
+    grid: float,
+    units: Any,
+    row: Any,
+    sums: Any,
+    riders: Any,
+    codes: Any,
+    often: int,
+    low: Any,
+    high: Any,
+    counts: Any,
+) -> None:
+    """As `_add_clamped`, for rows clipped by their norm; `row` and `sums` are scratch of the frame's width."""
+    moved = np.empty_like(places)
+    for i in range(codes.size):
+        g = codes[i]
+        if g < 0:
+            continue
+        for j in range(places.size):
+            moved[j] = places[j] + i * step
+        taken = mend_columns(moved, 0, like, frame, row, riders)
+        if taken == np.inf:
+            riders[6][:] = 0
+            continue
+        add_mended(row, taken, frame, identity, grid, sums, riders)
+        _add_own(g, places.size, units, sums, riders, low)
+        _count_row(g, counts, often, low, high)
+
+
+@compiled
+def _add_matrix(
+    x: int,
+    stride: int,
+    maps: Any,
+    grid: float,
+    values: int,
+    units: Any,
+    scratch: Any,
+    sums: Any,
+    riders: Any,
+    codes: Any,
+    often: int,
+    low: Any,
+    high: Any,
+    counts: Any,
+) -> None:
+    """As `_add_diagonal`, for rows of doubles side by side that are mapped by a matrix."""
+    center, packed, exponents, identity = maps
+    offsets, products, row = scratch
+    for i in range(codes.size):
+        g = codes[i]
+        if g < 0:
+            continue
+        at = x + i * stride
+        add_products(at, stride, 1, center, packed, exponents, identity, grid, sums, offsets, products, row, riders)
+        if riders[3] == LEFT_OUT and riders[6][0] != 0:
+            riders[6][:] = 0
+            continue
+        _add_own(g, values, units, sums, riders, low)
+        _count_row(g, counts, often, low, high)
+
+
+class GroupedKernel:
+    """Adds the integer rows of a block to the sums of the rows' groups: low and high limbs, and counts of rows."""
+
+    def __init__(self, row_map: ClampedMap | EllipsoidMap) -> None:
+        self._map = row_map
+        self._often = row_map.rows_per_flush - 1  # a power of two, less one
+        self._units = np.array(row_map.riders.absences, np.int64)
+        self._own = ClampedKernel(row_map) if isinstance(row_map, ClampedMap) else EllipsoidKernel(row_map)
+
+    def __call__(self, block: Rows | Columns, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
+        groups: tuple[Any, ...] = codes, self._often, low, high, counts
+        if isinstance(self._own, EllipsoidKernel) and self._own.packed is not None:
+            self._add_matrix(np.ascontiguousarray(block, np.float64), groups)
+            return
+        places, step, like = _layout(block)
+        if isinstance(self._own, ClampedKernel):
+            _add_clamped(places, step, like, self._own.lines, self._units, self._own.drops, *groups)
+            return
+        own: Any = self._own
+        scratch = np.empty(own.padded), np.zeros(own.padded, np.int64), own.fresh_riders()
+        maps = own.frame, own.identity, own.grid, self._units_of_columns
+        _add_diagonal(*(places, step, like, *maps, *scratch, *groups))
+
+    @property
+    def _units_of_columns(self) -> Ints:
+        """Units that absent cells are counted with; none where rows are left out."""
+        return self._units if self._map.riders.missing == "column" else self._units[:0]
+
+    def _add_matrix(self, block: Rows, groups: tuple[Any, ...]) -> None:
+        own: Any = self._own
+        maps = self._map.center, own.packed, own.exponents, own.identity
+        scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, own.padded)), np.empty(own.padded)
+        sums, riders = np.zeros(own.padded, np.int64), own.fresh_riders()
+        place = block.__array_interface__["data"][0], block.strides[0]
+        _add_matrix(*place, maps, own.grid, self._map.values, self._units_of_columns, scratch, sums, riders, *groups)
+
+
+def _layout(block: Rows | Columns) -> tuple[Any, int, Any]:
+    """(where each column begins, bytes between its entries, a number of their type)."""
+    places = columns_of(block)
+    if places is not None:
+        return places, block.dtype.itemsize, block.dtype.type(0)
+    rows = np.asarray(block)
+    if rows.dtype.char not in "df" or not rows.flags.aligned or not rows.dtype.isnative:
+        raise TypeError("blocks are doubles or singles in memory of their own")
+    starts = np.arange(rows.shape[1], dtype=np.int64) * rows.strides[1]
+    return starts + rows.__array_interface__["data"][0], rows.strides[0], rows.dtype.type(0)
