@@ -299,3 +299,22 @@ def test_one_group_alone_and_none_at_all():
     assert "in 0 groups" in repr(none)
     empty = es.sum(np.ones((0, 2)), es.Box(0, 2), by=np.zeros(0, int), neighbours="add_remove", **BUDGET)
     assert len(empty.keys) == 0
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "norm"])
+def test_groups_are_charged_to_a_ledger(noise, tmp_path):
+    book = es.Ledger(str(tmp_path / "ledger.db"))
+    book.init("people", epsilon=1.1, delta=1.1e-6)
+    data, codes = np.ones((900, 1)), np.repeat(["a", "b", "c"], 300)
+    words = {"by": codes, "noise": noise, "ledger": book, "dataset": "people", **BUDGET}
+    first = es.sum(data, BOX, key="once", **words)
+    assert es.sum(data, BOX, key="once", **words) == first  # stored under its key, and free
+    with pytest.raises(es.BudgetRefused):
+        es.sum(data, BOX, **words)
+    with pytest.raises(es.BudgetRefused):
+        first.plan.release(data, by=codes, ledger=book, dataset="people")
+
+
+def test_descriptions_have_no_groups():
+    with pytest.raises(es.UsageError, match="sum and mean"):
+        es.plan(BOX, d=2, n=100, by="g", keys=["a"], statistic="describe", **BUDGET)
