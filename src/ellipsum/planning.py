@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from .alike import Alike
 from .describing import check_covariance, square_levers
 from .errors import Floats, UsageError, choice
 from .grid import clamp_limits, grid_bits, noise_units
@@ -34,6 +36,7 @@ _FEW_ROWS = 28.0
 _PLAINLY = Handling("center", check=False)
 _FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
 _LEAST_EPSILON = 1e-9
+_MOST_REMEMBERED = 512  # columns
 _MOST_BOXED = 128  # columns: with more, noise in blocks never errs least
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
 _FEWEST_OCTAVES = 2
@@ -41,7 +44,7 @@ _CURIOSITY = 0.01  # weight of a count of cells outside, as a share of their col
 
 
 @dataclass(frozen=True)
-class Terms:
+class Terms(Alike):
     """Everything that a plan of a statistic is made of."""
 
     rows: Rows
@@ -93,27 +96,26 @@ class Draft:
         return self.region.ellipsoid.width + self.riders.width + (1 if self.count_units else 0)
 
 
-def plan_statistic(
-    rows: Rows,
-    statistic: str,
-    n: int | None,
-    d: int,
-    budget: Budget,
-    neighbours: str,
-    columns: tuple[str, ...] | None,
-    people: People | None,
-    wishes: Wishes,
-    handling: Handling,
-    noise: str = "auto",
-    covariance: bool = False,
-) -> Plan:
-    """A plan for rows whose region can be laid from what is stated, under the law of least forecast error [U9]."""
-    choice("noise", noise, NOISE)
-    terms = Terms(
-        rows.resolve(d), statistic, n, d, budget, neighbours, columns, people, wishes, handling, noise, covariance
-    )
-    if covariance:
-        check_covariance(handling.rule(terms.rows, d)[0], d, noise, budget.largest_mu is None)
+def plan_statistic(terms: Terms) -> Plan:
+    """A plan for rows whose region can be laid from what is stated, under the law of least forecast error [U9].
+
+    Plans of few columns are remembered: the same call again need not weigh the laws anew.
+    """
+    try:
+        return _remembered(terms) if terms.d <= _MOST_REMEMBERED else _weighed(terms)
+    except TypeError as unhashable:
+        if "unhashable" not in str(unhashable):
+            raise
+    return _weighed(terms)
+
+
+def _weighed(terms: Terms) -> Plan:
+    """The plan of least forecast error among those that may be."""
+    terms = replace(terms, rows=terms.rows.resolve(terms.d))
+    budget, noise = terms.budget, choice("noise", terms.noise, NOISE)
+    if terms.covariance:
+        rule, _ = terms.handling.rule(terms.rows, terms.d)
+        check_covariance(rule, terms.d, noise, budget.largest_mu is None)
         return _gaussian(terms)
     if budget.pair is None:
         if noise == "norm":
@@ -134,6 +136,9 @@ def plan_statistic(
         considered = {plan.law_name: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
         object.__setattr__(best, "considered", considered)  # made here, and shown to nobody yet
     return best
+
+
+_remembered = lru_cache(maxsize=64)(_weighed)
 
 
 def _under_each_law(terms: Terms) -> Iterator[Plan]:

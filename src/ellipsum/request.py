@@ -13,7 +13,7 @@ from .handling import Handling
 from .learning import LearningPlan, plan_learning
 from .people import People
 from .plan_files import STATISTICS
-from .planning import NOISE, plan_statistic
+from .planning import NOISE, Terms, plan_statistic
 from .plans import Plan
 from .privacy import NEIGHBOURS, Budget
 from .rows import Rows, Unknown, Wishes, checked_rows
@@ -108,7 +108,7 @@ class Request:
         if self.grouping is not None:
             grouping = replace(self.grouping, labels=())  # a plan holds no cells
             return plan_groups(grouping, self.groups, self.rows, *size, wishes, handling, self.noise)
-        return plan_statistic(self.rows, *size, wishes, handling, self.noise, self.covariance)
+        return plan_statistic(Terms(self.rows, *size, wishes, handling, self.noise, self.covariance))
 
     def _weights(self, named: tuple[str, ...] | None) -> Any:
         """As stated; else relative where columns have names of their own, for they share no unit."""

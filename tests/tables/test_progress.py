@@ -114,7 +114,8 @@ def test_rounds_of_learning_are_told_pass_by_pass(monkeypatch, neighbours):
     passes = []
     total = LocalSource.total
     monkeypatch.setattr(LocalSource, "total", lambda *all: passes.append(1) or total(*all))
-    told = heard(es.mean, np.ones((5000, 2)), es.Unknown(10.0), neighbours=neighbours, **BUDGET)
+    words = {"neighbours": neighbours, "rng": np.random.default_rng(0), **BUDGET}
+    told = heard(es.mean, np.ones((5000, 2)), es.Unknown(10.0), **words)
     assert len(passes) > 1
     assert len(told) == len(passes) * (101 if neighbours == "replace" else 2)
     assert told == sorted(told)
