@@ -13,6 +13,8 @@ from .errors import DataError, UsageError, visible
 from .interrupts import held, note_written
 
 _KINDS = ((stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+_DATABASES = (b"SQLite format 3\0", b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+"""How SQLite's files begin, and what it keeps beside them until it is written into them."""
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -75,15 +77,23 @@ def check_writable(path: Path | None) -> None:
 
 
 def check_plain(path: Path) -> None:
-    """Refuse to replace what is no plain file; links are not followed."""
+    """Refuse to replace what is no plain file, and databases: a ledger would be lost. Links are not followed."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:  # nothing is there, or writing will say why not
         return
+    if stat.S_ISREG(mode) and _is_database(path):
+        raise UsageError(f"{path} is a database, which writing would replace. Name another file.")
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return
     kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
     raise UsageError(f"{path} is {kind}, which writing would replace. Name a file.")
+
+
+def _is_database(path: Path) -> bool:
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read(16).startswith(_DATABASES)
+    return False
 
 
 def make_folder(path: Path) -> None:

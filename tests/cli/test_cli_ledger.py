@@ -137,3 +137,12 @@ def test_a_release_that_cannot_be_entered_is_printed_with_a_warning(shell, monke
     assert done.returncode == 0
     assert json.loads(done.stdout)["value"]
     assert re.search("^warning: this release is charged, but.*the disk is full", done.stderr, re.MULTILINE)
+
+
+def test_no_command_writes_over_the_ledger(shell):
+    shell("ledger init budget.db --dataset survey --epsilon 1 --delta 0")
+    for line in ("ledger export budget.db", f"{MEAN} 0.5 --ledger budget.db --dataset survey"):
+        refused = shell(f"{line} --output budget.db")
+        assert refused.returncode == 2
+        assert "is a database" in refused.stderr
+    assert json.loads(shell("ledger show budget.db --json").stdout)["accounts"][0]["reserved"] == 0

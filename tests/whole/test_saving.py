@@ -42,6 +42,19 @@ def test_a_loaded_plan_runs(tmp_path):
     assert first == second
 
 
+def test_no_output_replaces_a_ledger(tmp_path):
+    ledger = es.Ledger(tmp_path / "budget.db")
+    ledger.init("survey", epsilon=1, delta=1e-6)
+    words = {"ledger": ledger, "dataset": "survey"}
+    release = es.sum(X, es.Box(0, 9), **words, **SPEND)
+    for name in ("budget.db", "budget.db-wal"):
+        with pytest.raises(es.UsageError, match="is a database"):
+            release.save(tmp_path / name)
+    with pytest.raises(es.UsageError, match="is a database"):
+        es.project(X, 2, es.Ball(9.0), epsilon=100, delta=1e-6, output=tmp_path / "budget.db")
+    assert ledger.account("survey").released == 1
+
+
 @pytest.mark.parametrize("kind", KEPT)
 def test_a_file_of_something_else_is_refused(kind, tmp_path):
     load = KEPT[kind][1]
