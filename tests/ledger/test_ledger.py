@@ -369,6 +369,17 @@ def test_a_period_never_refills_the_whole(ledger, monkeypatch):
     assert ledger.verify()
 
 
+def test_a_clock_that_stays_behind_opens_no_period_that_has_passed(ledger, monkeypatch):
+    now = {"at": "2026-02-05T00:00:00.000000+00:00"}
+    monkeypatch.setattr(book, "_now", lambda: now["at"])
+    ledger.init("survey", epsilon=1, delta=0, period={"month": 0.4})
+    ledger.reserve("survey", pure(0.2))
+    now["at"] = "2026-01-20T00:00:00.000000+00:00"
+    ledger.reserve("survey", pure(0.2))
+    with pytest.raises(es.BudgetRefused, match=r"this month: spent epsilon 0\.4 of 0\.4"):
+        ledger.reserve("survey", pure(0.2))
+
+
 def test_a_version_is_a_label(ledger):
     ledger.init("survey", epsilon=1, delta=0)
     es.mean(X, BOX, epsilon=0.5, delta=0, ledger=ledger, dataset="survey@2026")

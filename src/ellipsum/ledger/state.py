@@ -38,8 +38,6 @@ class Account:
     period: str | None = None
     """The period of the last reservation."""
     period_spent: Mapping[str, Any] | None = None
-    last: str | None = None
-    """When the last reservation was made."""
     closed: bool = False
     reserved: int = 0
     released: int = 0
@@ -60,7 +58,8 @@ class Account:
         """The period that a time lies in, never before that of the last reservation."""
         if self.every is None:
             return None
-        return datetime.fromisoformat(max(now, self.last or now)).strftime(PERIODS[self.every])
+        period = datetime.fromisoformat(now).strftime(PERIODS[self.every])
+        return max(period, self.period or period)  # as texts they are in the order of time
 
     def period_caps(self, now: str, caps: Filter) -> Filter | None:
         """What is left of the period, which never adds to the whole."""
@@ -143,7 +142,6 @@ def _account(said: Mapping[str, Any], last: Mapping[str, Any], counts: Mapping[s
         None if limit is None else Fraction(limit),
         last.get("period"),
         last.get("period_spent"),
-        last.get("at"),
         "closed" in said,
         **counts,
     )
