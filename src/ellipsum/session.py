@@ -113,6 +113,7 @@ class Session:
         self._approve = how.approve
         self._tab = how.tab
         self._reserved: Reserved | None = None
+        self._columns: tuple[str | int, ...] | None = None
 
     @classmethod
     @contextmanager
@@ -139,7 +140,9 @@ class Session:
                 source = _grouped(opened, people, how.progress, grouping)
                 how = replace(how, progress=share(how.progress, _GROUPING, 1.0))
             try:
-                yield cls(source, people, how)
+                session = cls(source, people, how)
+                session._columns = _picked(selection)
+                yield session
             finally:
                 source.close()
 
@@ -164,7 +167,7 @@ class Session:
 
     def _reserve(self, tab: Tab, guarantee: Any, note: str, plan: Any) -> None:
         whose = None if self.people is None else str(self.people.privacy_id)
-        ask = Ask(note, guarantee, dict(plan.stated), whose, codec.dump(plan.to_dict()))
+        ask = Ask(note, guarantee, dict(plan.stated), whose, codec.dump(plan.to_dict()), self._columns)
         reserved = tab.reserve(ask)
         if reserved.stored is not None:
             raise Repeated(reserved.stored)
@@ -216,6 +219,13 @@ class Session:
         if n is not None and n != count:
             raise UsageError(f"n is {n} but the data has {count} rows. Under 'replace' n is counted: leave it out.")
         return count
+
+
+def _picked(selection: Selection) -> tuple[str | int, ...] | None:
+    """The columns that somebody picked, as a ledger tells requests apart by them."""
+    if selection.columns is None:
+        return None
+    return tuple(one if isinstance(one, str) else int(one) for one in selection.columns)
 
 
 def _grouped(source: Source, people: People, progress: Progress | None, grouping: Grouping | None) -> Source:

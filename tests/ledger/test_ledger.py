@@ -35,7 +35,7 @@ def gaussian(epsilon, delta, **more):
 
 
 def mean(ledger, data=X, rows=BOX, **words):
-    return es.mean(data, rows, ledger=ledger, dataset="survey", **words)
+    return es.mean(data, rows, **{"ledger": ledger, "dataset": "survey", **words})
 
 
 # Amounts ------------------------------------------------------------------------------------------------
@@ -305,6 +305,8 @@ def test_a_key_is_for_one_request(ledger):
         {"epsilon": 0.4},
         {"epsilon": 0.5, "neighbours": "add_remove", "n": 300},
         {"epsilon": 0.5, "rows": es.Box(0, 2)},
+        {"epsilon": 0.5, "dataset": "survey@2027"},
+        {"epsilon": 0.5, "columns": [1, 0]},
     ):
         with pytest.raises(es.BudgetRefused, match="another request|do not add up"):
             mean(ledger, delta=0, key="monday", **other)

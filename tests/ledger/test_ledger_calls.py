@@ -67,6 +67,33 @@ def test_a_key_makes_a_retry_free(ledger, name):
     assert ledger.account("survey").reserved == 1
 
 
+def test_a_key_tells_learning_from_a_mean(ledger):
+    words = {"ledger": ledger, "dataset": "survey", "key": "first"}
+    CALLS["learn"](**words)
+    with pytest.raises(es.BudgetRefused, match="another request"):
+        CALLS["mean of Unknown"](**words)
+
+
+def test_a_key_tells_identities_apart(ledger):
+    table = {**VISITS, "doctor": VISITS["patient"] // 10}
+    words = {"ledger": ledger, "dataset": "survey", "key": "first", **BUDGET}
+    es.suggest_max_rows(table, "patient", **words)
+    with pytest.raises(es.BudgetRefused, match="another request"):
+        es.suggest_max_rows(table, "doctor", **words)
+
+
+def test_a_key_tells_functions_apart(ledger):
+    def block_median(block):
+        return np.median(block, 0)
+
+    words = {"ledger": ledger, "dataset": "survey", "key": "first"}
+    CALLS["aggregate"](**words)
+    with pytest.raises(es.BudgetRefused, match="another request"):
+        es.subsample_and_aggregate(
+            block_median, X, blocks=100, radius=4.0, epsilon=8, delta=1e-6, dimension=2, **words
+        )
+
+
 def test_a_projection_has_no_key(ledger):
     with pytest.raises(es.UsageError, match="too large to be stored"):
         CALLS["project"](ledger=ledger, dataset="survey", key="first")

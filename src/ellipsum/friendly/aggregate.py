@@ -140,7 +140,7 @@ def subsample_and_aggregate(
         seed = session.seed()
 
         def run() -> FriendlyRelease | NoCentre:
-            stream = session.spend(plan.privacy, "subsample and aggregate", plan)
+            stream = session.spend(plan.privacy, f"subsample and aggregate of {_called(function)}", plan)
             rows = some.read()
             check_count(n, len(rows))
             results = run_blocks(
@@ -155,6 +155,11 @@ def subsample_and_aggregate(
             return run_friendly(plan, results, stream)
 
         return session.kept(run, read_friendly)
+
+
+def _called(function: Any) -> str:
+    """What a ledger calls a function: its name tells requests apart."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def _no_places(whose: str) -> UsageError:

@@ -164,19 +164,19 @@ class LearningPlan(Runnable):
 
     def run(self, session: Session) -> Release:
         """Learn, then release with all that is left [L7]."""
-        final, rounds = self._learned(session)
+        final, rounds = self._learned(session, f"{self.statistic} of learned rows")
         return finish(rounds, final, self.statistic, session.source.columns, self.method)
 
     def learn(self, session: Session) -> Learned:
         """Spend the whole budget on what the rows are like."""
-        final, rounds = self._learned(session)
+        final, rounds = self._learned(session, "learning")
         names = session.source.columns
         release = finish(rounds, final, "mean", names, self.method)
         known = learned_rows(final, release.value, release.noise.ellipsoid.unscale, names)
         history = tuple(rounds.history)
         return Learned(known, rounds.privacy, history, self.method, dict(self.stated), session.secure, self.people)
 
-    def _learned(self, session: Session) -> tuple[Final, Rounds]:
+    def _learned(self, session: Session, note: str) -> tuple[Final, Rounds]:
         source = session.source
         check_width(self.d, source)
         if self.neighbours == "replace" and source.reopenable and source.count() != self.n:
@@ -195,6 +195,7 @@ class LearningPlan(Runnable):
             handling=self.handling,
             relative=self.weights == "relative",
             pure=self.pure,
+            note=note,
             plan=self,
         )
         rounds.magnitude = self.rows.magnitude

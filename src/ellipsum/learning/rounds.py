@@ -81,6 +81,7 @@ class Rounds:
         handling: Handling = _USUAL,
         relative: bool = False,
         pure: bool = False,
+        note: str = "learning",
         plan: Any = None,
     ) -> None:
         choice("neighbours", neighbours, NEIGHBOURS)
@@ -99,7 +100,7 @@ class Rounds:
         self.budget, self.neighbours = budget, neighbours
         self.pure = pure
         self.privacy = promised(budget, slack, neighbours, unit_of(session.people), pure)
-        self._account = session.reserve(self.privacy, "learning", plan)
+        self._account = session.reserve(self.privacy, note, plan)
         self.history: list[Round] = []
         self._last = Fraction(0)
         self.spent = Fraction(0)

@@ -35,13 +35,17 @@ class Guarantee(Protocol):
 
 @dataclass(frozen=True)
 class Ask:
-    """A release that is to be charged: what it is, its guarantee, the budget as stated, and its plan in JSON."""
+    """A release that is to be charged: what it is, its guarantee, the budget as stated, and its plan in JSON.
+
+    columns: those that were picked, by name or place, where somebody picked any.
+    """
 
     note: str
     guarantee: Guarantee
     stated: Mapping[str, float] = field(default_factory=dict)
     privacy_id: str | None = None
     plan: str = "{}"
+    columns: tuple[str | int, ...] | None = None
 
     @property
     def protects(self) -> Protects:

@@ -129,7 +129,7 @@ class Ledger:
         with self._store.writing() as transaction:
             account = account_of(transaction, name)
             if key is not None and (earlier := _under_key(transaction, name, key)) is not None:
-                return _again(transaction, earlier, ask)
+                return _again(transaction, earlier, request_of(ask, version))
             if account.closed:
                 raise BudgetRefused(f"the budget of {named(name)} is closed: nothing more is released of it. {_SAME}")
             now = _now()
@@ -144,7 +144,7 @@ class Ledger:
                 "plan": _kept(transaction, ask.plan),
                 **charged.fields,
                 **({"version": version} if version else {}),
-                **({"request": request_of(ask)} if key is not None else {}),
+                **({"request": request_of(ask, version)} if key is not None else {}),
                 **({"by": analyst} if analyst != holder and analyst is not None else {}),
             }
             return Reserved(_append(transaction, "reserved", name, fields, analyst=holder, key=key))
@@ -282,9 +282,9 @@ def _under_key(transaction: Transaction, dataset: str, key: str) -> dict[str, An
     return json.loads(rows[0][0]) if rows else None
 
 
-def _again(transaction: Transaction, earlier: Mapping[str, Any], ask: Ask) -> Reserved:
+def _again(transaction: Transaction, earlier: Mapping[str, Any], request: str) -> Reserved:
     """The release that was stored under a key, free, for the same request and no other [Q3]."""
-    if earlier["request"] != request_of(ask):
+    if earlier["request"] != request:
         raise BudgetRefused(f"the key {named(earlier['key'])} was used for another request. {_SAME} Use a new key.")
     text = "select r.body from ellipsum_results r join ellipsum_entries e on e.number = r.number where e.of = ?"
     rows = transaction.run(text, [earlier["number"]])
@@ -297,11 +297,18 @@ def _again(transaction: Transaction, earlier: Mapping[str, Any], ask: Ask) -> Re
     return Reserved(int(earlier["number"]), str(rows[0][0]))
 
 
-def request_of(ask: Ask) -> str:
-    """The digest of everything that was asked; the version that asks does not matter."""
-    plan = {name: value for name, value in json.loads(ask.plan).items() if name != "version"}
-    guarantee = ask.guarantee.to_dict()
-    return digest(canonical({"note": ask.note, "guarantee": guarantee, "stated": dict(ask.stated), "plan": plan}))
+def request_of(ask: Ask, version: str) -> str:
+    """The digest of everything that was asked, and of which version of the data; that of ellipsum does not matter."""
+    asked = {
+        "note": ask.note,
+        "guarantee": ask.guarantee.to_dict(),
+        "stated": dict(ask.stated),
+        "plan": {name: value for name, value in json.loads(ask.plan).items() if name != "version"},
+        "columns": None if ask.columns is None else list(ask.columns),
+        "privacy_id": ask.privacy_id,
+        "version": version,
+    }
+    return digest(canonical(asked))
 
 
 def _kept(transaction: Transaction, plan: str) -> str:
