@@ -16,6 +16,7 @@ from .api import AnyPlan, plan
 from .errors import Floats, whole
 from .files import make_folder
 from .rows import Box
+from .runnable import trial
 
 EPSILON, DELTA, REPEATS = 1.0, 1e-6, 200
 BOUNDS = {
@@ -80,7 +81,7 @@ def run_demo(folder: Path, rows: int) -> None:
 
 def measure(mean_plan: AnyPlan, data: Floats, truth: Floats) -> Floats:
     """Errors of REPEATS releases, a row each."""
-    return np.stack([mean_plan.release(data).value - truth for _ in range(REPEATS)])
+    return np.stack([trial(mean_plan, data).value - truth for _ in range(REPEATS)])
 
 
 def _rms(errors: Floats) -> float:

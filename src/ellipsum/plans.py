@@ -326,11 +326,11 @@ class Plan(Runnable):
         """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever source summed the rows."""
         check_width(self.d, session.source)
         check_gaps(self, session.source)
+        if self.neighbours == "replace" and (session.counts_first or not self.public_rows):
+            self._check_rows(session.source.count())
         session.propose(self)
         account = session.reserve(self.privacy, self.statistic, self)
         account.charge(account.cap, self.statistic)
-        if self.neighbours == "replace" and not self.public_rows:
-            self._check_rows(session.source.count())
         partial = session.total(self.row_map, public=self.public_rows)
         return self.publish(self.noisy_sums(partial, account.stream()), session.secure)
 

@@ -19,6 +19,7 @@ from .api import plan
 from .errors import Floats
 from .files import make_folder, write_atomically
 from .rows import Normal
+from .runnable import trial
 from .shape import THIN
 from .shape_normal import closed_form_scale, quantile_optimal_scale, quantile_radius
 
@@ -69,7 +70,7 @@ def totals(alpha: float, n: int, d: int = 100, seed: int = 0) -> dict[str, float
         x = rng.standard_normal((n, d)) * stds
         truth = x.sum(axis=0)
         for name, sum_plan in plans.items():
-            squares[name][i] = np.sum((sum_plan.release(x, rng=rng).value - truth) ** 2)
+            squares[name][i] = np.sum((trial(sum_plan, x, rng).value - truth) ** 2)
     for name, sum_plan in plans.items():
         row[f"{name}_forecast"] = float(sum_plan.expected_squared_error or 0)
         row[f"{name}_measured"] = float(squares[name].mean())

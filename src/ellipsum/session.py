@@ -15,10 +15,10 @@ import numpy as np
 
 from . import codec
 from .accumulate import Partial
-from .errors import BudgetRefused, UsageError
+from .errors import BudgetRefused, UsageError, whole
 from .group_sums import GroupSums
 from .ledger import Ask, Reserved, Tab
-from .noise import Stream, public_seed
+from .noise import Stream, check_rng, public_seed
 from .people import People
 from .privacy import HasPair, Privacy, fits
 from .row_maps import RowMap
@@ -45,6 +45,9 @@ class Reading:
     """`ledger`, `dataset`, `key` and `analyst`."""
 
     def __post_init__(self) -> None:
+        check_rng(self.rng)
+        if self.threads is not None:
+            whole("threads", self.threads)
         if self.progress is not None and not callable(self.progress):
             raise UsageError(f"progress must be a function of one number, got {type(self.progress).__name__}.")
         if self.approve is not None and not callable(self.approve):
@@ -150,6 +153,11 @@ class Session:
     def proposing(self) -> bool:
         """Whether somebody asked to see plans."""
         return self._approve is not None
+
+    @property
+    def counts_first(self) -> bool:
+        """Whether a public number of rows is checked before the charge, which no ledger takes back."""
+        return self._tab is not None and self.source.reopenable
 
     def propose(self, plan: Any) -> None:
         """Show the plan to whoever asked to see it, before any value is read; an exception of theirs ends the call."""

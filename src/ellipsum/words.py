@@ -65,9 +65,9 @@ MEANINGS = {
     "threads": "threads to use (default: all cores).",
     "progress": "called with the fraction of the work that is done.",
     "ledger": "a Ledger, or the address of one, that the release is charged to before any value is read; needs "
-    "dataset.",
+    "dataset. Without it the environment's ELLIPSUM_LEDGER is the ledger.",
     "dataset": "the name under which the ledger keeps this data's budget, maybe with a version after an @ that is "
-    "written down: survey@2026. Without ledger the environment's ELLIPSUM_LEDGER is the ledger.",
+    "written down: survey@2026.",
     "key": "a name for this request: the same call with the same key again returns the release that the ledger stored, "
     "and costs nothing.",
     "analyst": "who asks, where the ledger has caps for analysts.",

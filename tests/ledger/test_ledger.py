@@ -254,6 +254,8 @@ def test_the_environment_names_the_ledger(ledger, tmp_path, monkeypatch):
     ledger.init("survey", epsilon=1, delta=0)
     monkeypatch.setenv("ELLIPSUM_LEDGER", str(tmp_path / "budget.db"))
     es.mean(X, BOX, dataset="survey", epsilon=0.5, delta=0)
+    with pytest.raises(es.UsageError, match="dataset is missing"):
+        es.mean(X, BOX, epsilon=0.5, delta=0)
     assert ledger.account("survey").released == 1
 
 

@@ -89,9 +89,7 @@ def test_a_key_tells_functions_apart(ledger):
     words = {"ledger": ledger, "dataset": "survey", "key": "first"}
     CALLS["aggregate"](**words)
     with pytest.raises(es.BudgetRefused, match="another request"):
-        es.subsample_and_aggregate(
-            block_median, X, blocks=100, radius=4.0, epsilon=8, delta=1e-6, dimension=2, **words
-        )
+        es.subsample_and_aggregate(block_median, X, blocks=100, radius=4.0, epsilon=8, delta=1e-6, dimension=2, **words)
 
 
 def test_a_projection_has_no_key(ledger):
@@ -136,6 +134,21 @@ def test_the_charge_is_on_disk_when_values_are_read(ledger, monkeypatch, name):
     CALLS[name](ledger=ledger, dataset="survey")
     assert seen
     assert set(seen) == {1}
+
+
+@pytest.mark.parametrize("words", [{"threads": 0}, {"rng": 3}, {"progress": 3}])
+@pytest.mark.parametrize("name", ["sum", "learn", "plan", "friendly_mean", "suggest"])
+def test_wrong_words_are_not_charged(ledger, name, words):
+    with pytest.raises(es.UsageError):
+        CALLS[name](ledger=ledger, dataset="survey", **words)
+    assert ledger.account("survey").reserved == 0
+
+
+def test_a_plan_for_another_number_of_rows_is_not_charged(ledger):
+    plan = es.plan(es.Box(-5, 5), n=499, d=2, **BUDGET, check=False)
+    with pytest.raises(es.UsageError, match="this plan is for n = 499 rows"):
+        plan.release(X, ledger=ledger, dataset="survey")
+    assert ledger.account("survey").reserved == 0
 
 
 def test_approval_comes_before_the_charge(ledger):

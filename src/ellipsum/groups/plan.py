@@ -230,11 +230,11 @@ class GroupPlan(Runnable):
             raise UsageError(f"this plan has groups by {len(self.grouping.by)} columns. Name as many in by.")
         if keys is not None:
             keys.labels(source.by)  # an error for keys that these columns cannot hold
+        if self.neighbours == "replace":
+            self._check_rows(source.count())
         session.propose(self)
         account = session.reserve(self.privacy, self.statistic, self)
         account.charge(account.cap, self.statistic)
-        if self.neighbours == "replace":
-            self._check_rows(source.count())
         public = self.neighbours == "replace" and self.people is None
         sums = session.total_by(self.one.row_map, keys, public)
         return self.publish(sums, account.stream(), session.secure)

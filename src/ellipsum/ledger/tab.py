@@ -38,7 +38,7 @@ class Tab:
         for name, value in (("dataset", dataset), ("key", key), ("analyst", analyst)):
             if value is not None and (not isinstance(value, str) or not value.strip() or not value.isprintable()):
                 raise UsageError(f"{name} must be a name of printable letters.")
-        if ledger is None and dataset is not None:
+        if ledger is None:
             ledger = os.environ.get(VARIABLE) or None
         if ledger is None:
             given = [name for name, value in (("dataset", dataset), ("key", key), ("analyst", analyst)) if value]

@@ -5,7 +5,7 @@
 
 from .ball_norm import add_ball_noise, ball_draws, ball_shift
 from .box_norm import add_box_noise, box_draws, box_shifts
-from .entropy import KEY_BYTES
+from .entropy import KEY_BYTES, check_rng
 from .gaussian import add_noise, add_noise_exact, shift_for
 from .laplace import add_laplace
 from .public import (
@@ -31,6 +31,7 @@ __all__ = [
     "ball_shift",
     "box_draws",
     "box_shifts",
+    "check_rng",
     "public_integers",
     "public_normals",
     "public_permutation",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +34,13 @@ def keystream(key: bytes, lane: int, start: int, out: Words) -> None:
 
 
 def fresh_key(rng: np.random.Generator | None) -> bytes:
-    if rng is None:
-        return os.urandom(KEY_BYTES)
-    if not isinstance(rng, np.random.Generator):
+    check_rng(rng)
+    return os.urandom(KEY_BYTES) if rng is None else rng.bytes(KEY_BYTES)
+
+
+def check_rng(rng: Any) -> None:
+    if rng is not None and not isinstance(rng, np.random.Generator):
         raise UsageError(
             f"rng must be a numpy Generator or None, got {type(rng).__name__}. "
             "Use numpy.random.default_rng(seed) in tests, and leave it out when data is private."
         )
-    return rng.bytes(KEY_BYTES)
