@@ -103,11 +103,14 @@ def test_wrong_words_are_refused_with_their_codes(shell):
     assert shell("ledger init budget.db --epsilon 1 --delta 0").returncode == 2
     assert shell("ledger init budget.db --dataset a --epsilon x --delta 0").returncode == 2
     assert shell("ledger init budget.db --dataset a --epsilon 1 --delta 0 --cap nonsense").returncode == 2
+    twice = "--analyst-cap north=0.1 --analyst-cap north=0.5"
+    assert shell(f"ledger init budget.db --dataset a --epsilon 1 --delta 0 {twice}").returncode == 2
     assert shell("ledger init budget.db --dataset a --epsilon 1 --delta 0 --period decade=1").returncode == 2
     assert not (shell.folder / "budget.db").exists()
     assert shell("ledger init budget.db --dataset a --epsilon 1 --delta 0 --period month=0.5").returncode == 0
     assert shell(f"{MEAN} 0.1 --ledger budget.db").returncode == 2
     assert shell("ledger verify budget.db --anchor 1:00").returncode == 2
+    assert shell("ledger history budget.db --dataset b").returncode == 2
     damaged = (shell.folder / "budget.db").read_bytes().replace(b'"epsilon":"1"', b'"epsilon":"9"')
     (shell.folder / "budget.db").write_bytes(damaged)
     found = shell("ledger verify budget.db")

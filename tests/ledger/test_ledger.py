@@ -84,7 +84,19 @@ def test_amounts_are_exact_and_written_back():
     third = Fraction(1, 3).limit_denominator(2**40) + Fraction(1, 2**60)
     exact = Fraction(round(third * 2**60), 2**60)
     assert Fraction(brief(exact)) <= exact <= Fraction(brief(exact, up=True))
-    for wrong in ("-1", "nan", "inf", "1/3", "x", "1" * 500, True):
+    for wrong in (
+        "-1",
+        "nan",
+        "inf",
+        "1/3",
+        "x",
+        "1" * 500,
+        True,
+        "1e999999999",
+        "1e-999999999",
+        "1e-400",
+        Fraction(1, 7),
+    ):
         with pytest.raises(es.UsageError):
             amount("epsilon", wrong)
 
@@ -245,6 +257,18 @@ def test_wrong_words(ledger, tmp_path, monkeypatch):
     for name in ("", " ", "a\n", "a@b", 3, "x" * 300):
         with pytest.raises(es.UsageError):
             ledger.init(name, **words)
+    for wrong in (
+        {"analyst_caps": ["ann"]},
+        {"period": "month"},
+        {"caps": [1]},
+        {"caps": {"epsilon": []}},
+        {"caps": {"epsilon": Fraction(1, 3)}},
+    ):
+        with pytest.raises(es.UsageError):
+            ledger.init("other", **words, **wrong)
+    for wrong in ({"dataset": "other"}, {"last": 0}, {"last": "all"}):
+        with pytest.raises(es.UsageError):
+            ledger.history(**wrong)
     for address in ("", 3, "mysql://host/x", "sqlite:x"):
         with pytest.raises(es.UsageError) if address != "sqlite:x" else pytest.raises(es.DataError):
             es.Ledger(address).accounts()

@@ -72,7 +72,7 @@ def init_command(
         caps=_caps(cap or []),
         neighbours=None if neighbours is None else neighbours.replace("-", "_"),
         privacy_id=privacy_id,
-        analyst_caps=dict(_pair("--analyst-cap", word) for word in analyst_cap or []),
+        analyst_caps=_once("--analyst-cap", analyst_cap or []),
         period=dict([_pair("--period", period)] if period else []),
     )
     _print(repr(account))
@@ -175,11 +175,20 @@ def _pair(option: str, word: str) -> tuple[str, str]:
     return name, value
 
 
+def _once(option: str, words: list[str]) -> dict[str, str]:
+    from ..errors import UsageError
+
+    found = dict(_pair(option, word) for word in words)
+    if len(found) < len(words):
+        raise UsageError(f"{option} has the same name twice. State one amount for each.")
+    return found
+
+
 def _caps(words: list[str]) -> dict[str, Any]:
-    caps: dict[str, Any] = {}
-    for name, value in (_pair("--cap", word) for word in words):
-        caps.setdefault(name, []).append(value)
-    return {name: found if name == "epsilon" else found[-1] for name, found in caps.items()}
+    """Caps by name, of epsilon as many as there are."""
+    alone = [word for word in words if not word.startswith("epsilon=")]
+    several = [_pair("--cap", word)[1] for word in words if word not in alone]
+    return _once("--cap", alone) | ({"epsilon": several} if several else {})
 
 
 def _line(entry: dict[str, Any]) -> str:

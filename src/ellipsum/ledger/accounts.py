@@ -187,6 +187,8 @@ def checked_caps(budget: Mapping[str, Fraction], stated: Mapping[str, Any]) -> F
         tuple(amount("the cap epsilon", cap) for cap in pure),
         amount("the cap slack", stated.get("slack", 0)),
     )
+    if not (caps.mu or caps.pure):
+        raise UsageError("these caps allow nothing at all. State mu= or epsilon= above zero.")
     if not _within_budget(caps, budget):
         raise UsageError("these caps together allow more than epsilon and delta do. State smaller ones.")
     return caps

@@ -9,25 +9,30 @@ from typing import Any
 from ..curves import typed
 from ..errors import UsageError, non_negative
 
-_MOST_DIGITS = 400
+_MOST_DIGITS, _MOST_PLACES = 400, 300
+_MOST = Fraction(10) ** _MOST_PLACES
 _SHORT = 12
 
 
 def amount(name: str, value: Any) -> Fraction:
     """What somebody typed, exactly: a text, a Decimal, or a double read as the shortest decimal that it is."""
-    if isinstance(value, Fraction):
-        return value
-    if not isinstance(value, (str, Decimal)):
+    if not isinstance(value, (str, Decimal, Fraction)):
         return typed(non_negative(name, value))
-    text = str(value).strip()
-    try:
-        number = Fraction(text) if len(text) <= _MOST_DIGITS and "/" not in text else None
-        float(number or 0)
-    except (ValueError, OverflowError, ZeroDivisionError):
-        number = None
-    if number is None or number < 0:
+    number = value if isinstance(value, Fraction) else _parsed(str(value).strip())
+    if number is None or not 0 <= number <= _MOST or Fraction(written(number)) != number:
         raise UsageError(f"{name} must be a decimal number of zero or above. Write it as in 0.25 or 1e-6.")
     return number
+
+
+def _parsed(text: str) -> Fraction | None:
+    """The number of a text; None where it is none, or beyond all budgets."""
+    try:
+        number = Decimal(text) if len(text) <= _MOST_DIGITS else None
+    except ArithmeticError:
+        return None
+    if number is None or not number.is_finite() or abs(number.adjusted()) > _MOST_PLACES:
+        return None
+    return Fraction(number)
 
 
 def written(value: Fraction) -> str:

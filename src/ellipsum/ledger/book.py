@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..composition import Filter
-from ..errors import BudgetRefused, UsageError, choice, named
+from ..errors import BudgetRefused, UsageError, choice, named, whole
 from ..privacy import NEIGHBOURS, Budget
 from .accounts import (
     Ask,
@@ -80,11 +80,13 @@ class Ledger:
             Both lie within the whole: a new period adds nothing to it.
         """
         budget = _checked_budget(epsilon, delta, mu)
-        stated = checked_caps(budget, caps or {}) if "mu" not in budget or caps else Filter(budget["mu"])
+        stated = (
+            checked_caps(budget, dict(_pairs("caps", caps))) if "mu" not in budget or caps else Filter(budget["mu"])
+        )
         protects = _checked_protects(neighbours, privacy_id)
-        limits = {_name("analyst", who): _limit(budget, cap) for who, cap in (analyst_caps or {}).items()}
+        limits = {_name("analyst", who): _limit(budget, cap) for who, cap in _pairs("analyst_caps", analyst_caps)}
         periods = {
-            choice("period", every, tuple(PERIODS)): _limit(budget, cap) for every, cap in (period or {}).items()
+            choice("period", every, tuple(PERIODS)): _limit(budget, cap) for every, cap in _pairs("period", period)
         }
         if len(periods) > 1:
             raise UsageError("state one period: day, week, month or year.")
@@ -173,9 +175,11 @@ class Ledger:
     def history(self, dataset: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
         """The entries in order, as dicts; the last so many."""
         where, values = ("", []) if dataset is None else (" where dataset = ?", [dataset])
-        ending = "" if last is None else f" limit {int(last)}"
+        ending = "" if last is None else f" limit {whole('last', last)}"
         text = f"select number, body, digest from ellipsum_entries{where} order by number desc{ending}"
         with self._store.reading() as transaction:
+            if dataset is not None:
+                account_of(transaction, dataset)
             rows = transaction.run(text, values)
         return [{**json.loads(body), "number": number, "digest": own} for number, body, own in reversed(rows)]
 
@@ -385,6 +389,12 @@ def _limit(budget: Mapping[str, Fraction], value: Any) -> Fraction:
     if not 0 < found <= whole:
         raise UsageError("a cap for an analyst or a period lies above 0 and within the whole budget.")
     return found
+
+
+def _pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
+    if value is not None and not isinstance(value, Mapping):
+        raise UsageError(f"{what} must be a dict of names and amounts, got {type(value).__name__}.")
+    return list((value or {}).items())
 
 
 def _name(what: str, value: Any) -> str:
