@@ -196,7 +196,7 @@ class Release(Alike, Saved):
     @property
     def error_std(self) -> Floats:
         """Root mean square error in each column: noise, counts, and clipping as far as it was measured."""
-        stds: Floats = np.sqrt(self._wide_stds**2 + self.hidden.spread**2 + self.hidden.bias**2)
+        stds: Floats = np.hypot(np.hypot(self._wide_stds, self.hidden.spread), self.hidden.bias)
         return stds
 
     @property

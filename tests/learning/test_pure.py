@@ -11,6 +11,7 @@ import pytest
 
 import ellipsum as es
 from ellipsum.charged import Round
+from ellipsum.learning import LearningPlan
 from ellipsum.learning.maps import NormHistogram
 from ellipsum.learning.rounds import Rounds
 from ellipsum.row_maps import EllipsoidMap
@@ -78,6 +79,27 @@ def test_a_doctored_epsilon_is_refused():
     saved["learned"]["rounds"][-1]["privacy"]["pure"] = [1.9]
     with pytest.raises(es.UsageError):
         es.Release.from_json(json.dumps(saved))
+
+
+def test_learned_rows_say_what_each_round_took():
+    learned = es.learn(rows(), es.Unknown(1e4), rng=np.random.default_rng(1), **PURE)
+    shares = [line.split()[-4] for line in repr(learned).splitlines() if line.endswith("of the budget")]
+    assert len(shares) == len(learned.rounds)
+    assert math.fsum(float(share.rstrip("%")) for share in shares) == pytest.approx(100, abs=0.1)
+
+
+@pytest.mark.parametrize("method", ["coinpress", "variance_aware", "instance_optimal"])
+def test_a_doctored_method_is_refused(method):
+    saved = json.loads(es.plan(es.Unknown(1e4), n=4000, d=2, **PURE).to_json())
+    saved["method"] = method
+    with pytest.raises(es.UsageError, match="Gaussian rounds"):
+        LearningPlan.from_json(json.dumps(saved))
+
+
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
+def test_answers_that_are_all_noise_are_shown_without_overflow():
+    release = es.mean(np.zeros((500, 2)), es.Unknown(1e150), epsilon=1e-6, delta=0, rng=np.random.default_rng(0))
+    assert np.isfinite(release.error_std).all()
 
 
 def test_people_and_missing_entries():

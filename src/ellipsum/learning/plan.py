@@ -81,6 +81,8 @@ class LearningPlan(Runnable):
         budget = Budget(**self.stated)
         if self.privacy.slack != slack_for(self.method, budget, self.neighbours):
             raise UsageError("this guarantee is not that of its method. Make the plan anew.")
+        if self.pure:
+            _check_pure(self.method)
         self.privacy.check_stated(self.stated)
 
     noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
@@ -286,14 +288,19 @@ def _options(found: Any) -> dict[str, Any]:
     return {"options": own, "people": People.of_options(options)}
 
 
+def _check_pure(method: str) -> None:
+    if method != "auto":
+        raise UsageError(f"method={method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='norm'.")
+
+
 def _pure(method: str, budget: Budget, noise: str) -> bool:
     """Whether rounds have pure noise: where delta is 0, or it was asked for [L8].
 
     With delta above 0 it errs less for one column and not for three, and sees less of what is clipped.
     """
     asked = noise == "norm" or (budget.largest_mu is None and noise != "gaussian")
-    if asked and method != "auto":
-        raise UsageError(f"method={method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='norm'.")
+    if asked:
+        _check_pure(method)
     if asked and budget.pair is None:
         raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
     return asked

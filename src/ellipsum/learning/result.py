@@ -80,8 +80,13 @@ class Learned(Alike, Saved):
             f"  guarantee       {guarantee(self.privacy, self.stated)}",
             *people_lines(self.people),
         ]
-        whole = self.privacy.mu**2
-        lines += [f"  {step.name:<15} {step.privacy.mu**2 / whole:.2%} of the budget" for step in self.rounds]
+        whole = _spent(self.privacy)
+        lines += [f"  {step.name:<15} {_spent(step.privacy) / whole:.2%} of the budget" for step in self.rounds]
         if not self.secure:
             lines.append(f"  {INSECURE}")
         return "\n".join(lines)
+
+
+def _spent(privacy: Privacy) -> float:
+    """What adds up over rounds: squares of mu, or pure epsilons [L6]."""
+    return sum(privacy.pure) if privacy.pure else privacy.mu**2
