@@ -106,7 +106,8 @@ def _counts_from_dict(saved: Any, plan: Any) -> Counts:
 
 
 def _size(part: Floats | None) -> int:
-    return 0 if part is None else part.size
+    """0 where nothing was counted, which is not the same as counts of nothing."""
+    return 0 if part is None else part.size or -1
 
 
 class Planned(Protocol):

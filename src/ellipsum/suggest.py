@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import codec
-from .errors import MOST_WHOLE, Floats, choice
+from .errors import MOST_WHOLE, Floats, UsageError, choice
 from .grid import noise_units
 from .learning.maps import NormHistogram
 from .noise import add_noise, shift_for
@@ -24,6 +24,7 @@ from .words import public
 
 _FORMAT = "ellipsum.rows-per-person/1"
 _OCTAVES = 24
+_MOST = tuple(2**k for k in range(_OCTAVES + 1))
 _SURE = 3.0  # stds: octaves whose count may be noise alone are left aside
 _CONTRAST = 0.1  # how far rows beyond the cap are taken to differ from the others, in units of the rows' radius
 
@@ -62,7 +63,7 @@ class RowsPerPerson:
     def from_json(text: str) -> RowsPerPerson:
         with codec.Fields(codec.parse(text), "rows per person have missing, unknown or wrong fields.") as fields:
             fields.check_format(_FORMAT, f"not rows per person of format {_FORMAT}.")
-            return RowsPerPerson(
+            found = RowsPerPerson(
                 fields.take("max_rows", codec.integer(1, MOST_WHOLE)),
                 fields.take("most", codec.list_of(codec.integer(1, MOST_WHOLE))),
                 fields.take("people", codec.numbers),
@@ -71,6 +72,13 @@ class RowsPerPerson:
                 fields.take("stated", stated_from_dict),
                 fields.take("secure", codec.flag),
             )
+        found.privacy.check_unit(people=True)
+        found.privacy.check_stated(found.stated)
+        if found.privacy.slack or not found.privacy.mu or found.std != _std(found.privacy):
+            raise UsageError("the noise of these rows per person is not that of their guarantee.")
+        if found.most != _MOST or found.people.size != len(_MOST):
+            raise UsageError("these rows per person were changed after they were published.")
+        return found
 
     def __repr__(self) -> str:
         lines = [
@@ -120,14 +128,18 @@ def suggest_max_rows(
 
 def _counted(session: Session, spend: Budget, privacy: Privacy) -> RowsPerPerson:
     histogram = _by_octave(session.source.width)
-    std = noise_units(histogram.body.sensitivity(privacy.neighbours), spend.mu)
+    std = _std(privacy)
     stream = session.spend(privacy, "rows per person", Outline(dict(spend.stated), {"octaves": _OCTAVES, "std": std}))
     shift = shift_for(std)
     noisy = add_noise(session.total(histogram, public=False).sums, std, shift, stream).to_float()
     counts: Floats = np.ldexp(noisy, shift)
-    most = tuple(2**k for k in range(_OCTAVES + 1))
     best = _best(counts, std, spend.mu)
-    return RowsPerPerson(best, most, counts, std, privacy, dict(spend.stated), session.secure)
+    return RowsPerPerson(best, _MOST, counts, std, privacy, dict(spend.stated), session.secure)
+
+
+def _std(privacy: Privacy) -> float:
+    """The noise of every line: a person is one of them, in however many columns."""
+    return noise_units(_by_octave(1).body.sensitivity(privacy.neighbours), privacy.mu)
 
 
 def _by_octave(width: int) -> NormHistogram:

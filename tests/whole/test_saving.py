@@ -1,5 +1,7 @@
 """Plans and results in files: what was saved is what is loaded."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,27 @@ def test_a_file_of_something_else_is_refused(kind, tmp_path):
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(es.UsageError):
         load(tmp_path / "other.json")
+
+
+def test_counts_that_a_plan_has_not_are_refused():
+    saved = json.loads(es.mean(X, es.Ball(9.0), **SPEND).to_json())
+    saved["counts"]["outside"] = []
+    with pytest.raises(es.UsageError, match="changed"):
+        es.Release.from_json(json.dumps(saved))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("std", 0.1),
+        ("privacy", {"mu": 0.01, "slack": 0.0, "neighbours": "replace", "unit": "person"}),
+        ("people", [1.0]),
+    ],
+)
+def test_doctored_rows_per_person_are_refused(name, value):
+    made = es.suggest_max_rows({"who": np.arange(500) // 2, "x": X[:, 0]}, "who", **SPEND)
+    saved = json.loads(made.to_json())
+    assert type(made).from_json(made.to_json()).to_json() == made.to_json()
+    saved[name] = value
+    with pytest.raises(es.UsageError):
+        type(made).from_json(json.dumps(saved))
