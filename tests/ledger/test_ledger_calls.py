@@ -144,10 +144,11 @@ def test_wrong_words_are_not_charged(ledger, name, words):
     assert ledger.account("survey").reserved == 0
 
 
-def test_a_plan_for_another_number_of_rows_is_not_charged(ledger):
-    plan = es.plan(es.Box(-5, 5), n=499, d=2, **BUDGET, check=False)
+@pytest.mark.parametrize("groups", [{}, {"by": "patient", "keys": [1, 2]}])
+def test_a_plan_for_another_number_of_rows_is_not_charged(ledger, groups):
+    plan = es.plan(es.Box({"pulse": (0, 1)}), n=499, **BUDGET, **groups)
     with pytest.raises(es.UsageError, match="this plan is for n = 499 rows"):
-        plan.release(X, ledger=ledger, dataset="survey")
+        plan.release(VISITS, ledger=ledger, dataset="survey")
     assert ledger.account("survey").reserved == 0
 
 
