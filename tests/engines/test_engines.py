@@ -195,7 +195,7 @@ def test_a_limit_that_was_too_low_is_lifted():
 def test_the_order_of_a_frames_rows_is_drawn_anew_even_where_all_are_taken():
     """[T9] Keyed by something fixed, it would be a function of partitions, which one row may change."""
     frame = Lists(cut(pa.table({"x": np.arange(300.0)}), 4))
-    drawn = [some_rows(session_on(frame), None)[0][:, 0] for _ in range(2)]
+    drawn = [some_rows(session_on(frame), None).read()[:, 0] for _ in range(2)]
     assert not np.array_equal(*drawn)
     for rows in drawn:
         assert np.array_equal(np.sort(rows), np.arange(300.0))

@@ -200,6 +200,6 @@ def test_blocks_in_the_order_of_a_plain_file_are_served(tmp_path):
 def test_subsets_are_drawn_anew_for_every_call(kind, tmp_path):
     """[F7] Whatever the source's order, which rows a subset keeps is a fresh secret."""
     open_ = {**PLACED, **UNPLACED}[kind]
-    drawn = [some_rows(session_on(open_(tmp_path)), 50)[0] for _ in range(2)]
+    drawn = [some_rows(session_on(open_(tmp_path)), 50).read() for _ in range(2)]
     assert all(len(rows) == 50 for rows in drawn)
     assert not np.array_equal(*(np.sort(rows[:, 0]) for rows in drawn))
