@@ -124,3 +124,9 @@ def test_public_calls_spell_their_words():
         assert "epsilon: with delta: the privacy budget" in call.__doc__
         with pytest.raises(es.UsageError, match="epsilon"):
             call(epsilom=1)
+
+
+def test_test_modules_have_names_of_their_own():
+    """Of two of one name the second is not collected."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(names) == len(set(names))
