@@ -325,6 +325,18 @@ def test_people_without_a_listed_group_are_people_all_the_same():
     assert groups[(b"Oslo", 2020)][0] == len(members)  # unlisted groups of theirs take no place
 
 
+def test_people_whose_key_is_missing_have_a_group_where_it_is_listed():
+    table = frame(2000)
+    cities = [None if i % 5 == 0 else city for i, city in enumerate(table["city"].to_pylist())]
+    table = table.set_column(table.schema.get_field_index("city"), "city", pa.array(cities))
+    people, groups = kept(table, 50, listed([(None, 2020), ("Oslo", 2021)], ("city", "year")))
+    assert people == len(set(table["who"].to_pylist()))
+    members = {row["who"] for row in table.to_pylist() if (row["city"], row["year"]) == (None, 2020)}
+    assert groups[(None, 2020)][0] == len(members)
+    words = {"by": "city", "privacy_id": "who", "columns": ["a", "b"], "max_groups": 2, **BUDGET}
+    assert es.mean(table, ROWS, keys=["Oslo", None], **words).keys.tolist() == [["Oslo"], [None]]
+
+
 def test_groups_are_chosen_evenly():
     table = pa.table({"a": np.ones(8000), "b": np.ones(8000), "who": np.repeat(np.arange(2000), 4)})
     table = table.append_column("city", pa.array(["n", "e", "s", "w"] * 2000)).append_column(

@@ -79,7 +79,7 @@ class _GroupGathering(Gathering):
 
     def prepare(self, codes: BinaryIO, most: int, listed: KeyTable | None) -> None:
         self._codes, self._most, self._listed = codes, most, listed
-        self.keys = KeyTable(self._source.by)
+        self.keys = KeyTable(self._source.by) if listed is None else listed  # which knows a missing cell that is listed
 
     @property
     def _names(self) -> list[str]:

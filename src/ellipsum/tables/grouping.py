@@ -329,13 +329,15 @@ def row_bits(blobs: Any, width: int) -> NDArray[np.int64]:
 
 
 def opens(keys: Any, last: Any) -> NDArray[np.bool_]:
-    """Whether each row belongs to another person than the row before it."""
+    """Whether each row belongs to another person, or group, than the row before it; missing cells are alike [G4]."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if len(keys) == 0:
         return np.zeros(0, np.bool_)
     before = last if last is not None else pa.nulls(1, keys.type)
-    same = pc.equal(keys, pa.concat_arrays([before.cast(keys.type), keys.slice(0, len(keys) - 1)]))
-    opens: NDArray[np.bool_] = ~pc.fill_null(same, False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    earlier = pa.concat_arrays([before.cast(keys.type), keys.slice(0, len(keys) - 1)])
+    same = pc.or_(pc.fill_null(pc.equal(keys, earlier), False), pc.and_(keys.is_null(), earlier.is_null()))
+    opens: NDArray[np.bool_] = ~same.to_numpy(zero_copy_only=False)
+    opens[0] |= last is None
     return opens
