@@ -219,12 +219,73 @@ def test_types_that_name_no_group_are_refused():
         (pa.array(["a", "b"]), ["x" * 2000]),
         (pa.array(["1", "2"]), [1, "1"]),
         (pa.array([1, 2]), [1, "1"]),
+        (pa.array([1.0, 2.0]), [1.0, "nan"]),
+        (pa.array([1.0, 2.0]), ["inf"]),
+        (pa.array([date(2026, 1, 1)] * 2), ["0001-01-01"]),
+        (pa.array([datetime(2026, 1, 1)] * 2), ["2026-01-01", "2026-01-01 00:00:00"]),
     ],
 )
-def test_keys_that_a_column_cannot_hold_are_refused(cells, keys):
+def test_keys_that_a_column_cannot_hold_are_refused(cells, keys, tmp_path):
     data = pa.table({"a": [1.0, 2.0], "k": cells})
+    book = es.Ledger(str(tmp_path / "ledger.db"))
+    book.init("people", epsilon=1.0, delta=1e-6)
+    words = {"ledger": book, "dataset": "people", **BUDGET}
     with pytest.raises(es.UsageError, match="keys"):
-        es.sum(data, es.Box({"a": (0, 1)}), by="k", keys=keys, **BUDGET)
+        es.sum(data, es.Box({"a": (0, 1)}), by="k", keys=keys, **words)
+    assert len(es.sum(data, es.Box({"a": (0, 1)}), **words).value) == 1  # nothing was charged
+
+
+NEW_YORK = "America/New_York"
+MOMENTS = {
+    "an hour that comes twice": pa.array([1_699_162_200, 1_699_165_800]).view(pa.timestamp("s", NEW_YORK)),
+    "before zones had whole minutes": pa.array([-4_600_000_000, 0]).view(pa.timestamp("s", NEW_YORK)),
+    "milliseconds": pa.array([5, 1000]).view(pa.timestamp("ms")),
+    "nanoseconds": pa.array([5000, 10**9]).view(pa.timestamp("ns", "UTC")),
+    "days in milliseconds": pa.array([5, 7, 86_400_003]).view(pa.date64()),
+}
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_times_can_be_listed_and_come_back_from_files(name):
+    cells = pa.concat_arrays([MOMENTS[name]] * 300)
+    data = pa.table({"a": np.ones(len(cells)), "k": cells})
+    words = {"by": "k", "neighbours": "add_remove", **BUDGET}
+    found = es.sum(data, es.Box({"a": (0, 1)}), **words)
+    assert len(found.keys) == 2
+    listed_too = es.sum(data, es.Box({"a": (0, 1)}), keys=[key for (key,) in found.keys], **words)
+    assert listed_too.counts == pytest.approx(found.counts, abs=60)
+    for release in (found, listed_too):
+        assert es.GroupRelease.from_json(release.to_json()) == release
+
+
+def test_keys_of_numpy_and_pandas_are_times_too():
+    days = np.array(["2026-01-01", "NaT"] * 300, "datetime64[ns]")
+    words = {"by": days, "neighbours": "add_remove", **BUDGET}
+    for keys in (days[:2], list(days[:2]), [pd.Timestamp(days[0]), pd.NaT]):
+        release = es.sum(np.ones((600, 1)), es.Box(0, 1), keys=keys, **words)
+        assert release.keys.tolist() == [[datetime(2026, 1, 1)], [None]]
+        assert release.counts == pytest.approx([300, 300], abs=60)
+
+
+HALF = "\ud800"  # half a pair of surrogates, which UTF-8 has no bytes for
+
+
+@pytest.mark.parametrize("pack", [np.array, lambda cells: np.array(cells, object), list, pd.Series])
+def test_letters_that_are_no_characters_raise_nothing(pack):
+    for last in ("a", HALF):
+        cells = ["a"] * 399 + [last]
+        column = pd.Series(cells, dtype=pd.StringDtype("python")) if pack is pd.Series else pack(cells)
+        columns = {"b": np.ones(400), "k": column, "who": column}
+        data = pd.DataFrame(columns) if pack is pd.Series else columns
+        words = {"columns": ["b"], "neighbours": "add_remove", **BUDGET}
+        assert es.sum(data, es.Box(0, 1), by="k", **words).keys.tolist() == [["a"]]
+        es.sum(data, es.Box(0, 1), privacy_id="who", **words)
+        beside = np.array(cells) if pack is list else column
+        assert es.sum(np.ones((400, 1)), es.Box(0, 1), by=beside, neighbours="add_remove", **BUDGET).keys.tolist() == [
+            ["a"]
+        ]
+    listing = es.sum(data, es.Box(0, 1), by="k", keys=[HALF], **words)
+    assert es.GroupRelease.from_json(listing.to_json()) == listing
 
 
 def test_long_and_broken_texts():

@@ -18,7 +18,7 @@ from ..privacy import Privacy, stated_from_dict
 from ..release import DOCTORED, WRONG
 from ..release import FORMAT as RELEASE_FORMAT
 from ..shape import Clip
-from ..tables.labels import canonical_labels, known_kind, published_type
+from ..tables.labels import canonical_labels, known_kind, published_type, read_dates, spelled_date
 from ..tables.listed import Grouping, Listed
 from ..version import VERSION
 from .keys import keys_of, order_of
@@ -112,7 +112,7 @@ def release_to_dict(release: Any) -> dict[str, Any]:
 
 
 def _shown(cell: Any) -> Any:
-    return cell.isoformat() if isinstance(cell, date) else cell
+    return spelled_date(cell) if isinstance(cell, date) else cell
 
 
 def release_from_dict(saved: Mapping[str, Any], make_plan: Any, make_release: Any) -> Any:
@@ -181,7 +181,7 @@ def _column(cells: list[Any], kind: str) -> Any:
     target = published_type(kind)
     try:
         if pa.types.is_temporal(target):
-            return pa.array(cells, pa.string()).cast(target)
+            return read_dates(cells, kind)
         return pa.array(cells, target)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         raise UsageError(DOCTORED) from None
@@ -206,7 +206,8 @@ def _check_groups(release: Any) -> None:
     """Sorted, each once; those that are listed, or those whose noisy counts reach the threshold [G3]."""
     plan, arrays = release.plan, release.key_arrays()
     order = order_of(arrays)
-    distinct = len(set(map(tuple, release.keys.tolist()))) == len(release.keys)
+    given = [canonical_labels(array, kind) for array, kind in zip(arrays, release.kinds, strict=True)]
+    distinct = len(set(zip(*[cells.to_pylist() for cells in given], strict=True))) == len(release.keys)
     if not distinct or not np.array_equal(order, np.arange(len(order))):
         raise UsageError(DOCTORED)
     listed = plan.grouping.keys
@@ -215,7 +216,6 @@ def _check_groups(release: Any) -> None:
             raise UsageError(DOCTORED)
         return
     labels = listed.labels(release.kinds)
-    given = [canonical_labels(array, kind) for array, kind in zip(arrays, release.kinds, strict=True)]
     wanted = sorted(zip(*[map(repr, cells.to_pylist()) for cells in labels], strict=True))
     if wanted != sorted(zip(*[map(repr, cells.to_pylist()) for cells in given], strict=True)):
         raise UsageError(DOCTORED)

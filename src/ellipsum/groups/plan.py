@@ -229,7 +229,7 @@ class GroupPlan(Runnable):
         if len(source.by) != len(self.grouping.by):
             raise UsageError(f"this plan has groups by {len(self.grouping.by)} columns. Name as many in by.")
         if keys is not None:
-            keys.labels(source.by)  # an error for keys that these columns cannot hold
+            keys.table(source.by)  # an error, before the charge, for keys that these columns cannot hold or tell apart
         if self.neighbours == "replace":
             self._check_rows(source.count())
         session.propose(self)

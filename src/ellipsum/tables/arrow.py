@@ -236,10 +236,15 @@ def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
     home = library(data)
     places = chosen.all
     if home == "pandas":
+        import pandas
+
         frame = data.iloc[:, list(places)].reset_index(drop=True)
         for i in range(len(chosen.places), len(chosen.places) + len(chosen.by)):
             if str(frame.dtypes.iloc[i]) == "object":  # its cells have types of their own: they go by their texts
                 frame.isetitem(i, texts(frame.iloc[:, i]).to_pandas().astype("string"))
+        for i in range(len(chosen.places), len(places)):
+            if of_python(frame.dtypes.iloc[i]):
+                frame.isetitem(i, pandas.Series(pandas.arrays.ArrowExtensionArray(letters(frame.iloc[:, i]))))
         reject_opaque(map(_within, frame.dtypes), places, labels)
         return frame
     if home == "polars":
@@ -251,6 +256,19 @@ def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
 
     wanted = [(identity if i in chosen.beside else value)(labels[i], data.types[i]) for i in places]
     return data.project(", ".join(f"{text} as {quoted(labels[i])}" for i, text in zip(places, wanted, strict=True)))
+
+
+def of_python(kind: Any) -> bool:
+    """Whether the texts of a pandas column are Python's, which may hold what Arrow refuses."""
+    return getattr(kind, "storage", None) == "python"
+
+
+def letters(cells: Iterable[Any]) -> Any:
+    """Texts as Arrow's; half a pair of surrogates, which is no character, is kept as it is [T6]."""
+    import pyarrow as pa
+
+    kept = [cell.encode("utf-8", "surrogatepass") if isinstance(cell, str) else None for cell in cells]
+    return pa.array(kept, pa.large_binary()).view(pa.large_string())
 
 
 def _within(kind: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
-from datetime import date, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -100,8 +100,29 @@ def canonical_labels(array: Any, kind: str) -> Any:
     if unit in _PER_DAY:
         if getattr(array.type, "unit", "") == "ns":
             cells = _changed(cells, lambda whole: whole // 1000)
+        if kind == "date64[ms]":  # published as a day
+            cells = _changed(cells, lambda whole: whole - whole % _PER_DAY["ms"])
         return _within(cells, lambda whole: np.abs(whole // _PER_DAY[unit] - _MIDDLE_DAY) < _MOST_DAYS)
     return cells
+
+
+def spelled_date(moment: date) -> str:
+    """A date or time as ISO has it; in UTC where its zone was no whole minutes off, which Arrow does not read."""
+    offset = moment.utcoffset() if isinstance(moment, datetime) else None
+    if offset is not None and offset % timedelta(minutes=1):
+        moment = moment.astimezone(UTC)  # type: ignore[attr-defined]
+    return moment.isoformat()
+
+
+def read_dates(cells: Iterable[str | None], kind: str) -> Any:
+    """Dates or times of a kind from their ISO texts; an error of Arrow's for what is none."""
+    import pyarrow as pa
+
+    target = published_type(kind)
+    given = pa.array(cells, pa.string())
+    if pa.types.is_timestamp(target):  # texts have microseconds, whatever the kind has
+        given = given.cast(pa.timestamp("us", target.tz))
+    return given.cast(target)
 
 
 def _has_python_values(kind: Any) -> bool:

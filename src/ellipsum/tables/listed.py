@@ -14,7 +14,7 @@ import numpy as np
 from ..alike import Alike
 from ..errors import UsageError, listing, whole
 from .interning import KeyTable
-from .labels import MOST_BYTES, canonical_labels, is_text, published_type, text
+from .labels import MOST_BYTES, canonical_labels, is_text, published_type, read_dates, spelled_date, text, texts
 
 Value = None | bool | int | float | str
 _MOST = 1 << 30
@@ -25,7 +25,13 @@ _WRONG = (
     "keys must be a list of groups (of tuples, where by names several columns), a frame with the columns of by, or a "
     "dict with a list for each of them, whose combinations are the groups."
 )
-_KINDS = {"integer": "whole numbers", "uint64": "whole numbers", "real": "numbers", "bool": "True or False"}
+_KINDS = {
+    "integer": "whole numbers",
+    "uint64": "whole numbers",
+    "real": "finite numbers",
+    "bool": "True or False",
+    "text": f"texts of at most {MOST_BYTES} bytes",
+}
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ def listed(keys: Any, by: Sequence[str | int]) -> Listed | None:
         return _product(keys, by)
     if hasattr(keys, "__arrow_c_stream__") and type(keys).__name__ != "Series":
         return _of_frame(keys, by)
-    entries = keys.tolist() if isinstance(keys, np.ndarray) else keys
+    entries = _of_numpy(keys) if isinstance(keys, np.ndarray) else keys
     entries = entries.to_pylist() if hasattr(entries, "to_pylist") else entries
     if isinstance(entries, (str, bytes)) or not hasattr(entries, "__iter__"):
         raise UsageError(_WRONG)
@@ -155,18 +161,23 @@ def _of_frame(keys: Any, by: Sequence[str | int]) -> Listed:
     return Listed(tuple(tuple(map(_plain, table.column(name).to_pylist())) for name in names))
 
 
+def _of_numpy(values: Any) -> Any:
+    """Python's values of an array or of a cell; times as fine as Python has them."""
+    return (values.astype("datetime64[us]") if values.dtype == "datetime64[ns]" else values).tolist()
+
+
 def _plain(cell: Any) -> Value:
     """A listed cell as JSON has it: dates and times by their ISO texts."""
-    if cell is None or isinstance(cell, (bool, int, str)):
+    if cell is None or isinstance(cell, (bool, int)):
         return cell
     if isinstance(cell, np.generic):
-        return _plain(cell.item())
+        return _plain(_of_numpy(cell))
     if isinstance(cell, float):
         if math.isinf(cell):
             raise UsageError("keys holds an infinity, which names no group.")
         return None if math.isnan(cell) else cell
     if isinstance(cell, date):
-        return cell.isoformat()
+        return spelled_date(cell) if cell == cell else None  # pandas has a missing time
     found = text(cell)
     if found is None:
         raise UsageError(f"keys holds a value of type {type(cell).__name__}, which names no group.")
@@ -183,22 +194,18 @@ def _cells(column: tuple[Value, ...], kind: str) -> Any:
 
     try:
         if is_text(kind):
-            array = pa.array([None if cell is None else _text(cell) for cell in column], pa.large_string())
+            array = texts(column)
         elif kind in _KINDS:
             array = pa.array([_typed(cell, kind) for cell in column], published_type(kind))
         else:
-            array = pa.array([None if cell is None else str(cell) for cell in column]).cast(published_type(kind))
+            array = read_dates([None if cell is None else str(cell) for cell in column], kind)
+        labels = canonical_labels(array, kind)
+        if labels.null_count > column.count(None):
+            raise ValueError  # a cell that names no group is none of the missing ones
     except (ValueError, TypeError, OverflowError, pa.ArrowException):
         what = _KINDS.get(kind, "dates or times, as in '2026-01-31'")
         raise UsageError(f"keys holds a cell that its column cannot: it holds {what}.") from None
-    return canonical_labels(array, kind)
-
-
-def _text(cell: Value) -> str:
-    found = text(cell)
-    if found is None or len(found.encode()) > MOST_BYTES:
-        raise UsageError(f"keys holds a text of more than {MOST_BYTES} bytes, which names no group.")
-    return found
+    return labels
 
 
 def _typed(cell: Value, kind: str) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from ..blocks import floats
 from ..errors import UsageError, named
 from .arrays import NUMERIC_KINDS, array_places
-from .arrow import ArrowTable, library, not_a_number, reject_opaque
+from .arrow import ArrowTable, letters, library, not_a_number, of_python, reject_opaque
 from .base import SIZED, Batches, Piece, as_names, attempt, block_rows, pick
 from .keys import canonical
 from .labels import beside, canonical_labels, texts
@@ -288,13 +288,25 @@ def _array(name: str, values: Any, identifies: bool = False) -> Any:
     if not identifies and values.dtype.kind not in NUMERIC_KINDS:
         raise not_a_number(name, values.dtype.name, "data")
     mask = np.ma.getmaskarray(values) if np.ma.isMaskedArray(values) else None
-    return attempt(_UNREADABLE, lambda: pa.array(_native(np.ma.getdata(values)), mask=mask))
+    return attempt(_UNREADABLE, _typed, _native(np.ma.getdata(values)), mask)
+
+
+def _typed(values: Any, mask: Any) -> Any:
+    """An array by its type; also where letters are no characters."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, mask=mask)
+    except UnicodeError:
+        known = np.zeros(len(values), np.bool_) if mask is None else mask
+        cells = [None if missing else cell for cell, missing in zip(values.tolist(), known.tolist(), strict=True)]
+        return letters(cells)
 
 
 def _pandas(series: Any) -> Any:
     import pyarrow as pa
 
-    return pa.array(series, from_pandas=True)
+    return letters(series) if of_python(series.dtype) else pa.array(series, from_pandas=True)
 
 
 def _native(values: Any) -> Any:
