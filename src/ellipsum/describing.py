@@ -16,7 +16,7 @@ from . import codec
 from .answers import Tally
 from .description_texts import describe_description, description_html
 from .errors import Floats, UsageError, choice, open_unit
-from .noise_laws import BoxLaw, normal_multiple
+from .noise_laws import BoxLaw
 from .release import DOCTORED, WRONG, Release, planned_release
 from .rows import Rows
 from .texts import guarantee
@@ -263,7 +263,7 @@ def _multiples(plan: Any, level: float) -> Floats:
         return many
     start = plan.ellipsoid.width + plan.riders.counted
     squares = plan.noise_law.multiples(plan.stds.size, level)[start : start + plan.d]
-    largest: Floats = np.maximum(np.maximum(many, squares), normal_multiple(level))
+    largest: Floats = np.maximum(np.maximum(many, squares), plan.law.sum_multiple(level))
     return largest
 
 

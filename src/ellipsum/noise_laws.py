@@ -148,6 +148,13 @@ class BoxLaw(Law):
             multiples[list(block.columns)] = box_isf((1 - level) / 2, block.size) / box_std(block.size)
         return multiples
 
+    def sum_multiple(self, level: float) -> float:
+        """The half-width at a level for a sum of coordinates, in stds, where it is wider than each of theirs [K3]."""
+        from .laws.box import box_sum_multiple
+
+        shared = [size for size in self.blocks.sizes if size > 1]
+        return max(normal_multiple(level), box_sum_multiple(level, min(shared)) if shared else 0.0)
+
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
         from .noise.box_norm import add_box_noise, box_shifts
 

@@ -30,7 +30,7 @@ from .errors import Floats, UsageError, names
 from .grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
 from .laws.ball_privacy import Guarantee
 from .noise import Stream
-from .noise_laws import BoxLaw, GaussianLaw, Law, normal_multiple
+from .noise_laws import BoxLaw, GaussianLaw, Law
 from .people import People
 from .plan_files import FORMAT, FORMAT_1, checked_spread, plan_fields, plan_to_dict
 from .release import Counts, Release, register_reader
@@ -203,13 +203,14 @@ class Plan(Runnable):
         """For each column, the half-width of an interval at a level, in units of the std of its error."""
         many = self.noise_law.multiples(self.stds.size, level)
         width = self.ellipsoid.width
-        if not isinstance(self.law, BoxLaw):
+        law = self.law
+        if not isinstance(law, BoxLaw):
             return np.full(self.d, many[0])
         columns = many[:width].copy()
         counts = [many[width : width + len(self.riders.absences)]] + ([many[-1:]] if self.count_units else [])
         for part in counts:
-            if part.size:  # a sum of several is nearer to the normal law than its parts
-                columns = np.maximum(np.maximum(columns, part), normal_multiple(level))
+            if part.size:
+                columns = np.maximum(np.maximum(columns, part), law.sum_multiple(level))
         return columns
 
     def _sensitivity(self) -> Fraction:

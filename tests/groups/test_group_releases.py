@@ -81,6 +81,15 @@ def test_intervals_cover(noise, statistic, missing):
     assert counted.max() < 8 * release.count_std
 
 
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_intervals_cover_sums_of_values_and_counts_that_share_a_radius(level):
+    words = {"statistic": "sum", "by": "g", "keys": list(range(20_000)), "noise": "norm", "neighbours": "add_remove"}
+    plan = es.plan(es.Box([0, 0, 0], 1), d=3, n=1, **words, **BUDGET)
+    bounds = plan.release(np.ones((1, 3)), by=np.array([-1])).confidence_interval(level)
+    covered = ((bounds[:, :, 0] <= 0) & (bounds[:, :, 1] >= 0)).mean(axis=0)
+    assert (covered > level - 5 * np.sqrt(level * (1 - level) / 20_000)).all()
+
+
 @pytest.mark.parametrize("law", [GaussianLaw, BoxLaw])
 def test_a_tenth_less_noise_would_be_caught(law, monkeypatch):
     """The measure of the tests above tells a tenth: what is drawn has the std that is said."""

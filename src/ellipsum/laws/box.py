@@ -163,6 +163,8 @@ def _shares(roots: Sequence[float], epsilon: float) -> list[float]:
 
 # The law of one coordinate, in units of its scale -------------------------------------------------------
 
+_RADII = 1 << 14  # equally likely radii that stand for all
+
 
 def box_std(size: int) -> float:
     """Standard deviation of a coordinate of a block of so many columns, over the scale."""
@@ -177,6 +179,30 @@ def box_sf(x: float, size: int) -> float:
         return 1 - box_sf(-x, size)
     density = math.exp(size * math.log(x) - x - math.lgamma(size + 1)) if x > 0 else 0.0
     return max(0.0, ((1 - x / size) * float(gammaincc(size, x)) + density) / 2)
+
+
+@lru_cache(maxsize=256)
+def box_sum_multiple(level: float, size: int) -> float:
+    """Half-width at a level, in stds, for sums of a block's coordinates: the larger of those for two and for many.
+
+    They share a radius, so a sum of many is normal given it, and its tails are longer than the normal law's [K3].
+    """
+    from scipy.special import erf, gammaincinv
+
+    radii = gammaincinv(size + 1, (np.arange(_RADII) + 0.5) / _RADII)
+    std = box_std(size)
+
+    def many(multiple: float) -> float:
+        return float(np.mean(erf(multiple * std * math.sqrt(1.5) / radii))) - level
+
+    def two(multiple: float) -> float:
+        beyond = np.maximum(1 - multiple * std / math.sqrt(2) / radii, 0.0)
+        return 1 - float(np.mean(beyond**2)) - level
+
+    most = 4.0
+    while min(many(most), two(most)) <= 0:
+        most *= 2
+    return max(root(many, 0.0, most, 1e-9), root(two, 0.0, most, 1e-9))
 
 
 @lru_cache(maxsize=256)
