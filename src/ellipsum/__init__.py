@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from .auditing import Audit, BitsAudit, audit, audit_bits
     from .api import describe, learn, mean, plan, sum
     from .chisquare import WeightedChiSquare, tail_bound
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
@@ -41,6 +42,7 @@ _HOMES = {
     **dict.fromkeys(("Budget", "Privacy", "calibrate", "compose"), "privacy"),
     **dict.fromkeys(("WeightedChiSquare", "tail_bound"), "chisquare"),
     "Plan": "plans",
+    **dict.fromkeys(("Audit", "BitsAudit", "audit", "audit_bits"), "auditing"),
     **dict.fromkeys(("sum", "mean", "describe", "learn", "plan"), "api"),
     "sql": "tables.sql",
     **dict.fromkeys(("RowsPerPerson", "suggest_max_rows"), "suggest"),
@@ -56,7 +58,9 @@ _HOMES = {
 
 __all__ = [
     "AccuracyWarning",
+    "Audit",
     "Ball",
+    "BitsAudit",
     "Box",
     "Budget",
     "BudgetRefused",
@@ -80,6 +84,8 @@ __all__ = [
     "UsageError",
     "WeightedChiSquare",
     "__version__",
+    "audit",
+    "audit_bits",
     "calibrate",
     "choose_k",
     "compose",

@@ -42,7 +42,7 @@ class Law:
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
         """The noisy sums; `last` are coordinates that follow, which may be too wide for limbs.
 
-        Sums of several groups, one in each row, have noise of their own each; nothing follows them.
+        Sums of several groups or runs, one in each row, have noise of their own each; nothing follows them.
         """
         raise NotImplementedError
 

@@ -81,3 +81,8 @@ def public_integers(seed: bytes, std: float, count: int) -> Ints:
         drawn = add_noise(Wide.zeros(part.size), std, 0, stream, start)
         part[:] = (drawn.high << LOW_BITS) + drawn.low
     return out
+
+
+def public_generator(seed: bytes) -> np.random.Generator:
+    """numpy's generator, started from a public seed: for made-up data and for mechanisms under audit."""
+    return np.random.default_rng(np.frombuffer(seed, "<u4"))

@@ -1,0 +1,232 @@
+"""A lower bound on what a mechanism gives away, from runs of it on two neighbouring data sets.
+
+Proofs: docs/proofs/audit.md, [A1] to [A4].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import codec
+from ..alike import Alike
+from ..errors import Floats, UsageError, finite, open_unit, whole
+from ..noise import public_seed, public_words
+from ..session import Progress
+from ..tables.progress import steps
+from ..version import VERSION
+from ..words import public
+from .events import MU_BOUNDS, Event, at_least, at_most, choose_for_epsilon, choose_for_mu, epsilon_bound
+from .runs import Part, Runner, outputs_of, parts_of, processes_for, width_of
+from .scores import Score, learn_scores
+
+_LEAST_RUNS, _LEAST_CONFIDENCE = 100, 0.75
+_CHOOSING = 10, 20_000  # a tenth of the runs learns scores, a tenth picks the event, at most so many of each
+_DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+_EPSILONS = np.concatenate([np.zeros(1), np.geomspace(1e-3, 100, 400)])
+
+
+class Claim(Protocol):
+    """A guarantee with a curve: `Privacy`, `Budget`, or another library's."""
+
+    def delta(self, epsilon: float) -> float: ...
+
+
+@dataclass(frozen=True, repr=False)
+class Audit(Alike):
+    """What runs on two neighbouring data sets prove: no guarantee below these bounds holds.
+
+    Each bound is wrong with probability at most 1 - confidence, each taken by itself [A2].
+    """
+
+    mu_lower: float
+    """The mechanism is not mu-Gaussian private for any mu below this; 0 where nothing was found."""
+    runs: int
+    """Runs on each data set."""
+    counted: int
+    """Those of them that were counted; the others chose what to count."""
+    confidence: float
+    score: str
+    event: Event
+    hits: int
+    alarms: int
+    failures: tuple[int, int]
+    """Counted runs on each data set that raised an exception or gave anything but finite numbers."""
+    chosen: tuple[Floats, Floats] = field(compare=False)
+    measured: tuple[Floats, Floats] = field(compare=False)
+
+    @property
+    def miss(self) -> float:
+        return 1 - self.confidence
+
+    def epsilon_lower(self, delta: float) -> float:
+        """The mechanism is not (epsilon, delta)-private for any epsilon below this [A1]."""
+        delta = finite("delta", delta)
+        if not 0 <= delta < 1:
+            raise UsageError(f"delta must be at least 0 and below 1, got {delta:g}.")
+        event = choose_for_epsilon(*self.chosen, self.miss, delta)
+        hits, alarms = event.counts(*self.measured)
+        return float(epsilon_bound(hits, alarms, self.counted, self.miss, delta))
+
+    def contradicts(self, claim: Claim) -> bool:
+        """Whether the event that was counted is likelier than a guarantee allows [A1]."""
+        if self.event.rule == "pooled":
+            share = float(at_least(self.hits + self.counted - self.alarms, 2 * self.counted, self.miss))
+            return 2 * share - 1 > claim.delta(0.0)
+        certain = float(at_least(self.hits, self.counted, self.miss / 2))
+        doubtful = float(at_most(self.alarms, self.counted, self.miss / 2))
+        return any(certain > math.exp(e) * doubtful + claim.delta(e) for e in _EPSILONS.tolist())
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": "ellipsum.audit/1",
+            "version": VERSION,
+            "mu_lower": self.mu_lower,
+            "epsilon_lower": [{"delta": delta, "epsilon": self.epsilon_lower(delta)} for delta in _DELTAS],
+            "runs": self.runs,
+            "counted": self.counted,
+            "confidence": self.confidence,
+            "score": self.score,
+            "rule": self.event.rule,
+            "hits": self.hits,
+            "false_alarms": self.alarms,
+            "failures": list(self.failures),
+        }
+
+    def to_json(self) -> str:
+        return codec.dump(self.to_dict())
+
+    def plot(self, path: str | Path, claim: Claim | None = None) -> Path:
+        """Write a picture of audited points, with the claimed curve above them."""
+        from .picture import audited_points
+
+        return audited_points(self, claim, Path(path))
+
+    def __repr__(self) -> str:
+        points = ", ".join(f"{self.epsilon_lower(delta):.4g} at delta = {delta:g}" for delta in (0.0, 1e-5, 1e-3))
+        lines = [
+            f"Audit: mu >= {self.mu_lower:.4g} at {self.confidence:.4g} confidence",
+            f"  runs            {self.runs} on each data set, {self.counted} of them counted",
+            f"  event           {self.score}: {self.hits} hits, {self.alarms} false alarms",
+            f"  epsilon at least {points}",
+        ]
+        if any(self.failures):
+            lines.append(f"  failed runs     {self.failures[0]} and {self.failures[1]}")
+        return "\n".join(lines)
+
+
+@public
+def audit(
+    mechanism: Callable[..., Any],
+    pair: tuple[Any, Any],
+    *,
+    runs: int,
+    confidence: float = 0.99,
+    processes: int | None = None,
+    rng: np.random.Generator | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """Run a mechanism on two neighbouring data sets, and bound from below what it gives away.
+
+    mechanism: a function of data, or of data and a numpy Generator; it returns a number, a vector or a release. With
+        a method `many(data, runs, rng)` it draws many outputs in one call, one per row.
+    pair: two data sets that its guarantee calls neighbours. The closer to the worst pair, the more is found.
+    runs: runs on each of the two data sets.
+    processes: interpreters to run it in (default: all cores where runs are made one by one).
+    rng: a numpy Generator that makes the audit repeatable: mechanisms with two arguments then draw the same numbers.
+
+    A run that fails is an outcome like any other: `Audit.failures`. That nothing is found proves nothing.
+    """
+    first, second = _two(pair)
+    seed = public_seed(rng)
+    runs = whole("runs", runs, least=_LEAST_RUNS)
+    confidence = open_unit("confidence", confidence)
+    if confidence < _LEAST_CONFIDENCE:  # [A3]
+        raise UsageError(f"confidence must be at least {_LEAST_CONFIDENCE}, got {confidence:g}.")
+    processes = None if processes is None else whole("processes", processes)
+    runner = Runner(mechanism, (first, second), width_of(_callable(mechanism), (first, second), seed))
+    with steps(progress, public=True) as tell:
+        work = _Work(runner, seed, runs, processes_for(mechanism, runs, processes), tell)
+        return _audited(work, confidence)
+
+
+def _two(pair: Any) -> tuple[Any, Any]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise UsageError("pair must hold two data sets: (data, the same with one row or person changed).")
+    return pair[0], pair[1]
+
+
+def _callable(mechanism: Any) -> Any:
+    if not callable(mechanism) and not hasattr(mechanism, "many"):
+        raise UsageError(f"mechanism must be a function of data, got {type(mechanism).__name__}.")
+    return mechanism
+
+
+@dataclass
+class _Work:
+    """Runs of a mechanism, stage by stage, each stage with seeds of its own."""
+
+    runner: Runner
+    seed: bytes
+    runs: int
+    processes: int
+    tell: Progress | None
+    done: int = 0
+
+    def outputs(self, stage: int, runs: int) -> Iterator[tuple[int, Floats]]:
+        """(which data set, outputs of some runs on it), so many of each data set in all."""
+        seed = public_words(self.seed, stage, 1).tobytes()
+        many = hasattr(self.runner.mechanism, "many")
+        parts = [part for which in (0, 1) for part in parts_of(which, runs, seed, many)]
+        for part, outputs in zip(parts, outputs_of(self.runner, parts, self.processes), strict=True):
+            self._report(part)
+            yield part.which, outputs
+
+    def _report(self, part: Part) -> None:
+        self.done += part.runs
+        if self.tell is not None:
+            self.tell(self.done / (2 * self.runs))
+
+    def scores(self, stage: int, runs: int, scores: list[Score]) -> list[tuple[Floats, Floats]]:
+        """For each score, its values on both data sets."""
+        values: list[tuple[list[Floats], list[Floats]]] = [([], []) for _ in scores]
+        for which, outputs in self.outputs(stage, runs):
+            for score, kept in zip(scores, values, strict=True):
+                kept[which].append(score(outputs))
+        return [(np.concatenate(kept[0]), np.concatenate(kept[1])) for kept in values]
+
+
+def _audited(work: _Work, confidence: float) -> Audit:
+    """Learn scores, pick one and its event, count it: on runs of their own [A2]."""
+    miss = 1 - confidence
+    few = min(work.runs // _CHOOSING[0], _CHOOSING[1])
+    counted = work.runs - 2 * few
+    seen: tuple[list[Floats], list[Floats]] = ([], [])
+    for which, outputs in work.outputs(0, few):
+        seen[which].append(outputs)
+    scores = learn_scores(np.concatenate(seen[0]), np.concatenate(seen[1]))
+    tried = work.scores(1, few, scores)
+    found = [(*choose_for_mu(*values, miss), place) for place, values in enumerate(tried)]
+    _, event, place = max(found, key=lambda entry: entry[0])
+    (measured,) = work.scores(2, counted, [scores[place]])
+    hits, alarms = event.counts(*measured)
+    bound = float(MU_BOUNDS[event.rule](hits, alarms, counted, miss))
+    failures = tuple(int(np.count_nonzero(np.isinf(values))) for values in measured)
+    return Audit(
+        max(bound, 0.0),
+        work.runs,
+        counted,
+        confidence,
+        scores[place].name,
+        event,
+        hits,
+        alarms,
+        (failures[0], failures[1]),
+        tried[place],
+        measured,
+    )

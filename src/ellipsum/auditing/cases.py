@@ -1,0 +1,150 @@
+"""The library's mechanisms with pairs of data sets that bring out as much as they may give away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..api import plan
+from ..errors import Floats, UsageError, listing
+from ..friendly import friendly_mean, subsample_and_aggregate
+from ..friendly.plan import friendly_plan
+from ..privacy import Budget
+from ..projection import project
+from ..rows import Ball, Box, Normal, Unknown
+from .audit import Claim
+from .mechanisms import NoisySums, Whole, along, friendly_numbers
+
+_ONE: dict[str, Any] = {"budget": Budget(mu=1.0)}
+_LOOSE: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3}
+_BATCHED, _WHOLE, _SLOW = 1_000_000, 20_000, 1_000
+_BOX = Box([0.0, -1.0], [1.0, 2.0])
+_FAR = 10.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism, two neighbouring data sets and what is claimed."""
+
+    mechanism: Any
+    pair: tuple[Any, Any]
+    claim: Claim
+    runs: int
+    """What an audit of it usually takes."""
+    whole: Any = None
+    """The same release from the first row on, where `mechanism` draws noise in batches."""
+
+
+def _replaced(one: Any, other: Any, n: int = 5) -> tuple[Floats, Floats]:
+    """n rows of zeros, the last of which is one row or the other."""
+    rows = np.zeros((n - 1, len(one)))
+    return np.vstack([rows, one]), np.vstack([rows, other])
+
+
+def _added(row: Any, n: int = 5) -> tuple[Floats, Floats]:
+    """n rows of zeros, and the same with one more row."""
+    rows = np.zeros((n, len(row)))
+    return rows, np.vstack([rows, row])
+
+
+def _of_plan(rows: Any, pair: tuple[Any, Any], *, n: int = 5, d: int = 2, **words: Any) -> Case:
+    made: Any = plan(rows, n=n, d=d, **words)
+    return Case(NoisySums(made), pair, made.privacy, _BATCHED, Whole(made))
+
+
+def _people(per_person: str, pair: tuple[Any, Any], **words: Any) -> Case:
+    return _of_plan(Box([-1.0], [1.0]), pair, d=1, privacy_id="name", per_person=per_person, noise="gaussian", **words)
+
+
+def _visits(values: list[float]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Five people with two visits each; those of the last are all at one bound or all at the other."""
+    names = np.repeat(np.arange(5), len(values))
+    rest = np.zeros(4 * len(values))
+    ends = (np.concatenate([rest, values]), np.concatenate([rest, np.negative(values)]))
+    return {"name": names, "x": ends[0]}, {"name": names, "x": ends[1]}
+
+
+def _learning(method: str, runs: int, **words: Any) -> Case:
+    made: Any = plan(Unknown(_FAR), n=100, d=1, statistic="mean", method=method, **words, **_LOOSE)
+    spread = np.linspace(-1, 1, 99)[:, None]
+    pair = np.vstack([spread, [[_FAR]]]), np.vstack([spread, [[-_FAR]]])
+    return Case(Whole(made), pair, made.privacy, runs)
+
+
+_FRIENDS = 40
+
+
+def _friendly() -> Case:
+    claim = friendly_plan(_FRIENDS, 1, 1.0, **_LOOSE).privacy
+
+    def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
+        return friendly_numbers(friendly_mean(data, 1.0, rng=rng, threads=1, **_LOOSE))
+
+    return Case(mechanism, _replaced([1.0], [-1.0], _FRIENDS), claim, 10_000)
+
+
+def _aggregated() -> Case:
+    claim = friendly_plan(_FRIENDS // 2, 1, 1.0, **_LOOSE).privacy
+    words: dict[str, Any] = {"blocks": _FRIENDS // 2, "radius": 1.0, "dimension": 1, "workers": 1, **_LOOSE}
+
+    def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
+        return friendly_numbers(subsample_and_aggregate(_mean, data, rng=rng, **words))
+
+    return Case(mechanism, _replaced([2.0], [-2.0], _FRIENDS), claim, _SLOW)
+
+
+def _mean(block: Floats) -> Floats:
+    mean: Floats = block.mean(axis=0)
+    return mean
+
+
+def _projection(adversary: str) -> Case:
+    pair = _replaced([1.0, 0.0], [-1.0, 0.0], 2)
+    words: dict[str, Any] = {"adversary": adversary, **_LOOSE}
+
+    def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
+        return along(project(data, 2, Ball(1.0), rng=rng, **words), 1, pair[1][1] - pair[0][1])
+
+    claim = project(pair[0], 2, Ball(1.0), **words).privacy
+    return Case(mechanism, pair, claim, 10_000)
+
+
+_CORNERS = _replaced([0.0, -1.0], [1.0, 2.0])
+_ACROSS = _replaced([1.0, 0.0], [-1.0, 0.0])
+CASES: dict[str, Callable[[], Case]] = {
+    "sum-ball": lambda: _of_plan(Ball(1.0), _ACROSS, **_ONE),
+    "sum-ball-add-remove": lambda: _of_plan(Ball(1.0), _added([1.0, 0.0]), neighbours="add_remove", **_ONE),
+    "sum-ball-norm": lambda: _of_plan(Ball(1.0), _ACROSS, noise="norm", epsilon=2, delta=1e-3),
+    "sum-box": lambda: _of_plan(_BOX, _CORNERS, noise="gaussian", **_ONE),
+    "sum-box-add-remove": lambda: _of_plan(_BOX, _added([1.0, 2.0]), neighbours="add_remove", **_ONE),
+    "sum-box-norm": lambda: _of_plan(_BOX, _CORNERS, noise="norm", epsilon=1, delta=0),
+    "sum-normal": lambda: _of_plan(
+        Normal([0.0, 0.0], std=[1.0, 2.0]), _replaced([99.0, 0.0], [-99.0, 0.0]), check=False, **_ONE
+    ),
+    "mean-ball": lambda: _of_plan(Ball(1.0), _ACROSS, statistic="mean", **_ONE),
+    "mean-ball-add-remove": lambda: _of_plan(
+        Ball(1.0), _added([1.0, 0.0]), statistic="mean", neighbours="add_remove", **_ONE
+    ),
+    "mean-box": lambda: _of_plan(_BOX, _CORNERS, statistic="mean", noise="gaussian", **_ONE),
+    "describe-box": lambda: _of_plan(_BOX, _CORNERS, statistic="describe", noise="gaussian", **_ONE),
+    "people-mean": lambda: _people("mean", _visits([1.0, 1.0]), statistic="mean", **_ONE),
+    "people-sum": lambda: _people("sum", _visits([1.0, 1.0]), max_rows=1, **_ONE),
+    "people-rows": lambda: _people("rows", _visits([1.0, 1.0]), max_rows=2, statistic="mean", **_ONE),
+    "learning-coinpress": lambda: _learning("coinpress", 10_000, std=1.0),
+    "learning-instance-optimal": lambda: _learning("instance_optimal", 10_000),
+    "learning-auto": lambda: _learning("auto", _SLOW),
+    "friendly-mean": _friendly,
+    "subsample-and-aggregate": _aggregated,
+    "projection": lambda: _projection("oblivious"),
+    "projection-adaptive": lambda: _projection("adaptive"),
+}
+
+
+def case_of(name: str) -> Case:
+    """The case of this name."""
+    if name not in CASES:
+        raise UsageError(f"there is no mechanism of this name to audit. There are {listing(CASES)}.")
+    return CASES[name]()
