@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from .version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from .auditing import Audit, BitsAudit, audit, audit_bits
     from .api import describe, learn, mean, plan, sum
+    from .auditing import Audit, BitsAudit, audit, audit_bits
     from .chisquare import WeightedChiSquare, tail_bound
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
     from .friendly import NoCentre, friendly_mean, subsample_and_aggregate

@@ -1,6 +1,6 @@
 """Audits: lower bounds on what a mechanism gives away, from its outputs alone."""
 
-from .audit import Audit, audit
 from .bits import BitsAudit, audit_bits
+from .bounds import Audit, audit
 
 __all__ = ["Audit", "BitsAudit", "audit", "audit_bits"]

@@ -1,7 +1,7 @@
 """The bits of outputs: which numbers occur at all, and whether the low bits tell two data sets apart.
 
-A double has 53 bits, and noise that is computed in doubles leaves a trace of the value that it was added to: numbers that
-one data set can give and the other cannot. Three tests look for it, each at a share of the level [A5].
+A double has 53 bits, and noise that is computed in doubles leaves a trace of the value that it was added to: numbers
+that one data set can give and the other cannot. Three tests look for it, each at a share of the level [A5].
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def audit_bits(
 ) -> BitsAudit:
     """Look for traces of the data in the bits of a mechanism's outputs.
 
-    The two data sets should give values so close together that their noise hides the difference: then a mechanism
-    whose outputs are rounded with care gives the same bits for both, and one that adds noise in floating point does not.
+    The two data sets should give values so close together that their noise hides the difference: then outputs that
+    are rounded with care have the same bits for both, and those of noise added in floating point do not.
 
     mechanism, pair, runs, processes, rng: as in `ellipsum.audit`.
     """
@@ -125,7 +125,7 @@ _TESTS: dict[str, Callable[[tuple[Floats, Floats]], float]] = {
 
 
 def _alike(pair: tuple[Floats, Floats], pattern: Callable[[Words], Words]) -> float:
-    """p of the chi-square test that patterns have one law in each binade, whichever data set; rare ones are taken together.
+    """p of the chi-square test that patterns have one law in each binade, whichever data set; rare ones together.
 
     How often a binade occurs may tell of the data, as much as noise of that size allows; its patterns may not.
     """

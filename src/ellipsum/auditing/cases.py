@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,16 +12,20 @@ import numpy as np
 from ..api import plan
 from ..errors import Floats, UsageError, listing
 from ..friendly import friendly_mean, subsample_and_aggregate
+from ..friendly.aggregate import deal
 from ..friendly.plan import friendly_plan
+from ..friendly.release import run_friendly
 from ..privacy import Budget
-from ..projection import project
+from ..projection import Projection, ProjectionWarning, project
 from ..rows import Ball, Box, Normal, Unknown
-from .audit import Claim
+from ..session import Reading, Session
+from ..sources import Selection
+from .bounds import Claim
 from .mechanisms import NoisySums, Whole, along, friendly_numbers
 
 _ONE: dict[str, Any] = {"budget": Budget(mu=1.0)}
 _LOOSE: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3}
-_BATCHED, _WHOLE, _SLOW = 1_000_000, 20_000, 1_000
+_BATCHED = 1_000_000
 _BOX = Box([0.0, -1.0], [1.0, 2.0])
 _FAR = 10.0
 
@@ -74,7 +79,7 @@ def _learning(method: str, runs: int, **words: Any) -> Case:
     return Case(Whole(made), pair, made.privacy, runs)
 
 
-_FRIENDS = 40
+_FRIENDS, _BLOCKS = 400, 200
 
 
 def _friendly() -> Case:
@@ -83,17 +88,24 @@ def _friendly() -> Case:
     def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
         return friendly_numbers(friendly_mean(data, 1.0, rng=rng, threads=1, **_LOOSE))
 
-    return Case(mechanism, _replaced([1.0], [-1.0], _FRIENDS), claim, 10_000)
+    return Case(mechanism, _replaced([1.0], [-1.0], _FRIENDS), claim, 4_000)
 
 
 def _aggregated() -> Case:
-    claim = friendly_plan(_FRIENDS // 2, 1, 1.0, **_LOOSE).privacy
-    words: dict[str, Any] = {"blocks": _FRIENDS // 2, "radius": 1.0, "dimension": 1, "workers": 1, **_LOOSE}
+    made = friendly_plan(_BLOCKS, 1, 1.0, **_LOOSE)
+    words: dict[str, Any] = {"blocks": _BLOCKS, "radius": 1.0, "dimension": 1, "workers": 1, **_LOOSE}
 
-    def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
+    def here(data: Floats, rng: np.random.Generator) -> Floats:
+        """Without a process for each block, of which there would be millions."""
+        with Session.open(data, Selection(), None, Reading(rng)) as session:
+            blocks = deal(len(data), _BLOCKS, session.seed())
+            results = np.stack([_mean(data[block]) for block in blocks])
+            return friendly_numbers(run_friendly(made, results, session.spend(made.privacy, "an audit"), threads=1))
+
+    def whole(data: Floats, rng: np.random.Generator) -> Floats:
         return friendly_numbers(subsample_and_aggregate(_mean, data, rng=rng, **words))
 
-    return Case(mechanism, _replaced([2.0], [-2.0], _FRIENDS), claim, _SLOW)
+    return Case(here, _replaced([2.0], [-2.0], 2 * _BLOCKS), made.privacy, 4_000, whole)
 
 
 def _mean(block: Floats) -> Floats:
@@ -105,11 +117,15 @@ def _projection(adversary: str) -> Case:
     pair = _replaced([1.0, 0.0], [-1.0, 0.0], 2)
     words: dict[str, Any] = {"adversary": adversary, **_LOOSE}
 
-    def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
-        return along(project(data, 2, Ball(1.0), rng=rng, **words), 1, pair[1][1] - pair[0][1])
+    def projected(data: Floats, rng: np.random.Generator | None = None) -> Projection:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ProjectionWarning)
+            return project(data, 2, Ball(1.0), rng=rng, **words)
 
-    claim = project(pair[0], 2, Ball(1.0), **words).privacy
-    return Case(mechanism, pair, claim, 10_000)
+    def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
+        return along(projected(data, rng), 1, pair[1][1] - pair[0][1])
+
+    return Case(mechanism, pair, projected(pair[0]).privacy, 4_000)
 
 
 _CORNERS = _replaced([0.0, -1.0], [1.0, 2.0])
@@ -133,9 +149,9 @@ CASES: dict[str, Callable[[], Case]] = {
     "people-mean": lambda: _people("mean", _visits([1.0, 1.0]), statistic="mean", **_ONE),
     "people-sum": lambda: _people("sum", _visits([1.0, 1.0]), max_rows=1, **_ONE),
     "people-rows": lambda: _people("rows", _visits([1.0, 1.0]), max_rows=2, statistic="mean", **_ONE),
-    "learning-coinpress": lambda: _learning("coinpress", 10_000, std=1.0),
-    "learning-instance-optimal": lambda: _learning("instance_optimal", 10_000),
-    "learning-auto": lambda: _learning("auto", _SLOW),
+    "learning-coinpress": lambda: _learning("coinpress", 4_000, std=1.0),
+    "learning-instance-optimal": lambda: _learning("instance_optimal", 1_000),
+    "learning-auto": lambda: _learning("auto", 1_000),
     "friendly-mean": _friendly,
     "subsample-and-aggregate": _aggregated,
     "projection": lambda: _projection("oblivious"),

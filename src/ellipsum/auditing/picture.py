@@ -10,7 +10,7 @@ import numpy as np
 from ..plots import COLOURS, figure, save
 
 if TYPE_CHECKING:
-    from .audit import Audit, Claim
+    from .bounds import Audit, Claim
 
 _POINTS = np.geomspace(1e-5, 0.3, 25)
 

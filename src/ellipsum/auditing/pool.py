@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
@@ -52,7 +53,8 @@ class _Worker:
         threading.Thread(target=self._collect, args=(program, parts), daemon=True).start()
 
     def _collect(self, program: bytes, parts: list[Part]) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             pickle.dump((program, parts), self._process.stdin)
             self._process.stdin.close()
@@ -72,14 +74,8 @@ class _Worker:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                _closed(pipe)
-
-
-def _closed(pipe: Any) -> None:
-    try:
-        pipe.close()
-    except OSError:
-        pass  # the other end is gone
+                with suppress(OSError):  # the other end is gone
+                    pipe.close()
 
 
 def serve() -> None:

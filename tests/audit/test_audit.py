@@ -1,0 +1,238 @@
+"""Audits find what is there, and nothing where nothing is."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+from scipy.stats import binom
+
+import ellipsum as es
+from ellipsum.auditing.cases import CASES, case_of
+from ellipsum.auditing.events import at_least, at_most, epsilon_bound, pair_mu, pooled_mu
+from ellipsum.auditing.scores import learn_scores
+
+GAUSSIAN = [name for name in CASES if name.startswith(("sum", "mean", "describe", "people")) and "norm" not in name]
+TIGHT = [name for name in GAUSSIAN if name != "people-rows"]
+
+
+class Many:
+    """A mechanism that draws many outputs in one call."""
+
+    def __init__(self, draw):
+        self.draw = draw
+
+    def many(self, data, runs, rng):
+        return self.draw(data, runs, rng)
+
+
+def normal(mu):
+    return Many(lambda data, runs, rng: data * mu + rng.normal(size=runs))
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("hits", [0, 1, 7, 50])
+def test_bounds_on_probabilities_are_those_of_clopper_and_pearson(hits):
+    low, high = float(at_least(hits, 50, 0.005)), float(at_most(hits, 50, 0.005))
+    assert low == 0 if hits == 0 else binom.sf(hits - 1, 50, low) == pytest.approx(0.005)
+    assert high == 1 if hits == 50 else binom.cdf(hits, 50, high) == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize("bound", [pair_mu, pooled_mu])
+@pytest.mark.parametrize("mu", [0.0, 0.5, 2.0])
+def test_bounds_on_mu_are_wrong_as_rarely_as_they_say(bound, mu):
+    """20 000 audits of the true law: at a level of 10% fewer than 11% exceed it, and not all stay far below."""
+    from scipy.special import ndtr
+
+    draws = rng(1)
+    hits, alarms = (draws.binomial(400, ndtr(place), 20_000) for place in (mu / 2, -mu / 2))
+    bounds = bound(hits, alarms, 400, 0.1)
+    assert np.mean(bounds > mu) < 0.11
+    assert np.mean(bounds > mu - 0.4) > 0.5
+
+
+def test_a_bound_on_epsilon_needs_more_than_delta():
+    assert epsilon_bound(1000, 0, 1000, 0.01, 0.999) == 0
+    assert epsilon_bound(1000, 0, 1000, 0.01, 0.0) > 4
+
+
+def test_equal_data_sets_give_nothing():
+    for seed in range(10):
+        found = es.audit(normal(1.0), (0.7, 0.7), runs=20_000, rng=rng(seed))
+        assert found.mu_lower == 0
+        assert found.epsilon_lower(0.0) == 0
+        assert not found.contradicts(es.Privacy(1e-3))
+
+
+def test_a_mechanism_that_keeps_its_word_is_not_contradicted():
+    for seed in range(20):
+        found = es.audit(normal(2.0), (0.0, 1.0), runs=5_000, rng=rng(seed), confidence=0.999)
+        assert 1.7 < found.mu_lower < 2
+        assert not found.contradicts(es.Privacy(2.0))
+        assert found.epsilon_lower(1e-3) < es.Privacy(2.0).epsilon(1e-3)
+
+
+def test_five_percent_too_little_noise_is_caught():
+    found = es.audit(normal(2 / 0.95), (0.0, 1.0), runs=100_000, rng=rng())
+    assert found.mu_lower > 2
+    assert found.contradicts(es.Privacy(2.0))
+    honest = es.audit(normal(2.0), (0.0, 1.0), runs=100_000, rng=rng())
+    assert 1.95 < honest.mu_lower < 2
+
+
+@pytest.mark.parametrize("mu", [0.5, 1.0, 4.0])
+def test_a_million_runs_find_98_percent(mu):
+    found = es.audit(normal(mu), (0.0, 1.0), runs=1_000_000, rng=rng())
+    assert 0.98 * mu < found.mu_lower < mu
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TIGHT)
+def test_98_percent_of_every_gaussian_claim_is_found(name):
+    case = case_of(name)
+    found = es.audit(case.mechanism, case.pair, runs=1_000_000, rng=rng(2))
+    assert 0.98 * case.claim.mu < found.mu_lower < case.claim.mu
+    assert not found.contradicts(case.claim)
+
+
+@pytest.mark.parametrize("name", ["sum-ball", "sum-box-add-remove", "mean-ball-add-remove", "describe-box", "sum-ball-norm"])
+def test_batched_noise_is_nearly_the_claim(name):
+    case = case_of(name)
+    claimed = 2 * ndtri((1 + case.claim.delta(0.0)) / 2)
+    found = es.audit(case.mechanism, case.pair, runs=100_000, rng=rng(2))
+    assert 0.95 * claimed < found.mu_lower < claimed
+
+
+def test_pure_noise_shows_nearly_its_epsilon():
+    case = case_of("sum-box-norm")
+    found = es.audit(case.mechanism, case.pair, runs=200_000, rng=rng(2))
+    assert 0.95 < found.epsilon_lower(0.0) < 1
+    assert not found.contradicts(case.claim)
+    assert found.contradicts(es.Privacy.of_pure(0.8))
+
+
+def test_whole_releases_have_the_law_of_batches():
+    case = case_of("mean-box")
+    found = es.audit(case.whole, case.pair, runs=1_000, rng=rng(3), processes=1)
+    assert 0.6 < found.mu_lower < case.claim.mu
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in CASES if name not in TIGHT and name != "learning-auto"])
+def test_the_other_claims_are_not_contradicted(name):
+    case = case_of(name)
+    found = es.audit(case.mechanism, case.pair, runs=600, rng=rng(4), confidence=0.999, processes=1)
+    assert not found.contradicts(case.claim)
+
+
+def test_every_case_can_be_made_and_run():
+    """Pairs are neighbours of one shape, and mechanisms give finite numbers on both."""
+    quick = [name for name in CASES if not name.startswith(("learning-auto", "sum", "mean", "describe"))]
+    for name in quick:
+        case = case_of(name)
+        for data in case.pair:
+            call = case.mechanism
+            output = call.many(data, 2, rng()) if hasattr(call, "many") else call(data, rng())
+            assert np.isfinite(output).all(), name
+    with pytest.raises(es.UsageError, match="sum-ball"):
+        case_of("nonsense")
+
+
+def test_processes_do_not_change_the_result():
+    def mechanism(data, generator):
+        return data + generator.normal()
+
+    one = es.audit(mechanism, (0.0, 2.0), runs=2_000, rng=rng(5), processes=1)
+    two = es.audit(mechanism, (0.0, 2.0), runs=2_000, rng=rng(5), processes=2)
+    assert one == two
+    assert 1.5 < one.mu_lower < 2
+
+
+def test_global_generators_are_seeded_apart_in_processes():
+    """Alike in two processes, the same noise would come again."""
+    from ellipsum.auditing.pool import shared
+    from ellipsum.auditing.runs import Runner, parts_of
+
+    runner = Runner(lambda data: np.random.normal(), (0.0, 0.0), 1)
+    parts = list(parts_of(0, 1024, b"s" * 32, False))
+    values = np.concatenate(list(shared(runner, parts, 2)))
+    assert np.unique(values).size == 1024
+
+
+def test_a_process_that_dies_is_an_error():
+    import os
+
+    here = os.getpid()
+    with pytest.raises(es.UsageError, match="processes=1"):
+        es.audit(lambda data: 0.0 if os.getpid() == here else os._exit(3), (0, 1), runs=100, processes=2)
+
+
+def test_an_output_that_fails_on_one_data_set_is_found():
+    def mechanism(data, generator):
+        if data and generator.random() < 0.5:
+            raise ValueError("a cell")
+        return generator.normal()
+
+    found = es.audit(mechanism, (0, 1), runs=2_000, rng=rng(6), processes=1)
+    assert found.failures[0] == 0
+    assert found.failures[1] > 700
+    assert found.mu_lower > 1
+    assert found.epsilon_lower(1e-3) > 3
+
+
+def test_noise_that_depends_on_the_data_is_found():
+    found = es.audit(Many(lambda data, runs, g: data * g.normal(size=runs)), (1.0, 3.0), runs=20_000, rng=rng(7))
+    assert found.score == "distance from the centre"
+    assert found.mu_lower > 1
+
+
+def test_noise_that_coordinates_share_is_seen_through():
+    shared = Many(lambda data, runs, g: np.array(data) + g.normal(size=(runs, 1)))
+    found = es.audit(shared, ([0.0, 0.0], [0.1, 0.0]), runs=5_000, rng=rng(8))
+    assert found.mu_lower > 4
+    apart = Many(lambda data, runs, g: np.array(data) + g.normal(size=(runs, 2)))
+    assert es.audit(apart, ([0.0, 0.0], [0.1, 0.0]), runs=5_000, rng=rng(8)).mu_lower < 0.2
+
+
+def test_failures_everywhere_have_a_score():
+    lost = np.full((5, 1), np.nan)
+    (score,) = learn_scores(lost, lost)
+    assert np.isinf(score(lost)).all()
+
+
+def test_progress_and_shapes(tmp_path):
+    heard = []
+    found = es.audit(normal(1.0), (0.0, 1.0), runs=20_000, rng=rng(), progress=heard.append)
+    assert heard[0] == 0
+    assert heard[-1] == 1
+    assert heard == sorted(heard)
+    saved = json.loads(found.to_json())
+    assert saved["mu_lower"] == found.mu_lower
+    assert saved["epsilon_lower"][0] == {"delta": 0.0, "epsilon": found.epsilon_lower(0.0)}
+    assert "mu >= " in repr(found)
+    found.plot(tmp_path / "audit.png", es.Privacy(1.0))
+    assert (tmp_path / "audit.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"runs": 99},
+        {"confidence": 0.5},
+        {"confidence": 1},
+        {"pair": (0,)},
+        {"pair": "ab"},
+        {"mechanism": 3},
+        {"processes": 0},
+        {"mechanism": lambda data: 1 / 0},
+    ],
+)
+def test_odd_arguments_are_refused(words):
+    usual = {"mechanism": lambda data: 0.0, "pair": (0, 1), "runs": 100, "processes": 1}
+    with pytest.raises(es.UsageError):
+        es.audit(**{**usual, **words})
+    with pytest.raises(es.UsageError, match="runs"):
+        es.audit(usual["mechanism"], usual["pair"], rums=3)

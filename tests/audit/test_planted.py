@@ -1,0 +1,151 @@
+"""Bugs that are planted on purpose in the library's own mechanisms, each found by an audit of its outputs."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ellipsum as es
+from ellipsum.auditing.cases import CASES, case_of
+from ellipsum.auditing.mechanisms import NoisySums, friendly_numbers
+from ellipsum.noise_laws import GaussianLaw
+from ellipsum.plans import Plan
+from ellipsum.row_maps import Body
+
+RUNS = 10_000
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def audited(mechanism, pair, runs=RUNS):
+    return es.audit(mechanism, pair, runs=runs, rng=rng(), processes=1)
+
+
+def caught(mechanism, pair, claim, runs=RUNS):
+    found = audited(mechanism, pair, runs)
+    return found.contradicts(claim) and found.mu_lower > getattr(claim, "mu", 0)
+
+
+def honest(name, runs=RUNS):
+    """The case as it is, which the same audit does not contradict."""
+    case = case_of(name)
+    assert not audited(case.mechanism, case.pair, runs).contradicts(case.claim)
+    return case
+
+
+@pytest.mark.parametrize("name", ["sum-ball", "sum-box", "sum-ball-add-remove", "people-mean"])
+def test_half_the_sensitivity(name, monkeypatch):
+    claim = honest(name).claim
+    whole = Body.sensitivity
+    monkeypatch.setattr(Body, "sensitivity", lambda *arguments: whole(*arguments) / 2)
+    broken = case_of(name)
+    assert broken.claim == claim
+    assert caught(broken.mechanism, broken.pair, claim)
+
+
+@pytest.mark.parametrize("less", [0.9, 0.95])
+def test_a_little_too_little_noise(less, monkeypatch):
+    """The noise of every coordinate, by a tenth or a twentieth."""
+    case = honest("sum-ball")
+    units = case.mechanism.plan.noise_law.units * less
+    monkeypatch.setattr(Plan, "noise_law", GaussianLaw(units))
+    assert caught(case.mechanism, case.pair, case.claim, 100_000)
+
+
+def test_the_wrong_relation():
+    """Noise for a row that is added, where a row may be replaced: half of what is needed."""
+    made = es.plan(es.Ball(1.0), n=5, d=2, neighbours="add_remove", budget=es.Budget(mu=1.0), check=False)
+    case = honest("sum-ball")
+    assert caught(NoisySums(made), case.pair, case.claim)
+    added = CASES["sum-ball-add-remove"]()
+    assert not audited(NoisySums(made), added.pair).contradicts(added.claim)
+
+
+class Repeated:
+    """Coordinates that share one draw of noise."""
+
+    def __init__(self, plan):
+        self.plan = plan
+
+    def many(self, data, runs, generator):
+        noisy = NoisySums(self.plan).many(data, runs, generator)
+        exact = data.sum(axis=0) * 2.0**self.plan.grid_bits
+        return exact + (noisy[:, :1] - exact[0])
+
+
+def test_noise_that_is_used_again():
+    case = honest("sum-ball")
+    assert caught(Repeated(case.mechanism.plan), case.pair, case.claim)
+
+
+def test_noise_of_an_earlier_release_that_is_used_again():
+    """One key for two releases: their difference has no noise."""
+    plan = case_of("sum-ball").mechanism.plan
+
+    def twice(data, generator):
+        key = int(generator.integers(1 << 62))
+        first, second = (plan.release(rows, rng(key)).value for rows in (data, np.zeros_like(data)))
+        return np.concatenate([first, second])
+
+    def fresh(data, generator):
+        first, second = (plan.release(rows, generator).value for rows in (data, np.zeros_like(data)))
+        return np.concatenate([first, second])
+
+    pair = case_of("sum-ball").pair
+    assert audited(twice, pair, 300).mu_lower > 2
+    assert not audited(fresh, pair, 300).contradicts(es.Privacy(1.0))
+
+
+def test_a_row_that_is_not_a_number():
+    """A sum that lets NaN through shows who had it; the library's does not."""
+    rows = np.zeros((5, 2)), np.vstack([np.zeros((4, 2)), [[np.nan, 0.0]]])
+    case = case_of("sum-ball")
+
+    def naive(data, generator):
+        return data.sum(axis=0) + generator.normal(0, 2, 2)
+
+    found = audited(naive, rows, 1_000)
+    assert found.failures == (0, found.counted)
+    assert found.mu_lower > 4
+    held = audited(case.mechanism, rows)
+    assert held.failures == (0, 0)
+    assert not held.contradicts(case.claim)
+
+
+FRIENDS, RADIUS, LOOSE = 40, 1.0, {"epsilon": 4.0, "delta": 1e-3}
+
+
+def at_the_edge():
+    """Rows half of which lie apart from the others, one of them on either side."""
+    rows = np.concatenate([np.zeros(30), np.full(10, 50.0)])[:, None]
+    moved = rows.copy()
+    moved[30] = 0.0
+    return rows, moved
+
+
+def friendly(data, generator):
+    return friendly_numbers(es.friendly_mean(data, RADIUS, rng=generator, threads=1, **LOOSE))
+
+
+def test_a_gate_without_noise(monkeypatch):
+    from ellipsum.friendly import release
+
+    case = case_of("friendly-mean")
+    assert not audited(friendly, at_the_edge(), 300).contradicts(case.claim)
+    monkeypatch.setattr(release, "_noisy", lambda weight, *_: (Fraction(weight), Fraction(weight)))
+    found = audited(friendly, at_the_edge(), 300)
+    assert found.contradicts(case.claim)
+    assert found.mu_lower > 2
+
+
+def test_a_person_counted_twice():
+    """Each row taken for a person of its own, where a person has two."""
+    case = honest("people-sum")
+    by_row = es.plan(es.Box(-1.0, 1.0), n=10, d=1, noise="gaussian", budget=es.Budget(mu=1.0))
+    rows = tuple(data["x"][:, None] for data in case.pair)
+    assert caught(NoisySums(by_row), rows, case.claim)
+    one_each = rows[0].copy(), rows[0].copy()
+    one_each[1][-1] *= -1
+    assert not audited(NoisySums(by_row), one_each).contradicts(case.claim)
