@@ -10,31 +10,31 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import audit_peers
 from scipy.special import ndtri
 
 import ellipsum as es
+from benchmarks import audit_peers
 from ellipsum.auditing.cases import CASES, Case, case_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "audit.md"
-WHOLE_RUNS = {"people": 1_000, "subsample": 0}  # so many for names that begin so
-USUAL_WHOLE_RUNS = 20_000
+WHOLE_RUNS = {"sum-ball": 20_000, "mean-ball-add-remove": 20_000, "people-mean": 500}
 HEAD = """# Claimed and audited
 
-What each mechanism claims, and what runs of it prove at least, at 99% confidence: `python -m benchmarks.audit` makes this page. Each is run on two neighbouring
-data sets that bring out as much as it may give away, as far as we know of such; what is found on a weaker pair says nothing against a mechanism. The method
-is in the [guide](guides/audit.md), its proof in [proofs/audit.md](proofs/audit.md).
+What each mechanism claims, and what runs of it prove at least, at 99% confidence each: `python -m benchmarks.audit`
+makes this page. Each is run on two neighbouring data sets that bring out as much as it may give away, as far as we know
+of such; that little is found on a weaker pair says nothing for or against a mechanism. The method is in the
+[guide](guides/audit.md), its proof in [proofs/audit.md](proofs/audit.md).
 
-"claimed mu" is the mu of the Gaussian curve with the claimed delta at epsilon = 0, which is the whole claim for Gaussian noise; "mu at least" is what was found.
-"epsilon at least" is found at delta = 10^-5. Runs are for each of the two data sets.
+"claimed mu" is that of the Gaussian curve with the claimed delta at epsilon = 0, which is the whole claim for Gaussian
+noise; "mu at least" is what was found. "epsilon at least" is found at delta = 10^-5. Runs are for each data set.
 
 """
 COLUMNS = "| mechanism | claimed | runs | claimed mu | mu at least | share | epsilon at least | contradicted |\n"
 
 
-def line(name: str, mechanism: object, case: Case, runs: int) -> str:
+def line(name: str, mechanism: object, case: Case, runs: int, processes: int | None = None) -> str:
     begin = time.monotonic()
-    found = es.audit(mechanism, case.pair, runs=runs)
+    found = es.audit(mechanism, case.pair, runs=runs, processes=processes)
     claimed = 2 * float(ndtri((1 + case.claim.delta(0.0)) / 2))
     share = found.mu_lower / claimed if claimed else 0.0
     broken = "**yes**" if found.contradicts(case.claim) else "no"
@@ -46,18 +46,14 @@ def line(name: str, mechanism: object, case: Case, runs: int) -> str:
     return text
 
 
-def whole_runs(name: str) -> int:
-    return next((runs for start, runs in WHOLE_RUNS.items() if name.startswith(start)), USUAL_WHOLE_RUNS)
-
-
 def lines(names: list[str]) -> tuple[list[str], list[str]]:
     """Lines of the mechanisms with their noise in batches where it can be, and of whole releases."""
     drawn, whole = [], []
     for name in names:
         case = case_of(name)
         drawn.append(line(name, case.mechanism, case, case.runs))
-        if case.whole is not None and whole_runs(name):
-            whole.append(line(name, case.whole, case, whole_runs(name)))
+        if name in WHOLE_RUNS:
+            whole.append(line(name, case.whole, case, WHOLE_RUNS[name]))
     return drawn, whole
 
 
@@ -67,13 +63,15 @@ def table(rows: list[str]) -> str:
 
 def main() -> None:
     drawn, whole = lines(sys.argv[1:] or list(CASES))
-    peers = [line(name, *found) for name, found in audit_peers.found().items()] if not sys.argv[1:] else []
+    peers = [line(name, *found, processes=1) for name, found in audit_peers.found().items()] if not sys.argv[1:] else []
     if sys.argv[1:]:
         return
     text = HEAD + "## This library\n\n" + table(drawn)
     text += "\n## Whole releases\n\nThe same, from the first row to the published value in each run.\n\n" + table(whole)
     if peers:
-        text += "\n## Other libraries\n\nSums as their own pages show them, on the same kind of pair.\n\n" + table(peers)
+        text += "\n## Other libraries\n\nSums as their own pages show them, on the same kind of pair.\n\n" + table(
+            peers
+        )
     PAGE.write_text(text)
 
 

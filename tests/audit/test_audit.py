@@ -98,7 +98,9 @@ def test_98_percent_of_every_gaussian_claim_is_found(name):
     assert not found.contradicts(case.claim)
 
 
-@pytest.mark.parametrize("name", ["sum-ball", "sum-box-add-remove", "mean-ball-add-remove", "describe-box", "sum-ball-norm"])
+@pytest.mark.parametrize(
+    "name", ["sum-ball", "sum-box-add-remove", "mean-ball-add-remove", "describe-box", "sum-ball-norm"]
+)
 def test_batched_noise_is_nearly_the_claim(name):
     case = case_of(name)
     claimed = 2 * ndtri((1 + case.claim.delta(0.0)) / 2)

@@ -30,9 +30,9 @@ NAIVE = {
     "laplace": (Many(lambda data, runs, rng: data + rng.laplace(size=runs)), (0.3, 0.31)),
 }
 OURS = {
-    "ball": dict(rows=es.Ball(1.0), budget=es.Budget(mu=1.0)),
-    "ball-norm": dict(rows=es.Ball(1.0), noise="norm", epsilon=1, delta=1e-6),
-    "box-norm": dict(rows=es.Box(-1.0, 1.0), noise="norm", epsilon=1, delta=0),
+    "ball": {"rows": es.Ball(1.0), "budget": es.Budget(mu=1.0)},
+    "ball-norm": {"rows": es.Ball(1.0), "noise": "norm", "epsilon": 1, "delta": 1e-6},
+    "box-norm": {"rows": es.Box(-1.0, 1.0), "noise": "norm", "epsilon": 1, "delta": 0},
 }
 CLOSE = np.array([[0.5], [0.0]]), np.array([[0.49], [0.0]])
 

@@ -18,7 +18,8 @@ from ..noise import public_seed, public_words
 from ..session import Progress
 from ..tables.progress import steps
 from ..words import public
-from .runs import Runner, outputs_of, parts_of, processes_for, width_of
+from .pool import outputs_of
+from .runs import Runner, parts_of, processes_for, width_of
 
 Words = NDArray[np.uint64]
 _LOW = 8  # bits in a pattern

@@ -22,7 +22,8 @@ from ..tables.progress import steps
 from ..version import VERSION
 from ..words import public
 from .events import MU_BOUNDS, Event, at_least, at_most, choose_for_epsilon, choose_for_mu, epsilon_bound
-from .runs import Part, Runner, outputs_of, parts_of, processes_for, width_of
+from .pool import outputs_of
+from .runs import Part, Runner, parts_of, processes_for, width_of
 from .scores import Score, learn_scores
 
 _LEAST_RUNS, _LEAST_CONFIDENCE = 100, 0.75
@@ -105,7 +106,9 @@ class Audit(Alike):
         """Write a picture of audited points, with the claimed curve above them."""
         from .picture import audited_points
 
-        return audited_points(self, claim, Path(path))
+        label = f"at least, {self.confidence:.4g} confidence"
+        title = f"Audit of {self.runs} runs on each data set: mu >= {self.mu_lower:.4g}"
+        return audited_points(self.epsilon_lower, label, None if claim is None else claim.delta, title, Path(path))
 
     def __repr__(self) -> str:
         points = ", ".join(f"{self.epsilon_lower(delta):.4g} at delta = {delta:g}" for delta in (0.0, 1e-5, 1e-3))

@@ -151,11 +151,11 @@ CASES: dict[str, Callable[[], Case]] = {
     "people-rows": lambda: _people("rows", _visits([1.0, 1.0]), max_rows=2, statistic="mean", **_ONE),
     "learning-coinpress": lambda: _learning("coinpress", 4_000, std=1.0),
     "learning-instance-optimal": lambda: _learning("instance_optimal", 1_000),
-    "learning-auto": lambda: _learning("auto", 1_000),
     "friendly-mean": _friendly,
     "subsample-and-aggregate": _aggregated,
     "projection": lambda: _projection("oblivious"),
     "projection-adaptive": lambda: _projection("adaptive"),
+    "learning-auto": lambda: _learning("auto", 1_000),
 }
 
 

@@ -21,6 +21,11 @@ _LOST = "a process of this audit ended before its work was done. Memory may be s
 _CANNOT_TRAVEL = "this mechanism or its data cannot be sent to another process. Pass processes=1."
 
 
+def outputs_of(runner: Runner, parts: list[Part], processes: int) -> Iterator[Floats]:
+    """What each part gives, in order; with one process, here."""
+    yield from map(runner, parts) if processes == 1 else shared(runner, parts, processes)
+
+
 def shared(runner: Runner, parts: list[Part], processes: int) -> Iterator[Floats]:
     """What each part gives, in order; worker w has the parts w, w + processes, ..."""
     program = _packed(runner)

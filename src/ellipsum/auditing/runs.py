@@ -104,13 +104,3 @@ def processes_for(mechanism: Callable[..., Any], runs: int, processes: int | Non
     if hasattr(mechanism, "many") or runs < _WORTH_A_PROCESS:
         return 1
     return os.cpu_count() or 1
-
-
-def outputs_of(runner: Runner, parts: list[Part], processes: int) -> Iterator[Floats]:
-    """What each part gives, in order."""
-    if processes == 1:
-        yield from map(runner, parts)
-        return
-    from .pool import shared
-
-    yield from shared(runner, parts, processes)

@@ -1,0 +1,42 @@
+"""`ellipsum audit`."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def run(*words, cwd=None):
+    command = [sys.executable, "-m", "ellipsum", "audit", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
+
+
+def test_names_are_listed():
+    done = run()
+    assert done.returncode == 0
+    assert "sum-ball" in done.stdout.split()
+
+
+def test_json_alone_and_a_picture(tmp_path):
+    done = run("sum-ball", "--runs", 20_000, "--json", "--plot", tmp_path / "audit.png")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["mechanism"] == "sum-ball"
+    assert found["contradicted"] is False
+    assert 0.85 < found["mu_lower"] < 1.05
+    assert (tmp_path / "audit.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("words", [("nonsense",), ("sum-ball", "--runs", 3), ("sum-ball", "--confidence", 2)])
+def test_wrong_usage_is_2(words):
+    done = run(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "error" in done.stderr
+
+
+def test_whole_releases():
+    done = run("sum-ball", "--whole", "--runs", 200)
+    assert done.returncode == 0, done.stderr
+    assert "not contradicted" in done.stdout
