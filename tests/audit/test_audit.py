@@ -12,8 +12,10 @@ from ellipsum.auditing.cases import CASES, case_of
 from ellipsum.auditing.events import at_least, at_most, epsilon_bound, pair_mu, pooled_mu
 from ellipsum.auditing.scores import learn_scores
 
-GAUSSIAN = [name for name in CASES if name.startswith(("sum", "mean", "describe", "people")) and not name.endswith("-norm")]
-TIGHT = [name for name in GAUSSIAN if name != "people-rows"]
+GAUSSIAN = [
+    name for name in CASES if name.startswith(("sum", "mean", "describe", "people")) and not name.endswith("-norm")
+]
+TIGHT = [*(name for name in GAUSSIAN if name != "people-rows"), "groups-listed"]
 
 
 class Many:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import ellipsum as es
+from ellipsum import planning
 from ellipsum.auditing.cases import CASES, case_of
 from ellipsum.auditing.mechanisms import NoisySums, friendly_numbers
+from ellipsum.groups.plan import GroupPlan
 from ellipsum.noise_laws import GaussianLaw
 from ellipsum.plans import Plan
 from ellipsum.row_maps import Body
@@ -35,8 +37,14 @@ def honest(name, runs=RUNS):
     return case
 
 
+@pytest.fixture
+def forgetful(monkeypatch):
+    """Plans are made anew: none that was made before or here is remembered."""
+    monkeypatch.setattr(planning, "_remembered", planning._weighed)
+
+
 @pytest.mark.parametrize("name", ["sum-ball", "sum-box", "sum-ball-add-remove", "people-mean"])
-def test_half_the_sensitivity(name, monkeypatch):
+def test_half_the_sensitivity(name, monkeypatch, forgetful):
     claim = honest(name).claim
     whole = Body.sensitivity
     monkeypatch.setattr(Body, "sensitivity", lambda *arguments: whole(*arguments) / 2)
@@ -149,3 +157,12 @@ def test_a_person_counted_twice():
     one_each = rows[0].copy(), rows[0].copy()
     one_each[1][-1] *= -1
     assert not audited(NoisySums(by_row), one_each).contradicts(case.claim)
+
+
+def test_a_threshold_one_too_low(monkeypatch):
+    """A group of one person is published oftener than the slack allows."""
+    case = honest("groups-private", 200_000)
+    units, shift = case.mechanism.plan._threshold_units()
+    one = case.mechanism.plan.one.count_units / 2**shift
+    monkeypatch.setattr(GroupPlan, "_threshold_units", lambda plan: (units - int(one), shift))
+    assert caught(case.mechanism, case.pair, case.claim, 200_000)

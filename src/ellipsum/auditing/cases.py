@@ -21,7 +21,7 @@ from ..rows import Ball, Box, Normal, Unknown
 from ..session import Reading, Session
 from ..sources import Selection
 from .bounds import Claim
-from .mechanisms import NoisySums, Whole, along, friendly_numbers
+from .mechanisms import NoisyGroups, NoisySums, Whole, along, friendly_numbers
 
 _ONE: dict[str, Any] = {"budget": Budget(mu=1.0)}
 _LOOSE: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3}
@@ -70,6 +70,19 @@ def _visits(values: list[float]) -> tuple[dict[str, Any], dict[str, Any]]:
     rest = np.zeros(4 * len(values))
     ends = (np.concatenate([rest, values]), np.concatenate([rest, np.negative(values)]))
     return {"name": names, "x": ends[0]}, {"name": names, "x": ends[1]}
+
+
+def _cities(last: float, name: str = "b") -> dict[str, Any]:
+    """Rows of one city, and one more row."""
+    return {"city": ["a"] * 4 + [name], "x": np.array([0.0] * 4 + [last])}
+
+
+_ALONE: Any = tuple({"city": np.array(["b"] * rows, dtype=str), "x": np.zeros(rows)} for rows in (0, 1))
+
+
+def _groups(keys: list[str] | None, pair: tuple[Any, Any], **words: Any) -> Case:
+    made: Any = plan(Box({"x": (-1.0, 1.0)}), n=5, by="city", keys=keys, noise="gaussian", **words)
+    return Case(NoisyGroups(made, len(keys or "b")), pair, made.privacy, _BATCHED)
 
 
 def _learning(method: str, runs: int, **words: Any) -> Case:
@@ -149,6 +162,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "people-mean": lambda: _people("mean", _visits([1.0, 1.0]), statistic="mean", **_ONE),
     "people-sum": lambda: _people("sum", _visits([1.0, 1.0]), max_rows=1, **_ONE),
     "people-rows": lambda: _people("rows", _visits([1.0, 1.0]), max_rows=2, statistic="mean", **_ONE),
+    "groups-listed": lambda: _groups(["a", "b"], (_cities(1.0), _cities(1.0, "a")), **_ONE),
+    "groups-private": lambda: _groups(None, _ALONE, neighbours="add_remove", epsilon=0.5, delta=0.02),
     "learning-coinpress": lambda: _learning("coinpress", 4_000, std=1.0),
     "learning-instance-optimal": lambda: _learning("instance_optimal", 1_000),
     "friendly-mean": _friendly,

@@ -11,6 +11,7 @@ import numpy as np
 from ..accumulate import Partial
 from ..errors import AccuracyWarning, Floats
 from ..friendly.release import FriendlyRelease, NoCentre
+from ..groups.plan import GroupPlan
 from ..integers import Wide
 from ..plans import Plan
 from ..projection import Projection
@@ -52,6 +53,28 @@ class NoisySums:
         """As `Plan.noisy_sums` has them: the weighted count comes last."""
         weight = self.plan.count_units
         return partial.sums.join(Wide.from_ints([partial.rows * weight])) if weight else partial.sums
+
+
+@dataclass(frozen=True)
+class NoisyGroups:
+    """The noisy sums of groups, in a release of so many of them; a group that is not published is all zeros [A4]."""
+
+    plan: GroupPlan
+    groups: int
+
+    def many(self, data: Any, runs: int, rng: np.random.Generator) -> Floats:
+        plan, how = self.plan, Reading(rng, threads=1)
+        keys = plan.grouping.keys
+        with Session.open(data, Selection(names=plan.columns), plan.people, how, plan.grouping) as session:
+            stream = session.spend(plan.privacy, plan.statistic)
+            sums = session.total_by(plan.one.row_map, keys, public=False)
+        present = np.flatnonzero(sums.rows > 0) if keys is None else np.arange(sums.rows.size)
+        noisy = plan.noisy(sums.chosen(np.tile(present, runs)), stream).reshape(runs, present.size, plan.width)
+        if keys is None:
+            noisy = np.where(plan.reaches(noisy)[..., None], noisy, 0.0)
+        out = np.zeros((runs, self.groups, plan.width))
+        out[:, : present.size] = noisy
+        return out.reshape(runs, -1)
 
 
 def friendly_numbers(made: FriendlyRelease | NoCentre) -> Floats:

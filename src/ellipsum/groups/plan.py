@@ -284,15 +284,19 @@ class GroupPlan(Runnable):
         if not listed:  # a group occurs where a row of it was kept
             sums = sums.chosen(np.flatnonzero(sums.rows > 0))
         sums = sums.chosen(order_of(published(sums.labels, sums.kinds)))
-        noisy = self._noisy(sums, stream)
+        noisy = self.noisy(sums, stream)
         if not listed:
-            units, shift = self._threshold_units()
-            kept = np.flatnonzero(noisy[:, -1] >= math.ldexp(units, shift))
+            kept = np.flatnonzero(self.reaches(noisy))
             sums, noisy = sums.chosen(kept), noisy[kept]
         keys = keys_of(published(sums.labels, sums.kinds))
         return GroupRelease(self, keys, sums.kinds, np.ldexp(noisy, -self.one.grid_bits), secure)
 
-    def _noisy(self, sums: GroupSums, stream: Stream) -> Floats:
+    def reaches(self, noisy: Floats) -> Any:
+        """Whether groups that are not listed may be published, from their noisy sums [G3]."""
+        units, shift = self._threshold_units()
+        return noisy[..., -1] >= math.ldexp(units, shift)
+
+    def noisy(self, sums: GroupSums, stream: Stream) -> Floats:
         """The noisy sums of groups, in units of the grid; the counts of rows come last."""
         counts = Wide.from_ints(rows * self.one.count_units for rows in sums.rows.tolist())
         high = np.concatenate([sums.sums.high, counts.high[:, None]], axis=1)
