@@ -27,7 +27,7 @@ class Alike:
 def contents(value: Any) -> Any:
     """A value as something that can be compared and hashed; lists, tuples and arrays of the same numbers are one."""
     if isinstance(value, np.ndarray):
-        return _nested(value)
+        return _nested(np.asarray(value))  # a row of a matrix would be a matrix again
     if isinstance(value, Mapping):
         return frozenset((name, contents(part)) for name, part in value.items())
     if isinstance(value, (list, tuple)):
