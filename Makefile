@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-postgres test-spark lint format types bench bench-spark check clean
+.PHONY: demo test test-slow test-races test-postgres test-spark lint format types bench bench-spark check clean
 
 demo: $(READY)
 	$(BIN)/ellipsum demo
@@ -14,6 +14,10 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# Processes that race for a budget, and are killed.
+test-races: $(READY)
+	$(BIN)/python -m pytest -m slow tests/ledger
 
 # A real PostgreSQL server, from a package that carries it; needs no root.
 test-postgres: .venv-postgres/.ready
