@@ -241,3 +241,13 @@ def test_a_law_out_of_range_is_passed_over():
     assert es.plan(es.Box([-1e100, 0], [1e100, 1]), **words).law_name in ("ball", "gaussian")
     with pytest.raises(es.UsageError, match="range of doubles"):
         es.plan(es.Box(-1e200, 1e200), d=2, **words)
+
+
+def test_changes_to_one_plan_reach_no_other():
+    """Plans are remembered, so every caller gets arrays and dictionaries of its own."""
+    first = make(es.Box(0.0, 1.0), d=2)
+    untouched = first.to_json()
+    first.ellipsoid.center[:] = 99.0
+    first.options["note"] = "mine"
+    first.stated["mu"] = 99.0
+    assert make(es.Box(0.0, 1.0), d=2).to_json() == untouched

@@ -6,12 +6,13 @@ docs/proofs/plans.md: [U2] the weight of a count, [U9] the choice of a law.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -33,14 +34,23 @@ from .shape import Clip
 NOISE = ("auto", "gaussian", "norm")
 _FEW_ROWS = 28.0
 """n mu of a mean whose n nobody has guessed, for the weight of its count: see [U2]."""
-_PLAINLY = Handling("center", check=False)
 _FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
-_LEAST_EPSILON = 1e-9
+LEAST_EPSILON = 1e-9
 _MOST_REMEMBERED = 512  # columns
-_MOST_BOXED = 128  # columns: with more, noise in blocks never errs least
+MOST_BOXED = 128  # columns: with more, noise in blocks never errs least
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
 _FEWEST_OCTAVES = 2
 _CURIOSITY = 0.01  # weight of a count of cells outside, as a share of their column's half-width
+
+
+class HasLaw(Protocol):
+    """A plan, of one vector or of groups."""
+
+    @property
+    def law_name(self) -> str: ...
+
+
+P = TypeVar("P", bound=HasLaw)
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,11 @@ class Terms(Alike):
     @property
     def each(self) -> int | None:
         return rows_each(self.people)
+
+    @property
+    def private_rows(self) -> bool:
+        """Whether the number of rows is private: where rows come and go, or people have many [U8]."""
+        return self.neighbours == "add_remove" or self.each is not None
 
     @property
     def importances(self) -> Floats:
@@ -101,12 +116,24 @@ def plan_statistic(terms: Terms) -> Plan:
 
     Plans of few columns are remembered: the same call again need not weigh the laws anew.
     """
+    if terms.d > _MOST_REMEMBERED:
+        return _weighed(terms)
     try:
-        return _remembered(terms) if terms.d <= _MOST_REMEMBERED else _weighed(terms)
-    except TypeError as unhashable:
-        if "unhashable" not in str(unhashable):
-            raise
-    return _weighed(terms)
+        hash(terms)
+    except TypeError:  # odd words, which planning refuses
+        return _weighed(terms)
+    return _own(_remembered(terms))
+
+
+def _own(plan: Plan) -> Plan:
+    """A copy for one caller: changes to it reach no plan of anybody else's."""
+    mine = copy(plan)
+    parts = {name: part for name, part in vars(plan.ellipsoid).items() if part is not None}
+    fresh = {name: part.copy() for name, part in parts.items()}
+    object.__setattr__(mine, "ellipsoid", replace(plan.ellipsoid, **fresh))
+    for name in ("stated", "options", "considered"):
+        object.__setattr__(mine, name, dict(getattr(plan, name)))
+    return mine
 
 
 def _weighed(terms: Terms) -> Plan:
@@ -123,14 +150,18 @@ def _weighed(terms: Terms) -> Plan:
         return _gaussian(terms)
     if noise == "gaussian":
         return _gaussian(terms)
-    if budget.pair[0] < _LEAST_EPSILON:
+    if budget.pair[0] < LEAST_EPSILON:
         if noise == "norm" or budget.largest_mu is None:
-            raise UsageError(f"epsilon below {_LEAST_EPSILON:g} is all noise under this law. State a larger one.")
+            raise UsageError(f"epsilon below {LEAST_EPSILON:g} is all noise under this law. State a larger one.")
         return _gaussian(terms)
     plans = list(_under_each_law(terms))
     if not plans:
         raise OutOfRange
-    errors = [_weighted_error(terms, plan) for plan in plans]
+    return least(plans, [weighted_error(terms, plan) for plan in plans])
+
+
+def least(plans: Sequence[P], errors: Sequence[float]) -> P:
+    """The plan of least squared error, which says what the others would give."""
     best = plans[int(np.argmin(errors))]
     if len(plans) > 1:
         considered = {plan.law_name: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
@@ -144,8 +175,8 @@ _remembered = lru_cache(maxsize=64)(_weighed)
 def _under_each_law(terms: Terms) -> Iterator[Plan]:
     """The plans that may be chosen from; a law whose numbers leave the range of doubles has none."""
     laws = [_spherical]
-    if terms.rows.clamps and terms.d <= _MOST_BOXED:
-        laws.append(_boxed)
+    if terms.rows.clamps and terms.d <= MOST_BOXED:
+        laws.append(boxed)
     if terms.noise == "auto" and terms.budget.largest_mu is not None:
         laws.append(_gaussian)
     for law in laws:
@@ -153,7 +184,7 @@ def _under_each_law(terms: Terms) -> Iterator[Plan]:
             yield law(terms)
 
 
-def _weighted_error(terms: Terms, plan: Plan) -> float:
+def weighted_error(terms: Terms, plan: Plan) -> float:
     """The squared error of a sum of such rows, by the columns' importances."""
     ellipsoid, std = plan.noise_base
     with np.errstate(over="ignore"):
@@ -169,9 +200,9 @@ def _weighted_error(terms: Terms, plan: Plan) -> float:
 
 def _gaussian(terms: Terms) -> Plan:
     privacy = Privacy(terms.budget.mu, 0.0, terms.neighbours, unit_of(terms.people))
-    region, kappa = _lay_with_count(terms, privacy.mu)
-    draft = _draft(terms, region, kappa, privacy.mu)
-    return _finished(terms, draft, privacy, None, noise_units(_needed(terms, draft), privacy.mu))
+    region, kappa = lay_with_count(terms, privacy.mu)
+    made = draft(terms, region, kappa, privacy.mu)
+    return finished(terms, made, privacy, None, noise_units(_needed(terms, made), privacy.mu))
 
 
 def _needed(terms: Terms, draft: Draft) -> Fraction:
@@ -188,15 +219,15 @@ def _spherical(terms: Terms) -> Plan:
     dimension = _likely_dimension(terms)
     for _ in range(2):  # the counts decide the dimension, and it decides the noise that they are laid for
         ratio = safe_ratio(epsilon, delta, dimension)
-        region, kappa = _lay_with_count(terms, ratio / ball_std(dimension))
-        draft = _draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, few_octaves(terms.d))
-        if draft.dimension == dimension:
+        region, kappa = lay_with_count(terms, ratio / ball_std(dimension))
+        made = draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, few_octaves(terms.d))
+        if made.dimension == dimension:
             break
-        dimension = draft.dimension
+        dimension = made.dimension
     ratio = safe_ratio(epsilon, delta, dimension)
     privacy = BallPrivacy(ratio, dimension, terms.neighbours, unit_of(terms.people))
-    law = BallLaw.least(privacy, _needed(terms, draft))
-    return _finished(terms, draft, privacy, law, 0.0)
+    law = BallLaw.least(privacy, _needed(terms, made))
+    return finished(terms, made, privacy, law, 0.0)
 
 
 def _likely_dimension(terms: Terms) -> int:
@@ -205,35 +236,34 @@ def _likely_dimension(terms: Terms) -> int:
     absences = {"column": terms.d, "row": 1}.get(rule, 0)
     outside = terms.d if terms.rows.clamps else few_octaves(terms.d)
     counted = outside if terms.handling.counts(terms.rows) else 0
-    private = terms.neighbours == "add_remove" or terms.each is not None
     squares = terms.d if terms.statistic == "describe" else 0
-    return terms.d + absences + counted + squares + (1 if private else 0)
+    return terms.d + absences + counted + squares + (1 if terms.private_rows else 0)
 
 
-def _boxed(terms: Terms) -> Plan:
+def boxed(terms: Terms) -> Plan:
     """Pure noise in blocks of columns that share a radius; every count is one more column [K1][K2]."""
     from .laws.box import choose_blocks
 
     assert terms.budget.pair is not None
     epsilon = terms.budget.pair[0]
-    region, kappa = _lay_with_count(terms, epsilon)
+    region, kappa = lay_with_count(terms, epsilon)
     region = _alike(region, terms)
-    draft = _evenly(_draft(terms, region, 1.0 if kappa > 0 else 0.0, epsilon), terms)
+    made = _evenly(draft(terms, region, 1.0 if kappa > 0 else 0.0, epsilon), terms)
     each = terms.each or 1
-    limits = clamp_limits(terms.rows, region.ellipsoid, draft.bits)
-    moves = [each * move for move in clamped_moves(limits, draft.riders, terms.neighbours)]
-    moves += [each * draft.count_units] if draft.count_units else []
+    limits = clamp_limits(terms.rows, region.ellipsoid, made.bits)
+    moves = [each * move for move in clamped_moves(limits, made.riders, terms.neighbours)]
+    moves += [each * made.count_units] if made.count_units else []
     if not any(moves):
         return _spherical(terms)
-    values = np.ldexp(np.array(moves[: terms.d], float), -draft.bits) * region.ellipsoid.unscale
-    widths = np.concatenate([values, np.full(draft.dimension - terms.d, float(each))])  # a row moves a count by one
-    weights, live = _importances(terms, draft), np.array(moves) > 0
+    values = np.ldexp(np.array(moves[: terms.d], float), -made.bits) * region.ellipsoid.unscale
+    widths = np.concatenate([values, np.full(made.dimension - terms.d, float(each))])  # a row moves a count by one
+    weights, live = _importances(terms, made), np.array(moves) > 0
     if not np.isfinite(weights).all():
         raise OutOfRange
     weights = np.where(live, np.maximum(weights, 1e-12 * float(weights.max())), 0.0)
     blocks = choose_blocks(np.where(live, np.maximum(widths, 1e-300), 0.0), weights, epsilon)
     privacy = Privacy.of_pure(epsilon, terms.neighbours, unit_of(terms.people))
-    return _finished(terms, draft, privacy, BoxLaw.least(blocks, moves), 0.0)
+    return finished(terms, made, privacy, BoxLaw.least(blocks, moves), 0.0)
 
 
 def _alike(region: Clip, terms: Terms) -> Clip:
@@ -279,34 +309,18 @@ def few_octaves(d: int) -> int:
     return min(OCTAVES, max(_FEWEST_OCTAVES, d // 4))
 
 
-def _draft(terms: Terms, region: Clip, kappa: float, fineness: float, octaves: int = OCTAVES) -> Draft:
-    parts = terms.rows, terms.statistic, terms.n, terms.neighbours, region, kappa, terms.people, terms.handling
-    return draft(*parts, fineness, octaves, terms.covariance)
-
-
-def draft(
-    rows: Rows,
-    statistic: str,
-    n: int | None,
-    neighbours: str,
-    region: Clip,
-    kappa: float,
-    people: People | None,
-    handling: Handling,
-    fineness: float,
-    octaves: int = OCTAVES,
-    covariance: bool = False,
-) -> Draft:
+def draft(terms: Terms, region: Clip, kappa: float, fineness: float, octaves: int = OCTAVES) -> Draft:
     """Put a clip region and what is counted beside it on the grid; fineness: mu, or what comes near it."""
-    bits = grid_bits(n, fineness)
-    riders = lay_riders(rows, region, statistic, neighbours, handling, bits, octaves)
-    if statistic == "describe":
+    rows, neighbours = terms.rows, terms.neighbours
+    bits = grid_bits(terms.n, fineness)
+    riders = lay_riders(rows, region, terms.statistic, neighbours, terms.handling, bits, octaves)
+    if terms.statistic == "describe":
         limits = clamp_limits(rows, region.ellipsoid, bits).tolist()
-        alone = neighbours == "replace" and rows_each(people) is None
+        alone = neighbours == "replace" and terms.each is None
         riders = replace(riders, squares=free_squares(limits, riders, alone))
-        riders = replace(riders, products=product_units(limits)) if covariance else riders
+        riders = replace(riders, products=product_units(limits)) if terms.covariance else riders
     count_units = round(math.ldexp(min(kappa, WIDEST_COUNT_WEIGHT), bits))
-    if statistic != "sum" and (neighbours == "add_remove" or rows_each(people) is not None):
+    if terms.statistic != "sum" and terms.private_rows:
         count_units = max(count_units, 1)
     if rows.clamps:
         body = clamped_body(clamp_limits(rows, region.ellipsoid, bits), riders)
@@ -315,31 +329,23 @@ def draft(
     return Draft(region, riders, bits, count_units, body)
 
 
-def _finished(terms: Terms, draft: Draft, privacy: Guarantee, law: Law | None, units: float) -> Plan:
-    options = {**vars(terms.wishes), "missing": terms.handling.missing, "noise": terms.noise}
-    parts = terms.rows, terms.statistic, terms.n, privacy, draft, terms.columns, dict(terms.budget.stated), options
-    return finished(*parts, terms.people, law, units)
-
-
 def finished(
-    rows: Rows,
-    statistic: str,
-    n: int | None,
-    privacy: Guarantee,
+    terms: Terms,
     draft: Draft,
-    columns: tuple[str, ...] | None,
-    stated: Mapping[str, float],
-    options: Mapping[str, Any],
-    people: People | None,
+    privacy: Guarantee,
     law: Law | None,
     units: float,
+    stated: Mapping[str, float] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """A draft with its noise."""
+    """A draft with its noise; stated: the budget in words, where it is not that of the terms."""
     region = draft.region
+    usual = {**vars(terms.wishes), "missing": terms.handling.missing, "noise": terms.noise}
+    words = usual if options is None else options
     return Plan(
-        rows=rows,
-        statistic=statistic,
-        n=n,
+        rows=terms.rows,
+        statistic=terms.statistic,
+        n=terms.n,
         privacy=privacy,
         ellipsoid=region.ellipsoid,
         grid_bits=draft.bits,
@@ -348,44 +354,30 @@ def finished(
         clip_radius=region.radius,
         sum_clipping_error=region.clipping_error,
         center_spread=region.center_spread,
-        columns=columns,
-        stated=stated,
-        options={name: value for name, value in options.items() if value is not None},
-        people=people,
+        columns=terms.columns,
+        stated=dict(terms.budget.stated) if stated is None else stated,
+        options={name: value for name, value in words.items() if value is not None},
+        people=terms.people,
         riders=draft.riders,
-        clamped=rows.clamps,
+        clamped=terms.rows.clamps,
         law=law,
     )
 
 
 def assemble(
-    rows: Rows,
-    statistic: str,
-    n: int | None,
-    privacy: Privacy,
-    region: Clip,
-    kappa: float,
-    columns: tuple[str, ...] | None,
-    stated: Mapping[str, float],
-    options: Mapping[str, Any],
-    people: People | None = None,
-    handling: Handling = _PLAINLY,
-    octaves: int = OCTAVES,
+    terms: Terms, privacy: Privacy, region: Clip, kappa: float, options: Mapping[str, Any], octaves: int = OCTAVES
 ) -> Plan:
-    """A plan for a region that is laid already, with Gaussian noise, or for a pure guarantee with spherical noise."""
-    fineness = privacy.pure[0] if privacy.pure else privacy.mu
-    kappa = min(kappa, _WIDEST_NORM_COUNT) if privacy.pure else kappa
-    made = draft(rows, statistic, n, privacy.neighbours, region, kappa, people, handling, fineness, octaves)
-    needed = made.body.sensitivity(privacy.neighbours, made.count_units, rows_each(people))
+    """The last round in a region that is laid already: Gaussian, or for a pure guarantee spherical noise."""
     if privacy.pure:
+        fineness = privacy.pure[0]
+        made = draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), fineness, octaves)
         spherical = BallPrivacy(fineness, made.dimension, privacy.neighbours, privacy.unit)
-        law = BallLaw.least(spherical, needed)
-        return finished(rows, statistic, n, spherical, made, columns, stated, options, people, law, 0.0)
-    units = noise_units(needed, privacy.mu)
-    return finished(rows, statistic, n, privacy, made, columns, stated, options, people, None, units)
+        return finished(terms, made, spherical, BallLaw.least(spherical, _needed(terms, made)), 0.0, {}, options)
+    made = draft(terms, region, kappa, privacy.mu, octaves)
+    return finished(terms, made, privacy, None, noise_units(_needed(terms, made), privacy.mu), {}, options)
 
 
-def _lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
+def lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
     """Clip region and count weight [U2]; they depend on each other through the noise, so settle both.
 
     mu: sensitivity over the noise's std. Where people have up to so many rows, the count of rows is free up to a weight

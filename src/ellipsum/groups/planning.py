@@ -7,14 +7,24 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from ..curves import round_down, round_up
 from ..errors import UsageError, choice, whole
 from ..grid import noise_units
 from ..handling import Handling
 from ..people import People, unit_of
-from ..planning import NOISE, Terms, _boxed, _lay_with_count, _weighted_error, count_weight, draft, finished
+from ..planning import (
+    LEAST_EPSILON,
+    MOST_BOXED,
+    NOISE,
+    Terms,
+    boxed,
+    count_weight,
+    draft,
+    finished,
+    lay_with_count,
+    least,
+    weighted_error,
+)
 from ..plans import Plan
 from ..privacy import Budget, Privacy
 from ..rows import Rows, Wishes
@@ -22,8 +32,6 @@ from ..shape import Clip
 from ..tables.listed import Grouping
 from .plan import GroupPlan, group_sensitivity
 
-_MOST_BOXED = 128  # columns: with more, noise in blocks never errs least
-_LEAST_EPSILON = 1e-9
 _LEAST_COUNT = 0.25  # weight of a count that nothing else needs: three percent more noise
 _THRESHOLD_COUNT = 0.6  # weight of a count that decides which groups are published
 _FREE_COUNT = 1 - 2.0**-20  # under "replace" a count of this weight costs nothing [G1]
@@ -58,10 +66,10 @@ def plan_groups(
     elif groups is not None:
         groups = whole("groups", groups)
     size = None if n is None or groups is None else max(1, round(n / groups))
-    least = _LEAST_COUNT if grouping.keys is not None else _THRESHOLD_COUNT
+    weight = _LEAST_COUNT if grouping.keys is not None else _THRESHOLD_COUNT
     terms = Terms(
         rows.resolve(d), statistic, size, d, budget, "add_remove", columns, None, replace(wishes, check=False),
-        replace(handling, check=False, counts_left_out=False), noise, least_count=least,
+        replace(handling, check=False, counts_left_out=False), noise, least_count=weight,
     )  # fmt: skip
     return _Maker(terms, grouping, groups, n, neighbours, people).best()
 
@@ -89,17 +97,12 @@ class _Maker:
                 "the groups in keys=."
             )
         plans: list[GroupPlan] = [make() for make in self._laws()]
-        errors = [_weighted_error(self._terms, plan.one) for plan in plans]
-        best = plans[int(np.argmin(errors))]
-        if len(plans) > 1:
-            considered = {plan.law_name: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
-            object.__setattr__(best, "considered", considered)  # made here, and shown to nobody yet
-        return best
+        return least(plans, [weighted_error(self._terms, plan.one) for plan in plans])
 
     def _laws(self) -> list[Any]:
         noise, pair = self._terms.noise, self._budget.pair
-        blocks = pair is not None and self._terms.rows.clamps and self._terms.d <= _MOST_BOXED
-        blocks = blocks and pair is not None and pair[0] >= _LEAST_EPSILON
+        blocks = pair is not None and self._terms.rows.clamps and self._terms.d <= MOST_BOXED
+        blocks = blocks and pair is not None and pair[0] >= LEAST_EPSILON
         if noise == "norm" and not blocks:
             raise UsageError(
                 "noise='norm' in groups is for Box rows and a budget of epsilon= and delta=: noise that all columns "
@@ -116,7 +119,7 @@ class _Maker:
         epsilon, delta = self._budget.pair
         times = self._grouping.max_groups * (2 if self._neighbours == "replace" else 1)
         share = Budget(epsilon=round_down(Fraction(epsilon) / times), delta=0)
-        one = replace(_boxed(replace(self._terms, budget=share)), stated={})
+        one = replace(boxed(replace(self._terms, budget=share)), stated={})
         slack = delta if self._grouping.keys is None else 0.0
         return self._finished(one, Privacy(0.0, slack, self._neighbours, unit_of(self._people), (epsilon,)))
 
@@ -129,21 +132,19 @@ class _Maker:
         mu = self._budget.after_slack(slack).mu
         region, kappa = self._laid(mu)
         terms, most = self._terms, self._grouping.max_groups
-        parts = terms.rows, terms.statistic, terms.n, "add_remove", region, min(kappa, _WIDEST_COUNT)
-        made = draft(*parts, None, terms.handling, mu)
+        made = draft(terms, region, min(kappa, _WIDEST_COUNT), mu)
         units = noise_units(group_sensitivity(made.body, made.count_units, self._neighbours, most), mu)
         alone = Privacy(
             round_up(made.body.sensitivity("add_remove", made.count_units) / Fraction(units)), 0.0, "add_remove"
         )
-        options = {**vars(terms.wishes), "missing": terms.handling.missing, "noise": terms.noise}
-        one = finished(terms.rows, terms.statistic, terms.n, alone, made, terms.columns, {}, options, None, None, units)
+        one = finished(terms, made, alone, None, units, stated={})
         return self._finished(one, Privacy(mu, slack, self._neighbours, unit_of(self._people)))
 
     def _laid(self, mu: float) -> tuple[Clip, float]:
         """Clip region and weight of the counts, which are free up to a weight of one under "replace" [G1]."""
         terms, root = self._terms, math.sqrt(self._grouping.max_groups)
         if self._neighbours == "add_remove":
-            return _lay_with_count(terms, mu / root)
+            return lay_with_count(terms, mu / root)
         region = terms.rows.region(terms.d, terms.wishes, terms.n, 2 * root / mu)
         return region, max(_FREE_COUNT, count_weight(region, terms.statistic, terms.n, mu / root))
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from ..answers import Tally, held, joined, tally
 from ..errors import Floats
-from ..planning import assemble, few_octaves, last_count_weight
+from ..planning import Terms, assemble, few_octaves, last_count_weight
 from ..plans import Plan
 from ..release import Counts, Release
 from ..riders import MOST_OCTAVES, OCTAVES
-from ..rows import LearnedRows, NormLaw, Rows
+from ..rows import LearnedRows, NormLaw, Rows, Wishes
 from ..shape import Ellipsoid, length
 from ..vector_noise import Noise
 from .methods import Final
@@ -35,20 +35,13 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     spend = rounds.charge("final", rounds.left, width)
     kappa = last_count_weight(region, statistic, rounds.n, spend, rounds.session.people)
     rows = learned_rows(final, region.ellipsoid.center, None, columns)
-    plan = assemble(
-        rows,
-        statistic,
-        rounds.n,
-        spend,
-        region,
-        kappa,
-        columns,
-        {},
-        {"method": method, "missing": handling.missing},
-        rounds.session.people,
-        handling,
-        few_octaves(rounds.d) if rounds.pure else _octaves(region.ellipsoid, final.magnitude),
+    people = rounds.session.people
+    terms = Terms(
+        rows, statistic, rounds.n, rounds.d, rounds.budget, rounds.neighbours, columns, people, Wishes(), handling
     )
+    octaves = few_octaves(rounds.d) if rounds.pure else _octaves(region.ellipsoid, final.magnitude)
+    options = {"method": method, "missing": handling.missing}
+    plan = assemble(terms, spend, region, kappa, options, octaves)
     scaled = plan.noisy_sums(rounds.accumulate(plan.row_map), rounds.stream())
     counts = _joined(rounds, plan, tally(plan, scaled))
     center, errors = _mean(plan, final, scaled[:width], counts)
