@@ -324,11 +324,12 @@ def read_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], Any])
             raise UsageError(WRONG)
         return release
     release = planned_release({name: part for name, part in saved.items() if name != "describe"}, plan_from_dict)
-    if release.statistic != "describe" or release.denoised is not None or release.counts is None:
+    riders = release.plan.riders
+    if release.statistic != "describe" or release.denoised is not None or release.counts is None or riders is None:
         raise UsageError(DOCTORED)
     with codec.Fields(saved["describe"], WRONG) as fields:
         squares, count, std = (fields.take(name, codec.numbers) for name in ("squares", "count", "std"))
-        products = fields.take("products", codec.numbers) if release.plan.riders.products else None  # type: ignore[attr-defined]
+        products = fields.take("products", codec.numbers) if riders.products else None
         matrix = None if products is None else fields.take("correlation", codec.matrix)
         for shown in ("std_error", "interval"):
             fields.take(shown, lambda value: None)  # worked out anew

@@ -23,6 +23,7 @@ from .plan_files import STATISTICS
 from .postprocess import METHODS as DENOISED
 from .postprocess import denoised
 from .privacy import Privacy, stated_from_dict
+from .riders import Riders
 from .shape import Ellipsoid
 from .texts import describe_release, guarantee, release_html
 from .vector_noise import Noise
@@ -129,6 +130,8 @@ class Planned(Protocol):
     def neighbours(self) -> str: ...
     @property
     def people(self) -> People | None: ...
+    @property
+    def riders(self) -> Riders | None: ...
     @property
     def ellipsoid(self) -> Ellipsoid: ...
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,16 @@ class Runnable(Alike, Saved):
     saved_as: ClassVar[str] = "plan"
     columns: tuple[str, ...] | None
     people: People | None
+
+    @property
+    def magnitude(self) -> float | None:
+        """What no entry is said to exceed, where that is all that is known of the rows."""
+        return None
+
+    @property
+    def rounds(self) -> Sequence[Any]:
+        """Passes over the data with their shares of the budget, where there are several."""
+        return ()
 
     def run(self, session: Session) -> Release:
         """The release, on the rows of a session."""

@@ -245,7 +245,7 @@ def release_entries(release: Any, most: int, magnitude: Any = None) -> list[Entr
 
 def _counted_rows(release: Any) -> list[str]:
     """How many rows have each column, where it was counted; else nothing."""
-    riders, counts = getattr(release.plan, "riders", None), release.counts
+    riders, counts = release.plan.riders, release.counts
     if counts is None or riders is None or riders.missing != "column":
         return [""] * release.value.size
     pairs = zip(riders.absences, counts.rows.tolist(), counts.stds.tolist(), strict=True)
@@ -282,7 +282,7 @@ def _stated_bounds(release: Any, magnitude: Any) -> tuple[Any, Any]:
 
 def covers(release: Any) -> str:
     """What the intervals of a release are for."""
-    riders, counts = getattr(release.plan, "riders", None), release.counts
+    riders, counts = release.plan.riders, release.counts
     noise = "the noise of sums and counts" if counts is not None and counts.stds.any() else "the noise"
     if riders is None:
         return f"95% intervals cover {noise}"
@@ -295,7 +295,7 @@ def covers(release: Any) -> str:
 
 def rows_lines(release: Any) -> list[str]:
     """The noisy numbers of rows that all columns share."""
-    riders, counts = getattr(release.plan, "riders", None), release.counts
+    riders, counts = release.plan.riders, release.counts
     lines = [] if release.count is None else [f"noisy count     {release.count:.6g}"]
     if riders is not None and riders.missing == "row" and counts is not None:
         rows, std = float(counts.rows[0]), float(counts.stds[0])
@@ -308,7 +308,7 @@ def describe_release(release: Any) -> str:
     lines += [f"  {line}" for line in rows_lines(release)]
     lines.append(f"  guarantee       {guarantee(release.privacy, release.stated)}")
     lines += people_lines(release.plan.people)
-    if hasattr(release.plan, "riders"):
+    if release.plan.riders is not None:
         lines.append(f"  missing entries {missing_words(release.plan)}")
     for entry in release_entries(release, SHOWN):
         rows = f", {entry.rows} rows" if entry.rows else ""
@@ -333,7 +333,7 @@ def release_html(release: Any) -> str:
             heads.append(head)
             lines = [[*line, cell] for line, cell in zip(lines, cells, strict=True)]
     facts = [*rows_lines(release), *[line.strip() for line in people_lines(release.plan.people)]]
-    if hasattr(release.plan, "riders"):
+    if release.plan.riders is not None:
         facts.append(f"missing entries: {missing_words(release.plan)}")
     table = html_table(heads, lines, release.value.size)
     ends = [covers(release), *[f"warning: {text}" for text in release.warnings]]

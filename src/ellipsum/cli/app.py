@@ -431,7 +431,7 @@ def _publish(statistic: str, given: dict[str, Any]) -> None:
         release = run(statistic, columns, given, how, desk)
     check_interrupted()
     show.write_plan(desk.plan, given["save_plan"])
-    show.release(release, given["as_json"], given["output"], getattr(desk.plan.rows, "magnitude", None))
+    show.release(release, given["as_json"], given["output"], desk.plan.magnitude)
 
 
 def _run_fresh(statistic: str, columns: Any, given: dict[str, Any], how: dict[str, Any], desk: Any) -> Any:

@@ -105,6 +105,10 @@ class LearningPlan(Runnable):
         return bool(self.privacy.pure)
 
     @property
+    def magnitude(self) -> float:
+        return self.rows.magnitude
+
+    @property
     def rounds(self) -> tuple[PlannedRound, ...]:
         """The expected schedule of method "auto"; empty where n is not stated or another method decides."""
         shares = self._shares()
