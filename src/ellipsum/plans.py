@@ -149,13 +149,13 @@ class Plan(Runnable):
         """Noise stds of all coordinates in units of the grid: values, counts beside them, the count of rows."""
         return self.noise_law.stds(self.row_map.width + (1 if self.count_units else 0))
 
-    @property
+    @cached_property
     def absence_stds(self) -> Floats:
         """Noise stds of the counts of absences, in rows; 0 where none is counted."""
         units = np.array(self.riders.absences, float)
         return self._beside(self.ellipsoid.width, units)
 
-    @property
+    @cached_property
     def outside_stds(self) -> Floats:
         """Noise stds of the counts of what lay outside, in rows or cells; 0 where none is counted."""
         units = self.riders.units[len(self.riders.absences) : self.riders.counted].astype(float)
@@ -270,7 +270,7 @@ class Plan(Runnable):
         noise = self.noise()
         return None if noise is None else noise.covariance
 
-    @property
+    @cached_property
     def noise_error(self) -> float | None:
         """Expected squared norm of the noise; that of a mean's counts enters through the mean's distance [U2][U6]."""
         noise = self.noise()
@@ -313,7 +313,7 @@ class Plan(Runnable):
         noise, clipping = self.noise_error, self.clipping_error
         return None if noise is None or clipping is None else noise + clipping
 
-    @property
+    @cached_property
     def doubt(self) -> str | None:
         """Why a budget spent on this plan may be wasted, in words; None where there is no reason."""
         if self.noise_error is None or self.center_spread == 0:
