@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,7 @@ from .errors import Floats, UsageError, choice, open_unit
 from .noise_laws import BoxLaw
 from .release import DOCTORED, WRONG, Release, planned_release
 from .rows import Rows
-from .texts import guarantee
 from .vector_noise import in_doubt
-
-if TYPE_CHECKING:
-    import pandas
 
 MOST_DESCRIBED = 1024
 """Columns with covariances at most: half a million pairs."""
@@ -191,22 +187,12 @@ class Description(Release):
         section["interval"] = {"level": _LEVEL, **bounds}
         return {**super().to_dict(), "count": self.row_count, "describe": section}
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """One row per column: count, mean and std, each with its 95% interval."""
-        try:
-            import pandas
-        except ImportError:
-            raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
+    def _table(self) -> dict[str, Any]:
         table: dict[str, Any] = {}
         for name in STATED:
             low, high = self.confidence_interval(_LEVEL, name).T
             table |= {name: getattr(self, name), f"{name}_lower": low, f"{name}_upper": high}
-        if not self.secure:
-            table["secure"] = False
-        frame = pandas.DataFrame(table, index=pandas.Index(self.names(), name="column"))
-        frame.attrs.update(secure=self.secure, guarantee=guarantee(self.privacy, self.stated))
-        frame.attrs.update(level=_LEVEL, warnings=list(self.warnings))
-        return frame
+        return table
 
     def __repr__(self) -> str:
         return describe_description(self)

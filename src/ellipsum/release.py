@@ -279,20 +279,23 @@ class Release(Alike, Saved):
         return release_from_dict(codec.parse(text))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One row per column: value, its error and 95% interval; where the noise is not secure, a column says so."""
+        """One row per column: what was published, with 95% intervals; a column tells where the noise is not secure."""
         try:
             import pandas
         except ImportError:
             raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
-        low, high = self.confidence_interval(_LEVEL).T
-        table: dict[str, Any] = {"value": self.value, "noise_std": self.noise_std, "error_std": self.error_std}
-        table |= {"lower": low, "upper": high}
+        table = self._table()
         if not self.secure:
             table["secure"] = False
         frame = pandas.DataFrame(table, index=pandas.Index(self.names(), name="column"))
         frame.attrs.update(secure=self.secure, guarantee=guarantee(self.privacy, self.stated))
         frame.attrs.update(level=_LEVEL, warnings=list(self.warnings))
         return frame
+
+    def _table(self) -> dict[str, Any]:
+        low, high = self.confidence_interval(_LEVEL).T
+        errors = {"noise_std": self.noise_std, "error_std": self.error_std}
+        return {"value": self.value, **errors, "lower": low, "upper": high}
 
     def __repr__(self) -> str:
         return describe_release(self)
