@@ -232,3 +232,18 @@ def test_intervals_reckon_with_the_far_end_of_each_octave():
     assert release.hidden.bias[0] == pytest.approx(100 * (8 - 1), rel=1e-3)
     low, high = release.confidence_interval()[0]
     assert low < rows.sum() < high
+
+
+@pytest.mark.parametrize("zeros", [0.9, 0.97])
+def test_intervals_of_one_skewed_column_cover_where_few_octaves_are_told_apart(zeros):
+    """[U7] A thousand rows, most of them zero: at 0.95, fewer than 46 of 60 have odds of one in a million."""
+    covered = 0
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        column = np.where(generator.random(1000) < zeros, 0.0, generator.lognormal(5, 1, 1000))
+        rows = es.Normal([float(f"{column.mean():.0e}")], std=float(f"{column.std():.0e}"))
+        release = es.mean(column[:, None], rows, rng=generator, **TERMS)
+        assert release.plan.riders.octaves == 2
+        low, high = release.confidence_interval()[0]
+        covered += low <= column.mean() <= high
+    assert covered >= 46

@@ -16,6 +16,7 @@ from .errors import Floats, named
 
 _SURE = 4.0  # stds: a far octave enters the bound where its count is surely not noise; nearer ones earlier
 _NEAREST, _FURTHER = 2.0, 0.5  # stds for the first octave, and for each one further
+_ALWAYS = 2  # octaves: where only so many are told apart, both enter whatever their counts
 _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of one in 10^9
 _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
 _TIMES = 3.0  # times as many as the stated law gives
@@ -74,7 +75,9 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
     excess = np.ldexp(1.0, np.arange(1, riders.octaves + 1)) - riders.pull  # the far end of each octave
     excess[0] = 1.0  # rows in the first, and what is further out but too little to be seen: half each
     used = _used(found, std)
-    used[0] |= not plan.rows.firm
+    if riders.octaves == _ALWAYS and not used[1]:
+        excess[1] = 2.0**1.5 - riders.pull  # its middle
+    used[: _ALWAYS if riders.octaves == _ALWAYS else 1] |= not plan.rows.firm
     length = float(np.sum(np.where(used, np.maximum(found, 0.0) * excess, 0.0)))
     spread = std * float(np.sqrt(np.sum(np.where(used, excess, 0.0) ** 2)))
     reach = plan.ellipsoid.reach
