@@ -16,17 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commands import run
 
 import ellipsum as es
 
 SECRET = "SENTINELCELL"
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 BOUNDS = ["--bounds", "age=0:120", "--bounds", "income=0:5000"]
-
-
-def run(*words, cwd=None, **more):
-    command = [sys.executable, "-m", "ellipsum", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, **more)
 
 
 def refused(done, code, word):
@@ -388,7 +384,7 @@ def test_a_terminal_is_asked_before_noise_drowns_the_answer(people):
 def test_without_a_terminal_a_drowned_answer_is_refused(people, tmp_path):
     words = ["mean", people, *BOUNDS, "--epsilon", "0.01", "--delta", "1e-6", "--json"]
     target = tmp_path / "out.json"
-    for channel in ({"stdin": subprocess.DEVNULL}, {"input": "y\n"}):
+    for channel in ({}, {"input": "y\n"}):
         done = run(*words, "--output", target, **channel)
         refused(done, 1, "--yes goes on")
         assert "Nothing was spent" in done.stderr
@@ -401,7 +397,9 @@ def test_without_a_terminal_a_drowned_answer_is_refused(people, tmp_path):
 
 def test_completion_is_offered():
     """The completion script of a named shell, whatever shell the tests run under."""
-    done = run("--show-completion", "bash", env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
+    words = [sys.executable, "-m", "ellipsum", "--show-completion", "bash"]
+    surroundings = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(words, capture_output=True, text=True, env=surroundings)
     assert done.returncode == 0, done.stderr
     assert "complete" in done.stdout.lower()
 

@@ -2,20 +2,14 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import pytest
+from commands import run
 
 import ellipsum as es
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 BOUNDS = ["--bounds", "age=0:120"]
-
-
-def run(*words):
-    command = [sys.executable, "-m", "ellipsum", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture

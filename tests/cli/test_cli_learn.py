@@ -1,17 +1,10 @@
 """`ellipsum mean --magnitude`, `learn` and `--rows` in a shell."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-
-
-def run(*words, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "ellipsum", *map(str, words)], cwd=cwd, capture_output=True, text=True, check=False
-    )
+from commands import run
 
 
 @pytest.fixture

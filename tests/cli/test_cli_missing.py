@@ -2,11 +2,10 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from commands import run
 
 import ellipsum as es
 from ellipsum.cli.show import Desk, by_passes
@@ -17,11 +16,6 @@ PLENTY = ["--epsilon", "8", "--delta", "1e-6"]
 AGES = np.array([20.0 + i % 50 for i in range(900)])
 HAVE = np.arange(900) % 3 != 0  # two rows in three have an age
 TRUE_AGE = AGES[HAVE].mean()
-
-
-def run(*words, cwd=None, **more):
-    command = [sys.executable, "-m", "ellipsum", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, **more)
 
 
 @pytest.fixture

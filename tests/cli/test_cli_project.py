@@ -1,22 +1,19 @@
 """`ellipsum project` as a user runs it: a process each."""
 
 import json
-import subprocess
-import sys
 
+import commands
 import numpy as np
 import pytest
 from pyarrow import parquet
 
 from ellipsum.projection import Projection
 
-RUN = "import sys; from ellipsum.cli import main; sys.argv[0] = 'ellipsum'; main()"
 BUDGET = ["--epsilon", "300", "--delta", "1e-6"]
 
 
 def run(*words, cwd=None):
-    command = [sys.executable, "-c", RUN, "project", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
+    return commands.run("project", *words, cwd=cwd)
 
 
 @pytest.fixture

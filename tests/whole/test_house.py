@@ -130,3 +130,11 @@ def test_test_modules_have_names_of_their_own():
     """Of two of one name the second is not collected."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert len(names) == len(set(names))
+
+
+def test_costly_tests_that_are_thinned_exist():
+    from conftest import ONE_IN
+
+    for name in ONE_IN:
+        path, _, function = name.partition("::")
+        assert f"def {function}(" in (ROOT / "tests" / path).read_text(), name

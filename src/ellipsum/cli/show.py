@@ -138,7 +138,7 @@ class Desk:
     def done(self, fraction: float) -> float:
         """The part of the work since the plan was approved, by passes over the data where rounds are planned."""
         part = min(max((fraction - self._begin) / (1 - self._begin), 0.0), 1.0) if self._begin < 1 else 1.0
-        return by_passes(part, self.plan.rounds)
+        return by_passes(part, () if self.plan is None else self.plan.rounds)
 
     def _stop(self) -> None:
         if self._bar is not None:
