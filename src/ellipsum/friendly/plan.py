@@ -211,6 +211,7 @@ class FriendlyPlan(Alike, Saved):
         return Noise(self.ellipsoid, math.ldexp(self.mean_units(lower), -RADIUS_BITS))
 
     law_name = "gaussian"
+    noise_law = GaussianLaw(1.0)
 
     @property
     def noise_base(self) -> tuple[Ellipsoid, float]:
@@ -218,7 +219,7 @@ class FriendlyPlan(Alike, Saved):
 
     def multiples(self, level: float) -> Floats:
         """Half-widths of intervals, in stds of the noise."""
-        return GaussianLaw(1.0).multiples(self.d, level)
+        return self.noise_law.multiples(self.d, level)
 
     @property
     def ellipsoid(self) -> Ellipsoid:
