@@ -111,5 +111,9 @@ def test_files_are_read_back_and_doctored_ones_refused():
     ):
         with pytest.raises(es.UsageError):
             FriendlyPlan.from_json(json.dumps({**saved, **change}))
+    whole = json.loads(release.to_json())
+    for change in ({"weight_lower": whole["weight_lower"] / 2}, {"privacy": {**whole["privacy"], "pure": [0.5]}}):
+        with pytest.raises(es.UsageError):
+            es.Release.from_json(json.dumps({**whole, **change}))
     with pytest.raises(es.UsageError, match="spends more"):
         dataclasses.replace(release.plan, epsilons=(0.5, 0.5, 0.5))

@@ -388,7 +388,7 @@ def _pure(
     if slack > delta:
         raise UsageError("slack must not exceed delta. State a smaller one, or leave it out.")
     search_share, gate_share = shares
-    search = round_down(Fraction(search_share) * Fraction(epsilon))
+    search = round_down(Fraction(search_share) * Fraction(epsilon)) if search_share else 0.0
     rest = Fraction(epsilon) - Fraction(search)
     steps = Steps("laplace", known["n"], slack, known["floor"], float(rest), known["d"])
     first = round_down(Fraction(_gate_share(steps, gate_share)) * rest)
