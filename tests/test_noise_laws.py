@@ -247,3 +247,40 @@ def test_intervals_of_one_skewed_column_cover_where_few_octaves_are_told_apart(z
         low, high = release.confidence_interval()[0]
         covered += low <= column.mean() <= high
     assert covered >= 46
+
+
+def test_many_columns_have_noise_in_blocks_within_a_pure_budget():
+    """A sphere's squared noise is 3 times as large where all are as wide, and far larger where few are."""
+    words = {"n": 100, "epsilon": 1.0, "delta": 0, "statistic": "mean", **PLAIN}
+    even = es.plan(es.Box(0.0, 1.0), d=300, **words)
+    assert even.law_name == "box"
+    assert (even.considered["ball"] / even.considered["box"]) ** 2 == pytest.approx(3, rel=0.01)
+    steep = es.plan(es.Box(np.zeros(300), np.arange(1.0, 301) ** -2), **words)
+    assert steep.considered["box"] < 0.25 * steep.considered["ball"]
+    again = es.Plan.from_json(steep.to_json())
+    errors = [
+        np.sum((again.release(np.zeros((100, 300)), np.random.default_rng(seed)).value) ** 2) for seed in range(200)
+    ]
+    assert np.mean(errors) == pytest.approx(steep.expected_squared_error, rel=0.5)  # five standard errors
+
+
+def test_few_wide_columns_among_many_have_noise_in_blocks_with_a_delta_too():
+    widths = np.arange(1.0, 201) ** -2
+    words = {"n": 1000, "statistic": "mean", **TERMS, **PLAIN}
+    uneven = es.plan(es.Box(np.zeros(200), widths), **words)
+    assert uneven.law_name == "box"
+    assert uneven.considered["box"] ** 2 < 0.8 * uneven.considered["ball"] ** 2
+    assert es.plan(es.Box(0.0, 1.0), d=200, **words).law_name == "ball"
+    assert "box" not in es.plan(es.Box(0.0, 1.0), d=200, **words).considered
+
+
+def test_groups_of_many_columns_may_be_pure():
+    """They were refused from 129 columns on."""
+    data = np.column_stack([np.arange(40) % 2, np.full((40, 130), 0.5)])
+    columns = ["g", *(f"x{j}" for j in range(130))]
+    table = {name: data[:, j] for j, name in enumerate(columns)}
+    release = es.sum(
+        table, es.Box(0.0, 1.0), by="g", keys=[0.0, 1.0], columns=columns[1:], epsilon=1.0, delta=0, missing="center"
+    )
+    assert release.value.shape == (2, 130)
+    assert release.privacy.pure == (1.0,)

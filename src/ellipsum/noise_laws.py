@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import codec
 from .errors import Floats, UsageError
@@ -38,6 +39,10 @@ class Law:
     def multiples(self, width: int, level: float) -> Floats:
         """For each coordinate, the half-width of an interval at a level, in units of its std."""
         raise NotImplementedError
+
+    def squared_radius(self, rank: int, level: float) -> float:
+        """What the squared length of noise in so many directions, in stds, stays below at a level."""
+        raise UsageError("noise in blocks has no confidence ellipsoid. Use confidence_region: a box.")
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
         """The noisy sums; `last` are coordinates that follow, which may be too wide for limbs.
@@ -66,6 +71,11 @@ class GaussianLaw(Law):
 
     def multiples(self, width: int, level: float) -> Floats:
         return np.full(width, normal_multiple(level))
+
+    def squared_radius(self, rank: int, level: float) -> float:
+        from scipy.special import chdtri
+
+        return float(chdtri(rank, 1 - level))
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
         shift = shift_for(self.units)
@@ -98,6 +108,11 @@ class BallLaw(Law):
         from .laws.ball import ball_isf, ball_std
 
         return np.full(width, ball_isf((1 - level) / 2, self.dimension) / ball_std(self.dimension))
+
+    def squared_radius(self, rank: int, level: float) -> float:
+        from .laws.ball import ball_square_isf, ball_std
+
+        return ball_square_isf(1 - level, rank, self.dimension) / ball_std(self.dimension) ** 2  # [B5]
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
         from .noise.ball_norm import add_ball_noise, ball_shift
@@ -146,6 +161,19 @@ class BoxLaw(Law):
         multiples = np.ones(width)
         for block in self.blocks.blocks:
             multiples[list(block.columns)] = box_isf((1 - level) / 2, block.size) / box_std(block.size)
+        return multiples
+
+    def joint_multiples(self, wanted: NDArray[np.bool_], level: float) -> Floats:
+        """Half-widths in stds of a box that holds the wanted coordinates all at once at a level; 0 of others [K4]."""
+        from .laws.box import box_largest_isf, box_std
+
+        multiples, total = np.zeros(wanted.size), int(wanted[list(self.blocks.columns)].sum())
+        for block in self.blocks.blocks:
+            columns = np.array(block.columns)
+            mine = columns[wanted[columns]]
+            if mine.size:
+                tail = -math.expm1(math.log(level) * mine.size / total)
+                multiples[mine] = box_largest_isf(tail, mine.size, block.size) / box_std(block.size)
         return multiples
 
     def sum_multiple(self, level: float) -> float:

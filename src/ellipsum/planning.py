@@ -37,7 +37,8 @@ _FEW_ROWS = 28.0
 _FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
 LEAST_EPSILON = 1e-9
 _MOST_REMEMBERED = 512  # columns
-MOST_BOXED = 128  # columns: with more, noise in blocks never errs least
+_MOST_BOXED = 128  # columns' worth: with delta above 0 and more, noise in blocks never errs least
+_MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
 _FEWEST_OCTAVES = 2
 _CURIOSITY = 0.01  # weight of a count of cells outside, as a share of their column's half-width
@@ -175,13 +176,25 @@ _remembered = lru_cache(maxsize=64)(_weighed)
 def _under_each_law(terms: Terms) -> Iterator[Plan]:
     """The plans that may be chosen from; a law whose numbers leave the range of doubles has none."""
     laws = [_spherical]
-    if terms.rows.clamps and terms.d <= MOST_BOXED:
+    if blocks_may_pay(terms):
         laws.append(boxed)
     if terms.noise == "auto" and terms.budget.largest_mu is not None:
         laws.append(_gaussian)
     for law in laws:
         with suppress(OutOfRange):
             yield law(terms)
+
+
+def blocks_may_pay(terms: Terms) -> bool:
+    """Whether noise in blocks may err least: pure, as one may ask for, or where few columns are nearly as wide."""
+    if not terms.rows.clamps or terms.budget.pair is None:
+        return False
+    if terms.budget.largest_mu is None or terms.noise == "norm":
+        return True
+    lower, upper = terms.rows.bounds()
+    sizes = np.sqrt(terms.importances) * (upper / 2 - lower / 2)
+    sizes = sizes / (float(sizes.max()) or 1.0)
+    return terms.d <= _MOST_CUT and float(sizes.sum()) ** 2 <= _MOST_BOXED * float(sizes @ sizes)
 
 
 def weighted_error(terms: Terms, plan: Plan) -> float:

@@ -14,15 +14,17 @@ from . import codec
 from .alike import Alike
 from .answers import Tally, joined, mean_noise, sum_noise, tally_of
 from .charged import METHODS, Round, check_rounds
-from .errors import Floats, UsageError, open_unit, vector
+from .errors import Floats, UsageError, open_unit
 from .files import Saved
 from .hidden import Hidden, hidden
 from .laws.ball_privacy import Guarantee, guarantee_from_dict
+from .noise_laws import Law
 from .people import People
 from .plan_files import STATISTICS
 from .postprocess import METHODS as DENOISED
 from .postprocess import denoised
 from .privacy import Privacy, stated_from_dict
+from .regions import ConfidenceBox, ConfidenceEllipsoid, confidence_ellipsoid, confidence_region
 from .riders import Riders
 from .shape import Ellipsoid
 from .texts import describe_release, guarantee, release_html
@@ -38,25 +40,6 @@ DOCTORED = "this release's value, noise or guarantee is not that of its plan. It
 _LEVEL = 0.95
 _FARTHEST = 64.0  # stds that noise may move a count by; more has odds below 1e-890
 _NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
-
-
-@dataclass(frozen=True)
-class ConfidenceEllipsoid(Alike):
-    """All points that the published value's noise could explain at a level: {x : (x-v)^T V^-1 (x-v) <= q}."""
-
-    value: Floats
-    noise: Noise
-    squared_radius: float
-    level: float
-
-    def contains(self, point: Any) -> bool:
-        """Whether a point lies in the region; a direction without noise must match the value."""
-        offset = vector("point", point, self.value.size) - self.value
-        ellipsoid = self.noise.ellipsoid
-        flat = ellipsoid.along(offset)[ellipsoid.scale == 0]
-        if (np.abs(flat) > 1e-9 * (1 + np.abs(self.value).max())).any():
-            return False
-        return self.noise.squared_length(offset) <= self.squared_radius
 
 
 @dataclass(frozen=True)
@@ -136,6 +119,8 @@ class Planned(Protocol):
     def ellipsoid(self) -> Ellipsoid: ...
     @property
     def law_name(self) -> str: ...
+    @property
+    def noise_law(self) -> Law: ...
     @property
     def noise_base(self) -> tuple[Ellipsoid, float]: ...
     def multiples(self, level: float) -> Floats: ...
@@ -223,16 +208,13 @@ class Release(Alike, Saved):
         half = quantiles * np.hypot(self._wide_stds, self.hidden.spread) + self.hidden.bias
         return np.stack([self.value - half, self.value + half], axis=1)
 
+    def confidence_region(self, level: float = 0.95) -> ConfidenceEllipsoid | ConfidenceBox:
+        """The joint region of all columns: it covers the privacy noise. An ellipsoid, or a box for noise in blocks."""
+        return confidence_region(self.value, self.noise, self.plan, level)
+
     def confidence_ellipsoid(self, level: float = 0.95) -> ConfidenceEllipsoid:
-        """The joint region for all coordinates of Gaussian noise; it covers the privacy noise."""
-        from scipy.special import chdtri
-
-        if self.plan.law_name != "gaussian":
-            raise UsageError("a confidence ellipsoid needs noise='gaussian'. Use confidence_interval, or plan it so.")
-
-        freedom = int(np.count_nonzero(self.noise.ellipsoid.scale)) or 1
-        quantile = float(chdtri(freedom, 1 - open_unit("level", level)))
-        return ConfidenceEllipsoid(self.value, self.noise, quantile, level)
+        """The joint region of all columns as an ellipsoid: Gaussian and spherical noise have one."""
+        return confidence_ellipsoid(self.value, self.noise, self.plan, level)
 
     def denoise(self, method: str, **options: Any) -> Release:
         """Post-processing, free of privacy cost: "james_stein", "soft_threshold", "wiener" or "clamp"."""

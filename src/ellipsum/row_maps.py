@@ -7,6 +7,7 @@ integer rows can be and how far apart (its body); whoever has the rows picks the
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -193,11 +194,12 @@ def clamped_body(limits: Ints, riders: Riders) -> Body:
     absences = riders.absences if riders.missing == "column" else (0,) * columns
     outside, squares = riders.outside or (0,) * columns, riders.squares or (0,) * columns
     squared_norm = squared_diameter = 0
-    for limit, absent, out, square in zip(limits.tolist(), absences, outside, squares, strict=True):
+    alike = Counter(zip(limits.tolist(), absences, outside, squares, strict=True))  # a million are often all alike
+    for (limit, absent, out, square), times in alike.items():
         length, apart = squared_cell(limit, square)
         beside = length + out**2
-        squared_norm += max(beside, absent**2)
-        squared_diameter += max(apart + out**2, beside + absent**2)
+        squared_norm += times * max(beside, absent**2)
+        squared_diameter += times * max(apart + out**2, beside + absent**2)
     products = riders.pairs * riders.products**2  # [S12]
     return _with_left_out(Fraction(squared_norm + products), Fraction(squared_diameter + 4 * products), riders)
 

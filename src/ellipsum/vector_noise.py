@@ -17,7 +17,7 @@ _FEW = 3.0  # stds of the count: a column of fewer rows is held to its region
 
 @dataclass(frozen=True)
 class Noise(Alike):
-    """Gaussian noise of a vector: covariance std^2 S L L^T S + u u^T + diag(own^2), L the ellipsoid's inverse map.
+    """Noise of a vector: covariance std^2 S L L^T S + u u^T + diag(own^2), L the ellipsoid's inverse map.
 
     stretch: S, one per column, where columns are divided by counts of their own. count_direction: u, the noise of a
     count that all columns share. own: stds of the columns' own counts.
@@ -58,13 +58,40 @@ class Noise(Alike):
         ellipsoid = self.ellipsoid
         stretch = 1.0 if self.stretch is None else self.stretch
         if ellipsoid.axes is None:
-            stds = self.sums_stds if self.own is None else np.hypot(self.sums_stds, self.own)
-            return self._white_length(offset, lambda part: part[stds > 0] / stds[stds > 0])
+            stds, live = self.straight_stds, self.straight_stds > 0
+            shared, rest = self.without_shared(offset)
+            if shared is not None:
+                return shared**2 + float(np.sum((rest[live] / stds[live]) ** 2))
+            return self._white_length(offset, lambda part: part[live] / stds[live])
         if self.own is None:
             return self._white_length(offset, lambda part: ellipsoid.scaled(part / stretch) / self.std)
         live = self.stds > 0
         matrix = self.covariance[np.ix_(live, live)]
         return float(offset[live] @ np.linalg.solve(matrix, offset[live]))
+
+    @property
+    def straight_stds(self) -> Floats:
+        """Stds of the noise that each column has to itself, where the axes are the columns."""
+        return self.sums_stds if self.own is None else np.hypot(self.sums_stds, self.own)
+
+    def without_shared(self, offset: Floats) -> tuple[float | None, Floats]:
+        """The shared count's noise, in stds, where a column shows nothing else, and the rest of the offset."""
+        if self.count_direction is None or self.ellipsoid.axes is not None:
+            return None, offset
+        bare = np.where(self.straight_stds > 0, 0.0, self.count_direction)
+        clearest = int(np.argmax(np.abs(bare)))
+        if bare[clearest] == 0:
+            return None, offset
+        shared = float(offset[clearest] / bare[clearest])
+        return shared, offset - shared * self.count_direction
+
+    @property
+    def rank(self) -> int:
+        """In how many directions there is noise."""
+        if self.ellipsoid.axes is not None:
+            return int(np.count_nonzero(self.ellipsoid.scale if self.own is None else self.stds))
+        shown = self.without_shared(np.zeros(self.stds.size))[0] is not None
+        return int(np.count_nonzero(self.straight_stds)) + shown
 
     def _white_length(self, offset: Floats, whiten: Callable[[Floats], Floats]) -> float:
         """Where the shared count's noise is one more direction beside noise that `whiten` makes white."""

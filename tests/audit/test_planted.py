@@ -134,7 +134,7 @@ def at_the_edge():
 
 
 def friendly(data, generator):
-    return friendly_numbers(es.friendly_mean(data, RADIUS, rng=generator, threads=1, **LOOSE))
+    return friendly_numbers(es.friendly_mean(data, RADIUS, rng=generator, threads=1, noise="gaussian", **LOOSE))
 
 
 def test_a_gate_without_noise(monkeypatch):

@@ -539,14 +539,15 @@ def test_any_scale_of_radius(radius):
     assert np.abs(release.value / radius).max() < 1
 
 
-def test_a_search_finds_a_fitting_radius():
+@pytest.mark.parametrize("noise", ["gaussian", "norm"])
+def test_a_search_finds_a_fitting_radius(noise):
     rows = sample(3000, 4)
-    release = friendly_mean(rows, (0.01, 1000.0), rng=np.random.default_rng(7), **SPEND)
+    release = friendly_mean(rows, (0.01, 1000.0), rng=np.random.default_rng(7), noise=noise, **SPEND)
     fitting = radius_for(Normal(0, std=1.0), 4, outside=0.05)
     assert fitting / 2 <= release.plan.radius <= 2 * fitting
-    assert release.plan.search_mu > 0
+    assert (release.plan.search_mu if noise == "gaussian" else release.plan.epsilons[2]) > 0
     assert np.abs(release.value - 1000).max() < 0.5
-    plain = friendly_mean(rows, fitting, rng=np.random.default_rng(7), **SPEND)
+    plain = friendly_mean(rows, fitting, rng=np.random.default_rng(7), noise=noise, **SPEND)
     assert release.privacy == plain.privacy
 
 
@@ -632,7 +633,12 @@ def test_noise_is_far_below_the_usual_bound():
         ({"neighbours": "other"}, "neighbours must be one of"),
         ({"gate": "uniform"}, "gate must be one of"),
         ({"delta": None}, "delta"),
-        ({"slack": 1e-6}, "slack must be below delta"),
+        ({"slack": 1e-6, "noise": "gaussian"}, "slack must be below delta"),
+        ({"slack": 2e-6}, "slack must be below delta"),
+        ({"slack": 2e-6, "noise": "norm"}, "slack must not exceed delta"),
+        ({"noise": "laplace"}, "noise must be one of"),
+        ({"noise": "norm", "gate": "gaussian"}, "Laplace gate"),
+        ({"noise": "norm", "delta": 0}, "pure"),
         ({"slack": 0.0}, "slack"),
         ({"floor": 1.5}, "floor"),
         ({"gate_share": 1.0}, "gate_share"),

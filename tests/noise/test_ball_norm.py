@@ -17,7 +17,7 @@ from ellipsum.curves import certified_mu, gaussian_delta
 from ellipsum.errors import UsageError
 from ellipsum.integers import Wide
 from ellipsum.laws import ball_curve
-from ellipsum.laws.ball import ball_isf, ball_length_isf, ball_length_sf, ball_sf, ball_std
+from ellipsum.laws.ball import ball_isf, ball_sf, ball_square_isf, ball_square_sf, ball_std
 from ellipsum.laws.ball_curve import (
     ball_delta,
     ball_delta_upper,
@@ -225,9 +225,21 @@ def test_quantiles_and_lengths_are_inverses() -> None:
     for d in (1, 2, 9, 300, 10**6):
         for p in (1e-12, 1e-3, 0.025, 0.4, 0.5, 0.9):
             assert ball_sf(ball_isf(p, d), d) == pytest.approx(p, rel=1e-8, abs=0)
-            assert ball_length_sf(ball_length_isf(p, d), d) == pytest.approx(p, rel=1e-7, abs=0)
+            for rank in {1, (d + 1) // 2, d}:
+                assert ball_square_sf(ball_square_isf(p, rank, d), rank, d) == pytest.approx(p, rel=1e-7, abs=0)
     assert ball_isf(0.025, 10**6) / ball_std(10**6) == pytest.approx(stats.norm.isf(0.025), rel=1e-5)
     assert ball_isf(0.025, 1) == pytest.approx(math.log(20), rel=1e-12)  # Laplace
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 40, 1000, 10**6])
+def test_the_law_of_several_coordinates(d: int) -> None:
+    """All of them: the length is Gamma(d). One: twice the tail of a coordinate [B5]."""
+    for p in (1e-12, 1e-3, 0.05, 0.5, 0.99):
+        length = float(special.gammainccinv(d, p))
+        assert ball_square_sf(length**2, d, d) == pytest.approx(p, rel=1e-8, abs=0)
+        assert ball_square_isf(p, d, d) == pytest.approx(length**2, rel=1e-8)
+        if p < 0.5:
+            assert ball_square_isf(2 * p, 1, d) == pytest.approx(ball_isf(p, d) ** 2, rel=1e-8)
 
 
 # ---- Drawing ----
@@ -427,6 +439,6 @@ def test_a_million_coordinates_with_their_own_length() -> None:
     d = 10**6
     eta = noise_of(d, 1, 2.5e3, seed=9)[0]
     length = float(np.linalg.norm(eta))
-    assert ball_length_isf(1 - 1e-9, d) < length < ball_length_isf(1e-9, d)
+    assert ball_square_isf(1 - 1e-9, d, d) < length**2 < ball_square_isf(1e-9, d, d)
     z = eta * math.sqrt(d) / length
     assert stats.kstest(z, "norm").pvalue > FALSE_ALARM

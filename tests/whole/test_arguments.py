@@ -72,6 +72,7 @@ ODD = {
     "date": np.datetime64("2020-01-01"),
 }
 RELEASE = es.mean(X, es.Box(0, 10), noise="gaussian", **BUDGET)
+BOXED = es.mean(X, es.Box(0, 10), **{**BUDGET, "delta": 0})
 DESCRIPTION = es.describe(X, es.Box(0, 10), **BUDGET)
 PROJECTION = es.project(X, 2, es.Ball(20), epsilon=900.0, delta=1e-6)
 
@@ -152,7 +153,9 @@ CALLS = {
     "Privacy.delta": (es.Privacy(1.0).delta, {"epsilon": 0.1}),
     "confidence_interval": (RELEASE.confidence_interval, {"level": 0.9}),
     "confidence_ellipsoid": (RELEASE.confidence_ellipsoid, {"level": 0.9}),
+    "confidence_region": (RELEASE.confidence_region, {"level": 0.9}),
     "contains": (RELEASE.confidence_ellipsoid().contains, {"point": [1.0, 2.0]}),
+    "contains in a box": (BOXED.confidence_region().contains, {"point": [1.0, 2.0]}),
     "denoise": (RELEASE.denoise, {"method": "soft_threshold", "threshold": 1.0}),
     "clamp": (RELEASE.denoise, {"method": "clamp", "lower": 0.0, "upper": 1.0}),
     "rows": (PROJECTION.rows, {"numbers": [0]}),

@@ -304,7 +304,7 @@ def test_learned_rounds_add_up_to_the_stated_budget():
 
 
 def test_a_friendly_release_agrees_with_its_plan():
-    made = es.friendly_mean(X, 8.0, rng=np.random.default_rng(1), epsilon=5.0, delta=1e-6)
+    made = es.friendly_mean(X, 8.0, rng=np.random.default_rng(1), epsilon=5.0, delta=1e-6, noise="gaussian")
     text = made.to_json()
     assert es.Release.from_json(text).to_json() == text
     for path, to in [

@@ -95,18 +95,25 @@ def _learning(method: str, runs: int, **words: Any) -> Case:
 _FRIENDS, _BLOCKS = 400, 200
 
 
-def _friendly() -> Case:
-    claim = friendly_plan(_FRIENDS, 1, 1.0, **_LOOSE).privacy
+def _friendly(noise: str) -> Case:
+    claim = friendly_plan(_FRIENDS, 1, 1.0, noise=noise, **_LOOSE).privacy
 
     def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
-        return friendly_numbers(friendly_mean(data, 1.0, rng=rng, threads=1, **_LOOSE))
+        return friendly_numbers(friendly_mean(data, 1.0, rng=rng, threads=1, noise=noise, **_LOOSE))
 
     return Case(mechanism, _replaced([1.0], [-1.0], _FRIENDS), claim, 4_000)
 
 
 def _aggregated() -> Case:
     made = friendly_plan(_BLOCKS, 1, 1.0, **_LOOSE)
-    words: dict[str, Any] = {"blocks": _BLOCKS, "radius": 1.0, "dimension": 1, "workers": 1, **_LOOSE}
+    words: dict[str, Any] = {
+        "blocks": _BLOCKS,
+        "radius": 1.0,
+        "dimension": 1,
+        "workers": 1,
+        "noise": "gaussian",
+        **_LOOSE,
+    }
 
     def here(data: Floats, rng: np.random.Generator) -> Floats:
         """Without a process for each block, of which there would be millions."""
@@ -166,7 +173,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "groups-private": lambda: _groups(None, _ALONE, neighbours="add_remove", epsilon=0.5, delta=0.02),
     "learning-coinpress": lambda: _learning("coinpress", 4_000, std=1.0),
     "learning-instance-optimal": lambda: _learning("instance_optimal", 1_000),
-    "friendly-mean": _friendly,
+    "friendly-mean": lambda: _friendly("gaussian"),
+    "friendly-mean-norm": lambda: _friendly("norm"),
     "subsample-and-aggregate": _aggregated,
     "projection": lambda: _projection("oblivious"),
     "projection-adaptive": lambda: _projection("adaptive"),

@@ -3,14 +3,15 @@
 With n rows, W the sum of their weights and r the radius (docs/proofs/friendly.md):
     gate:  G = W + noise of scale 3 / mu1,   L = min(n, G - margin) <= W but for probability `slack`   [F5]
     mean:  sum w_i x_i / W + N(0, (r k(L - 3) / (L mu2))^2 I)  if L >= floor, else no centre            [F4]
+For few columns the gate's noise is Laplace and the mean's spherical, each at a part of epsilon: less noise [F12].
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -20,7 +21,7 @@ import numpy as np
 
 from .. import codec
 from ..alike import Alike
-from ..curves import _certainly_positive, _nudged, round_down, sqrt_down
+from ..curves import _nudged, round_down, sqrt_down
 from ..errors import (
     MOST_COLUMNS,
     Floats,
@@ -35,15 +36,17 @@ from ..errors import (
 )
 from ..files import Saved
 from ..grid import noise_units
-from ..noise_laws import GaussianLaw
+from ..laws.ball import ball_std
+from ..noise_laws import BallLaw, GaussianLaw, Law
 from ..people import People, unit_of
 from ..plan_files import COUNT, people_from_dict
-from ..privacy import Budget, Privacy, laplace_mu, stated_from_dict
+from ..privacy import Budget, Privacy, fits, laplace_mu, stated_from_dict
 from ..shape import Ellipsoid
 from ..texts import guarantee, people_lines
 from ..vector_noise import Noise
 from ..version import VERSION
 from .core import RADIUS, RADIUS_BITS
+from .forecast import FEWEST_ROWS, WEIGHT_SENSITIVITY, Steps, forecast, gate_margin
 
 _WRONG_PLAN = "the plan has missing, unknown or wrong fields. Make it anew."
 _SOURCE = re.compile(
@@ -51,15 +54,16 @@ _SOURCE = re.compile(
 )
 FORMAT = "ellipsum.friendly_plan/1"
 GATES = ("gaussian", "laplace")
-WEIGHT_SENSITIVITY = 3
-"""[F2] One replaced row moves the sum of weights by at most 3."""
-FEWEST_ROWS = 4
+NOISE = ("auto", "gaussian", "norm")
+_LAWS = {"gaussian": "Gaussian noise", "ball": "spherical noise, pure but for the gate's slack"}
 SLACK_SHARE = 0.25
 FLOOR = 0.25
 TARGET = 0.75
 _LEAST_NOISE = 2.0**-13  # grid units: keeps the noisy integers within two limbs, at 2^-35 of the radius
 _SMALLEST_RADIUS, _LARGEST_RADIUS = 2.0**-900, 2.0**900
-_USUAL = 1.2816  # the gate's forecast is its lower decile: 9 releases in 10 do better
+FINE_BITS = 20
+"""Spherical noise is added to the mean on a grid this much finer than that of the rows [F12]."""
+_LEAST_SCALE = 2.0**7  # on that grid
 
 
 def mean_constant(weight: Fraction, n: int) -> Fraction:
@@ -72,29 +76,6 @@ def mean_constant(weight: Fraction, n: int) -> Fraction:
 def mean_sensitivity(lower: Fraction, n: int) -> Fraction:
     """[F4] How far the mean moves, in radii, if the larger of the two sums of weights is at least `lower`."""
     return mean_constant(lower - WEIGHT_SENSITIVITY, n) / lower
-
-
-@lru_cache(maxsize=256)
-def gate_margin(gate: str, slack: float) -> float:
-    """z with P[noise > z] <= slack for the gate's noise of scale 1, proved in ball arithmetic [F5]."""
-    from flint import arb
-    from scipy.special import ndtri
-
-    if gate == "laplace":
-        start = max(-math.log(2 * slack), 0.0)
-
-        def room(z: float) -> Any:
-            return 2 * arb(slack) - (-arb(z)).exp()
-    else:
-        start = max(-float(ndtri(slack)), 0.0)
-
-        def room(z: float) -> Any:
-            return 2 * arb(slack) - (arb(z) / arb(2).sqrt()).erfc()
-
-    margin = _nudged(start, start + 1, lambda z: _certainly_positive(lambda: room(z)))
-    if margin is None:
-        raise UsageError(f"slack={slack} is out of reach of certified arithmetic. State between 1e-300 and 0.5.")
-    return margin
 
 
 @lru_cache(maxsize=256)
@@ -138,6 +119,8 @@ class FriendlyPlan(Alike, Saved):
     """The budget as the caller worded it."""
     people: People | None = None
     """Where rows are people: by which column, and what became of a person's rows."""
+    epsilons: tuple[float, ...] = ()
+    """Of pure noise: what gate, mean and search take of epsilon; their mu is 0 then [F12]."""
 
     saved_as: ClassVar[str] = "plan"
     statistic: ClassVar[str] = "mean"
@@ -162,9 +145,17 @@ class FriendlyPlan(Alike, Saved):
 
     def _check_shares(self) -> None:
         """Every step pays something, and all together no more than the guarantee has [P4]."""
-        shares = (positive("gate_mu", self.gate_mu), positive("mean_mu", self.mean_mu))
-        search = non_negative("search_mu", self.search_mu)
-        if sum(Fraction(mu) ** 2 for mu in (*shares, search)) > Fraction(self.privacy.mu) ** 2:
+        mus = self.gate_mu, self.mean_mu, self.search_mu
+        if self.pure:
+            valid = self.gate == "laplace" and not any(mus) and len(self.epsilons) == 3 and not self.privacy.mu
+            if not valid:
+                raise UsageError("this plan is neither pure nor Gaussian. Make the plan anew.")
+        gate, mean, search = self.epsilons if self.pure else mus
+        positive("gate_mu", gate)
+        positive("mean_mu", mean)
+        non_negative("search_mu", search)
+        steps = [Privacy.of_pure(part) if self.pure else Privacy(part) for part in (gate, mean, search) if part]
+        if not fits(replace(self.privacy, unit="row"), steps):
             raise UsageError("this plan spends more than its guarantee allows. Make the plan anew.")
         if bool(self.radii) != (search > 0) or (self.radius is None and not self.radii):
             raise UsageError("this plan's search has no radii, or its radii no search. Make the plan anew.")
@@ -178,18 +169,24 @@ class FriendlyPlan(Alike, Saved):
         return self.privacy.slack
 
     @property
+    def pure(self) -> bool:
+        """Whether gate and mean have pure noise, but for the slack of the gate [F12]."""
+        return bool(self.epsilons)
+
+    @property
     def gate_units(self) -> float:
         """Scale of the gate's noise, in units of 1/(n - 1): scale * (mu1 or epsilon1) >= 3 (n - 1) [F2]."""
-        cost = pure_epsilon(self.gate_mu) if self.gate == "laplace" else self.gate_mu
+        cost = pure_epsilon(self.gate_mu) if self.gate == "laplace" and not self.pure else self.gate_mu
+        cost = self.epsilons[0] if self.pure else cost
         return noise_units(Fraction(WEIGHT_SENSITIVITY * (self.n - 1)), cost)
 
     @property
     def search_units(self) -> float:
-        """Noise std of each step of the search, which takes at most log2(radii) steps, rounded up [F8]."""
+        """Noise scale of each step of the search, which takes at most log2(radii) steps, rounded up [F8][F12]."""
         steps = max(1, (len(self.radii) - 1).bit_length())
-        return noise_units(
-            Fraction(WEIGHT_SENSITIVITY * (self.n - 1)), sqrt_down(Fraction(self.search_mu) ** 2 / steps)
-        )
+        each = Fraction(self.epsilons[2]) / steps if self.pure else Fraction(0)
+        cost = round_down(each) if self.pure else sqrt_down(Fraction(self.search_mu) ** 2 / steps)
+        return noise_units(Fraction(WEIGHT_SENSITIVITY * (self.n - 1)), cost)
 
     @property
     def least_weight(self) -> Fraction:
@@ -201,8 +198,15 @@ class FriendlyPlan(Alike, Saved):
         margin = Fraction(self.gate_units) * Fraction(gate_margin(self.gate, self.slack))
         return min(Fraction(self.n), (noisy - margin) / (self.n - 1))
 
+    def mean_scale(self, lower: Fraction) -> float:
+        """Scale of spherical noise on the finer grid, to whose points the mean is rounded [F12]."""
+        moved = RADIUS * mean_sensitivity(lower, self.n) * (1 << FINE_BITS) + self.d
+        return max(noise_units(moved, self.epsilons[1]), _LEAST_SCALE)
+
     def mean_units(self, lower: Fraction) -> float:
         """Noise std of the mean in grid units: std * mu2 >= its sensitivity in exact arithmetic [F4]."""
+        if self.pure:
+            return math.ldexp(self.mean_scale(lower) * ball_std(self.d), -FINE_BITS)
         return max(noise_units(RADIUS * mean_sensitivity(lower, self.n), self.mean_mu), _LEAST_NOISE)
 
     def noise_at(self, lower: Fraction) -> Noise:
@@ -210,7 +214,14 @@ class FriendlyPlan(Alike, Saved):
         assert self.radius is not None
         return Noise(self.ellipsoid, math.ldexp(self.mean_units(lower), -RADIUS_BITS))
 
-    law_name = "gaussian"
+    @property
+    def noise_law(self) -> Law:
+        """The law of the mean's noise, of scale 1."""
+        return BallLaw(1.0, self.d) if self.pure else GaussianLaw(1.0)
+
+    @property
+    def law_name(self) -> str:
+        return self.noise_law.kind
 
     @property
     def noise_base(self) -> tuple[Ellipsoid, float]:
@@ -218,7 +229,7 @@ class FriendlyPlan(Alike, Saved):
 
     def multiples(self, level: float) -> Floats:
         """Half-widths of intervals, in stds of the noise."""
-        return GaussianLaw(1.0).multiples(self.d, level)
+        return self.noise_law.multiples(self.d, level)
 
     @property
     def ellipsoid(self) -> Ellipsoid:
@@ -242,7 +253,9 @@ class FriendlyPlan(Alike, Saved):
 
     def forecast(self, agreement: float = 1.0) -> float:
         """Noise std of each coordinate of the mean in radii; nine releases in ten have less."""
-        return _forecast(self.gate, agreement, self.n, self.slack, self.gate_mu, self.mean_mu, self.floor)
+        scale = np.array([self.gate_units / (self.n - 1)])
+        mean_mu = np.array([self.epsilons[1] / ball_std(self.d) if self.pure else self.mean_mu])
+        return float(forecast(self.gate, agreement, self.n, self.slack, self.floor, scale, mean_mu)[0])
 
     @property
     def noise_error(self) -> float | None:
@@ -258,6 +271,7 @@ class FriendlyPlan(Alike, Saved):
             "version": VERSION,
             **fields,
             "radii": list(self.radii),
+            "epsilons": list(self.epsilons),
             "stated": dict(self.stated),
             "options": {} if self.people is None else self.people.to_dict(),
         }
@@ -277,7 +291,7 @@ class FriendlyPlan(Alike, Saved):
             *people_lines(self.people),
             f"  radius          {radius}",
             f"  gate            {self.gate}; if all agree, passes {self.pass_probability():.4g} of the time",
-            f"  noise std       {self.forecast():.4g} radii a coordinate if all agree",
+            f"  noise std       {self.forecast():.4g} radii a coordinate if all agree ({_LAWS[self.law_name]})",
         ]
         return "\n".join(lines)
 
@@ -291,11 +305,12 @@ def friendly_plan(
     delta: float | None = None,
     budget: Budget | None = None,
     slack: float | None = None,
-    gate: str = "gaussian",
+    gate: str | None = None,
     gate_share: float | None = None,
     search_share: float = 0.2,
     target: float = TARGET,
     floor: float = FLOOR,
+    noise: str = "gaussian",
     source: str = "rows",
     columns: tuple[str, ...] | None = None,
     people: People | None = None,
@@ -303,42 +318,93 @@ def friendly_plan(
     """Every public number of a friendly mean, made without data.
 
     radius is a number, or the candidates of a private search, smallest first. slack is the gate's failure
-    probability (a quarter of delta unless stated; with a budget stated as mu or rho it must be).
-    gate_share and search_share are shares of mu^2; the gate's is chosen for the least noise.
+    probability (a quarter of delta unless stated, or all of it beside pure noise; with a budget stated as mu or rho it
+    must be). gate_share and search_share are shares of mu^2, or of epsilon; the gate's is chosen for the least noise.
+    noise: "gaussian"; "norm", pure but for the gate's failure; "auto", the one of less noise if all rows agree.
     """
-    choice("gate", gate, GATES)
     spend = Budget.of(epsilon, delta, budget)
-    mu, slack = _spend(spend, slack)
-    floor = open_unit("floor", floor, "State the least agreement worth a release, between 0 and 1.")
     radii = tuple(map(checked_radius, radius)) if isinstance(radius, tuple) else ()
-    privacy = Privacy(mu, slack, "replace", unit_of(people))
-    search_mu, mean_mu = 0.0, mu
-    if radii:
-        share = open_unit("search_share", search_share)
-        search_mu, mean_mu = (part.mu for part in Budget(mu=mu).split(share, 1 - share))
     whole("n", n, FEWEST_ROWS, f"A friendly mean needs {FEWEST_ROWS} rows at the very least.")
-    if gate_share is None:
-        gate_share = best_gate_share(gate, n, slack, mean_mu, floor)
-    open_unit("gate_share", gate_share, "State the gate's share of mu^2, between 0 and 1.")
-    _require_rows(gate, n, slack, mean_mu, floor, gate_share)
-    gate_mu, mean_mu = (part.mu for part in Budget(mu=mean_mu).split(gate_share, 1 - gate_share))
+    known = {
+        "n": n,
+        "d": columns_of("d", d),
+        "radius": checked_radius(radius) if not isinstance(radius, tuple) else None,
+        "radii": radii,
+        "target": open_unit("target", target),
+        "floor": open_unit("floor", floor, "State the least agreement worth a release, between 0 and 1."),
+        "source": source,
+        "columns": columns,
+        "stated": dict(spend.stated),
+        "people": people,
+    }
+    shares = open_unit("search_share", search_share) if radii else 0.0, gate_share
+    plans, refused = [], None
+    for make in _laws(choice("noise", noise, NOISE), gate, spend):
+        try:
+            plans.append(make(known, spend, slack, gate, shares))
+        except UsageError as error:
+            refused = refused or error
+    if not plans:
+        assert refused is not None
+        raise refused
+    return min(plans, key=lambda plan: plan.forecast())
+
+
+def _laws(noise: str, gate: str | None, spend: Budget) -> list[Callable[..., FriendlyPlan]]:
+    """The ways to plan that may be chosen from, the Gaussian one first."""
+    if gate is not None:
+        choice("gate", gate, GATES)
+    if noise == "norm" and gate == "gaussian":
+        raise UsageError("noise='norm' has a Laplace gate. Leave gate= out, or use noise='gaussian'.")
+    if noise == "norm" and spend.pair is None:
+        raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
+    pure = noise != "gaussian" and gate != "gaussian" and spend.pair is not None and spend.largest_mu is not None
+    return ([_gaussian] if noise != "norm" or not pure else []) + ([_pure] if pure else [])
+
+
+def _gaussian(
+    known: dict[str, Any], spend: Budget, slack: float | None, gate: str | None, shares: tuple[float, float | None]
+) -> FriendlyPlan:
+    """Gaussian steps, each with a share of mu^2; the gate may be Laplace."""
+    gate = gate or "gaussian"
+    mu, slack = _spend(spend, slack)
+    search_share, gate_share = shares
+    search_mu, mean_mu = 0.0, mu
+    if search_share:
+        search_mu, mean_mu = (part.mu for part in Budget(mu=mu).split(search_share, 1 - search_share))
+    share = _gate_share(Steps(gate, known["n"], slack, known["floor"], mean_mu), gate_share)
+    gate_mu, mean_mu = (part.mu for part in Budget(mu=mean_mu).split(share, 1 - share))
+    privacy = Privacy(mu, slack, "replace", unit_of(known["people"]))
+    return FriendlyPlan(**known, privacy=privacy, gate=gate, gate_mu=gate_mu, mean_mu=mean_mu, search_mu=search_mu)
+
+
+def _pure(
+    known: dict[str, Any], spend: Budget, slack: float | None, gate: str | None, shares: tuple[float, float | None]
+) -> FriendlyPlan:
+    """[F12] Pure steps, each with a part of epsilon; all of delta is the gate's, unless less was stated."""
+    assert spend.pair is not None
+    epsilon, delta = spend.pair
+    slack = open_unit("slack", delta if slack is None else slack, "State a failure probability below delta.")
+    if slack > delta:
+        raise UsageError("slack must not exceed delta. State a smaller one, or leave it out.")
+    search_share, gate_share = shares
+    search = round_down(Fraction(search_share) * Fraction(epsilon)) if search_share else 0.0
+    rest = Fraction(epsilon) - Fraction(search)
+    steps = Steps("laplace", known["n"], slack, known["floor"], float(rest), known["d"])
+    first = round_down(Fraction(_gate_share(steps, gate_share)) * rest)
+    parts = first, round_down(rest - Fraction(first)), search
+    privacy = Privacy(0.0, slack, "replace", unit_of(known["people"]), (epsilon,))
     return FriendlyPlan(
-        n=n,
-        d=columns_of("d", d),
-        radius=checked_radius(radius) if not isinstance(radius, tuple) else None,
-        privacy=privacy,
-        gate=gate,
-        gate_mu=gate_mu,
-        mean_mu=mean_mu,
-        search_mu=search_mu,
-        radii=radii,
-        target=open_unit("target", target),
-        floor=floor,
-        source=source,
-        columns=columns,
-        stated=dict(spend.stated),
-        people=people,
+        **known, privacy=privacy, gate="laplace", gate_mu=0.0, mean_mu=0.0, search_mu=0.0, epsilons=parts
     )
+
+
+def _gate_share(steps: Steps, stated: float | None) -> float:
+    """The gate's share, as stated or as is best, where there are rows enough for it."""
+    share = steps.best_share() if stated is None else stated
+    open_unit("gate_share", share, "State the gate's share of the budget, between 0 and 1.")
+    steps.require_rows(share)
+    return share
 
 
 def checked_radius(radius: Any) -> float:
@@ -350,74 +416,14 @@ def checked_radius(radius: Any) -> float:
 
 
 def _spend(budget: Budget, slack: float | None) -> tuple[float, float]:
-    stated = dict(budget.stated)
+    whole_mu, stated = budget.mu, dict(budget.stated)
     if "delta" in stated:
         slack = round_down(Fraction(SLACK_SHARE) * Fraction(stated["delta"])) if slack is None else slack
         slack = open_unit("slack", slack, "State a failure probability below delta.")
         return budget.after_slack(slack).mu, slack
     if slack is None:
         raise UsageError("slack is missing: the gate may fail with some probability. State slack= beside this budget.")
-    return budget.mu, open_unit("slack", slack)
-
-
-_SHARES = np.concatenate([np.geomspace(1e-4, 0.1, 40), np.linspace(0.1, 0.95, 86)[1:]])
-
-
-def _gate_scale(gate: str, gate_mu: Floats) -> Floats:
-    """Scale of the gate's noise in weights, 3 / mu1 or 3 / epsilon1: an estimate for forecasts."""
-    from scipy.special import log_ndtr
-
-    cost = log_ndtr(gate_mu / 2) - log_ndtr(-gate_mu / 2) if gate == "laplace" else gate_mu
-    return WEIGHT_SENSITIVITY / cost
-
-
-def _usual_lower(gate: str, agreement: float, n: int, slack: float, gate_mu: Floats) -> Floats:
-    """Lower decile of the gate's L when the weights sum to agreement * n."""
-    decile = math.log(5) if gate == "laplace" else _USUAL
-    return agreement * n - (gate_margin(gate, slack) + decile) * _gate_scale(gate, gate_mu)
-
-
-def _noise_in_radii(lower: Floats, n: int, mean_mu: Floats) -> Floats:
-    weight = np.maximum(lower - WEIGHT_SENSITIVITY, 1e-9)
-    moved = 3 - (weight - 1) / (n - 1)
-    far = (2 * (n + 1 - weight) + (n - 1) / 4 + 1) / weight
-    return (moved + np.minimum(moved, far)) / (np.maximum(lower, 1e-9) * mean_mu)
-
-
-def _forecast(gate: str, agreement: float, n: int, slack: float, gate_mu: float, mean_mu: float, floor: float) -> float:
-    lower = _usual_lower(gate, agreement, n, slack, np.array([gate_mu]))
-    if lower[0] < max(floor * n, FEWEST_ROWS):
-        return math.inf
-    return float(_noise_in_radii(lower, n, np.array([mean_mu]))[0])
-
-
-def best_gate_share(gate: str, n: int, slack: float, mu: float, floor: float) -> float:
-    """The gate's share of mu^2 with the least noise of the mean when all rows agree: a public choice."""
-    lower = _usual_lower(gate, 1.0, n, slack, mu * np.sqrt(_SHARES))
-    noise = _noise_in_radii(lower, n, mu * np.sqrt(1 - _SHARES))
-    noise[lower < max(floor * n, FEWEST_ROWS)] = np.inf
-    return float(_SHARES[np.argmin(noise)]) if np.isfinite(noise).any() else float(_SHARES[-1])
-
-
-def _require_rows(gate: str, n: int, slack: float, mu: float, floor: float, share: float) -> None:
-    """Refuse an n for which even full agreement would mostly fail: a fact of public numbers alone."""
-
-    def enough(rows: int) -> bool:
-        lower = _usual_lower(gate, 1.0, rows, slack, np.array([mu * math.sqrt(share)]))[0]
-        return bool(lower >= max(floor * rows, FEWEST_ROWS))
-
-    if enough(n):
-        return
-    low, high = n, 2 * n
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    raise UsageError(
-        f"n = {n} is too few: at this budget the gate passes 9 times in 10 from n = {high} on, if all agree. "
-        "Use more rows or blocks, or state a larger budget."
-    )
+    return whole_mu, open_unit("slack", slack)
 
 
 def require_replace(neighbours: str) -> None:
@@ -449,6 +455,7 @@ def friendly_plan_from_dict(saved: Any) -> FriendlyPlan:
             columns=fields.maybe("columns", codec.names),
             stated=fields.take("stated", stated_from_dict),
             people=fields.take("options", people_from_dict, None),
+            epsilons=fields.take("epsilons", codec.list_of(codec.number), ()),
         )
     return plan
 

@@ -19,7 +19,9 @@ from .. import codec
 from ..alike import Alike
 from ..errors import Floats, UsageError, open_unit, whole
 from ..files import Saved
+from ..integers import Wide
 from ..noise import Stream, add_laplace, add_noise_exact, public_subset, shift_for
+from ..noise.ball_norm import add_ball_noise, ball_shift
 from ..people import people_of
 from ..postprocess import METHODS as DENOISED
 from ..privacy import Budget, Privacy
@@ -33,6 +35,7 @@ from ..version import VERSION
 from ..words import public
 from .core import MOST_ROWS, RADIUS_BITS, find_core
 from .plan import (
+    FINE_BITS,
     FLOOR,
     FORMAT,
     TARGET,
@@ -153,7 +156,8 @@ def friendly_mean(
     epsilon: float | None = None,
     delta: float | None = None,
     budget: Budget | None = None,
-    gate: str = "gaussian",
+    gate: str | None = None,
+    noise: str = "auto",
     neighbours: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
     privacy_id: str | int | None = None,
@@ -181,6 +185,8 @@ def friendly_mean(
     found privately; or Normal(0, std=...) with the rows' spread (its centre is not used).
     privacy_id: the column that names the person a row belongs to. Each person's rows become one, their mean, or with
     per_person="sum" the sum of at most max_rows_per_person of them; radius and max_rows then speak of people.
+    noise: "auto" takes the law of less noise for this budget and so many columns; "norm" has a Laplace gate and
+    spherical noise, pure but for the gate's failure [F12]; "gaussian" has Gaussian noise and the gate asked for.
     max_rows: above this many rows a random subset is used, drawn independently of the data (10 000 unless
     stated, fewer where rows are very long). Further keywords are those of `friendly_plan`.
 
@@ -202,6 +208,7 @@ def friendly_mean(
             budget=Budget.of(epsilon, delta, budget).as_typed(),
             slack=slack,
             gate=gate,
+            noise=noise,
             gate_share=gate_share,
             search_share=search_share,
             target=target,
@@ -244,12 +251,21 @@ def run_friendly(
     # [F5] A weight of 0 passes only within the slack, and has no mean to show.
     if lower < plan.least_weight or core.weight == 0:
         return NoCentre(plan, agreement, stream.secure)
-    std = plan.mean_units(lower)
-    shift = shift_for(std)
-    noisy = add_noise_exact(core.mean(), std, shift, stream, stream.next).to_float()
-    mean = np.ldexp(noisy, shift - RADIUS_BITS) * plan.radius
+    mean = np.ldexp(_noisy_mean(plan, core.mean(), lower, stream), -RADIUS_BITS) * plan.radius
     noise = plan.noise_at(lower)
     return FriendlyRelease(mean, plan, noise, stream.secure, agreement=agreement, weight_lower=float(lower))  # type: ignore[arg-type]
+
+
+def _noisy_mean(plan: FriendlyPlan, mean: list[Fraction], lower: Fraction, stream: Stream) -> Floats:
+    """The mean in grid units, with the noise that the gate's lower bound on the weights calls for [F5][F12]."""
+    if not plan.pure:
+        std = plan.mean_units(lower)
+        shift = shift_for(std)
+        return np.asarray(np.ldexp(add_noise_exact(mean, std, shift, stream, stream.next).to_float(), shift))
+    fine = Wide.from_ints(round(value * (1 << FINE_BITS)) for value in mean)
+    scale = plan.mean_scale(lower)
+    noisy = add_ball_noise(fine, scale, stream, stream.next).to_float()
+    return np.asarray(np.ldexp(noisy, ball_shift(scale, plan.d) - FINE_BITS))
 
 
 def friendly_center(
@@ -289,7 +305,7 @@ def _search(plan: FriendlyPlan, rows: Floats, stream: Stream, threads: int | Non
     while low < high:
         middle = (low + high) // 2
         core = find_core(rows, plan.radii[middle], threads)
-        value, _ = _noisy(core.weight, scale, "gaussian", stream)
+        value, _ = _noisy(core.weight, scale, "laplace" if plan.pure else "gaussian", stream)
         if value >= Fraction(plan.target) * plan.n * (plan.n - 1):
             high = middle
         else:

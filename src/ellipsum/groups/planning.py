@@ -14,9 +14,9 @@ from ..handling import Handling
 from ..people import People, unit_of
 from ..planning import (
     LEAST_EPSILON,
-    MOST_BOXED,
     NOISE,
     Terms,
+    blocks_may_pay,
     boxed,
     count_weight,
     draft,
@@ -101,8 +101,7 @@ class _Maker:
 
     def _laws(self) -> list[Any]:
         noise, pair = self._terms.noise, self._budget.pair
-        blocks = pair is not None and self._terms.rows.clamps and self._terms.d <= MOST_BOXED
-        blocks = blocks and pair is not None and pair[0] >= LEAST_EPSILON
+        blocks = pair is not None and pair[0] >= LEAST_EPSILON and blocks_may_pay(self._terms)
         if noise == "norm" and not blocks:
             raise UsageError(
                 "noise='norm' in groups is for Box rows and a budget of epsilon= and delta=: noise that all columns "

@@ -1,4 +1,4 @@
-"""The law of one coordinate and of the length of spherical noise exp(-|eta|), in units of its scale [B4]."""
+"""The law of a coordinate, and of several, of spherical noise exp(-|eta|), in units of its scale [B4], [B5]."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..errors import Floats, open_unit, whole
 from ..roots import root
 
 _NODES, _DROP = 400, 45.0
+_SMALLEST = 1e-320
 
 
 def ball_std(d: int) -> float:
@@ -32,6 +33,11 @@ def ball_sf(x: float, d: int) -> float:
         value: Floats = log_ndtr(-spread * np.exp(-t / 2)) + shape * (t - np.expm1(t))
         return value
 
+    return _factor_mean(log_value, shape)
+
+
+def _factor_mean(log_value: Callable[[Floats], Floats], shape: float) -> float:
+    """The mean over the shared factor, of which log_value has the density without its constant: a log-concave peak."""
     low, high = _window(log_value, 1 / math.sqrt(shape))
     t = np.linspace(low, high, _NODES)
     values = log_value(t)
@@ -83,18 +89,31 @@ def ball_isf(p: float, d: int) -> float:
     most = ball_std(d)
     while ball_sf(most, d) > p:
         most *= 2
-    return root(lambda x: math.log(max(ball_sf(x, d), 1e-320) / p), 0.0, most, 1e-13 * most)
+    return root(lambda x: math.log(max(ball_sf(x, d), _SMALLEST) / p), 0.0, most, 1e-13 * most)
 
 
-def ball_length_sf(x: float, d: int) -> float:
-    """P[length > x]: the length has the law Gamma(d)."""
+def ball_square_sf(x: float, rank: int, d: int) -> float:
+    """P[squared length of `rank` coordinates > x]: a chi-square tail, averaged over the shared factor [B5]."""
     from scipy.special import gammaincc
 
-    return float(gammaincc(whole("d", d), max(x, 0.0)))
+    if x <= 0:
+        return 1.0
+    shape = (whole("d", d) + 1) / 2
+
+    def log_value(t: Floats) -> Floats:  # half the squared factor is shape e^t
+        tail = np.maximum(gammaincc(rank / 2, x / (4 * shape) * np.exp(-t)), _SMALLEST)
+        value: Floats = np.log(tail) + shape * (t - np.expm1(t))
+        return value
+
+    return _factor_mean(log_value, shape)
 
 
-def ball_length_isf(p: float, d: int) -> float:
-    """The radius that the noise exceeds with probability p: a confidence region."""
-    from scipy.special import gammainccinv
+@lru_cache(maxsize=256)
+def ball_square_isf(p: float, rank: int, d: int) -> float:
+    """The x that the squared length of `rank` coordinates exceeds with probability p: a confidence region."""
+    from scipy.special import chdtri
 
-    return float(gammainccinv(whole("d", d), open_unit("p", p)))
+    p = open_unit("p", p)
+    half = math.sqrt(p)  # both factors above these: probability p; one of them above those: at most p
+    least, most = (float(chdtri(d + 1, tail) * chdtri(rank, tail)) for tail in (half, p / 2))
+    return root(lambda x: math.log(ball_square_sf(x, rank, d) / p), least, most, 1e-13 * most)

@@ -164,6 +164,7 @@ def _shares(roots: Sequence[float], epsilon: float) -> list[float]:
 # The law of one coordinate, in units of its scale -------------------------------------------------------
 
 _RADII = 1 << 14  # equally likely radii that stand for all
+_NODES, _DROP = 100, 45.0
 
 
 def box_std(size: int) -> float:
@@ -215,6 +216,35 @@ def box_isf(p: float, size: int) -> float:
         return 0.0 if p == 0.5 else -box_isf(1 - p, size)
     most = float(gammainccinv(size + 1, 2 * p))  # the coordinate is at most the radius
     return root(lambda x: math.log(max(box_sf(x, size), 1e-320) / p), 0.0, most + 1e-9, 1e-13 * most)
+
+
+def box_largest_sf(x: float, part: int, size: int) -> float:
+    """P[the largest of `part` coordinates of a block of `size`, signs aside, > x scale] [K4]."""
+    from scipy.special import gammaincc
+
+    if x <= 0:
+        return 1.0
+
+    def log_value(s: Floats) -> Floats:
+        value: Floats = np.log(np.maximum(gammaincc(size + 1, x * np.exp(s)), 1e-320)) - part * s
+        return value
+
+    top, end = float(log_value(np.zeros(1))[0]), 1 / part
+    while float(log_value(np.array([end]))[0]) > top - _DROP:
+        end *= 1.25
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    values = np.exp(log_value(end / 2 * (1 + nodes)))
+    return float(weights @ values) * part * end / 2
+
+
+@lru_cache(maxsize=256)
+def box_largest_isf(p: float, part: int, size: int) -> float:
+    """The x that the largest of `part` coordinates of a block exceeds with probability p, over the scale."""
+    from scipy.special import gammainccinv
+
+    p = open_unit("p", p)
+    most = float(gammainccinv(size + 1, p))  # no coordinate exceeds the radius
+    return root(lambda x: math.log(max(box_largest_sf(x, part, size), 1e-320) / p), 0.0, most, 1e-13 * most)
 
 
 def _sf_ball(x: float, size: int) -> arb:

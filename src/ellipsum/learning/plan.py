@@ -300,7 +300,7 @@ def _check_pure(method: str) -> None:
 def _pure(method: str, budget: Budget, noise: str) -> bool:
     """Whether rounds have pure noise: where delta is 0, or it was asked for [L8].
 
-    With delta above 0 it errs less for one column and not for three, and sees less of what is clipped.
+    With delta above 0 it errs less for one column of many rows that are not skewed, and more elsewhere.
     """
     asked = noise == "norm" or (budget.largest_mu is None and noise != "gaussian")
     if asked:

@@ -46,6 +46,7 @@ def add_ball_noise(sums: Wide, scale: float, stream: Stream, start: int = 0) -> 
     stream.claim(whole("start", start, least=0), ball_draws(d, vectors))
     if not vectors:
         return sums
+    stream.read_ahead(start, ball_draws(d, vectors))
     normals = start + vectors * pairs
 
     def exact(place: int) -> Factor:

@@ -20,7 +20,7 @@ def box_shifts(scales: Sequence[float] | Floats, sizes: Sequence[int] | Ints) ->
     """The shift of each block's coordinates: their own std over 2^shift lies in [2^20, 2^21)."""
     counts = np.asarray(sizes, np.int64)
     std = np.asarray(scales, np.float64) * np.sqrt((counts + 1) * (counts + 2) / 3)
-    if not ((std > 0) & np.isfinite(std)).all():
+    if not (std.min() > 0 and std.max() < np.inf):
         raise UsageError("scales must be > 0 and the noise they make finite. Check the plan's blocks.")
     return np.frexp(std)[1].astype(np.int64) - SCALE_BITS - 1
 
@@ -45,18 +45,19 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
     from .vectors import Runs, add_vectors
 
     counts, levels = np.array(sizes, np.int64), vector("scales", scales, len(sizes))
-    if not (counts > 0).all() or counts.sum() != sums.high.shape[-1]:
+    if not (counts.size and counts.min() > 0) or counts.sum() != sums.high.shape[-1]:
         raise UsageError("sizes must add up to the columns, each at least 1. Pass the blocks of the plan.")
     runs = Runs(counts, levels, box_shifts(levels, counts), normal=False)
     vectors = sums.high.size // runs.width
-    stream.claim(whole("start", start, least=0), box_draws(counts.tolist(), vectors))
+    draws = box_draws(counts.tolist(), vectors)
+    stream.claim(whole("start", start, least=0), draws)
     if not vectors:
         return sums
-    uniforms = np.tile(counts + 1, vectors)
-    first = np.cumsum(uniforms) - uniforms + start
+    stream.read_ahead(start, draws)
+    uniforms = counts + 1 if vectors == 1 else np.tile(counts + 1, vectors)
 
     def exact(place: int) -> Factor:
-        return Factor(stream, int(first[place]), int(uniforms[place]))
+        return Factor(stream, start + int(uniforms[:place].sum()), int(uniforms[place]))
 
     factors, errors = exponential_sums(stream, start, uniforms)
-    return add_vectors(sums, runs, factors, errors, exact, stream, start + int(uniforms.sum()))
+    return add_vectors(sums, runs, factors, errors, exact, stream, start + draws - sums.high.size)

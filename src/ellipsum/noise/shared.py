@@ -96,6 +96,29 @@ def _exponential_sums(
     state[4] = common
 
 
+@compiled
+def _roots(
+    sums: Any,
+    errors: Any,
+    normals: Any,
+    values: Any,
+    bounds: Any,
+) -> Any:
+    """sqrt(2 sum + z^2), z among `normals` where there are any; one that is not known leaves its root open [N7]."""
+    for i in range(sums.size):
+        square, bound = 2.0 * sums[i], 2.0 * errors[i]
+        if normals.size:
+            z = normals[i]
+            if np.isnan(z):
+                z, bound = 1.0, np.inf
+            square += z * z
+            bound += _UNIT * (2.0 + 7.0 * z * z)
+        value = np.sqrt(max(square, 0.0))
+        values[i] = value
+        # |sqrt(x) - sqrt(y)| <= |x - y| / sqrt(y), and two more roundings
+        bounds[i] = bound / value + 2.0 * _UNIT * value if value > 0.0 else np.inf
+
+
 def exponential_sums(stream: Stream, start: int, counts: Ints) -> tuple[Floats, Floats]:
     """(sums, bounds on their errors): sum i takes the next counts[i] draws of the stream, from start on [N7]."""
     sums, errors = np.empty(counts.size), np.empty(counts.size)
@@ -114,20 +137,13 @@ def roots(stream: Stream, start: int, sums: Floats, errors: Floats, normals: boo
     from .quantile import normals as fill_normals
     from .quantile import table
 
-    squares, bounds = 2 * sums, 2 * errors
-    if normals:
-        z = np.empty(sums.size)
-        for begin in range(0, sums.size, BLOCK):
-            part = z[begin : begin + BLOCK]
-            fill_normals(stream.words(start + begin, part.size), table(), part)
-        known = ~np.isnan(z)
-        z = np.where(known, z, 1.0)
-        squares = squares + z * z
-        bounds = np.where(known, bounds + _UNIT * (2.0 + 7.0 * z * z), np.inf)
-    values = np.sqrt(np.maximum(squares, 0.0))
-    with np.errstate(divide="ignore"):
-        # |sqrt(x) - sqrt(y)| <= |x - y| / sqrt(y), and two more roundings
-        return values, np.where(values > 0, bounds / values + 2 * _UNIT * values, np.inf)
+    z = np.empty(sums.size if normals else 0)
+    for begin in range(0, z.size, BLOCK):
+        part = z[begin : begin + BLOCK]
+        fill_normals(stream.words(start + begin, part.size), table(), part)
+    values, bounds = np.empty(sums.size), np.empty(sums.size)
+    _roots(sums, errors, z, values, bounds)
+    return values, bounds
 
 
 # Balls -------------------------------------------------------------------------------------------------

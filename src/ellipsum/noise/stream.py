@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..errors import UsageError
-from .entropy import KEY_BYTES, LANE_BITS, Words, fresh_key, keystream
+from .entropy import BLOCK, KEY_BYTES, LANE_BITS, Words, fresh_key, keystream
 
 _LAST_DRAW = (1 << LANE_BITS) - 2
 
@@ -26,7 +26,7 @@ class Stream:
     repeat noise, and the difference of two outputs with the same noise reveals the data, so each is refused.
     """
 
-    __slots__ = ("_key", "_lock", "_process", "_used", "secure")
+    __slots__ = ("_ahead", "_key", "_lock", "_process", "_used", "secure")
 
     def __init__(self, key: bytes, secure: bool) -> None:
         if len(key) != KEY_BYTES:
@@ -34,6 +34,7 @@ class Stream:
         self._key = key
         self.secure = secure
         self._used: list[tuple[int, int]] = []
+        self._ahead: tuple[int, Words] = 0, np.empty((0, 2), np.uint64)
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -44,7 +45,17 @@ class Stream:
 
     def fill(self, start: int, out: Words) -> None:
         """Write the first 128 bits of the draws start, start + 1, ... into out, shape (count, 2)."""
-        keystream(self._key, 0, start, out)
+        first, words = self._ahead
+        begin = start - first
+        if 0 <= begin <= len(words) - len(out):
+            out[:] = words[begin : begin + len(out)]
+        else:
+            keystream(self._key, 0, start, out)
+
+    def read_ahead(self, start: int, count: int) -> None:
+        """Draws of a short stretch, made at once: opening a key stream takes time, and the bits are the same."""
+        if count <= BLOCK:
+            self._ahead = start, self.words(start, count)
 
     def words(self, start: int, count: int) -> Words:
         """The first 128 bits of the draws start, ..., start + count - 1."""

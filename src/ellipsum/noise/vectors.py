@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _HEAD, _SIGN_TO_TWO = np.uint64(10), np.uint64(62)
 _MAGNITUDE = np.uint64((1 << 63) - 1)
+_NOTHING = np.empty(0)
 _OUTRUN = 27  # a draw may know this many bits more than the factor before the factor is refined
 
 
@@ -162,13 +163,17 @@ def add_vectors(
     out = Wide(np.empty(size, np.int64), np.empty(size, np.int64))
     words = np.empty((min(size, BLOCK), 2), np.uint64)
     undecided = np.empty(len(words), np.int64)
-    inside = np.where((runs.shifts >= 0) & (runs.shifts < LOW_BITS), runs.shifts, 0)
+    outside = (runs.shifts < 0) | (runs.shifts >= LOW_BITS)
+    aligned = not outside.any()
+    inside = runs.shifts if aligned else np.where(outside, 0, runs.shifts)
     known: dict[int, Factor] = {}
     for begin in range(0, size, BLOCK):
         stop = min(begin + BLOCK, size)
         bits = words[: stop - begin]
         stream.fill(start + begin, bits)
-        block, fraction = _aligned(Wide(flat.high[begin:stop], flat.low[begin:stop]), runs, ends, begin)
+        block, fraction = Wide(flat.high[begin:stop], flat.low[begin:stop]), _NOTHING
+        if not aligned:
+            block, fraction = _aligned(block, runs, outside, ends, begin)
         high, low = out.high[begin:stop], out.low[begin:stop]
         count = _round_runs(
             bits, series, begin, ends, scales, inside, factors, errors, block.high, block.low, fraction,
@@ -186,11 +191,8 @@ def add_vectors(
     return Wide(out.high.reshape(sums.high.shape), out.low.reshape(sums.high.shape))
 
 
-def _aligned(block: Wide, runs: Runs, ends: Ints, begin: int) -> tuple[Wide, Floats]:
+def _aligned(block: Wide, runs: Runs, outside: Any, ends: Ints, begin: int) -> tuple[Wide, Floats]:
     """(sums, fractions): where a shift is outside [0, 48) the sums are shifted here and the rest kept beside them."""
-    outside = (runs.shifts < 0) | (runs.shifts >= LOW_BITS)
-    if not outside.any():
-        return block, np.empty(0)
     high, low, fraction = block.high.copy(), block.low.copy(), np.zeros(len(block))
     columns = (begin + np.arange(len(block))) % ends[-1]
     shifts = runs.shifts[np.searchsorted(ends, columns, side="right")]

@@ -1,0 +1,83 @@
+"""What a release would gain from two laws at once: noise in blocks for its widest columns, Gaussian noise for the rest.
+
+    python -m benchmarks.accuracy.mixed [--epsilon 1] [--delta 1e-6]
+
+Squared errors of a sum of box rows, columns of equal importance (an importance a counts as sqrt(a) of width), one row
+replaced, nothing counted. `gaussian`, `ball` and `blocks` are the laws by themselves; `mixed` has the widest k columns
+in blocks at epsilon_1 and the others under elliptical Gaussian noise at the largest mu that exact composition leaves,
+k and epsilon_1 of least error. All in units of the Gaussian's error; `gain` is the best single law over mixed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import numpy as np
+
+from ellipsum.composition import composed_delta
+from ellipsum.curves import certified_mu
+from ellipsum.laws.ball_curve import certified_ratio
+from ellipsum.laws.box import choose_blocks
+from ellipsum.roots import root
+
+SHARES = np.concatenate([np.linspace(0.05, 0.9, 18), [0.93, 0.96]])
+
+
+def widths() -> dict[str, np.ndarray]:
+    steep = {
+        f"j^-{power:g}, {d} columns": np.arange(1, d + 1) ** -power
+        for power in (1.0, 1.5, 2.0, 3.0)
+        for d in (30, 100, 1000)
+    }
+    few = {
+        f"{k} of width {wide:g}, {d} of 1": np.concatenate([np.full(k, wide), np.ones(d)])
+        for k in (1, 3, 10)
+        for wide in (10.0, 100.0)
+        for d in (100, 1000)
+    }
+    return steep | few
+
+
+def mu_beside(first: float, epsilon: float, delta: float) -> float:
+    """The largest mu beside a pure step, (epsilon, delta) together: a good estimate."""
+    most = certified_mu(epsilon, delta)
+
+    def excess(mu: float) -> float:
+        return math.log(max(composed_delta(mu, [first], 0.0, epsilon), 1e-320) / delta)
+
+    return root(excess, 1e-3 * most, most, 1e-6 * most)
+
+
+def mixed(sizes: np.ndarray, epsilon: float, curve: list[tuple[float, float]]) -> tuple[float, int, float]:
+    """(least error, columns in blocks, their epsilon)."""
+    best = (math.inf, 0, 0.0)
+    counts = sorted({min(int(k), sizes.size - 1) for k in np.unique(np.geomspace(1, sizes.size, 24).round())})
+    for k in counts:
+        blocks = choose_blocks(sizes[:k], np.ones(k), 1.0).error
+        rest = float(sizes[k:].sum()) ** 2
+        for first, mu in curve:
+            best = min(best, (blocks / first**2 + rest / mu**2, k, first / epsilon))
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--delta", type=float, default=1e-6)
+    given = parser.parse_args()
+    epsilon, delta = given.epsilon, given.delta
+    mu = certified_mu(epsilon, delta)
+    curve = [(share * epsilon, mu_beside(share * epsilon, epsilon, delta)) for share in SHARES.tolist()]
+    print(f"{'widths':<26}{'ball':>8}{'blocks':>8}{'mixed':>8}{'gain':>7}{'k':>6}{'epsilon_1':>11}")
+    for name, sizes in widths().items():
+        unit = float(sizes.sum()) ** 2 / mu**2
+        ball = (sizes.size + 1) * (mu / certified_ratio(epsilon, delta, sizes.size)) ** 2
+        blocks = choose_blocks(sizes, np.ones(sizes.size), epsilon).error / unit
+        error, k, first = mixed(sizes, epsilon, curve)
+        gain = min(1.0, ball, blocks) * unit / error
+        print(f"{name:<26}{ball:>8.3f}{blocks:>8.3f}{error / unit:>8.3f}{gain:>7.2f}{k:>6}{first:>11.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
