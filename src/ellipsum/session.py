@@ -174,7 +174,7 @@ class Session:
         return Account(guarantee.as_pair(), self._rng)
 
     def _reserve(self, tab: Tab, guarantee: Any, note: str, plan: Any) -> None:
-        whose = None if self.people is None else str(self.people.privacy_id)
+        whose = None if self.people is None else self.people.identity
         ask = Ask(note, guarantee, dict(plan.stated), whose, codec.dump(plan.to_dict()), self._columns)
         reserved = tab.reserve(ask)
         if reserved.stored is not None:
