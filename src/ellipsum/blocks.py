@@ -60,12 +60,17 @@ class Columns:
     def __getitem__(self, rows: slice | NDArray[Any]) -> Columns | NDArray[Any]:
         """A run of rows (in place), or the rows of some numbers (a copy)."""
         if not isinstance(rows, slice):
-            chosen: NDArray[Any] = np.asarray(self)[rows]
-            return chosen
+            return self._gathered(rows)
         first, last, _ = rows.indices(len(self))
         part = Columns(self._arrays, self._first + first, max(0, last - first))
         part._places = self._starts()
         return part
+
+    def _gathered(self, rows: NDArray[Any]) -> NDArray[Any]:
+        out = np.empty((len(self._arrays), len(rows)), self.dtype)
+        for column, array in zip(out, self._arrays, strict=True):
+            column[:] = array[self._first : self._first + len(self)][rows]
+        return out.T
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         out = np.empty(self.shape[::-1], self.dtype if dtype is None else dtype)

@@ -42,11 +42,15 @@ class People:
         """So many rows of a person enter a statistic of rows; None where a person is one row."""
         return int(self.max_rows) if self.per_person == "rows" and self.max_rows is not None else None
 
+    @property
+    def identity(self) -> str | int:
+        """The column by its name, or by its place: the first column is not the one called "0"."""
+        return self.privacy_id if isinstance(self.privacy_id, str) else int(self.privacy_id)
+
     def to_dict(self) -> dict[str, Any]:
         """What a plan's options say of it."""
-        whose = self.privacy_id if isinstance(self.privacy_id, str) else int(self.privacy_id)
         cap = {} if self.max_rows is None else {"max_rows": int(self.max_rows)}
-        return {"privacy_id": whose, "per_person": self.per_person, **cap}
+        return {"privacy_id": self.identity, "per_person": self.per_person, **cap}
 
     @staticmethod
     def of_options(options: Mapping[str, Any]) -> People | None:

@@ -174,7 +174,7 @@ class Session:
         return Account(guarantee.as_pair(), self._rng)
 
     def _reserve(self, tab: Tab, guarantee: Any, note: str, plan: Any) -> None:
-        whose = None if self.people is None else str(self.people.privacy_id)
+        whose = None if self.people is None else self.people.identity
         ask = Ask(note, guarantee, dict(plan.stated), whose, codec.dump(plan.to_dict()), self._columns)
         reserved = tab.reserve(ask)
         if reserved.stored is not None:
@@ -205,10 +205,21 @@ class Session:
         """Fresh randomness that is no noise: a matrix, a rotation, a subset, an order."""
         return public_seed(self._rng)
 
-    def total(self, row_map: RowMap, public: bool, progress: Progress | None = None) -> Partial:
-        """The exact sum of a row map over the source; public: whether the number of rows may show in progress [T4]."""
+    def total(
+        self, row_map: RowMap, public: bool, progress: Progress | None = None, source: Source | None = None
+    ) -> Partial:
+        """The exact sum of a row map over the source; public: whether the number of rows may show in progress [T4].
+
+        source: rows of it that were drawn.
+        """
         with steps(progress or self.progress, public) as tell:
-            return self.source.total(row_map, self.threads, tell)
+            return (source or self.source).total(row_map, self.threads, tell)
+
+    def drawn(self, rate: float, public: bool, progress: Progress | None = None) -> tuple[Source, int]:
+        """Each row of the source by a fresh coin that nobody sees, and how many rows were read [T10]."""
+        seed = self.seed() if rate < 1.0 else b""
+        with steps(progress or self.progress, public) as tell:
+            return self.source.sampled(rate, seed, tell)
 
     def total_by(self, row_map: RowMap, keys: Listed | None, public: bool) -> GroupSums:
         """The exact sums of a row map in each group: those listed, or all that occur."""

@@ -4,10 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
 import ellipsum as es
+from ellipsum.auditing.bounds import _looks
 from ellipsum.auditing.cases import CASES, case_of
 from ellipsum.auditing.events import at_least, at_most, epsilon_bound, pair_mu, pooled_mu
 from ellipsum.auditing.scores import learn_scores
@@ -75,6 +76,41 @@ def test_a_mechanism_that_keeps_its_word_is_not_contradicted():
         assert 1.7 < found.mu_lower < 2
         assert not found.contradicts(es.Privacy(2.0))
         assert found.epsilon_lower(1e-3) < es.Privacy(2.0).epsilon(1e-3)
+
+
+def test_runs_end_as_soon_as_they_contradict_a_claim():
+    found = es.audit(normal(2.0), (0.0, 1.0), runs=100_000, claim=es.Privacy(1.0), rng=rng())
+    assert found.contradicts(es.Privacy(1.0))
+    assert found.runs < 100_000 / 4
+    assert found.runs == found.counted + 20_000
+    assert 1.8 < found.mu_lower < 2
+    kept = es.audit(normal(1.0), (0.0, 1.0), runs=100_000, claim=es.Privacy(1.0), rng=rng())
+    assert kept.runs == 100_000
+    assert kept.miss == pytest.approx(0.01 / 6)
+    assert not kept.contradicts(es.Privacy(1.0))
+
+
+def test_six_looks_together_contradict_a_true_claim_as_rarely_as_they_say():
+    """Of 3000 audits at a level of 10% no more are wrong than the binomial law allows at 1e-9; with that level at each
+    look more are."""
+    wrong = naive = 0
+    for seed in range(3000):
+        generator = rng(seed)
+        first, second = generator.normal(size=1600), 1 + generator.normal(size=1600)
+        right = np.cumsum((second > 0.5).astype(int) + (first <= 0.5))
+        looks = [50, 100, 200, 400, 800, 1600]
+        bounds = [[float(at_least(right[n - 1], 2 * n, miss)) for n in looks] for miss in (0.1 / 6, 0.1)]
+        wrong += max(bounds[0]) > ndtr(0.5)
+        naive += max(bounds[1]) > ndtr(0.5)
+    most = binom.isf(1e-9, 3000, 0.1)
+    assert wrong < most < naive
+
+
+def test_looks_are_fixed_beforehand():
+    assert _looks(80_000, None) == [80_000]
+    assert _looks(80_000, es.Privacy(1.0)) == [2500, 2500, 5000, 10_000, 20_000, 40_000]
+    assert _looks(150, es.Privacy(1.0)) == [150]
+    assert sum(_looks(12_345, es.Privacy(1.0))) == 12_345
 
 
 def test_five_percent_too_little_noise_is_caught():
@@ -225,6 +261,7 @@ def test_progress_and_shapes(tmp_path):
     "words",
     [
         {"runs": 99},
+        {"claim": 1.0},
         {"confidence": 0.5},
         {"confidence": 1},
         {"pair": (0,)},

@@ -148,6 +148,44 @@ def test_a_gate_without_noise(monkeypatch):
     assert found.mu_lower > 2
 
 
+def agreeing(place=0.0):
+    """Rows that all agree, far from the origin or not; in the second set one of them is elsewhere."""
+    rows = np.full((FRIENDS, 1), place)
+    moved = rows.copy()
+    moved[0] += 100 * RADIUS
+    return rows, moved
+
+
+def jumping_weights(counts, n):
+    """As lecture notes have them: (c - n/2)/n where some row is not near, and 1 where all are."""
+    slope = np.clip((2 * counts - n) * (n - 1) // (2 * n), 0, None)
+    return np.where(counts == n, n - 1, slope)
+
+
+def test_friendly_weights_that_jump(monkeypatch):
+    """One row that leaves halves the weights of all others."""
+    from ellipsum.friendly import core
+
+    case = case_of("friendly-mean")
+    assert not audited(friendly, agreeing(), 300).contradicts(case.claim)
+    monkeypatch.setattr(core, "row_weights", jumping_weights)
+    found = audited(friendly, agreeing(), 300)
+    assert found.contradicts(case.claim)
+    assert found.mu_lower > 2
+
+
+def test_a_friendly_sum_that_is_divided_by_n(monkeypatch):
+    """Without the sum of weights below it, a weight that changes moves the sum by as much as rows are far out."""
+    from ellipsum.friendly.core import Core
+
+    case, far = case_of("friendly-mean"), agreeing(1e6)
+    assert not audited(friendly, far, 300).contradicts(case.claim)
+    monkeypatch.setattr(Core, "mean", lambda core: [Fraction(total, core.n * (core.n - 1)) for total in core.sums])
+    found = audited(friendly, far, 300)
+    assert found.contradicts(case.claim)
+    assert found.mu_lower > 2
+
+
 def test_a_person_counted_twice():
     """Each row taken for a person of its own, where a person has two."""
     case = honest("people-sum")

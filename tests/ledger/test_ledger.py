@@ -309,6 +309,22 @@ def test_units_are_stated_beforehand(ledger):
     assert ledger.account("visits").reserved == 1
 
 
+def test_a_place_is_not_a_name(ledger):
+    """The first column of an array names other people than the column "0" of a frame."""
+    rows = np.column_stack([np.arange(20) // 2, np.linspace(0, 1, 20)])
+    frame = {"0": np.arange(20), "x": rows[:, 1]}
+    asked = {"epsilon": 0.1, "delta": 0, "ledger": ledger, "dataset": "visits"}
+    ledger.init("visits", epsilon=1, delta=0)
+    es.mean(rows, es.Box(0, 1), privacy_id=0, **asked)
+    with pytest.raises(es.BudgetRefused, match="one person by 0 replaced.*one person by '0' replaced"):
+        es.mean(frame, es.Box({"x": (0, 1)}), privacy_id="0", **asked)
+    es.mean(rows, es.Box(0, 1), privacy_id=np.int64(0), **asked)
+    ledger.init("others", epsilon=1, delta=0, privacy_id=0)
+    es.mean(rows, es.Box(0, 1), privacy_id=0, **(asked | {"dataset": "others"}))
+    assert ledger.account("others").to_dict()["protects"]["privacy_id"] == 0
+    ledger.verify()
+
+
 # Keys ---------------------------------------------------------------------------------------------------
 
 

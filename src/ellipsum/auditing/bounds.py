@@ -1,6 +1,6 @@
 """A lower bound on what a mechanism gives away, from runs of it on two neighbouring data sets.
 
-Proofs: docs/proofs/audit.md, [A1] to [A4].
+Proofs: docs/proofs/audit.md, [A1] to [A4] and [A6].
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from .scores import Score, learn_scores
 
 _LEAST_RUNS, _LEAST_CONFIDENCE = 100, 0.75
 _CHOOSING = 10, 20_000  # a tenth of the runs learns scores, a tenth picks the event, at most so many of each
+_MOST_LOOKS = 6
 _DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 _EPSILONS = np.concatenate([np.zeros(1), np.geomspace(1e-3, 100, 400)])
 
@@ -60,10 +61,12 @@ class Audit(Alike):
     """Counted runs on each data set that raised an exception or gave anything but finite numbers."""
     chosen: tuple[Floats, Floats] = field(compare=False)
     measured: tuple[Floats, Floats] = field(compare=False)
+    looks: int = 1
+    """How often the runs were looked at, at most; their bounds together are wrong as rarely as is stated [A6]."""
 
     @property
     def miss(self) -> float:
-        return 1 - self.confidence
+        return (1 - self.confidence) / self.looks
 
     def epsilon_lower(self, delta: float) -> float:
         """The mechanism is not (epsilon, delta)-private for any epsilon below this [A1]."""
@@ -130,6 +133,7 @@ def audit(
     *,
     runs: int,
     confidence: float = 0.99,
+    claim: Claim | None = None,
     processes: int | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
@@ -140,6 +144,8 @@ def audit(
         a method `many(data, runs, rng)` it draws many outputs in one call, one per row.
     pair: two data sets that its guarantee calls neighbours. The closer to the worst pair, the more is found.
     runs: runs on each of the two data sets.
+    claim: a guarantee that is put to the test: the runs end as soon as they contradict it. Bounds are a little lower,
+        since the runs are looked at several times.
     processes: interpreters to run it in (default: all cores where runs are made one by one).
     rng: a numpy Generator that makes the audit repeatable: mechanisms with two arguments then draw the same numbers.
 
@@ -151,11 +157,13 @@ def audit(
     confidence = open_unit("confidence", confidence)
     if confidence < _LEAST_CONFIDENCE:  # [A3]
         raise UsageError(f"confidence must be at least {_LEAST_CONFIDENCE}, got {confidence:g}.")
+    if claim is not None and not callable(getattr(claim, "delta", None)):
+        raise UsageError(f"claim must be a guarantee, as es.Privacy is, got {type(claim).__name__}.")
     processes = None if processes is None else whole("processes", processes)
     runner = Runner(mechanism, (first, second), width_of(_callable(mechanism), (first, second), seed))
     with steps(progress, public=True) as tell:
         work = _Work(runner, seed, runs, processes_for(mechanism, runs, processes), tell)
-        return _audited(work, confidence)
+        return _audited(work, confidence, claim)
 
 
 def _two(pair: Any) -> tuple[Any, Any]:
@@ -204,11 +212,11 @@ class _Work:
         return [(np.concatenate(kept[0]), np.concatenate(kept[1])) for kept in values]
 
 
-def _audited(work: _Work, confidence: float) -> Audit:
-    """Learn scores, pick one and its event, count it: on runs of their own [A2]."""
-    miss = 1 - confidence
+def _audited(work: _Work, confidence: float, claim: Claim | None) -> Audit:
+    """Learn scores, pick one and its event, count it: on runs of their own [A2]; look at them now and then [A6]."""
     few = min(work.runs // _CHOOSING[0], _CHOOSING[1])
-    counted = work.runs - 2 * few
+    looks = _looks(work.runs - 2 * few, claim)
+    miss = (1 - confidence) / len(looks)
     seen: tuple[list[Floats], list[Floats]] = ([], [])
     for which, outputs in work.outputs(0, few):
         seen[which].append(outputs)
@@ -216,20 +224,53 @@ def _audited(work: _Work, confidence: float) -> Audit:
     tried = work.scores(1, few, scores)
     found = [(*choose_for_mu(*values, miss), place) for place, values in enumerate(tried)]
     _, event, place = max(found, key=lambda entry: entry[0])
-    (measured,) = work.scores(2, counted, [scores[place]])
-    hits, alarms = event.counts(*measured)
-    bound = float(MU_BOUNDS[event.rule](hits, alarms, counted, miss))
-    failures = tuple(int(np.count_nonzero(np.isinf(values))) for values in measured)
-    return Audit(
-        max(bound, 0.0),
-        work.runs,
-        counted,
-        confidence,
-        scores[place].name,
-        event,
-        hits,
-        alarms,
-        (failures[0], failures[1]),
-        tried[place],
-        measured,
-    )
+    chosen = _Counted(scores[place], event, confidence, tried[place], len(looks))
+    for stage, runs in enumerate(looks, 2):
+        made = chosen.count(work, stage, runs, 2 * few)
+        if claim is not None and made.contradicts(claim):
+            break
+    return made
+
+
+def _looks(counted: int, claim: Claim | None) -> list[int]:
+    """How many runs are counted before each look: each time as many as before, where a claim may end them."""
+    parts = [counted]
+    while claim is not None and len(parts) < _MOST_LOOKS and parts[0] >= 2 * _LEAST_RUNS:
+        parts[:1] = [parts[0] // 2, parts[0] - parts[0] // 2]
+    return parts
+
+
+@dataclass
+class _Counted:
+    """An event and the runs on which it was counted so far."""
+
+    score: Score
+    event: Event
+    confidence: float
+    chosen: tuple[Floats, Floats]
+    looks: int
+    measured: tuple[Floats, Floats] = (np.empty(0), np.empty(0))
+
+    def count(self, work: _Work, stage: int, runs: int, before: int) -> Audit:
+        """What so many more runs and all earlier ones prove; before: runs that were not counted."""
+        (more,) = work.scores(stage, runs, [self.score])
+        first, second = (np.concatenate(both) for both in zip(self.measured, more, strict=True))
+        self.measured = first, second
+        counted, miss = first.size, (1 - self.confidence) / self.looks
+        hits, alarms = self.event.counts(first, second)
+        bound = float(MU_BOUNDS[self.event.rule](hits, alarms, counted, miss))
+        failures = [int(np.count_nonzero(np.isinf(values))) for values in (first, second)]
+        return Audit(
+            max(bound, 0.0),
+            counted + before,
+            counted,
+            self.confidence,
+            self.score.name,
+            self.event,
+            hits,
+            alarms,
+            (failures[0], failures[1]),
+            self.chosen,
+            self.measured,
+            self.looks,
+        )

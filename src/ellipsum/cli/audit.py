@@ -23,6 +23,7 @@ def audit_command(
     processes: Annotated[
         int | None, typer.Option(help="Processes to run it in. Default: as many as are of use.")
     ] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="End the runs as soon as they contradict the claim.")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Write a picture of claimed and audited curves to this file.")
     ] = None,
@@ -44,7 +45,8 @@ def audit_command(
         return
     case = case_of(mechanism)
     chosen = case.whole if whole and case.whole is not None else case.mechanism
-    made = _audited(chosen, case, {"runs": runs or case.runs, "confidence": confidence, "processes": processes})
+    words = {"runs": runs or case.runs, "confidence": confidence, "processes": processes}
+    made = _audited(chosen, case, words | {"claim": case.claim if stop else None})
     if plot is not None:
         made.plot(plot, case.claim)
     typer.echo(_json(made, case, mechanism) if as_json else f"{made}\n{_verdict(made, case)}")

@@ -249,6 +249,10 @@ class EngineSource(ABC):
         share = min(1.0, (size + 10 * math.sqrt(size) + 100) / max(self.count(), 1))
         return min(int(share * 2.0**64), (1 << 64) - 1)
 
+    def sampled(self, rate: float, seed: bytes, progress: Progress | None = None) -> tuple[EngineSource, int]:
+        """Nobody asks: every round is made where the rows are."""
+        raise UsageError(_ELSEWHERE)
+
     def every(self) -> Floats:
         """The rows do not come here."""
         raise UsageError(_ELSEWHERE)

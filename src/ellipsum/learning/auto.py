@@ -39,21 +39,32 @@ def prepare(rounds: Rounds, magnitude: float) -> Final:
     shares = Shares.of(rounds.noise_rows, rounds.d, rounds.pure)
     if rounds.neighbours == "add_remove" and rounds.counted is None:
         measure.count(shares.count)  # a guess far off would misplace the centre
-    return from_state(measure, locate(measure, shares), shares)
+    rounds.draw()
+    return from_state(measure, locate(measure, shares.thinned(rounds.rate, rounds.d)), shares)
 
 
 def from_state(measure: Measure, state: State, shares: Shares) -> Final:
-    """From a coarse centre to the last round."""
-    if measure.d > 1 and shares.hopeful:
+    """From a coarse centre to the last round; the norms of all rows settle what a sample has shown."""
+    early = shares.thinned(measure.rounds.rate, measure.d)
+    if measure.d > 1 and early.hopeful:
         if measure.rounds.relative:
-            standardise(measure, state, shares)
+            standardise(measure, state, early)
         else:
-            learn_shape(measure, state, shares)
-    if shares.hopeful and state.off_centre > 0.02:
-        recentre(measure, state, shares)
+            learn_shape(measure, state, early)
+    if early.hopeful and state.off_centre > 0.02:
+        recentre(measure, state, early)
+    _leave_sample(measure, state)
     if shares.readable:
         settle_shape(measure, state, shares)
     return last_round(measure, state, shares)
+
+
+def _leave_sample(measure: Measure, state: State) -> None:
+    """From here on all rows are read: that the centre is one of those that were drawn is an error of it, too."""
+    rate, n = measure.rounds.rate, measure.n
+    if rate < 1:
+        state.variance = state.variance + absolute_std(state) ** 2 * ((1 - rate) / n)
+    measure.rounds.let_go()
 
 
 def locate(measure: Measure, shares: Shares) -> State:

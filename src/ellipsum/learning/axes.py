@@ -22,7 +22,8 @@ def learn_rotation(measure: Measure, state: State, shares: Shares) -> tuple[Floa
     score = (float((off**2).sum()) / noise**2 - pairs / 2) / math.sqrt(pairs)
     if score < 3:
         return None
-    again, noise_again = measure.second_moments("covariance", state, radius, measure.affordable(shares.covariance))
+    with measure.of_all():  # small eigenvalues are told from noise by the number of rows alone
+        again, noise_again = measure.second_moments("covariance", state, radius, measure.affordable(shares.covariance))
     matrix = (matrix * noise_again**2 + again * noise**2) / (noise**2 + noise_again**2)
     noise = noise * noise_again / math.hypot(noise, noise_again)
     return _axes(state, matrix, noise)

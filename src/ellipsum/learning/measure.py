@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from fractions import Fraction
 
@@ -63,9 +64,13 @@ class Measure:
         self.rounds, self.magnitude, self.d = rounds, magnitude, rounds.d
         self.relative = np.ones(rounds.d)
         """The unit of each column, as a share of the magnitude."""
-        self.n = float(rounds.n)
         self._bits = grid_bits(rounds.n, rounds.fineness)
         self.presence = Presence(rounds.d)
+
+    @property
+    def n(self) -> float:
+        """Rows that a round reads."""
+        return self.rounds.n * self.rounds.rate
 
     @property
     def units(self) -> Floats:
@@ -139,7 +144,10 @@ class Measure:
         found = self.rounds.sum(name, products, self.share(share))
         return products.matrix(found.values) * (radius**2 / self.n), found.std * radius**2 / self.n
 
+    def of_all(self) -> AbstractContextManager[None]:
+        """Rounds inside read all rows."""
+        return self.rounds.of_all()
+
     def count(self, share: float) -> None:
         """Replace the caller's guess of n by a noisy count."""
         self.rounds.count(self.share(share))
-        self.n = float(self.rounds.n)

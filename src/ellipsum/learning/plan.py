@@ -24,7 +24,7 @@ from .finish import finish, learned_rows
 from .methods import Final, prepare_for, slack_for
 from .result import Learned
 from .rounds import Rounds, noise_rows, promised
-from .schedule import Shares, pure_cost
+from .schedule import MOST_PASSES, Shares, pure_cost, sample_rate, sample_rows
 
 FORMAT, FORMAT_1 = "ellipsum.learning-plan/2", "ellipsum.learning-plan/1"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
@@ -128,6 +128,19 @@ class LearningPlan(Runnable):
             found = [PlannedRound(step.name, pure_cost(step.share), step.times) for step in found]
         spent = sum(step.share * step.times for step in found)
         return (*found, PlannedRound("final", 1 - spent, 1))
+
+    @property
+    def passes(self) -> int | None:
+        """The most passes over all rows, unless an engine has them; None where each round is one [L9]."""
+        return MOST_PASSES if self._sample_rows is not None else None
+
+    @property
+    def _sample_rows(self) -> float | None:
+        """How many rows the early rounds ask for."""
+        if self.method != "auto":
+            return None
+        each = (self.people and self.people.rows_each) or 1
+        return sample_rows(self.d, noise_rows(1, self.d, self.privacy) / each)
 
     @property
     def relative_error(self) -> float | None:
@@ -269,6 +282,8 @@ class LearningPlan(Runnable):
             f"  weights         {weights_rule(self.weights)}",
             f"  method          {self.method}; centre, scales and radius are learned, then the rest is released",
         ]
+        if self._sample_rows is not None:
+            lines.append(f"  passes          at most {MOST_PASSES} over all rows; {_early(self.n, self._sample_rows)}")
         lines += [f"  {step.name:<15} {step.share:.2%} of the budget, {step.times} x" for step in self.rounds]
         if self.relative_error is not None:
             lines.append(
@@ -277,6 +292,14 @@ class LearningPlan(Runnable):
         if self.warning is not None:
             lines.append(f"  warning: {self.warning}")
         return "\n".join(lines)
+
+
+def _early(n: int | None, wanted: float) -> str:
+    """What the early rounds read."""
+    some = f"early rounds read about {math.ceil(wanted):,} of them"
+    if n is None:
+        return f"{some}, or up to twice as many"
+    return "early rounds read a copy in memory" if sample_rate(n, wanted) == 1 else some
 
 
 def _unknown(rows: Rows) -> Unknown:

@@ -8,6 +8,8 @@ into the stated budget.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -28,10 +30,12 @@ from ..people import unit_of
 from ..privacy import NEIGHBOURS, Budget, Privacy
 from ..row_maps import RowMap
 from ..session import Progress, Session
+from ..sources import Source
 from ..tables.progress import share
 from .maps import Count
-from .schedule import PURE_PART, pure_cost
+from .schedule import PURE_PART, pure_cost, sample_rate, sample_rows
 
+_DRAWING = 0.15  # of what is left of the progress
 _COUNT_SHARE = Fraction(1, 100)
 _USUAL = Handling()
 
@@ -110,6 +114,10 @@ class Rounds:
         """What every entry is stated to lie within, where that was said."""
         self.counted: NoisySum | None = None
         """The noisy count, where one was measured ("add_remove" only)."""
+        self.rate = 1.0
+        """The part of the rows that rounds read now."""
+        self._drawn: Source | None = None
+        self._shown = (Fraction(0), 0.0)
         self._each = None if session.people is None else session.people.rows_each
         self.n = n if n is not None else 0
         if n is None or self._each is not None:  # the number of people is public then, that of their rows is not [U8]
@@ -191,15 +199,56 @@ class Rounds:
 
     def accumulate(self, row_map: RowMap) -> Partial:
         """Exact sums of one pass; under "replace" the pass must deliver the n rows that were promised."""
-        public = self.neighbours == "replace" and self._each is None
-        partial = self.session.total(row_map, public, self._part_of_progress())
-        if public and partial.rows != self._promised:
-            raise UsageError(f"this is for n = {self._promised} rows, the data has {partial.rows}.")
+        partial = self.session.total(row_map, self._public, self._part_of_progress(), self._drawn)
+        if self._drawn is None:
+            self._check_rows(partial.rows)
         return partial
+
+    def draw(self) -> None:
+        """Rounds from here on read rows that are drawn now, each by a coin, and kept in memory [L9].
+
+        All of them where there are few. Every round reads the source where memory would not hold enough rows for the
+        noise, or where the rows are elsewhere.
+        """
+        wanted = sample_rows(self.d, noise_rows(1, self.d, self.privacy) / (self._each or 1))
+        if wanted is None or not self.session.source.local:
+            return
+        rate = sample_rate(self.n, wanted)
+        begin = self._bar(self.spent)
+        self._shown = self.spent, begin + _DRAWING * (1 - begin)
+        source, rows = self.session.drawn(rate, self._public, share(self.session.progress, begin, self._shown[1]))
+        self._check_rows(rows)
+        self._drawn, self.rate = source, rate
+
+    def let_go(self) -> None:
+        """Rounds from here on read all rows."""
+        self._drawn, self.rate = None, 1.0
+
+    @contextmanager
+    def of_all(self) -> Iterator[None]:
+        """Rounds inside read all rows."""
+        drawn, rate = self._drawn, self.rate
+        self.let_go()
+        yield
+        self._drawn, self.rate = drawn, rate
+
+    @property
+    def _public(self) -> bool:
+        """Whether the number of rows is public."""
+        return self.neighbours == "replace" and self._each is None
+
+    def _check_rows(self, rows: int) -> None:
+        if self._public and rows != self._promised:
+            raise UsageError(f"this is for n = {self._promised} rows, the data has {rows}.")
 
     def _part_of_progress(self) -> Progress | None:
         """Progress within the round that was charged last, as progress of the whole budget."""
-        return share(self.session.progress, float(self.spent - self._last), float(self.spent))
+        return share(self.session.progress, self._bar(self.spent - self._last), self._bar(self.spent))
+
+    def _bar(self, spent: Fraction) -> float:
+        """Progress when so much of the budget is spent: drawing rows takes its part too."""
+        drawn, shown = self._shown
+        return shown + float((spent - drawn) / (1 - drawn)) * (1 - shown)
 
     def stream(self) -> Stream:
         """Fresh noise for the round that was charged last."""

@@ -16,6 +16,24 @@ def pure_cost(share: float) -> float:
 
 
 _PURE_ERROR = 1.4
+_CELLS, _MOST_CELLS = 1 << 24, 1 << 26  # of a sample in memory: as a rule, and where small budgets ask for more rows
+_LEAST_ROWS = 20_000
+_LEAST_NOISE_ROWS = 5000.0
+_LEAST_PER_COLUMN = 1000.0  # noise rows for each sqrt(d): shares of early rounds are at their floors with a quarter
+MOST_PASSES = 6
+"""Passes over all rows: a count, the sample, second moments, the last norms, the shell, the release."""
+
+
+def sample_rows(d: int, noise_rows: float) -> float | None:
+    """How many rows early rounds ask for, or None where memory would not hold them; noise_rows: those of one row."""
+    least = max(_LEAST_NOISE_ROWS, _LEAST_PER_COLUMN * math.sqrt(d)) / noise_rows
+    wanted = max(_CELLS / d, least, _LEAST_ROWS)
+    return wanted if wanted * d <= _MOST_CELLS else None
+
+
+def sample_rate(n: float, wanted: float) -> float:
+    """The part of n rows that is drawn: all, unless that is more than twice as many as are wanted."""
+    return wanted / n if n > 2 * wanted else 1.0
 
 
 def _between(value: float, low: float, high: float) -> float:
@@ -57,6 +75,10 @@ class Shares:
             count=_between((100 / rows) ** 2, 0.0005, 0.01),
             pure=pure,
         )
+
+    def thinned(self, rate: float, d: int) -> Shares:
+        """Shares for rounds that read a part of the rows."""
+        return Shares.of(self.rows * rate, d, self.pure)
 
     def unit(self, share: float) -> float:
         """Noise std of a clipped mean for each unit of its radius."""

@@ -43,7 +43,7 @@ class Ask:
     note: str
     guarantee: Guarantee
     stated: Mapping[str, float] = field(default_factory=dict)
-    privacy_id: str | None = None
+    privacy_id: str | int | None = None
     plan: str = "{}"
     columns: tuple[str | int, ...] | None = None
 
@@ -69,7 +69,8 @@ class Protects:
 
     neighbours: str | None = None
     unit: str | None = None
-    privacy_id: str | None = None
+    privacy_id: str | int | None = None
+    """The column that names people: by its name, or by its place where columns have none."""
 
     def with_(self, other: Protects, dataset: str) -> Protects:
         """The same with what was left open filled in, or a refusal: different units do not add up [Q1]."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..composition import Filter
 from ..errors import BudgetRefused, UsageError, choice, named, whole
+from ..people import People
 from ..privacy import NEIGHBOURS, Budget
 from .accounts import (
     Ask,
@@ -68,7 +69,7 @@ class Ledger:
         mu: Any = None,
         caps: Mapping[str, Any] | None = None,
         neighbours: str | None = None,
-        privacy_id: str | None = None,
+        privacy_id: str | int | None = None,
         analyst_caps: Mapping[str, Any] | None = None,
         period: Mapping[str, Any] | None = None,
     ) -> Account:
@@ -375,12 +376,13 @@ def _checked_budget(epsilon: Any, delta: Any, mu: Any) -> dict[str, Fraction]:
     return budget
 
 
-def _checked_protects(neighbours: str | None, privacy_id: str | None) -> Protects:
+def _checked_protects(neighbours: str | None, privacy_id: str | int | None) -> Protects:
     if neighbours is not None:
         choice("neighbours", neighbours, NEIGHBOURS)
-    return Protects(
-        neighbours, None if privacy_id is None else "person", privacy_id and _name("privacy_id", privacy_id)
-    )
+    if privacy_id is None:
+        return Protects(neighbours)
+    whose = People(privacy_id).identity
+    return Protects(neighbours, "person", _name("privacy_id", whose) if isinstance(whose, str) else whose)
 
 
 def _limit(budget: Mapping[str, Fraction], value: Any) -> Fraction:

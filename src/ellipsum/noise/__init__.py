@@ -9,6 +9,7 @@ from .entropy import KEY_BYTES, check_rng
 from .gaussian import add_noise, add_noise_exact, shift_for
 from .laplace import add_laplace
 from .public import (
+    public_coins,
     public_generator,
     public_integers,
     public_normals,
@@ -33,6 +34,7 @@ __all__ = [
     "box_draws",
     "box_shifts",
     "check_rng",
+    "public_coins",
     "public_generator",
     "public_integers",
     "public_normals",

@@ -12,16 +12,25 @@ from ..blocks import floats
 from ..errors import Floats
 from ..group_sums import GroupSums, add_groups
 from ..integers import Ints
-from ..noise import public_subset
+from ..noise import public_coins, public_subset
 from ..people import People
 from ..row_maps import RowMap
-from ..tables import Progress, SourceTable
+from ..tables import Block, Progress, SourceTable
 from ..tables.ahead import map_ahead
+from ..tables.arrays import ArrayTable
+from ..tables.base import Chain
 from ..tables.grouping import gather
 from ..tables.interning import KeyTable
 from ..tables.listed import Listed
 from ..work import BlockWork, Result
 from .threads import accumulate_local
+
+
+def _drawn(block: Block, rate: float, seed: bytes, start: int) -> Floats:
+    """A copy of the rows whose coins show heads; of all where the rate is 1."""
+    if rate == 1.0:
+        return floats(block, copy=True)
+    return floats(block[np.flatnonzero(public_coins(seed, start, len(block), rate))], copy=True)
 
 
 class LocalSource:
@@ -60,6 +69,15 @@ class LocalSource:
             return rows[public_subset(seed, len(rows), min(size, len(rows)))], len(rows)
         count = self.count()
         return self._read(public_subset(seed, count, size) if count > size else None), count
+
+    def sampled(self, rate: float, seed: bytes, progress: Progress | None = None) -> tuple[LocalSource, int]:
+        if rate == 1.0 and isinstance(self._table, ArrayTable):
+            return self, self._table.rows()  # in memory as it is
+        drawn, seen = [ArrayTable(np.empty((0, self.width)))], 0
+        for block in self._table.batches(progress):
+            drawn.append(ArrayTable(_drawn(block, rate, seed, seen)))
+            seen += len(block)
+        return LocalSource(Chain(drawn, [part.rows() for part in drawn])), seen
 
     def every(self) -> Floats:
         return self._read(None)

@@ -52,6 +52,12 @@ class Source(Protocol):
     def sample(self, size: int, seed: bytes) -> tuple[Floats, int]:
         """A uniform subset of `size` rows (all, where there are no more), and how many rows there are [F7][S6]."""
 
+    def sampled(self, rate: float, seed: bytes, progress: Progress | None = None) -> tuple[Source, int]:
+        """A source in memory that has each row by a coin of its own, and how many rows were read [T10].
+
+        Only where the rows are local.
+        """
+
     def every(self) -> Floats:
         """All rows, in order where the source is ordered."""
 
