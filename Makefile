@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-races test-postgres test-spark lint format types bench bench-spark check clean
+.PHONY: demo test test-slow test-races test-postgres test-spark lint format types bench bench-spark release-requirements bill-of-materials audit-dependencies check clean
 
 demo: $(READY)
 	$(BIN)/ellipsum demo
@@ -55,10 +55,29 @@ bench: $(READY)
 bench-spark: .venv-spark/.ready
 	.venv-spark/bin/python -m benchmarks.speed.spark
 
+# What a release is installed with, to the last bit; from the package index.
+release-requirements: .venv-release/.ready
+	.venv-release/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-header \
+		--no-annotate --extra all pyproject.toml --output-file requirements/release.txt
+
+bill-of-materials: .venv-release/.ready
+	mkdir -p out
+	.venv-release/bin/cyclonedx-py requirements requirements/release.txt --pyproject pyproject.toml \
+		--output-reproducible --of JSON --output-file out/ellipsum.cdx.json
+
+# Asks the package index for advisories; a version that it knows nothing of is an error.
+audit-dependencies: .venv-release/.ready
+	.venv-release/bin/pip-audit --strict --disable-pip --no-deps --requirement requirements/release.txt
+
+.venv-release/.ready:
+	test -x .venv-release/bin/python || $(PYTHON) -m venv .venv-release
+	.venv-release/bin/python -m pip install --quiet uv cyclonedx-bom pip-audit
+	touch $@
+
 check: lint types test test-slow
 
 clean:
-	rm -rf $(VENV) .venv-postgres .venv-spark build dist out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-postgres .venv-spark .venv-release build dist out .pytest_cache .mypy_cache .ruff_cache
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("ellipsum needs Python 3.11 or newer: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
