@@ -23,6 +23,7 @@ from .people import People
 from .privacy import HasPair, Privacy, fits
 from .row_maps import RowMap
 from .sources import Selection, Source, open_source
+from .tables.base import as_names
 from .tables.listed import Grouping, Listed
 from .tables.progress import Progress, share, steps
 
@@ -242,9 +243,8 @@ class Session:
 
 def _picked(selection: Selection) -> tuple[str | int, ...] | None:
     """The columns that somebody picked, as a ledger tells requests apart by them."""
-    if selection.columns is None:
-        return None
-    return tuple(one if isinstance(one, str) else int(one) for one in selection.columns)
+    picked = as_names(selection.columns)
+    return None if picked is None else tuple(one if isinstance(one, str) else int(one) for one in picked)
 
 
 def _grouped(source: Source, people: People, progress: Progress | None, grouping: Grouping | None) -> Source:

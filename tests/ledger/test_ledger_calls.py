@@ -186,3 +186,11 @@ def test_the_ledger_holds_no_digest_of_data(tmp_path):
         drop = ("at", "before", "digest")
         found.append([{k: v for k, v in entry.items() if k not in drop} for entry in ledger.history()])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("data", "column"), [(X, 1), (VISITS, "pulse")], ids=["place", "name"])
+def test_one_column_by_itself_is_a_list_of_one(ledger, data, column):
+    """By its place it raised a TypeError, and by its name it was another request than the list."""
+    asked = {**BUDGET, "ledger": ledger, "dataset": "survey", "key": "again"}
+    first = es.mean(data, es.Box(-5, 5), columns=column, **asked)
+    assert es.mean(data, es.Box(-5, 5), columns=[column], **asked) == first
