@@ -278,6 +278,8 @@ class Privacy:
             raise UsageError(f"slack must be below 1, got {self.slack}. It is a probability of failure.")
         choice("neighbours", self.neighbours, NEIGHBOURS)
         choice("unit", self.unit, UNITS)
+        if not isinstance(self.pure, (tuple, list)):
+            raise UsageError(f"pure must be a tuple of epsilons, got {type(self.pure).__name__}.")
         object.__setattr__(self, "pure", tuple(positive("pure", epsilon) for epsilon in self.pure))
 
     def check_unit(self, people: bool) -> None:
