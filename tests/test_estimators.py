@@ -119,6 +119,13 @@ def test_bounds_by_name_or_by_place(bounds, table):
     assert np.allclose(fitted.transform(table).mean(axis=0), 0, atol=1)
 
 
+def test_bounds_of_other_columns_are_refused(table):
+    with pytest.raises(es.UsageError, match="'a', 'b'"):
+        fitting(PrivateMean, bounds={"a": (0, 10), "c": (0, 1)}).fit(table)
+    with pytest.raises(es.UsageError, match="another order"):
+        fitting(PrivateMean, bounds=None, rows=es.Box({"b": (0, 200), "a": (0, 10)})).fit(table)
+
+
 @pytest.mark.parametrize("rows", [es.Normal([5, 100], std=[2, 20]), es.Unknown(1e4)], ids=["Normal", "Unknown"])
 def test_a_mean_takes_any_rows(rows, table):
     fitted = fitting(PrivateMean, bounds=None, rows=rows).fit(table)

@@ -17,7 +17,7 @@ except ImportError:
     raise ImportError("Estimators need scikit-learn 1.6 or later: pip install 'ellipsum[sklearn]'") from None
 
 from .api import describe, mean
-from .errors import Floats, UsageError
+from .errors import Floats, UsageError, listing
 from .privacy import Budget
 from .rows import Box, Rows
 
@@ -29,9 +29,12 @@ _BOUNDS = "bounds is a dict with (lower, upper) for each column, or a pair of lo
 _ARRAY = {"dtype": np.float64, "ensure_all_finite": False}
 
 
-def _box(bounds: Any) -> Box:
+def _box(bounds: Any, names: list[str] | None) -> Box:
+    """The bounds in the order of X's columns, where both have names."""
     if isinstance(bounds, Mapping):
-        return Box(bounds)
+        if names is not None and set(bounds) != set(names):
+            raise UsageError(f"bounds must name the columns of X, and no other: {listing(names)}.")
+        return Box({name: bounds[name] for name in names or bounds})
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise UsageError(_BOUNDS)
     return Box(*bounds)
@@ -79,17 +82,18 @@ class _Fitted(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         tags.non_deterministic = True
         return tags
 
-    def _rows(self) -> Rows:
-        if (self.bounds is None) == (self.rows is None):
-            raise UsageError(f"State either bounds= or rows=. {_BOUNDS}")
-        return _box(self.bounds) if self.rows is None else self.rows
-
     def _call(self, publish: Callable[..., Any], X: Any) -> Any:
         """One release of X, its columns in their order. Cells are left to the call: they must not decide on failure."""
         validate_data(self, X, skip_check_array=True)
         names = getattr(self, "feature_names_in_", None)
+        columns = None if names is None else list(names)
         words = {name: getattr(self, name) for name in _WORDS}
-        return publish(X, self._rows(), columns=None if names is None else list(names), **words)
+        return publish(X, self._rows(columns), columns=columns, **words)
+
+    def _rows(self, columns: list[str] | None) -> Rows:
+        if (self.bounds is None) == (self.rows is None):
+            raise UsageError(f"State either bounds= or rows=. {_BOUNDS}")
+        return _box(self.bounds, columns) if self.rows is None else self.rows
 
     def _own(self, X: Any) -> Floats:
         """The caller's rows as an array, of the columns that `fit` saw."""
