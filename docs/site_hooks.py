@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from markdown import Extension, Markdown
 from markdown.extensions.toc import slugify
-from markdown.inlinepatterns import InlineProcessor
+from markdown.inlinepatterns import InlineProcessor, SimpleTextInlineProcessor
 
 PROOFS = Path(__file__).parent / "proofs"
 COMMANDS = "<!-- commands -->"
@@ -23,12 +23,13 @@ PLACES = {
 
 
 class Labels(Extension):
-    """Reads labels before links are read: "[P1](b)" and "[K1][K2]" are no links of Markdown's."""
+    """Labels come before links: "[P1](b)" and "[K1][K2]" are none of Markdown's, and "p_+" is no emphasis."""
 
     here = ""
 
     def extendMarkdown(self, md: Markdown) -> None:
-        md.inlinePatterns.register(_Label(r"\[([A-Z]\d+)\]", md), "label", 175)
+        md.inlinePatterns.register(_Label(r"\[([A-Z]\d+)\](?!\([^)]*\.md)", md), "label", 175)
+        md.inlinePatterns.register(SimpleTextInlineProcessor("(_)"), "underscore", 70)
 
 
 class _Label(InlineProcessor):
@@ -71,7 +72,7 @@ def _command(name: str, command: Any) -> str:
         inner = [_command(f"{name} {word}", each) for word, each in command.commands.items()]
         return f"## {name}\n\n{command.help or ''}\n\n" + "\n".join(inner)
     rows = [_option(option) for option in command.params if not getattr(option, "hidden", False)]
-    table = "\n".join(["| | |", "| --- | --- |", *rows])
+    table = "\n".join(["| word | meaning |", "| --- | --- |", *rows])
     level = "##" if name.count(" ") == 1 else "###"
     return f"{level} {name}\n\n{command.help or ''}\n\n{table}\n"
 

@@ -1,5 +1,6 @@
 """Other libraries' code, commands and notebooks of the documentation run, and the built site needs no other host."""
 
+import html
 import re
 import subprocess
 import warnings
@@ -13,6 +14,7 @@ PEERS = [DOCS / "coming-from" / f"{name}.md" for name in ("opendp", "diffprivlib
 SHELL = [page for page in sorted(DOCS.rglob("*.md")) if blocks(page, "sh")]
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 SITE = ROOT / "site"
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name != "reference"]
 LOADED = re.compile(
     r"<(?:script|img|iframe|source)[^>]+src=\"?(https?:)?//|<link[^>]+(?:stylesheet|preconnect|icon)[^>]+https?://"
 )
@@ -61,3 +63,26 @@ def test_labels_lead_to_their_statements():
     for page in sorted(SITE.rglob("*.html")):
         for target, label in re.findall(r'href="([^"#]*)#[a-z]\d+">\[([A-Z]\d+)\]</a>', page.read_text()):
             assert f'id="{label.lower()}"' in (page.parent / target).read_text(), (page, label)
+
+
+def _plain(text):
+    """Letters and signs alone: layout, and what Markdown and tables use for it, left out."""
+    return re.sub(r"[\s`*#|\\-]", "", text)
+
+
+def _written(page):
+    text = re.sub(r"^```\w*$|^\|[\s:|-]+\|$|^ *\d+\. |!\[.*?\]\(.*?\)", "", page.read_text(), flags=re.MULTILINE)
+    return _plain(re.sub(r"\[([^\]]*)\]\((?:[^)]*\.md[^)]*|https?:[^)]*)\)", r"\1", text))
+
+
+def _shown(page):
+    text = (SITE / page.relative_to(DOCS).with_suffix(".html")).read_text()
+    article = text[text.index("<article") : text.index("</article>")]
+    without = re.sub(r'<a class="headerlink".*?</a>|<svg.*?</svg>|<[^>]+>', "", article, flags=re.DOTALL)
+    return _plain(html.unescape(without))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_no_sign_of_a_formula_is_lost(page):
+    """Underscores are no emphasis, brackets no tags, labels no links that swallow what follows."""
+    assert _shown(page) == _written(page)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-WIDTH, HEIGHT = 900, 470
+WIDTH, HEIGHT = 640, 460
 QUESTIONS = [
     ("Bounds for each column?", "es.Box(lower, upper)", "noise fitted to each column"),
     ("A centre and spreads, roughly?", "es.Normal(center, std)", "noise fitted to the spreads"),
@@ -33,21 +33,21 @@ def arrow(x1: float, y1: float, x2: float, y2: float, word: str) -> str:
 
 def picture() -> str:
     title = "What do you know about one row, without the data?"
-    parts = [f'<text x="30" y="30" font-weight="600" font-size="18">{title}</text>\n']
+    parts = [f'<text x="15" y="30" font-weight="600" font-size="18">{title}</text>\n']
     for i, (question, call, note) in enumerate(QUESTIONS):
         y = 50 + 84 * i
-        parts.append(box(30, y, 330, "#eceff1", question))
-        parts.append(arrow(360, y + 26, 470, y + 26, "yes"))
-        parts.append(box(476, y, 394, "#ffffff", call, note))
+        parts.append(box(15, y, 260, "#eceff1", question))
+        parts.append(arrow(275, y + 26, 335, y + 26, "yes"))
+        parts.append(box(340, y, 285, "#ffffff", call, note))
         if i + 1 < len(QUESTIONS):
-            parts.append(arrow(195, y + 52, 195, y + 80, "no"))
+            parts.append(arrow(145, y + 52, 145, y + 80, "no"))
     tip = (
         '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto">'
         '<path d="M0 0L10 5L0 10z" fill="#37474f"/></marker></defs>'
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        'font-family="system-ui, sans-serif" font-size="15" fill="#102027">\n'
+        'font-family="system-ui, sans-serif" font-size="14" fill="#102027">\n'
         "<title>Which kind of rows, from what is known</title>\n"
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>\n{tip}\n{"".join(parts)}</svg>\n'
     )
