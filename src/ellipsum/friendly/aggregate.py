@@ -89,6 +89,7 @@ def subsample_and_aggregate(
         per_person="sum" the sum of at most max_rows_per_person of them, and a block holds people.
     max_rows: above this many rows a random subset is used, drawn independently of the data (all rows unless
         stated; of an engine's frame 10^6, or fewer where rows are very long).
+    noise: as in `ellipsum.friendly_mean`.
     time_limit: CPU seconds per block.
     names: what the result's entries are called.
 
