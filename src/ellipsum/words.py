@@ -16,7 +16,7 @@ from .errors import UsageError
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 _WIDTH = 112
-_OWN = re.compile(r"^(\w+): (.*(?:\n +\S.*)*)\n", re.MULTILINE)  # an argument that a docstring explains itself
+_OWN = re.compile(r"^(\w+): (.*(?:\n +\S.*)*)(?:\n|\Z)", re.MULTILINE)  # an argument that a docstring explains itself
 
 MEANINGS = {
     "data": "a numpy array, anything that speaks the Arrow stream protocol (pandas, polars, pyarrow, DuckDB), a list "
