@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-races test-postgres test-spark lint format types bench bench-spark release-requirements bill-of-materials audit-dependencies check clean
+.PHONY: demo test test-slow test-races test-postgres test-spark docs docs-tumult lint format types bench bench-spark release-requirements bill-of-materials audit-dependencies check clean
 
 demo: $(READY)
 	$(BIN)/ellipsum demo
@@ -36,6 +36,22 @@ test-spark: .venv-spark/.ready
 	test -x .venv-spark/bin/python || $(PYTHON) -m venv .venv-spark
 	.venv-spark/bin/python -m pip install --quiet --editable '.[spark,sql]' 'pyspark[connect]' pytest dask
 	touch $@
+
+# The site, in site/: broken links fail, and so does any snippet, command or notebook that does not run.
+docs: .venv-docs/.ready
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	.venv-docs/bin/python -m pytest tests_docs --ignore tests_docs/test_tumult.py
+
+.venv-docs/.ready: pyproject.toml
+	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+# Tumult Analytics needs older packages than ellipsum does, and Java 17.
+docs-tumult:
+	test -x .venv-tumult/bin/python || $(PYTHON) -m venv .venv-tumult
+	.venv-tumult/bin/python -m pip install --quiet tmlt.analytics==0.21.0 pytest
+	.venv-tumult/bin/python -m pytest tests_docs/test_tumult.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -77,7 +93,7 @@ audit-dependencies: .venv-release/.ready
 check: lint types test test-slow
 
 clean:
-	rm -rf $(VENV) .venv-postgres .venv-spark .venv-release build dist out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-postgres .venv-spark .venv-docs .venv-tumult site .venv-release build dist out .pytest_cache .mypy_cache .ruff_cache
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("ellipsum needs Python 3.11 or newer: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'

@@ -251,3 +251,14 @@ def test_changes_to_one_plan_reach_no_other():
     first.options["note"] = "mine"
     first.stated["mu"] = 99.0
     assert make(es.Box(0.0, 1.0), d=2).to_json() == untouched
+
+
+def test_columns_in_another_order_than_their_bounds_are_refused():
+    rows = es.Box({"age": (0, 120), "income": (0, 200_000)})
+    for call in (
+        lambda: es.plan(rows, columns=["income", "age"], n=100, budget=BUDGET),
+        lambda: es.mean({"age": [40.0], "income": [1e4]}, rows, columns=["income", "age"], budget=BUDGET),
+    ):
+        with pytest.raises(es.UsageError, match="in another order"):
+            call()
+    assert es.plan(rows, columns=["age", "income"], n=100, budget=BUDGET) == es.plan(rows, n=100, budget=BUDGET)

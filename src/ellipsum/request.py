@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .errors import UsageError, choice, columns_of, names, whole
+from .errors import UsageError, choice, columns_of, listing, names, whole
 from .groups import GroupPlan
 from .groups.planning import plan_groups
 from .handling import Handling
@@ -99,6 +99,7 @@ class Request:
             raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
         count = None if n is None else whole("n", n)
         named = names("columns", columns) or self.rows.columns
+        _same_order(self.rows, named)
         handling = replace(self.handling, gaps=gaps)
         size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
         if isinstance(self.rows, Unknown):
@@ -130,6 +131,15 @@ class Request:
 def _is(value: Any, word: str) -> bool:
     """Whether a value, of any type at all, is this word."""
     return isinstance(value, str) and value == word
+
+
+def _same_order(rows: Rows, named: tuple[str, ...] | None) -> None:
+    """Rows describe columns by their place, so names that both state must stand in the same places."""
+    if rows.columns and named and rows.columns != named and sorted(rows.columns) == sorted(named):
+        raise UsageError(
+            f"rows and columns name the same columns in another order: {listing(rows.columns)}, "
+            f"and {listing(named)}. Name them in one order, or leave columns out."
+        )
 
 
 def _width(rows: Rows, d: int | None, named: tuple[str, ...] | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import wraps
@@ -15,6 +16,7 @@ from .errors import UsageError
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 _WIDTH = 112
+_OWN = re.compile(r"^(\w+): (.*(?:\n +\S.*)*)(?:\n|\Z)", re.MULTILINE)  # an argument that a docstring explains itself
 
 MEANINGS = {
     "data": "a numpy array, anything that speaks the Arrow stream protocol (pandas, polars, pyarrow, DuckDB), a list "
@@ -98,11 +100,15 @@ def _unknown(call: str, word: str, known: list[str]) -> str:
 
 
 def _documented(text: str, parameters: list[str]) -> str:
-    explained = [name for name in parameters if name in MEANINGS and f"\n    {name}:" not in text]
-    if not explained:
+    """The docstring with its arguments at the end, in their order: its own words on them, else what all calls say."""
+    text = inspect.cleandoc(text)
+    own = {name: " ".join(meaning.split()) for name, meaning in _OWN.findall(text) if name in parameters}
+    told = {name: own.get(name) or MEANINGS[name] for name in parameters if name in own or name in MEANINGS}
+    if not told:
         return text
+    rest = _OWN.sub(lambda item: "" if item[1] in parameters else item[0], text)
     lines = [
-        fill(f"{name}: {MEANINGS[name]}", _WIDTH, initial_indent="    ", subsequent_indent="        ")
-        for name in explained
+        fill(f"{name}: {meaning}", _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
+        for name, meaning in told.items()
     ]
-    return "\n".join([text.rstrip(), "", "    Arguments:", *lines, "    "])
+    return "\n".join([rest.rstrip(), "", "Arguments:", *lines])

@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
+
+import ellipsum as es
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -84,3 +87,24 @@ def test_commands_of_the_readme_run(line, readme_files):
     assert done.returncode == 0, done.stderr
     printed = (readme_files / "release.json").read_text() if ">" in line else done.stdout
     assert "noise" in printed
+
+
+def test_pictures_are_what_their_scripts_draw():
+    namespace = runpy.run_path(str(ROOT / "docs" / "pictures" / "which_method.py"))
+    assert (ROOT / "docs" / "pictures" / "which-method.svg").read_text() == namespace["picture"]()
+
+
+def test_the_citation_is_of_this_version():
+    assert f"\nversion: {es.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_every_page_of_the_site_is_in_its_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert f": {page.relative_to(ROOT / 'docs')}\n" in navigation, page
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = "\n".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
+    missing = [name for name in es.__all__ if name.isidentifier() and f"::: ellipsum.{name}\n" not in listed]
+    assert missing == ["__version__"]

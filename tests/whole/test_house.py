@@ -121,7 +121,13 @@ def test_public_calls_spell_their_words():
         call = getattr(es, name)
         kinds = {parameter.kind for parameter in inspect.signature(call).parameters.values()}
         assert inspect.Parameter.VAR_KEYWORD not in kinds, name
-        assert "epsilon: with delta: the privacy budget" in call.__doc__
+        text, arguments = call.__doc__.split("\nArguments:\n")
+        told = re.findall(r"^ {4}(\w+): ", arguments, re.MULTILINE)
+        assert told == [word for word in inspect.signature(call).parameters if word in told], (
+            "in their order, each once"
+        )
+        assert "epsilon: with delta: the privacy budget" in arguments
+        assert not re.search(rf"^({'|'.join(told)}): ", text, re.MULTILINE)
         with pytest.raises(es.UsageError, match="epsilon"):
             call(epsilom=1)
 

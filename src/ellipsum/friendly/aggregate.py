@@ -76,21 +76,24 @@ def subsample_and_aggregate(
     """Publish function(rows) privately: run it on disjoint blocks, release the friendly mean of the results.
 
     function: takes a block, a float64 array (rows, columns) with NaN for missing entries, and returns a
-    vector of length `dimension`. It runs in processes of its own and cannot leak: a block on which it
-    raises, dies, hangs or returns something else is an outlier among the others, no more.
-    Its random numbers, from `random`, `numpy.random` or the operating system, are fresh for every block; beyond
-    these and its block nothing may decide about its result, such as files, time or addresses in memory.
+        vector of length `dimension`. It runs in processes of its own and cannot leak: a block on which it
+        raises, dies, hangs or returns something else is an outlier among the others, no more.
+        Its random numbers, from `random`, `numpy.random` or the operating system, are fresh for every block; beyond
+        these and its block nothing may decide about its result, such as files, time or addresses in memory.
     dimension: the length of its result, which must be public. Unless stated, it is learned from a dry run
-    on made-up rows of a block's shape, all zeros and ones; state it if those would not do.
+        on made-up rows of a block's shape, all zeros and ones; state it if those would not do.
     radius: how far apart the results of two typical blocks are at most, a pair to search, or Normal rows.
     shuffle: deal rows to blocks at random, independently of the data, and in random order; shuffle=False keeps their
-    order, and is for arrays, tables in memory and plain files alone [T9].
+        order, and is for arrays, tables in memory and plain files alone [T9].
     privacy_id: the column that names the person a row belongs to. Each person's rows become one, their mean, or with
-    per_person="sum" the sum of at most max_rows_per_person of them, and a block holds people.
+        per_person="sum" the sum of at most max_rows_per_person of them, and a block holds people.
     max_rows: above this many rows a random subset is used, drawn independently of the data (all rows unless
-    stated; of an engine's frame 10^6, or fewer where rows are very long).
-    time_limit: CPU seconds per block. names: what the result's entries are called. Further keywords are those
-    of `friendly_plan`.
+        stated; of an engine's frame 10^6, or fewer where rows are very long).
+    noise: as in `ellipsum.friendly_mean`.
+    time_limit: CPU seconds per block.
+    names: what the result's entries are called.
+
+    Further keywords are those of `friendly_plan`.
 
     Guarantee: `privacy` of the result, for one replaced row [F10], of a source without places too, or person [T9].
     Edge cases: too few agreeing blocks give `NoCentre`; which blocks fail never decides whether the call

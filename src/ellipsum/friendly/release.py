@@ -182,13 +182,15 @@ def friendly_mean(
     """Publish the mean of the rows' friendly core, wherever it lies.
 
     radius: how far apart two typical rows are at most; or (low, high), and a power of sqrt 2 between them is
-    found privately; or Normal(0, std=...) with the rows' spread (its centre is not used).
+        found privately; or Normal(0, std=...) with the rows' spread (its centre is not used).
     privacy_id: the column that names the person a row belongs to. Each person's rows become one, their mean, or with
-    per_person="sum" the sum of at most max_rows_per_person of them; radius and max_rows then speak of people.
+        per_person="sum" the sum of at most max_rows_per_person of them; radius and max_rows then speak of people.
     noise: "auto" takes the law of less noise for this budget and so many columns; "norm" has a Laplace gate and
-    spherical noise, pure but for the gate's failure [F12]; "gaussian" has Gaussian noise and the gate asked for.
+        spherical noise, pure but for the gate's failure [F12]; "gaussian" has Gaussian noise and the gate asked for.
     max_rows: above this many rows a random subset is used, drawn independently of the data (10 000 unless
-    stated, fewer where rows are very long). Further keywords are those of `friendly_plan`.
+        stated, fewer where rows are very long).
+
+    Further keywords are those of `friendly_plan`.
 
     Guarantee: `privacy` of the result, for one replaced row [F5], or person [T9]; rows may hold anything at all.
     Edge cases: rows that are not finite, or lie beyond 2^53 radii, weigh nothing and still count.
