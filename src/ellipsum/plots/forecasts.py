@@ -178,8 +178,8 @@ def radii_of(plan: Any) -> Radii | None:
 # How it is drawn ----------------------------------------------------------------------------------------
 
 
-def plan_plot(plan: Any, path: str | Path | None = None, columns: Sequence[str] | None = None) -> Any:
-    """A figure of all that a plan forecasts, written to a file where one is named."""
+def plan_plot(plan: Any, path: str | Path | None = None, columns: Sequence[str] | None = None, across: int = 3) -> Any:
+    """A figure of all that a plan forecasts, written to a file where one is named; across: panels side by side."""
     if path is not None:
         check_format(path)
     parts: list[tuple[Callable[[Any, Any], None], Any]] = [
@@ -192,7 +192,7 @@ def plan_plot(plan: Any, path: str | Path | None = None, columns: Sequence[str] 
     notes += [] if drawn else ["nothing can be forecast: state n= as well"]
     title = str(plan).splitlines()[0].replace(f" {HINT}", "")
     with styled():
-        picture, panels = _frame(title, notes, len(drawn))
+        picture, panels = _frame(title, notes, len(drawn), across)
         for axis, (draw, part) in zip(panels, drawn, strict=True):
             draw(axis, part)
     if path is not None:
@@ -202,26 +202,26 @@ def plan_plot(plan: Any, path: str | Path | None = None, columns: Sequence[str] 
 
 def plan_svg(plan: Any, prefix: str, columns: Sequence[str] | None = None) -> str:
     """The figure as an SVG element, to put into a page of HTML."""
-    return svg(plan_plot(plan, None, columns), prefix)
+    return svg(plan_plot(plan, None, columns, across=2), prefix)
 
 
-def _frame(title: str, notes: Sequence[str], panels: int) -> tuple[Any, list[Any]]:
-    """A figure with its words on top and panels side by side."""
-    width = max(panels * _PANEL + 0.6, 6.5)
+def _frame(title: str, notes: Sequence[str], panels: int, across: int) -> tuple[Any, list[Any]]:
+    """A figure with its words on top, and panels side by side below."""
+    width = max(min(panels, across) * _PANEL + 0.6, 6.5)
     heads = wrapped([title], width - 0.5, FONT_POINTS + 2)
     lines = wrapped(notes, width - 0.5)
     top = 0.25 + 0.23 * len(heads) + 0.18 * len(lines) + 0.35
-    height = top + (_HIGH if panels else 0.0)
+    height = top + _HIGH * -(-panels // across)
     picture = bare_figure(width, height)
     for place, line in enumerate((*heads, *lines)):
         head = place < len(heads)
         down = 0.25 + 0.23 * min(place, len(heads)) + 0.18 * max(0, place - len(heads))
         style = {"fontsize": FONT_POINTS + 2, "weight": "bold"} if head else {"color": GREY}
         picture.text(0.25 / width, 1 - down / height, line, va="top", **style)
-    axes = [
-        picture.add_axes(((0.85 + place * _PANEL) / width, 1.15 / height, _WIDTH / width, _HEIGHT / height))
-        for place in range(panels)
-    ]
+    axes = []
+    for place in range(panels):
+        left, bottom = 0.85 + place % across * _PANEL, height - top - (place // across + 1) * _HIGH + 1.15
+        axes.append(picture.add_axes((left / width, bottom / height, _WIDTH / width, _HEIGHT / height)))
     return picture, axes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class Sheet:
     labels: Sequence[str]
     strips: Sequence[Strip]
 
-    @property
+    @cached_property
     def pages(self) -> list[list[Block]]:
         """Blocks side by side, page by page."""
         starts = range(0, len(self.labels), ROWS)
@@ -80,22 +81,26 @@ class Sheet:
         chunks = [self.strips[place : place + _PANELS] for place in range(0, len(self.strips), _PANELS)]
         return [[self._block(slice(start, start + ROWS), chunk)] for chunk in chunks for start in starts]
 
+    @cached_property
+    def _widths(self) -> tuple[float, float]:
+        """Inches of the widest label and of the widest text."""
+        names = max(map(inches, self.labels), default=0.0)
+        return names + 0.2, max((inches(text) for strip in self.strips for text in strip.texts), default=0.0) + 0.15
+
     def _block(self, part: slice, strips: Sequence[Strip]) -> Block:
-        names = max(map(inches, self.labels), default=0.0) + 0.2
-        texts = max((inches(text) for strip in strips for text in strip.texts), default=0.0) + 0.15
-        return Block(self.labels[part], [strip.rows(part) for strip in strips], names, texts)
+        return Block(self.labels[part], [strip.rows(part) for strip in strips], *self._widths)
 
 
-def sheet_pages(sheet: Sheet) -> list[Any]:
-    """A figure for each page."""
+def sheet_pages(sheet: Sheet, most: int | None = None) -> list[Any]:
+    """A figure for each page, or for the first ones."""
     pages = sheet.pages
     with styled():
-        return [_drawn(sheet, [page], f" (page {i + 1} of {len(pages)})") for i, page in enumerate(pages)]
+        return [_drawn(sheet, [page], f" (page {i + 1} of {len(pages)})") for i, page in enumerate(pages[:most])]
 
 
-def sheet_svgs(sheet: Sheet, prefix: str) -> list[str]:
+def sheet_svgs(sheet: Sheet, prefix: str, most: int | None = None) -> list[str]:
     """An SVG element for each page, to put into a page of HTML."""
-    return [svg(page, f"{prefix}{place + 1}") for place, page in enumerate(sheet_pages(sheet))]
+    return [svg(page, f"{prefix}{place + 1}") for place, page in enumerate(sheet_pages(sheet, most))]
 
 
 def sheet_figure(sheet: Sheet) -> Any:
@@ -170,13 +175,21 @@ def _draw_strip(axis: Any, strip: Strip, labels: Sequence[str] | None, width: fl
     axis.plot(strip.middle, rows, linestyle="", marker="o", markersize=3.8, color=BLACK, zorder=3)
     places, texts = ticks(*strip.limits, width)
     axis.set_xticks(places, texts)
-    axis.set_yticks(rows, labels if labels is not None else [""] * len(rows))
-    axis.tick_params(axis="y", length=0)
+    axis.set_yticks([])
     axis.spines["left"].set_visible(False)
     axis.set_xlabel(plain(strip.unit))
     axis.set_title(strip.title)
-    for row, text in enumerate(strip.texts):
-        axis.annotate(text, (1, row), (6, 0), ("axes fraction", "data"), textcoords="offset points", va="center")
+    _beside(axis, strip.texts, 1, "left")
+    _beside(axis, labels or (), 0, "right")
+
+
+def _beside(axis: Any, texts: Sequence[str], end: int, align: str) -> None:
+    """Words beside each row, at one end of it."""
+    shift = 6 if end else -6
+    for row, text in enumerate(texts):
+        axis.annotate(
+            text, (end, row), (shift, -0.5), ("axes fraction", "data"), "offset points", ha=align, va="center_baseline"
+        )
 
 
 def limits_of(low: Floats, high: Floats, *marks: float) -> tuple[float, float]:

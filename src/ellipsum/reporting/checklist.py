@@ -69,7 +69,7 @@ def _computation(subject: Subject) -> list[Item]:
         Item(
             "What was done afterwards (post-processing)",
             f"{subject.cleaned[:1].upper()}{subject.cleaned[1:]}: free of cost." if subject.cleaned else "Nothing.",
-            f"{_YOU}: whatever is made of this release alone costs nothing more; looking at the data again does.",
+            f"{_YOU}: was the data looked at again? What is made of the release alone costs nothing more.",
         ),
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
@@ -31,7 +32,7 @@ def odds(privacy: Any) -> list[str]:
         f"Suppose that somebody knows every other {others}, and everything else there is to know, and guesses from "
         f"this release {secret(privacy)}.",
         f"Of 100 such guesses at best {right} are right, whoever guesses and however; tossing a coin, 50 are right.",
-        f"If they may be wrong about 1 in 100 innocents, they find at best {found} in 100; without the release, 1.",
+        f"A test that gives a false alarm in 1 case of 100 gives a true one in at best {found} of 100.",
     ]
 
 
@@ -43,16 +44,14 @@ def in_symbols(privacy: Any) -> list[str]:
     ]
 
 
-def curve(privacy: Any) -> Table:
-    """Points of the exact curve."""
-    lines = []
-    for delta in _DELTAS:
-        epsilon = privacy.epsilon(delta)
-        if math.isfinite(epsilon):
-            lines.append([f"{delta:g}", _up(epsilon)])
+def curve(privacy: Any, stated: Mapping[str, float]) -> Table:
+    """Points of the exact curve, the stated one among them, which every guarantee is proved to keep."""
+    points = {delta: privacy.epsilon(delta) for delta in _DELTAS}
+    points |= {stated["delta"]: stated["epsilon"]} if "delta" in stated else {}
+    lines = [[f"{delta:g}", _up(points[delta])] for delta in sorted(points) if math.isfinite(points[delta])]
     return Table("points of the curve", ("δ", "ε"), lines)
 
 
 def _up(epsilon: float) -> str:
     """Four digits, rounded up."""
-    return f"{_FOUR_DIGITS.create_decimal(Decimal(epsilon)):g}"
+    return f"{_FOUR_DIGITS.create_decimal(Decimal(epsilon)).normalize():g}"

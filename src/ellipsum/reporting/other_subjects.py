@@ -29,6 +29,7 @@ def friendly_subject(release: Any) -> Subject:
     return Subject(
         title=f"Private friendly mean of {many(release.value.size, 'column')}",
         privacy=release.privacy,
+        stated=release.stated,
         guarantee=guarantee(release.privacy, release.stated),
         secure=release.secure,
         people=plan.people,
@@ -51,6 +52,7 @@ def no_centre_subject(result: Any) -> Subject:
     return Subject(
         title="No centre was found",
         privacy=result.privacy,
+        stated=plan.stated,
         guarantee=guarantee(result.privacy, plan.stated),
         secure=result.secure,
         people=plan.people,
@@ -90,6 +92,7 @@ def learned_subject(learned: Any) -> Subject:
     return Subject(
         title=f"Rows as learned, {many(center.size, 'column')}",
         privacy=privacy,
+        stated=learned.stated,
         guarantee=guarantee(privacy, learned.stated),
         secure=learned.secure,
         people=learned.people,
@@ -113,6 +116,7 @@ def projection_subject(projection: Any) -> Subject:
     return Subject(
         title=f"Private projection of {projection.n} {what}",
         privacy=projection.privacy,
+        stated={},
         guarantee=str(projection.privacy),
         secure=projection.secure,
         people=projection.people,

@@ -25,6 +25,7 @@ _WORKS = (
     "Dong, Roth and Su, Gaussian differential privacy, Journal of the Royal Statistical Society B, 2022.",
     "NIST SP 800-226, Guidelines for evaluating differential privacy guarantees, 2025.",
 )
+_MOST_PAGES = 5  # of pictures
 _NO_PICTURES = "Pictures need matplotlib: pip install 'ellipsum[plots]'."
 
 
@@ -74,7 +75,7 @@ def _released(subject: Subject) -> str:
 def _guarantee(subject: Subject) -> str:
     said = _paragraphs(odds(subject.privacy))
     symbols = _paragraphs([f"{subject.guarantee}.", *in_symbols(subject.privacy)])
-    inside = f"<h3>In words</h3>{said}<h3>In symbols</h3>{symbols}{_table(curve(subject.privacy))}"
+    inside = f"<h3>In words</h3>{said}<h3>In symbols</h3>{symbols}{_table(curve(subject.privacy, subject.stated))}"
     return _section("What is guaranteed", inside)
 
 
@@ -98,8 +99,12 @@ def _figures(subject: Subject) -> Iterable[str]:
     from ..plots.strips import sheet_svgs
 
     if subject.sheet is not None:
-        for place, drawing in enumerate(sheet_svgs(subject.sheet, "values")):
-            yield _figure(drawing, f"{subject.title}: values and 95% intervals, page {place + 1}")
+        for drawing in sheet_svgs(subject.sheet, "values", _MOST_PAGES):
+            yield _figure(drawing, f"{subject.title}: values and their intervals")
+        if len(subject.sheet.pages) > _MOST_PAGES:
+            yield _paragraphs(
+                [f"The first {_MOST_PAGES} of {len(subject.sheet.pages)} pages; the table has all values."]
+            )
     if subject.plan is not None:
         yield _figure(plan_svg(subject.plan, "forecast"), "Forecast of the plan, made before any value was read")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,8 @@ class Subject:
 
     title: str
     privacy: Any
+    stated: Mapping[str, float]
+    """The budget in the caller's own words, as far as it is known."""
     guarantee: str
     """The guarantee in one line."""
     secure: bool

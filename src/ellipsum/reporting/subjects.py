@@ -34,7 +34,7 @@ def description_subject(release: Any) -> Subject:
     counts = [] if release.row_count is None else [("noisy count", f"{release.row_count:.6g}")]
     columns = many(release.value.size, "column")
     facts = [("statistic", f"count, mean and std of {columns}"), *_rows_facts(release.plan, counts)]
-    subject = _vector_subject(release, [*facts, ("stds", POPULATION)])
+    subject = _vector_subject(release, [*facts, ("std", POPULATION.removeprefix("std is "))])
     return replace(subject, title=f"Private description of {columns}", tables=description_tables(release))
 
 
@@ -43,6 +43,7 @@ def _vector_subject(release: Any, facts: list[tuple[str, str]]) -> Subject:
     return Subject(
         title=f"Private {release.statistic} of {many(release.value.size, 'column')}",
         privacy=release.privacy,
+        stated=release.stated,
         guarantee=guarantee(release.privacy, release.stated),
         secure=release.secure,
         people=plan.people,
@@ -75,6 +76,7 @@ def groups_subject(release: Any) -> Subject:
     return Subject(
         title=f"Private {release.statistic} of {what}",
         privacy=release.privacy,
+        stated=release.stated,
         guarantee=guarantee(release.privacy, release.stated),
         secure=release.secure,
         people=plan.people,

@@ -13,8 +13,14 @@ from .subject import Table
 
 MOST_LINES = 1000
 _BESIDE, _MOST_BESIDE = 4, 12  # columns of a table of groups, and of all of them
-_CORRELATED = 10
+_CORRELATED = 6
 _LEVEL = 0.95
+_KNOWN = {
+    "box": "stated bounds",
+    "ball": "stated",
+    "normal": "stated centre ± spread",
+    "learned": "learned centre ± spread",
+}
 
 
 def filled(caption: str, heads: Sequence[str], lines: Sequence[Sequence[str]], size: int) -> Table:
@@ -31,7 +37,8 @@ def values_table(release: Any) -> Table:
         [one.name, one.value, one.interval, one.error, one.rows, "" if rows is None else stated_of(rows, j), one.note]
         for j, one in enumerate(release_entries(release, MOST_LINES))
     ]
-    heads = ["column", release.statistic, "95% interval", "error std", "rows that have it", "stated", "note"]
+    known = "" if rows is None else _KNOWN[rows.kind]
+    heads = ["column", release.statistic, "95% interval", "error std", "rows that have it", known, "note"]
     return filled("values", heads, lines, release.value.size)
 
 
@@ -40,7 +47,7 @@ def description_tables(release: Any) -> list[Table]:
     rows = release.plan.rows
     columns = described_columns(release, MOST_LINES)
     lines = [[*astuple(column), stated_of(rows, j)] for j, column in enumerate(columns)]
-    tables = [filled("values", [*HEADINGS, "stated"], lines, release.value.size)]
+    tables = [filled("values", [*HEADINGS, _KNOWN[rows.kind]], lines, release.value.size)]
     matrix = correlation_lines(release, _CORRELATED)
     return [*tables, filled("correlations", matrix[0], matrix[1:], release.value.size)] if matrix else tables
 
@@ -48,7 +55,7 @@ def description_tables(release: Any) -> list[Table]:
 def stated_table(rows: Any, names: Sequence[str]) -> Table:
     """What was stated of each column."""
     lines = [[shown(name), stated_of(rows, j)] for j, name in enumerate(names[:MOST_LINES])]
-    return filled("stated of each column", ["column", "stated"], lines, len(names))
+    return filled("stated of each column", ["column", _KNOWN[rows.kind]], lines, len(names))
 
 
 def groups_tables(release: Any) -> Iterator[Table]:
