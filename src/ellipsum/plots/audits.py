@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .labels import plain
+from .labels import plain, ticks
 from .scales import logarithmic
 from .style import check_format, figure, save, stroke, styled
 
 _POINTS = np.geomspace(1e-5, 0.3, 25)
+_FARTHEST = 8.0  # times as far up as points lie
 
 
 def audit_plot(
@@ -37,11 +38,22 @@ def audit_plot(
 def _draw(axis: Any, lower: Callable[[float], float], label: str, claimed: Callable[[float], float] | None) -> None:
     found = [lower(delta) for delta in _POINTS.tolist()]
     if claimed is not None:
-        epsilons = np.linspace(0, max(1.5 * max(found), 1.0), 200)
+        epsilons = np.linspace(0, _reach(claimed, max(1.5 * max(found), 1.0)), 200)
         deltas = [claimed(epsilon) for epsilon in epsilons.tolist()]
         axis.plot(deltas, epsilons, **{**stroke(0), "marker": ""}, label="claimed: at most")
-    axis.plot(_POINTS, found, **{**stroke(1), "linestyle": ""}, label=plain(label))
+    axis.plot(_POINTS, np.array(found), **{**stroke(1), "linestyle": ""}, label=plain(label))
     logarithmic(axis, "x", _POINTS[0] / 2, 1.0)
+    top = 1.05 * max(float(line.get_ydata().max()) for line in axis.lines)
+    axis.set_ylim(-0.02 * top, top)
+    axis.set_yticks(*ticks(0.0, top, 3.5))
     axis.set_xlabel("delta")
     axis.set_ylabel("epsilon")
     axis.legend()
+
+
+def _reach(claimed: Callable[[float], float], least: float) -> float:
+    """How far up a claimed curve is drawn: until it leaves the picture at its left side."""
+    most = least
+    while most < _FARTHEST * least and claimed(most) > _POINTS[0] / 2:
+        most *= 1.25
+    return most

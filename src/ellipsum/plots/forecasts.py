@@ -70,8 +70,8 @@ def error_of(plan: Any) -> tuple[float | None, str]:
     live = spread > 0
     shares = plan.column_errors()[live] / spread[live] / (size if plan.statistic == "sum" else 1)
     what = "width" if plan.rows.kind == "box" else "spread"
-    words = f"error / (n × its {what})" if plan.statistic == "sum" else f"error / its {what}"
-    return float(np.sqrt(np.mean(shares**2))), f"{words}, columns alike"
+    words = f"rms error / (n × {what})" if plan.statistic == "sum" else f"rms error / {what}"
+    return float(np.sqrt(np.mean(shares**2))), words
 
 
 # What is drawn ------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def compare_noise(
     axis.set_xticks(places, [label(name) for name in names], rotation=25, ha="right")
     axis.set_ylabel("error / width of the bounds")
     axis.set_title("Error of a private mean at one budget")
-    axis.legend()
+    picture.legend(loc="outside lower center", ncols=4)
     save(picture, path)
 
 

@@ -71,7 +71,8 @@ def learned_sheet(learned: Any, order: str = "given", columns: Sequence[str] | N
     names = rows.columns or tuple(f"x{j + 1}" for j in range(center.size))
     chosen = _chosen(names, columns, center, order)
     low, high = (center - spread)[chosen], (center + spread)[chosen]
-    texts = [f"{c:.5g} ± {s:.3g}" for c, s in zip(center[chosen], spread[chosen], strict=True)]
+    pairs = zip(center[chosen].tolist(), spread[chosen].tolist(), strict=True)
+    texts = [f"{number(middle, wide)} ± {number(wide, wide)}" for middle, wide in pairs]
     strip = Strip("centre, and one spread to both sides", "", center[chosen], low, high, texts, limits_of(low, high))
     if not _alike(spread):
         middle = (center / np.where(spread > 0, spread, 1.0))[chosen]

@@ -146,6 +146,13 @@ class Projection(Shown):
         """What this projection is good for."""
         return Forecast(self.n, self.d, self.k, self.region.radius, self.noise_std, self.adversary, self.calibration)
 
+    def plot(self, path: str | Path | None = None) -> Any:  # type: ignore[override]
+        """A matplotlib figure of how far off squared distances are, written to a file where one is named."""
+        from ..plots.projections import projection_plot
+
+        what = "rows" if self.people is None else "people"
+        return projection_plot(self.forecast(), f"Distances of {self.n} {what}, {self.k} numbers each", path)
+
     def subject(self) -> Subject:
         from ..reporting.other_subjects import projection_subject
 

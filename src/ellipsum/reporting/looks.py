@@ -35,7 +35,7 @@ footer { color: #4a4a4a; font-size: 0.9rem; border-top: 1px solid #ccc; margin-t
   main, footer { max-width: none; padding: 0; }
   h2, h3, caption { break-after: avoid; }
   tr, figure, .warning, dl { break-inside: avoid; }
-  table { display: table; width: 100%; overflow: visible; }
+  table { display: table; overflow: visible; }
   thead { display: table-header-group; }
   pre { background: none; border: 1px solid #ccc; }
   .warning { background: none; }
