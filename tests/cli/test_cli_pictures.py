@@ -39,6 +39,7 @@ def test_a_mean_is_drawn_and_reported(folder):
     assert str(folder) not in page
 
 
+@pytest.mark.slow
 def test_groups_learned_rows_and_plans_are_drawn(folder):
     done = run("sum", "people.csv", "--bounds", "age=0:120", "--by", "city", *BUDGET, "--plot", "g.pdf", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -84,4 +85,4 @@ def test_what_cannot_be_written_is_refused_before_anything_is_spent(folder, word
     assert told in done.stderr.strip().splitlines()[-1]
     assert done.stdout == ""
     assert book.account("people").reserved == 0
-    assert sorted(path.name for path in folder.iterdir()) == ["budget.db", "people.csv"]
+    assert [path.name for path in folder.iterdir() if "budget.db" not in path.name] == ["people.csv"]

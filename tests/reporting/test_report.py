@@ -198,12 +198,13 @@ def test_without_matplotlib_a_report_has_no_pictures(monkeypatch):
     assert "<svg" not in text
 
 
-def test_a_thousand_columns_have_a_table_and_the_first_pictures():
+def test_many_columns_have_a_table_and_the_first_pictures(monkeypatch):
+    monkeypatch.setattr("ellipsum.reporting.page._MOST_PAGES", 1)
     wide = es.mean(np.zeros((50, 1000)), es.Box(-1, 1), rng=rng(), noise="gaussian", **SPEND)
     text = html(wide)
     assert text.count("<tr>") > 1000
-    assert text.count("<figure") == 6
-    assert "The first 5 of 17 pages" in text
+    assert text.count("<figure") == 2
+    assert "The first 1 of 17 pages" in text
 
 
 # How to make it again -----------------------------------------------------------------------------------
