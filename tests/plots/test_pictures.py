@@ -7,7 +7,7 @@ import pytest
 from legible import boxes, check_legible
 
 import ellipsum as es
-from ellipsum.plots import strips, style
+from ellipsum.plots import canvas, rendering, strips, style
 from ellipsum.plots.audits import audit_plot
 from ellipsum.plots.labels import inches, label, ticks
 from ellipsum.plots.values import MOST_ROWS
@@ -17,6 +17,7 @@ ODD = (
     "<script>alert(1)</script>", "a_b{c}^d", "e\u0301t\u00e9", "\ud800half",
 )  # fmt: skip
 BOUNDS = {"age": (0, 110), "income": (0, 250_000), "sleep": (0, 16)}
+BIG = {"epsilon": 2.0, "delta": 1e-6, "noise": "gaussian"}
 RNG = np.random.default_rng(5)
 
 
@@ -31,7 +32,7 @@ def people(n=400):
 
 
 def test_two_texts_that_touch_are_found():
-    picture, axis = style.figure(4, 3)
+    picture, axis = canvas.figure(4, 3)
     axis.text(0.2, 0.5, "one long word")
     axis.text(0.22, 0.5, "another")
     with pytest.raises(AssertionError, match="touches"):
@@ -66,7 +67,7 @@ def test_more_columns_than_fit_are_said():
 def test_odd_names_are_drawn_letter_by_letter():
     made = release(len(ODD), ODD)
     check_legible(made.plot())
-    drawn = style.content(made.plot(), "svg").decode()
+    drawn = rendering.content(made.plot(), "svg").decode()
     assert ">$x^2$<" in drawn
     assert ">\\$5<" in drawn
     assert "&lt;script&gt;" in drawn
@@ -134,7 +135,7 @@ def test_insecure_noise_is_told():
     assert any("NOT SECURE" in text for text, _ in boxes(release(2).plot()))
 
 
-@pytest.mark.parametrize("form", style.FORMATS)
+@pytest.mark.parametrize("form", rendering.FORMATS)
 def test_the_same_picture_has_the_same_bytes(form, tmp_path):
     made = release(3)
     for name in ("one", "two"):
@@ -152,9 +153,9 @@ def test_the_callers_settings_change_nothing_and_stay():
     import matplotlib
 
     made = release(2)
-    plain = style.content(made.plot(), "svg")
+    plain = rendering.content(made.plot(), "svg")
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):
-        assert style.content(made.plot(), "svg") == plain
+        assert rendering.content(made.plot(), "svg") == plain
         assert matplotlib.rcParams["font.size"] == 30
 
 
@@ -166,7 +167,7 @@ def test_lines_differ_by_stroke_and_marker():
 
 
 def test_svg_elements_share_no_names_with_each_other():
-    first, second = (style.svg(release(2).plot(), prefix) for prefix in ("a", "b"))
+    first, second = (rendering.svg(release(2).plot(), prefix) for prefix in ("a", "b"))
     names = [set(re.findall(r'\bid="([^"]*)"', text)) for text in (first, second)]
     assert names[0]
     assert not names[0] & names[1]
@@ -192,6 +193,17 @@ def test_without_matplotlib_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(es.UsageError, match=re.escape("pip install 'ellipsum[plots]'")):
         release(2).plot()
+
+
+def test_notebooks_are_shown_the_figure():
+    assert release(2).plot()._repr_svg_().startswith("<?xml")
+
+
+@pytest.mark.parametrize("scale", [1e-290, 1e140])
+def test_numbers_at_both_ends_of_doubles_are_drawn(scale):
+    made = es.mean(np.full((60, 2), scale), es.Box([0, 0], [2 * scale, 3 * scale]), rng=np.random.default_rng(0), **BIG)
+    check_legible(made.plot())
+    check_legible(made.plan.plot())
 
 
 def test_audits_are_in_the_same_style(tmp_path):

@@ -246,6 +246,13 @@ def test_passwords_and_folders_are_not_told():
     assert (
         masked("postgresql://host/db?user=ann&password=hunter2&x=1") == "postgresql://host/db?user=ann&password=***&x=1"
     )
+    for address in (
+        "postgresql://ann:p@ss/w:rd@host/db",
+        "postgresql://host/db?p%61ssword=hunter2",
+        "x://:hunter2@h/d",
+    ):
+        for words in ([address], [f"--ledger={address}"]):
+            assert not {"ss/w", "hunter2"} & set(re.split(r"[:@=&]", shell(words)))
     told = shell(
         ["ellipsum", "mean", "--json", "/home/ann/my data.csv", "--report=/home/ann/r.html", "-o", "/tmp/ann/o"]
     )

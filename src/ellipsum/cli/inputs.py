@@ -36,7 +36,8 @@ def check_picture(path: Path | None) -> None:
     """Refuse a picture that cannot be drawn."""
     if path is None:
         return
-    from ..plots.style import check_available, check_format
+    from ..plots.rendering import check_format
+    from ..plots.style import check_available
 
     check_format(path)
     check_available()

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from .canvas import figure
 from .labels import plain, ticks
+from .rendering import check_format, save
 from .scales import logarithmic
-from .style import check_format, figure, save, stroke, styled
+from .style import stroke, styled
 
 _POINTS = np.geomspace(1e-5, 0.3, 25)
 _FARTHEST = 8.0  # times as far up as points lie

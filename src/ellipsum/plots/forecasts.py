@@ -14,9 +14,11 @@ import numpy as np
 from ..errors import Floats, UsageError, named
 from ..privacy import Budget
 from ..texts import HINT, guarantee
+from .canvas import bare_figure
 from .labels import label, ticks, wrapped
+from .rendering import check_format, save, svg
 from .scales import logarithmic
-from .style import BLACK, FONT_POINTS, GREY, bare_figure, check_format, save, stroke, styled, svg
+from .style import BLACK, FONT_POINTS, GREY, stroke, styled
 
 LAWS = {"gaussian": "Gaussian noise", "ball": "spherical noise", "box": "pure noise in blocks", "": "learned rows"}
 _WIDE = 10.0  # budgets are shown from a tenth to ten times the plan's

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from .canvas import figure
 from .labels import ticks
-from .style import BLACK, check_format, figure, save, stroke, styled
+from .rendering import check_format, save
+from .style import BLACK, stroke, styled
 
 
 def projection_plot(forecast: Any, title: str, path: str | Path | None) -> Any:

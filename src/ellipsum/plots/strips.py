@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats
+from .canvas import bare_figure
 from .labels import inches, plain, ticks, wrapped
-from .style import BLACK, COLOURS, FONT_POINTS, GREY, PALE, bare_figure, check_format, save, save_pages, styled, svg
+from .rendering import check_format, save, save_pages, svg
+from .style import BLACK, COLOURS, FONT_POINTS, GREY, PALE, styled
 
 ROWS = 30
 """Rows of a panel at most."""

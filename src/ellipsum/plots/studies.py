@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import Floats
+from .canvas import figure
 from .labels import label
-from .style import BLACK, COLOURS, figure, hatch, save, stroke, styled
+from .rendering import save
+from .style import BLACK, COLOURS, hatch, stroke, styled
 
 
 @styled()

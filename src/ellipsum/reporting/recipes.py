@@ -29,16 +29,22 @@ _USUAL = {
     "check": True,
     "max_groups": 1,
 }
-_PASSWORD = re.compile(r"(?i)(://[^/@\s:]*:)[^@\s]*(@)")
-_SETTING = re.compile(r"(?i)(password=)[^&\s'\"]*")
+_PASSWORD = re.compile(r"(://[^/@:]*:).*(@)", re.DOTALL)
+_SETTING = re.compile(r"(password=)[^&]*", re.IGNORECASE)
+_MASK = "***"
 _LOCAL = re.compile(r"(?:duckdb|sqlite):///")
 _TEXTS = ("--sql", "--columns", "--key", "--dataset", "--analyst", "--by", "--privacy-id")
 """Options whose words are no files."""
 
 
 def masked(word: str) -> str:
-    """A word without the password that an address in it may have."""
-    return _SETTING.sub(r"\1***", _PASSWORD.sub(r"\1***\2", word))
+    """A word without the password that an address in it may have; all of it is masked where one is left."""
+    from ..tables.sql import has_password
+
+    shown = _SETTING.sub(rf"\1{_MASK}", _PASSWORD.sub(rf"\1{_MASK}\2", word))
+    value = shown.partition("=")[2] if shown.startswith("--") else shown
+    left = has_password(value.replace(f":{_MASK}@", "@").replace(f"password={_MASK}", ""))
+    return _MASK if left else shown
 
 
 def shell(words: Sequence[str]) -> str:

@@ -32,8 +32,8 @@ class Shown:
         path: .svg, .png or .pdf (which has pages where there are many columns). order: "given", or by "value", the
         largest first. columns: those to show; else all, up to 1000.
         """
+        from ..plots.rendering import check_format
         from ..plots.strips import sheet_plot
-        from ..plots.style import check_format
 
         if path is not None:
             check_format(path)
