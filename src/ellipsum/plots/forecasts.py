@@ -113,7 +113,7 @@ def _errors_at(plan: Any, stated: dict[str, float]) -> dict[str, float]:
             continue
         own = made.considered.get(made.law_name, 1.0)
         errors |= {law: error * other / own for law, other in made.considered.items()} or {made.law_name: error}
-    return errors
+    return {law: error for law, error in errors.items() if 0 < error < math.inf}
 
 
 def _attempt(make: Callable[[], Any]) -> Any:
@@ -246,8 +246,9 @@ def _draw_shapes(axis: Any, shapes: Shapes) -> None:
     circle = np.stack([np.cos(turn), np.sin(turn)])
     ends = np.zeros(2)
     for place, (name, covariance) in enumerate(shapes.covariances.items()):
-        values, vectors = np.linalg.eigh(covariance)
-        outline = _STDS * (vectors * np.sqrt(np.maximum(values, 0.0))) @ circle
+        largest = float(np.diag(covariance).max())  # squares of eigenvalues may leave the range of doubles
+        values, vectors = np.linalg.eigh(covariance / largest)
+        outline = _STDS * math.sqrt(largest) * (vectors * np.sqrt(np.maximum(values, 0.0))) @ circle
         axis.plot(*outline, **{**stroke(place), "marker": ""}, label=name)
         ends = np.maximum(ends, np.abs(outline).max(axis=1))
     axis.plot(0, 0, marker="+", markersize=9, color=BLACK, linestyle="")
