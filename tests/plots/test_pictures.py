@@ -17,6 +17,7 @@ ODD = (
     "<script>alert(1)</script>", "a_b{c}^d", "e\u0301t\u00e9", "\ud800half",
 )  # fmt: skip
 BOUNDS = {"age": (0, 110), "income": (0, 250_000), "sleep": (0, 16)}
+SPEND = {"epsilon": 2.0, "delta": 1e-6}
 BIG = {"epsilon": 2.0, "delta": 1e-6, "noise": "gaussian"}
 RNG = np.random.default_rng(5)
 
@@ -122,6 +123,16 @@ def test_descriptions_groups_and_learned_rows_are_legible():
     assert groups.sheet().strips[0].limits == groups.sheet().strips[0].rows(slice(0, 3)).limits
     learned = es.learn(x[:, :1], es.Unknown(1e4), epsilon=5.0, delta=1e-6, rng=rng)
     check_legible(learned.plot())
+
+
+def test_many_groups_of_many_columns_have_pictures_of_bounded_size():
+    x, keys = np.ones((900, 14)), [f"g{g}" for g in range(900)]
+    made = es.sum(x, es.Box(0, 1), by=np.array(keys), keys=keys, rng=np.random.default_rng(0), **SPEND)
+    sheet = made.sheet()
+    assert (len(sheet.labels), len(sheet.strips)) == (125, 12)
+    assert "125 of 900 groups are shown" in sheet.notes
+    assert "12 of 14 columns are shown; columns= picks others" in sheet.notes
+    assert len(made.sheet(columns=["x14"]).labels) == 500
 
 
 def test_no_group_is_a_picture_too():

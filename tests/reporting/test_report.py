@@ -228,6 +228,14 @@ def test_the_call_of_a_friendly_mean():
     assert space["release"].privacy == made("friendly").privacy
 
 
+def test_a_magnitude_that_nobody_kept_is_left_open():
+    recipe = made("learned").subject().recipe
+    space = {"data": X, "magnitude": 1e6}
+    exec(recipe.python, space)
+    assert space["release"].privacy == made("learned").privacy
+    assert recipe.command == ""
+
+
 def test_the_command_makes_the_same_plan(tmp_path):
     pacsv.write_csv(TABLE, tmp_path / "data.csv")
     release = made("sum")

@@ -13,7 +13,7 @@ from ..files import write_atomically
 from .style import styled
 
 FORMATS = ("svg", "png", "pdf")
-_DPI = 130
+_DPI, _MOST_PIXELS = 130, 1 << 15
 _TAG = re.compile(r"<[^>]*>")
 _REFERENCE = re.compile(r'(\bid="|href="#|url\(#)')
 _METADATA = re.compile(r"<metadata>.*?</metadata>\s*", re.DOTALL)
@@ -33,7 +33,8 @@ def content(picture: Any, form: str) -> bytes:
     stamps = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
     buffer = io.BytesIO()
     with styled():
-        picture.savefig(buffer, format=form, dpi=_DPI, metadata=stamps[form])
+        dpi = min(_DPI, _MOST_PIXELS / max(picture.get_size_inches()))
+        picture.savefig(buffer, format=form, dpi=dpi, metadata=stamps[form])
     return buffer.getvalue()
 
 

@@ -19,8 +19,9 @@ from .style import BLACK, COLOURS, FONT_POINTS, GREY, PALE, styled
 
 ROWS = 30
 """Rows of a panel at most."""
+PANELS = 3
+"""Panels side by side, where a row has several."""
 _BESIDE = 2  # blocks of rows side by side, where a row has one panel
-_PANELS = 3  # panels side by side, where a row has several
 _ROW, _LINE, _HEAD, _FOOT, _EDGE, _GAP = 0.25, 0.18, 0.32, 0.55, 0.25, 0.4  # inches
 _ONE, _SEVERAL = 3.2, 2.0  # inches of a panel
 
@@ -80,7 +81,7 @@ class Sheet:
         if len(self.strips) == 1:
             blocks = [self._block(slice(start, start + ROWS), self.strips) for start in starts]
             return [blocks[place : place + _BESIDE] for place in range(0, len(blocks), _BESIDE)]
-        chunks = [self.strips[place : place + _PANELS] for place in range(0, len(self.strips), _PANELS)]
+        chunks = [self.strips[place : place + PANELS] for place in range(0, len(self.strips), PANELS)]
         return [[self._block(slice(start, start + ROWS), chunk)] for chunk in chunks for start in starts]
 
     @cached_property

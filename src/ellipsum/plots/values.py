@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ..errors import Floats, UsageError, choice, named
 from ..texts import INSECURE, covers, guarantee, number, stated_bounds
 from .labels import label
-from .strips import Sheet, Strip, limits_of
+from .strips import PANELS, Sheet, Strip, limits_of
 
 ORDERS = ("given", "value")
-MOST_ROWS, MOST_PANELS = 1000, 12
+MOST_ROWS, MOST_GROUPS, MOST_PANELS = 1000, 500, 12
 _LEVEL = 0.95
 _APART = 20.0  # columns whose sizes differ by more share no axis
 _BOUNDS = "share of the way between its bounds"
@@ -48,7 +48,7 @@ def groups_sheet(release: Any, order: str = "given", columns: Sequence[str] | No
     """One panel per column, one row per group; every panel of a column has the same axis."""
     picked = _chosen(release.names(), columns, np.zeros(release.plan.d), "given")[:MOST_PANELS]
     first = release.value[:, picked[0]] if len(release.keys) else np.zeros(0)
-    groups = _ordered(first, order)[:MOST_ROWS]
+    groups = _ordered(first, order)[: MOST_GROUPS // -(-picked.size // PANELS)]
     spans, errors, names = release.confidence_interval(_LEVEL), release.error_std, release.names()
     strips = []
     for j in picked.tolist():

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import shown
-from ..rows import Unknown
 from ..texts import covers, guarantee, rows_word
 from .origins import BEFOREHAND, EXACT, rounds_table
 from .recipes import call, friendly_recipe, people_words, recipe, script
@@ -100,7 +99,7 @@ def learned_subject(learned: Any) -> Subject:
         origin=["Only a bound on the size of every entry was stated; all else was learned privately, at this cost."],
         origin_tables=[rounds_table([step.to_dict() for step in learned.rounds])],
         mechanism=[EXACT, "Every round adds up a function of the rows; later rounds are chosen from earlier results."],
-        recipe=recipe("learn", Unknown(1.0), learned.stated, words),
+        recipe=recipe("learn", None, learned.stated, words),
         tables=[filled("centre and spread", ["column", "centre", "spread"], lines, center.size)],
         sheet=learned.sheet(),
     )

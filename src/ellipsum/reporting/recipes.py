@@ -88,7 +88,9 @@ def script(lines: Sequence[str]) -> str:
 
 
 def rows_code(rows: Any) -> str:
-    """What is known about the rows, as it is stated."""
+    """What is known about the rows, as it is stated; None where nobody kept the magnitude that was."""
+    if rows is None:
+        return "es.Unknown(magnitude)  # a bound on the size of every entry"
     if rows.kind == "unknown":
         return f"es.Unknown({literal(rows.magnitude)})"
     if rows.kind == "ball":
@@ -152,7 +154,7 @@ def _is_usual(word: str, value: Any) -> bool:
 
 def _command(name: str, rows: Any, stated: Mapping[str, float], words: Mapping[str, Any]) -> str:
     """The command, where everything can be said on one."""
-    known = _rows_options(rows)
+    known = None if rows is None else _rows_options(rows)
     if known is None or set(stated) != {"epsilon", "delta"}:
         return ""
     options = [f"--{part}" for part in ("epsilon", "delta")]
@@ -203,7 +205,7 @@ def release_recipe(release: Any) -> Recipe:
     if release.learned is not None:
         limit = release.learned.get("magnitude")
         words = {"neighbours": plan.neighbours, "method": release.learned["method"], **people}
-        return recipe(release.statistic, Unknown(1.0 if limit is None else limit), release.stated, words)
+        return recipe(release.statistic, None if limit is None else Unknown(limit), release.stated, words)
     guess = plan.n if plan.neighbours == "add_remove" else None
     words = {**plan.options, "neighbours": plan.neighbours, "n": guess, **people}
     words["covariance"] = True if plan.riders.products else None

@@ -61,24 +61,25 @@ def stated_table(rows: Any, names: Sequence[str]) -> Table:
 def groups_tables(release: Any) -> Iterator[Table]:
     """Means or sums of groups: a line for each group, a few columns in each table."""
     names, d = release.names(), release.plan.d
+    keys = [_key_cells(release, g) for g in range(min(len(release.keys), MOST_LINES))]
+    spans, errors = release.confidence_interval(_LEVEL), release.error_std
     for start in range(0, min(d, _MOST_BESIDE), _BESIDE):
         places = range(start, min(start + _BESIDE, d))
         heads = [*map(shown, release.by), "noisy count", *(shown(names[j]) for j in places)]
-        lines = [_group_line(release, g, places) for g in range(min(len(release.keys), MOST_LINES))]
-        table = filled("values and 95% intervals", heads, lines, len(release.keys))
-        yield table
+        lines = [
+            [*cells, *(_with_interval(release.value[g, j], spans[g, j], errors[g, j]) for j in places)]
+            for g, cells in enumerate(keys)
+        ]
+        yield filled("values and 95% intervals", heads, lines, len(release.keys))
     if d > _MOST_BESIDE:
         yield Table("", [], [], f"... {d - _MOST_BESIDE} more columns: the release itself has all")
 
 
-def _group_line(release: Any, g: int, places: Sequence[int]) -> list[str]:
+def _key_cells(release: Any, g: int) -> list[str]:
     cells = ["(missing)" if cell is None else shown(cell) for cell in release.keys[g]]
-    cells.append(number(float(release.counts[g]), release.count_std))
-    return cells + [_with_interval(release, g, j) for j in places]
+    return [*cells, number(float(release.counts[g]), release.count_std)]
 
 
-def _with_interval(release: Any, g: int, j: int) -> str:
-    error = float(release.error_std[g, j])
-    ends = release.confidence_interval(_LEVEL)[g, j]
-    value, low, high = (number(float(end), error) for end in (release.value[g, j], *ends))
-    return f"{value} ({low} to {high})"
+def _with_interval(value: float, span: Any, error: float) -> str:
+    middle, low, high = (number(float(end), float(error)) for end in (value, *span))
+    return f"{middle} ({low} to {high})"
