@@ -5,16 +5,12 @@ import sys
 
 import numpy as np
 import pytest
+from commands import run
 
 import ellipsum as es
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 NO_MATPLOTLIB = "import sys; sys.modules['matplotlib'] = None; from ellipsum.cli import main; main()"
-
-
-def run(*words, cwd, code=("-m", "ellipsum")):
-    command = [sys.executable, *code, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
 
 
 @pytest.fixture
@@ -68,21 +64,30 @@ def test_descriptions_and_projections_are_drawn(folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "told"),
     [
-        (["--plot", "mean.jpg"], ("-m", "ellipsum"), "must end in .svg, .png or .pdf"),
-        (["--plot", "x.svg", "--report", "x.svg"], ("-m", "ellipsum"), "--plot and --report name the same file"),
-        (["--report", "people.csv"], ("-m", "ellipsum"), "people.csv"),
-        (["--plot", "mean.svg"], ("-c", NO_MATPLOTLIB), "pip install 'ellipsum[plots]'"),
+        (["--plot", "mean.jpg"], "must end in .svg, .png or .pdf"),
+        (["--plot", "x.svg", "--report", "x.svg"], "--plot and --report name the same file"),
+        (["--report", "people.csv"], "people.csv"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_anything_is_spent(folder, words, code, told):
+def test_what_cannot_be_written_is_refused_before_anything_is_spent(folder, words, told):
     book = es.Ledger(folder / "budget.db")
     book.init("people", epsilon=5, delta=1e-5)
     charged = ["--ledger", "budget.db", "--dataset", "people"]
-    done = run("mean", "people.csv", "--bounds", "age=0:120", *BUDGET, *charged, *words, cwd=folder, code=code)
+    refused(run("mean", "people.csv", "--bounds", "age=0:120", *BUDGET, *charged, *words, cwd=folder), told)
+    assert book.account("people").reserved == 0
+    assert [path.name for path in folder.iterdir() if "budget.db" not in path.name] == ["people.csv"]
+
+
+def test_without_matplotlib_nothing_is_spent(folder):
+    words = ["mean", "people.csv", "--bounds", "age=0:120", *BUDGET, "--plot", "mean.svg"]
+    command = [sys.executable, "-c", NO_MATPLOTLIB, *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=120)
+    refused(done, "pip install 'ellipsum[plots]'")
+
+
+def refused(done, told):
     assert done.returncode == 2, done.stderr
     assert told in done.stderr.strip().splitlines()[-1]
     assert done.stdout == ""
-    assert book.account("people").reserved == 0
-    assert [path.name for path in folder.iterdir() if "budget.db" not in path.name] == ["people.csv"]

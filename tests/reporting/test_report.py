@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import subprocess
 import sys
 from functools import cache
 from html.parser import HTMLParser
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
+from commands import run
 
 import ellipsum as es
 from ellipsum.reporting.page import html
@@ -241,9 +241,7 @@ def test_the_command_makes_the_same_plan(tmp_path):
     release = made("sum")
     command = shlex.split(release.subject().recipe.command)
     assert command[:3] == ["ellipsum", "sum", "data.csv"]
-    done = subprocess.run(
-        [sys.executable, "-m", "ellipsum", *command[1:], "--json"], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = run(*command[1:], "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert es.Release.from_json(done.stdout).plan == release.plan
 
