@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import shown
 from ..texts import covers, guarantee, rows_word
-from .origins import BEFOREHAND, EXACT, rounds_table
+from .origins import BEFOREHAND, EXACT, NOISE, rounds_table
 from .recipes import call, friendly_recipe, people_words, recipe, script
 from .subject import Recipe, Subject
 from .subjects import many, people_facts
@@ -16,7 +16,7 @@ from .tables import MOST_LINES, filled, values_table
 
 _FRIENDLY = (
     "Every row is weighted by how many others lie near it; a noisy sum of the weights decides whether there is a mean "
-    "at all, and how much Gaussian noise it needs."
+    "at all, and how much noise it needs."
 )
 _PROJECTED = "Every row is clipped, multiplied by a public random matrix and given Gaussian noise of its own."
 _GATE = "The noisy agreement decided whether a mean is published, and is published itself."
@@ -34,7 +34,7 @@ def friendly_subject(release: Any) -> Subject:
         people=plan.people,
         facts=[("rows", rows_word(plan)), *_friendly_facts(release)],
         origin=_friendly_origin(plan),
-        mechanism=[_FRIENDLY],
+        mechanism=[_FRIENDLY, f"{NOISE[plan.law_name]}."],
         recipe=friendly_recipe(plan),
         tables=[values_table(release)],
         intervals=covers(release),
@@ -57,7 +57,7 @@ def no_centre_subject(result: Any) -> Subject:
         people=plan.people,
         facts=[("outcome", "too few agree within the radius"), *_friendly_facts(result)],
         origin=_friendly_origin(plan),
-        mechanism=[_FRIENDLY],
+        mechanism=[_FRIENDLY, f"{NOISE[plan.law_name]}."],
         recipe=friendly_recipe(plan),
         warnings=[result.advice],
         side_releases=[_GATE],
