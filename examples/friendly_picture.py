@@ -15,7 +15,7 @@ import numpy as np
 
 import ellipsum as es
 from ellipsum.friendly.core import near_counts, quantise, row_weights
-from ellipsum.plots import figure
+from ellipsum.plots.canvas import figure
 
 RADIUS, ROWS = 5.0, 2000
 

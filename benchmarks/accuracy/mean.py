@@ -138,7 +138,8 @@ SUMMARY = (
 
 def picture(results: list[Measured], path: Path) -> None:
     """Root mean square error over auto's, one column a setting."""
-    from ellipsum.plots import COLOURS, figure
+    from ellipsum.plots.canvas import figure
+    from ellipsum.plots.style import COLOURS
 
     made, axis = figure(max(9.0, 1.6 * len(results)), 5.0)
     kinds = {"auto": 1, "coinpress": 0, "instance_optimal": 2, "variance_aware": 3, "oracle": 4, FAVOURED: 5}

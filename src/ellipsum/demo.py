@@ -116,9 +116,10 @@ def _table(truth: Floats, plans: dict[str, AnyPlan], errors: dict[str, Floats]) 
 
 
 def _draw(folder: Path, plans: dict[str, AnyPlan], errors: dict[str, Floats], console: Console) -> None:
-    try:
-        from .plots import compare_noise
-    except ImportError:
+    from .plots.studies import compare_noise
+    from .plots.style import available
+
+    if not available():
         console.print("Install ellipsum[plots] for the picture.")
         return
     make_folder(folder)

@@ -6,9 +6,9 @@ docs/proofs/squares.md: [S11] what squares cost, [D1] standard deviations and th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from .noise_laws import BoxLaw
 from .release import DOCTORED, WRONG, Release, planned_release
 from .rows import Rows
 from .vector_noise import in_doubt
+
+if TYPE_CHECKING:
+    from .plots.strips import Sheet
+    from .reporting.subject import Subject
 
 MOST_DESCRIBED = 1024
 """Columns with covariances at most: half a million pairs."""
@@ -193,6 +197,16 @@ class Description(Release):
             low, high = self.confidence_interval(_LEVEL, name).T
             table |= {name: getattr(self, name), f"{name}_lower": low, f"{name}_upper": high}
         return table
+
+    def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
+        from .plots.values import description_sheet
+
+        return description_sheet(self, order, columns)
+
+    def subject(self) -> Subject:
+        from .reporting.subjects import description_subject
+
+        return description_subject(self)
 
     def __repr__(self) -> str:
         return describe_description(self)

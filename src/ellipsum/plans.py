@@ -222,6 +222,16 @@ class Plan(Runnable):
         return int(self.ellipsoid.center.size)
 
     @property
+    def one(self) -> Plan:
+        """The plan of a single vector: this one."""
+        return self
+
+    @property
+    def size(self) -> int | None:
+        """The rows, or people, that a statistic is expected to be of."""
+        return self.n
+
+    @property
     def neighbours(self) -> str:
         return self.privacy.neighbours
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -25,6 +25,7 @@ from .postprocess import METHODS as DENOISED
 from .postprocess import denoised
 from .privacy import Privacy, stated_from_dict
 from .regions import ConfidenceBox, ConfidenceEllipsoid, confidence_ellipsoid, confidence_region
+from .reporting.shown import Shown
 from .riders import Riders
 from .shape import Ellipsoid
 from .texts import describe_release, guarantee, release_html
@@ -33,6 +34,9 @@ from .version import VERSION
 
 if TYPE_CHECKING:
     import pandas
+
+    from .plots.strips import Sheet
+    from .reporting.subject import Subject
 
 FORMAT, FORMAT_1 = "ellipsum.release/2", "ellipsum.release/1"
 WRONG = "the release has missing, unknown or wrong fields."
@@ -128,7 +132,7 @@ class Planned(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Release(Alike, Saved):
+class Release(Alike, Saved, Shown):
     """A published statistic. Every field is a function of the noisy integers and of public numbers."""
 
     saved_as: ClassVar[str] = "release"
@@ -278,6 +282,16 @@ class Release(Alike, Saved):
         low, high = self.confidence_interval(_LEVEL).T
         errors = {"noise_std": self.noise_std, "error_std": self.error_std}
         return {"value": self.value, **errors, "lower": low, "upper": high}
+
+    def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
+        from .plots.values import release_sheet
+
+        return release_sheet(self, order, columns)
+
+    def subject(self) -> Subject:
+        from .reporting.subjects import release_subject
+
+        return release_subject(self)
 
     def __repr__(self) -> str:
         return describe_release(self)

@@ -82,7 +82,7 @@ def totals(alpha: float, n: int, d: int = 100, seed: int = 0) -> dict[str, float
 
 def reproduce(folder: Path, advance: Advance, quick: bool = False) -> list[Path]:
     """Write the figures (PNG and SVG) and their numbers (CSV); returns the files."""
-    from . import plots
+    from .plots import studies
 
     make_folder(folder)
     alphas = ALPHAS[::6] if quick else ALPHAS
@@ -96,9 +96,9 @@ def reproduce(folder: Path, advance: Advance, quick: bool = False) -> list[Path]
     written = [_table(folder / "improvement.csv", ratios), _table(folder / "total_error.csv", measured)]
     spreads = {alpha: zipf_stds(alpha, 100) for alpha in SHOWN_ALPHAS}
     for suffix in ("png", "svg"):
-        written.append(plots.zipf_spreads(spreads, folder / f"figure1.{suffix}"))
-        written.append(plots.improvements(ratios, folder / f"figure2.{suffix}"))
-        written.append(plots.total_errors(measured, folder / f"figure3.{suffix}"))
+        written.append(studies.zipf_spreads(spreads, folder / f"figure1.{suffix}"))
+        written.append(studies.improvements(ratios, folder / f"figure2.{suffix}"))
+        written.append(studies.total_errors(measured, folder / f"figure3.{suffix}"))
     return written
 
 

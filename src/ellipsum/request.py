@@ -17,10 +17,12 @@ from .planning import NOISE, Terms, plan_statistic
 from .plans import Plan
 from .privacy import NEIGHBOURS, Budget
 from .rows import Rows, Unknown, Wishes, checked_rows
+from .runnable import register_remaker
 from .tables.listed import Grouping
 
 _PLAIN = Wishes()
 _USUAL = Handling()
+_WISHES = ("shape", "clip", "clip_probability", "weights")
 
 
 @dataclass(frozen=True)
@@ -151,3 +153,47 @@ def _width(rows: Rows, d: int | None, named: tuple[str, ...] | None) -> int:
     if len(found) > 1:
         raise UsageError(f"d, rows and columns disagree on the number of columns: {sorted(found)}.")
     return found.pop()
+
+
+# The request behind a plan ------------------------------------------------------------------------------
+
+
+def remade(plan: Plan | LearningPlan | GroupPlan, **changes: Any) -> Plan | LearningPlan | GroupPlan:
+    """The plan of the same request with other words: budget, noise, shape, clip, weights or n."""
+    request = request_of(plan)
+    wishes = {name: changes.pop(name) for name in _WISHES if name in changes}
+    n = changes.get("n", plan.n)
+    return replace(request, wishes=replace(request.wishes, **wishes), **changes).plan(
+        n, plan.d, plan.columns, gaps_of(plan)
+    )
+
+
+def request_of(plan: Plan | LearningPlan | GroupPlan) -> Request:
+    """What was asked for, as far as a plan keeps it."""
+    if not plan.stated:
+        raise UsageError("this plan is one round of several, and cannot be made again by itself.")
+    common = plan.statistic, plan.rows, Budget(**plan.stated), plan.neighbours, plan.n, plan.people
+    if isinstance(plan, LearningPlan):
+        noise = "norm" if plan.pure else "auto"
+        return Request(*common, Wishes(weights=plan.weights), plan.method, plan.options, plan.handling, noise)
+    options = plan.options
+    wishes = Wishes(**{name: options[name] for name in _WISHES if name in options})
+    handling = Handling(options.get("missing"), options["check"]) if "check" in options else Handling("center", False)
+    more: dict[str, Any] = {"handling": handling, "noise": options.get("noise", "auto")}
+    if isinstance(plan, GroupPlan):
+        listed = plan.grouping.keys is not None
+        return Request(*common, wishes, **more, grouping=plan.grouping, groups=None if listed else plan.groups)
+    return Request(*common, wishes, **more, covariance=bool(plan.riders.products))
+
+
+def gaps_of(plan: Plan | LearningPlan | GroupPlan) -> tuple[bool, ...] | None:
+    """For each column, whether an entry could be missing, as far as a plan tells."""
+    if isinstance(plan, LearningPlan):
+        return None
+    riders = plan.one.riders
+    if riders.missing == "column":
+        return tuple(unit > 0 for unit in riders.absences)
+    return (False,) * plan.d if riders.missing == "center" and not _is(plan.options.get("missing"), "center") else None
+
+
+register_remaker(remade)

@@ -1,5 +1,6 @@
-"""Releases of every kind: importing this lets `Release.from_json` read any of them."""
+"""Releases of every kind: importing this lets `Release.from_json` read any of them, and their plans be made again."""
 
+from . import request  # noqa: F401
 from .friendly import FriendlyRelease
 from .groups import GroupRelease
 from .plans import Plan

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,13 @@ from .people import WAYS, People, people_of, with_people
 from .release import Release
 from .session import Approve, Progress, Reading, Session, Tab
 from .sources import Selection, Source
+
+_REMAKERS: list[Callable[..., Any]] = []
+
+
+def register_remaker(remake: Callable[..., Any]) -> None:
+    """From now on plans are made again so, from a plan and the words that change."""
+    _REMAKERS[:] = [remake]
 
 
 class Runnable(Alike, Saved):
@@ -65,6 +73,20 @@ class Runnable(Alike, Saved):
         selection = Selection(columns, header=header, names=self.columns)
         with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve, tab)) as session:
             return run_and_tell(plan, session, 3)
+
+    def again(self, **changes: Any) -> Any:
+        """The plan of the same request with other words: budget, noise, shape, clip, weights or n."""
+        return _REMAKERS[0](self, **changes)
+
+    def plot(self, path: str | Path | None = None, *, columns: Sequence[str] | None = None) -> Any:
+        """A matplotlib figure of the forecast, written to a file (.svg, .png, .pdf) where one is named.
+
+        Expected error against the budget under each law of noise; the noise of two columns, the first ones unless
+        `columns` names two, beside equal noise in all; for Normal rows, error against the radius of clipping.
+        """
+        from .plots.forecasts import plan_plot
+
+        return plan_plot(self, path, columns)
 
     @property
     def doubt(self) -> str | None:

@@ -54,8 +54,9 @@ def number(value: float, std: float) -> str:
     """A value with the digits that its noise leaves meaningful: two of the noise std's own."""
     if not (std > 0 and abs(value) < 1e15 and 1e-12 < std < 1e15):
         return f"{value:.6g}"
-    places = 1 - math.floor(math.log10(std))
-    return f"{value:.{places}f}" if places > 0 else f"{value:.0f}"
+    places = max(0, 1 - math.floor(math.log10(std)))
+    text = f"{value:.{places}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def describe_plan(plan: Any) -> str:
@@ -205,10 +206,10 @@ def _planned_entries(plan: Any) -> list[tuple[str, str, str]]:
     names = plan.columns or tuple(f"x{j + 1}" for j in range(min(plan.d, SHOWN)))
     stds = plan.noise_std
     noise = [""] * len(names) if stds is None else [f"{std:.3g}" for std in stds[:SHOWN]]
-    return [(shown(name), _stated(plan.rows, j), noise[j]) for j, name in enumerate(names[:SHOWN])]
+    return [(shown(name), stated_of(plan.rows, j), noise[j]) for j, name in enumerate(names[:SHOWN])]
 
 
-def _stated(rows: Any, j: int) -> str:
+def stated_of(rows: Any, j: int) -> str:
     """What is stated of a column, in its own units."""
     if rows.kind == "box":
         lower, upper = rows.bounds()
@@ -254,14 +255,14 @@ def _counted_rows(release: Any) -> list[str]:
 
 def _notes(release: Any, magnitude: Any) -> list[str]:
     """Where a value lies at or beyond a bound that was stated for its column."""
-    low, high = _stated_bounds(release, magnitude)
+    low, high = stated_bounds(release, magnitude)
     live = low < high
     above, below = live & (release.value >= high), live & (release.value <= low)
     words = np.where(above, "at its upper bound", np.where(below, "at its lower bound", ""))
     return [str(word) for word in words]
 
 
-def _stated_bounds(release: Any, magnitude: Any) -> tuple[Any, Any]:
+def stated_bounds(release: Any, magnitude: Any) -> tuple[Any, Any]:
     """What the statistic lies between if the rows are as stated; infinities where nothing says so."""
     rows, learned = release.plan.rows, release.learned or {}
     limit = learned.get("magnitude", magnitude)

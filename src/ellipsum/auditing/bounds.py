@@ -105,13 +105,13 @@ class Audit(Alike):
     def to_json(self) -> str:
         return codec.dump(self.to_dict())
 
-    def plot(self, path: str | Path, claim: Claim | None = None) -> Path:
-        """Write a picture of audited points, with the claimed curve above them."""
-        from .picture import audited_points
+    def plot(self, path: str | Path | None = None, claim: Claim | None = None) -> Any:
+        """A matplotlib figure of audited points, the claimed curve above them; written to a file where one is named."""
+        from ..plots.audits import audit_plot
 
-        label = f"at least, {self.confidence:.4g} confidence"
+        label = f"audited: at least, {self.confidence:.4g} confidence"
         title = f"Audit of {self.runs} runs on each data set: mu >= {self.mu_lower:.4g}"
-        return audited_points(self.epsilon_lower, label, None if claim is None else claim.delta, title, Path(path))
+        return audit_plot(self.epsilon_lower, label, None if claim is None else claim.delta, title, path)
 
     def __repr__(self) -> str:
         points = ", ".join(f"{self.epsilon_lower(delta):.4g} at delta = {delta:g}" for delta in (0.0, 1e-5, 1e-3))

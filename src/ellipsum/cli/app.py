@@ -99,6 +99,14 @@ Output = Annotated[
     typer.Option("--output", "-o", help="Write the release to this file: JSON, or CSV for groups if it ends so."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON alone on standard output.")]
+Plot = Annotated[
+    Path | None,
+    typer.Option(help="Draw it to this file, .svg, .png or .pdf. Example: ellipsum mean ... --plot mean.svg."),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option(help="Write a report to this HTML file, to publish or print: values, guarantee in words, checklist."),
+]
 SavePlan = Annotated[Path | None, typer.Option(help="Write the plan (public numbers only) to this file.")]
 UsePlan = Annotated[str | None, typer.Option("--plan", help="Run a saved plan; it holds rows, budget and columns.")]
 Yes = Annotated[
@@ -189,6 +197,8 @@ _UNCLIPPED: Options = {name: option for name, option in SHAPE.items() if name no
 RESULT: Options = {
     "output": (Output, None),
     "as_json": (Json, False),
+    "plot": (Plot, None),
+    "report": (Report, None),
     "save_plan": (SavePlan, None),
     "plan": (UsePlan, None),
     "yes": (Yes, False),
@@ -270,6 +280,8 @@ def mean_command(**given: Any) -> None:
         ellipsum mean people.csv --bounds age=0:120 --bounds income=0:200000 --missing row --epsilon 1 --delta 1e-6
 
         ellipsum mean people.csv --bounds age=0:120 --by city --epsilon 1 --delta 1e-6 --output groups.csv
+
+        ellipsum mean people.csv --bounds age=0:120 --epsilon 1 --delta 1e-6 --plot mean.svg --report mean.html
     """
     _publish("mean", given)
 
@@ -325,6 +337,7 @@ _PLAN_MORE: Options = {
         None,
     ),
     "as_json": (Json, False),
+    "plot": (Plot, None),
 }
 
 
@@ -342,6 +355,8 @@ def plan_command(**given: Any) -> None:
         ellipsum plan --n 1000 --d 100 --zipf 1 --epsilon 1 --delta 1e-6
 
         ellipsum plan --n 9000 --bounds age=0:120 --bounds income=0:9e5 --weights equal --epsilon 1 --delta 1e-6
+
+        ellipsum plan --n 9000 --bounds age=0:120 --statistic mean --epsilon 1 --delta 1e-6 --plot plan.svg
     """
     from ..api import plan as make_plan
     from . import show
@@ -363,6 +378,7 @@ def plan_command(**given: Any) -> None:
     show.plan(made, given["as_json"])
     if rows.kind == "normal" and not given["as_json"] and given["error"] is None and given["by"] is None:
         show.compare_shapes(rows, {**terms, **spend})
+    show.pictures(made, given)
 
 
 @app.command("reproduce")
@@ -432,6 +448,7 @@ def _publish(statistic: str, given: dict[str, Any]) -> None:
     check_interrupted()
     show.write_plan(desk.plan, given["save_plan"])
     show.release(release, given["as_json"], given["output"], desk.plan.magnitude)
+    show.pictures(release, given)
 
 
 def _run_fresh(statistic: str, columns: Any, given: dict[str, Any], how: dict[str, Any], desk: Any) -> Any:

@@ -38,12 +38,16 @@ def audit_command(
         ellipsum audit sum-ball --runs 100000 --plot audit.png
     """
     from ..auditing.cases import CASES, case_of
+    from ..files import check_writable
+    from .inputs import check_picture
 
     if mechanism is None:
         for name in CASES:
             typer.echo(name)
         return
     case = case_of(mechanism)
+    check_picture(plot)
+    check_writable(plot)
     chosen = case.whole if whole and case.whole is not None else case.mechanism
     words = {"runs": runs or case.runs, "confidence": confidence, "processes": processes}
     made = _audited(chosen, case, words | {"claim": case.claim if stop else None})

@@ -16,6 +16,7 @@ from ..rows import Ball, Box, Normal, Rows, Unknown, rows_from_dict
 from ..texts import guarantee
 
 Names = tuple[str, ...]
+_TARGETS = ("output", "save_plan", "plot", "report")
 _PAIR = codec.list_of(codec.number)
 
 
@@ -23,12 +24,33 @@ def check_targets(given: Mapping[str, Any]) -> None:
     """Refuse outputs that cannot be written, that are files to be read, or that are the same; nothing is read yet."""
     from ..tables.files import check_apart
 
-    targets = [path for path in (given["output"], given.get("save_plan")) if path is not None]
-    if len({os.path.realpath(path) for path in targets}) < len(targets):
-        raise UsageError("--output and --save-plan name the same file, and one would be lost. Name two.")
-    for target in targets:
+    targets = {name: given[name] for name in _TARGETS if given.get(name) is not None}
+    _check_different(targets)
+    check_picture(given.get("plot"))
+    for target in targets.values():
         check_writable(target)
         check_apart(target, _inputs_of(given))
+
+
+def check_picture(path: Path | None) -> None:
+    """Refuse a picture that cannot be drawn."""
+    if path is None:
+        return
+    from ..plots.rendering import check_format
+    from ..plots.style import check_available
+
+    check_format(path)
+    check_available()
+
+
+def _check_different(targets: Mapping[str, Path]) -> None:
+    """Refuse two outputs of one name."""
+    first: dict[str, str] = {}
+    for name, path in targets.items():
+        option = f"--{name.replace('_', '-')}"
+        other = first.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise UsageError(f"{other} and {option} name the same file, and one would be lost. Name two.")
 
 
 def _inputs_of(given: Mapping[str, Any]) -> list[Any]:

@@ -18,6 +18,8 @@ from .app import (
     Magnitude,
     Method,
     Options,
+    Plot,
+    Report,
     Yes,
     app,
     source_words,
@@ -34,6 +36,8 @@ _MORE: Options = {
         None,
     ),
     "as_json": (Json, False),
+    "plot": (Plot, None),
+    "report": (Report, None),
     "yes": (Yes, False),
 }
 
@@ -81,3 +85,4 @@ def learn_command(**given: Any) -> None:
     if given["output"] is not None:
         found.save(given["output"])
     print(found.to_json() if given["as_json"] else found)
+    show.pictures(found, given)

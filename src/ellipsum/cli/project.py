@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .app import BUDGET, FILES, READING, ROWS, Json, Options, Yes, app, source_words, takes
+from .app import BUDGET, FILES, READING, ROWS, Json, Options, Plot, Report, Yes, app, source_words, takes
 
 _SIZE: Options = {
     "k": (
@@ -41,6 +41,8 @@ _MORE: Options = {
         None,
     ),
     "as_json": (Json, False),
+    "plot": (Plot, None),
+    "report": (Report, None),
     "yes": (Yes, False),
 }
 _SOURCE: Options = {name: kind for name, kind in READING.items() if name != "threads"}
@@ -67,7 +69,7 @@ def project_command(**given: Any) -> None:
     rows, chosen = rows_of(given, split_columns(given["columns"]))
     if given["output"] is None:
         raise UsageError("--output is missing. Name the Parquet file for the projected rows.")
-    stated = {name: given[name] for name in (*_MORE, "k", "output") if name not in ("as_json", "yes")}
+    stated = {name: given[name] for name in (*_MORE, "k", "output") if name not in ("as_json", "yes", "plot", "report")}
     with show.Desk("projection", given["yes"]) as desk, warnings.catch_warnings():
         warnings.simplefilter("ignore", ProjectionWarning)  # the forecast has said it
         if given["privacy_id"] is not None:
@@ -77,3 +79,4 @@ def project_command(**given: Any) -> None:
         how: dict[str, Any] = {"progress": desk.progress, "approve": desk.approve}
         made = project(rows=rows, budget=budget, columns=chosen, **stated, **source_words(given), **how)
     print(made.to_json() if given["as_json"] else made)
+    show.pictures(made, given)

@@ -215,6 +215,17 @@ def release(made: Release | GroupRelease, as_json: bool, output: Path | None, ma
         errors.print(f"warning: {visible(text)}", markup=False, soft_wrap=True)
 
 
+def pictures(made: Any, given: Mapping[str, Any]) -> None:
+    """The picture and the report of what was printed already, where they are asked for."""
+    if given["plot"] is not None:
+        made.plot(given["plot"])
+    if given.get("report") is not None:
+        from ..reporting.page import write_report
+
+        charged = {name: given[name] for name in ("ledger", "dataset")}
+        write_report(made, given["report"], command=["ellipsum", *sys.argv[1:]], **charged)
+
+
 def _print_groups(made: GroupRelease) -> None:
     table = Table(title=f"private {made.statistic} of {len(made.keys)} groups")
     for place, heading in enumerate(texts.heads(made)):

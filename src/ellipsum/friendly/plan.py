@@ -126,6 +126,7 @@ class FriendlyPlan(Alike, Saved):
     statistic: ClassVar[str] = "mean"
     rows: ClassVar[None] = None  # nothing is known about a row but the radius
     riders: ClassVar[None] = None  # and nothing is counted beside it
+    doubt: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         # A plan may come from a file: its shares are checked against its claim every time it is made.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ..people import people_of
 from ..postprocess import METHODS as DENOISED
 from ..privacy import Budget, Privacy
 from ..release import DOCTORED, WRONG, Release, check_shown, register_reader
+from ..reporting.shown import Shown
 from ..rows import Normal
 from ..session import Approve, Progress, Reading, Session, Tab
 from ..sources import Selection
@@ -45,6 +46,9 @@ from .plan import (
     friendly_plan_from_dict,
     require_replace,
 )
+
+if TYPE_CHECKING:
+    from ..reporting.subject import Subject
 
 RELEASE_FORMAT, NO_CENTRE_FORMAT = "ellipsum.release/1", "ellipsum.no_centre/1"
 _USUAL_ROWS, _USUAL_CELLS = 10_000, 1 << 26
@@ -80,6 +84,11 @@ class FriendlyRelease(Release):
             "plan": self.plan.to_dict(),
         }
 
+    def subject(self) -> Subject:
+        from ..reporting.other_subjects import friendly_subject
+
+        return friendly_subject(self)
+
     @staticmethod
     def from_json(text: str) -> FriendlyRelease:
         return friendly_release_from_dict(codec.parse(text))
@@ -93,7 +102,7 @@ class FriendlyRelease(Release):
 
 
 @dataclass(frozen=True, repr=False)
-class NoCentre(Alike, Saved):
+class NoCentre(Alike, Saved, Shown):
     """The gate stayed shut: too few rows agree within the radius. An ordinary, publishable, falsy result."""
 
     plan: FriendlyPlan
@@ -115,6 +124,11 @@ class NoCentre(Alike, Saved):
 
     def __bool__(self) -> bool:
         return False
+
+    def subject(self) -> Subject:
+        from ..reporting.other_subjects import no_centre_subject
+
+        return no_centre_subject(self)
 
     def to_json(self) -> str:
         fields = {"agreement": self.agreement, "secure": self.secure, "plan": self.plan.to_dict()}

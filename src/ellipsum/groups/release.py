@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from ..files import Saved, write_atomically
 from ..plans import Plan
 from ..privacy import Privacy
 from ..release import release_from_dict as read_release
+from ..reporting.shown import Shown
 from ..tables.labels import published_type
 from ..tables.listed import Grouping
 from ..texts import guarantee
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+    from ..plots.strips import Sheet
+    from ..reporting.subject import Subject
 
 LEVEL = 0.95
 
@@ -61,7 +65,7 @@ class PlannedGroups(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class GroupRelease(Alike, Saved):
+class GroupRelease(Alike, Saved, Shown):
     """A published statistic of every group, sorted by key: one row for each.
 
     Every number follows from the noisy sums and from public numbers.
@@ -243,6 +247,16 @@ class GroupRelease(Alike, Saved):
         if not isinstance(found, GroupRelease):
             raise UsageError("this release is not one of groups. Read it with Release.from_json.")
         return found
+
+    def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
+        from ..plots.values import groups_sheet
+
+        return groups_sheet(self, order, columns)
+
+    def subject(self) -> Subject:
+        from ..reporting.subjects import groups_subject
+
+        return groups_subject(self)
 
     def __repr__(self) -> str:
         return describe_release(self)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import codec
 from ..alike import Alike
@@ -14,15 +14,20 @@ from ..files import Saved
 from ..people import People
 from ..plan_files import people_from_dict
 from ..privacy import Privacy, stated_from_dict
+from ..reporting.shown import Shown
 from ..rows import LearnedRows, Normal, Rows, rows_from_dict
 from ..texts import INSECURE, guarantee, people_lines
 from ..version import VERSION
+
+if TYPE_CHECKING:
+    from ..plots.strips import Sheet
+    from ..reporting.subject import Subject
 
 FORMAT = "ellipsum.rows/1"
 
 
 @dataclass(frozen=True, repr=False)
-class Learned(Alike, Saved):
+class Learned(Alike, Saved, Shown):
     """Rows as learned (publishable), what it cost, and the rounds it took."""
 
     saved_as: ClassVar[str] = "rows"
@@ -73,6 +78,16 @@ class Learned(Alike, Saved):
                 secure=fields.take("secure", codec.flag),
                 people=fields.take("people", people_from_dict, None),
             )
+
+    def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
+        from ..plots.values import learned_sheet
+
+        return learned_sheet(self, order, columns)
+
+    def subject(self) -> Subject:
+        from ..reporting.other_subjects import learned_subject
+
+        return learned_subject(self)
 
     def __repr__(self) -> str:
         lines = [

@@ -86,6 +86,11 @@ class ProjectionPrivacy:
         reach = Fraction(chi_reach_upper(self.k, chosen)) + Fraction(self.excess)
         return Privacy(round_up(Fraction(self.scale) * reach), chosen, self.neighbours, self.unit)
 
+    @property
+    def change(self) -> str:
+        """What is hidden, in words."""
+        return f"one {self.unit} replaced"
+
     def to_dict(self) -> dict[str, Any]:
         unit = {} if self.unit == "row" else {"unit": self.unit}
         return {"k": self.k, "scale": self.scale, "excess": self.excess, "stated_delta": self.stated_delta, **unit}
@@ -104,7 +109,7 @@ class ProjectionPrivacy:
 
     def __str__(self) -> str:
         epsilon = self.epsilon(self.stated_delta)
-        return f"epsilon = {epsilon:.6g} at delta = {self.stated_delta:g} (one {self.unit} replaced, fresh matrix)"
+        return f"epsilon = {epsilon:.6g} at delta = {self.stated_delta:g} ({self.change}, fresh matrix)"
 
 
 def certified_scale(epsilon: float, delta: float, k: int, excess: float = 0.0, calibration: str = "exact") -> float:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..integers import Ints
 from ..people import People, unit_of
 from ..plan_files import COUNT, people_from_dict
 from ..privacy import Privacy
+from ..reporting.shown import Shown
 from ..texts import INSECURE, people_lines
 from ..version import VERSION
 from .calibration import ADVERSARIES, Forecast, adaptive_noise, noise_std_of, oblivious_noise
@@ -37,6 +38,9 @@ from .files import ProjectionWriter, read_metadata, read_rows, read_shape
 from .matrix import as_seed, draw_matrix, matrix_excess, spectral_norm_upper, unit
 from .region import Region
 
+if TYPE_CHECKING:
+    from ..reporting.subject import Subject
+
 FORMAT = "ellipsum.projection/1"
 _WRONG = "the projection has missing, unknown or wrong fields."
 _DOCTORED = "this projection's noise, guarantee or size is not what it says. It was changed after it was made."
@@ -45,7 +49,7 @@ _NEAR = 1e-6  # what rounding may change in the norm of a matrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Projection:
+class Projection(Shown):
     """n rows of k private numbers, and what may be estimated from them. Public fields only.
 
     The numbers are those of the clipped rows about the region's centre, in the units of its metric. Estimates
@@ -141,6 +145,18 @@ class Projection:
     def forecast(self) -> Forecast:
         """What this projection is good for."""
         return Forecast(self.n, self.d, self.k, self.region.radius, self.noise_std, self.adversary, self.calibration)
+
+    def plot(self, path: str | Path | None = None) -> Any:  # type: ignore[override]
+        """A matplotlib figure of how far off squared distances are, written to a file where one is named."""
+        from ..plots.projections import projection_plot
+
+        what = "rows" if self.people is None else "people"
+        return projection_plot(self.forecast(), f"Distances of {self.n} {what}, {self.k} numbers each", path)
+
+    def subject(self) -> Subject:
+        from ..reporting.other_subjects import projection_subject
+
+        return projection_subject(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the values."""

@@ -1,0 +1,1 @@
+"""Pictures in one style, drawn with matplotlib (the `plots` extra), which is imported where a picture is drawn."""

@@ -1,0 +1,1 @@
+"""The report of a release: one page of HTML with all that a reader needs, and nothing that was not published."""
