@@ -39,7 +39,7 @@ test-spark: .venv-spark/.ready
 
 # The site, in site/: broken links fail, and so does any snippet, command or notebook that does not run.
 docs: .venv-docs/.ready
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 	.venv-docs/bin/python -m pytest tests_docs --ignore tests_docs/test_tumult.py
 
 .venv-docs/.ready: pyproject.toml
