@@ -1,0 +1,419 @@
+"""The web application: every address of the studio, and what answers there."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException as PlainHTTPException
+
+from ..errors import EllipsumError, UsageError
+from ..ledger.tab import VARIABLE
+from . import forecasts, ledgers, pages
+from .desks import Desk, Released, Studio, short_name
+from .downloads import DOWNLOADS
+from .forms import Filled, Reader, about
+from .jobs import Job
+from .pictures import curve_svg
+from .security import ENTER_PATH, UPLOAD_PATH, Gate, Guard
+
+_MOST_FIELDS = 20_000
+_USED = "This form was used already. Check it, and press Release again if you want another one."
+_STALE = "This form is not from this run of the studio. Check it, and press Release again."
+_WRONG_FORM = "The form could not be read."
+_NOT_THERE = "There is nothing at this address. The studio forgets what it had when it ends."
+_SHOWN = 200
+_FAILED = "This could not be done."
+
+
+@dataclass(frozen=True)
+class Form:
+    """What was posted: texts by name, the columns that are ticked, and perhaps a file."""
+
+    values: dict[str, str]
+    used: frozenset[int] = frozenset()
+    file: Any = None
+
+    def __getitem__(self, name: str) -> str:
+        return self.values.get(name, "").strip()
+
+    @property
+    def filled(self) -> Filled:
+        return Filled(self.values, self.used)
+
+
+def studio_of(request: Request) -> Studio:
+    found: Studio = request.app.state.studio
+    return found
+
+
+def csrf_of(request: Request) -> str:
+    """The token that this session's forms carry."""
+    guard: Guard = request.app.state.guard
+    return guard.csrf_of(guard.session_of(request.scope)) or ""
+
+
+async def posted(request: Request) -> Form:
+    """The fields of a form, or of a script's request, once their token was found to be the session's own."""
+    try:
+        form = await _read(request)
+    except HTTPException:
+        raise
+    except Exception:
+        raise HTTPException(400, _WRONG_FORM) from None
+    guard: Guard = request.app.state.guard
+    if not guard.is_own(request.scope, form["csrf"]):
+        raise HTTPException(403, "This form did not come from this studio, and was refused.")
+    return form
+
+
+async def _read(request: Request) -> Form:
+    if request.headers.get("content-type", "").startswith("application/json"):
+        sent = json.loads(await request.body())
+        texts = {str(name): text for name, text in sent.items() if isinstance(text, str)}
+        return Form(texts, frozenset(int(place) for place in sent.get("use", ())))
+    fields = await request.form(max_files=1, max_fields=_MOST_FIELDS)
+    pairs = fields.multi_items()
+    texts = {name: text for name, text in pairs if isinstance(text, str)}
+    used = frozenset(int(text) for name, text in pairs if name == "use" and isinstance(text, str) and text.isdigit())
+    return Form(texts, used, next((item for _, item in pairs if isinstance(item, UploadFile)), None))
+
+
+TheStudio = Annotated[Studio, Depends(studio_of)]
+Csrf = Annotated[str, Depends(csrf_of)]
+Posted = Annotated[Form, Depends(posted)]
+
+
+def _desk(studio: Studio, number: str) -> Desk:
+    if number not in studio.desks:
+        raise HTTPException(404, _NOT_THERE)
+    return studio.desks[number]
+
+
+def _job(studio: Studio, number: str) -> Job:
+    if number not in studio.jobs:
+        raise HTTPException(404, _NOT_THERE)
+    return studio.jobs[number]
+
+
+def _released(studio: Studio, number: str) -> Released:
+    found = studio.result(studio.jobs[number]) if number in studio.jobs else None
+    if found is None:
+        raise HTTPException(404, _NOT_THERE)
+    return found
+
+
+def _to(address: str) -> Response:
+    return RedirectResponse(address, 303)
+
+
+# Coming in -----------------------------------------------------------------------------------------------
+
+
+async def enter(request: Request) -> Response:
+    """Exchange the start-up token for a cookie."""
+    guard: Guard = request.app.state.guard
+    fields = await request.form(max_files=0, max_fields=2)
+    session = guard.enter(str(fields.get("token", "")))
+    if session is None:
+        return HTMLResponse(pages.render("enter.html", wrong=True), 403)
+    answer = _to("/")
+    answer.set_cookie(guard.cookie, session, httponly=True, samesite="strict", path="/")
+    return answer
+
+
+def home(studio: TheStudio) -> Response:
+    return _to("/open" if studio.first is None else f"/desk/{studio.first}")
+
+
+# Opening a table --------------------------------------------------------------------------------------------
+
+
+def open_page(csrf: Csrf) -> Response:
+    return _open_page(csrf, Form({}), {})
+
+
+def _open_page(csrf: str, form: Form, errors: dict[str, str]) -> Response:
+    page = pages.render("open.html", csrf=csrf, values=form.values, errors=errors)
+    return HTMLResponse(page, 422 if errors else 200)
+
+
+def _try_open(csrf: str, form: Form, field: str, make: Any) -> Response:
+    try:
+        return _to(f"/desk/{make().number}")
+    except EllipsumError as error:
+        return _open_page(csrf, form, {field: str(error)})
+
+
+def open_file(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    if not form["path"]:
+        return _open_page(csrf, form, {"path": "Type the path of a file."})
+    return _try_open(csrf, form, "path", lambda: studio.open_path(form["path"], bool(form["header"])))
+
+
+def open_upload(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    if form.file is None or not form.file.filename:
+        return _open_page(csrf, form, {"file": "Choose a file."})
+    file = form.file
+    return _try_open(
+        csrf, form, "file", lambda: studio.open_upload(file.filename, file.file, bool(form["header_upload"]))
+    )
+
+
+def open_database(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    if not form["database"]:
+        return _open_page(csrf, form, {"database": "Type the address of a database."})
+    made = lambda: studio.open_database(form["database"], form["query"], form["table"])  # noqa: E731
+    return _try_open(csrf, form, "database", made)
+
+
+def open_names(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    cells = [cell.strip() for line in form["names"].splitlines() for cell in next(csv.reader([line]), [])]
+    return _try_open(csrf, form, "names", lambda: studio.open_names([cell for cell in cells if cell]))
+
+
+def open_demo(studio: TheStudio, form: Posted) -> Response:
+    return _to(f"/desk/{studio.open_demo().number}")
+
+
+# A table, its form and its forecast -----------------------------------------------------------------------
+
+
+def _form_page(
+    studio: Studio, csrf: str, desk: Desk, filled: Filled, errors: dict[str, str], notice: str = ""
+) -> Response:
+    ledger = os.environ.get(VARIABLE, "")
+    page = pages.desk_page(desk, filled, csrf, studio.new_form(), errors, notice, ledger)
+    return HTMLResponse(page, 422 if errors or notice else 200)
+
+
+def desk_page(number: str, studio: TheStudio, csrf: Csrf) -> Response:
+    desk = _desk(studio, number)
+    return _form_page(studio, csrf, desk, desk.start, {})
+
+
+def forecast(number: str, studio: TheStudio, form: Posted) -> Response:
+    """What the form would give as it stands; what is still missing is said in one line."""
+    desk = _desk(studio, number)
+    reader = Reader(form.filled, desk.schema, desk.header)
+    ask = reader.ask(budget=False)
+    wanted = reader.number("error") if form["goal"] == "error" else None
+    if ask is None or reader.errors:
+        return JSONResponse({"hint": next(iter(reader.errors.values()))})
+    if ask.delta is None:
+        return JSONResponse({"hint": "Type delta to see the forecast."})
+    try:
+        return JSONResponse(_forecast(studio, desk, ask, wanted, _place(form)))
+    except EllipsumError as error:
+        field, text = about(error)
+        return JSONResponse({"hint": text, "field": field})
+
+
+def _place(form: Form) -> int | None:
+    """Of the columns that are ticked, the one whose error is asked for; None for all together."""
+    ticked, text = sorted(form.used), form["error_of"]
+    return ticked.index(int(text)) if text.isdigit() and int(text) in form.used else None
+
+
+def _forecast(studio: Studio, desk: Desk, ask: Any, wanted: float | None, error_of: int | None) -> dict[str, Any]:
+    rows = desk.public_rows(ask)
+    if rows is None and ask.neighbours == "replace":
+        counting = not desk.plans_only and ask.privacy_id is None
+        return {"hint": "Counting the rows ..." if counting else "Type the number of rows.", "again": counting}
+    found = None
+    if wanted is not None:
+        found = forecasts.for_error(ask, rows, wanted, error_of)
+    elif ask.epsilon is not None:
+        found = forecasts.forecast(ask, rows, error_of)
+    answer = {} if found is None else {**vars(found), "columns": found.columns[:_SHOWN], "more": len(found.columns)}
+    return {**answer, "n": rows}
+
+
+def curve(number: str, studio: TheStudio, form: Posted) -> Response:
+    """The picture of the error against epsilon."""
+    desk = _desk(studio, number)
+    ask = Reader(form.filled, desk.schema, desk.header).ask(budget=False)
+    if ask is None or ask.delta is None:
+        return JSONResponse({"svg": ""})
+    try:
+        rows, place = desk.public_rows(ask), _place(form)
+        made = studio.curves.of(ask, rows, place)
+        shown = None if ask.epsilon is None else forecasts.forecast(ask, rows, place).error
+    except EllipsumError:
+        return JSONResponse({"svg": ""})
+    points = [(e, v) for e, v in zip(made.epsilons, made.errors, strict=True) if v is not None]
+    return JSONResponse({"svg": curve_svg(made, ask.epsilon, shown), "points": points})
+
+
+def plan(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    """The plan as a file: every public number, and no data."""
+    desk = _desk(studio, number)
+    reader = Reader(form.filled, desk.schema, desk.header)
+    ask = reader.ask()
+    if ask is None:
+        return _form_page(studio, csrf, desk, form.filled, reader.errors)
+    try:
+        text = forecasts.plan_of(ask, desk.public_rows(ask)).to_json()
+    except EllipsumError as error:
+        return _form_page(studio, csrf, desk, form.filled, dict([about(error)]))
+    return _attached("plan.json", "application/json", text + "\n")
+
+
+def _attached(name: str, kind: str, text: str) -> Response:
+    return Response(text, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
+
+
+# Releasing --------------------------------------------------------------------------------------------------
+
+
+def release(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    """Start a release, once for each form."""
+    desk = _desk(studio, number)
+    if desk.plans_only:
+        raise HTTPException(404, _NOT_THERE)
+    reader = Reader(form.filled, desk.schema, desk.header)
+    ask = reader.ask()
+    if ask is None:
+        return _form_page(studio, csrf, desk, form.filled, reader.errors)
+    job = Job(short_name(), desk.number, ask, desk.data, bool(form["accepted"]), form.filled)
+    return _begun(studio, csrf, desk, form, job)
+
+
+def _begun(studio: Studio, csrf: str, desk: Desk, form: Form, job: Job) -> Response:
+    known = studio.knows(form["form"])
+    try:
+        begun = studio.begin(form["form"], job)
+    except UsageError as error:
+        return _form_page(studio, csrf, desk, job.fields, {"": str(error)})
+    if begun is None:
+        return _form_page(studio, csrf, desk, job.fields, {}, _USED if known else _STALE)
+    return _to(f"/job/{begun.number}")
+
+
+def job_page(number: str, studio: TheStudio, csrf: Csrf) -> Response:
+    job = _job(studio, number)
+    if job.state == "released":
+        return _to(f"/release/{number}")
+    return HTMLResponse(pages.job_page(job, studio.desks.get(job.desk), csrf))
+
+
+def job_state(number: str, studio: TheStudio) -> Response:
+    job = _job(studio, number)
+    return JSONResponse({"state": job.state, "part": job.part})
+
+
+def cancel(number: str, studio: TheStudio, form: Posted) -> Response:
+    job = _job(studio, number)
+    studio.workers.cancel(job)
+    return _to(f"/job/{number}")
+
+
+def edit(number: str, studio: TheStudio, csrf: Csrf) -> Response:
+    """The form of an earlier request, to be changed."""
+    job = _job(studio, number)
+    desk = _desk(studio, job.desk)
+    errors = dict([about(UsageError(job.text))]) if job.kind == "usage" else {}
+    return _form_page(studio, csrf, desk, job.fields, errors)
+
+
+def release_page(number: str, studio: TheStudio, csrf: Csrf) -> Response:
+    one = _released(studio, number)
+    return HTMLResponse(pages.release_page(studio, one, csrf, studio.new_form()))
+
+
+def again(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    """The same request once more, which is charged once more."""
+    one = _released(studio, number)
+    desk = _desk(studio, one.job.desk)
+    job = Job(short_name(), desk.number, one.ask, one.job.data, one.job.accepted, one.job.fields)
+    return _begun(studio, csrf, desk, form, job)
+
+
+def download(number: str, file: str, studio: TheStudio) -> Response:
+    one = _released(studio, number)
+    if file not in DOWNLOADS:
+        raise HTTPException(404, _NOT_THERE)
+    _, kind, write = DOWNLOADS[file]
+    return _attached(file, kind, write(one))
+
+
+def history(studio: TheStudio) -> Response:
+    return HTMLResponse(pages.render("history.html", releases=studio.history(), desks=studio.desks))
+
+
+# The ledger -------------------------------------------------------------------------------------------------
+
+
+def ledger_balance(form: Posted) -> Response:
+    try:
+        if not form["dataset"]:
+            return JSONResponse({"datasets": ledgers.data_sets(form["ledger"])})
+        return JSONResponse(vars(ledgers.balance(form["ledger"], form["dataset"])))
+    except EllipsumError as error:
+        return JSONResponse({"problem": str(error)})
+
+
+def ledger_open(form: Posted) -> Response:
+    try:
+        made = ledgers.open_budget(form["ledger"], form["dataset"], form["whole_epsilon"], form["whole_delta"])
+        return JSONResponse(vars(made))
+    except EllipsumError as error:
+        return JSONResponse({"problem": str(error)})
+
+
+# All together -----------------------------------------------------------------------------------------------
+
+_GET = {
+    "/": home,
+    "/open": open_page,
+    "/desk/{number}": desk_page,
+    "/job/{number}": job_page,
+    "/job/{number}/state": job_state,
+    "/job/{number}/edit": edit,
+    "/release/{number}": release_page,
+    "/release/{number}/{file}": download,
+    "/history": history,
+}
+_POST = {
+    ENTER_PATH: enter,
+    "/open/file": open_file,
+    UPLOAD_PATH: open_upload,
+    "/open/database": open_database,
+    "/open/names": open_names,
+    "/open/demo": open_demo,
+    "/desk/{number}/forecast": forecast,
+    "/desk/{number}/curve": curve,
+    "/desk/{number}/plan": plan,
+    "/desk/{number}/release": release,
+    "/job/{number}/cancel": cancel,
+    "/release/{number}/again": again,
+    "/ledger/balance": ledger_balance,
+    "/ledger/open": ledger_open,
+}
+
+
+def _problem(_: Request, error: Exception) -> Response:
+    """A page of fixed words: nobody's error text is passed on."""
+    status = error.status_code if isinstance(error, PlainHTTPException) else 500
+    text = str(error.detail) if isinstance(error, HTTPException) else _NOT_THERE if status == 404 else _FAILED
+    return HTMLResponse(pages.render("problem.html", text=text), status)
+
+
+def make_app(studio: Studio, guard: Guard) -> Gate:
+    """The application behind its gate."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, exception_handlers={Exception: _problem})
+    app.add_exception_handler(PlainHTTPException, _problem)
+    app.state.studio = studio
+    app.state.guard = guard
+    for methods, table in ((["GET"], _GET), (["POST"], _POST)):
+        for path, answer in table.items():
+            app.add_api_route(path, answer, methods=methods, response_model=None)
+    app.mount("/static", StaticFiles(packages=[("ellipsum.studio", "static")]))
+    return Gate(app, guard, lambda: pages.render("enter.html", wrong=False).encode())
