@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -60,18 +61,20 @@ def csrf_of(request: Request) -> str:
     return guard.csrf_of(guard.session_of(request.scope)) or ""
 
 
-async def posted(request: Request) -> Form:
+async def posted(request: Request) -> AsyncIterator[Form]:
     """The fields of a form, or of a script's request, once their token was found to be the session's own."""
     try:
         form = await _read(request)
-    except HTTPException:
-        raise
     except Exception:
         raise HTTPException(400, _WRONG_FORM) from None
     guard: Guard = request.app.state.guard
-    if not guard.is_own(request.scope, form["csrf"]):
-        raise HTTPException(403, "This form did not come from this studio, and was refused.")
-    return form
+    try:
+        if not guard.is_own(request.scope, form["csrf"]):
+            raise HTTPException(403, "This form did not come from this studio, and was refused.")
+        yield form
+    finally:
+        if form.file is not None:
+            form.file.file.close()
 
 
 async def _read(request: Request) -> Form:

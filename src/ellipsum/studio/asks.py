@@ -144,12 +144,18 @@ def _said(words: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value is not None}
 
 
+def typed(value: Any) -> Any:
+    """A number as people type it: 120 for 120.0."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+    return int(value) if whole else value
+
+
 # The same request, to be typed elsewhere -----------------------------------------------------------------
 
 
 def python_text(ask: Ask, data: Data) -> str:
     """A program that makes this request."""
-    words = [f"    {name}={value!r},\n" for name, value in ask.words().items()]
+    words = [f"    {name}={typed(value)!r},\n" for name, value in ask.words().items()]
     call = f"es.{ask.statistic}(\n    {_data_text(data)},\n    {_rows_text(ask)},\n{''.join(words)})"
     return f"import ellipsum as es\n\nrelease = {call}\nprint(release)\n"
 
@@ -160,11 +166,11 @@ def _data_text(data: Data) -> str:
 
 def _rows_text(ask: Ask) -> str:
     if ask.kind in _CALLS:
-        lines = "".join(f"        {name!r}: {pair!r},\n" for name, pair in ask.known.items())
+        lines = "".join(f"        {name!r}: ({typed(a)!r}, {typed(b)!r}),\n" for name, (a, b) in ask.known.items())
         return f"es.{_CALLS[ask.kind]}({{\n{lines}    }})"
     if ask.kind == "ball":
-        return f"es.Ball({ask.radius!r}, {ask.center or 0.0!r})"
-    return f"es.Unknown({ask.magnitude!r})"
+        return f"es.Ball({typed(ask.radius)!r}, {typed(ask.center or 0.0)!r})"
+    return f"es.Unknown({typed(ask.magnitude)!r})"
 
 
 def command_line(ask: Ask, data: Data, accepted: bool = False) -> str:
@@ -176,11 +182,11 @@ def command_line(ask: Ask, data: Data, accepted: bool = False) -> str:
 
 def _rows_options(ask: Ask) -> list[str]:
     if ask.kind == "ball":
-        return ["--radius", repr(ask.radius), *(["--center", repr(ask.center)] if ask.center else [])]
+        return ["--radius", f"{typed(ask.radius)}", *(["--center", f"{typed(ask.center)}"] if ask.center else [])]
     if ask.kind == "learned":
-        return ["--magnitude", repr(ask.magnitude)]
+        return ["--magnitude", f"{typed(ask.magnitude)}"]
     option = f"--{ask.kind}"
-    return [word for name, (a, b) in ask.known.items() for word in (option, f"{name}={a!r}:{b!r}")]
+    return [word for name, (a, b) in ask.known.items() for word in (option, f"{name}={typed(a)}:{typed(b)}")]
 
 
 def _options(ask: Ask) -> list[str]:
@@ -199,7 +205,7 @@ def _option(ask: Ask, name: str, value: Any) -> list[str]:
     if name == "keys":
         lists = {name: _listed(keys) for name, keys in zip(ask.by, ask.keys, strict=True)}
         return [word for name, keys in lists.items() for word in (option, f"{name}={keys}")]
-    return [option, _listed(value) if isinstance(value, list) else str(value)]
+    return [option, _listed(value) if isinstance(value, list) else str(typed(value))]
 
 
 def _listed(values: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..describing import Description
-from ..errors import Floats, UsageError, named
+from ..errors import Floats, UsageError, shown
 from ..groups import GroupRelease
 from ..privacy import compose
 from ..texts import guarantee, number
@@ -53,7 +53,15 @@ def combine(releases: Sequence[Any]) -> Combined:
     half = noisy + _weighed(weights, [bias for _, bias in halves])
     spent = compose([release.privacy for release in releases])
     lines = zip(_labels(releases[0]), value.ravel(), half.ravel(), strict=True)
-    return Combined(len(releases), tuple(_line(*line) for line in lines), guarantee(spent))
+    return Combined(len(releases), tuple(_line(*line) for line in lines), f"{_pair(releases, spent)}{guarantee(spent)}")
+
+
+def _pair(releases: Sequence[Any], spent: Any) -> str:
+    """Epsilon at the largest delta that was stated."""
+    deltas = [release.stated["delta"] for release in releases if "delta" in release.stated]
+    if not deltas:
+        return ""
+    return f"epsilon {spent.epsilon(max(deltas)):.4g} at delta {max(deltas):g}; "
 
 
 def _sum_stds(release: Any) -> Floats:
@@ -86,9 +94,9 @@ def _halves(release: Any) -> tuple[Floats, Floats]:
 
 
 def _labels(release: Any) -> list[str]:
-    names = [named(name) for name in release.names()]
+    names = [shown(name) for name in release.names()]
     if isinstance(release, GroupRelease):
-        return [f"{', '.join(map(str, key))}: {name}" for key in release.keys for name in release.names()]
+        return [f"{', '.join(map(shown, key))}: {name}" for key in release.keys for name in names]
     return [f"mean of {name}" if isinstance(release, Description) else name for name in names]
 
 

@@ -1,4 +1,4 @@
-"""Releases on their way: each in a process of its own, watched by a thread, ended where somebody cancels."""
+"""Releases on their way: each in another process, watched by a thread, which is ended where somebody cancels."""
 
 from __future__ import annotations
 
@@ -46,27 +46,28 @@ class Job:
 
 
 class Workers:
-    """Processes that make releases; one is always ready, with everything imported."""
+    """Processes that make releases, one at a time each; one is always ready, with everything loaded."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ready: subprocess.Popen[str] | None = None
+        self._idle: list[subprocess.Popen[str]] = []
         self._running: dict[str, Job] = {}
         self._closed = False
 
     def warm(self) -> None:
         """Have a process ready before it is needed."""
         with self._lock:
-            if not self._closed and (self._ready is None or self._ready.poll() is not None):
-                self._ready = _spawn()
+            self._idle = [process for process in self._idle if process.poll() is None]
+            if not self._closed and not self._idle:
+                self._idle.append(_spawn())
 
     def start(self, job: Job) -> threading.Thread:
         """Let a job run."""
+        self.warm()
         with self._lock:
-            if len(self._running) >= MOST:
+            if len(self._running) >= MOST or not self._idle:
                 raise UsageError(_BUSY)
-            ready, self._ready = self._ready, None
-            job.process = ready if ready is not None and ready.poll() is None else _spawn()
+            job.process = self._idle.pop()
             self._running[job.number] = job
         order = {"ask": job.ask.to_dict(), "data": asdict(job.data), "accepted": job.accepted}
         watcher = threading.Thread(target=self._watch, args=(job, json.dumps(order)), daemon=True)
@@ -79,14 +80,25 @@ class Workers:
                 job.process.stdin.write(order + "\n")
                 job.process.stdin.flush()
             for line in job.process.stdout:
-                _hear(job, json.loads(line))
+                with self._lock:
+                    _hear(job, json.loads(line))
+                if job.ended:
+                    break
         finally:
-            _reap(job.process)
+            self._settle(job)
+
+    def _settle(self, job: Job) -> None:
+        """The process of a job that ended serves the next one, unless it was cancelled or died."""
+        with self._lock:
             if not job.ended:
                 job.kind, job.text, job.state = "unforeseen", UNFORESEEN, "failed"
-            with self._lock:
-                self._running.pop(job.number, None)
-            self.warm()
+            self._running.pop(job.number, None)
+            serves = job.state != "cancelled" and job.process.poll() is None and not self._closed
+            if serves:
+                self._idle.append(job.process)
+        if not serves:
+            _end(job.process)
+        self.warm()
 
     def cancel(self, job: Job) -> None:
         """End a job; what was charged stays charged."""
@@ -94,14 +106,13 @@ class Workers:
             if job.ended:
                 return
             job.state = "cancelled"
-        threading.Thread(target=_end, args=(job.process,), daemon=True).start()
+        threading.Thread(target=_end, args=(job.process,), daemon=True).start()  # its watcher hears the end
 
     def close(self) -> None:
         """End every process."""
         with self._lock:
             self._closed = True
-            processes = [job.process for job in self._running.values()]
-            processes += [] if self._ready is None else [self._ready]
+            processes = [*self._idle, *(job.process for job in self._running.values())]
         for process in processes:
             _end(process)
 
@@ -118,7 +129,7 @@ def _spawn() -> subprocess.Popen[str]:
 
 
 def _hear(job: Job, said: dict[str, Any]) -> None:
-    """One event of a process; nothing is heard of a job that was cancelled."""
+    """One event of a process; nothing more is heard of a job that was cancelled."""
     if job.ended:
         return
     if said["event"] == "progress":
@@ -139,10 +150,7 @@ def _end(process: Any) -> None:
         process.wait(_GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-    _reap(process)
-
-
-def _reap(process: Any) -> None:
-    with suppress(OSError):
-        process.stdin.close()
-    process.wait()
+        process.wait()
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError, ValueError):
+            pipe.close()

@@ -17,7 +17,7 @@ from ..groups import GroupRelease
 from ..groups import texts as group_texts
 from ..texts import covers, guarantee, missing_words, release_entries, rows_lines
 from ..version import VERSION
-from .asks import command_line, python_text
+from .asks import command_line, python_text, typed
 from .combined import can_combine, combine
 from .desks import Desk, Released, Studio
 from .downloads import DOWNLOADS
@@ -34,7 +34,7 @@ def _templates() -> Environment:
     made = Environment(
         loader=PackageLoader("ellipsum.studio"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    made.globals.update(version=VERSION, shown=shown)
+    made.globals.update(version=VERSION, shown=shown, typed=typed)
     return made
 
 

@@ -71,17 +71,21 @@ class _Scale:
         return [self.low * 1.3, self.high / 1.3]
 
 
+def _number(tick: float) -> str:
+    return f"{tick:,.0f}" if 1000 <= tick < 1e6 else f"{tick:.3g}"
+
+
 def _grid(across: _Scale, up: _Scale) -> list[str]:
     bottom = _HEIGHT - _BOTTOM
     parts = []
     for tick in up.ticks():
         y = up.at(tick)
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-        parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:.3g}</text>')
+        parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_number(tick)}</text>')
     for tick in across.ticks():
         x = across.at(tick)
         parts.append(f'<path class="grid" d="M{x:.1f} {_TOP}V{bottom}"/>')
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{tick:.3g}</text>')
+        parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{_number(tick)}</text>')
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     parts.append(f'<text class="title" x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">epsilon</text>')
     parts.append(

@@ -2,7 +2,7 @@
 "use strict";
 
 const form = document.getElementById("desk");
-const desk = form.dataset.desk;
+const desk = form.getAttribute("data-desk"); // form.dataset is the field of that name
 const field = (name) => document.getElementById(name);
 const epsilon = field("epsilon");
 const error = field("error");
