@@ -15,7 +15,7 @@ from ellipsum.studio.forecasts import plan_of
 PLAIN = {"columns": ("age", "income"), "pairs": ((0.0, 120.0), (0.0, 2e5)), "epsilon": 1.0, "delta": 1e-6}
 ASKS = {
     "mean": Ask("mean", "bounds", **PLAIN),
-    "odd names": Ask("sum", "bounds", **{**PLAIN, "columns": ("age", "a b=c, \"d\"'s")}),
+    "odd names": Ask("sum", "bounds", **{**PLAIN, "columns": ("age", 'a b=c, "d"\'s')}),
     "describe": Ask("describe", "bounds", **PLAIN, missing="row", noise="gaussian"),
     "ball": Ask("mean", "ball", ("age", "income"), radius=2e5, center=60.5, epsilon=0.5, delta=0.0, missing=7.0),
     "normal": Ask("mean", "normal", **{**PLAIN, "pairs": ((50.0, 15.0), (4e4, 1e4))}, weights="equal"),
@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
     cells = {
         "age": rng.uniform(18, 90, 1500).round(1),
         "income": rng.uniform(0, 9e4, 1500).round(),
-        "a b=c, \"d\"'s": rng.uniform(0, 9e4, 1500).round(),
+        'a b=c, "d"\'s': rng.uniform(0, 9e4, 1500).round(),
         "who": rng.integers(0, 700, 1500),
         "city": rng.choice(["Oslo", "Rome"], 1500),
         "sex": rng.choice(["f", "m"], 1500),

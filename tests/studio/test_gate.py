@@ -19,7 +19,13 @@ def test_without_the_token_there_is_only_the_door(outsider):
     assert not outsider.studio.desks
     for token in ("", "x", outsider.guard.token[:-1], outsider.guard.token + "0", "é"):
         assert outsider.post("/enter", {"token": token}).status == 403
-    for cookie in ("", f"{outsider.guard.cookie}=", f"{outsider.guard.cookie}={outsider.guard.token}", ";;=", "x" * 9000):
+    for cookie in (
+        "",
+        f"{outsider.guard.cookie}=",
+        f"{outsider.guard.cookie}={outsider.guard.token}",
+        ";;=",
+        "x" * 9000,
+    ):
         assert outsider.get("/open", cookie=cookie).status == 401
 
 

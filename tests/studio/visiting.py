@@ -96,7 +96,9 @@ class Visitor:
             content,
             f"\r\n--{_BOUNDARY}--\r\n".encode(),
         ]
-        return self.request("POST", "/open/upload", b"".join(parts), content_type=f"multipart/form-data; boundary={_BOUNDARY}")
+        return self.request(
+            "POST", "/open/upload", b"".join(parts), content_type=f"multipart/form-data; boundary={_BOUNDARY}"
+        )
 
     def enter(self):
         answer = self.post("/enter", {"token": self.guard.token})

@@ -2,96 +2,31 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Any
 
-from fastapi import Depends, FastAPI, HTTPException, Request
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
-from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException as PlainHTTPException
 
 from ..errors import EllipsumError, UsageError
 from ..ledger.tab import VARIABLE
-from . import forecasts, ledgers, pages
+from . import forecasts, ledgers, opening, pages
 from .desks import Desk, Released, Studio, short_name
 from .downloads import DOWNLOADS
 from .forms import Filled, Reader, about
 from .jobs import Job
 from .pictures import curve_svg
+from .posting import Csrf, Form, Posted, TheStudio, to
 from .security import ENTER_PATH, UPLOAD_PATH, Gate, Guard
 
-_MOST_FIELDS = 20_000
 _USED = "This form was used already. Check it, and press Release again if you want another one."
 _STALE = "This form is not from this run of the studio. Check it, and press Release again."
-_WRONG_FORM = "The form could not be read."
 _NOT_THERE = "There is nothing at this address. The studio forgets what it had when it ends."
 _SHOWN = 200
 _FAILED = "This could not be done."
-
-
-@dataclass(frozen=True)
-class Form:
-    """What was posted: texts by name, the columns that are ticked, and perhaps a file."""
-
-    values: dict[str, str]
-    used: frozenset[int] = frozenset()
-    file: Any = None
-
-    def __getitem__(self, name: str) -> str:
-        return self.values.get(name, "").strip()
-
-    @property
-    def filled(self) -> Filled:
-        return Filled(self.values, self.used)
-
-
-def studio_of(request: Request) -> Studio:
-    found: Studio = request.app.state.studio
-    return found
-
-
-def csrf_of(request: Request) -> str:
-    """The token that this session's forms carry."""
-    guard: Guard = request.app.state.guard
-    return guard.csrf_of(guard.session_of(request.scope)) or ""
-
-
-async def posted(request: Request) -> AsyncIterator[Form]:
-    """The fields of a form, or of a script's request, once their token was found to be the session's own."""
-    try:
-        form = await _read(request)
-    except Exception:
-        raise HTTPException(400, _WRONG_FORM) from None
-    guard: Guard = request.app.state.guard
-    try:
-        if not guard.is_own(request.scope, form["csrf"]):
-            raise HTTPException(403, "This form did not come from this studio, and was refused.")
-        yield form
-    finally:
-        if form.file is not None:
-            form.file.file.close()
-
-
-async def _read(request: Request) -> Form:
-    if request.headers.get("content-type", "").startswith("application/json"):
-        sent = json.loads(await request.body())
-        texts = {str(name): text for name, text in sent.items() if isinstance(text, str)}
-        return Form(texts, frozenset(int(place) for place in sent.get("use", ())))
-    fields = await request.form(max_files=1, max_fields=_MOST_FIELDS)
-    pairs = fields.multi_items()
-    texts = {name: text for name, text in pairs if isinstance(text, str)}
-    used = frozenset(int(text) for name, text in pairs if name == "use" and isinstance(text, str) and text.isdigit())
-    return Form(texts, used, next((item for _, item in pairs if isinstance(item, UploadFile)), None))
-
-
-TheStudio = Annotated[Studio, Depends(studio_of)]
-Csrf = Annotated[str, Depends(csrf_of)]
-Posted = Annotated[Form, Depends(posted)]
 
 
 def _desk(studio: Studio, number: str) -> Desk:
@@ -113,10 +48,6 @@ def _released(studio: Studio, number: str) -> Released:
     return found
 
 
-def _to(address: str) -> Response:
-    return RedirectResponse(address, 303)
-
-
 # Coming in -----------------------------------------------------------------------------------------------
 
 
@@ -127,63 +58,13 @@ async def enter(request: Request) -> Response:
     session = guard.enter(str(fields.get("token", "")))
     if session is None:
         return HTMLResponse(pages.render("enter.html", wrong=True), 403)
-    answer = _to("/")
+    answer = to("/")
     answer.set_cookie(guard.cookie, session, httponly=True, samesite="strict", path="/")
     return answer
 
 
 def home(studio: TheStudio) -> Response:
-    return _to("/open" if studio.first is None else f"/desk/{studio.first}")
-
-
-# Opening a table --------------------------------------------------------------------------------------------
-
-
-def open_page(csrf: Csrf) -> Response:
-    return _open_page(csrf, Form({}), {})
-
-
-def _open_page(csrf: str, form: Form, errors: dict[str, str]) -> Response:
-    page = pages.render("open.html", csrf=csrf, values=form.values, errors=errors)
-    return HTMLResponse(page, 422 if errors else 200)
-
-
-def _try_open(csrf: str, form: Form, field: str, make: Any) -> Response:
-    try:
-        return _to(f"/desk/{make().number}")
-    except EllipsumError as error:
-        return _open_page(csrf, form, {field: str(error)})
-
-
-def open_file(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
-    if not form["path"]:
-        return _open_page(csrf, form, {"path": "Type the path of a file."})
-    return _try_open(csrf, form, "path", lambda: studio.open_path(form["path"], bool(form["header"])))
-
-
-def open_upload(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
-    if form.file is None or not form.file.filename:
-        return _open_page(csrf, form, {"file": "Choose a file."})
-    file = form.file
-    return _try_open(
-        csrf, form, "file", lambda: studio.open_upload(file.filename, file.file, bool(form["header_upload"]))
-    )
-
-
-def open_database(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
-    if not form["database"]:
-        return _open_page(csrf, form, {"database": "Type the address of a database."})
-    made = lambda: studio.open_database(form["database"], form["query"], form["table"])  # noqa: E731
-    return _try_open(csrf, form, "database", made)
-
-
-def open_names(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
-    cells = [cell.strip() for line in form["names"].splitlines() for cell in next(csv.reader([line]), [])]
-    return _try_open(csrf, form, "names", lambda: studio.open_names([cell for cell in cells if cell]))
-
-
-def open_demo(studio: TheStudio, form: Posted) -> Response:
-    return _to(f"/desk/{studio.open_demo().number}")
+    return to("/open" if studio.first is None else f"/desk/{studio.first}")
 
 
 # A table, its form and its forecast -----------------------------------------------------------------------
@@ -297,13 +178,13 @@ def _begun(studio: Studio, csrf: str, desk: Desk, form: Form, job: Job) -> Respo
         return _form_page(studio, csrf, desk, job.fields, {"": str(error)})
     if begun is None:
         return _form_page(studio, csrf, desk, job.fields, {}, _USED if known else _STALE)
-    return _to(f"/job/{begun.number}")
+    return to(f"/job/{begun.number}")
 
 
 def job_page(number: str, studio: TheStudio, csrf: Csrf) -> Response:
     job = _job(studio, number)
     if job.state == "released":
-        return _to(f"/release/{number}")
+        return to(f"/release/{number}")
     return HTMLResponse(pages.job_page(job, studio.desks.get(job.desk), csrf))
 
 
@@ -315,7 +196,7 @@ def job_state(number: str, studio: TheStudio) -> Response:
 def cancel(number: str, studio: TheStudio, form: Posted) -> Response:
     job = _job(studio, number)
     studio.workers.cancel(job)
-    return _to(f"/job/{number}")
+    return to(f"/job/{number}")
 
 
 def edit(number: str, studio: TheStudio, csrf: Csrf) -> Response:
@@ -373,9 +254,9 @@ def ledger_open(form: Posted) -> Response:
 
 # All together -----------------------------------------------------------------------------------------------
 
-_GET = {
+_GET: dict[str, Callable[..., Any]] = {
     "/": home,
-    "/open": open_page,
+    "/open": opening.open_page,
     "/desk/{number}": desk_page,
     "/job/{number}": job_page,
     "/job/{number}/state": job_state,
@@ -384,13 +265,13 @@ _GET = {
     "/release/{number}/{file}": download,
     "/history": history,
 }
-_POST = {
+_POST: dict[str, Callable[..., Any]] = {
     ENTER_PATH: enter,
-    "/open/file": open_file,
-    UPLOAD_PATH: open_upload,
-    "/open/database": open_database,
-    "/open/names": open_names,
-    "/open/demo": open_demo,
+    "/open/file": opening.open_file,
+    UPLOAD_PATH: opening.open_upload,
+    "/open/database": opening.open_database,
+    "/open/names": opening.open_names,
+    "/open/demo": opening.open_demo,
     "/desk/{number}/forecast": forecast,
     "/desk/{number}/curve": curve,
     "/desk/{number}/plan": plan,
@@ -411,8 +292,9 @@ def _problem(_: Request, error: Exception) -> Response:
 
 def make_app(studio: Studio, guard: Guard) -> Gate:
     """The application behind its gate."""
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, exception_handlers={Exception: _problem})
-    app.add_exception_handler(PlainHTTPException, _problem)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    for kind in (PlainHTTPException, Exception):
+        app.add_exception_handler(kind, _problem)
     app.state.studio = studio
     app.state.guard = guard
     for methods, table in ((["GET"], _GET), (["POST"], _POST)):

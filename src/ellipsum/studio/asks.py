@@ -1,4 +1,4 @@
-"""What a form asks for, in the library's own words: the call, the command line and the Python text all come from these."""
+"""What a form asks for, in the library's own words: the call, the command line and the Python text come from these."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class Ask:
         if self.kind == "normal":
             return Normal(self.known)
         if self.kind == "ball":
-            return Ball(self.radius, self.center or 0.0)
-        return Unknown(self.magnitude)
+            return Ball(self.radius or 0.0, self.center or 0.0)
+        return Unknown(self.magnitude or 0.0)
 
     def words(self) -> dict[str, Any]:
         """The keywords of the releasing call; those that have their default are left out."""

@@ -89,7 +89,9 @@ def _halves(release: Any) -> tuple[Floats, Floats]:
     spans = release.confidence_interval(_LEVEL)
     half = (spans[..., 1] - spans[..., 0]) / 2
     bias = np.zeros_like(half) if isinstance(release, GroupRelease) else release.hidden.bias
-    wide = release.error_std if isinstance(release, GroupRelease) else np.hypot(release.noise_std, release.hidden.spread)
+    wide = (
+        release.error_std if isinstance(release, GroupRelease) else np.hypot(release.noise_std, release.hidden.spread)
+    )
     return np.maximum(half - bias, _NORMAL * wide), bias
 
 

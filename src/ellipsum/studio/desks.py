@@ -100,7 +100,9 @@ class Released:
     @property
     def question(self) -> Any:
         """What releases must have in common to be combined: everything but budget, law of noise and ledger."""
-        plain = replace(self.ask, epsilon=None, delta=None, noise="auto", weights=None, ledger=None, dataset=None, n=None)
+        plain = replace(
+            self.ask, epsilon=None, delta=None, noise="auto", weights=None, ledger=None, dataset=None, n=None
+        )
         return self.job.desk, plain
 
 
@@ -210,15 +212,15 @@ class Studio:
                 number, ask = earlier
                 return self.jobs.get(number) if ask == job.ask else None
             self._forms[token] = (job.number, job.ask)
+            _forget_oldest(self.jobs)
+            self.jobs[job.number] = job
         try:
             self.workers.start(job)
         except UsageError:
             with self._lock:
                 self._forms[token] = None
+                del self.jobs[job.number]
             raise
-        with self._lock:
-            _forget_oldest(self.jobs)
-            self.jobs[job.number] = job
         return job
 
     # Releases -------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What can be taken home of a release: its JSON, a table, a report, a notebook, the command line and the Python text."""
+"""What can be taken home of a release: its JSON, a table, a report, a notebook, the command and the Python text."""
 
 from __future__ import annotations
 

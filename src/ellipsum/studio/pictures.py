@@ -135,7 +135,7 @@ def panels(release: Any) -> list[Panel]:
         return [_panel("all columns on one axis", _shared(names, release.value, spans))]
     title = "each column between its stated bounds"
     lines = [
-        _Line(name, float(value), *map(float, span), float(low), float(high))
+        _Line(name, float(value), float(span[0]), float(span[1]), float(low), float(high))
         for name, value, span, low, high in zip(names, release.value, spans, *bounds, strict=True)
     ]
     return [_panel(title, lines)]
@@ -178,10 +178,11 @@ def _drawn(line: _Line, y: float) -> list[str]:
         return left + min(max((value - line.begin) / span, 0.0), 1.0) * (right - left)
 
     low, high, middle = at(line.low), at(line.high), at(line.value)
+    ends = "".join(f"M{end:.1f} {y - 6:.1f}v12" for end in (low, high))
     return [
         f'<text class="name" x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(name)}</text>',
         f'<path class="track" d="M{left} {y:.1f}H{right}"/>',
-        f'<path class="interval" d="M{low:.1f} {y:.1f}H{high:.1f}M{low:.1f} {y - 6:.1f}v12M{high:.1f} {y - 6:.1f}v12"/>',
+        f'<path class="interval" d="M{low:.1f} {y:.1f}H{high:.1f}{ends}"/>',
         f'<circle class="point" cx="{middle:.1f}" cy="{y:.1f}" r="4.5"/>',
     ]
 

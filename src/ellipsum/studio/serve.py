@@ -25,7 +25,9 @@ _REMOTE = (
 )
 
 
-def run(path: str | None, host: str, port: int | None, network: bool, browser: bool, say: Callable[[str], None]) -> None:
+def run(
+    path: str | None, host: str, port: int | None, network: bool, browser: bool, say: Callable[[str], None]
+) -> None:
     """Serve until the process is told to end. say: prints a line."""
     if not is_loopback(host) and not network:
         raise UsageError(f"--host {host} is refused: {_REMOTE}")
@@ -88,7 +90,9 @@ def _open(address: str) -> Scratch:
 
     folder = Scratch()
     page = Path(folder.path) / "studio.html"
-    page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(address)}"><title>studio</title>')
+    page.write_text(
+        f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(address)}"><title>studio</title>'
+    )
     page.chmod(0o600)
     threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
     return folder

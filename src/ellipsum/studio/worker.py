@@ -75,7 +75,10 @@ def attempt(order: dict[str, Any], tell: Tell) -> None:
 
 def rehearse() -> None:
     """A release of made-up rows: the first of a process waits for compiled code to be loaded."""
-    trial(api.plan(Box({"x": (0.0, 1.0), "y": (0.0, 1.0)}), n=8, statistic="mean", epsilon=1, delta=1e-6), np.zeros((8, 2)))
+    trial(
+        api.plan(Box({"x": (0.0, 1.0), "y": (0.0, 1.0)}), n=8, statistic="mean", epsilon=1, delta=1e-6),
+        np.zeros((8, 2)),
+    )
 
 
 def main() -> None:

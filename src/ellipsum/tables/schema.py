@@ -1,4 +1,4 @@
-"""What is public of a source before any value is read: the names of its columns, and their types where a format has any.
+"""What is public of a source before any value is read: the names of columns, and their types where a format has any.
 
 Of a CSV file the header alone is read: whether its cells hold numbers is the data's own affair [T3].
 """
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from .arrow import is_numeric, plain_type
+from .arrow import is_numeric
 from .base import attempt
 from .files import first_file, open_files
+from .keys import plain_type
 from .selection import Selection
 from .sql import Query, query_schema
 
