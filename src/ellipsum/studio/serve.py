@@ -77,6 +77,7 @@ def _listener(host: str, port: int | None) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, number))
+            listener.listen()  # whoever reads the address may come at once, and waits
         except (OSError, OverflowError):
             listener.close()
             continue
