@@ -137,7 +137,7 @@ def test_every_way_to_open_a_table(page, server, people, tmp_path):
 def tab_to(page, name):
     """Press Tab until the focus is there, and see it."""
     for _ in range(120):
-        page.driver.switch_to.active_element.send_keys(Keys.TAB)
+        ActionChains(page.driver).send_keys(Keys.TAB).perform()
         focus = page.driver.switch_to.active_element
         if name in (focus.get_attribute("id"), focus.text):
             style = "const s = getComputedStyle(arguments[0]); return s.outlineStyle + ' ' + s.outlineWidth"
@@ -311,7 +311,7 @@ def test_two_tabs_race_for_the_ledger(page, server, people, tmp_path):
     second = page.driver.current_window_handle
     page.size(1280)
     page.open(f"{server.base}/history")
-    page.click(page.driver.find_elements(By.LINK_TEXT, str(people))[-1])
+    page.click(page.driver.find_elements(By.LINK_TEXT, people.name)[-1])
     page.titled("people.csv")
     fill(page, epsilon="0.7")
     page.type("ledger", str(tmp_path / "budget.db"))

@@ -126,7 +126,7 @@ class Studio:
     def open_path(self, path: str, header: bool = False) -> Desk:
         """A file, folder or glob at a path of this machine."""
         full = os.path.abspath(os.path.expanduser(path)) if path else path
-        return self._opened(shown(path), Data(path=full), header)
+        return self._opened(shown(os.path.basename(full)), Data(path=full), header)
 
     def open_database(self, address: str, query: str, table: str) -> Desk:
         """A query over a database, or a whole table of it."""
