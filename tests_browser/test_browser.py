@@ -23,7 +23,7 @@ def open_file(page, server, path):
 
 def fill(page, bounds=BOUNDS, epsilon="1", delta="1e-6"):
     page.unfold("Paste for many columns")
-    page.type("paste", bounds)
+    page.paste("paste", bounds)
     page.type("epsilon", epsilon)
     page.type("delta", delta)
     page.forecast()
@@ -348,10 +348,12 @@ def test_a_table_of_200_columns(page, server, wide):
     assert page.find("ticked").text == "200 of 200 ticked"
     assert page.find("paste-said").text == "200 columns filled in."
     times = [forecast_seconds(page, epsilon) for epsilon in (0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7)]
-    print(f"\nforecast at 200 columns: {1000 * sorted(times)[3]:.0f} ms at the median, {1000 * min(times):.0f} at least")
+    print(
+        f"\nforecast at 200 columns: {1000 * sorted(times)[3]:.0f} ms at the median, {1000 * min(times):.0f} at least"
+    )
     page.check("200 columns")
     page.whole_picture("wide")
-    page.type("paste", "question 1=0:4\nnobody=1:2\nquestion 2=a:b")
+    page.paste("paste", "question 1=0:4\nnobody=1:2\nquestion 2=a:b")
     assert "line 2, 3" in page.find("paste-said").text
     page.type("filter", "question 19")
     shown = page.driver.find_elements(By.CSS_SELECTOR, "table.columns tbody tr:not([hidden])")
@@ -426,7 +428,9 @@ def test_long_work_shows_progress_and_can_be_cancelled(page, server, tmp_path):
     page.enter(server)
     page.open(f"{server.base}/open")
     page.type("database", f"sqlite:///{tmp_path / 'd.db'}")
-    many = "with recursive c(i) as (select 1 union all select i + 1 from c where i < 60000000) select i * 1.0 as x from c"
+    many = (
+        "with recursive c(i) as (select 1 union all select i + 1 from c where i < 60000000) select i * 1.0 as x from c"
+    )
     page.type("query", many)
     page.click(page.find("query").find_element(By.XPATH, "ancestor::form//button[@class='main']"))
     page.titled("query")

@@ -77,7 +77,11 @@ def forecasts(client: Client) -> None:
     print(f"page of {COLUMNS} columns    {milliseconds(lambda _: client.send('GET', f'/desk/{desk}'))}")
     ends = {f"{end}-{i}": str(k * (i + 1)) for i in range(COLUMNS) for k, end in enumerate("ab")}
     words = {"csrf": client.csrf, "use": list(range(COLUMNS)), "n": str(ROWS), "delta": "1e-6", **ends}
-    kinds: dict[str, dict[str, str]] = {"bounds": {}, "Gaussian noise": {"noise": "gaussian"}, "describe": {"statistic": "describe"}}
+    kinds: dict[str, dict[str, str]] = {
+        "bounds": {},
+        "Gaussian noise": {"noise": "gaussian"},
+        "describe": {"statistic": "describe"},
+    }
 
     def ask(i: int, more: dict[str, str]) -> None:
         body = json.dumps({**words, **more, "epsilon": str(0.5 + 0.01 * i)})

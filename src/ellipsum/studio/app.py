@@ -204,6 +204,7 @@ def edit(number: str, studio: TheStudio, csrf: Csrf) -> Response:
     job = _job(studio, number)
     desk = _desk(studio, job.desk)
     errors = dict([about(UsageError(job.text))]) if job.kind == "usage" else {}
+    errors |= {"accepted": job.text} if job.kind == "doubt" else {}
     return _form_page(studio, csrf, desk, job.fields, errors)
 
 

@@ -174,10 +174,15 @@ def _rows_text(ask: Ask) -> str:
 
 
 def command_line(ask: Ask, data: Data, accepted: bool = False) -> str:
-    """The command that makes this request; accepted: although its forecast speaks against it."""
+    """The command that makes this request, as it is typed."""
+    return shlex.join(command_words(ask, data, accepted))
+
+
+def command_words(ask: Ask, data: Data, accepted: bool = False) -> list[str]:
+    """The words of the command; accepted: although its forecast speaks against it."""
     query = [] if data.database is None else ["--sql", str(data.query)]
     words = ["ellipsum", ask.statistic, data.name, *query, *_rows_options(ask), *_options(ask)]
-    return shlex.join([*words, *(["--yes"] if accepted else [])])
+    return [*words, *(["--yes"] if accepted else [])]
 
 
 def _rows_options(ask: Ask) -> list[str]:

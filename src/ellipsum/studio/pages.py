@@ -26,6 +26,24 @@ from .jobs import Job
 from .pictures import panels
 
 _MOST_LINES = 2000
+_LABELS = {
+    "epsilon": "Epsilon",
+    "delta": "Delta",
+    "error": "Wanted error",
+    "radius": "Radius",
+    "center": "Centre",
+    "magnitude": "Magnitude",
+    "n": "Number of rows",
+    "privacy_id": "Person",
+    "max_rows": "Rows of a person",
+    "by": "Groups",
+    "keys": "List of groups",
+    "max_groups": "Groups of a person",
+    "groups": "Expected groups",
+    "fill": "Missing entries",
+    "ledger": "Ledger",
+    "dataset": "Data set",
+}
 _COLUMNS = ("column", "value", "error std", "95% interval", "rows with it", "note")
 
 
@@ -55,12 +73,13 @@ def desk_page(
 
 
 def _summary(errors: dict[str, str], desk: Desk) -> list[tuple[str, str]]:
-    """Every error with the field that it links to; those of columns have their column's name before them."""
+    """Every error with the field that it links to, and the name of that field or column before it."""
     lines = []
     for name, text in errors.items():
         end, _, place = name.partition("-")
-        own = f"{shown(desk.schema[int(place)].name)}: " if end in ("a", "b") and place.isdigit() else ""
-        lines.append((name or "release", own + text))
+        column = shown(desk.schema[int(place)].name) if end in ("a", "b") and place.isdigit() else ""
+        label = column or _LABELS.get(name, "")
+        lines.append((name or "release", f"{label}: {text}" if label else text))
     return lines
 
 

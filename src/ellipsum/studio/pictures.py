@@ -165,8 +165,17 @@ def _panel(title: str, lines: Sequence[_Line]) -> Panel:
     drawn = lines[:_SHOWN]
     height = _ROW * len(drawn) + 8
     parts = [part for i, line in enumerate(drawn) for part in _drawn(line, 4 + _ROW * i + _ROW / 2)]
+    if len({(line.begin, line.end) for line in lines}) == 1:
+        parts += _ends(lines[0], height + 8)
+        height += 16
     label = f"Values with their 95% intervals, {title}. The table has the numbers."
     return Panel(title, _svg(_PLOT_WIDTH, height, label, parts), len(lines) - len(drawn))
+
+
+def _ends(line: _Line, y: float) -> list[str]:
+    """The numbers at both ends of an axis that all lines share."""
+    places = ((_NAMES_WIDTH, "start", line.begin), (_PLOT_WIDTH - 10, "end", line.end))
+    return [f'<text class="tick" x="{x}" y="{y}" text-anchor="{anchor}">{end:.4g}</text>' for x, anchor, end in places]
 
 
 def _drawn(line: _Line, y: float) -> list[str]:

@@ -323,7 +323,7 @@ form.addEventListener("submit", (event) => {
   }
 });
 window.addEventListener("pageshow", () => {
-  for (const button of form.querySelectorAll("button")) button.disabled = false;
+  field("release").disabled = false; // the way back finds the page as it was left
 });
 
 function error_of() {
