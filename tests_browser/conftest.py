@@ -139,7 +139,7 @@ class Page:
             self.dark(dark)
             self.driver.execute_script(AXE)
             found = self.driver.execute_async_script(
-                "const done = arguments[arguments.length - 1]; axe.run(document).then(done, (e) => done({error: String(e)}))"
+                "const done = arguments[arguments.length - 1]; axe.run(document).then(done, (e) => done(String(e)))"
             )
             problems = [(v["id"], [node["html"][:200] for node in v["nodes"]][:3]) for v in found["violations"]]
             assert problems == [], f"{name}, dark={dark}: {json.dumps(problems, indent=1)}"

@@ -85,7 +85,7 @@ def forecasts(client: Client) -> None:
 
     def ask(i: int, more: dict[str, str]) -> None:
         body = json.dumps({**words, **more, "epsilon": str(0.5 + 0.01 * i)})
-        answer, text = client.send("POST", f"/desk/{desk}/forecast", body)
+        _, text = client.send("POST", f"/desk/{desk}/forecast", body)
         assert "error" in json.loads(text), text
 
     for name, more in kinds.items():

@@ -6,13 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 from ..describing import STATED, Description
 from ..groups import GroupRelease
+from ..reporting.page import html
 from ..version import VERSION
-from .asks import command_line, python_text
+from .asks import command_line, command_words, python_text
 from .desks import Released
 
 _SPENDS = "Running this makes a new release, which spends the budget again."
@@ -57,13 +57,8 @@ def _texts(table: dict[str, Any]) -> dict[str, Any]:
 
 def as_report(one: Released) -> str:
     """One page that stands by itself."""
-    title = f"Private {escape(one.ask.statistic)}"
-    body = one.release._repr_html_()
-    code = escape(command_line(one.ask, one.job.data, one.job.accepted))
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>'
-        f"<body><h1>{title}</h1>{body}<h2>The same request</h2><pre>{code}</pre></body></html>\n"
-    )
+    command = command_words(one.ask, one.job.data, one.job.accepted)
+    return html(one.release, ledger=one.ask.ledger, dataset=one.ask.dataset, command=command)
 
 
 def as_python(one: Released) -> str:
