@@ -189,6 +189,21 @@ def test_the_two_ends_of_the_slider(page, server):
         es.Box(dict(zip(*demo_bounds(), strict=True))), n=20_000, statistic="mean", delta=1e-6, error=50, check=True
     )
     assert epsilon == pytest.approx(plan.stated["epsilon"], rel=1e-3)
+    assert not page.find("epsilon-wrong").is_displayed()
+
+
+def test_the_picture_of_the_readme(page, server):
+    """docs/images/studio.png is such a picture."""
+    page.enter(server)
+    page.open(f"{server.base}/open")
+    page.click(page.button("Try it"))
+    page.titled("demo table")
+    page.type("epsilon", "1")
+    page.type("delta", "1e-6")
+    page.wait(lambda: page.driver.find_element(By.CSS_SELECTOR, "#curve .point"), "the curve")
+    page.size(1280, 1050)
+    page.driver.execute_script("document.activeElement.blur(); scrollTo(0, 0)")
+    page.picture("readme")
 
 
 def demo_bounds():

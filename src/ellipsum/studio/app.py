@@ -16,7 +16,7 @@ from ..ledger.tab import VARIABLE
 from . import forecasts, ledgers, opening, pages
 from .desks import Desk, Released, Studio, short_name
 from .downloads import DOWNLOADS
-from .forms import Filled, Reader, about
+from .forms import Filled, Reader, about, sentence
 from .jobs import Job
 from .pictures import curve_svg
 from .posting import Csrf, Form, Posted, TheStudio, to
@@ -242,7 +242,7 @@ def ledger_balance(form: Posted) -> Response:
             return JSONResponse({"datasets": ledgers.data_sets(form["ledger"])})
         return JSONResponse(vars(ledgers.balance(form["ledger"], form["dataset"])))
     except EllipsumError as error:
-        return JSONResponse({"problem": str(error)})
+        return JSONResponse({"problem": sentence(str(error))})
 
 
 def ledger_open(form: Posted) -> Response:
@@ -250,7 +250,7 @@ def ledger_open(form: Posted) -> Response:
         made = ledgers.open_budget(form["ledger"], form["dataset"], form["whole_epsilon"], form["whole_delta"])
         return JSONResponse(vars(made))
     except EllipsumError as error:
-        return JSONResponse({"problem": str(error)})
+        return JSONResponse({"problem": sentence(str(error))})
 
 
 # All together -----------------------------------------------------------------------------------------------

@@ -38,6 +38,10 @@ class Data:
     def name(self) -> str:
         return self.shown_path or self.path or self.database or "table"
 
+    def renamed(self, text: str) -> str:
+        """A message in which the file goes by the name that is shown."""
+        return text.replace(self.path, self.shown_path) if self.path and self.shown_path else text
+
 
 @dataclass(frozen=True)
 class Ask:

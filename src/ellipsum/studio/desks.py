@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -91,7 +90,6 @@ class Released:
     number: str
     job: Job
     release: Any
-    when: str
 
     @property
     def ask(self) -> Ask:
@@ -153,11 +151,12 @@ class Studio:
             while part := file.read(_COPY_BYTES):
                 out.write(part)
         own = shown(Path(name.replace("\\", "/")).name)
+        data = Data(path=str(path), shown_path=own)
         try:
-            return self._opened(own, Data(path=str(path), shown_path=own), header)
+            return self._opened(own, data, header)
         except EllipsumError as error:
             path.unlink()
-            raise type(error)(str(error).replace(str(path), own)) from None
+            raise type(error)(data.renamed(str(error))) from None
 
     def open_demo(self) -> Desk:
         """A table of invented people, with bounds that suit it."""
@@ -232,15 +231,13 @@ class Studio:
         with self._lock:
             if job.number not in self.released:
                 _forget_oldest(self.released)
-                when = time.strftime("%Y-%m-%d %H:%M:%S")
-                self.released[job.number] = Released(job.number, job, Release.from_json(job.text), when)
+                self.released[job.number] = Released(job.number, job, Release.from_json(job.text))
             return self.released[job.number]
 
     def history(self) -> list[Released]:
         """Every release of this studio, the last one first."""
-        for job in list(self.jobs.values()):
-            self.result(job)
-        return sorted(self.released.values(), key=lambda one: one.when, reverse=True)
+        found = [self.result(job) for job in reversed(list(self.jobs.values()))]
+        return [one for one in found if one is not None]
 
     def alike(self, one: Released) -> list[Released]:
         """The releases that ask the same, this one among them, in the order they came."""

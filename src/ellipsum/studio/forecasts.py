@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from ..api import plan as make_plan
 from ..errors import UsageError
@@ -17,7 +16,9 @@ from .asks import Ask
 
 LEAST, MOST = 0.01, 10.0
 """The ends of the slider, which goes by hundredths of powers of ten: -200 to 100."""
-_POINTS = 13
+_SHARES = (0, 1, 1 / 2, 1 / 4, 3 / 4, *(k / 12 for k in (1, 2, 4, 5, 7, 8, 10, 11)))
+_FEWEST = 5
+_PATIENCE_SECONDS = 1.0
 _KEPT = 64
 _LAWS = {
     "gaussian": "Gaussian",
@@ -138,11 +139,16 @@ class Curves:
         return made
 
 
-def curve(ask: Ask, n: int | None, error_of: int | None = None, points: int = _POINTS) -> Curve:
-    """Errors along the slider."""
-    epsilons = tuple(float(e) for e in np.geomspace(LEAST, MOST, points))
-    errors = tuple(_error_at(replace(ask, epsilon=epsilon), n, error_of) for epsilon in epsilons)
-    return Curve(epsilons, errors)
+def curve(ask: Ask, n: int | None, error_of: int | None = None) -> Curve:
+    """Errors along the slider: its ends, its middle, then points between, for as long as patience lasts."""
+    end = time.monotonic() + _PATIENCE_SECONDS
+    found: dict[float, float | None] = {}
+    for share in _SHARES:
+        if len(found) >= _FEWEST and time.monotonic() > end:
+            break
+        epsilon = LEAST * (MOST / LEAST) ** share
+        found[epsilon] = _error_at(replace(ask, epsilon=epsilon), n, error_of)
+    return Curve(tuple(sorted(found)), tuple(found[epsilon] for epsilon in sorted(found)))
 
 
 def _error_at(ask: Ask, n: int | None, error_of: int | None) -> float | None:

@@ -78,9 +78,14 @@ class Filled:
 
 def about(error: Exception) -> tuple[str, str]:
     """The field that an error of the library is about ("" where it is none of them), and its words."""
-    text = str(error)
+    text = sentence(str(error))
     lowered = text.lower()
     return next((name for start, name in _ABOUT if lowered.startswith(start)), ""), text
+
+
+def sentence(text: str) -> str:
+    """A message of the library, which may begin with the name of an argument, as a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 class Reader:

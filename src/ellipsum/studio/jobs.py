@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -38,6 +39,8 @@ class Job:
     kind: str = ""
     text: str = ""
     warnings: list[str] = field(default_factory=list)
+    when: str = ""
+    """When it ended."""
     process: Any = None
 
     @property
@@ -139,7 +142,8 @@ def _hear(job: Job, said: dict[str, Any]) -> None:
     elif said["event"] == "released":
         job.text, job.warnings, job.state = said["text"], said["warnings"], "released"
     else:
-        job.kind, job.text, job.state = said["kind"], said["text"], "failed"
+        job.kind, job.text, job.state = said["kind"], job.data.renamed(said["text"]), "failed"
+    job.when = time.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _end(process: Any) -> None:

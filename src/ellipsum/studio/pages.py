@@ -21,7 +21,7 @@ from .asks import command_line, python_text, typed
 from .combined import can_combine, combine
 from .desks import Desk, Released, Studio
 from .downloads import DOWNLOADS
-from .forms import Filled
+from .forms import Filled, sentence
 from .jobs import Job
 from .pictures import panels
 
@@ -52,7 +52,7 @@ def _templates() -> Environment:
     made = Environment(
         loader=PackageLoader("ellipsum.studio"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    made.globals.update(version=VERSION, shown=shown, typed=typed)
+    made.globals.update(version=VERSION, shown=shown, typed=typed, sentence=sentence)
     return made
 
 

@@ -127,6 +127,7 @@ function setSlider(value) {
 
 function setEpsilon(value) {
   epsilon.value = digits(value);
+  forgive(epsilon);
   setSlider(value);
 }
 
@@ -146,7 +147,11 @@ slider.addEventListener("input", () => {
   goal = "epsilon";
   setEpsilon(Number((10 ** (Number(slider.value) / 100)).toPrecision(3)));
   const near = guess(Number(epsilon.value));
-  if (near !== null) error.value = digits(near);
+  if (near !== null) {
+    error.value = digits(near);
+    const big = forecast.querySelector(".big b");
+    if (big) big.textContent = `≈ ${digits(near)}`;
+  }
   later(60);
 });
 slider.addEventListener("keydown", (event) => {
@@ -307,7 +312,15 @@ if (ledger) {
 
 // All together ------------------------------------------------------------------------------------------------
 
+function forgive(target) {
+  // what was wrong with a field is no longer known once it is changed
+  target.removeAttribute("aria-invalid");
+  const wrong = target.id && field(`${target.id}-wrong`);
+  if (wrong) wrong.hidden = true;
+}
+
 form.addEventListener("input", (event) => {
+  forgive(event.target);
   if (event.target === slider || event.target.id === "paste" || event.target.id === "filter") return;
   if (event.target.name === "kind") toggle();
   if (event.target.name === "use") counted();
