@@ -33,13 +33,13 @@ def run(
         raise UsageError(f"--host {host} is refused: {_REMOTE}")
     listener = _listener(host, port)
     bound = listener.getsockname()[1]
-    guard = Guard({*_NAMES, f"[{host}]" if ":" in host else host}, bound)
+    name = f"[{host}]" if ":" in host else host
+    guard = Guard({*_NAMES, name}, bound)
     studio = Studio()
     try:
         if path is not None:
             studio.first = studio.open_path(path).number
-        address = f"http://{'127.0.0.1' if host == 'localhost' else host}:{bound}/#{guard.token}"
-        _serve(studio, guard, listener, address, browser, say)
+        _serve(studio, guard, listener, f"http://{name}:{bound}/#{guard.token}", browser, say)
     finally:
         studio.close()
         listener.close()
