@@ -149,8 +149,11 @@ def test_a_forecast_that_speaks_against_the_release_stops_it_unless_accepted(vis
     desk = visitor.opened(people)
     poor = {**BOUNDS, "epsilon": "0.001", "delta": "1e-6"}
     assert visitor.ask(f"{desk}/forecast", poor)["doubt"]
-    page = visitor.get(visitor.release(desk, poor)).text
-    assert "Nothing was spent" in page
+    form = visitor.form(desk)
+    job = visitor.ended(visitor.post(f"{desk}/release", {"form": form, **poor}).place)
+    assert "Nothing was spent" in visitor.get(job).text
+    assert "used already" in visitor.post(f"{desk}/release", {"form": form, **poor}).text  # not the same failure again
+    assert visitor.get(f"{job}/edit").status == 422
     place = visitor.get(visitor.release(desk, {**poor, "accepted": "1"})).place
     assert "--yes" in visitor.get(place).text
 

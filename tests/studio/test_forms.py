@@ -5,7 +5,7 @@ import pytest
 from ellipsum.studio.forms import Filled, Reader
 from ellipsum.tables.schema import Field
 
-SCHEMA = (Field("age"), Field("income"), Field("city", "string", numeric=False), Field("who"))
+SCHEMA = (Field("age"), Field("income"), Field("city", "string", numeric=False), Field("who"), Field("who"))
 GOOD = {"a-0": "0", "b-0": "120", "a-1": "0", "b-1": "2e5", "epsilon": "1", "delta": "1e-6"}
 
 
@@ -48,6 +48,7 @@ def test_a_good_form_is_a_request():
         ("columns", {"used": ()}),
         ("columns", {"used": (0, 2)}),
         ("columns", {"used": (9,)}),
+        ("columns", {"used": (3, 4), "a__3": "0", "b__3": "1", "a__4": "0", "b__4": "1"}),
         ("radius", {"kind": "ball"}),
         ("radius", {"kind": "ball", "radius": "-1"}),
         ("center", {"kind": "ball", "radius": "1", "center": "x"}),
@@ -61,6 +62,7 @@ def test_a_good_form_is_a_request():
         ("per_person", {"per_person": "none"}),
         ("by", {"by": "town"}),
         ("by", {"by": "age"}),
+        ("by", {"by": "city\nwho"}),
         ("by", {"by": "city", "statistic": "describe"}),
         ("by", {"by": "city", "kind": "learned", "magnitude": "1"}),
         ("keys", {"by": "city,who", "keys": "Oslo\nRome"}),

@@ -116,7 +116,8 @@ class Studio:
         self.first: str | None = None
         """The table that was named when the studio was started."""
         self._scratch: Scratch | None = None
-        self._forms: dict[str, tuple[str, Ask] | None] = {}
+        self._forms: dict[str, str | None] = {}
+        """The job that each form began."""
         self._lock = threading.Lock()
 
     # Opening tables ------------------------------------------------------------------------------------------
@@ -206,11 +207,10 @@ class Studio:
         with self._lock:
             if token not in self._forms:
                 return None
-            earlier = self._forms[token]
-            if earlier is not None:
-                number, ask = earlier
-                return self.jobs.get(number) if ask == job.ask else None
-            self._forms[token] = (job.number, job.ask)
+            if self._forms[token] is not None:
+                earlier = self.jobs.get(self._forms[token] or "")
+                return earlier if earlier is not None and earlier.is_for(job) else None
+            self._forms[token] = job.number
             _forget_oldest(self.jobs)
             self.jobs[job.number] = job
         try:

@@ -9,6 +9,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ..api import plan as make_plan
 from ..errors import UsageError
 from ..texts import guarantee
@@ -66,6 +68,8 @@ def for_error(ask: Ask, n: int | None, error: float, error_of: int | None = None
 
 def _read(made: Any, ask: Ask, error_of: int | None) -> Forecast:
     errors = _column_errors(made)
+    if errors is not None and not np.isfinite(errors).all():
+        raise UsageError("the forecast leaves the range of numbers. Check the bounds.")
     named = tuple(zip(ask.columns, map(float, errors), strict=True)) if errors is not None else ()
     return Forecast(
         made.stated["epsilon"],

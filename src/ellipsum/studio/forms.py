@@ -187,7 +187,7 @@ class Reader:
         text = self.filled[name]
         if not text:
             return ()
-        found = tuple(part.strip() for part in _cells(text))
+        found = tuple(part.strip() for part in cells(text))
         if not set(found) <= self._available():
             self.errors[name] = f"{_NO_COLUMN} Write names with commas between them."
         return found
@@ -196,6 +196,9 @@ class Reader:
         places = [place for place in sorted(self.filled.used) if 0 <= place < len(self._schema)]
         if not places:
             self.errors["columns"] = "Tick at least one column, or paste bounds for some."
+        names = [self._schema[place].name for place in places]
+        if len(set(names)) < len(names):
+            self.errors["columns"] = "Two of these columns have the same name. Rename one in the file, or untick it."
         if not all(self._schema[place].numeric for place in places):
             self.errors["columns"] = "A column without numbers has no sum or mean. Untick it."
         return places
@@ -233,7 +236,7 @@ class Reader:
             return ()
         if len(by) == 1:
             return (tuple(lines),)
-        lists = {line.partition("=")[0].strip(): _cells(line.partition("=")[2]) for line in lines}
+        lists = {line.partition("=")[0].strip(): cells(line.partition("=")[2]) for line in lines}
         if set(lists) != set(by) or len(lines) != len(by) or not all(lists.values()):
             self.errors["keys"] = "Write one line for each grouping column: name=a,b,c."
             return ()
@@ -275,5 +278,9 @@ def _counted(text: str) -> int:
     return number
 
 
-def _cells(text: str) -> list[str]:
-    return next(csv.reader([text]), [])
+def cells(text: str) -> list[str]:
+    """a,b with the quoting of CSV; a text that has no such cells is one cell."""
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:
+        return [text]

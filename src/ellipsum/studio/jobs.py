@@ -47,6 +47,10 @@ class Job:
     def ended(self) -> bool:
         return self.state != "running"
 
+    def is_for(self, other: Job) -> bool:
+        """Whether this job answers the same form; one that failed answers nothing."""
+        return self.state != "failed" and (self.ask, self.accepted) == (other.ask, other.accepted)
+
 
 class Workers:
     """Processes that make releases, one at a time each; one is always ready, with everything loaded."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 
 from fastapi.responses import HTMLResponse, Response
@@ -10,6 +9,7 @@ from fastapi.responses import HTMLResponse, Response
 from ..errors import EllipsumError
 from . import pages
 from .desks import Desk
+from .forms import cells
 from .posting import Csrf, Form, Posted, TheStudio, to
 
 
@@ -52,8 +52,8 @@ def open_database(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
 
 
 def open_names(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
-    cells = [cell.strip() for line in form["names"].splitlines() for cell in next(csv.reader([line]), [])]
-    return _try_open(csrf, form, "names", lambda: studio.open_names([cell for cell in cells if cell]))
+    names = [cell.strip() for line in form["names"].splitlines() for cell in cells(line)]
+    return _try_open(csrf, form, "names", lambda: studio.open_names([name for name in names if name]))
 
 
 def open_demo(studio: TheStudio, form: Posted) -> Response:
