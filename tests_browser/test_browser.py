@@ -201,7 +201,7 @@ def test_the_picture_of_the_readme(page, server):
     page.type("epsilon", "1")
     page.type("delta", "1e-6")
     page.wait(lambda: page.driver.find_element(By.CSS_SELECTOR, "#curve .point"), "the curve")
-    page.size(1280, 1050)
+    page.size(1280, 1300)
     page.driver.execute_script("document.activeElement.blur(); scrollTo(0, 0)")
     page.picture("readme")
 
