@@ -14,6 +14,8 @@ from visiting import BOUNDS, BUDGET, Visitor
 
 import ellipsum as es
 
+pytest_plugins = ["studios"]
+
 SLOW = "with recursive c(i) as (select 1 union all select i + 1 from c where i < 30000000) select i * 1.0 as x from c"
 
 

@@ -9,6 +9,8 @@ from visiting import BOUNDS, BUDGET
 from ellipsum.studio import app as application
 from ellipsum.studio.security import FORM_BYTES, HEADERS, UPLOAD_BYTES, is_loopback
 
+pytest_plugins = ["studios"]
+
 
 def test_without_the_token_there_is_only_the_door(outsider):
     for path in ("/", "/open", "/history", "/desk/x", "/release/x", "/job/x/state", "/nowhere"):

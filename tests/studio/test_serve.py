@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["studios"]
+
 COMMAND = [sys.executable, "-m", "ellipsum", "studio", "--no-open"]
 
 

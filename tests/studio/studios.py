@@ -1,10 +1,7 @@
-"""Studios, and a small table."""
+"""Studios, and a small table: fixtures of the tests in this folder."""
 
 import numpy as np
 import pytest
-
-pytest.importorskip("fastapi")
-
 from visiting import Visitor
 
 
