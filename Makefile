@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-races test-postgres test-spark docs docs-tumult lint format types bench bench-spark release-requirements bill-of-materials audit-dependencies check clean
+.PHONY: demo test test-slow test-races test-postgres test-spark test-browser docs docs-tumult lint format types bench bench-spark release-requirements bill-of-materials audit-dependencies check clean
 
 demo: $(READY)
 	$(BIN)/ellipsum demo
@@ -35,6 +35,19 @@ test-spark: .venv-spark/.ready
 .venv-spark/.ready: pyproject.toml
 	test -x .venv-spark/bin/python || $(PYTHON) -m venv .venv-spark
 	.venv-spark/bin/python -m pip install --quiet --editable '.[spark,sql]' 'pyspark[connect]' pytest dask
+	touch $@
+
+# The studio in Debian's Chromium: found, or installed where that is allowed. Screenshots are in out/screenshots.
+test-browser: .venv-browser/.ready
+	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	    { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } || \
+	    { echo "Chromium and its driver are not here. As root: apt-get install chromium chromium-driver"; exit 1; }
+	.venv-browser/bin/python -m pytest -s tests_browser
+
+.venv-browser/.ready: pyproject.toml
+	test -x .venv-browser/bin/python || $(PYTHON) -m venv .venv-browser
+	.venv-browser/bin/python -m pip install --quiet --editable '.[studio]' pytest selenium
+	.venv-browser/bin/python -m pip install --quiet --no-deps axe-playwright-python  # for the axe that it carries
 	touch $@
 
 # The site, in site/: broken links fail, and so does any snippet, command or notebook that does not run.
@@ -93,7 +106,7 @@ audit-dependencies: .venv-release/.ready
 check: lint types test test-slow
 
 clean:
-	rm -rf $(VENV) .venv-postgres .venv-spark .venv-docs .venv-tumult site .venv-release build dist out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-postgres .venv-spark .venv-browser .venv-docs .venv-tumult site .venv-release build dist out .pytest_cache .mypy_cache .ruff_cache
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("ellipsum needs Python 3.11 or newer: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'

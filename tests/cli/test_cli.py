@@ -200,13 +200,13 @@ def test_version_and_help():
 
 
 def test_help_examples_run(people):
-    """Every `ellipsum ...` line in a command's help is executed as it stands."""
+    """Every `ellipsum ...` line in a command's help is executed as it stands; the studio's are in tests_browser."""
     from ellipsum.cli.app import app
 
     lines = people.read_text().splitlines()
     people.write_text("\n".join([f"{lines[0]},city", *(f"{line},Oslo" for line in lines[1:])]) + "\n")
 
-    texts = [command.callback.__doc__ for command in app.registered_commands]
+    texts = [command.callback.__doc__ for command in app.registered_commands if command.name != "studio"]
     lines = [line.strip() for text in texts for line in text.splitlines() if line.strip().startswith("ellipsum ")]
     assert len(lines) >= len(texts)
     for line in lines:

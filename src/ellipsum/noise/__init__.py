@@ -5,7 +5,7 @@
 
 from .ball_norm import add_ball_noise, ball_draws, ball_shift
 from .box_norm import add_box_noise, box_draws, box_shifts
-from .entropy import KEY_BYTES, check_rng
+from .entropy import KEY_BYTES, check_rng, secret_name
 from .gaussian import add_noise, add_noise_exact, shift_for
 from .laplace import add_laplace
 from .public import (
@@ -42,6 +42,7 @@ __all__ = [
     "public_seed",
     "public_subset",
     "public_words",
+    "secret_name",
     "seed_globals",
     "shift_for",
 ]

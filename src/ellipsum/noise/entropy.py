@@ -38,6 +38,11 @@ def fresh_key(rng: np.random.Generator | None) -> bytes:
     return os.urandom(KEY_BYTES) if rng is None else rng.bytes(KEY_BYTES)
 
 
+def secret_name() -> str:
+    """A name that nobody can guess, for addresses and forms of a server; no noise is drawn from it."""
+    return os.urandom(KEY_BYTES).hex()
+
+
 def check_rng(rng: Any) -> None:
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise UsageError(

@@ -40,7 +40,8 @@ class Layout:
         return len(self.columns)
 
 
-def _numeric(kind: Any) -> bool:
+def is_numeric(kind: Any) -> bool:
+    """Whether an Arrow type holds numbers, nulls alone among them."""
     from pyarrow import types
 
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
@@ -74,7 +75,7 @@ def layout(schema: Any, places: Sequence[int], where: str, size: int | None = No
         entries = tuple(f"{names[0]}[{j}]" for j in range(length))
         return Layout(names, entries, True, _narrow(plain_type(kinds[0].value_type)), gaps=(True,) * length)
     for field, kind in zip(fields, kinds, strict=True):
-        if not _numeric(kind):
+        if not is_numeric(kind):
             raise not_a_number(field.name, str(field.type), where)
     gaps = tuple(field.nullable or not _always_there(field.type) for field in fields)
     return Layout(names, names, False, all(map(_narrow, kinds)), gaps=gaps)
@@ -97,7 +98,7 @@ def _list_length(kind: Any, size: int | None, name: str, where: str) -> int | No
         types.is_list(kind) or types.is_large_list(kind) or types.is_list_view(kind) or types.is_large_list_view(kind)
     )
     fixed = types.is_fixed_size_list(kind)
-    if not (lists or fixed) or not _numeric(plain_type(kind.value_type)):
+    if not (lists or fixed) or not is_numeric(plain_type(kind.value_type)):
         if size is not None:
             raise not_a_number(name, str(kind), where)
         return None

@@ -184,6 +184,13 @@ def _files_of(data: Any) -> Iterator[Path]:
         yield from map(Path, getattr(data, "files", None) or ())
 
 
+def first_file(item: str | PathLike[str]) -> Path:
+    """The file that a path means, or the first of those that a folder or a glob means."""
+    path = attempt(f"{item} could not be read.", _expand, item)[0]
+    attempt(f"{path} could not be read.", _reject_table_formats, [path])
+    return path
+
+
 def open_files(items: Iterable[str | PathLike[str]], selection: Selection) -> SourceTable:
     """One table over all the files; each must offer the columns of the first."""
     items = list(items)

@@ -117,6 +117,15 @@ def open_query(query: Query, selection: Selection) -> SqlTable:
     return SqlTable(attempt(_unopened(query.database), _backend, query), selection)
 
 
+def query_schema(query: Query) -> Any:
+    """The Arrow schema of a query's columns; none of its rows is read."""
+    backend = attempt(_unopened(query.database), _backend, query)
+    try:
+        return attempt(_FAILED, backend.schema, ())
+    finally:
+        backend.close()
+
+
 class SqlTable(Batches):
     """Some columns of a query's rows; each pass runs the query."""
 

@@ -1,0 +1,29 @@
+"use strict";
+const job = document.getElementById("job");
+const bar = document.getElementById("part");
+
+async function look() {
+  try {
+    const answer = await fetch(`/job/${job.dataset.job}/state`, { headers: { accept: "application/json" } });
+    if (answer.ok) {
+      const { state, part } = await answer.json();
+      if (state === "released") {
+        location.replace(`/release/${job.dataset.job}`);
+        return;
+      }
+      if (state !== "running") {
+        location.reload();
+        return;
+      }
+      if (part > 0) bar.value = part;
+    } else if (answer.status === 401) {
+      location.reload();
+      return;
+    }
+  } catch (error) {
+    // the studio does not answer now: it may soon
+  }
+  setTimeout(look, 250);
+}
+
+if (job.dataset.state === "running") look();
