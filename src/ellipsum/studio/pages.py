@@ -58,7 +58,8 @@ def _templates() -> Environment:
 
 def render(name: str, **context: Any) -> str:
     """A page."""
-    return _templates().get_template(name).render(**context)
+    text: str = _templates().get_template(name).render(**context)
+    return text
 
 
 def desk_page(
