@@ -14,6 +14,7 @@ import ellipsum as es
 from ellipsum.accumulate import kernel_for
 from ellipsum.grid import ellipsoid_map
 from ellipsum.learning.maps import AbsoluteSum, CoordinateHistogram, Count, NormHistogram, OuterSum, ShellSum
+from ellipsum.learning.measure import Presence
 from ellipsum.learning.norm_law import fit_norm_law
 from ellipsum.learning.plan import LearningPlan
 from ellipsum.learning.rounds import Rounds
@@ -286,6 +287,17 @@ def test_odd_entries_never_change_success(relation):
     assert np.isfinite(nothing.value).all()
     if relation == "replace":  # else no row is as good as none
         assert any("too few rows" in str(each.message) for each in told)
+
+
+def test_absences_that_noise_alone_may_show_do_not_move_the_centre():
+    """1000 columns with every entry present: no share below 1; half absent is seen where the noise allows it."""
+    presence = Presence(1000)
+    presence.take(0.3 * rng(3).normal(size=1000), np.full(1000, 0.3))
+    assert (presence.shares == 1).all()
+    presence = Presence(1000)
+    presence.take(np.where(np.arange(1000) < 500, 0.5, 0.0) + 0.02 * rng(4).normal(size=1000), np.full(1000, 0.02))
+    assert presence.shares[:500] == pytest.approx(np.full(500, 0.5), abs=0.15)
+    assert (presence.shares[500:] == 1).all()
 
 
 def test_sources_threads_order_and_layout_give_the_same_release(tmp_path):
