@@ -474,7 +474,7 @@ def _learned(saved: dict[str, Any]) -> dict[str, Any]:
         return {
             "method": fields.take("method", codec.word(*METHODS)),
             "clip_bias": fields.maybe("clip_bias", codec.number),
-            "magnitude": fields.maybe("magnitude", codec.number, None),
+            "magnitude": fields.maybe("magnitude", codec.any_of(codec.number, codec.list_of(codec.number)), None),
             "stated": fields.take("stated", stated_from_dict),
             "rounds": [step.to_dict() for step in fields.take("rounds", codec.list_of(Round.from_dict))],
         }

@@ -47,6 +47,18 @@ def test_a_magnitude_is_enough_and_a_plan_can_be_saved(folder):
         assert release["learned"]["stated"] == {"epsilon": 1.0, "delta": 1e-6}
 
 
+def test_each_column_has_a_magnitude_of_its_own(folder):
+    words = ("people.csv", "--magnitude", "income=1e6", "--magnitude", "age=200", *BUDGET)
+    done = run("mean", *words, "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    release = json.loads(done.stdout)
+    assert release["columns"] == ["income", "age"]
+    assert release["learned"]["magnitude"] == [1e6, 200.0]
+    assert release["value"][0] == pytest.approx(1500, abs=100)
+    learned = run("learn", *words, "--output", "rows.json", cwd=folder)
+    assert learned.returncode == 0, learned.stderr
+
+
 def test_a_thin_plan_warns(folder):
     done = run("plan", "--n", 50, "--d", 100, "--magnitude", 10, *BUDGET, cwd=folder)
     assert "cannot support an answer" in done.stdout
@@ -60,6 +72,9 @@ def test_a_thin_plan_warns(folder):
         (("mean", "people.csv", "--magnitude", 1e6, "--radius", 3, *BUDGET), "one of"),
         (("learn", "people.csv", *BUDGET), "--magnitude"),
         (("learn", "people.csv", "--magnitude", 1e6), "--epsilon"),
+        (("mean", "people.csv", "--magnitude", "age=much", *BUDGET), "name=M"),
+        (("mean", "people.csv", "--magnitude", "age=200", "--magnitude", "7", *BUDGET), "name=M"),
+        (("mean", "people.csv", "--magnitude", "age=200", "--columns", "age,income", *BUDGET), "missing for column"),
     ],
 )
 def test_wrong_usage_ends_with_2(folder, words, said):

@@ -81,7 +81,7 @@ def test_overspending_is_refused_before_anything_is_read():
 
 MAPS = {
     "histogram": (lambda e: NormHistogram([(e, [0.2, 0.4, 0.8])]), math.sqrt(2), 1.0),
-    "coordinates": (lambda e: CoordinateHistogram(e.center, [0.5, 1.0], absolute=True), math.sqrt(10), math.sqrt(5)),
+    "coordinates": (lambda e: CoordinateHistogram([[9.5, 10.0, 11.0]] * 5), math.sqrt(10), math.sqrt(5)),
     "absolutes": (AbsoluteSum, math.sqrt(2), 1.0),
     "shell": (lambda e: ShellSum(e, 0.5, 1.0), 2.0, 1.0),
     "products": (OuterSum, math.sqrt(2), 1.0),

@@ -20,6 +20,8 @@ from ellipsum.rows import rows_from_dict
         Normal([0.0, 1.0], cov=[[2.0, 1.0], [1.0, 2.0]]),
         Normal({"a": (1, 2), "b": (3, 4)}),
         Unknown(1e4),
+        Unknown([1.0, 1e4]),
+        Unknown({"age": 200, "income": 1e8}),
     ],
 )
 def test_rows_survive_a_dictionary(rows):

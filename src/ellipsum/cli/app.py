@@ -46,8 +46,11 @@ ClipProbability = Annotated[
     float | None, typer.Option(help="With --clip quantile: share of rows clipped. Default 1/n.")
 ]
 Magnitude = Annotated[
-    float | None,
-    typer.Option(help="Only |entry| <= MAGNITUDE is known: centre, scales and radius are learned privately."),
+    list[str] | None,
+    typer.Option(
+        metavar="M | NAME=M",
+        help="Only |entry| <= M is known, of every column or repeated for each: the rest is learned privately.",
+    ),
 ]
 RowsFile = Annotated[str | None, typer.Option("--rows", help="Rows as learned: a file that ellipsum learn wrote.")]
 Method = Annotated[str | None, typer.Option(help="With --magnitude: how to learn. Default auto.")]

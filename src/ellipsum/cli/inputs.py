@@ -139,13 +139,7 @@ def named_rows(
     if None in pairs:
         return kind(*pairs[None]), columns
     stated = {str(name): pair for name, pair in pairs.items()}
-    chosen = columns or tuple(stated)
-    for name in stated:
-        if name not in chosen:
-            raise UsageError(f"{option} names {named(name)}, which is not among --columns. Add it there, or drop it.")
-    for name in chosen:
-        if name not in stated:
-            raise UsageError(f"{option} is missing for column {named(name)}. Add {option} {shown(name)}=...")
+    chosen = _all_stated(tuple(stated), option, columns)
     return kind({name: stated[name] for name in chosen}), chosen
 
 
@@ -196,6 +190,38 @@ def ball_of(radius: float, center: str | None) -> Ball:
     return Ball(radius, numbers[0] if len(numbers) == 1 else numbers)
 
 
+def unknown_rows(words: Sequence[str], columns: Names | None) -> tuple[Unknown, Names | None]:
+    """Rows within `M` in every column, or within `name=M` for each, and the columns they are for."""
+    sizes: dict[str, float] = {}
+    for word in words:
+        name, separator, size = word.rpartition("=")
+        try:
+            if not separator and len(words) == 1:
+                return Unknown(float(size)), columns
+            if not name or name in sizes:
+                raise ValueError
+            sizes[name] = float(size)
+        except ValueError:
+            raise UsageError(
+                f"--magnitude {word!r} is not understood. Write --magnitude M for every column, "
+                "or --magnitude name=M once for each."
+            ) from None
+    chosen = _all_stated(tuple(sizes), "--magnitude", columns)
+    return Unknown({name: sizes[name] for name in chosen}), chosen
+
+
+def _all_stated(stated: Names, option: str, columns: Names | None) -> Names:
+    """The columns that were chosen, each of which must have been stated; else those that were."""
+    chosen = columns or stated
+    for name in stated:
+        if name not in chosen:
+            raise UsageError(f"{option} names {named(name)}, which is not among --columns. Add it there, or drop it.")
+    for name in chosen:
+        if name not in stated:
+            raise UsageError(f"{option} is missing for column {named(name)}. Add {option} {shown(name)}=...")
+    return chosen
+
+
 def rows_of(given: Mapping[str, Any], columns: Names | None) -> tuple[Rows, Names | None]:
     """What is known about the rows: exactly one way of saying it."""
     known = ("bounds", "radius", "normal", "zipf", "magnitude", "rows")
@@ -203,7 +229,7 @@ def rows_of(given: Mapping[str, Any], columns: Names | None) -> tuple[Rows, Name
     if not ways:
         raise UsageError(
             "say what is known about the rows: --bounds name=lo:hi a column, --radius R, --normal name=mean:std, "
-            "or --magnitude M if that is all."
+            "or --magnitude M (or name=M) if that is all."
         )
     if len(ways) > 1:
         raise UsageError(f"give one of {', '.join(ways)}, not both.")
@@ -214,7 +240,7 @@ def rows_of(given: Mapping[str, Any], columns: Names | None) -> tuple[Rows, Name
     if given.get("method") is not None and ways != ["--magnitude"]:
         raise UsageError("--method goes with --magnitude.")
     if ways == ["--magnitude"]:
-        return Unknown(given["magnitude"]), columns
+        return unknown_rows(given["magnitude"], columns)
     if ways == ["--rows"]:
         return learned_rows(given["rows"], columns)
     if ways == ["--bounds"]:

@@ -55,17 +55,16 @@ def learn_command(**given: Any) -> None:
     """
     from .. import api
     from ..errors import UsageError
-    from ..rows import Unknown
     from . import show
-    from .inputs import budget_of, check_targets, relation_of, split_columns, terms_for_people
+    from .inputs import budget_of, check_targets, relation_of, split_columns, terms_for_people, unknown_rows
 
     check_targets(given)
     budget = budget_of(given["epsilon"], given["delta"])
-    if given["magnitude"] is None:
+    if not given["magnitude"]:
         raise UsageError(
             "--magnitude is missing. State a bound on the size of every entry; a generous one costs little."
         )
-    rows = Unknown(given["magnitude"])
+    rows, columns = unknown_rows(given["magnitude"], split_columns(given["columns"]))
     with show.Desk("learning", given["yes"]) as desk:
         if given["privacy_id"] is not None:
             desk.announce(rows, terms_for_people(budget, given))
@@ -75,7 +74,7 @@ def learn_command(**given: Any) -> None:
             neighbours=relation_of(given["neighbours"]),
             n=given["n"],
             method=given["method"] or "auto",
-            columns=split_columns(given["columns"]),
+            columns=columns,
             threads=given["threads"],
             progress=desk.progress,
             approve=desk.approve,

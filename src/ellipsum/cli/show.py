@@ -199,7 +199,7 @@ def stages() -> Iterator[Callable[[str, float], None]]:
         yield advance
 
 
-def release(made: Release | GroupRelease, as_json: bool, output: Path | None, magnitude: float | None = None) -> None:
+def release(made: Release | GroupRelease, as_json: bool, output: Path | None, magnitude: Any = None) -> None:
     """A release for whoever asked for it; magnitude: what was stated of Unknown rows."""
     if output is not None:
         made.save(output)
@@ -242,7 +242,7 @@ def _console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
 
 
-def _print_release(made: Release, magnitude: float | None) -> None:
+def _print_release(made: Release, magnitude: Any) -> None:
     entries = release_entries(made, _SHOWN, magnitude)
     table = Table(title=f"private {made.statistic}")
     shown = ["name", "value", "error", "interval"] + [name for name in _EXTRA if any(getattr(e, name) for e in entries)]

@@ -62,6 +62,22 @@ class RotatedKernel:
                 self._inner(rows, total)
 
 
+class FilledKernel:
+    """Puts stated numbers in the place of NaN and infinite entries, and hands rows to the kernel of the map behind."""
+
+    takes_columns = False
+
+    def __init__(self, row_map: Any) -> None:
+        self._fill = row_map.fill
+        self._inner = kernel_for(row_map.inner)
+
+    def __call__(self, block: Rows, total: Ints) -> None:
+        step = max(16, _COPY_ENTRIES // block.shape[1])
+        for first in range(0, len(block), step):
+            part = floats(block[first : first + step], copy=True)
+            self._inner(np.where(np.isfinite(part), part, self._fill), total)
+
+
 def _doubles(block: Rows) -> Iterator[Rows]:
     """The block as writable contiguous doubles, in copies of a few rows where it is not."""
     if block.dtype.char == "d" and block.flags.c_contiguous and block.flags.writeable and block.flags.aligned:
@@ -86,7 +102,7 @@ def _norm_histogram(row_map: Any, part: Rows, total: Ints) -> None:
 
 
 def _coordinate_histogram(row_map: Any, part: Rows, total: Ints) -> None:
-    add_coordinate_bins(part, row_map.center, row_map.edges, row_map.absolute, total)
+    add_coordinate_bins(part, row_map.edges, total)
 
 
 def _absolute_sum(row_map: Any, part: Rows, total: Ints) -> None:

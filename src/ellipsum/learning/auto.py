@@ -14,10 +14,10 @@ import numpy as np
 
 from ..errors import Floats
 from ..rows import NormLaw
-from ..rows.base import PULL
-from ..rows.learned import LADDER
-from ..shape import Clip, length
+from ..shape import length
 from .axes import learn_rotation
+from .columns import search
+from .last import absolute_std, last_round
 from .measure import Measure
 from .methods import Final
 from .norm_law import fit_norm_law
@@ -27,26 +27,34 @@ from .state import Shape, State, choose_radius, clip_effects
 
 MAX_COVARIANCE_DIMENSION = 160
 _MOST_OCTAVES = 30.0
+_ABOUT_ONE = 2.0 ** np.arange(-6.0, 8.1, 0.25)
 _MOST_UNITS = 8  # steps in which the spreads of columns in very different units are found
 _SETTLED = 0.4  # of a spread: where the centre is off by more, the spread may be nothing but that
 _FAR_OFF = 2.0  # median norm, in units of the spread, above which the centre is looked for again
 _DOUBT = 0.1  # share of the worst-case clipping bias that early rounds reckon with
 
 
-def prepare(rounds: Rounds, magnitude: float) -> Final:
+def prepare(rounds: Rounds, magnitude: float | Floats) -> Final:
     """Learn where and how to clip; the last round is left to the caller."""
     measure = Measure(rounds, magnitude)
     shares = Shares.of(rounds.noise_rows, rounds.d, rounds.pure)
     if rounds.neighbours == "add_remove" and rounds.counted is None:
         measure.count(shares.count)  # a guess far off would misplace the centre
     rounds.draw()
-    return from_state(measure, locate(measure, shares.thinned(rounds.rate, rounds.d)), shares)
+    early = shares.thinned(rounds.rate, rounds.d)
+    state = by_columns(measure, early)
+    if state is None:
+        return from_state(measure, locate(measure, early), shares)
+    return from_state(measure, state, shares, rounds.relative)
 
 
-def from_state(measure: Measure, state: State, shares: Shares) -> Final:
-    """From a coarse centre to the last round; the norms of all rows settle what a sample has shown."""
+def from_state(measure: Measure, state: State, shares: Shares, standard: bool = False) -> Final:
+    """From a coarse centre to the last round; the norms of all rows settle what a sample has shown.
+
+    standard: whether columns are in units of their own spread already.
+    """
     early = shares.thinned(measure.rounds.rate, measure.d)
-    if measure.d > 1 and early.hopeful:
+    if measure.d > 1 and early.hopeful and not standard:
         if measure.rounds.relative:
             standardise(measure, state, early)
         else:
@@ -67,11 +75,34 @@ def _leave_sample(measure: Measure, state: State) -> None:
     measure.rounds.let_go()
 
 
+def by_columns(measure: Measure, shares: Shares) -> State | None:
+    """Coarse centre and spreads column by column, where that is cheap, or where columns have units of their own."""
+    relative = measure.rounds.relative
+    if not (shares.told_apart if relative else shares.by_columns):
+        return None
+    columns = search(measure, shares.columns)
+    if columns is None or not (relative or all(column.found for column in columns)):
+        return None
+    center = measure.sides * [column.center for column in columns]
+    spread = measure.sides * [column.spread for column in columns]
+    error = measure.sides * [column.error if column.found else column.spread for column in columns]
+    state = State(center, error**2, Shape(spread), NormLaw(np.zeros(1), np.ones(1)))
+    if relative:
+        _change_units(measure, state, spread)
+        state.shape = Shape(np.ones(measure.d))
+        _relocate(measure, state, shares)
+        return state
+    state.law = norm_law(measure, state, _ABOUT_ONE, shares.norms)
+    typical = state.law.median
+    state.shape, state.law = Shape(spread * typical), state.law.scaled(1 / typical)
+    return state
+
+
 def locate(measure: Measure, shares: Shares) -> State:
     """Coarse centre: clipped mean in a ball, ball from the histogram of norms, until the ball stops shrinking."""
     d = measure.d
-    reach = math.sqrt(d)
-    ball = Shape(np.full(d, 1 / reach), b=np.ones(d))  # y = x - c
+    reach = length(measure.sides)
+    ball = Shape(np.full(d, 1 / math.sqrt(d)), b=np.ones(d))  # y = x - c
     state = State(np.zeros(d), np.zeros(d), ball, NormLaw(np.zeros(1), np.ones(1)))
     if not shares.readable:
         return _ball_state(d, reach, state.law)
@@ -82,7 +113,7 @@ def locate(measure: Measure, shares: Shares) -> State:
         return _ball_state(d, radius, state.law.scaled(1 / radius))
     _shrink(measure, state, shares, radius, reach)
     typical = state.law.median
-    shape = Shape(np.full(d, typical / reach))
+    shape = Shape(np.full(d, typical / math.sqrt(d)))
     return State(state.center, state.variance, shape, state.law.scaled(1 / typical))
 
 
@@ -134,8 +165,7 @@ def _change_units(measure: Measure, state: State, ratio: Floats) -> None:
 
 def _relocate(measure: Measure, state: State, shares: Shares) -> None:
     """The law of norms in new units, and where those show that the centre is far off, the centre."""
-    edges = 2.0 ** np.arange(-6.0, 8.1, 0.25)
-    state.law = norm_law(measure, state, edges, shares.norms)
+    state.law = norm_law(measure, state, _ABOUT_ONE, shares.norms)
     if state.law.median > _FAR_OFF:
         _shrink(measure, state, shares, state.law.quantile(0.85), 1.0)
     typical = state.law.median  # spreads are known up to one factor: norms tell it
@@ -188,7 +218,7 @@ def recentre(measure: Measure, state: State, shares: Shares) -> Floats:
         return _DOUBT * law.excess(radius) ** 2 * shape.squared_spread
 
     share = measure.affordable(shares.center)
-    _, radius = choose_radius(state, shares.unit(share), n, law.median * LADDER, doubt)
+    _, radius = choose_radius(state, shares.unit(share), n, law.ladder, doubt)
     offset, std = measure.clipped_mean("recentre", state, radius, share)
     gain, residual = clip_effects(law, shape, radius, n)
     before = state.off_centre
@@ -223,7 +253,16 @@ def learn_shape(measure: Measure, state: State, shares: Shares) -> None:
 
 
 _FINE = np.arange(-0.75, 0.75, 1 / 16)
-_SETTLE_STEPS = np.concatenate([np.arange(-4, -0.75, 0.25), _FINE, [0.75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6]])
+_SETTLE_STEPS = np.concatenate([np.arange(-4, -0.75, 0.25), _FINE, [0.75, 1, 1.25, 1.5, 2, 2.5, 3]])
+
+
+def _settle_edges(measure: Measure, trial: State) -> Floats:
+    """Edges about the expected median, and octaves up to the norm of the farthest row within the magnitude."""
+    shape, middle = trial.shape, math.log2(trial.law.median)
+    sides = np.abs(trial.center) + measure.sides
+    farthest = math.log2(length(shape.b * (sides if shape.basis is None else np.abs(shape.basis).T @ sides)))
+    octaves = np.arange(4.0, min(farthest - middle, _MOST_OCTAVES) + 1)
+    return np.exp2(middle + np.concatenate([_SETTLE_STEPS, octaves]))
 
 
 def settle_shape(measure: Measure, state: State, shares: Shares) -> None:
@@ -236,7 +275,7 @@ def settle_shape(measure: Measure, state: State, shares: Shares) -> None:
         shape = Shape(std, state.shape.basis, power)
         law = state.law.scaled(1 / math.sqrt(float(((state.shape.b * std) ** 2).sum())))
         trials.append(State(state.center, state.variance, shape, law))
-    edges = [trial.law.median * 2.0**_SETTLE_STEPS for trial in trials]
+    edges = [_settle_edges(measure, trial) for trial in trials]
     share = measure.affordable(shares.final_norms * (1 + len(trials)) / 2)
     shapes = [(trial.shape, edge) for trial, edge in zip(trials, edges, strict=True)]
     counts, noise_std = measure.norms(state.center, shapes, share)
@@ -251,64 +290,6 @@ def settle_shape(measure: Measure, state: State, shares: Shares) -> None:
 def _forecast(trial: State, shares: Shares, n: float) -> float:
     """Expected squared error of a last round in this shape."""
     law, spread = trial.law, trial.shape.squared_spread
-    candidates = law.median * LADDER
+    candidates = law.ladder
     bias = lambda radius: _DOUBT * law.excess(radius) ** 2 * spread  # noqa: E731
     return choose_radius(trial, shares.unit(0.8), n, candidates, bias)[0]
-
-
-def last_round(measure: Measure, state: State, shares: Shares) -> Final:
-    """Radius of least error, with the shell beyond it measured where the radius would lose too much."""
-    shape, law, n, d = state.shape, state.law, measure.n, measure.d
-    units = measure.units
-    candidates = law.median * LADDER
-    unit = shares.unit(measure.left)
-    _, inner = choose_radius(state, unit, n, candidates)
-    worst = lambda r: law.excess(r) ** 2 * shape.squared_spread  # noqa: E731
-    _, outer = choose_radius(state, unit, n, candidates, worst)
-    weight, shell, shell_std, radius = 0.0, np.zeros(d), 0.0, inner
-    if outer > 1.02 * inner:
-        share = measure.affordable(min(max(0.4 * (outer / inner - 1) / math.sqrt(d), 0.004), 0.1))
-        shell, shell_std = measure.shell_mean(state, inner, outer, share)
-        weight = max(0.0, 1 - 1.14 * d * shell_std**2 / float((shell**2).sum()))
-        risk = shell_std**2 * (d * weight + 0.04 * math.sqrt(2 * d)) * shape.squared_spread
-
-        def fade(r: float) -> float:
-            return law.excess(r, outer) / max(law.excess(inner, outer), 1e-300)
-
-        between = candidates[(candidates >= inner) & (candidates <= outer)]
-        _, radius = choose_radius(state, shares.unit(measure.left), n, between, lambda r: fade(r) ** 2 * risk)
-        weight = weight * fade(radius)
-    gain, residual = clip_effects(law, shape, radius, n)
-    gain_shell = gain + weight * (clip_effects(law, shape, outer, n)[0] - gain)
-
-    def combine(mean: Floats, std: Floats) -> tuple[Floats, Floats]:
-        spread = ((std * radius) ** 2 + (weight * shell_std) ** 2) / shape.b**2 + residual
-        state.update((mean * radius + weight * shell) / shape.b, gain_shell, spread)
-        most = 1 / measure.relative
-        center = np.clip(state.center, -most, most)  # what is known of every row holds for the mean
-        return center * units, np.sqrt(state.variance) * units
-
-    region = _region(measure, state, radius, residual)
-    bias = law.excess(radius) * length(shape.std * units)
-    return Final(region, absolute_std(state) * units, combine, bias, shape.b / units, law, measure.magnitude)
-
-
-def absolute_std(state: State) -> Floats:
-    """Spread along the axes with its level: the median norm of normal rows is that of the learned law."""
-    from ..chisquare import WeightedChiSquare
-
-    typical = math.sqrt(WeightedChiSquare(state.shape.weights).isf(0.5))
-    return state.shape.std * (state.law.median / typical)
-
-
-def _region(measure: Measure, state: State, radius: float, residual: Floats) -> Clip:
-    units = measure.units
-    level = float((state.shape.b * absolute_std(state)) @ (state.shape.b * absolute_std(state))) ** 0.5
-    lost = length(np.sqrt(residual) * units) * measure.n
-    return Clip(
-        ellipsoid=state.shape.ellipsoid(state.center, radius, units),
-        radius=radius / level,
-        clipping_error=lost * lost,
-        center_spread=length(np.sqrt(state.variance) * units),
-        pull=1.0 if measure.rounds.handling.check is False else PULL,
-    )

@@ -48,9 +48,9 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     return _publish(rounds, plan, center, errors, counts, scaled, (method, final.clip_bias, rounds.magnitude))
 
 
-def _octaves(ellipsoid: Ellipsoid, magnitude: float) -> int:
+def _octaves(ellipsoid: Ellipsoid, magnitude: float | Floats) -> int:
     """Octaves of norms up to that of the farthest row within the magnitude, and one without end [U7]."""
-    if not math.isfinite(magnitude):
+    if not np.isfinite(magnitude).all():
         return OCTAVES
     matrix = ellipsoid.matrix
     with np.errstate(over="ignore"):
@@ -90,7 +90,7 @@ def _publish(
     errors: Floats,
     counts: Tally,
     scaled: Floats,
-    how: tuple[str, float | None, float | None],
+    how: tuple[str, float | None, float | Floats | None],
 ) -> Release:
     method, clip_bias, magnitude = how
     start = plan.ellipsoid.center
@@ -114,7 +114,7 @@ def _publish(
         learned={
             "method": method,
             "clip_bias": clip_bias,
-            "magnitude": magnitude,
+            "magnitude": magnitude.tolist() if isinstance(magnitude, np.ndarray) else magnitude,
             "stated": dict(rounds.budget.stated),
             "rounds": [step.to_dict() for step in rounds.history],
         },

@@ -106,14 +106,13 @@ def add_norm_bins(
 
 
 @compiled
-def add_coordinate_bins(block: Any, center: Any, edges: Any, absolute: bool, total: Any) -> None:
-    """One-hot of every coordinate's offset, or its size, among that coordinate's edges."""
+def add_coordinate_bins(block: Any, edges: Any, total: Any) -> None:
+    """One-hot of every entry among its column's edges; NaN and infinite entries are left out."""
     bins = edges.shape[1] + 1
     for r in range(block.shape[0]):
         for j in range(block.shape[1]):
-            x = block[r, j]
-            offset = x - center[j] if abs(x) < np.inf else 0.0
-            total[j * bins + _bin(edges[j], abs(offset) if absolute else offset)] += 1
+            if abs(block[r, j]) < np.inf:
+                total[j * bins + _bin(edges[j], block[r, j])] += 1
 
 
 @compiled

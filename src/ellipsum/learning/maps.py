@@ -16,7 +16,7 @@ import numpy as np
 from ..accumulate import Kernel, register_kernel
 from ..errors import Floats, UsageError, vector
 from ..grid import GRID_BITS
-from ..row_maps import Body, clipped_norm_bound, sqrt_upper
+from ..row_maps import Body, RowMap, clipped_norm_bound, sqrt_upper
 from ..shape import Ellipsoid
 from .frame import Frame
 
@@ -84,29 +84,46 @@ class NormHistogram:
 
 
 class CoordinateHistogram:
-    """One-hot of each coordinate's offset x_j - c_j (or its size) among that coordinate's edges.
+    """One-hot of each entry of a row among its column's edges; `edges` has a row for each column.
 
-    d one-hots side by side, so norm sqrt(d) and diameter sqrt(2d) [L2] whatever the edges. `edges` is (m,) for all
-    coordinates or (d, m); `table(values)` has a row of m + 1 bins a coordinate.
+    d one-hots side by side, so norm sqrt(d) and diameter sqrt(2d) whatever the edges [L2][L10]. An entry that is missing
+    counts nowhere. `table(values)` has a row of bins for each column.
     """
 
     kind = "coordinate_histogram"
     grid_bits = 0
     rows_per_flush = _COUNTS_PER_FLUSH
 
-    def __init__(self, center: Any, edges: Any, absolute: bool) -> None:
-        self.center = vector("center", center)
-        self.columns = self.center.size
-        given = np.asarray(edges, np.float64)
-        rows = [_increasing(row) for row in (given if given.ndim == 2 else given[None])]
-        self.edges = np.ascontiguousarray(np.broadcast_to(np.stack(rows), (self.columns, rows[0].size))).copy()
-        self.absolute = bool(absolute)
+    def __init__(self, edges: Any) -> None:
+        rows = [_increasing(row) for row in np.asarray(edges, np.float64)]
+        self.edges = np.ascontiguousarray(np.stack(rows))
+        self.columns = len(rows)
         self.bins = self.edges.shape[1] + 1
         self.width = self.columns * self.bins
-        self.body = Body(_root(self.columns), _root(2 * self.columns))
+        self.body = Body(_root(self.columns), _root(2 * self.columns), self.columns)
 
     def table(self, values: Floats) -> Floats:
         return values.reshape(self.columns, self.bins)
+
+
+class FilledMap:
+    """The map `inner` of rows whose missing entries have become stated numbers, one per column [L11]."""
+
+    kind = "filled"
+
+    def __init__(self, inner: RowMap, fill: Floats) -> None:
+        self.inner, self.fill = inner, fill
+        self.columns, self.width, self.body = inner.columns, inner.width, inner.body
+        self.rows_per_flush, self.grid_bits = inner.rows_per_flush, inner.grid_bits
+
+
+def _filled_kernel(row_map: FilledMap) -> Kernel:
+    from .adders import FilledKernel  # compiles
+
+    return FilledKernel(row_map)
+
+
+register_kernel(FilledMap.kind, _filled_kernel)
 
 
 class _Gridded:

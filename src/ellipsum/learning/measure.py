@@ -14,10 +14,11 @@ from ..errors import Floats
 from ..grid import ellipsoid_map, grid_bits
 from ..handling import clipped_riders
 from ..riders import Riders
+from ..row_maps import RowMap
 from ..rows import Unknown
 from ..shape import Clip, Ellipsoid
-from .maps import AbsoluteSum, NormHistogram, OuterSum, ShellSum
-from .rounds import Rounds
+from .maps import AbsoluteSum, CoordinateHistogram, FilledMap, NormHistogram, OuterSum, ShellSum
+from .rounds import NoisySum, Rounds
 from .state import Shape, State
 
 _UNKNOWN = Unknown(1.0)
@@ -49,7 +50,8 @@ class Presence:
         limit = math.sqrt(2 * math.log(2 * len(stds)) + _SURE) * stds
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             sure = np.where(self._absent > limit, self._absent * (1 - (limit / self._absent) ** 2), 0.0)
-        return np.clip(1 - sure, 0.01, 1.0)
+        found: Floats = np.clip(1 - sure, 0.01, 1.0)
+        return found
 
     def corrected(self, along_axes: Floats, shape: Shape) -> Floats:
         """A mean over all rows, absent cells at the centre, as one over the rows that have each column."""
@@ -65,10 +67,13 @@ class Presence:
 class Measure:
     """Rounds in units of the magnitude, or of each column. n is public under "replace", else noisy and at least 1."""
 
-    def __init__(self, rounds: Rounds, magnitude: float) -> None:
-        self.rounds, self.magnitude, self.d = rounds, magnitude, rounds.d
-        self.relative = np.ones(rounds.d)
-        """The unit of each column, as a share of the magnitude."""
+    def __init__(self, rounds: Rounds, magnitude: float | Floats) -> None:
+        self.rounds, self.d = rounds, rounds.d
+        self.magnitudes = np.broadcast_to(np.asarray(magnitude, np.float64), rounds.d)
+        self.magnitude = float(self.magnitudes.max())
+        """The largest: what lengths are measured in where errors count alike in all columns."""
+        self.relative = self.magnitudes / self.magnitude if rounds.relative else np.ones(rounds.d)
+        """The unit of each column, as a share of the largest magnitude."""
         self._bits = grid_bits(rounds.n, rounds.fineness)
         self.presence = Presence(rounds.d)
 
@@ -81,6 +86,11 @@ class Measure:
     def units(self) -> Floats:
         """The unit of each column."""
         return self.magnitude * self.relative
+
+    @property
+    def sides(self) -> Floats:
+        """The magnitude of each column in its unit."""
+        return self.magnitudes / self.units
 
     @property
     def spent(self) -> float:
@@ -97,12 +107,23 @@ class Measure:
     def share(self, wanted: float) -> Fraction:
         return min(Fraction(wanted), self.rounds.left * _MOST_OF_THE_REST)
 
+    def _sum(self, name: str, row_map: RowMap, share: float) -> NoisySum:
+        """A round over rows as the last one takes them: stated numbers in the place of missing entries."""
+        _, fill = self.rounds.handling.rule(_UNKNOWN, self.d)
+        return self.rounds.sum(name, row_map if fill is None else FilledMap(row_map, fill), self.share(share))
+
     def norms(self, center: Floats, trials: Sequence[tuple[Shape, Floats]], share: float) -> tuple[list[Floats], float]:
         """Histograms of ‖y‖ for several shapes at once, each among its own edges."""
         shapes = [(shape.ellipsoid(center, 1.0, self.units), edges) for shape, edges in trials]
         histogram = NormHistogram(shapes)
-        found = self.rounds.sum("norms", histogram, self.share(share))
+        found = self._sum("norms", histogram, share)
         return histogram.split(found.values), found.std
+
+    def columns(self, edges: Floats, share: float) -> tuple[Floats, float]:
+        """Histograms of all columns at once, edges in units of its magnitude; a row of counts for each column."""
+        histogram = CoordinateHistogram(edges * self.magnitudes[:, None])
+        found = self._sum("columns", histogram, share)
+        return histogram.table(found.values), found.std
 
     def clipped_mean(self, name: str, state: State, radius: float, share: float) -> tuple[Floats, float]:
         """Mean of y clipped to the radius, over the rows that have each column, and the std of its noise."""
@@ -131,14 +152,14 @@ class Measure:
     def absolute_mean(self, state: State, radius: float, share: float) -> tuple[Floats, float]:
         """Mean of |y| clipped to the radius."""
         ellipsoid = state.shape.ellipsoid(state.center, radius, self.units)
-        found = self.rounds.sum("scales", AbsoluteSum(ellipsoid, self._bits), self.share(share))
+        found = self._sum("scales", AbsoluteSum(ellipsoid, self._bits), share)
         there = self.presence.shares if state.shape.basis is None else 1.0
         return found.values * (radius / self.n) / there, found.std * radius / self.n
 
     def shell_mean(self, state: State, inner: float, outer: float, share: float) -> tuple[Floats, float]:
         """Mean of what lies of y between two radii."""
         ellipsoid = state.shape.ellipsoid(state.center, 1.0, self.units)
-        found = self.rounds.sum("shell", ShellSum(ellipsoid, inner, outer, self._bits), self.share(share))
+        found = self._sum("shell", ShellSum(ellipsoid, inner, outer, self._bits), share)
         thickness = (outer - inner) / self.n
         return found.values * thickness, found.std * thickness
 
@@ -146,7 +167,7 @@ class Measure:
         """Mean of y y^T, y clipped to the radius; noise of this std on the diagonal, 1/sqrt 2 of it beside."""
         ellipsoid = state.shape.ellipsoid(state.center, radius, self.units)
         products = OuterSum(ellipsoid, self._bits)
-        found = self.rounds.sum(name, products, self.share(share))
+        found = self._sum(name, products, share)
         return products.matrix(found.values) * (radius**2 / self.n), found.std * radius**2 / self.n
 
     def of_all(self) -> AbstractContextManager[None]:

@@ -42,10 +42,10 @@ class Final:
     scale: Floats | None = None
     """y = scale * (axes^T (x - center)), whose norms have the law below; None where no law was learned."""
     law: NormLaw | None = None
-    magnitude: float = math.inf
+    magnitude: float | Floats = math.inf
 
 
-Prepare = Callable[[Rounds, float], Final]
+Prepare = Callable[[Rounds, Any], Final]
 
 
 MOST_STEPS = 1000

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import codec
 from ..charged import METHODS
-from ..errors import MOST_COLUMNS, UsageError, choice, names
+from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names
 from ..handling import Handling
 from ..people import People, unit_of
 from ..plan_files import COUNT, MISSING, PEOPLE, STATISTICS, options_from_dict
@@ -105,7 +105,7 @@ class LearningPlan(Runnable):
         return bool(self.privacy.pure)
 
     @property
-    def magnitude(self) -> float:
+    def magnitude(self) -> float | Floats:
         return self.rows.magnitude
 
     @property
@@ -154,7 +154,7 @@ class LearningPlan(Runnable):
     def finest(self) -> float | None:
         """The least spread of rows, in units of the magnitude, whose centre the rounds can still find."""
         shares = self._shares()
-        return None if shares is None else shares.finest * self.rows.magnitude
+        return None if shares is None else shares.finest * self.rows.largest
 
     @property
     def warning(self) -> str | None:
@@ -218,7 +218,8 @@ class LearningPlan(Runnable):
             plan=self,
         )
         rounds.magnitude = self.rows.magnitude
-        return prepare(rounds, self.rows.magnitude), rounds
+        magnitude = self.rows.magnitudes(self.d) if self.method == "auto" else self.rows.largest
+        return prepare(rounds, magnitude), rounds
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -275,7 +276,7 @@ class LearningPlan(Runnable):
         n = f"n = {self.n}{people}" if self.neighbours == "replace" else "n private"
         asked = self.rows.usual_missing if self.handling.missing is None else self.handling.missing
         lines = [
-            f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.magnitude:g}{hint(self)}",
+            f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.shown}{hint(self)}",
             f"  guarantee       {guarantee(self.privacy, self.stated)}",
             *people_lines(self.people),
             f"  missing entries {missing_rule(asked, self.statistic)}",

@@ -110,7 +110,7 @@ class Rounds:
         self.spent = Fraction(0)
         """Part of the budget, its mu^2 or its epsilon, that is charged so far."""
         self._promised = n
-        self.magnitude: float | None = None
+        self.magnitude: float | Floats | None = None
         """What every entry is stated to lie within, where that was said."""
         self.counted: NoisySum | None = None
         """The noisy count, where one was measured ("add_remove" only)."""

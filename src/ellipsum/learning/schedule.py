@@ -57,6 +57,7 @@ class Shares:
     probe: float
     covariance: float
     count: float
+    columns: float
     pure: bool = False
 
     @staticmethod
@@ -73,6 +74,7 @@ class Shares:
             probe=0.003,
             covariance=_between((20 * kappa) ** 2, 0.005, 0.06),
             count=_between((100 / rows) ** 2, 0.0005, 0.01),
+            columns=_between((70 * kappa) ** 2, 0.0005, 0.04),
             pure=pure,
         )
 
@@ -98,6 +100,16 @@ class Shares:
     def hopeful(self) -> bool:
         """Whether a ball round shrinks the ball."""
         return self.readable and self.shrink < 0.8
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether histograms of all columns at once stand out of their noise."""
+        return math.sqrt(2) * self.kappa < 0.06 * math.sqrt(self.columns)
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether a search column by column costs no more than one by balls."""
+        return self.told_apart and self.columns < 1.5 * (self.ball + self.norms)
 
     @property
     def reliable(self) -> bool:

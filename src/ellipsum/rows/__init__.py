@@ -36,8 +36,8 @@ KINDS: dict[str, type[Rows]] = {cls.kind: cls for cls in (Ball, Box, Normal, Unk
 
 _NUMBERS = codec.any_of(codec.number, codec.numbers)
 _FIELDS: dict[str, codec.Kind[Any]] = {
-    **dict.fromkeys(("radius", "magnitude", "law_start"), codec.number),
-    **dict.fromkeys(("center", "lower", "upper", "std", "center_error"), _NUMBERS),
+    **dict.fromkeys(("radius", "law_start"), codec.number),
+    **dict.fromkeys(("center", "lower", "upper", "std", "center_error", "magnitude"), _NUMBERS),
     **dict.fromkeys(("scale", "law"), codec.numbers),
     **dict.fromkeys(("cov", "axes"), codec.matrix),
     "columns": codec.names,

@@ -15,8 +15,7 @@ from .normal import Normal
 from .values import Columns, short
 
 STEP = 1 / 16  # octaves between the radii of a law
-LADDER = 2.0 ** np.arange(-1.5, 4.0, STEP)
-"""Clip radii that are tried, in units of the median norm."""
+_LADDER, _FAR = np.arange(-1.5, 4.0, STEP), 1 / 4  # octaves from the median, and steps beyond
 _DOUBT = 0.25  # share of the worst squared bias of clipping that the choice of a radius reckons with
 _ASSUMED_ROWS = 10_000.0
 _WIDEST_COVARIANCE = 1e140  # beyond it squares of spreads leave the range of doubles
@@ -43,6 +42,14 @@ class NormLaw:
     @property
     def median(self) -> float:
         return self.quantile(0.5)
+
+    @property
+    def ladder(self) -> Floats:
+        """Clip radii that may be tried: about the median, and up to the farthest row."""
+        middle = math.log2(self.median)
+        farthest = float(self.grid[np.flatnonzero(self.mass)[-1]])
+        octaves = np.concatenate([_LADDER, np.arange(4.0, farthest - middle + _FAR, _FAR)])
+        return np.exp2(middle + octaves)
 
     def beyond(self, radius: float) -> float:
         """P[r > radius]."""
@@ -134,7 +141,7 @@ class LearnedRows(Rows):
             bias = worst * law.excess(radius)
             return noise * radius * radius + rows * spread * law.squared_excess(radius) + bias * bias
 
-        return self._clip(min((law.median * LADDER).tolist(), key=forecast), n, pull)
+        return self._clip(min(law.ladder.tolist(), key=forecast), n, pull)
 
     def _clip(self, radius: float, n: int | None, pull: float) -> Clip:
         rows = _ASSUMED_ROWS if n is None else float(n)

@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ..errors import UsageError, names, positive
+import numpy as np
+
+from ..errors import Floats, UsageError, names, positive, shown
 from .base import Reach, Rows
-from .values import Columns
+from .values import Columns, length_of, scalar_or_vector, short, spread_out
 
 _LEAST, _MOST = 1e-200, 1e200  # doubles hold every width, spread and noise that is learned within such a magnitude
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Unknown(Rows):
-    """Only |coordinate| <= magnitude is known: centre, scales and radius are learned privately."""
+    """Only |entry| <= magnitude is known: centre, scales and radius are learned privately.
+
+    Unknown(1e6) for every column, a list with one magnitude per column, or Unknown({"age": 200, "income": 1e8}).
+    """
 
     kind: ClassVar[str] = "unknown"
-    magnitude: float
+    magnitude: float | Floats
 
-    def __init__(self, magnitude: float, columns: Columns | None = None) -> None:
-        found = positive("magnitude", magnitude)
-        if not _LEAST <= found <= _MOST:
-            raise UsageError(f"magnitude must lie between {_LEAST:g} and {_MOST:g}, got {found}. Rescale the columns.")
+    def __init__(self, magnitude: Any, columns: Columns | None = None) -> None:
+        if isinstance(magnitude, Mapping):
+            if columns is not None:
+                raise UsageError("Unknown takes either a mapping of name: magnitude, or magnitude and columns.")
+            if not magnitude:
+                raise UsageError("Unknown needs at least one column.")
+            columns, magnitude = tuple(map(str, magnitude)), list(magnitude.values())
+        found = scalar_or_vector("magnitude", magnitude)
+        if not isinstance(found, np.ndarray):
+            found = positive("magnitude", found)
+        if not np.all((np.asarray(found) >= _LEAST) & (np.asarray(found) <= _MOST)):
+            raise UsageError(
+                f"magnitude must lie between {_LEAST:g} and {_MOST:g}, got {short(found)}. Rescale the columns."
+            )
         object.__setattr__(self, "magnitude", found)
-        object.__setattr__(self, "columns", names("columns", columns))
+        object.__setattr__(self, "columns", names("columns", columns, self.d))
 
     @property
     def d(self) -> int | None:
-        return None
+        return length_of(self.magnitude)
+
+    @property
+    def largest(self) -> float:
+        """The magnitude that every entry of every column lies within."""
+        return float(np.max(self.magnitude))
+
+    def magnitudes(self, d: int) -> Floats:
+        """One per column."""
+        return spread_out(self.magnitude, d)
 
     def resolve(self, d: int) -> Unknown:
+        self._check_length(d)
         return self
 
     def reach(self, d: int, metric: str, n: int | None, clip_probability: float | None) -> Reach:
@@ -40,4 +66,13 @@ class Unknown(Rows):
         )
 
     def __repr__(self) -> str:
-        return f"Unknown(magnitude={self.magnitude:g})"
+        return f"Unknown(magnitude={self.shown})"
+
+    @property
+    def shown(self) -> str:
+        """The magnitude in a few words."""
+        if self.columns is None or not isinstance(self.magnitude, np.ndarray):
+            return short(self.magnitude)
+        pairs = zip(self.columns[:4], self.magnitude, strict=False)
+        texts = [f"{shown(name)}: {size:g}" for name, size in pairs]
+        return "{" + ", ".join(texts) + (", ..." if len(self.columns) > 4 else "") + "}"

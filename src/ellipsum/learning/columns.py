@@ -1,0 +1,146 @@
+"""Where each column lies and how far it spreads, from histograms of all columns at once.
+
+A row adds one count per column, so a round costs the same whatever the scales [L10]. Octaves of the distance from zero
+come first; then even bins over the shortest interval that holds four fifths of the rows, until it covers several.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..errors import Floats
+from .measure import Measure
+
+_OCTAVES = 60  # down from the magnitude
+_NEXT = 4  # octaves next to the outermost that are looked at together
+_EVEN = 32
+_MOST_ROUNDS = 10
+_FEWEST = 4  # bins that the interval covers once a column is found
+_MOST = 0.8  # of a column's rows: what the interval holds
+_NORMAL = 2.56  # stds of normal rows that hold so many
+_SURE = 10.0  # sqrt(2 ln(bins) + 10) stds: from here on a bin surely holds rows
+_LEAST = 2.0**-_OCTAVES
+_DISTANCES = np.exp2(np.arange(-_OCTAVES, 1.0))
+FIRST = np.concatenate([-_DISTANCES[::-1], _DISTANCES])
+
+
+@dataclass(frozen=True)
+class Column:
+    """The interval that holds most rows, their mean and its error there, in units of the column's magnitude."""
+
+    low: float
+    high: float
+    center: float
+    error: float
+    found: bool = False
+    """Whether the interval covers several bins, so that its length tells the spread."""
+    wide: float = 0.0
+    """Root mean square distance of rows that surely lie elsewhere; 0 where none do."""
+
+    @property
+    def length(self) -> float:
+        return self.high - self.low
+
+    @property
+    def spread(self) -> float:
+        """A column that sits at one point, but for few rows, has the spread of those."""
+        return self.length / _NORMAL if self.found else self.wide
+
+
+@dataclass(frozen=True)
+class _Window:
+    low: float
+    high: float
+    rows: float
+    bins: int
+
+    @property
+    def length(self) -> float:
+        return self.high - self.low
+
+
+def search(measure: Measure, share: float) -> list[Column] | None:
+    """Every column by several rounds of this share each; None where a spread is not found."""
+    counts, std = measure.columns(np.tile(FIRST, (measure.d, 1)), share)
+    columns = [first_look(one, std) for one in counts]
+    for _ in range(_MOST_ROUNDS):
+        if all(column.found or column.length <= 4 * _LEAST for column in columns) or measure.spent > 0.2:
+            break
+        edges = np.stack([_even(column) for column in columns])
+        counts, std = measure.columns(edges, share)
+        columns = [closer_look(*each, std) for each in zip(columns, edges, counts, strict=True)]
+    return columns if all(column.spread > 0 for column in columns) else None
+
+
+def _even(column: Column) -> Floats:
+    """Even bins over the interval and a little beyond."""
+    beside = column.length / 8 + _LEAST
+    return np.linspace(column.low - beside, column.high + beside, _EVEN + 1)
+
+
+def first_look(counts: Floats, std: float) -> Column:
+    """The interval among octaves: some on one side of zero, or all on both sides up to one."""
+    windows = list(_octaves(counts))
+    best = _shortest(windows, std)
+    return Column(best.low, best.high, (best.low + best.high) / 2, best.length, wide=_wide(windows, best, std))
+
+
+def _octaves(counts: Floats) -> Iterator[_Window]:
+    size = _DISTANCES.size
+    negative, zero, positive = counts[1:size][::-1], counts[size], counts[size + 1 : -1]
+    for first in range(size - 1):
+        for last in range(first + 1, min(first + _NEXT, size)):
+            low, high = float(_DISTANCES[first]), float(_DISTANCES[last])
+            yield _Window(low, high, float(positive[first:last].sum()), last - first)
+            yield _Window(-high, -low, float(negative[first:last].sum()), last - first)
+    for last in range(size):
+        near = slice(max(last - _NEXT, 0), last)
+        rows = float(zero + positive[near].sum() + negative[near].sum())
+        yield _Window(-float(_DISTANCES[last]), float(_DISTANCES[last]), rows, 2 * min(last, _NEXT) + 1)
+
+
+def closer_look(before: Column, edges: Floats, counts: Floats, std: float) -> Column:
+    """The interval among even bins; as before where the column was found, or the noise hides it."""
+    if before.found:
+        return before
+    inside = np.concatenate([[0.0], np.cumsum(counts[1:-1])])
+    windows = [
+        _Window(float(edges[i]), float(edges[i + k]), float(inside[i + k] - inside[i]), k)
+        for k in range(1, _EVEN + 1)
+        for i in range(_EVEN + 1 - k)
+    ]
+    best = _shortest(windows, std)
+    if best.rows < 3 * std * math.sqrt(best.bins):
+        return before
+    middles = (edges[1:] + edges[:-1]) / 2
+    held = np.where((middles > best.low) & (middles < best.high), counts[1:-1], 0.0)
+    center = min(max(float((held * middles).sum()) / best.rows, best.low), best.high)
+    length = best.length
+    error = 0.1 * length + 0.3 * length * std * math.sqrt(best.bins) / best.rows
+    found = best.bins >= _FEWEST
+    return replace(before, low=best.low, high=best.high, center=center, error=error, found=found)
+
+
+def _shortest(windows: list[_Window], std: float) -> _Window:
+    """The shortest that likely holds most rows of the column; else the one that holds most."""
+    noise = [std * math.sqrt(window.bins) for window in windows]
+    fullest = max(range(len(windows)), key=lambda i: windows[i].rows - noise[i])
+    whole = windows[fullest].rows - noise[fullest]
+    most = [w for w, error in zip(windows, noise, strict=True) if w.rows >= _MOST * whole + 1.5 * error]
+    return min([*most, windows[fullest]], key=lambda window: window.length)
+
+
+def _wide(windows: list[_Window], best: _Window, std: float) -> float:
+    """The farthest root mean square distance from the best window of the rows in one that surely holds some."""
+    limit = std * math.sqrt(2 * math.log(len(windows)) + _SURE)
+    center, whole = (best.low + best.high) / 2, max(best.rows, 1.0)
+    apart = [
+        math.sqrt(window.rows / whole) * abs((window.low + window.high) / 2 - center)
+        for window in windows
+        if window.rows > limit * math.sqrt(window.bins) and (window.low >= best.high or window.high <= best.low)
+    ]
+    return max(apart, default=0.0)

@@ -1,0 +1,124 @@
+"""Columns in units of their own: searched all at once, whatever their scales."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ellipsum as es
+from ellipsum.learning.columns import FIRST, closer_look, first_look
+
+MU = es.Budget(mu=1.0)
+SCALES = 10.0 ** np.arange(-6.0, 7.0, 3.0)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def counted(values, edges, noise, g):
+    return np.bincount(np.searchsorted(edges, values), minlength=len(edges) + 1) + noise * g.normal(size=len(edges) + 1)
+
+
+@pytest.mark.parametrize(
+    ("draw", "center", "spread"),
+    [
+        (lambda g: g.normal(45, 18, 10_000) / 1e8, 45e-8, 18e-8),
+        (lambda g: -0.3 + 1e-3 * g.normal(size=10_000), -0.3, 1e-3),
+        (lambda g: 1e-9 * g.normal(size=10_000), 0.0, 1e-9),
+        (lambda g: 0.5 * (g.random(10_000) < 0.1), 0.05, 0.15),
+    ],
+    ids=["age", "far from zero", "about zero", "mostly zero"],
+)
+@pytest.mark.parametrize("noise", [0.0, 30.0, 150.0])
+def test_a_column_is_found_through_the_noise(draw, center, spread, noise):
+    """Counts of 10,000 rows; the spread within a factor of 2, the centre within one spread."""
+    g = rng(1)
+    values = draw(g)
+    column = first_look(counted(values, FIRST, noise, g), noise)
+    for _ in range(10):
+        edges = np.linspace(column.low - column.length / 8, column.high + column.length / 8, 33)
+        if column.length > 2.0**-55:
+            column = closer_look(column, edges, counted(values, edges, noise, g), noise)
+    assert spread / 2 < column.spread < 2.2 * spread
+    assert abs(column.center - center) < spread
+
+
+def alone(x, seed, share):
+    """Errors of each column by itself, for its share of the budget."""
+    budget = es.Budget(mu=share**0.5)
+    rows = [es.mean(x[:, [j]], es.Unknown(1e8), budget=budget, rng=rng([seed, j])).value[0] for j in range(x.shape[1])]
+    return np.array(rows) - x.mean(axis=0)
+
+
+def test_columns_twelve_orders_apart_err_as_each_alone():
+    """Root mean squares over runs and columns, each in its own unit: within 2 times those of single columns."""
+    together, single = [], []
+    for seed in range(4):
+        x = (3 + rng(seed).normal(size=(10_000, 5))) * SCALES
+        found = es.mean(x, es.Unknown(1e8), budget=MU, weights="relative", rng=rng(seed + 100))
+        together.append((found.value - x.mean(axis=0)) / SCALES)
+        single.append(alone(x, seed, 1 / 5) / SCALES)
+    assert np.max(np.abs(together)) < 0.05
+    assert np.sqrt(np.mean(np.square(together))) < 2 * np.sqrt(np.mean(np.square(single)))
+
+
+def people(n=4000):
+    g = rng(5)
+    return pa.table({"age": g.normal(45, 18, n), "income": g.lognormal(10.4, 0.7, n)})
+
+
+def test_magnitudes_are_stated_by_column():
+    table = people()
+    rows = es.Unknown({"income": 1e8, "age": 200})
+    found = es.mean(table, rows, budget=MU, rng=rng())
+    assert found.columns == ("income", "age")
+    truth = np.array([np.mean(table["income"].to_numpy()), np.mean(table["age"].to_numpy())])
+    assert found.value == pytest.approx(truth, rel=0.05)
+    assert found.learned["magnitude"] == [1e8, 200.0]
+    again = es.Release.from_json(found.to_json())
+    assert again.to_json() == found.to_json()
+    plan = es.plan(rows, n=4000, budget=MU, statistic="mean")
+    assert plan.d == 2
+    assert "income: 1e+08, age: 200" in repr(plan)
+    saved = type(plan).from_json(plan.to_json())
+    assert saved.to_json() == plan.to_json()
+    assert json.loads(plan.to_json())["rows"]["magnitude"] == [1e8, 200.0]
+    assert np.array_equal(plan.release(table, rng=rng()).value, found.value)
+
+
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+@pytest.mark.parametrize("weights", ["relative", "equal"])
+def test_every_value_lies_within_the_magnitude_of_its_column(relation, weights):
+    x = np.array([[1.0, -50.0, 1e6]]) * (1 - 0.01 * rng(9).random((300, 3)))
+    sizes = np.array([1.0, 50.0, 1e6])
+    for seed in range(3):
+        found = es.mean(x, es.Unknown(sizes), budget=MU, neighbours=relation, weights=weights, rng=rng(seed))
+        assert (np.abs(found.value) <= sizes).all()
+
+
+@pytest.mark.parametrize("method", ["coinpress", "instance_optimal", "variance_aware", "friendly_core"])
+def test_other_methods_take_the_largest_magnitude(method):
+    budget = es.Budget(epsilon=2.0, delta=1e-6)
+    x = 10 + rng().normal(size=(2000, 2))
+    wide = es.mean(x, es.Unknown([50.0, 50.0]), budget=budget, method=method, rng=rng())
+    assert np.array_equal(wide.value, es.mean(x, es.Unknown(50.0), budget=budget, method=method, rng=rng()).value)
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda: es.Unknown({}), "at least one column"),
+        (lambda: es.Unknown({"a": 1.0}, columns=("a",)), "either"),
+        (lambda: es.Unknown([1.0, 0.0]), "between"),
+        (lambda: es.Unknown({"a": "much"}), "magnitude"),
+        (lambda: es.Unknown([1.0, np.nan]), "magnitude"),
+        (lambda: es.plan(es.Unknown([1.0, 2.0]), n=100, d=3, budget=MU), "number of columns"),
+        (lambda: es.mean(people(), es.Unknown([1.0, 2.0, 3.0]), budget=MU), "number of columns"),
+        (lambda: es.mean(people(), es.Unknown({"age": 1.0, "height": 2.0}), budget=MU), "height"),
+    ],
+)
+def test_wrong_magnitudes_are_refused(make, word):
+    with pytest.raises(es.UsageError, match=word):
+        make()
