@@ -1,4 +1,4 @@
-"""Every estimator of the comparison as one function of (setting, rows, generator) -> estimated mean, at mu = 1.
+"""Every estimator of the comparison as one function of (setting, rows, generator) -> estimated mean, at its budget.
 
 What each is told besides n, d and the magnitude:
   auto, instance_optimal, variance_aware   nothing
@@ -24,7 +24,6 @@ from ellipsum.sources import Selection, open_source
 
 from ._settings import Setting
 
-BUDGET = es.Budget(mu=1.0)
 Estimator = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
@@ -34,26 +33,28 @@ def by_name(setting: Setting, method: str, **options: Any) -> Estimator:
     def run(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         prepare = import_module(f"ellipsum.learning.{method}").prepare
         session = Session(open_source(rows, Selection()), None, Reading(rng, threads=1))
-        rounds = Rounds(session, BUDGET, "replace", len(rows))
+        rounds = Rounds(session, setting.budget, "replace", len(rows))
         return finish(rounds, prepare(rounds, setting.magnitude, **options), "mean", None, method).value
 
     return run
 
 
-def _auto(setting: Setting) -> Estimator:
+def release(setting: Setting, rows: np.ndarray, rng: np.random.Generator) -> es.Release:
+    """The release of method "auto"; relative where errors are measured in units of their own."""
+    weights = None if setting.unit is None else "relative"
     known = es.Unknown(setting.magnitude)
-    return lambda rows, rng: es.mean(rows, known, budget=BUDGET, rng=rng, threads=1).value
+    return es.mean(rows, known, budget=setting.budget, weights=weights, rng=rng, threads=1)
 
 
 def _oracle(setting: Setting) -> Estimator:
-    known = es.Normal(setting.center, std=setting.std, center_error=0)
-    plan = es.plan(known, n=setting.n, d=setting.d, budget=BUDGET, statistic="mean")
+    known = es.Normal(setting.center, std=setting.std, cov=setting.cov, center_error=0)
+    plan = es.plan(known, n=setting.n, d=setting.d, budget=setting.budget, statistic="mean")
     return lambda rows, rng: plan.release(rows, rng=rng, threads=1).value
 
 
 def estimators(setting: Setting) -> dict[str, Estimator]:
-    """Label -> estimator; those that start with a published method's name compete with auto unless favoured."""
-    found = {"auto": _auto(setting)}
+    """Label -> estimator; those that start with a published method's name compete with auto."""
+    found: dict[str, Estimator] = {}
     for steps in (2, 3, 4, 10):
         found[f"coinpress t={steps}"] = by_name(setting, "coinpress", steps=steps, std=setting.known_std)
     found["instance_optimal T=10"] = by_name(setting, "instance_optimal", steps=10)
@@ -63,7 +64,7 @@ def estimators(setting: Setting) -> dict[str, Estimator]:
     if setting.favour:
         for steps in (3, 4, 10):
             found[f"{FAVOURED}coinpress t={steps}"] = _favoured(setting, steps)
-    if setting.std is not None:
+    if setting.std is not None or setting.cov is not None:
         found["oracle"] = _oracle(setting)
     return found
 
