@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .alike import Alike
-from .errors import AccuracyWarning, UsageError
+from .errors import AccuracyWarning, Floats, UsageError
 from .files import Saved
 from .people import WAYS, People, people_of, with_people
 from .release import Release
@@ -33,7 +33,7 @@ class Runnable(Alike, Saved):
     people: People | None
 
     @property
-    def magnitude(self) -> float | None:
+    def magnitude(self) -> float | Floats | None:
         """What no entry is said to exceed, where that is all that is known of the rows."""
         return None
 

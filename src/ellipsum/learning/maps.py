@@ -86,7 +86,7 @@ class NormHistogram:
 class CoordinateHistogram:
     """One-hot of each entry of a row among its column's edges; `edges` has a row for each column.
 
-    d one-hots side by side, so norm sqrt(d) and diameter sqrt(2d) whatever the edges [L2][L10]. An entry that is missing
+    d one-hots side by side, so norm sqrt(d) and diameter sqrt(2d) whatever the edges [L2][L10]. A missing entry
     counts nowhere. `table(values)` has a row of bins for each column.
     """
 
