@@ -78,7 +78,7 @@ def _leave_sample(measure: Measure, state: State) -> None:
 def by_columns(measure: Measure, shares: Shares) -> State | None:
     """Coarse centre and spreads column by column, where that is cheap, or where columns have units of their own."""
     relative = measure.rounds.relative
-    if not (shares.told_apart if relative else shares.by_columns):
+    if not shares.by_columns(relative):
         return None
     columns = search(measure, shares.columns)
     if columns is None or not (relative or all(column.found for column in columns)):

@@ -28,6 +28,7 @@ from .schedule import MOST_PASSES, Shares, pure_cost, sample_rate, sample_rows
 
 FORMAT, FORMAT_1 = "ellipsum.learning-plan/2", "ellipsum.learning-plan/1"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
+_LOOKS = 2  # rounds that the search column by column usually takes
 _BALLS = 3  # rounds that the search for the centre usually takes
 _HOPELESS, _ROUGH = 0.5, 0.1
 _USUAL, _BY_CENTRE = Handling(), Handling("center", check=False)
@@ -114,14 +115,15 @@ class LearningPlan(Runnable):
         shares = self._shares()
         if shares is None:
             return ()
-        found = [
-            PlannedRound("norms", shares.norms, _BALLS + 1),
-            PlannedRound("ball", shares.ball, _BALLS),
-            PlannedRound("recentre", shares.center, 1),
-            PlannedRound("last norms", shares.final_norms, 1),
-        ]
-        if self.d > 1:
-            found.insert(2, PlannedRound("scales", shares.scales, 2))
+        relative = self.weights == "relative"
+        if shares.by_columns(relative):
+            found = [PlannedRound("columns", shares.columns, _LOOKS), PlannedRound("norms", shares.norms, 1)]
+        else:
+            found = [PlannedRound("norms", shares.norms, _BALLS + 1), PlannedRound("ball", shares.ball, _BALLS)]
+        if self.d > 1 and not (relative and shares.by_columns(relative)):
+            found.append(PlannedRound("scales", shares.scales, 2))
+        found.append(PlannedRound("recentre", shares.center, 1))
+        found.append(PlannedRound("last norms", shares.final_norms, 1))
         if self.neighbours == "add_remove":
             found.insert(0, PlannedRound("count", shares.count, 1))
         if self.pure:

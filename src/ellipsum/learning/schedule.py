@@ -102,14 +102,13 @@ class Shares:
         return self.readable and self.shrink < 0.8
 
     @property
-    def told_apart(self) -> bool:
+    def _told_apart(self) -> bool:
         """Whether histograms of all columns at once stand out of their noise."""
         return math.sqrt(2) * self.kappa < 0.06 * math.sqrt(self.columns)
 
-    @property
-    def by_columns(self) -> bool:
-        """Whether a search column by column costs no more than one by balls."""
-        return self.told_apart and self.columns < 1.5 * (self.ball + self.norms)
+    def by_columns(self, relative: bool) -> bool:
+        """Whether to search column by column: in units of their own, or where it costs no more than balls do."""
+        return self._told_apart and (relative or self.columns < 1.5 * (self.ball + self.norms))
 
     @property
     def reliable(self) -> bool:
