@@ -97,9 +97,10 @@ class Page:
         self.click(self.driver.find_element(By.CSS_SELECTOR, f"input[name={name}][value={word}]"))
 
     def unfold(self, words):
+        """Click until it is open: what is above may grow meanwhile."""
         found = self.driver.find_element(By.XPATH, f"//summary[normalize-space()='{words}']")
-        if not found.find_element(By.XPATH, "..").get_attribute("open"):
-            self.click(found)
+        folded = found.find_element(By.XPATH, "..")
+        self.wait(lambda: folded.get_attribute("open") or self.click(found), f"{words} to open")
 
     def text(self):
         return self.driver.find_element(By.TAG_NAME, "body").text
