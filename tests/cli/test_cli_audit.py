@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+SURE = ("--confidence", 1 - 1e-9)  # a true claim is contradicted that rarely
+
 
 def run(*words, cwd=None):
     command = [sys.executable, "-m", "ellipsum", "audit", *map(str, words)]
@@ -19,12 +21,12 @@ def test_names_are_listed():
 
 
 def test_json_alone_and_a_picture(tmp_path):
-    done = run("sum-ball", "--runs", 20_000, "--json", "--plot", tmp_path / "audit.png")
+    done = run("sum-ball", "--runs", 20_000, *SURE, "--json", "--plot", tmp_path / "audit.png")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["mechanism"] == "sum-ball"
     assert found["contradicted"] is False
-    assert 0.85 < found["mu_lower"] < 1.05
+    assert 0.8 < found["mu_lower"] < 1.05  # 0.89 to 0.92, six standard errors below the claim
     assert (tmp_path / "audit.png").stat().st_size > 1000
 
 
@@ -37,6 +39,6 @@ def test_wrong_usage_is_2(words):
 
 
 def test_whole_releases():
-    done = run("sum-ball", "--whole", "--runs", 200)
+    done = run("sum-ball", "--whole", "--runs", 200, *SURE)
     assert done.returncode == 0, done.stderr
     assert "not contradicted" in done.stdout
