@@ -20,6 +20,7 @@ _ALWAYS = 2  # octaves: where only so many are told apart, both enter whatever t
 _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of one in 10^9
 _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
 _TIMES = 3.0  # times as many as the stated law gives
+_NARROW = 2.0**-30  # of the magnitude: columns within that are alike
 _LISTED = 3
 
 
@@ -117,6 +118,22 @@ def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]
             f"what the {plan.statistic} is off by. Check units and outliers."
         )
     return texts
+
+
+def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """Learned columns whose rows seem to be all alike, where too few rows tell whether that is so [U7]."""
+    if magnitude is None or counts is None or counts.clipped is None:
+        return ()
+    narrow = plan.ellipsoid.reach < np.asarray(magnitude, float) * _NARROW
+    unseen = _SURE * float(plan.outside_stds[0]) * np.sqrt(counts.clipped.size) / max(float(np.max(counts.rows)), 1.0)
+    if not narrow.any() or unseen < _SHARE:
+        return ()
+    alike = [name for name, one in zip(names, narrow.tolist(), strict=True) if one]
+    return (
+        f"the rows that can be told from noise are all alike in {_list(alike)}, but up to {min(unseen, 1.0):.2g} of "
+        "the rows may differ unseen, by as much as the magnitude, and no interval covers that. Use more rows or a larger "
+        "budget, or state bounds.",
+    )
 
 
 def _range(bias: Floats) -> str:

@@ -16,7 +16,7 @@ from .answers import Tally, joined, mean_noise, sum_noise, tally_of
 from .charged import METHODS, Round, check_rounds
 from .errors import Floats, UsageError, open_unit
 from .files import Saved
-from .hidden import Hidden, hidden
+from .hidden import Hidden, at_a_point, hidden
 from .laws.ball_privacy import Guarantee, guarantee_from_dict
 from .noise_laws import Law
 from .people import People
@@ -184,7 +184,8 @@ class Release(Alike, Saved, Shown):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the counts say against the value, in words; nothing where there is nothing to say."""
-        return self.hidden.warnings
+        limit = None if self.learned is None else self.learned.get("magnitude")
+        return (*self.hidden.warnings, *at_a_point(self.plan, self.counts, limit, self.names()))
 
     @property
     def error_std(self) -> Floats:

@@ -218,17 +218,22 @@ def learned_plan(**more):
     return es.plan(es.Unknown(1e6), **words)
 
 
-def test_time_goes_by_passes():
+LAST = ["scales", "scales", "recentre", "last norms", "final"]
+
+
+@pytest.mark.parametrize(
+    ("d", "order"), [(30, ["norms", *["ball", "norms"] * 3, *LAST]), (2, ["columns", "columns", "norms", *LAST])]
+)
+def test_time_goes_by_passes(d, order):
     """Every planned round moves the bar by one pass, in the order in which rounds come, whatever it costs."""
-    rounds = learned_plan().rounds
+    rounds = learned_plan(d=d).rounds
     cost = {step.name: step.share for step in rounds}
-    order = ["norms", *["ball", "norms"] * 3, "scales", "scales", "recentre", "last norms", "final"]
     assert len(order) == sum(step.times for step in rounds)
     spent = np.cumsum([cost[name] for name in order])
     assert spent[-1] == pytest.approx(1)
     for done, share in enumerate(spent, 1):
         assert by_passes(min(share, 1.0), rounds) == pytest.approx(done / len(order))
-    assert spent[-2] < 0.3  # by budget the bar would stand below 30% with one pass of twelve to go
+    assert spent[-2] < 0.3  # by budget the bar would stand below 30% with one pass to go
     steps = [by_passes(share, rounds) for share in np.linspace(0, 1, 1001)]
     assert (np.diff(steps) >= 0).all()
     assert (steps[0], steps[-1]) == (0, 1)

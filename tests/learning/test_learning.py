@@ -423,3 +423,12 @@ def test_claimed_errors_hold_on_average(relation, n, d, std):
         found = es.mean(x, es.Unknown(5000.0), budget=MU, neighbours=relation, rng=rng(seed))
         ratios.append(float(((found.value - x.mean(axis=0)) ** 2).sum()) / float((found.noise_std**2).sum()))
     assert 0.7 < np.mean(ratios) < 1.3
+
+
+def test_rows_that_seem_all_alike_warn_where_too_few_tell():
+    """Nine rows of ten are zero, and the tenth cannot be told from noise: the interval says nothing of it."""
+    generator = rng(0)
+    x = np.where(generator.random(1000) < 0.9, 0.0, generator.lognormal(5, 1, 1000))[:, None]
+    with pytest.warns(es.AccuracyWarning, match="all alike in"):
+        found = es.mean(x, es.Unknown(1e4), epsilon=1, delta=1e-6, rng=generator)
+    assert any("all alike" in text for text in es.Release.from_json(found.to_json()).warnings)
