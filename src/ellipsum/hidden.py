@@ -131,8 +131,8 @@ def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> 
     alike = [name for name, one in zip(names, narrow.tolist(), strict=True) if one]
     return (
         f"the rows that can be told from noise are all alike in {_list(alike)}, but up to {min(unseen, 1.0):.2g} of "
-        "the rows may differ unseen, by as much as the magnitude, and no interval covers that. Use more rows or a larger "
-        "budget, or state bounds.",
+        "the rows may differ unseen, by as much as the magnitude, and no interval covers that. Use more rows or a "
+        "larger budget, or state bounds.",
     )
 
 
