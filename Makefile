@@ -15,9 +15,10 @@ test: $(READY)
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
 
-# Processes that race for a budget, and are killed.
+# Processes that race for a budget, and are killed; commands without a cache or with few file handles.
 test-races: $(READY)
 	$(BIN)/python -m pytest -m slow tests/ledger
+	$(BIN)/python -m pytest -m slow tests/cli/test_faults.py tests/whole/test_run.py -k "no_cache or file_handles or whoever_waits"
 
 # A real PostgreSQL server, from a package that carries it; needs no root.
 test-postgres: .venv-postgres/.ready

@@ -265,7 +265,8 @@ def test_every_method_publishes_at_both_ends_of_the_magnitudes(method, magnitude
         with warnings.catch_warnings():
             if np.abs(x).max() > magnitude or method != "auto":  # beyond what was stated; other methods know less
                 warnings.simplefilter("ignore", es.AccuracyWarning)
-            found = es.mean(x, es.Unknown(magnitude), budget=es.Budget(epsilon=2.0, delta=1e-6), method=method)
+            budget = es.Budget(epsilon=2.0, delta=1e-6)
+            found = es.mean(x, es.Unknown(magnitude), budget=budget, method=method, rng=rng(0))
         assert np.isfinite(found.value).all()
         assert np.isfinite(found.noise_std).all()
         assert (np.asarray(found.noise_std) > 0).all()
