@@ -262,3 +262,15 @@ def test_columns_in_another_order_than_their_bounds_are_refused():
         with pytest.raises(es.UsageError, match="in another order"):
             call()
     assert es.plan(rows, columns=["age", "income"], n=100, budget=BUDGET) == es.plan(rows, n=100, budget=BUDGET)
+
+
+def test_columns_other_than_those_with_bounds_are_refused():
+    rows = es.Box({"age": (0, 120), "income": (0, 200_000)})
+    table = {"age": [40.0], "height": [170.0], "income": [1e4]}
+    for call in (
+        lambda: es.plan(rows, columns=["age", "height"], n=100, budget=BUDGET),
+        lambda: es.mean(table, rows, columns=["age", "height"], budget=BUDGET),
+    ):
+        with pytest.raises(es.UsageError, match="otherwise: 'age', 'height'"):
+            call()
+    assert es.mean(np.ones((9, 3)), rows, columns=[0, 2], budget=BUDGET).names() == ("age", "income")

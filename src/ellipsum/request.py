@@ -101,7 +101,7 @@ class Request:
             raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
         count = None if n is None else whole("n", n)
         named = names("columns", columns) or self.rows.columns
-        _same_order(self.rows, named)
+        _same_names(self.rows, named)
         handling = replace(self.handling, gaps=gaps)
         size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
         if isinstance(self.rows, Unknown):
@@ -135,12 +135,13 @@ def _is(value: Any, word: str) -> bool:
     return isinstance(value, str) and value == word
 
 
-def _same_order(rows: Rows, named: tuple[str, ...] | None) -> None:
-    """Rows describe columns by their place, so names that both state must stand in the same places."""
-    if rows.columns and named and rows.columns != named and sorted(rows.columns) == sorted(named):
+def _same_names(rows: Rows, named: tuple[str, ...] | None) -> None:
+    """Rows describe columns by their place, so names that both state must be the same, in the same places."""
+    if rows.columns and named and rows.columns != named:
+        how = "in another order" if sorted(rows.columns) == sorted(named) else "otherwise"
         raise UsageError(
-            f"rows and columns name the same columns in another order: {listing(rows.columns)}, "
-            f"and {listing(named)}. Name them in one order, or leave columns out."
+            f"rows name the columns {listing(rows.columns)}, and columns names them {how}: {listing(named)}. "
+            "Name the same ones in one order, or leave columns out."
         )
 
 
