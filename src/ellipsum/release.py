@@ -184,8 +184,10 @@ class Release(Alike, Saved, Shown):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the counts say against the value, in words; nothing where there is nothing to say."""
-        limit = None if self.learned is None else self.learned.get("magnitude")
-        return (*self.hidden.warnings, *at_a_point(self.plan, self.counts, limit, self.names()))
+        if self.learned is None:
+            return self.hidden.warnings
+        alike = at_a_point(self.plan, self.counts, self.learned.get("magnitude"), self.names())
+        return (*self.hidden.warnings, *alike)
 
     @property
     def error_std(self) -> Floats:
