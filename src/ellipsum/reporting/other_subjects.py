@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import shown
-from ..texts import covers, guarantee, rows_word
+from ..texts import covers, rows_word
 from .origins import BEFOREHAND, EXACT, NOISE, rounds_table
 from .recipes import call, friendly_recipe, people_words, recipe, script
 from .subject import Recipe, Subject
@@ -29,7 +29,6 @@ def friendly_subject(release: Any) -> Subject:
         title=f"Private friendly mean of {many(release.value.size, 'column')}",
         privacy=release.privacy,
         stated=release.stated,
-        guarantee=guarantee(release.privacy, release.stated),
         secure=release.secure,
         people=plan.people,
         facts=[("rows", rows_word(plan)), *_friendly_facts(release)],
@@ -52,7 +51,6 @@ def no_centre_subject(result: Any) -> Subject:
         title="No centre was found",
         privacy=result.privacy,
         stated=plan.stated,
-        guarantee=guarantee(result.privacy, plan.stated),
         secure=result.secure,
         people=plan.people,
         facts=[("outcome", "too few agree within the radius"), *_friendly_facts(result)],
@@ -92,7 +90,6 @@ def learned_subject(learned: Any) -> Subject:
         title=f"Rows as learned, {many(center.size, 'column')}",
         privacy=privacy,
         stated=learned.stated,
-        guarantee=guarantee(privacy, learned.stated),
         secure=learned.secure,
         people=learned.people,
         facts=[("method", learned.method), ("rounds", str(len(learned.rounds))), *people_facts(learned.people)],
@@ -116,7 +113,6 @@ def projection_subject(projection: Any) -> Subject:
         title=f"Private projection of {projection.n} {what}",
         privacy=projection.privacy,
         stated={},
-        guarantee=str(projection.privacy),
         secure=projection.secure,
         people=projection.people,
         facts=[

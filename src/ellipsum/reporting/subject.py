@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..people import People
+from ..texts import guarantee
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,6 @@ class Subject:
     privacy: Any
     stated: Mapping[str, float]
     """The budget in the caller's own words, as far as it is known."""
-    guarantee: str
-    """The guarantee in one line."""
     secure: bool
     people: People | None
     facts: Sequence[tuple[str, str]]
@@ -58,3 +57,8 @@ class Subject:
     """The picture of its values, where it has one."""
     plan: Any = None
     """The plan whose forecast is drawn, where it has one."""
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in one line."""
+        return guarantee(self.privacy, self.stated)

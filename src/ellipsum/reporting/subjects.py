@@ -7,7 +7,7 @@ from typing import Any
 
 from ..description_texts import POPULATION
 from ..errors import named
-from ..texts import covers, guarantee, missing_words, people_lines, rows_lines, rows_word
+from ..texts import covers, missing_words, people_lines, rows_lines, rows_word
 from .origins import EXACT, NOISE, doubts, origin, origin_of, rounds_of
 from .recipes import groups_recipe, release_recipe
 from .subject import Subject
@@ -44,7 +44,6 @@ def _vector_subject(release: Any, facts: list[tuple[str, str]]) -> Subject:
         title=f"Private {release.statistic} of {many(release.value.size, 'column')}",
         privacy=release.privacy,
         stated=release.stated,
-        guarantee=guarantee(release.privacy, release.stated),
         secure=release.secure,
         people=plan.people,
         facts=facts,
@@ -77,7 +76,6 @@ def groups_subject(release: Any) -> Subject:
         title=f"Private {release.statistic} of {what}",
         privacy=release.privacy,
         stated=release.stated,
-        guarantee=guarantee(release.privacy, release.stated),
         secure=release.secure,
         people=plan.people,
         facts=[("statistic", f"{release.statistic} of {what}"), *_groups_facts(plan)],
