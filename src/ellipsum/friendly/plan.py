@@ -177,8 +177,10 @@ class FriendlyPlan(Alike, Saved):
     @property
     def gate_units(self) -> float:
         """Scale of the gate's noise, in units of 1/(n - 1): scale * (mu1 or epsilon1) >= 3 (n - 1) [F2]."""
-        cost = pure_epsilon(self.gate_mu) if self.gate == "laplace" and not self.pure else self.gate_mu
-        cost = self.epsilons[0] if self.pure else cost
+        if self.pure:
+            cost = self.epsilons[0]
+        else:
+            cost = pure_epsilon(self.gate_mu) if self.gate == "laplace" else self.gate_mu
         return noise_units(Fraction(WEIGHT_SENSITIVITY * (self.n - 1)), cost)
 
     @property
@@ -359,8 +361,10 @@ def _laws(noise: str, gate: str | None, spend: Budget) -> list[Callable[..., Fri
         raise UsageError("noise='norm' has a Laplace gate. Leave gate= out, or use noise='gaussian'.")
     if noise == "norm" and spend.pair is None:
         raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
-    pure = noise != "gaussian" and gate != "gaussian" and spend.pair is not None and spend.largest_mu is not None
-    return ([_gaussian] if noise != "norm" or not pure else []) + ([_pure] if pure else [])
+    both = spend.pair is not None and spend.largest_mu is not None
+    if noise == "gaussian" or gate == "gaussian" or not both:
+        return [_gaussian]
+    return [_pure] if noise == "norm" else [_gaussian, _pure]
 
 
 def _gaussian(
