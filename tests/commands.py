@@ -12,11 +12,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 MOST_SECONDS = 120
+seed = 0  # of the noise: each test has its own
 
 # One request per line: words, folder and the files for the three streams; answered by the child's exit code.
 PARENT = """
 import json, os, signal, sys
-import numba, pyarrow, scipy.special, typer
+import numba, numpy, pyarrow, scipy.special, typer
 import ellipsum.api, ellipsum.cli.app, ellipsum.cli.inputs, ellipsum.cli.show
 import ellipsum.tables.csv, ellipsum.tables.files
 requests = os.fdopen(os.dup(0), "r")
@@ -33,6 +34,7 @@ for line in requests:
             os.dup2(file, number)
             os.close(file)
         sys.stdin, sys.stdout, sys.stderr = (open(number, mode) for number, mode in ((0, "r"), (1, "w"), (2, "w")))
+        os.urandom = numpy.random.default_rng(request["seed"]).bytes
         sys.argv = ["ellipsum", *request["words"]]
         signal.alarm(request["seconds"])
         ellipsum.cli.main()
@@ -63,7 +65,7 @@ def run(*words, cwd=None, input=None):
         files["stdin"].write_text(input or "", "utf-8")
         files["stdout"].touch()
         files["stderr"].touch()
-        request = {"words": list(map(str, words)), "cwd": str(cwd or Path.cwd()), "seconds": MOST_SECONDS}
+        request = {"words": list(map(str, words)), "cwd": str(cwd or Path.cwd()), "seconds": MOST_SECONDS, "seed": seed}
         parent.stdin.write(json.dumps({**request, **{name: str(path) for name, path in files.items()}}) + "\n")
         code = int(parent.stdout.readline())
         out, err = (files[name].read_text("utf-8") for name in ("stdout", "stderr"))
