@@ -64,6 +64,7 @@ def from_state(measure: Measure, state: State, shares: Shares, standard: bool = 
     _leave_sample(measure, state)
     if shares.readable:
         settle_shape(measure, state, shares)
+        state.doubt_centre()
     return last_round(measure, state, shares)
 
 
@@ -114,7 +115,7 @@ def locate(measure: Measure, shares: Shares) -> State:
     _shrink(measure, state, shares, radius, reach)
     typical = state.law.median
     shape = Shape(np.full(d, typical / math.sqrt(d)))
-    return State(state.center, state.variance, shape, state.law.scaled(1 / typical))
+    return State(state.center, state.variance, shape, state.law.scaled(1 / typical), state.clipped)
 
 
 def _shrink(measure: Measure, state: State, shares: Shares, radius: float, reach: float) -> None:
@@ -134,6 +135,7 @@ def _shrink(measure: Measure, state: State, shares: Shares, radius: float, reach
             break
     doubt = _DOUBT * state.law.excess(before) ** 2 / d
     state.variance = np.full(d, (std**2 + doubt) / b**2)
+    state.clipped = before / state.law.median
 
 
 def standardise(measure: Measure, state: State, shares: Shares) -> None:
@@ -222,6 +224,7 @@ def recentre(measure: Measure, state: State, shares: Shares) -> Floats:
     offset, std = measure.clipped_mean("recentre", state, radius, share)
     gain, residual = clip_effects(law, shape, radius, n)
     before = state.off_centre
+    state.clipped = radius / law.median
     bias = doubt(radius) * shape.std**2 / shape.squared_spread
     state.update(offset / shape.b, gain, (std / shape.b) ** 2 + residual + bias)
     state.law = law.scaled(math.sqrt(min(max(1 - before + state.off_centre, 0.25), 1)))
@@ -254,15 +257,17 @@ def learn_shape(measure: Measure, state: State, shares: Shares) -> None:
 
 _FINE = np.arange(-0.75, 0.75, 1 / 16)
 _SETTLE_STEPS = np.concatenate([np.arange(-4, -0.75, 0.25), _FINE, [0.75, 1, 1.25, 1.5, 2, 2.5, 3]])
+_COARSE_STEPS = np.concatenate([np.arange(-4, -1, 1.0), np.arange(-1, 1.01, 0.25), [1.5, 2, 3]])
+_COARSE = 1000.0  # rows in units of the noise, up to which counts of narrow bins are nothing but noise
 
 
-def _settle_edges(measure: Measure, trial: State) -> Floats:
+def _settle_edges(measure: Measure, trial: State, steps: Floats) -> Floats:
     """Edges about the expected median, and octaves up to the norm of the farthest row within the magnitude."""
     shape, middle = trial.shape, math.log2(trial.law.median)
     sides = np.abs(trial.center) + measure.sides
     farthest = math.log2(length(shape.b * (sides if shape.basis is None else np.abs(shape.basis).T @ sides)))
     octaves = np.arange(4.0, min(farthest - middle, _MOST_OCTAVES) + 1)
-    return np.exp2(middle + np.concatenate([_SETTLE_STEPS, octaves]))
+    return np.exp2(middle + np.concatenate([steps, octaves]))
 
 
 def settle_shape(measure: Measure, state: State, shares: Shares) -> None:
@@ -274,8 +279,9 @@ def settle_shape(measure: Measure, state: State, shares: Shares) -> None:
     for power in several if uneven else (0.5,):
         shape = Shape(std, state.shape.basis, power)
         law = state.law.scaled(1 / math.sqrt(float(((state.shape.b * std) ** 2).sum())))
-        trials.append(State(state.center, state.variance, shape, law))
-    edges = [_settle_edges(measure, trial) for trial in trials]
+        trials.append(State(state.center, state.variance, shape, law, state.clipped))
+    steps = _SETTLE_STEPS if shares.rows > _COARSE else _COARSE_STEPS
+    edges = [_settle_edges(measure, trial, steps) for trial in trials]
     share = measure.affordable(shares.final_norms * (1 + len(trials)) / 2)
     shapes = [(trial.shape, edge) for trial, edge in zip(trials, edges, strict=True)]
     counts, noise_std = measure.norms(state.center, shapes, share)

@@ -17,6 +17,7 @@ from .schedule import Shares
 from .state import State, choose_radius, clip_effects
 
 _ALIGNED = 0.1  # share of the worst squared bias that is stated where no shell was measured
+_FARTHEST_PULL, _PULL_NOISE = 0.3, 0.5  # of the radius at most, and as long as it moves the mean by this much noise
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ def last_round(measure: Measure, state: State, shares: Shares) -> Final:
     weight = shell.weight * shell.fade(law, radius)
     gain, residual = clip_effects(law, shape, radius, n)
     gain_shell = gain + weight * (clip_effects(law, shape, shell.outer, n)[0] - gain)
-    left = _left(state, shell, radius)
+    pull = _pull(law, radius, shares.unit(measure.left))
+    left = _left(state, shell, radius, pull)
 
     def combine(mean: Floats, std: Floats) -> tuple[Floats, Floats]:
         spread = ((std * radius) ** 2 + (weight * shell.std) ** 2) / shape.b**2 + residual
@@ -62,17 +64,23 @@ def last_round(measure: Measure, state: State, shares: Shares) -> Final:
         center = np.clip(state.center, -measure.sides, measure.sides)  # what is known of every row holds for the mean
         return center * units, np.sqrt(state.variance + left / shape.b**2) * units
 
-    region = _region(measure, state, radius, residual)
+    region = _region(measure, state, radius, residual, pull)
     bias = law.excess(radius) * length(shape.std * units)
     return Final(region, absolute_std(state) * units, combine, bias, shape.b / units, law, measure.magnitudes)
 
 
 def _shell(measure: Measure, state: State, shares: Shares) -> Shell:
-    """Between the radius that is best if what it clips has no direction, and the one that is if it has one."""
+    """Between the radius that is best if what it clips has hardly a direction, and the one that is if it has one.
+
+    The more columns there are, the less of one: of a single column all that is clipped may lie on one side.
+    """
     shape, law, n, d = state.shape, state.law, measure.n, measure.d
     unit = shares.unit(measure.left)
-    _, inner = choose_radius(state, unit, n, law.ladder)
-    worst = lambda r: law.excess(r) ** 2 * shape.squared_spread  # noqa: E731
+
+    def worst(radius: float) -> float:
+        return law.excess(radius) ** 2 * shape.squared_spread
+
+    _, inner = choose_radius(state, unit, n, law.ladder, lambda radius: worst(radius) / d**2)
     _, outer = choose_radius(state, unit, n, law.ladder, worst)
     if outer <= 1.02 * inner:
         return Shell(inner, inner, np.zeros(d), 0.0, 0.0)
@@ -93,12 +101,21 @@ def _radius(measure: Measure, state: State, shares: Shares, shell: Shell) -> flo
     return choose_radius(state, unit, measure.n, between, lambda r: shell.fade(law, r) ** 2 * risk)[1]
 
 
-def _left(state: State, shell: Shell, radius: float) -> Floats:
+def _pull(law: NormLaw, radius: float, unit: float) -> float:
+    """The share of the radius that clipped rows keep: the fewer there are, the less, and the better they are counted.
+
+    unit: noise std of the mean for each unit of radius.
+    """
+    room = _PULL_NOISE * unit / max(law.beyond(radius), 1e-300)
+    return 1 - min(max(room, 1 - PULL), _FARTHEST_PULL)
+
+
+def _left(state: State, shell: Shell, radius: float, pull: float) -> Floats:
     """Squared bias along the axes, in the scaled space, that clipping is expected to leave [L7]."""
     law = state.law
     worst = law.excess(shell.inner, shell.outer)
     aligned = min(shell.size / worst, 1.0) if worst > 0 else math.sqrt(_ALIGNED)
-    beyond = law.excess(shell.outer) + (1 - PULL) * radius * law.beyond(radius)
+    beyond = law.excess(shell.outer) + (1 - pull) * radius * law.beyond(radius)
     size = (1 - shell.weight) * shell.fade(law, radius) * shell.size + aligned * beyond
     squares = shell.squares if shell.squares.any() else np.ones(shell.mean.size)
     found: Floats = size**2 * squares / float(squares.sum())
@@ -113,7 +130,7 @@ def absolute_std(state: State) -> Floats:
     return state.shape.std * (state.law.median / typical)
 
 
-def _region(measure: Measure, state: State, radius: float, residual: Floats) -> Clip:
+def _region(measure: Measure, state: State, radius: float, residual: Floats, pull: float) -> Clip:
     units = measure.units
     level = float((state.shape.b * absolute_std(state)) @ (state.shape.b * absolute_std(state))) ** 0.5
     lost = length(np.sqrt(residual) * units) * measure.n
@@ -122,5 +139,5 @@ def _region(measure: Measure, state: State, radius: float, residual: Floats) -> 
         radius=radius / level,
         clipping_error=lost * lost,
         center_spread=length(np.sqrt(state.variance) * units),
-        pull=1.0 if measure.rounds.handling.check is False else PULL,
+        pull=1.0 if measure.rounds.handling.check is False else pull,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,30 @@ from ..errors import Floats
 from ..rows import NormLaw
 from ..rows.learned import STEP
 
+_PARETO = 2.5  # index of a Pareto tail
 _NARROW = (0.03, 0.07, 0.15, 0.3, 0.55)
 _LEFTS, _RIGHTS = (*_NARROW, 1.0, 1.8), (*_NARROW, 0.75, 1.0, 1.3)
-_LEFT, _RIGHT, _TAIL = (w.ravel() for w in np.meshgrid(_LEFTS, _RIGHTS, (0.0, 0.1, 0.25), indexing="ij"))
-_SPLIT_PRIOR = -2 * _RIGHT - _LEFT - np.abs(np.log(_LEFT / _RIGHT)) / 2 - np.where(_TAIL > 0, 4.0, 0.0)
+_SPLITS = [
+    *product(_LEFTS, (*_RIGHTS, 1.8, 2.5), [(0.0, 0.0)], [0.0]),
+    *product(_LEFTS, _RIGHTS, [(0.1, 0.0), (0.25, 0.0)], [-4.0]),
+    *product((0.15, 0.55, 1.0, 1.8), (0.07, 0.3, 0.75), product((0.1, 0.25, 0.4), (1.4, 2.5)), [-5.5]),
+]
+"""Std below and above the mode, in octaves; the share of the rows in a tail; how likely a tail is beforehand, as a log.
+
+A tail is Pareto's, or, where it has a width, half of a normal law in octaves, as of incomes."""
+_LEFT, _RIGHT = (np.array([split[i] for split in _SPLITS]) for i in (0, 1))
+_TAIL, _WIDTH = (np.array([split[2][i] for split in _SPLITS]) for i in (0, 1))
+_SPLIT_PRIOR = -2 * _RIGHT - _LEFT - np.abs(np.log(_LEFT / _RIGHT)) / 2 + np.array([split[3] for split in _SPLITS])
 _DEGREES, _FAR = (
     w.ravel() for w in np.meshgrid(2.0 ** np.arange(0, 10.5, 0.5), (0.0, 0.01, 0.04, 0.15), indexing="ij")
 )
 _CHI_PRIOR = 2.0 - np.where(_FAR > 0, 5.0, 0.0)
 LOG_PRIOR = np.concatenate([_SPLIT_PRIOR, _CHI_PRIOR])
-_PARETO = 2.5  # index of the tails
 _QUIETEST = 1e-7  # noise below this share of the rows is taken as this share
 _NEGLIGIBLE = math.log(1e3)  # laws so much less likely than the best do not count
 _FEWEST_ROWS = 0.01  # where fewer are expected the law ends
 _NEAR = 4.0  # octaves
+_FAR_HUMP, _SURE_HUMP, _LEAST_HUMP = 3.0, 5.0, 0.01  # octaves beyond the middle, stds of the noise, share of the rows
 _LATTICE, _FARTHEST = 96, 34  # tabulated: every 1/96 octave up to so many octaves from the mode
 
 
@@ -52,17 +63,22 @@ def _chi(t: Floats) -> Floats:
     return core
 
 
-def _with_tail(core: Floats, share: Floats, t: Floats) -> Floats:
-    """This share of the rows has a Pareto law from 0 on instead."""
-    far: Floats = core + share[:, None] * (np.maximum(1 - np.exp2(-_PARETO * t), 0) - core)
-    return far
+def _with_tail(core: Floats, share: Floats, width: Floats, t: Floats) -> Floats:
+    """This share of the rows has a law from 0 on instead: Pareto's, or with a width half of a normal one."""
+    from scipy.special import erf
+
+    above = np.maximum(t, 0)
+    normal = erf(above / np.maximum(width * math.sqrt(2), 1e-9)[:, None])
+    tail = np.where(width[:, None] > 0, normal, 1 - np.exp2(-_PARETO * above))
+    mixed: Floats = core + share[:, None] * (tail - core)
+    return mixed
 
 
 @lru_cache(maxsize=1)
 def _table() -> Floats:
     """The family's distribution functions of octaves from the middle, on the lattice; a row a member."""
     t = np.arange(-_LATTICE * _FARTHEST, _LATTICE * _FARTHEST + 1) / _LATTICE
-    return np.concatenate([_with_tail(_split(t), _TAIL, t), _with_tail(_chi(t), _FAR, t)])
+    return np.concatenate([_with_tail(_split(t), _TAIL, _WIDTH, t), _with_tail(_chi(t), _FAR, np.zeros_like(_FAR), t)])
 
 
 def _places(points: Floats, modes: Floats) -> NDArray[np.int64]:
@@ -119,14 +135,28 @@ def _shrunk(values: Floats, limit: Any) -> Floats:
 
 
 def fit_norm_law(counts: Floats, noise_std: float, edges: Floats, n: float, typical: float | None = None) -> NormLaw:
-    """The law behind noisy counts of norms among edges; `typical` is where its median is expected."""
+    """The law behind noisy counts of norms among edges; `typical` is where its median is expected.
+
+    A hump far beyond the others, as where many rows are zero, is a law by itself.
+    """
     log_edges = np.log2(edges)
-    middle = float(log_edges.mean()) if typical is None else math.log2(typical)
     noise = max(noise_std / n, _QUIETEST)
     shares = counts / n
     grid = np.arange(log_edges[0] - 1, log_edges[-1] + 1, STEP)
+    middle = float(log_edges.mean()) if typical is None else math.log2(typical)
+    mass, rest = _fit(shares, noise, log_edges, grid, _modes(grid, typical), middle)
+    if typical is not None:
+        mass = _with_hump(mass, rest, shares, noise, log_edges, grid, middle)
+    beyond = np.cumsum(mass[::-1])[::-1]
+    mass[beyond < _FEWEST_ROWS / n] = 0.0
+    return NormLaw(grid, mass / mass.sum())
+
+
+def _fit(
+    shares: Floats, noise: float, log_edges: Floats, grid: Floats, modes: Floats, middle: float
+) -> tuple[Floats, Floats]:
+    """Masses on the grid, and what the family leaves of the shares; `middle` is where the median is expected."""
     departures = _Departures(log_edges, middle, noise)
-    modes = _modes(grid, typical)
     masses = _bin_masses(log_edges, modes)
     # One product of two matrices: a product for each mode would start BLAS's threads anew, and wait for them.
     white = (shares - masses).reshape(-1, len(shares)) @ departures.white.T
@@ -138,9 +168,37 @@ def fit_norm_law(counts: Floats, noise_std: float, edges: Floats, n: float, typi
     fitted = np.tensordot(weight, masses, 2)
     rest = departures.rest(shares - fitted, middle, noise)
     mass = _with_rest(_mixture(weight, grid, modes), rest, np.searchsorted(log_edges, grid))
-    beyond = np.cumsum(mass[::-1])[::-1]
-    mass[beyond < _FEWEST_ROWS / n] = 0.0
-    return NormLaw(grid, mass / mass.sum())
+    return mass, shares - fitted
+
+
+def _with_hump(
+    mass: Floats, rest: Floats, shares: Floats, noise: float, log_edges: Floats, grid: Floats, middle: float
+) -> Floats:
+    """The masses, or where the rest shows a hump far beyond, those of two laws: one for the bins below it."""
+    first, part = _hump(rest, noise, log_edges, middle)
+    if part == 0:
+        return mass
+    above = np.arange(len(shares)) >= first
+    peak = float(np.append(log_edges, log_edges[-1])[first + int(np.argmax(rest[first:]))])
+
+    def law(bins: Any, share: float, at: float) -> Floats:
+        return _fit(np.where(bins, shares, 0) / share, noise / share, log_edges, grid, _modes(grid, 2.0**at), at)[0]
+
+    return (1 - part) * law(~above, 1 - part, middle) + part * law(above, part, peak)
+
+
+def _hump(rest: Floats, noise: float, log_edges: Floats, middle: float) -> tuple[int, float]:
+    """First of neighbouring far bins that together hold surely more than was fitted, and their share of the rows."""
+    start = int(np.searchsorted(log_edges, middle + _FAR_HUMP)) + 1
+    sums = np.concatenate([[0.0], np.cumsum(rest)])
+    best, found = _SURE_HUMP, (len(rest), 0.0)
+    for first in range(start, len(rest)):
+        totals = sums[first + 1 :] - sums[first]
+        sure = totals / (noise * np.sqrt(np.arange(1, totals.size + 1)))
+        last = int(np.argmax(sure))
+        if sure[last] > best and _LEAST_HUMP < totals[last] < 1 - _LEAST_HUMP:
+            best, found = float(sure[last]), (first, float(totals[last]))
+    return found
 
 
 def _modes(grid: Floats, typical: float | None) -> Floats:

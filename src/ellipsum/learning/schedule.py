@@ -67,7 +67,7 @@ class Shares:
             rows=rows,
             kappa=kappa,
             norms=_between((37 / rows) ** 2, 0.0005, 0.04),
-            final_norms=_between(max((75 / rows) ** 2, 0.055 / math.sqrt(d)), 0.0055, 0.05),
+            final_norms=_between(max((75 * (1 + 1 / d) / rows) ** 2, 0.055 / math.sqrt(d)), 0.0055, 0.05 + 0.25 / d),
             ball=_between((5.9 * kappa) ** 2, 0.001, 0.04),
             scales=_between((7 * kappa) ** 2, 0.002, 0.06),
             center=_between((11.7 * kappa) ** 2, 0.01, 0.12),
@@ -118,7 +118,8 @@ class Shares:
     @property
     def relative_error(self) -> float:
         """Forecast error of a mean, in units of the rows' root mean square distance; less for uneven columns."""
-        return (_PURE_ERROR if self.pure else 2.2) * self.kappa
+        columns = (self.kappa * self.rows) ** 2
+        return (_PURE_ERROR if self.pure else 2.2 + 4 / columns) * self.kappa
 
     @property
     def finest(self) -> float:

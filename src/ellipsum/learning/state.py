@@ -58,12 +58,16 @@ def _within_range(center: Floats, units: Floats) -> Floats:
 
 @dataclass
 class State:
-    """Centre, its error variance along the axes of the shape, the shape, and the law of ‖y‖ about the centre."""
+    """Centre, its error variance along the axes of the shape, the shape, and the law of ‖y‖ about the centre.
+
+    clipped: the radius within which the centre was measured, in median norms.
+    """
 
     center: Floats
     variance: Floats
     shape: Shape
     law: NormLaw
+    clipped: float = 1.0
 
     @property
     def off_centre(self) -> float:
@@ -75,6 +79,14 @@ class State:
         old = self.shape
         self.shape = Shape(std, old.basis)
         self.law = self.law.scaled(math.sqrt(self.shape.weights.sum() / float(((old.b * std) ** 2).sum())))
+
+    def doubt_centre(self) -> None:
+        """Take into the centre's variance what its clipping hides by the law that is known now.
+
+        Of one column all that was clipped may lie on one side; of more, less and less of it.
+        """
+        hidden = self.law.excess(self.clipped * self.law.median) / self.shape.std.size
+        self.variance = self.variance + (hidden * self.shape.std) ** 2
 
     def update(self, moved: Floats, gain: Floats, spread: Floats) -> None:
         """Take in a step along the axes with mean gain * (mean - centre) and variance `spread`: a linear filter.

@@ -1,0 +1,55 @@
+"""The law of norms from noisy counts."""
+
+import numpy as np
+import pytest
+
+from ellipsum.learning.norm_law import LOG_PRIOR, _table, fit_norm_law
+
+EDGES = np.exp2(np.arange(-6.0, 20.1, 0.5))
+
+
+def _found(norms, noise_std, seed=3):
+    counts = np.histogram(norms, np.concatenate([[0.0], EDGES, [np.inf]]))[0].astype(float)
+    counts += noise_std * np.random.default_rng(seed).standard_normal(counts.size)
+    return fit_norm_law(counts, noise_std, EDGES, norms.size, float(np.median(norms)))
+
+
+def test_every_member_is_a_law():
+    table = _table()
+    assert len(table) == len(LOG_PRIOR)
+    assert (np.diff(table, axis=1) >= 0).all()
+    assert np.abs(table[:, [0, -1]] - [0.0, 1.0]).max() < 1e-3
+
+
+@pytest.mark.parametrize("noise_std", [1.0, 14.0])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: np.abs(rng.standard_normal(1000)),
+        lambda rng: np.abs(rng.exponential(1, 1000) - 0.8),
+        lambda rng: np.abs(rng.lognormal(0, 1.5, 1000) - 1.3),
+    ],
+    ids=["normal", "exponential", "lognormal"],
+)
+def test_quantiles_of_tails(draw, noise_std):
+    """Within an octave at the 95th percentile, where a bin's count is of the size of its noise."""
+    norms = draw(np.random.default_rng(5))
+    law = _found(norms, noise_std)
+    for q in (0.5, 0.8, 0.95):
+        assert abs(np.log2(law.quantile(q) / np.quantile(norms, q))) < 1
+
+
+def test_a_hump_far_beyond_is_a_law_by_itself():
+    rng = np.random.default_rng(6)
+    norms = np.where(rng.random(1000) < 0.6, 0.9, 2.0**12 * rng.lognormal(0, 1, 1000))
+    law = _found(norms, 14.0)
+    assert law.median < 2
+    assert abs(law.beyond(2.0**8) - 0.4) < 0.1
+    assert abs(np.log2(law.quantile(0.95) / np.quantile(norms, 0.95))) < 1
+
+
+def test_noise_alone_makes_no_hump():
+    rng = np.random.default_rng(7)
+    norms = np.abs(rng.standard_normal(1000))
+    for seed in range(20):
+        assert _found(norms, 14.0, seed).beyond(2.0**8) < 0.01
