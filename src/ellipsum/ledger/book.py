@@ -156,7 +156,7 @@ class Ledger:
         """Enter that the release came: the digest of its JSON, and where it was given a key the JSON itself."""
         name = dataset.partition("@")[0]
         with self._store.writing() as transaction:
-            number = _append(transaction, "released", name, {"digest": digest(text)}, of=reserved.number)
+            number = _append(transaction, "released", name, {"release": digest(text)}, of=reserved.number)
             if keep:
                 transaction.run("insert into ellipsum_results (number, body) values (?, ?)", [number, text])
 
@@ -197,8 +197,7 @@ class Ledger:
         """
         from .checking import verify
 
-        with self._store.reading() as transaction:
-            return verify(transaction, anchor)
+        return verify(self._store, anchor)
 
     def export(self, kind: str = "jsonl") -> str:
         """The ledger for others: "jsonl", every entry; "dp_accounting", its events; "registry", deployments in YAML."""

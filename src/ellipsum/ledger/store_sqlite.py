@@ -48,6 +48,10 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
         self._pid = os.getpid()
 
+    @property
+    def address(self) -> str:
+        return os.path.abspath(self._path)
+
     def create(self) -> None:
         with self._told("made"):
             with suppress(FileExistsError):
