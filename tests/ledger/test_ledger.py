@@ -224,6 +224,15 @@ def test_pure_steps_that_fit_no_gaussian_cap_are_advised(ledger):
         ledger.reserve("survey", ask)
 
 
+def test_a_slack_that_does_not_fit_is_named(ledger):
+    """The advice was an epsilon that would not have fit either."""
+    ledger.init("survey", epsilon=4, delta=1e-6)
+    ledger.reserve("survey", gaussian(0.5, 1e-6))
+    ask = Ask("x", es.Privacy(0.1, 1e-8), {"epsilon": 0.5, "delta": 1e-7})
+    with pytest.raises(es.BudgetRefused, match=r"but for probability 1.*E-8 \(slack\), and 0 of that is left"):
+        ledger.reserve("survey", ask)
+
+
 def test_closed_means_closed(ledger):
     ledger.init("survey", epsilon=1, delta=0)
     ledger.close("survey")

@@ -214,9 +214,8 @@ def test_events_are_those_of_the_releases(path):
     found = json.loads(es.Ledger(path).export("dp_accounting"))
     survey, visits = found["survey"]["event"], found["visits"]["event"]
     assert survey["class_name"] == visits["class_name"] == "ComposedDpEvent"
-    assert [event["class_name"] for event in survey["events"]] == ["RandomizedResponseDpEvent"] * 3
-    random = survey["events"][0]["noise_parameter"]
-    assert np.log((1 - random / 2) / (random / 2)) == pytest.approx(0.25, rel=1e-9)
+    assert [event["class_name"] for event in survey["events"]] == ["DiscreteLaplaceDpEvent"] * 3
+    assert {(event["noise_parameter"], event["sensitivity"]) for event in survey["events"]} == {(0.25, 1)}
     assert visits["events"][0]["noise_multiplier"] == pytest.approx(10)
     assert found["visits"]["delta_beside"] == 1e-8
 
@@ -229,6 +228,7 @@ def test_the_registry_gets_facts_only(path):
     assert "by the column patient" in visits
     assert "# intended_use: ''" in survey
     assert all(re.fullmatch(r" *(# )?\w+:( .*)?", line) for line in text.replace("---\n", "").splitlines())
+    assert text.isascii()
     with pytest.raises(es.UsageError, match="kind must be"):
         es.Ledger(path).export("xml")
 
