@@ -84,7 +84,9 @@ class Protects:
         )
 
     def __str__(self) -> str:
-        who = "anybody" if self.unit is None else f"one {self.unit}"
+        if self == Protects():
+            return "what the first release protects"
+        who = "one row or person" if self.unit is None else f"one {self.unit}"
         whose = "" if self.privacy_id is None else f" by {named(self.privacy_id)}"
         change = {"replace": "replaced", "add_remove": "added or removed"}.get(self.neighbours or "", "")
         return " ".join(filter(None, (f"{who}{whose}", change)))

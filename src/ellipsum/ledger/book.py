@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..composition import Filter
-from ..errors import BudgetRefused, UsageError, choice, named, whole
+from ..errors import BudgetRefused, DataError, UsageError, choice, named, whole
 from ..people import People
 from ..privacy import NEIGHBOURS, Budget
 from .accounts import (
@@ -31,7 +31,7 @@ from .amounts import amount, written
 from .chain import ORIGIN, anchor_of, canonical, digest
 from .opening import open_store
 from .refusals import refused
-from .state import PERIODS, Account, account_of, last_reserved
+from .state import EVERYBODY, PERIODS, Account, account_of, last_reserved
 from .store import FORMAT, Store, Transaction
 
 _MOST_NAME = 200
@@ -40,9 +40,10 @@ _SAME = "Nothing was read or spent."
 
 @dataclass(frozen=True)
 class Reserved:
-    """A charge: the entry that holds it, and the release that was stored under its key, where there is one."""
+    """A charge: its entry's number and digest, and the release that is stored under its key, where there is one."""
 
     number: int
+    digest: str = ""
     stored: str | None = None
 
 
@@ -150,13 +151,18 @@ class Ledger:
                 **({"request": request_of(ask, version)} if key is not None else {}),
                 **({"by": analyst} if analyst != holder and analyst is not None else {}),
             }
-            return Reserved(_append(transaction, "reserved", name, fields, analyst=holder, key=key))
+            return Reserved(*_append(transaction, "reserved", name, fields, analyst=holder, key=key))
 
     def settle(self, dataset: str, reserved: Reserved, text: str, keep: bool) -> None:
         """Enter that the release came: the digest of its JSON, and where it was given a key the JSON itself."""
         name = dataset.partition("@")[0]
         with self._store.writing() as transaction:
-            number = _append(transaction, "released", name, {"release": digest(text)}, of=reserved.number)
+            held = transaction.run("select digest from ellipsum_entries where number = ?", [reserved.number])
+            if held != [(reserved.digest,)]:
+                raise DataError(
+                    "the ledger does not hold this charge any more: it was replaced by another, or an older copy."
+                )
+            number, _ = _append(transaction, "released", name, {"release": digest(text)}, of=reserved.number)
             if keep:
                 transaction.run("insert into ellipsum_results (number, body) values (?, ?)", [number, text])
 
@@ -251,7 +257,8 @@ def _limits(
     if analyst is not None and analyst in account.limits:
         last = last_reserved(transaction, account.dataset, analyst)
         own = with_spent(within(caps, account.budget, account.limits[analyst]), last and last["analyst_spent"])
-        parts["analyst_spent"] = (f"the analyst {named(analyst)}", own)
+        whose = "everybody else ('*')" if analyst == EVERYBODY else f"the analyst {named(analyst)}"
+        parts["analyst_spent"] = (whose, own)
     period = account.period_caps(now, caps)
     if period is not None:
         parts["period_spent"] = (f"this {account.every}", period)
@@ -298,7 +305,7 @@ def _again(transaction: Transaction, earlier: Mapping[str, Any], request: str) -
             "release never came, or is still on its way. It stays charged. Nothing more was read or spent: wait, or "
             "use a new key, which is charged anew."
         )
-    return Reserved(int(earlier["number"]), str(rows[0][0]))
+    return Reserved(int(earlier["number"]), stored=str(rows[0][0]))
 
 
 def request_of(ask: Ask, version: str) -> str:
@@ -337,8 +344,8 @@ def _append(
     analyst: str | None = None,
     key: str | None = None,
     of: int | None = None,
-) -> int:
-    """Write the next entry; its number. Times are told, numbers decide the order [Q2]."""
+) -> tuple[int, str]:
+    """Write the next entry; its number and digest. Times are told, numbers decide the order [Q2]."""
     number, before = _head(transaction)
     known = {"analyst": analyst, "key": key, "of": of}
     body = canonical(
@@ -352,11 +359,12 @@ def _append(
             "dataset": dataset,
         }
     )
-    columns = {"number": number + 1, "dataset": dataset, "what": what, **known, "body": body, "digest": digest(body)}
+    own = digest(body)
+    columns = {"number": number + 1, "dataset": dataset, "what": what, **known, "body": body, "digest": own}
     present = {name: value for name, value in columns.items() if value is not None}
     marks = ", ".join("?" for _ in present)
     transaction.run(f"insert into ellipsum_entries ({', '.join(present)}) values ({marks})", list(present.values()))
-    return number + 1
+    return number + 1, own
 
 
 def _now() -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..errors import DataError, visible
+from ..errors import DataError, UsageError, visible
 from .store import TABLES, Row
 
 _WAIT_MS = 60_000  # for other writers, each of which takes milliseconds
@@ -23,6 +23,7 @@ _KEPT = (
     "create trigger if not exists ellipsum_no_removal before delete on ellipsum_entries "
     "begin select raise(abort, 'entries are never removed'); end",
 )
+_AS_IT_IS = "mode=ro&immutable=1"
 _inherited: list[sqlite3.Connection] = []
 """Connections of a parent process, which its child must neither use nor close."""
 
@@ -46,7 +47,7 @@ class SqliteStore:
         self._shown = visible(path)
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._pid = os.getpid()
+        self._opened: tuple[int, int, int, str] | None = None
 
     @property
     def address(self) -> str:
@@ -57,6 +58,7 @@ class SqliteStore:
             with suppress(FileExistsError):
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             connection = self._open()
+            self._check_kind(connection)
             connection.execute("pragma journal_mode = wal")
         with self.writing() as transaction:
             for text in (*TABLES, *_KEPT):
@@ -87,24 +89,56 @@ class SqliteStore:
                     connection.execute("rollback")
 
     def _open(self) -> sqlite3.Connection:
-        if self._connection is not None and self._pid != os.getpid():
-            _inherited.append(self._connection)
-            self._connection = None
+        """The kept connection, or a new one in a child process, for another file, and for one that is not written."""
+        mode = self._mode()
+        now = (os.getpid(), *self._file(), mode)
+        if self._connection is not None and (self._opened != now or mode == _AS_IT_IS):
+            self._drop()
         if self._connection is None:
-            self._connection, self._pid = self._connected(), os.getpid()
-            weakref.finalize(self, _close, self._connection, self._pid)
+            self._connection, self._opened = self._connected(mode), now
+            self._closing = weakref.finalize(self, _close, self._connection, os.getpid())
         return self._connection
 
-    def _connected(self) -> sqlite3.Connection:
+    def _drop(self) -> None:
+        if self._connection is not None and self._opened and self._opened[0] != os.getpid():
+            _inherited.append(self._connection)
+        self._closing()
+        self._connection = None
+
+    def _file(self) -> tuple[int, int]:
+        """Which file it is, whatever its name; several names would be several ledgers, each with charges of its own."""
         if not self._path.is_file():
             raise DataError(f"there is no ledger at {self._shown}. Make it: ellipsum ledger init {self._shown} ...")
-        mode = "rw" if os.access(self._path, os.W_OK) else "ro"
-        name = f"file:{quote(os.path.abspath(self._path))}?mode={mode}"
+        found = self._path.stat()
+        if found.st_nlink > 1:
+            raise DataError(
+                f"the ledger {self._shown} has several names (hard links), and each would miss charges of the others. "
+                "Keep one of them, and make copies with cp."
+            )
+        return found.st_dev, found.st_ino
+
+    def _mode(self) -> str:
+        """A file that may not be written is taken as it is, and nothing is put beside it."""
+        beside = Path(f"{os.path.realpath(self._path)}-wal")
+        in_use = beside.is_file() and beside.stat().st_size > 0
+        if os.access(self._path, os.W_OK) and (in_use or os.access(beside.parent, os.W_OK)):
+            return "mode=rw"
+        return "mode=ro" if in_use else _AS_IT_IS
+
+    def _connected(self, mode: str) -> sqlite3.Connection:
+        name = f"file:{quote(os.path.realpath(self._path))}?{mode}"
         connection = sqlite3.connect(
             name, uri=True, isolation_level=None, timeout=_WAIT_MS / 1000, check_same_thread=False
         )
         connection.execute("pragma synchronous = extra")
         return connection
+
+    def _check_kind(self, connection: sqlite3.Connection) -> None:
+        """A database of something else is not made a ledger by a slip of the pen."""
+        ((mark,),) = connection.execute("pragma application_id").fetchall()
+        ((tables,),) = connection.execute("select count(*) from sqlite_master").fetchall()
+        if tables and mark != _MARK:
+            raise UsageError(f"{self._shown} is a database of something else. Name a new file for the ledger.")
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:

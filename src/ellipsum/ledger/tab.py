@@ -43,7 +43,7 @@ class Tab:
         if ledger is None:
             given = [name for name, value in (("dataset", dataset), ("key", key), ("analyst", analyst)) if value]
             if given:
-                raise UsageError(f"{' and '.join(given)} need ledger, where budgets are kept.")
+                raise UsageError(f"{' and '.join(given)} need{'s' * (len(given) == 1)} ledger, where budgets are kept.")
             return None
         if dataset is None:
             raise UsageError("dataset is missing. State the name under which the ledger keeps this data's budget.")
