@@ -256,7 +256,7 @@ def test_two_processes_find_what_one_does(path, halves):
     ledger = es.Ledger(path)
     for anchor in (None, anchors[1], anchors[-1]):  # an anchor in either half
         assert ledger.verify(anchor) == anchors[-1]
-    assert [held for _, held in halves] == [True, False, True]
+    assert [found.held for found in halves] == [True, False, True]
     with pytest.raises(es.DataError, match="rolled back"):
         ledger.verify(f"3:{'0' * 64}")
 

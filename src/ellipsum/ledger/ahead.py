@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from .following import Anchor, Following
+from .following import Anchor, Following, Found
 from .opening import open_store
 
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from ellipsum.ledger.ahead import serve; serve()"
@@ -34,15 +34,15 @@ class Ahead:
             with self._process.stdin as task:  # an address may hold a password, which arguments would show
                 json.dump([address, middle, last, wanted], task)
 
-    def answer(self, middle: list[Any]) -> tuple[list[Any], bool] | None:
-        """The state at the end and whether the anchor was met, if it began where we are."""
+    def answer(self, middle: list[Any]) -> Found | None:
+        """What it found, if it began where we are."""
         if self._process is None or self._process.stdout is None:
             return None
         try:
-            begun, ended, held = json.loads(self._process.stdout.read())
+            begun, *found = json.loads(self._process.stdout.read())
         except (OSError, ValueError):
             return None
-        return (ended, held) if begun == middle else None
+        return Found(*found) if begun == middle else None
 
     def close(self) -> None:
         if self._process is not None:
@@ -62,4 +62,4 @@ def serve() -> None:
         following = Following.said_at(transaction, middle, None if wanted is None else tuple(wanted))
         begun = following.state
         following.on(transaction, last)
-    json.dump([begun, following.state, following.held], sys.stdout)
+    json.dump([begun, *following.found], sys.stdout)

@@ -12,6 +12,7 @@ from ..errors import UsageError, non_negative
 _MOST_DIGITS, _MOST_PLACES = 400, 300
 _MOST = Fraction(10) ** _MOST_PLACES
 _SHORT = 12
+_LONGEST, _MOST_KEPT = 4_000, 3_000
 
 
 def amount(name: str, value: Any) -> Fraction:
@@ -32,6 +33,14 @@ def _parsed(text: str) -> Fraction | None:
         return None
     if number is None or not number.is_finite() or abs(number.adjusted()) > _MOST_PLACES:
         return None
+    return Fraction(number)
+
+
+def read(text: str) -> Fraction:
+    """An amount as `written` wrote it; sums have more digits than what people type, and never millions of them."""
+    number = Decimal(text)
+    if not number.is_finite() or number < 0 or not -_MOST_KEPT < number.adjusted() < _MOST_KEPT or len(text) > _LONGEST:
+        raise ValueError("no amount")
     return Fraction(number)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..composition import Filter
-from ..errors import BudgetRefused, DataError, UsageError, choice, named, whole
+from ..errors import MOST_WHOLE, BudgetRefused, DataError, UsageError, choice, named, whole
 from ..people import People
 from ..privacy import NEIGHBOURS, Budget
 from .accounts import (
@@ -28,7 +28,7 @@ from .accounts import (
     within,
 )
 from .amounts import amount, written
-from .chain import ORIGIN, anchor_of, canonical, digest
+from .chain import ORIGIN, anchor_of, as_written, bad, canonical, digest, fields_of
 from .opening import open_store
 from .refusals import refused
 from .state import EVERYBODY, PERIODS, Account, account_of, last_reserved
@@ -132,8 +132,9 @@ class Ledger:
         name, _, version = dataset.partition("@")
         with self._store.writing() as transaction:
             account = account_of(transaction, name)
-            if key is not None and (earlier := _under_key(transaction, name, key)) is not None:
-                return _again(transaction, earlier, request_of(ask, version))
+            with as_written():
+                if key is not None and (earlier := _under_key(transaction, name, key)) is not None:
+                    return _again(transaction, earlier, request_of(ask, version))
             if account.closed:
                 raise BudgetRefused(f"the budget of {named(name)} is closed: nothing more is released of it. {_SAME}")
             now = _now()
@@ -188,7 +189,8 @@ class Ledger:
             if dataset is not None:
                 account_of(transaction, dataset)
             rows = transaction.run(text, values)
-        return [{**json.loads(body), "number": number, "digest": own} for number, body, own in reversed(rows)]
+        with as_written():
+            return [{**json.loads(body), "number": number, "digest": own} for number, body, own in reversed(rows)]
 
     @property
     def anchor(self) -> str:
@@ -213,8 +215,8 @@ class Ledger:
             return export(transaction, kind)
 
     def __repr__(self) -> str:
-        accounts = self.accounts()
-        return "\n".join([*map(repr, accounts), f"anchor {self.anchor}"])
+        with as_written():
+            return "\n".join([*map(repr, self.accounts()), f"anchor {self.anchor}"])
 
 
 # Within one transaction ---------------------------------------------------------------------------------
@@ -240,7 +242,9 @@ def _charged(
     """What the reservation's entry says; a refusal where it does not fit the whole, the analyst or the period [Q1]."""
     protects = account.protects.with_(ask.protects, account.dataset)
     caps = account.caps or caps_for(account.budget, ask)
-    found = _fitting(_limits(transaction, account, caps, analyst, now), ways)
+    with as_written():
+        limits = _limits(transaction, account, caps, analyst, now)
+    found = _fitting(limits, ways)
     fields: dict[str, Any] = {part: spent_to_dict(charged) for part, charged in found.items()}
     fields["charged"] = _difference(caps, found["spent"])
     if account.every is not None:
@@ -289,15 +293,19 @@ def _difference(before: Filter, after: Filter) -> dict[str, Any]:
 
 
 def _under_key(transaction: Transaction, dataset: str, key: str) -> dict[str, Any] | None:
-    rows = transaction.run("select body from ellipsum_entries where dataset = ? and key = ?", [dataset, key])
-    return json.loads(rows[0][0]) if rows else None
+    text = "select number, body, digest from ellipsum_entries where dataset = ? and key = ?"
+    rows = transaction.run(text, [dataset, key])
+    return fields_of(*rows[0]) if rows else None
 
 
 def _again(transaction: Transaction, earlier: Mapping[str, Any], request: str) -> Reserved:
     """The release that was stored under a key, free, for the same request and no other [Q3]."""
     if earlier["request"] != request:
         raise BudgetRefused(f"the key {named(earlier['key'])} was used for another request. {_SAME} Use a new key.")
-    text = "select r.body from ellipsum_results r join ellipsum_entries e on e.number = r.number where e.of = ?"
+    text = (
+        "select r.body, e.number, e.body, e.digest from ellipsum_results r "
+        "join ellipsum_entries e on e.number = r.number where e.of = ?"
+    )
     rows = transaction.run(text, [earlier["number"]])
     if not rows:
         raise BudgetRefused(
@@ -305,7 +313,10 @@ def _again(transaction: Transaction, earlier: Mapping[str, Any], request: str) -
             "release never came, or is still on its way. It stays charged. Nothing more was read or spent: wait, or "
             "use a new key, which is charged anew."
         )
-    return Reserved(int(earlier["number"]), stored=str(rows[0][0]))
+    release, number, *entry = rows[0]
+    if fields_of(number, *entry)["release"] != digest(release):
+        raise bad(number, "the release that is stored for it was changed")
+    return Reserved(int(earlier["number"]), stored=release)
 
 
 def request_of(ask: Ask, version: str) -> str:
@@ -332,7 +343,11 @@ def _kept(transaction: Transaction, plan: str) -> str:
 
 def _head(transaction: Transaction) -> tuple[int, str]:
     rows = transaction.run("select number, digest from ellipsum_entries order by number desc limit 1")
-    return (int(rows[0][0]), str(rows[0][1])) if rows else (0, ORIGIN)
+    with as_written():
+        number, own = (int(rows[0][0]), str(rows[0][1])) if rows else (0, ORIGIN)
+    if number >= MOST_WHOLE:
+        raise bad(number, "no ledger is as long as that")
+    return number, own
 
 
 def _append(
@@ -364,6 +379,8 @@ def _append(
     present = {name: value for name, value in columns.items() if value is not None}
     marks = ", ".join("?" for _ in present)
     transaction.run(f"insert into ellipsum_entries ({', '.join(present)}) values ({marks})", list(present.values()))
+    if transaction.run("select digest from ellipsum_entries where number = ?", [number + 1]) != [(own,)]:
+        raise DataError("the ledger's database did not keep an entry that it took. Nothing was published.")
     return number + 1, own
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..curves import round_down, round_up, sqrt_up
 from ..errors import choice
 from .amounts import brief, written
-from .chain import canonical
+from .chain import as_written, canonical
 from .refusals import spent_of
 from .state import Account, account_of
 from .store import Transaction
@@ -23,7 +23,8 @@ _HIDDEN = {"replace": "one of them replaced by another", "add_remove": "one of t
 
 def export(transaction: Transaction, kind: str) -> str:
     choice("kind", kind, KINDS)
-    return {"jsonl": _lines, "dp_accounting": _events, "registry": _registry}[kind](transaction)
+    with as_written():
+        return {"jsonl": _lines, "dp_accounting": _events, "registry": _registry}[kind](transaction)
 
 
 def _entries(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:

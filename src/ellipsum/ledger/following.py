@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from .chain import ORIGIN, Follower, bad
 from .store import Row, Transaction
@@ -11,6 +11,14 @@ from .tally import Tally
 
 _ENTRIES = "select number, body, digest, dataset, what, analyst, key, of from ellipsum_entries"
 Anchor = tuple[int, str]
+
+
+class Found(NamedTuple):
+    """What was found on the way: the state at its end, whether the wanted anchor was met, the digests of plans."""
+
+    state: list[Any]
+    held: bool
+    plans: list[str]
 
 
 class Following:
@@ -34,6 +42,10 @@ class Following:
     @property
     def state(self) -> list[Any]:
         return [self.chain.number, self.chain.last, self.tally.digest]
+
+    @property
+    def found(self) -> Found:
+        return Found(self.state, self.held, sorted(self.tally.plans))
 
     def on(self, transaction: Transaction, last: int | None = None) -> None:
         """Follow the entries after this one, to the last of all or to a number."""

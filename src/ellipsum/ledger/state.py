@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +11,8 @@ from typing import Any
 from ..composition import Filter
 from ..errors import UsageError, named
 from .accounts import Protects, caps_from_dict, with_spent, within
-from .amounts import brief, written
+from .amounts import brief, read, written
+from .chain import as_written, fields_of
 from .refusals import left_of, spent_of
 from .store import Transaction
 
@@ -117,15 +117,16 @@ class Account:
 def account_of(transaction: Transaction, dataset: str, counted: bool = False) -> Account:
     """The account of a data set; counted: with how many releases there were."""
     rows = transaction.run(
-        "select what, body from ellipsum_entries where dataset = ? and what in ('opened', 'fixed', 'closed') "
-        "order by number",
+        "select what, number, body, digest from ellipsum_entries where dataset = ? "
+        "and what in ('opened', 'fixed', 'closed') order by number",
         [dataset],
     )
-    said = {what: json.loads(body) for what, body in rows}
-    if "opened" not in said:
-        raise UsageError(_no_such(transaction, dataset))
-    more = _counts(transaction, dataset) | _limits_spent(transaction, said["opened"]) if counted else {}
-    return _account(said, last_reserved(transaction, dataset) or {}, more)
+    with as_written():
+        said = {what: fields_of(*entry) for what, *entry in rows}
+        if "opened" not in said:
+            raise UsageError(_no_such(transaction, dataset))
+        more = _counts(transaction, dataset) | _limits_spent(transaction, said["opened"]) if counted else {}
+        return _account(said, last_reserved(transaction, dataset) or {}, more)
 
 
 def _no_such(transaction: Transaction, dataset: str) -> str:
@@ -141,11 +142,11 @@ def last_reserved(transaction: Transaction, dataset: str, analyst: str | None = 
     """The fields of the last reservation, of one analyst where one is named."""
     whose, values = ("", [dataset]) if analyst is None else (" and analyst = ?", [dataset, analyst])
     rows = transaction.run(
-        f"select body from ellipsum_entries where dataset = ?{whose} and what = 'reserved' "
+        f"select number, body, digest from ellipsum_entries where dataset = ?{whose} and what = 'reserved' "
         "order by number desc limit 1",
         values,
     )
-    return json.loads(rows[0][0]) if rows else None
+    return fields_of(*rows[0]) if rows else None
 
 
 def _account(said: Mapping[str, Any], last: Mapping[str, Any], counts: Mapping[str, Any]) -> Account:
@@ -155,12 +156,12 @@ def _account(said: Mapping[str, Any], last: Mapping[str, Any], counts: Mapping[s
     every, limit = next(iter(opened["period"].items()), (None, None))
     return Account(
         opened["dataset"],
-        {name: Fraction(opened["budget"][name]) for name in _ORDER if name in opened["budget"]},
+        {name: read(opened["budget"][name]) for name in _ORDER if name in opened["budget"]},
         Protects(**fixed["protects"]),
         caps,
-        {name: Fraction(value) for name, value in opened["analysts"].items()},
+        {name: read(value) for name, value in opened["analysts"].items()},
         every,
-        None if limit is None else Fraction(limit),
+        None if limit is None else read(limit),
         last.get("period"),
         last.get("period_spent"),
         "closed" in said,

@@ -7,7 +7,8 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +24,7 @@ _KEPT = (
     "create trigger if not exists ellipsum_no_removal before delete on ellipsum_entries "
     "begin select raise(abort, 'entries are never removed'); end",
 )
+_SCHEMA = "select type, name, sql from sqlite_master where name like 'ellipsum_%' or tbl_name like 'ellipsum_%'"
 _AS_IT_IS = "mode=ro&immutable=1"
 _inherited: list[sqlite3.Connection] = []
 """Connections of a parent process, which its child must neither use nor close."""
@@ -71,6 +73,7 @@ class SqliteStore:
             connection = self._open()
             connection.execute("begin immediate")
             try:
+                self._check_schema(connection)
                 yield _Transaction(connection)
                 connection.execute("commit")
             finally:
@@ -83,6 +86,7 @@ class SqliteStore:
             connection = self._open()
             connection.execute("begin")
             try:
+                self._check_schema(connection)
                 yield _Transaction(connection)
             finally:
                 if connection.in_transaction:
@@ -140,6 +144,14 @@ class SqliteStore:
         if tables and mark != _MARK:
             raise UsageError(f"{self._shown} is a database of something else. Name a new file for the ledger.")
 
+    def _check_schema(self, connection: sqlite3.Connection) -> None:
+        """Nothing else may act on the ledger's tables: a trigger could swallow charges, a view could hide them."""
+        if not set(connection.execute(_SCHEMA)) <= _schema():
+            raise DataError(
+                f"the tables of the ledger {self._shown} are not as they were made: somebody has changed them, or put "
+                "triggers on them. Nothing was published."
+            )
+
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
         """Errors of the database in our words; it sees no data, so its own may be shown."""
@@ -152,6 +164,15 @@ class SqliteStore:
             reason = str(getattr(error, "strerror", None) or error)
         if reason is not None:
             raise DataError(f"the ledger {self._shown} could not be {what}: {visible(reason)}. Nothing was published.")
+
+
+@cache
+def _schema() -> frozenset[Row]:
+    """What a ledger's tables, indices and triggers are."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for text in (*TABLES, *_KEPT):
+            connection.execute(text)
+        return frozenset(connection.execute(_SCHEMA))
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:

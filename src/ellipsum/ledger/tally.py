@@ -8,7 +8,7 @@ from decimal import Context, Decimal, Inexact
 from functools import lru_cache
 from typing import Any
 
-from .chain import bad, canonical, digest
+from .chain import NO_ENTRY, bad, canonical, digest
 from .store import Transaction
 
 _EXACT = Context(prec=20_000, traps=[Inexact])
@@ -32,6 +32,8 @@ class Tally:
         self._caps: dict[str, list[Decimal]] = {}
         self._closed: set[str] = set()
         self._waiting: set[int] = set()
+        self.plans: set[str] = set()
+        """The digests of plans that were met on the way."""
 
     @staticmethod
     def said_at(transaction: Transaction, number: int) -> Tally:
@@ -56,7 +58,7 @@ class Tally:
     def take(self, number: int, fields: Mapping[str, Any]) -> None:
         try:
             follows = self._follows(number, fields)
-        except (KeyError, TypeError, ValueError, ArithmeticError):
+        except NO_ENTRY:
             raise bad(number, "it is no entry of a ledger") from None
         if not follows:
             raise bad(number, "it does not follow from the entries before it")
@@ -71,6 +73,7 @@ class Tally:
             return False
         if what == "reserved":
             self._waiting.add(number)
+            self.plans.add(fields["plan"])
             return self._added(dataset, fields)
         if what == "opened":
             self._spent[dataset] = []
