@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,6 +12,7 @@ from ..errors import UsageError, non_negative
 
 _MOST_DIGITS, _MOST_PLACES = 400, 300
 _MOST = Fraction(10) ** _MOST_PLACES
+_DECIMAL = re.compile(r"[-+.0-9eE]+", re.ASCII)
 _SHORT = 12
 _LONGEST, _MOST_KEPT = 4_000, 3_000
 
@@ -28,7 +30,7 @@ def amount(name: str, value: Any) -> Fraction:
 def _parsed(text: str) -> Fraction | None:
     """The number of a text; None where it is none, or beyond all budgets."""
     try:
-        number = Decimal(text) if len(text) <= _MOST_DIGITS else None
+        number = Decimal(text) if len(text) <= _MOST_DIGITS and _DECIMAL.fullmatch(text) else None
     except ArithmeticError:
         return None
     if number is None or not number.is_finite() or abs(number.adjusted()) > _MOST_PLACES:

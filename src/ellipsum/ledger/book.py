@@ -28,13 +28,14 @@ from .accounts import (
     within,
 )
 from .amounts import amount, written
-from .chain import ORIGIN, anchor_of, as_written, bad, canonical, digest, fields_of
+from .chain import ORIGIN, anchor_of, as_written, bad, canonical, digest
+from .keys import request_of, stored_release, under_key
+from .names import checked_name, dataset_name
 from .opening import open_store
 from .refusals import refused
 from .state import EVERYBODY, PERIODS, Account, account_of, last_reserved
 from .store import FORMAT, Store, Transaction
 
-_MOST_NAME = 200
 _SAME = "Nothing was read or spent."
 
 
@@ -86,7 +87,9 @@ class Ledger:
             checked_caps(budget, dict(_pairs("caps", caps))) if "mu" not in budget or caps else Filter(budget["mu"])
         )
         protects = _checked_protects(neighbours, privacy_id)
-        limits = {_name("analyst", who): _limit(budget, cap) for who, cap in _pairs("analyst_caps", analyst_caps)}
+        limits = {
+            checked_name("analyst", who): _limit(budget, cap) for who, cap in _pairs("analyst_caps", analyst_caps)
+        }
         periods = {
             choice("period", every, tuple(PERIODS)): _limit(budget, cap) for every, cap in _pairs("period", period)
         }
@@ -105,7 +108,7 @@ class Ledger:
         }
         self._store.create()
         with self._store.writing() as transaction:
-            if transaction.run("select 1 from ellipsum_entries where dataset = ? limit 1", [_name("dataset", dataset)]):
+            if transaction.run("select 1 from ellipsum_entries where dataset = ? limit 1", [dataset_name(dataset)]):
                 raise UsageError(f"{named(dataset)} has a budget in this ledger already, and one is all that it has.")
             _append(transaction, "opened", dataset, fields)
             return account_of(transaction, dataset)
@@ -133,8 +136,9 @@ class Ledger:
         with self._store.writing() as transaction:
             account = account_of(transaction, name)
             with as_written():
-                if key is not None and (earlier := _under_key(transaction, name, key)) is not None:
-                    return _again(transaction, earlier, request_of(ask, version))
+                if key is not None and (earlier := under_key(transaction, name, key)) is not None:
+                    stored = stored_release(transaction, earlier, request_of(ask, version))
+                    return Reserved(int(earlier["number"]), stored=stored)
             if account.closed:
                 raise BudgetRefused(f"the budget of {named(name)} is closed: nothing more is released of it. {_SAME}")
             now = _now()
@@ -292,47 +296,6 @@ def _difference(before: Filter, after: Filter) -> dict[str, Any]:
     return spent_to_dict(replace(after, squares_spent=squares, pure_spent=pure, slack_spent=slack))
 
 
-def _under_key(transaction: Transaction, dataset: str, key: str) -> dict[str, Any] | None:
-    text = "select number, body, digest from ellipsum_entries where dataset = ? and key = ?"
-    rows = transaction.run(text, [dataset, key])
-    return fields_of(*rows[0]) if rows else None
-
-
-def _again(transaction: Transaction, earlier: Mapping[str, Any], request: str) -> Reserved:
-    """The release that was stored under a key, free, for the same request and no other [Q3]."""
-    if earlier["request"] != request:
-        raise BudgetRefused(f"the key {named(earlier['key'])} was used for another request. {_SAME} Use a new key.")
-    text = (
-        "select r.body, e.number, e.body, e.digest from ellipsum_results r "
-        "join ellipsum_entries e on e.number = r.number where e.of = ?"
-    )
-    rows = transaction.run(text, [earlier["number"]])
-    if not rows:
-        raise BudgetRefused(
-            f"the key {named(earlier['key'])} was charged at {earlier['at']} (entry {earlier['number']}), and its "
-            "release never came, or is still on its way. It stays charged. Nothing more was read or spent: wait, or "
-            "use a new key, which is charged anew."
-        )
-    release, number, *entry = rows[0]
-    if fields_of(number, *entry)["release"] != digest(release):
-        raise bad(number, "the release that is stored for it was changed")
-    return Reserved(int(earlier["number"]), stored=release)
-
-
-def request_of(ask: Ask, version: str) -> str:
-    """The digest of everything that was asked, and of which version of the data; that of ellipsum does not matter."""
-    asked = {
-        "note": ask.note,
-        "guarantee": ask.guarantee.to_dict(),
-        "stated": dict(ask.stated),
-        "plan": {name: value for name, value in json.loads(ask.plan).items() if name != "version"},
-        "columns": None if ask.columns is None else list(ask.columns),
-        "privacy_id": ask.privacy_id,
-        "version": version,
-    }
-    return digest(canonical(asked))
-
-
 def _kept(transaction: Transaction, plan: str) -> str:
     """The digest of a plan, which is kept once."""
     own = digest(plan)
@@ -406,7 +369,7 @@ def _checked_protects(neighbours: str | None, privacy_id: str | int | None) -> P
     if privacy_id is None:
         return Protects(neighbours)
     whose = People(privacy_id).identity
-    return Protects(neighbours, "person", _name("privacy_id", whose) if isinstance(whose, str) else whose)
+    return Protects(neighbours, "person", checked_name("privacy_id", whose) if isinstance(whose, str) else whose)
 
 
 def _limit(budget: Mapping[str, Fraction], value: Any) -> Fraction:
@@ -421,11 +384,3 @@ def _pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
     if value is not None and not isinstance(value, Mapping):
         raise UsageError(f"{what} must be a dict of names and amounts, got {type(value).__name__}.")
     return list((value or {}).items())
-
-
-def _name(what: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > _MOST_NAME or not value.isprintable():
-        raise UsageError(f"{what} must be a name of 1 to {_MOST_NAME} printable letters.")
-    if what == "dataset" and "@" in value:
-        raise UsageError("dataset must have no @ in its name: a version follows it, as in survey@2026.")
-    return value

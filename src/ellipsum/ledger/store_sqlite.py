@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -61,7 +62,7 @@ class SqliteStore:
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             connection = self._open()
             self._check_kind(connection)
-            connection.execute("pragma journal_mode = wal")
+            _keep_a_log(connection)
         with self.writing() as transaction:
             for text in (*TABLES, *_KEPT):
                 transaction.run(text)
@@ -164,6 +165,18 @@ class SqliteStore:
             reason = str(getattr(error, "strerror", None) or error)
         if reason is not None:
             raise DataError(f"the ledger {self._shown} could not be {what}: {visible(reason)}. Nothing was published.")
+
+
+def _keep_a_log(connection: sqlite3.Connection) -> None:
+    """Others may be doing the same to a new file, for which SQLite does not wait by itself."""
+    until = time.monotonic() + _WAIT_MS / 1000
+    while connection.execute("pragma journal_mode").fetchone() != ("wal",):
+        try:
+            connection.execute("pragma journal_mode = wal")
+        except sqlite3.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 @cache
