@@ -325,3 +325,27 @@ def test_a_charge_of_nothing_but_a_claim_is_worked_out(tmp_path):
         ledger.reserve("survey", Ask("a lie", es.Privacy.of_pure(3.0), {"epsilon": 0.1, "delta": 1e-9}))
     with pytest.raises(es.BudgetRefused):
         ledger.reserve("survey", Ask("a lie", es.Privacy(2.0), {"epsilon": 0.1, "delta": 1e-9}))
+
+
+@pytest.mark.parametrize("words", [{"key": 3}, {"key": ""}, {"analyst": "a\nb"}, {"analyst": b"x"}, {"dataset": 3}])
+def test_names_of_a_charge_are_texts(tmp_path, words):
+    """A number as a key was entered, and verify found that the entry's columns were not those of its text."""
+    ledger = es.Ledger(tmp_path / "budget.db")
+    ledger.init("survey", epsilon=1, delta=0)
+    with pytest.raises(es.UsageError, match="must be a name of"):
+        ledger.reserve(**({"dataset": "survey", "ask": ASK} | words))
+    assert ledger.account("survey").reserved == 0
+
+
+def test_a_release_is_entered_once_and_where_it_was_charged(tmp_path):
+    ledger = es.Ledger(tmp_path / "budget.db")
+    ledger.init("survey", epsilon=1, delta=0)
+    ledger.init("census", epsilon=1, delta=0)
+    reserved = ledger.reserve("survey", ASK)
+    with pytest.raises(es.DataError, match="does not hold this charge"):
+        ledger.settle("census", reserved, "{}", keep=False)
+    ledger.settle("survey", reserved, "{}", keep=False)
+    with pytest.raises(es.DataError, match="could not be written"):
+        ledger.settle("survey", reserved, "{}", keep=False)
+    assert ledger.account("survey").released == 1
+    assert ledger.verify()

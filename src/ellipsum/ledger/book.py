@@ -123,6 +123,9 @@ class Ledger:
 
     def reserve(self, dataset: str, ask: Ask, key: str | None = None, analyst: str | None = None) -> Reserved:
         """Charge a release, or refuse it; on disk when this returns. dataset: its name, maybe @ and a version."""
+        for what, value in (("dataset", dataset), ("key", key), ("analyst", analyst)):
+            if value is not None or what == "dataset":
+                checked_name(what, value)
         ways = steps(ask)
         ways = chain([next(ways)], ways)  # the first is worked out before others have to wait
         try:
@@ -162,8 +165,8 @@ class Ledger:
         """Enter that the release came: the digest of its JSON, and where it was given a key the JSON itself."""
         name = dataset.partition("@")[0]
         with self._store.writing() as transaction:
-            held = transaction.run("select digest from ellipsum_entries where number = ?", [reserved.number])
-            if held != [(reserved.digest,)]:
+            held = transaction.run("select digest, dataset from ellipsum_entries where number = ?", [reserved.number])
+            if held != [(reserved.digest, name)]:
                 raise DataError(
                     "the ledger does not hold this charge any more: it was replaced by another, or an older copy."
                 )
