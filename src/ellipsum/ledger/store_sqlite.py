@@ -140,8 +140,8 @@ class SqliteStore:
 
     def _check_kind(self, connection: sqlite3.Connection) -> None:
         """A database of something else is not made a ledger by a slip of the pen."""
-        ((mark,),) = connection.execute("pragma application_id").fetchall()
         ((tables,),) = connection.execute("select count(*) from sqlite_master").fetchall()
+        ((mark,),) = connection.execute("pragma application_id").fetchall()  # set together with the first tables
         if tables and mark != _MARK:
             raise UsageError(f"{self._shown} is a database of something else. Name a new file for the ledger.")
 
