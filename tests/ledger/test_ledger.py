@@ -224,6 +224,15 @@ def test_pure_steps_that_fit_no_gaussian_cap_are_advised(ledger):
         ledger.reserve("survey", ask)
 
 
+def test_a_slack_that_does_not_fit_is_named(ledger):
+    """The advice was an epsilon that would not have fit either."""
+    ledger.init("survey", epsilon=4, delta=1e-6)
+    ledger.reserve("survey", gaussian(0.5, 1e-6))
+    ask = Ask("x", es.Privacy(0.1, 1e-8), {"epsilon": 0.5, "delta": 1e-7})
+    with pytest.raises(es.BudgetRefused, match=r"but for probability 1.*E-8 \(slack\), and 0 of that is left"):
+        ledger.reserve("survey", ask)
+
+
 def test_closed_means_closed(ledger):
     ledger.init("survey", epsilon=1, delta=0)
     ledger.close("survey")
@@ -249,7 +258,7 @@ def test_wrong_words(ledger, tmp_path, monkeypatch):
     ledger.init("survey", **words)
     with pytest.raises(es.UsageError, match="has a budget in this ledger already"):
         ledger.init("survey", **words)
-    with pytest.raises(es.UsageError, match="no data set 'surveys'"):
+    with pytest.raises(es.UsageError, match="no data set 'surveys'. It has 'survey'"):
         es.mean(X, BOX, ledger=ledger, dataset="surveys", **words)
     for wrong in ({}, {"epsilon": 1}, {"epsilon": 1, "delta": 1e-6, "mu": 1}, {"epsilon": -1, "delta": 0}):
         with pytest.raises(es.UsageError):
@@ -379,13 +388,28 @@ def test_analysts_have_caps_within_the_whole(ledger):
     with pytest.raises(es.BudgetRefused, match=r"the analyst 'north': spent epsilon 0\.6 of 0\.6"):
         ledger.reserve("survey", pure(0.1), analyst="north")
     ledger.reserve("survey", pure(0.3), analyst="south")
-    with pytest.raises(es.BudgetRefused, match=r"the analyst '\*': spent epsilon 0\.3 of 0\.5"):
+    with pytest.raises(es.BudgetRefused, match=r"everybody else \('\*'\): spent epsilon 0\.3 of 0\.5"):
         ledger.reserve("survey", pure(0.3), analyst="a new name")
     with pytest.raises(es.BudgetRefused, match="the budget of 'survey'"):
         ledger.reserve("survey", pure(0.5))
     ledger.init("strict", epsilon=1, delta=0, analyst_caps={"north": 1})
     with pytest.raises(es.UsageError, match="State analyst="):
         ledger.reserve("strict", pure(0.1), analyst="south")
+
+
+def test_what_analysts_and_periods_have_spent_is_shown(ledger, monkeypatch):
+    monkeypatch.setattr(book, "_now", lambda: "2026-01-05T00:00:00.000000+00:00")
+    caps = {"analyst_caps": {"north": 0.6, "south": 0.2}, "period": {"month": 0.5}}
+    ledger.init("survey", epsilon=1, delta=0, **caps)
+    ledger.reserve("survey", pure(0.3), analyst="north")
+    shown = repr(ledger.account("survey"))
+    assert "  analyst   'north': epsilon 0.3 of 0.6\n  analyst   'south': epsilon 0 of 0.2\n" in shown
+    assert "  each month epsilon 0.3 of 0.5 in 2026-01\n" in shown
+    assert ledger.account("survey").to_dict()["analysts_spent"]["north"]["epsilon"] == ["0.3"]
+    ledger.init("normal", epsilon=1, delta=1e-6, analyst_caps={"north": 0.5})
+    assert "'north': at most 0.5, within the whole" in repr(ledger.account("normal"))
+    ledger.reserve("normal", gaussian(0.25, 1e-6), analyst="north")
+    assert re.search(r"'north': mu 0\.\d+ of 0\.\d+\n", repr(ledger.account("normal")))
 
 
 def test_analysts_have_caps_on_gaussian_curves(ledger):

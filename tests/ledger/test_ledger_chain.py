@@ -4,13 +4,15 @@ import json
 import re
 import shutil
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.ledger import Ask
+from ellipsum.ledger import Ask, ahead, checking
 from ellipsum.ledger.chain import canonical, digest
+from ellipsum.ledger.following import Following
 
 BOX = es.Box(0, 1)
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
@@ -35,7 +37,7 @@ def path(tmp_path):
 def change(path, *texts, values=()):
     """What somebody with the file in hand may do."""
     connection = sqlite3.connect(path)
-    for text in ("drop trigger ellipsum_no_change", "drop trigger ellipsum_no_removal"):
+    for text in ("drop trigger if exists ellipsum_no_change", "drop trigger if exists ellipsum_no_removal"):
         connection.execute(text)
     for text in texts:
         connection.execute(text, values)
@@ -46,7 +48,7 @@ def change(path, *texts, values=()):
 def forge(path, number, edit, onwards=True):
     """Rewrite an entry, and all digests from there on."""
     connection = sqlite3.connect(path)
-    connection.execute("drop trigger ellipsum_no_change")
+    connection.execute("drop trigger if exists ellipsum_no_change")
     rows = connection.execute("select number, body from ellipsum_entries order by number").fetchall()
     before = digest(rows[number - 2][1])
     for place, body in rows[number - 1 :]:
@@ -212,9 +214,8 @@ def test_events_are_those_of_the_releases(path):
     found = json.loads(es.Ledger(path).export("dp_accounting"))
     survey, visits = found["survey"]["event"], found["visits"]["event"]
     assert survey["class_name"] == visits["class_name"] == "ComposedDpEvent"
-    assert [event["class_name"] for event in survey["events"]] == ["RandomizedResponseDpEvent"] * 3
-    random = survey["events"][0]["noise_parameter"]
-    assert np.log((1 - random / 2) / (random / 2)) == pytest.approx(0.25, rel=1e-9)
+    assert [event["class_name"] for event in survey["events"]] == ["DiscreteLaplaceDpEvent"] * 3
+    assert {(event["noise_parameter"], event["sensitivity"]) for event in survey["events"]} == {(0.25, 1)}
     assert visits["events"][0]["noise_multiplier"] == pytest.approx(10)
     assert found["visits"]["delta_beside"] == 1e-8
 
@@ -227,5 +228,96 @@ def test_the_registry_gets_facts_only(path):
     assert "by the column patient" in visits
     assert "# intended_use: ''" in survey
     assert all(re.fullmatch(r" *(# )?\w+:( .*)?", line) for line in text.replace("---\n", "").splitlines())
+    assert text.isascii()
     with pytest.raises(es.UsageError, match="kind must be"):
         es.Ledger(path).export("xml")
+
+
+# Long ledgers, followed by two processes ----------------------------------------------------------------
+
+
+@pytest.fixture
+def halves(monkeypatch):
+    """As if eleven entries were many: what the second process answered, each time."""
+    answers, plain = [], ahead.Ahead.answer
+
+    def answer(self, middle):
+        answers.append(plain(self, middle))
+        return answers[-1]
+
+    monkeypatch.setattr(checking, "MANY", 2)
+    monkeypatch.setattr(checking, "default_threads", lambda: 2)
+    monkeypatch.setattr(ahead.Ahead, "answer", answer)
+    return answers
+
+
+def test_two_processes_find_what_one_does(path, halves):
+    anchors = [f"{entry['number']}:{entry['digest']}" for entry in es.Ledger(path).history()]
+    ledger = es.Ledger(path)
+    for anchor in (None, anchors[1], anchors[-1]):  # an anchor in either half
+        assert ledger.verify(anchor) == anchors[-1]
+    assert [found.held for found in halves] == [True, False, True]
+    with pytest.raises(es.DataError, match="rolled back"):
+        ledger.verify(f"3:{'0' * 64}")
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "why"),
+    [
+        (2, "update ellipsum_entries set body = body || ' ' where number = 2", "it was changed"),
+        (9, "update ellipsum_entries set body = body || ' ' where number = 9", "it was changed"),
+        (5, "delete from ellipsum_entries where number = 5", "it is missing"),
+        (6, "update ellipsum_entries set dataset = 'visits' where number = 6", "its columns"),
+        (1, "update ellipsum_entries set number = 0 where number = 11", "it is missing"),
+    ],
+)
+def test_two_processes_name_the_first_bad_entry(path, halves, number, text, why):
+    change(path, text)
+    with pytest.raises(es.DataError, match=f"entry {number} is bad: {why}"):
+        es.Ledger(path).verify()
+    assert all(answer is None for answer in halves)
+
+
+def test_a_second_half_that_starts_from_a_lie_does_not_count(path):
+    """An index hides the first charge, and the second half goes on as if there had been none."""
+    for number, spent in ((6, "0.25"), (8, "0.5")):
+        forge(path, number, lambda fields, spent=spent: fields["spent"].update(epsilon=[spent]))
+    hide(path, "number <> 4")
+    here = Following(None)
+    with es.Ledger(path)._store.reading() as transaction:
+        lie = Following.said_at(transaction, 5, None)
+        here.on(transaction, 5)
+    for state, found in ((lie.state, True), (here.state, False)):
+        with closing(ahead.Ahead(str(path), 5, 11, None)) as other:
+            assert (other.answer(state) is not None) == found
+    with pytest.raises(es.DataError, match="entry 6 is bad: it does not follow"):
+        es.Ledger(path).verify()
+
+
+def test_a_second_process_that_dies_is_no_harm(path, halves, monkeypatch):
+    monkeypatch.setattr(ahead, "_PROGRAM", "import os; os.abort()")
+    ledger = es.Ledger(path)
+    assert ledger.verify() == ledger.anchor
+    monkeypatch.setattr(ahead.sys, "executable", "/nowhere")
+    assert ledger.verify() == ledger.anchor
+    assert halves == [None, None]
+
+
+def hide(path, shown):
+    """Doctor the index by which sums are looked up, so that it finds some entries only."""
+    change(
+        path,
+        "drop index ellipsum_by_dataset",
+        f"create index ellipsum_by_dataset on ellipsum_entries (dataset, what, number) where {shown}",
+        "pragma writable_schema = 1",
+        f"update sqlite_master set sql = replace(sql, ' where {shown}', '') where name = 'ellipsum_by_dataset'",
+    )
+
+
+def test_an_index_that_hides_charges_is_found(path):
+    """It would give their budget back."""
+    hide(path, "number < 8")
+    ledger = es.Ledger(path)
+    assert ledger.account("survey").to_dict()["spent"]["epsilon"] == ["0.5"]  # of 0.75
+    with pytest.raises(es.DataError, match="indices do not find"):
+        ledger.verify()

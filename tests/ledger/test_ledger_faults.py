@@ -2,8 +2,10 @@
 
 import os
 import resource
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from fractions import Fraction
 
 import numpy as np
@@ -114,6 +116,87 @@ def test_a_read_only_file_can_be_looked_at_and_not_charged(path, monkeypatch):
     assert ledger.verify()
     with pytest.raises(es.DataError, match="could not be written"):
         es.mean(X, es.Box(0, 1), epsilon=0.5, delta=0, ledger=ledger, dataset="survey")
+
+
+def test_a_look_at_a_read_only_file_leaves_nothing_beside_it(path, monkeypatch):
+    """Files of its own, as read-only as the ledger, kept it from being written once it was writable again."""
+    es.Ledger(path).init("survey", epsilon=1, delta=0)
+    path.chmod(0o400)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        viewer = es.Ledger(path)
+        assert viewer.account("survey").reserved == 0
+        assert os.listdir(path.parent) == [path.name]
+        path.chmod(0o600)
+        patch.undo()
+        writer = es.Ledger(path)
+        writer.reserve("survey", ASK)
+        patch.setattr(os, "access", lambda *_: False)
+        assert viewer.account("survey").reserved == 1  # nor is what was seen first kept
+        del writer
+        assert viewer.account("survey").reserved == 1
+
+
+def test_two_names_of_one_file_are_refused(path):
+    """Each name has a log of its own, in which the other does not look: both could spend the whole."""
+    ledger = es.Ledger(path)
+    ledger.init("survey", epsilon=1, delta=0)
+    os.link(path, path.with_name("other.db"))
+    for name in (path, path.with_name("other.db")):
+        with pytest.raises(es.DataError, match="hard links"):
+            es.Ledger(name).reserve("survey", ASK)
+    with pytest.raises(es.DataError, match="hard links"):  # on a connection that was open before
+        ledger.reserve("survey", ASK)
+    path.with_name("other.db").unlink()
+    ledger.reserve("survey", ASK)
+
+
+def test_a_symbolic_link_is_the_file_that_it_names(path, tmp_path):
+    es.Ledger(path).init("survey", epsilon=1, delta=0)
+    link = tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    names = [es.Ledger(path), es.Ledger(link)]
+    for time in range(5):
+        names[time % 2].reserve("survey", ASK)
+    for one in names:
+        with pytest.raises(es.BudgetRefused):
+            one.reserve("survey", ASK)
+    assert os.listdir(link.parent) == ["link.db"]
+    link.unlink()
+    link.symlink_to(tmp_path / "nowhere.db")
+    with pytest.raises(es.DataError, match="there is no ledger"):
+        es.Ledger(link).init("survey", epsilon=1, delta=0)
+
+
+def test_a_file_that_was_replaced_is_not_charged_behind_the_scenes(path, tmp_path):
+    """A connection to the file that was there before would charge what nobody looks at any more."""
+    ledger = es.Ledger(path)
+    ledger.init("survey", epsilon=1, delta=0)
+    es.Ledger(tmp_path / "new.db").init("survey", epsilon=1, delta=0)
+    reserved = ledger.reserve("survey", ASK)
+    os.replace(tmp_path / "new.db", path)
+    for beside in tmp_path.glob("budget.db-*"):
+        beside.unlink()
+    with pytest.raises(es.DataError, match="does not hold this charge"):
+        ledger.settle("survey", reserved, "{}", keep=False)
+    for _ in range(5):
+        ledger.reserve("survey", ASK)
+    assert es.Ledger(path).account("survey").reserved == 5
+    with pytest.raises(es.BudgetRefused):
+        es.Ledger(path).reserve("survey", ASK)
+    path.unlink()
+    with pytest.raises(es.DataError, match="there is no ledger"):
+        ledger.reserve("survey", ASK)
+
+
+def test_a_database_of_something_else_is_left_alone(path):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table people (age integer)")
+    content = path.read_bytes()
+    with pytest.raises(es.UsageError, match="a database of something else"):
+        es.Ledger(path).init("survey", epsilon=1, delta=0)
+    assert path.read_bytes() == content
 
 
 def test_a_clock_that_goes_backwards_breaks_nothing(path, monkeypatch):

@@ -49,7 +49,7 @@ def audit_command(
     check_picture(plot)
     check_writable(plot)
     chosen = case.whole if whole and case.whole is not None else case.mechanism
-    words = {"runs": runs or case.runs, "confidence": confidence, "processes": processes}
+    words = {"runs": case.runs if runs is None else runs, "confidence": confidence, "processes": processes}
     made = _audited(chosen, case, words | {"claim": case.claim if stop else None})
     if plot is not None:
         made.plot(plot, case.claim)

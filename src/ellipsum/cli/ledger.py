@@ -127,8 +127,11 @@ def export_command(ledger: Address, form: Form = "jsonl", output: Output = None)
 
         ellipsum ledger export budget.db --format registry
     """
+    from ..errors import choice
     from ..files import check_writable, write_atomically
+    from ..ledger.export import KINDS
 
+    choice("--format", form, KINDS)
     check_writable(output)
     text = _ledger(ledger).export(form)
     if output is None:

@@ -11,7 +11,7 @@ from ..composition import Filter
 from ..curves import gaussian_delta_upper, round_down, round_up, typed, within_typed
 from ..errors import BudgetRefused, UsageError, named
 from ..privacy import Privacy, mu_for
-from .amounts import amount, written
+from .amounts import amount, read, written
 
 _NEAR = 1 + Fraction(1, 10**6)
 NOTHING = Fraction(0)
@@ -84,7 +84,9 @@ class Protects:
         )
 
     def __str__(self) -> str:
-        who = "anybody" if self.unit is None else f"one {self.unit}"
+        if self == Protects():
+            return "what the first release protects"
+        who = "one row or person" if self.unit is None else f"one {self.unit}"
         whose = "" if self.privacy_id is None else f" by {named(self.privacy_id)}"
         change = {"replace": "replaced", "add_remove": "added or removed"}.get(self.neighbours or "", "")
         return " ".join(filter(None, (f"{who}{whose}", change)))
@@ -224,7 +226,7 @@ def caps_to_dict(caps: Filter) -> dict[str, Any]:
 
 
 def caps_from_dict(saved: Mapping[str, Any]) -> Filter:
-    return Filter(Fraction(saved["mu"]), tuple(map(Fraction, saved["epsilon"])), Fraction(saved["slack"]))
+    return Filter(read(saved["mu"]), tuple(map(read, saved["epsilon"])), read(saved["slack"]))
 
 
 def spent_to_dict(caps: Filter) -> dict[str, Any]:
@@ -235,6 +237,6 @@ def spent_to_dict(caps: Filter) -> dict[str, Any]:
 def with_spent(caps: Filter, saved: Mapping[str, Any] | None) -> Filter:
     if saved is None:
         return caps
-    pure = tuple(map(Fraction, saved["epsilon"]))
-    squares, slack = Fraction(saved["squares"]), Fraction(saved["slack"])
+    pure = tuple(map(read, saved["epsilon"]))
+    squares, slack = read(saved["squares"]), read(saved["slack"])
     return replace(caps, squares_spent=squares, pure_spent=pure, slack_spent=slack)

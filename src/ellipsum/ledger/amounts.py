@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,9 @@ from ..errors import UsageError, non_negative
 
 _MOST_DIGITS, _MOST_PLACES = 400, 300
 _MOST = Fraction(10) ** _MOST_PLACES
+_DECIMAL = re.compile(r"[-+.0-9eE]+", re.ASCII)
 _SHORT = 12
+_LONGEST, _MOST_KEPT = 4_000, 3_000
 
 
 def amount(name: str, value: Any) -> Fraction:
@@ -27,11 +30,19 @@ def amount(name: str, value: Any) -> Fraction:
 def _parsed(text: str) -> Fraction | None:
     """The number of a text; None where it is none, or beyond all budgets."""
     try:
-        number = Decimal(text) if len(text) <= _MOST_DIGITS else None
+        number = Decimal(text) if len(text) <= _MOST_DIGITS and _DECIMAL.fullmatch(text) else None
     except ArithmeticError:
         return None
     if number is None or not number.is_finite() or abs(number.adjusted()) > _MOST_PLACES:
         return None
+    return Fraction(number)
+
+
+def read(text: str) -> Fraction:
+    """An amount as `written` wrote it; sums have more digits than what people type, and never millions of them."""
+    number = Decimal(text)
+    if not number.is_finite() or number < 0 or not -_MOST_KEPT < number.adjusted() < _MOST_KEPT or len(text) > _LONGEST:
+        raise ValueError("no amount")
     return Fraction(number)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..composition import Filter
-from ..errors import BudgetRefused, UsageError, choice, named, whole
+from ..errors import MOST_WHOLE, BudgetRefused, DataError, UsageError, choice, named, whole
 from ..people import People
 from ..privacy import NEIGHBOURS, Budget
 from .accounts import (
@@ -28,21 +28,23 @@ from .accounts import (
     within,
 )
 from .amounts import amount, written
-from .chain import ORIGIN, anchor_of, canonical, digest
+from .chain import ORIGIN, anchor_of, as_written, bad, canonical, digest
+from .keys import request_of, stored_release, under_key
+from .names import checked_name, dataset_name
 from .opening import open_store
 from .refusals import refused
-from .state import PERIODS, Account, account_of, last_reserved
+from .state import EVERYBODY, PERIODS, Account, account_of, last_reserved
 from .store import FORMAT, Store, Transaction
 
-_MOST_NAME = 200
 _SAME = "Nothing was read or spent."
 
 
 @dataclass(frozen=True)
 class Reserved:
-    """A charge: the entry that holds it, and the release that was stored under its key, where there is one."""
+    """A charge: its entry's number and digest, and the release that is stored under its key, where there is one."""
 
     number: int
+    digest: str = ""
     stored: str | None = None
 
 
@@ -85,7 +87,9 @@ class Ledger:
             checked_caps(budget, dict(_pairs("caps", caps))) if "mu" not in budget or caps else Filter(budget["mu"])
         )
         protects = _checked_protects(neighbours, privacy_id)
-        limits = {_name("analyst", who): _limit(budget, cap) for who, cap in _pairs("analyst_caps", analyst_caps)}
+        limits = {
+            checked_name("analyst", who): _limit(budget, cap) for who, cap in _pairs("analyst_caps", analyst_caps)
+        }
         periods = {
             choice("period", every, tuple(PERIODS)): _limit(budget, cap) for every, cap in _pairs("period", period)
         }
@@ -104,7 +108,7 @@ class Ledger:
         }
         self._store.create()
         with self._store.writing() as transaction:
-            if transaction.run("select 1 from ellipsum_entries where dataset = ? limit 1", [_name("dataset", dataset)]):
+            if transaction.run("select 1 from ellipsum_entries where dataset = ? limit 1", [dataset_name(dataset)]):
                 raise UsageError(f"{named(dataset)} has a budget in this ledger already, and one is all that it has.")
             _append(transaction, "opened", dataset, fields)
             return account_of(transaction, dataset)
@@ -119,6 +123,9 @@ class Ledger:
 
     def reserve(self, dataset: str, ask: Ask, key: str | None = None, analyst: str | None = None) -> Reserved:
         """Charge a release, or refuse it; on disk when this returns. dataset: its name, maybe @ and a version."""
+        for what, value in (("dataset", dataset), ("key", key), ("analyst", analyst)):
+            if value is not None or what == "dataset":
+                checked_name(what, value)
         ways = steps(ask)
         ways = chain([next(ways)], ways)  # the first is worked out before others have to wait
         try:
@@ -131,8 +138,10 @@ class Ledger:
         name, _, version = dataset.partition("@")
         with self._store.writing() as transaction:
             account = account_of(transaction, name)
-            if key is not None and (earlier := _under_key(transaction, name, key)) is not None:
-                return _again(transaction, earlier, request_of(ask, version))
+            with as_written():
+                if key is not None and (earlier := under_key(transaction, name, key)) is not None:
+                    stored = stored_release(transaction, earlier, request_of(ask, version))
+                    return Reserved(int(earlier["number"]), stored=stored)
             if account.closed:
                 raise BudgetRefused(f"the budget of {named(name)} is closed: nothing more is released of it. {_SAME}")
             now = _now()
@@ -150,13 +159,18 @@ class Ledger:
                 **({"request": request_of(ask, version)} if key is not None else {}),
                 **({"by": analyst} if analyst != holder and analyst is not None else {}),
             }
-            return Reserved(_append(transaction, "reserved", name, fields, analyst=holder, key=key))
+            return Reserved(*_append(transaction, "reserved", name, fields, analyst=holder, key=key))
 
     def settle(self, dataset: str, reserved: Reserved, text: str, keep: bool) -> None:
         """Enter that the release came: the digest of its JSON, and where it was given a key the JSON itself."""
         name = dataset.partition("@")[0]
         with self._store.writing() as transaction:
-            number = _append(transaction, "released", name, {"digest": digest(text)}, of=reserved.number)
+            held = transaction.run("select digest, dataset from ellipsum_entries where number = ?", [reserved.number])
+            if held != [(reserved.digest, name)]:
+                raise DataError(
+                    "the ledger does not hold this charge any more: it was replaced by another, or an older copy."
+                )
+            number, _ = _append(transaction, "released", name, {"release": digest(text)}, of=reserved.number)
             if keep:
                 transaction.run("insert into ellipsum_results (number, body) values (?, ?)", [number, text])
 
@@ -182,7 +196,8 @@ class Ledger:
             if dataset is not None:
                 account_of(transaction, dataset)
             rows = transaction.run(text, values)
-        return [{**json.loads(body), "number": number, "digest": own} for number, body, own in reversed(rows)]
+        with as_written():
+            return [{**json.loads(body), "number": number, "digest": own} for number, body, own in reversed(rows)]
 
     @property
     def anchor(self) -> str:
@@ -197,8 +212,7 @@ class Ledger:
         """
         from .checking import verify
 
-        with self._store.reading() as transaction:
-            return verify(transaction, anchor)
+        return verify(self._store, anchor)
 
     def export(self, kind: str = "jsonl") -> str:
         """The ledger for others: "jsonl", every entry; "dp_accounting", its events; "registry", deployments in YAML."""
@@ -208,8 +222,8 @@ class Ledger:
             return export(transaction, kind)
 
     def __repr__(self) -> str:
-        accounts = self.accounts()
-        return "\n".join([*map(repr, accounts), f"anchor {self.anchor}"])
+        with as_written():
+            return "\n".join([*map(repr, self.accounts()), f"anchor {self.anchor}"])
 
 
 # Within one transaction ---------------------------------------------------------------------------------
@@ -235,7 +249,9 @@ def _charged(
     """What the reservation's entry says; a refusal where it does not fit the whole, the analyst or the period [Q1]."""
     protects = account.protects.with_(ask.protects, account.dataset)
     caps = account.caps or caps_for(account.budget, ask)
-    found = _fitting(_limits(transaction, account, caps, analyst, now), ways)
+    with as_written():
+        limits = _limits(transaction, account, caps, analyst, now)
+    found = _fitting(limits, ways)
     fields: dict[str, Any] = {part: spent_to_dict(charged) for part, charged in found.items()}
     fields["charged"] = _difference(caps, found["spent"])
     if account.every is not None:
@@ -252,7 +268,8 @@ def _limits(
     if analyst is not None and analyst in account.limits:
         last = last_reserved(transaction, account.dataset, analyst)
         own = with_spent(within(caps, account.budget, account.limits[analyst]), last and last["analyst_spent"])
-        parts["analyst_spent"] = (f"the analyst {named(analyst)}", own)
+        whose = "everybody else ('*')" if analyst == EVERYBODY else f"the analyst {named(analyst)}"
+        parts["analyst_spent"] = (whose, own)
     period = account.period_caps(now, caps)
     if period is not None:
         parts["period_spent"] = (f"this {account.every}", period)
@@ -282,40 +299,6 @@ def _difference(before: Filter, after: Filter) -> dict[str, Any]:
     return spent_to_dict(replace(after, squares_spent=squares, pure_spent=pure, slack_spent=slack))
 
 
-def _under_key(transaction: Transaction, dataset: str, key: str) -> dict[str, Any] | None:
-    rows = transaction.run("select body from ellipsum_entries where dataset = ? and key = ?", [dataset, key])
-    return json.loads(rows[0][0]) if rows else None
-
-
-def _again(transaction: Transaction, earlier: Mapping[str, Any], request: str) -> Reserved:
-    """The release that was stored under a key, free, for the same request and no other [Q3]."""
-    if earlier["request"] != request:
-        raise BudgetRefused(f"the key {named(earlier['key'])} was used for another request. {_SAME} Use a new key.")
-    text = "select r.body from ellipsum_results r join ellipsum_entries e on e.number = r.number where e.of = ?"
-    rows = transaction.run(text, [earlier["number"]])
-    if not rows:
-        raise BudgetRefused(
-            f"the key {named(earlier['key'])} was charged at {earlier['at']} (entry {earlier['number']}), and its "
-            "release never came, or is still on its way. It stays charged. Nothing more was read or spent: wait, or "
-            "use a new key, which is charged anew."
-        )
-    return Reserved(int(earlier["number"]), str(rows[0][0]))
-
-
-def request_of(ask: Ask, version: str) -> str:
-    """The digest of everything that was asked, and of which version of the data; that of ellipsum does not matter."""
-    asked = {
-        "note": ask.note,
-        "guarantee": ask.guarantee.to_dict(),
-        "stated": dict(ask.stated),
-        "plan": {name: value for name, value in json.loads(ask.plan).items() if name != "version"},
-        "columns": None if ask.columns is None else list(ask.columns),
-        "privacy_id": ask.privacy_id,
-        "version": version,
-    }
-    return digest(canonical(asked))
-
-
 def _kept(transaction: Transaction, plan: str) -> str:
     """The digest of a plan, which is kept once."""
     own = digest(plan)
@@ -326,7 +309,11 @@ def _kept(transaction: Transaction, plan: str) -> str:
 
 def _head(transaction: Transaction) -> tuple[int, str]:
     rows = transaction.run("select number, digest from ellipsum_entries order by number desc limit 1")
-    return (int(rows[0][0]), str(rows[0][1])) if rows else (0, ORIGIN)
+    with as_written():
+        number, own = (int(rows[0][0]), str(rows[0][1])) if rows else (0, ORIGIN)
+    if number >= MOST_WHOLE:
+        raise bad(number, "no ledger is as long as that")
+    return number, own
 
 
 def _append(
@@ -338,8 +325,8 @@ def _append(
     analyst: str | None = None,
     key: str | None = None,
     of: int | None = None,
-) -> int:
-    """Write the next entry; its number. Times are told, numbers decide the order [Q2]."""
+) -> tuple[int, str]:
+    """Write the next entry; its number and digest. Times are told, numbers decide the order [Q2]."""
     number, before = _head(transaction)
     known = {"analyst": analyst, "key": key, "of": of}
     body = canonical(
@@ -353,11 +340,14 @@ def _append(
             "dataset": dataset,
         }
     )
-    columns = {"number": number + 1, "dataset": dataset, "what": what, **known, "body": body, "digest": digest(body)}
+    own = digest(body)
+    columns = {"number": number + 1, "dataset": dataset, "what": what, **known, "body": body, "digest": own}
     present = {name: value for name, value in columns.items() if value is not None}
     marks = ", ".join("?" for _ in present)
     transaction.run(f"insert into ellipsum_entries ({', '.join(present)}) values ({marks})", list(present.values()))
-    return number + 1
+    if transaction.run("select digest from ellipsum_entries where number = ?", [number + 1]) != [(own,)]:
+        raise DataError("the ledger's database did not keep an entry that it took. Nothing was published.")
+    return number + 1, own
 
 
 def _now() -> str:
@@ -382,7 +372,7 @@ def _checked_protects(neighbours: str | None, privacy_id: str | int | None) -> P
     if privacy_id is None:
         return Protects(neighbours)
     whose = People(privacy_id).identity
-    return Protects(neighbours, "person", _name("privacy_id", whose) if isinstance(whose, str) else whose)
+    return Protects(neighbours, "person", checked_name("privacy_id", whose) if isinstance(whose, str) else whose)
 
 
 def _limit(budget: Mapping[str, Fraction], value: Any) -> Fraction:
@@ -397,11 +387,3 @@ def _pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
     if value is not None and not isinstance(value, Mapping):
         raise UsageError(f"{what} must be a dict of names and amounts, got {type(value).__name__}.")
     return list((value or {}).items())
-
-
-def _name(what: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > _MOST_NAME or not value.isprintable():
-        raise UsageError(f"{what} must be a name of 1 to {_MOST_NAME} printable letters.")
-    if what == "dataset" and "@" in value:
-        raise UsageError("dataset must have no @ in its name: a version follows it, as in survey@2026.")
-    return value

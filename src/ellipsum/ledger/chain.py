@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, EllipsumError, UsageError
 
 ORIGIN = "0" * 64
 """What stands before the first entry."""
 _scan: Any = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+_DAMAGED = "an entry of this ledger is damaged; ellipsum ledger verify names it. Nothing was published."
 _ANCHOR = re.compile(r"(\d{1,18}):([0-9a-f]{64})")
 
 
@@ -42,6 +44,30 @@ def bad(number: int, why: str) -> DataError:
     return DataError(f"entry {number} is bad: {why}. What follows it proves nothing.")
 
 
+NO_ENTRY = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What comes of an entry that this house did not write."""
+
+
+@contextmanager
+def as_written() -> Iterator[None]:
+    """Entries are taken here as they stand; which of them is bad, `verify` says."""
+    try:
+        yield
+    except EllipsumError:
+        raise
+    except NO_ENTRY:
+        raise DataError(_DAMAGED) from None
+
+
+def fields_of(number: int, body: str, stored: str) -> dict[str, Any]:
+    """What an entry says, if its text is the one that its digest is of."""
+    with as_written():
+        if digest(body) != stored:
+            raise bad(number, "it was changed after it was written")
+        found: dict[str, Any] = json.loads(body)
+        return found
+
+
 class Follower:
     """Takes the entries in order, and complains of the first that does not follow from the one before."""
 
@@ -53,12 +79,12 @@ class Follower:
         """The fields of the next entry."""
         if number != self.number + 1:
             raise bad(self.number + 1, "it is missing")
-        if digest(body) != stored:
-            raise bad(number, "it was changed after it was written")
         try:
+            if digest(body) != stored:
+                raise bad(number, "it was changed after it was written")
             fields, _ = _scan(body, 0)  # a million are read, and the digest has spoken for the text
             before, claimed = fields["before"], fields["number"]
-        except (ValueError, KeyError, TypeError, StopIteration):
+        except (*NO_ENTRY, StopIteration):
             raise bad(number, "it is no entry of a ledger") from None
         if before != self.last or claimed != number:
             raise bad(number, "it does not follow the entry before it")

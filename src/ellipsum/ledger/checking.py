@@ -1,36 +1,47 @@
-"""Following the chain: every entry is as it was written, and every sum is the sum of its charges [Q2]."""
+"""Whether a ledger is as it was written: its entries, their sums, and what is kept beside them [Q2]."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from decimal import Context, Decimal, Inexact
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
+from ..accumulate import default_threads
 from ..errors import DataError
-from .chain import Follower, anchor_of, bad, digest, parsed_anchor
-from .store import Transaction
+from .ahead import Ahead
+from .chain import anchor_of, bad, digest, parsed_anchor
+from .following import Anchor, Following, Found
+from .store import Store, Transaction
+from .tally import Tally
 
-_EXACT = Context(prec=20_000, traps=[Inexact])
-_ZERO = Decimal(0)
-_COLUMNS = "number, body, digest, dataset, what, analyst, key, of"
+MANY = 100_000
+"""From so many entries on a second process is worth its start."""
 _ROLLED_BACK = (
     "the ledger does not hold the anchor: it was rolled back, replaced by another copy, or rewritten. "
     "What was released since then is missing from it."
 )
+_RESULTS = "select r.number, r.body, e.body from ellipsum_results r left join ellipsum_entries e on e.number = r.number"
+_MISSING = (
+    "select s.number from ellipsum_entries r join ellipsum_entries s on s.of = r.number where r.key is not null "
+    "and not exists (select 1 from ellipsum_results k where k.number = s.number) order by s.number limit 1"
+)
+_ODD_INDEX = "the ledger's indices do not find what its entries hold: the file is damaged, or was tampered with."
 
 
-def verify(transaction: Transaction, anchor: str | None) -> str:
+def verify(store: Store, anchor: str | None) -> str:
     """The anchor at the end; an error that names the first bad entry, or where an earlier anchor is not held."""
     wanted = None if anchor is None else parsed_anchor(anchor)
-    follower = Follower()
-    with _uncollected():
-        held = _followed(transaction, follower, wanted)
-    if not held:
-        raise DataError(_ROLLED_BACK)
-    _check_kept(transaction)
-    return anchor_of(follower.number, follower.last)
+    with store.reading() as transaction, _uncollected():
+        (number, last, tally), held, plans = _followed(store, transaction, wanted)
+        if not held:
+            raise DataError(_ROLLED_BACK)
+        if Tally.said_at(transaction, number).digest != tally:
+            raise DataError(_ODD_INDEX)
+        _check_plans(transaction, set(plans))
+        _check_results(transaction)
+    return anchor_of(number, last)
 
 
 @contextmanager
@@ -45,83 +56,38 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _followed(transaction: Transaction, follower: Follower, wanted: tuple[int, str] | None) -> bool:
-    """Follow all entries; whether the wanted one is among them."""
-    held, books = wanted is None or wanted[0] == 0, _Books()
-    for number, body, own, *columns in transaction.each(f"select {_COLUMNS} from ellipsum_entries order by number"):
-        fields = follower.take(number, body, own)
-        said = fields.get
-        if columns != [said("dataset"), said("what"), said("analyst"), said("key"), said("of")]:
-            raise bad(number, "its columns are not those of its text")
-        books.take(number, fields)
-        held = held or (number, own) == wanted
-    return held
+def _followed(store: Store, transaction: Transaction, wanted: Anchor | None) -> Found:
+    """What is found on the way to the last entry."""
+    here = Following(wanted)
+    ((count, last),) = transaction.run("select count(*), max(number) from ellipsum_entries")
+    if count == last and count >= MANY and default_threads() > 1:
+        with closing(Ahead(store.address, last // 2, last, wanted)) as ahead:
+            here.on(transaction, last // 2)
+            found = ahead.answer(here.state)
+        if found is not None and found.state[0] == last:
+            return Found(found.state, found.held or here.held, [*here.tally.plans, *found.plans])
+    here.on(transaction)
+    return here.found
 
 
-class _Books:
-    """Sums of charges by data set, beside what the entries say they are."""
-
-    def __init__(self) -> None:
-        self._spent: dict[str, list[Decimal]] = {}
-        self._caps: dict[str, list[Decimal]] = {}
-        self._closed: set[str] = set()
-        self._waiting: set[int] = set()
-
-    def take(self, number: int, fields: Mapping[str, Any]) -> None:
-        try:
-            if not self._follows(number, fields):
-                raise bad(number, "it does not follow from the entries before it")
-        except (KeyError, TypeError, ValueError, ArithmeticError):
-            raise bad(number, "it is no entry of a ledger") from None
-
-    def _follows(self, number: int, fields: Mapping[str, Any]) -> bool:
-        what, dataset = fields["what"], fields["dataset"]
-        if what == "released":
-            there = fields["of"] in self._waiting
-            self._waiting.discard(fields["of"])
-            return there
-        if (what == "opened") == (dataset in self._spent) or dataset in self._closed:
-            return False
-        if what == "opened":
-            self._spent[dataset] = []
-        if what in ("opened", "fixed"):
-            return self._fixed(dataset, fields["caps"])
-        if what == "reserved":
-            self._waiting.add(number)
-            return self._added(dataset, fields)
-        self._closed.add(dataset)
-        return bool(what == "closed")
-
-    def _fixed(self, dataset: str, caps: Mapping[str, Any] | None) -> bool:
-        """Caps are stated once."""
-        if caps is None:
-            return True
-        found = [_EXACT.power(Decimal(caps["mu"]), 2), Decimal(caps["slack"]), *map(Decimal, caps["epsilon"])]
-        return self._caps.setdefault(dataset, found) == found
-
-    def _added(self, dataset: str, fields: Mapping[str, Any]) -> bool:
-        charge, spent = _numbers(fields["charged"]), _numbers(fields["spent"])
-        caps = self._caps[dataset]
-        before = self._spent[dataset] or [_ZERO] * len(caps)
-        self._spent[dataset] = spent
-        if not len(charge) == len(spent) == len(caps):
-            return False
-        for one, old, new, cap in zip(charge, before, spent, caps, strict=True):
-            if one < 0 or not _EXACT.add(old, one) == new <= cap:
-                return False
-        return True
-
-
-def _numbers(spent: Mapping[str, Any]) -> list[Decimal]:
-    return [Decimal(spent["squares"]), Decimal(spent["slack"]), *map(Decimal, spent["epsilon"])]
-
-
-def _check_kept(transaction: Transaction) -> None:
-    """Plans and stored releases are those whose digests the entries hold."""
+def _check_plans(transaction: Transaction, wanted: set[str]) -> None:
+    """Plans are those whose digests the entries hold."""
     for own, body in transaction.each("select digest, body from ellipsum_plans"):
-        if digest(body) != own:
+        if not _is_of(body, own):
             raise DataError("a plan that is kept beside the entries was changed after it was written.")
-    text = "select r.number, r.body, e.body from ellipsum_results r left join ellipsum_entries e on e.number = r.number"
-    for number, body, entry in transaction.each(text):
-        if entry is None or digest(body) not in entry:
+        wanted.discard(own)
+    if wanted:
+        raise DataError("a plan that was kept beside the entries is missing.")
+
+
+def _check_results(transaction: Transaction) -> None:
+    """Every release that was given a key is stored, and is the one that its entry is of."""
+    for number, body, entry in transaction.each(_RESULTS):
+        if entry is None or not _is_of(body, json.loads(entry).get("release")):
             raise bad(int(number), "the release that is stored for it was changed")
+    for (number,) in transaction.run(_MISSING):
+        raise bad(int(number), "the release that was stored for it is missing")
+
+
+def _is_of(body: Any, own: Any) -> bool:
+    return isinstance(body, str) and digest(body) == own

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
+import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from ..curves import round_down, round_up, sqrt_up
 from ..errors import choice
-from .amounts import written
-from .chain import canonical
+from .amounts import brief, written
+from .chain import as_written, canonical
 from .refusals import spent_of
 from .state import Account, account_of
 from .store import Transaction
@@ -23,7 +23,8 @@ _HIDDEN = {"replace": "one of them replaced by another", "add_remove": "one of t
 
 def export(transaction: Transaction, kind: str) -> str:
     choice("kind", kind, KINDS)
-    return {"jsonl": _lines, "dp_accounting": _events, "registry": _registry}[kind](transaction)
+    with as_written():
+        return {"jsonl": _lines, "dp_accounting": _events, "registry": _registry}[kind](transaction)
 
 
 def _entries(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -72,12 +73,15 @@ def _events_of(fields: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Fractio
         mu = sqrt_up(squares) if squares else 0.0
         pure = [round_up(Fraction(epsilon)) for epsilon in charged["epsilon"]]
     events = [_event("GaussianDpEvent", noise_multiplier=round_down(1 / Fraction(mu)))] if mu else []
-    return events + [_response(epsilon) for epsilon in pure if epsilon], slack
+    return events + [_pure(epsilon) for epsilon in pure if epsilon], slack
 
 
-def _response(epsilon: float) -> dict[str, Any]:
-    """Randomised response, the worst pure step [P8]: it answers at random with probability 2/(1 + e^epsilon)."""
-    return _event("RandomizedResponseDpEvent", noise_parameter=2 / (1 + math.exp(min(epsilon, 700.0))), num_buckets=2)
+def _pure(epsilon: float) -> dict[str, Any]:
+    """The worst pure step [P8]: noise e^(-epsilon |k|) on whole numbers that differ by 1 has its losses, +-epsilon.
+
+    dp_accounting adds it up with Gaussian steps under one relation; its randomised response it does not.
+    """
+    return _event("DiscreteLaplaceDpEvent", noise_parameter=epsilon, sensitivity=1)
 
 
 def _event(name: str, **fields: Any) -> dict[str, Any]:
@@ -93,50 +97,72 @@ def _registry(transaction: Transaction) -> str:
 
 
 def _deployment(account: Account) -> str:
-    pure = account.budget.get("delta") == 0
-    flavour = "Pure DP" if pure else "Approximate DP" if "delta" in account.budget else "Gaussian DP"
-    unit = account.protects.unit or "not fixed yet"
-    relation = _HIDDEN.get(account.protects.neighbours or "", "the relation is not fixed yet")
+    variant, parameters, words = _parameters(account.budget)
     spent = "nothing so far" if account.caps is None else spent_of(account.caps)
     lines = [
-        "status: Draft",
+        f"url_slug: {_quoted(_slug(account.dataset))}",
         "deployment:",
-        "  product:",
+        "  basic:",
         f"    name: {_quoted(account.dataset)}",
-        *_open("    ", "data_curators", "intended_use", "data_product_type", "data_product_region", "description"),
-        *_open("    ", "publication_date", "data_product_sector"),
-        "  dp_flavor:",
-        f"    name: {_quoted(flavour)}",
-        *_open("    ", "data_domain", "unprotected_quantities"),
+        *_open("data_curators", "description", "intended_use", "data_product_type", "data_product_region"),
+        *_open("data_product_sector", "publication_date"),
+        "  dp_variant:",
+        f"    variant_name: {_quoted(variant)}",
+        *_open("data_domain", "unprotected_quantities"),
         "  privacy_loss:",
-        f"    privacy_unit: {_quoted(unit)}",
-        f"    privacy_unit_description: {_quoted(_unit_words(account, relation))}",
+        f"    privacy_unit: {_quoted(account.protects.unit or 'not fixed yet')}",
+        f"    privacy_unit_details: {_quoted(_unit_words(account))}",
+        *_open("number_of_privacy_units"),
         "    privacy_parameters:",
-        *(f"      {name}: {written(value)}" for name, value in account.budget.items()),
-        f"    privacy_parameters_description: {_quoted(f'A cap on all releases together; spent: {spent}.')}",
-        "  model:",
+        *(f"      {name}: {_number(value)}" for name, value in parameters.items()),
+        f"    privacy_parameters_details: {_quoted(f'A cap on all releases together{words}; spent: {spent}.')}",
+        "  deployment_model:",
         '    model_name: "Central"',
-        *_open("    ", "actors", "data_source_type"),
+        *_open("model_name_details", "trust_assumptions", "actors"),
         f"    release_type: {_quoted('Many releases' if account.released > 1 else 'One release')}",
-        f"    release_type_description: {_quoted(f'{account.released} released, {account.reserved} charged.')}",
-        "  accounting:",
-        f"    composition: {_quoted('Caps fixed beforehand and charged before data is read, on the exact curve.')}",
+        f"    release_type_details: {_quoted(f'{account.released} released, {account.reserved} charged.')}",
+        *_open("data_source_type", "data_source_type_details", "access_type", "access_type_details"),
         "  implementation:",
+        *_open("preprocessing_and_hyperparameter_tuning"),
         f"    mechanisms: {_quoted('ellipsum: clipped sums in exact integers, noise rounded correctly.')}",
-        *_open("    ", "justification"),
+        f"    composition: {_quoted('Caps fixed beforehand and charged before data is read, on the exact curve.')}",
+        *_open("post_processing", "justification", "utility", "additional_information"),
+        "  administrative:",
+        '    status: "Draft"',
+        *_open("evidence_sources", "registry_authors", "tier"),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _unit_words(account: Account, relation: str) -> str:
+def _parameters(budget: Mapping[str, Fraction]) -> tuple[str, Mapping[str, Fraction], str]:
+    """The variant, its parameters, and more about them; a budget of mu is in zCDP, which the registry knows."""
+    if "mu" in budget:
+        words = f", Gaussian differential privacy of mu = {brief(budget['mu'], up=True)}, of which rho follows"
+        return "Zero-concentrated DP", {"rho": budget["mu"] ** 2 / 2}, words
+    return ("Approximate DP" if budget["delta"] else "Pure DP"), budget, ""
+
+
+def _unit_words(account: Account) -> str:
     whose = "" if account.protects.privacy_id is None else f", by the column {account.protects.privacy_id}"
+    relation = _HIDDEN.get(account.protects.neighbours or "", "the relation is not fixed yet")
     return f"Data sets are neighbours if they differ in one {account.protects.unit or 'unit'}{whose}: {relation}."
 
 
-def _open(indent: str, *names: str) -> list[str]:
-    return [f"{indent}# {name}: ''" for name in names]
+def _open(*names: str) -> list[str]:
+    return [f"    # {name}: ''" for name in names]
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "data"
+
+
+def _number(value: Fraction) -> str:
+    """A number of YAML 1.1 too, which takes 1E-7 for a text."""
+    digits, mark, power = written(value).partition("E")
+    return f"{digits}.0{mark}{power}" if mark and "." not in digits else digits + mark + power
 
 
 def _quoted(text: str) -> str:
-    """A text in JSON, which YAML reads as it is."""
-    return json.dumps(text, ensure_ascii=True)
+    """In quotes and ASCII, with the escapes that YAML has."""
+    plain = json.dumps(text, ensure_ascii=False)
+    return "".join(letter if letter.isascii() else f"\\U{ord(letter):08x}" for letter in plain)

@@ -63,6 +63,13 @@ def _advice(caps: Filter, ask: Ask) -> str:
         pure = isinstance(ask.guarantee, Privacy) and not ask.gaussian
         beside = "" if pure or ask.pair is None else f" with delta at most {brief(slack_left(caps))}"
         return f"The largest epsilon that fits is {brief(max(left))}{beside}." if max(left) else "Nothing is left."
+    slack = Fraction(ask.guarantee.as_pair().slack)
+    if slack > slack_left(caps):
+        rare, left_over = brief(slack, up=True), brief(slack_left(caps))
+        return (
+            f"Its guarantee holds but for probability {rare} (slack), and {left_over} of that is left. "
+            "Caps with slack= are stated when a budget is opened."
+        )
     largest = largest_epsilon(caps, ask)
     if largest is not None:
         return f"The largest epsilon that fits is {largest:g}{'' if ask.gaussian else _UNDER_GAUSSIAN}."
@@ -77,7 +84,7 @@ def largest_epsilon(caps: Filter, ask: Ask) -> float | None:
         return None
     slack = float(ask.guarantee.as_pair().slack) if ask.gaussian else 0.0
     room = round_down(Fraction(ask.pair[1]) - Fraction(slack))
-    if slack > slack_left(caps) or room <= 0:
+    if room <= 0:
         return None
     start = gaussian_epsilon_upper(mu_left(caps), room)
     if not 0 < start < math.inf:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +11,8 @@ from typing import Any
 from ..composition import Filter
 from ..errors import UsageError, named
 from .accounts import Protects, caps_from_dict, with_spent, within
-from .amounts import brief, written
+from .amounts import brief, read, written
+from .chain import as_written, fields_of
 from .refusals import left_of, spent_of
 from .store import Transaction
 
@@ -43,6 +43,8 @@ class Account:
     released: int = 0
     waiting: tuple[int, ...] = ()
     """The first entries that were reserved and whose release never came; they stay charged."""
+    limits_spent: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What analysts with caps have spent of them."""
 
     def holder(self, analyst: str | None) -> str | None:
         """Whose cap an analyst spends from: their own, or the one of everybody else together."""
@@ -68,6 +70,12 @@ class Account:
         fresh = within(caps, self.budget, self.period_limit)
         return with_spent(fresh, self.period_spent if self.period_at(now) == self.period else None)
 
+    def _part(self, limit: Fraction, spent: Mapping[str, Any] | None) -> str:
+        """What is spent of a part of the budget."""
+        if self.caps is None:
+            return f"at most {brief(limit)}, within the whole"
+        return spent_of(with_spent(within(self.caps, self.budget, limit), spent))
+
     def to_dict(self) -> dict[str, Any]:
         """For people and programs: amounts are exact decimals."""
         from .accounts import caps_to_dict, spent_to_dict
@@ -79,6 +87,7 @@ class Account:
             "caps": None if self.caps is None else caps_to_dict(self.caps),
             "spent": None if self.caps is None else spent_to_dict(self.caps),
             "analysts": {name: written(value) for name, value in self.limits.items()},
+            "analysts_spent": dict(self.limits_spent),
             "period": None if self.every is None else {self.every: written(self.period_limit or Fraction(0))},
             "closed": self.closed,
             "reserved": self.reserved,
@@ -93,9 +102,11 @@ class Account:
             lines.append("  spent     nothing; the first release fixes the law that is added up")
         else:
             lines += [f"  spent     {spent_of(self.caps)}", f"  left      {left_of(self.caps)}"]
-        lines += [f"  analyst   {named(name)}: at most {brief(value)}" for name, value in self.limits.items()]
+        for name, limit in self.limits.items():
+            lines.append(f"  analyst   {named(name)}: {self._part(limit, self.limits_spent.get(name))}")
         if self.every is not None and self.period_limit is not None:
-            lines.append(f"  each {self.every:<5}at most {brief(self.period_limit)}, within the whole")
+            now = "" if self.period is None else f" in {self.period}"
+            lines.append(f"  {'each ' + self.every:<9} {self._part(self.period_limit, self.period_spent)}{now}")
         lines.append(f"  releases  {self.released} of {self.reserved} that were charged")
         if self.reserved > self.released:
             some = ", ".join(map(str, self.waiting))
@@ -106,25 +117,36 @@ class Account:
 def account_of(transaction: Transaction, dataset: str, counted: bool = False) -> Account:
     """The account of a data set; counted: with how many releases there were."""
     rows = transaction.run(
-        "select what, body from ellipsum_entries where dataset = ? and what in ('opened', 'fixed', 'closed') "
-        "order by number",
+        "select what, number, body, digest from ellipsum_entries where dataset = ? "
+        "and what in ('opened', 'fixed', 'closed') order by number",
         [dataset],
     )
-    said = {what: json.loads(body) for what, body in rows}
-    if "opened" not in said:
-        raise UsageError(f"this ledger has no data set {named(dataset)}. Open its budget first: ellipsum ledger init.")
-    return _account(said, last_reserved(transaction, dataset) or {}, _counts(transaction, dataset) if counted else {})
+    with as_written():
+        said = {what: fields_of(*entry) for what, *entry in rows}
+        if "opened" not in said:
+            raise UsageError(_no_such(transaction, dataset))
+        more = _counts(transaction, dataset) | _limits_spent(transaction, said["opened"]) if counted else {}
+        return _account(said, last_reserved(transaction, dataset) or {}, more)
+
+
+def _no_such(transaction: Transaction, dataset: str) -> str:
+    text = f"select dataset from ellipsum_entries where what = 'opened' order by dataset limit {_SHOWN}"
+    names = [named(name) for (name,) in transaction.run(text)]
+    others = f"It has {', '.join(names)}" if names else "It has none"
+    return (
+        f"this ledger has no data set {named(dataset)}. {others}; ellipsum ledger init opens the budget of a new one."
+    )
 
 
 def last_reserved(transaction: Transaction, dataset: str, analyst: str | None = None) -> dict[str, Any] | None:
     """The fields of the last reservation, of one analyst where one is named."""
     whose, values = ("", [dataset]) if analyst is None else (" and analyst = ?", [dataset, analyst])
     rows = transaction.run(
-        f"select body from ellipsum_entries where dataset = ?{whose} and what = 'reserved' "
+        f"select number, body, digest from ellipsum_entries where dataset = ?{whose} and what = 'reserved' "
         "order by number desc limit 1",
         values,
     )
-    return json.loads(rows[0][0]) if rows else None
+    return fields_of(*rows[0]) if rows else None
 
 
 def _account(said: Mapping[str, Any], last: Mapping[str, Any], counts: Mapping[str, Any]) -> Account:
@@ -134,17 +156,22 @@ def _account(said: Mapping[str, Any], last: Mapping[str, Any], counts: Mapping[s
     every, limit = next(iter(opened["period"].items()), (None, None))
     return Account(
         opened["dataset"],
-        {name: Fraction(opened["budget"][name]) for name in _ORDER if name in opened["budget"]},
+        {name: read(opened["budget"][name]) for name in _ORDER if name in opened["budget"]},
         Protects(**fixed["protects"]),
         caps,
-        {name: Fraction(value) for name, value in opened["analysts"].items()},
+        {name: read(value) for name, value in opened["analysts"].items()},
         every,
-        None if limit is None else Fraction(limit),
+        None if limit is None else read(limit),
         last.get("period"),
         last.get("period_spent"),
         "closed" in said,
         **counts,
     )
+
+
+def _limits_spent(transaction: Transaction, opened: Mapping[str, Any]) -> dict[str, Any]:
+    last = {name: last_reserved(transaction, opened["dataset"], name) for name in opened["analysts"]}
+    return {"limits_spent": {name: entry["analyst_spent"] for name, entry in last.items() if entry is not None}}
 
 
 def _counts(transaction: Transaction, dataset: str) -> dict[str, Any]:

@@ -33,6 +33,10 @@ class Transaction(Protocol):
 class Store(Protocol):
     """A database with a ledger in it."""
 
+    @property
+    def address(self) -> str:
+        """Opens it again, in another process."""
+
     def create(self) -> None:
         """Make the tables where there are none."""
 

@@ -54,6 +54,7 @@ class PostgresqlStore:
             from adbc_driver_postgresql import dbapi
         except ImportError:
             raise UsageError("PostgreSQL needs a driver. Install it with: pip install 'ellipsum[postgresql]'") from None
+        self.address = url
         self._connect: Callable[[], Any] = lambda: dbapi.connect(url, autocommit=False)
         self._lock = threading.RLock()
         self._connection: Any = None

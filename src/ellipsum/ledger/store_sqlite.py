@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..errors import DataError, visible
+from ..errors import DataError, UsageError, visible
 from .store import TABLES, Row
 
 _WAIT_MS = 60_000  # for other writers, each of which takes milliseconds
@@ -23,6 +25,8 @@ _KEPT = (
     "create trigger if not exists ellipsum_no_removal before delete on ellipsum_entries "
     "begin select raise(abort, 'entries are never removed'); end",
 )
+_SCHEMA = "select type, name, sql from sqlite_master where name like 'ellipsum_%' or tbl_name like 'ellipsum_%'"
+_AS_IT_IS = "mode=ro&immutable=1"
 _inherited: list[sqlite3.Connection] = []
 """Connections of a parent process, which its child must neither use nor close."""
 
@@ -46,14 +50,19 @@ class SqliteStore:
         self._shown = visible(path)
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._pid = os.getpid()
+        self._opened: tuple[int, int, int, str] | None = None
+
+    @property
+    def address(self) -> str:
+        return os.path.abspath(self._path)
 
     def create(self) -> None:
         with self._told("made"):
             with suppress(FileExistsError):
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             connection = self._open()
-            connection.execute("pragma journal_mode = wal")
+            self._check_kind(connection)
+            _keep_a_log(connection)
         with self.writing() as transaction:
             for text in (*TABLES, *_KEPT):
                 transaction.run(text)
@@ -65,6 +74,7 @@ class SqliteStore:
             connection = self._open()
             connection.execute("begin immediate")
             try:
+                self._check_schema(connection)
                 yield _Transaction(connection)
                 connection.execute("commit")
             finally:
@@ -77,30 +87,71 @@ class SqliteStore:
             connection = self._open()
             connection.execute("begin")
             try:
+                self._check_schema(connection)
                 yield _Transaction(connection)
             finally:
                 if connection.in_transaction:
                     connection.execute("rollback")
 
     def _open(self) -> sqlite3.Connection:
-        if self._connection is not None and self._pid != os.getpid():
-            _inherited.append(self._connection)
-            self._connection = None
+        """The kept connection, or a new one in a child process, for another file, and for one that is not written."""
+        mode = self._mode()
+        now = (os.getpid(), *self._file(), mode)
+        if self._connection is not None and (self._opened != now or mode == _AS_IT_IS):
+            self._drop()
         if self._connection is None:
-            self._connection, self._pid = self._connected(), os.getpid()
-            weakref.finalize(self, _close, self._connection, self._pid)
+            self._connection, self._opened = self._connected(mode), now
+            self._closing = weakref.finalize(self, _close, self._connection, os.getpid())
         return self._connection
 
-    def _connected(self) -> sqlite3.Connection:
+    def _drop(self) -> None:
+        if self._connection is not None and self._opened and self._opened[0] != os.getpid():
+            _inherited.append(self._connection)
+        self._closing()
+        self._connection = None
+
+    def _file(self) -> tuple[int, int]:
+        """Which file it is, whatever its name; several names would be several ledgers, each with charges of its own."""
         if not self._path.is_file():
             raise DataError(f"there is no ledger at {self._shown}. Make it: ellipsum ledger init {self._shown} ...")
-        mode = "rw" if os.access(self._path, os.W_OK) else "ro"
-        name = f"file:{quote(os.path.abspath(self._path))}?mode={mode}"
+        found = self._path.stat()
+        if found.st_nlink > 1:
+            raise DataError(
+                f"the ledger {self._shown} has several names (hard links), and each would miss charges of the others. "
+                "Keep one of them, and make copies with cp."
+            )
+        return found.st_dev, found.st_ino
+
+    def _mode(self) -> str:
+        """A file that may not be written is taken as it is, and nothing is put beside it."""
+        beside = Path(f"{os.path.realpath(self._path)}-wal")
+        in_use = beside.is_file() and beside.stat().st_size > 0
+        if os.access(self._path, os.W_OK) and (in_use or os.access(beside.parent, os.W_OK)):
+            return "mode=rw"
+        return "mode=ro" if in_use else _AS_IT_IS
+
+    def _connected(self, mode: str) -> sqlite3.Connection:
+        name = f"file:{quote(os.path.realpath(self._path))}?{mode}"
         connection = sqlite3.connect(
             name, uri=True, isolation_level=None, timeout=_WAIT_MS / 1000, check_same_thread=False
         )
         connection.execute("pragma synchronous = extra")
         return connection
+
+    def _check_kind(self, connection: sqlite3.Connection) -> None:
+        """A database of something else is not made a ledger by a slip of the pen."""
+        ((tables,),) = connection.execute("select count(*) from sqlite_master").fetchall()
+        ((mark,),) = connection.execute("pragma application_id").fetchall()  # set together with the first tables
+        if tables and mark != _MARK:
+            raise UsageError(f"{self._shown} is a database of something else. Name a new file for the ledger.")
+
+    def _check_schema(self, connection: sqlite3.Connection) -> None:
+        """Nothing else may act on the ledger's tables: a trigger could swallow charges, a view could hide them."""
+        if not set(connection.execute(_SCHEMA)) <= _schema():
+            raise DataError(
+                f"the tables of the ledger {self._shown} are not as they were made: somebody has changed them, or put "
+                "triggers on them. Nothing was published."
+            )
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -114,6 +165,27 @@ class SqliteStore:
             reason = str(getattr(error, "strerror", None) or error)
         if reason is not None:
             raise DataError(f"the ledger {self._shown} could not be {what}: {visible(reason)}. Nothing was published.")
+
+
+def _keep_a_log(connection: sqlite3.Connection) -> None:
+    """Others may be doing the same to a new file, for which SQLite does not wait by itself."""
+    until = time.monotonic() + _WAIT_MS / 1000
+    while connection.execute("pragma journal_mode").fetchone() != ("wal",):
+        try:
+            connection.execute("pragma journal_mode = wal")
+        except sqlite3.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
+@cache
+def _schema() -> frozenset[Row]:
+    """What a ledger's tables, indices and triggers are."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for text in (*TABLES, *_KEPT):
+            connection.execute(text)
+        return frozenset(connection.execute(_SCHEMA))
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:

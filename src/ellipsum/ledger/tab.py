@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import EllipsumError, UsageError
 from .accounts import Ask
 from .book import Ledger, Reserved
+from .names import checked_name
 
 VARIABLE = "ELLIPSUM_LEDGER"
 _UNSETTLED = (
@@ -36,14 +37,14 @@ class Tab:
     def of(ledger: Any, dataset: str | None, key: str | None = None, analyst: str | None = None) -> Tab | None:
         """The words of a call; None where it has no ledger."""
         for name, value in (("dataset", dataset), ("key", key), ("analyst", analyst)):
-            if value is not None and (not isinstance(value, str) or not value.strip() or not value.isprintable()):
-                raise UsageError(f"{name} must be a name of printable letters.")
+            if value is not None:
+                checked_name(name, value)
         if ledger is None:
             ledger = os.environ.get(VARIABLE) or None
         if ledger is None:
             given = [name for name, value in (("dataset", dataset), ("key", key), ("analyst", analyst)) if value]
             if given:
-                raise UsageError(f"{' and '.join(given)} need ledger, where budgets are kept.")
+                raise UsageError(f"{' and '.join(given)} need{'s' * (len(given) == 1)} ledger, where budgets are kept.")
             return None
         if dataset is None:
             raise UsageError("dataset is missing. State the name under which the ledger keeps this data's budget.")

@@ -1,0 +1,109 @@
+"""Sums of charges by data set, beside what the entries say they are [Q2]."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal, Inexact
+from functools import lru_cache
+from typing import Any
+
+from .chain import NO_ENTRY, bad, canonical, digest
+from .store import Transaction
+
+_EXACT = Context(prec=20_000, traps=[Inexact])
+_ZERO = Decimal(0)
+_STATED = "select number, body from ellipsum_entries where what in ('opened', 'fixed', 'closed') and number <= ?"
+_LAST = (
+    "select body from ellipsum_entries where dataset = ? and what = 'reserved' and number <= ? "
+    "order by number desc limit 1"
+)
+_WAITING = (
+    "select number from ellipsum_entries r where what = 'reserved' and number <= ? and not exists "
+    "(select 1 from ellipsum_entries s where s.of = r.number and s.number <= ?)"
+)
+
+
+class Tally:
+    """Takes the entries in order, and complains of the first that does not follow from those before it."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, list[Decimal]] = {}
+        self._caps: dict[str, list[Decimal]] = {}
+        self._closed: set[str] = set()
+        self._waiting: set[int] = set()
+        self.plans: set[str] = set()
+        """The digests of plans that were met on the way."""
+
+    @staticmethod
+    def said_at(transaction: Transaction, number: int) -> Tally:
+        """The tally after an entry as the entries up to there have it, which somebody else has to check."""
+        tally = Tally()
+        for place, body in transaction.run(f"{_STATED} order by number", [number]):
+            tally.take(int(place), json.loads(body))
+        for dataset in tally._spent:
+            for (body,) in transaction.run(_LAST, [dataset, number]):
+                tally._spent[dataset] = _numbers(json.loads(body)["spent"])
+        tally._waiting = {int(place) for (place,) in transaction.run(_WAITING, [number, number])}
+        return tally
+
+    @property
+    def digest(self) -> str:
+        """One text for one state."""
+        amounts = [
+            {name: list(map(str, values)) for name, values in kept.items()} for kept in (self._spent, self._caps)
+        ]
+        return digest(canonical({"amounts": amounts, "closed": sorted(self._closed), "of": sorted(self._waiting)}))
+
+    def take(self, number: int, fields: Mapping[str, Any]) -> None:
+        try:
+            follows = self._follows(number, fields)
+        except NO_ENTRY:
+            raise bad(number, "it is no entry of a ledger") from None
+        if not follows:
+            raise bad(number, "it does not follow from the entries before it")
+
+    def _follows(self, number: int, fields: Mapping[str, Any]) -> bool:
+        what, dataset = fields["what"], fields["dataset"]
+        if what == "released":
+            there = fields["of"] in self._waiting
+            self._waiting.discard(fields["of"])
+            return there
+        if (what == "opened") == (dataset in self._spent) or dataset in self._closed:
+            return False
+        if what == "reserved":
+            self._waiting.add(number)
+            self.plans.add(fields["plan"])
+            return self._added(dataset, fields)
+        if what == "opened":
+            self._spent[dataset] = []
+        if what in ("opened", "fixed"):
+            return self._fixed(dataset, fields["caps"])
+        self._closed.add(dataset)
+        return bool(what == "closed")
+
+    def _fixed(self, dataset: str, caps: Mapping[str, Any] | None) -> bool:
+        """Caps are stated once."""
+        if caps is None:
+            return True
+        found = [_EXACT.power(Decimal(caps["mu"]), 2), Decimal(caps["slack"]), *map(Decimal, caps["epsilon"])]
+        return self._caps.setdefault(dataset, found) == found
+
+    def _added(self, dataset: str, fields: Mapping[str, Any]) -> bool:
+        charge, spent = _numbers(fields["charged"], _often), _numbers(fields["spent"])
+        caps = self._caps[dataset]
+        before = self._spent[dataset] or [_ZERO] * len(caps)
+        self._spent[dataset] = spent
+        if not len(charge) == len(spent) == len(caps):
+            return False
+        for one, old, new, cap in zip(charge, before, spent, caps, strict=True):
+            if one < 0 or not _EXACT.add(old, one) == new <= cap:
+                return False
+        return True
+
+
+def _numbers(spent: Mapping[str, Any], number: Callable[[str], Decimal] = Decimal) -> list[Decimal]:
+    return [number(spent["squares"]), number(spent["slack"]), *map(number, spent["epsilon"])]
+
+
+_often = lru_cache(maxsize=1000)(Decimal)  # charges are often alike
