@@ -101,8 +101,9 @@ def _bin_masses(log_edges: Floats, modes: Floats) -> Floats:
 
 def _mixture(weight: Floats, grid: Floats, modes: Floats) -> Floats:
     """Mass of the weighted laws (modes, members) around each radius of the grid."""
-    places = _places(grid[:-1] + STEP / 2, modes)
-    cdf = np.take_along_axis(weight @ _table(), places, axis=1).sum(0)
+    likely, members = weight.any(axis=1), weight.any(axis=0)  # few are
+    places = _places(grid[:-1] + STEP / 2, modes[likely])
+    cdf = np.take_along_axis(weight[np.ix_(likely, members)] @ _table()[members], places, axis=1).sum(0)
     return np.diff(np.concatenate([[0.0], cdf, [1.0]]))
 
 
