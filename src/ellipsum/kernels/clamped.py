@@ -2,7 +2,8 @@
 
 For a row x: q_j = rint(clip((x_j - center_j) * scale_j, -limit_j, limit_j)), limit_j a whole number, so that
 |q_j| <= limit_j exactly, whatever rounding does before the clip ([S9]). An entry that is missing, NaN or infinite is
-treated by the riders' rule; one outside its bounds is clamped and counted. Rows without either are added in vectors.
+treated by the riders' rule; one outside its bounds is clamped and counted. Where eight columns of eight rows hold
+neither, the clamp changes nothing, and is left out.
 """
 
 from __future__ import annotations
@@ -18,19 +19,8 @@ from ..compiled import compiled, inner
 from ..errors import Floats
 from ..integers import Ints
 from ..row_maps import ClampedMap
-from .diagonal import PREFETCH_BYTES
-from .generators import (
-    GROUP,
-    SINGLE,
-    add_unusual,
-    address,
-    all_below,
-    clamp_column,
-    clamp_rows,
-    element,
-    entry_size,
-    everywhere,
-)
+from .diagonal import fetching
+from .generators import GROUP, add_unusual, address, clamp_column, clamp_rows, element, entry_size
 from .layout import LANES
 from .memory import Rows, aligned, columns_of, readable
 
@@ -39,15 +29,15 @@ _ALLOWANCE = 2.0**-20  # of half a width
 
 
 class _Frame:
-    """What the loops read: centres, scales, limits, fills and edges, at least eight wide.
+    """What the loops read: centres, scales, limits, fills, edges and limits and a quarter, at least eight wide.
 
-    tail: scales, limits and edges of the last eight columns, zero for those that a whole vector has served.
+    tail: scales and limits and a quarter of the last eight columns, zero for those that a whole vector has served.
     """
 
     def __init__(self, row_map: ClampedMap, times: int = 1) -> None:
         limits = row_map.limits.astype(np.float64)
         fill = row_map.center if row_map.riders.fill is None else row_map.riders.fill
-        lines = row_map.center, row_map.scale, limits, fill, _edges(row_map)
+        lines = row_map.center, row_map.scale, limits, fill, _edges(row_map), limits + 0.25
         columns = row_map.columns * times
         self.columns = columns
         self.width = max(columns, LANES)
@@ -55,9 +45,9 @@ class _Frame:
         for i, line in enumerate(lines):
             self.lines[i, :columns] = np.tile(line, times)
         rest = self.width % LANES
-        self.tail = aligned(3, LANES)
+        self.tail = aligned(2, LANES)
         if rest:
-            self.tail[:, LANES - rest :] = self.lines[[1, 2, 4], self.width - rest :]
+            self.tail[:, LANES - rest :] = self.lines[[1, 5], self.width - rest :]
 
 
 def _edges(row_map: ClampedMap) -> Floats:
@@ -91,7 +81,7 @@ class ClampedKernel:
 
     @property
     def lines(self) -> Floats:
-        """Centres, scales, limits, fills and edges."""
+        """Centres, scales, limits, fills, edges, and limits and a quarter."""
         return self._one.lines
 
     @cached_property
@@ -124,14 +114,12 @@ class ClampedKernel:
             self._add(block[done:], self._one, counts)
 
     def _add(self, block: Rows | Columns, frame: _Frame, counts: Ints) -> None:
-        sums = np.zeros((3, frame.width), np.int64)
+        sums = counts if counts.shape[1] == frame.width else np.zeros((3, frame.width), np.int64)
         for part in readable(block, frame.width, singles=True):
             place = part.__array_interface__["data"][0], part.strides[0], len(part)
             add_clamped_rows(*place, part.dtype.type(0), frame.lines, frame.tail, sums, self.drops)
-        if self.drops:
-            counts[1, 0] += sums[1, 0]
-            sums[1] = 0
-        counts += sums[:, : frame.columns].reshape(3, -1, counts.shape[1]).sum(1)
+        if sums is not counts:
+            counts += sums[:, : frame.columns].reshape(3, -1, counts.shape[1]).sum(1)
 
 
 def side_by_side(block: Rows) -> bool:
@@ -162,57 +150,79 @@ def _add_entry(x: int, j: int, like: Any, lines: Any, k: int, sums: Any) -> None
 
 
 @inner
+def left_out(x: int, like: Any, columns: int) -> bool:
+    """Whether a row has an absence."""
+    absent = False
+    for j in range(columns):
+        absent |= not abs(element(x, j, like)) < np.inf
+    return absent
+
+
+@inner
+def _some_left_out(x: int, stride: int, like: Any, columns: int) -> bool:
+    absent = False
+    for i in range(LANES):
+        absent |= left_out(x + i * stride, like, columns)
+    return absent
+
+
+@inner
+def _add_eight(x: int, j: int, like: Any, lines: Any, sums: Any) -> None:
+    """Eight entries of a row from column j on, each by the riders' rule."""
+    row = 8 * lines.shape[1]
+    at, out = address(lines) + 8 * j, address(sums) + 8 * j
+    frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
+    add_unusual(x, j, like, frame, (out, out + row, out + 2 * row))
+
+
+@inner
 def _add_row(x: int, like: Any, lines: Any, sums: Any, drops: bool) -> None:
     width = lines.shape[1]
-    if drops:
-        for j in range(width):
-            if not abs(element(x, j, like)) < np.inf:
-                sums[1, 0] += 1
-                return
-    place, row = address(lines), 8 * width
-    out = address(sums)
+    if drops and left_out(x, like, width):
+        sums[1, 0] += 1
+        return
     whole = width // LANES * LANES
     for j in range(0, whole, LANES):
-        at = place + 8 * j
-        frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
-        add_unusual(x, j, like, frame, (out + 8 * j, out + row + 8 * j, out + 2 * row + 8 * j))
+        _add_eight(x, j, like, lines, sums)
     for j in range(whole, width):
         _add_entry(x, j, like, lines, j, sums)
 
 
 @inner
-def _clamp(group: Any, x: int, stride: int, like: Any, lines: Any, tail: Any, step: int, sums: Any) -> Any:
-    """Adds a group of rows to the sums (one row alone: takes it out again); 2 in a lane where something is unusual."""
+def _add_group(x: int, stride: int, like: Any, lines: Any, tail: Any, step: int, sums: Any) -> None:
+    """Adds eight rows, none of which is left out."""
     width = lines.shape[1]
     center = address(lines)
-    scale, limit, edge = center + 8 * width, center + 16 * width, center + 32 * width
-    total = address(sums)
+    scale, near = center + 8 * width, center + 40 * width
+    total, last = address(sums), address(tail)
     whole = width // LANES * LANES
-    unusual = everywhere(0.0)
     for j in range(0, whole, LANES):
-        unusual = clamp_rows(group, unusual, (x, stride, j, center, scale, j), like, (limit, edge), total, j * step)
+        if not clamp_rows(GROUP, (x, stride, j, center, scale, j), like, near + 8 * j, total, j * step):
+            for i in range(LANES):
+                _add_eight(x + i * stride, j, like, lines, sums)
     if whole < width:  # the last eight columns, those already added at scale zero
-        last = address(tail)
         place = (x, stride, width - LANES, center, last, 0)
-        unusual = clamp_rows(group, unusual, place, like, (last + 8 * LANES, last + 16 * LANES), total, 0)
-    return unusual
+        if not clamp_rows(GROUP, place, like, last + 8 * LANES, total, whole * step):
+            for i in range(LANES):
+                for j in range(whole, width):
+                    _add_entry(x + i * stride, j, like, lines, j, sums)
 
 
 @compiled
 def add_clamped_rows(x: int, stride: int, rows: int, like: Any, lines: Any, tail: Any, sums: Any, drops: bool) -> None:
     """Adds the clamped rows of doubles (or singles) at an address, entries side by side, rows `stride` bytes apart.
 
-    sums (3, width): clamped entries, absences and entries outside, by column. Where a row of eight holds something
-    unusual, they are taken out again and added with what is to be counted.
+    sums (3, width): clamped entries, absences and entries outside, by column.
     drops: a row with an absence is left out, and counted in the first column.
     """
-    size = entry_size(like)
-    step = size if lines.shape[1] * size <= PREFETCH_BYTES else 0
+    width = lines.shape[1]
+    step = fetching(stride, LANES, like, width)
     for _ in range(rows // LANES):
-        if not all_below(_clamp(GROUP, x, stride, like, lines, tail, step, sums), 1.0):
+        if drops and _some_left_out(x, stride, like, width):
             for i in range(LANES):
-                _clamp(SINGLE, x + i * stride, 0, like, lines, tail, 0, sums)
                 _add_row(x + i * stride, like, lines, sums, drops)
+        else:
+            _add_group(x, stride, like, lines, tail, step, sums)
         x += LANES * stride
     for i in range(rows % LANES):
         _add_row(x + i * stride, like, lines, sums, drops)
@@ -229,13 +239,13 @@ def add_clamped_columns(places: Any, rows: int, like: Any, lines: Any, sums: Any
     row = 8 * LANES
     lists = (start, start + row, start + 2 * row, start + 3 * row, start + 4 * row)
     for j in range(places.size):
-        center, scale, limit, edge = lines[0, j], lines[1, j], lines[2, j], lines[4, j]
+        center, scale, near = lines[0, j], lines[1, j], lines[5, j]
         for i in range(5):
             frame[i, :] = lines[i, j]
         eights[:, :] = 0
         for first in range(0, done, chunk):
             x = places[j] + first * size
-            if not all_below(clamp_column(GROUP, x, like, center, scale, limit, edge, out), 1.0):
+            if not clamp_column(GROUP, x, like, center, scale, near, out):
                 for i in range(0, chunk, LANES):
                     add_unusual(x, i, like, lists, (out, out + row, out + 2 * row))
         for i in range(done, rows):

@@ -1,4 +1,4 @@
-"""The diagonal map of rows that lie side by side: scale, take the norm, clip, round and add, eight rows at a time.
+"""The diagonal map of rows that lie side by side: scale, take the norm, clip, round and add, four rows at a time.
 
 Nothing here may be compiled with fastmath: the norm must be that of the very numbers that are rounded.
 Beside the sums, `riders` (see `ellipsoid.riders_for`) takes what is counted: absent cells, and rows outside by octave.
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..compiled import compiled, inner, say_that_it_compiles
 from .generators import (
-    GROUP,
+    FOUR,
     SINGLE,
     add_rounded,
     address,
@@ -27,9 +27,9 @@ from .generators import (
     plus_squares,
     zero_lanes,
 )
-from .layout import COUNTED, FAR_EXPONENT, LANES, LEFT_OUT, SURELY_OUTSIDE
+from .layout import COUNTED, FAR_EXPONENT, LANES, LEFT_OUT, ROWS, SURELY_OUTSIDE
 
-PREFETCH_BYTES = 49152  # longer rows push each other out of the cache if fetched a group ahead
+_MOST_FETCHED = 3 << 16  # bytes: longer groups push each other out of the cache if fetched ahead
 
 
 @inner
@@ -50,7 +50,7 @@ def count_outside(square: float, outside: Any) -> None:
 
 @inner
 def count_group(squares: Any, riders: Any) -> None:
-    """`count_outside` for eight rows of finite norm."""
+    """`count_outside` for up to eight rows of finite norm; lanes without a row are zero."""
     _, outside, spare = riders[:3]
     if outside.size > 0 and not all_below(squares, 1.0):
         keep_vector(squares, address(spare))
@@ -59,32 +59,47 @@ def count_group(squares: Any, riders: Any) -> None:
 
 
 @inner
-def squared_norms(group: Any, x: int, stride: int, like: Any, frame: Any) -> Any:
-    """Squared norms of a group's mapped rows; frame holds the centres, the scales and the tail's scales."""
+def squared_norms(group: Any, x: int, stride: int, like: Any, frame: Any, kept: Any, step: int) -> Any:
+    """Squared norms of a group's mapped rows; frame holds the centres, the scales and the tail's scales.
+
+    kept: where mapped singles are kept, and bytes from row to row; step: see `fetching`.
+    """
     width = frame.shape[1]
     center = address(frame)
     scale, tail = center + 8 * width, center + 16 * width
     whole = width // LANES * LANES
     lanes = zero_lanes(group)
     for j in range(0, whole, LANES):
-        lanes = plus_squares(lanes, (x, stride, j, center, scale, j), like)
+        lanes = plus_squares(lanes, (x, stride, j, center, scale, j), like, kept, j * step)
     if whole < width:  # the last eight columns, those already counted at scale zero
-        lanes = plus_squares(lanes, (x, stride, width - LANES, center, tail, 0), like)
+        place, behind = (x, stride, width - LANES, center, tail, 0), (kept[0] + 8 * LANES, kept[1])
+        lanes = plus_squares(lanes, place, like, behind, whole * step)
     return lane_sums(lanes)
 
 
 @inner
-def _add_clipped(group: Any, factors: Any, x: int, stride: int, like: Any, frame: Any, step: int, total: Any) -> None:
-    """Adds the group's rounded rows to the total; step is the entry's size, or 0 for no fetching ahead."""
+def fetching(stride: int, rows: int, like: Any, width: int) -> int:
+    """Bytes of the next group that are asked for with each column of this one, or 0: rows are too long, or apart."""
+    column = rows * entry_size(like)
+    return column if column * width <= _MOST_FETCHED and stride == entry_size(like) * width else 0
+
+
+@inner
+def _add_clipped(
+    group: Any, factors: Any, x: int, stride: int, like: Any, frame: Any, kept: Any, step: int, total: Any
+) -> None:
+    """Adds the group's rounded rows to the total; arguments as those of `squared_norms`."""
     width = frame.shape[1]
     center = address(frame)
     scale, tail = center + 8 * width, center + 16 * width
     sums = address(total)
     whole = width // LANES * LANES
+    half = width * step
     for j in range(0, whole, LANES):
-        add_rounded(group, factors, (x, stride, j, center, scale, j), like, sums, j * step)
+        add_rounded(group, factors, (x, stride, j, center, scale, j), like, kept, sums, half + j * step)
     if whole < width:
-        add_rounded(group, factors, (x, stride, width - LANES, center, tail, 0), like, sums, 0)
+        place, behind = (x, stride, width - LANES, center, tail, 0), (kept[0] + 8 * LANES, kept[1])
+        add_rounded(group, factors, place, like, behind, sums, half + whole * step)
 
 
 @inner
@@ -139,40 +154,51 @@ def add_mended(row: Any, taken: float, frame: Any, identity: Any, grid: float, t
     if taken == np.inf:
         return
     pulled, outside, spare = riders[:3]
-    squares = squared_norms(SINGLE, address(row), 0, 0.0, frame)
+    squares = squared_norms(SINGLE, address(row), 0, 0.0, frame, (0, 0), 0)
     mapped = frame
     if not all_below(squares, np.inf):
         _bring_near(row, frame)
-        squares = squared_norms(SINGLE, address(row), 0, 0.0, identity)
+        squares = squared_norms(SINGLE, address(row), 0, 0.0, identity, (0, 0), 0)
         mapped = identity
     keep_vector(squares, address(spare))
     square = spare[0] * (1.0 / (1.0 - taken))
     factor = pulled / math.sqrt(square) if square > 1.0 else grid
     count_outside(square, outside)
-    _add_clipped(SINGLE, everywhere(factor), address(row), 0, 0.0, mapped, 0, total)
+    _add_clipped(SINGLE, everywhere(factor), address(row), 0, 0.0, mapped, (0, 0), 0, total)
 
 
 @compiled
 def add_rows(
-    x: int, stride: int, rows: int, like: Any, frame: Any, identity: Any, grid: float, total: Any, row: Any, riders: Any
+    x: int,
+    stride: int,
+    rows: int,
+    like: Any,
+    frame: Any,
+    identity: Any,
+    grid: float,
+    total: Any,
+    scratch: Any,
+    riders: Any,
 ) -> None:
     """Adds to the total the integer rows of rows of doubles (or singles, as `like` is) at an address.
 
-    A row's entries lie side by side, rows `stride` bytes apart. `row` is scratch of the frame's width (>= 8).
+    A row's entries lie side by side, rows `stride` bytes apart. `scratch`: a row of the frame's width (>= 8), for singles
+    five rows, eight entries wider.
     """
-    size = entry_size(like)
-    step = size if frame.shape[1] * size <= PREFETCH_BYTES else 0
-    for _ in range(rows // LANES):
-        squares = squared_norms(GROUP, x, stride, like, frame)
+    row = scratch[0, : frame.shape[1]]
+    kept = (address(scratch) + 8 * scratch.shape[1], 8 * scratch.shape[1])
+    step = fetching(stride, ROWS, like, frame.shape[1]) // 2
+    for _ in range(rows // ROWS):
+        squares = squared_norms(FOUR, x, stride, like, frame, kept, step)
         if all_below(squares, np.inf):
             count_group(squares, riders)
-            _add_clipped(GROUP, factors_for(squares, grid, riders), x, stride, like, frame, step, total)
+            _add_clipped(FOUR, factors_for(squares, grid, riders), x, stride, like, frame, kept, step, total)
         else:
-            for i in range(LANES):
+            for i in range(ROWS):
                 taken = _mend(x + i * stride, like, frame, row, riders)
                 add_mended(row, taken, frame, identity, grid, total, riders)
-        x += LANES * stride
-    for i in range(rows % LANES):
+        x += ROWS * stride
+    for i in range(rows % ROWS):
         taken = _mend(x + i * stride, like, frame, row, riders)
         add_mended(row, taken, frame, identity, grid, total, riders)
 

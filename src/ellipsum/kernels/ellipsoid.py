@@ -14,9 +14,9 @@ from ..riders import Riders
 from ..row_maps import EllipsoidMap
 from .columns import add_columns
 from .diagonal import add_rows
-from .layout import BLOCK, COUNTED, FILLED, LANES, LEFT_OUT, PANEL, TILE, UNUSED
+from .layout import BLOCK, COUNTED, FILLED, LANES, LEFT_OUT, PANEL, ROWS, TILE, UNUSED
 from .matrix import add_products
-from .memory import Rows, aligned, columns_of, readable
+from .memory import Rows, aligned, columns_of, readable, unset
 
 _RULES = {"center": FILLED, "fill": FILLED, "column": COUNTED, "row": LEFT_OUT}
 
@@ -45,17 +45,17 @@ class EllipsoidKernel:
     def __call__(self, block: Rows | Columns, total: Ints) -> None:
         values = self._map.values
         sums = total if self.padded == total.size else np.zeros(self.padded, np.int64)
-        spare = np.empty(self.padded)
         riders = self.fresh_riders()
         if self.packed is not None:
-            self._multiply(block, sums, spare, riders)
+            self._multiply(block, sums, riders)
         elif (places := columns_of(block)) is not None:
-            like, scratch = block.dtype.type(0), _column_scratch(self._map.columns)
+            like, scratch, spare = block.dtype.type(0), _column_scratch(self._map.columns), np.empty(self.padded)
             add_columns(places, len(block), like, self.frame, self.identity, self.grid, sums, spare, riders, scratch)
         else:
             for part in readable(block, self.padded, singles=True):
                 place = part.__array_interface__["data"][0], part.strides[0], len(part)
-                add_rows(*place, part.dtype.type(0), self.frame, self.identity, self.grid, sums, spare, riders)
+                like, scratch = part.dtype.type(0), _row_scratch(self.padded, part.dtype.char)
+                add_rows(*place, like, self.frame, self.identity, self.grid, sums, scratch, riders)
         if sums is not total:
             total[:values] += sums[:values]
         _add_counts(self._map.riders, riders[6], riders[1], total[values:])
@@ -71,8 +71,8 @@ class EllipsoidKernel:
         rule = _RULES[riders.missing]
         return self.grid * riders.pull, outside, np.empty(LANES), rule, self._fills, self._shares, absent
 
-    def _multiply(self, block: Rows | Columns, sums: Ints, spare: Floats, riders: Any) -> None:
-        scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, self.padded)), spare
+    def _multiply(self, block: Rows | Columns, sums: Ints, riders: Any) -> None:
+        scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, self.padded)), np.empty((1, self.padded))
         maps = self._map.center, self.packed, self.exponents, self.identity
         for part in readable(block, self._map.columns, singles=False):
             place = part.__array_interface__["data"][0], part.strides[0], len(part)
@@ -117,6 +117,11 @@ def _frame(center: Floats, scale: Floats) -> Floats:
     rest = width % LANES
     frame[2, LANES - rest : LANES] = frame[1, width - rest :]
     return frame
+
+
+def _row_scratch(width: int, kind: str) -> Floats:
+    """As `kernels.diagonal.add_rows` wants it."""
+    return unset(1, width) if kind == "d" else unset(1 + ROWS, width + -width % LANES + LANES)
 
 
 def _column_scratch(columns: int) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ and for a row wherever it lies in a block ([S1]).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import llvmlite.ir  # type: ignore[import-untyped]
@@ -14,7 +15,7 @@ import numba.core.cgutils
 import numba.extending
 import numpy as np
 
-from .layout import LANES, PANEL
+from .layout import LANES, LINE, PANEL, ROWS
 
 # compilers' parts whose types say nothing useful here
 ir: Any = llvmlite.ir
@@ -24,7 +25,9 @@ extending: Any = numba.extending
 
 _MAGIC = 1.5 * 2.0**52  # v + _MAGIC has the bits of _MAGIC plus rint(v) for |v| <= 2^50 ([S2])
 _MAGIC_BITS = int(np.float64(_MAGIC).view(np.int64))
+_ODD_BIT = 1 << 61  # set in a NaN and in an infinity, clear in what is near _MAGIC
 GROUP = (0.0,) * LANES
+FOUR = (0.0,) * ROWS
 SINGLE = (0.0,)
 
 _F64, _F32, _I64, _I32 = ir.DoubleType(), ir.FloatType(), ir.IntType(64), ir.IntType(32)
@@ -72,16 +75,20 @@ def _element_kind(like: Any) -> Any:
     return _F32 if like == types.float32 else _F64
 
 
-def _mapped(builder: Any, rows: int, place: Any, like: Any) -> list[Any]:
+def _mapped(builder: Any, rows: int, place: Any, like: Any) -> Iterator[Any]:
     """(x - center) * scale at eight columns of each row: the only spelling of the map ([S1])."""
     x, stride, column, center, scale, scale_index = (builder.extract_value(place, i) for i in range(6))
     centers, scales = _load(builder, center, column), _load(builder, scale, scale_index)
-    values = []
     for i in range(rows):
         start = builder.add(x, builder.mul(stride, _I64(i)))
         value = _load(builder, start, column, _element_kind(like))
-        values.append(builder.fmul(builder.fsub(value, centers), scales))
-    return values
+        yield builder.fmul(builder.fsub(value, centers), scales)
+
+
+def _kept(builder: Any, kept: Any, row: int, column: Any) -> tuple[Any, Any]:
+    """Where mapped singles are kept between two readings, so that they are converted once."""
+    start, stride = (builder.extract_value(kept, i) for i in range(2))
+    return builder.add(start, builder.mul(stride, _I64(row))), column
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
@@ -127,17 +134,22 @@ def zero_lanes(typing: Any, group: Any) -> Any:
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def plus_squares(typing: Any, lanes: Any, place: Any, like: Any) -> Any:
-    """lanes + mapped^2, row by row."""
+def plus_squares(typing: Any, lanes: Any, place: Any, like: Any, kept: Any, ahead: Any) -> Any:
+    """lanes + mapped^2, row by row; mapped singles are kept; half of what `ahead` asks for is fetched."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes_now = args[0]
-        for i, value in enumerate(_mapped(builder, lanes.count, args[1], like)):
+        lanes_now, place_now, _, kept_now, ahead_now = args
+        column = builder.extract_value(place_now, 2)
+        if lanes.count > 1:
+            _fetch_next(builder, place_now, lanes.count, ahead_now, lanes.count * _size(like) // 2)
+        for i, value in enumerate(_mapped(builder, lanes.count, place_now, like)):
+            if _element_kind(like) is _F32:
+                _store(builder, value, *_kept(builder, kept_now, i, column))
             sums = builder.fadd(builder.extract_value(lanes_now, i), builder.fmul(value, value))
             lanes_now = builder.insert_value(lanes_now, sums, i)
         return lanes_now
 
-    return lanes(lanes, place, like), generate
+    return lanes(lanes, place, like, kept, types.int64), generate
 
 
 def _halve(builder: Any, first: Any, second: Any, half: int) -> Any:
@@ -218,30 +230,43 @@ def fetch_ahead(typing: Any, address: Any) -> Any:
     return types.void(types.int64), generate
 
 
+def _size(like: Any) -> int:
+    """Bytes of eight entries of a row."""
+    return LANES * (4 if like == types.float32 else 8)
+
+
+def _fetch_next(builder: Any, place: Any, rows: int, ahead: Any, size: int) -> None:
+    """Ask for `size` bytes of the group behind this one, line after line: one long stream is what processors expect."""
+    x, stride = (builder.extract_value(place, i) for i in range(2))
+    start = builder.add(builder.add(x, builder.mul(stride, _I64(rows))), ahead)
+    for line in range(0, size, LINE):
+        _prefetch(builder, builder.add(start, _I64(line)))
+
+
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def add_rounded(typing: Any, group: Any, factors: Any, place: Any, like: Any, total: Any, ahead: Any) -> Any:
+def add_rounded(typing: Any, group: Any, factors: Any, place: Any, like: Any, kept: Any, total: Any, ahead: Any) -> Any:
     """total[column:column+8] += rint(mapped * factor) over the rows, the next group's rows on their way."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, factors_now, place_now, _, total_now, ahead_now = args
-        x, stride, column = (builder.extract_value(place_now, i) for i in range(3))
-        values = _mapped(builder, group.count, place_now, like)
+        _, factors_now, place_now, _, kept_now, total_now, ahead_now = args
+        column = builder.extract_value(place_now, 2)
         if group.count > 1:
-            for i in range(group.count):
-                start = builder.add(x, builder.mul(stride, _I64(i + group.count)))
-                _prefetch(builder, builder.add(start, ahead_now))
+            _fetch_next(builder, place_now, group.count, ahead_now, group.count * _size(like) // 2)
         pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [column])
         pointer = builder.bitcast(pointer, _LONGS.as_pointer())
         magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
         excess = ir.Constant(_LONGS, [group.count * _MAGIC_BITS % 2**64] * LANES)
         sums = builder.sub(builder.load(pointer, align=8), excess)
+        values = _mapped(builder, group.count, place_now, like)
+        if _element_kind(like) is _F32:
+            values = (_load(builder, *_kept(builder, kept_now, i, column)) for i in range(group.count))
         for i, value in enumerate(values):
             scaled = builder.fmul(value, _spread(builder, factors_now, i))
             sums = builder.add(sums, builder.bitcast(builder.fadd(scaled, magic), _LONGS))
         builder.store(sums, pointer, align=8)
         return context.get_dummy_value()
 
-    return types.void(group, factors, place, like, types.int64, types.int64), generate
+    return types.void(group, factors, place, like, kept, types.int64, types.int64), generate
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
@@ -372,76 +397,68 @@ def _clamped(builder: Any, mapped: Any, limit: Any) -> Any:
     return builder.fadd(mapped, ir.Constant(_DOUBLES, [_MAGIC] * LANES))
 
 
-def _unusual(builder: Any, mapped: Any, edges: Any, seen: Any) -> Any:
-    """seen, with 2 in the lanes where a mapped entry is beyond its edge or no number."""
-    kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
-    size = cgutils.get_or_insert_function(builder.module, kind, "llvm.fabs.v8f64")
-    beyond = builder.fcmp_unordered(">", builder.call(size, [mapped]), edges)
-    return builder.select(beyond, ir.Constant(_DOUBLES, [2.0] * LANES), seen)
+def _added_within(builder: Any, values: Iterable[Any], near: Any, sums: Any) -> tuple[Any, Any]:
+    """sums + rint(value) over mapped entries, and whether no clamp would change any of them ([S9]).
+
+    near: a quarter above each limit, so that a value up to there rounds to the limit at most.
+    """
+    magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
+    most = least = seen = None
+    for value in values:
+        most = value if most is None else builder.select(builder.fcmp_ordered(">", value, most), value, most)
+        least = value if least is None else builder.select(builder.fcmp_ordered("<", value, least), value, least)
+        bits = builder.bitcast(builder.fadd(value, magic), _LONGS)
+        sums = builder.add(sums, bits)
+        seen = bits if seen is None else builder.or_(seen, bits)
+    odd = builder.and_(seen, ir.Constant(_LONGS, [_ODD_BIT] * LANES))  # most and least skip what is no number
+    within = builder.icmp_signed("==", odd, ir.Constant(_LONGS, [0] * LANES))
+    within = builder.and_(within, builder.fcmp_ordered("<=", most, near))
+    within = builder.and_(within, builder.fcmp_ordered(">=", least, builder.fneg(near)))
+    return sums, builder.icmp_unsigned("==", builder.bitcast(within, ir.IntType(8)), ir.IntType(8)(255))
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def clamp_rows(
-    typing: Any, group: Any, unusual: Any, place: Any, like: Any, limits: Any, total: Any, ahead: Any
-) -> Any:
-    """total[column:column+8] += the clamped entries of a group of rows; of one row alone: -=, to take it out again.
+def clamp_rows(typing: Any, group: Any, place: Any, like: Any, near: Any, total: Any, ahead: Any) -> Any:
+    """total[column:column+8] += the entries of a group of rows, where all are within their limits: whether they are.
 
-    unusual, and the result: 2 in the lanes where an entry of some row is outside or no number.
-    limits: where eight limits and eight edges lie.
+    near: where eight limits and a quarter lie.
     """
     rows = group.count
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, unusual_now, place_now, _, limits_now, total_now, ahead_now = args
-        x, stride, column, _, _, index = (builder.extract_value(place_now, i) for i in range(6))
-        if rows > 1:
-            for i in range(rows):
-                start = builder.add(x, builder.mul(stride, _I64(i + rows)))
-                _prefetch(builder, builder.add(start, ahead_now))
-        limit, edge = (_load(builder, builder.extract_value(limits_now, i), index) for i in range(2))
-        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [column])
+        _, place_now, _, near_now, total_now, ahead_now = args
+        _fetch_next(builder, place_now, rows, ahead_now, rows * _size(like))
+        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [builder.extract_value(place_now, 2)])
         pointer = builder.bitcast(pointer, _LONGS.as_pointer())
         excess = ir.Constant(_LONGS, [rows * _MAGIC_BITS % 2**64] * LANES)
-        sums = builder.load(pointer, align=8)
-        sums = builder.add(sums, excess) if rows == 1 else builder.sub(sums, excess)
-        for mapped in _mapped(builder, rows, place_now, like):
-            bits = builder.bitcast(_clamped(builder, mapped, limit), _LONGS)
-            sums = builder.sub(sums, bits) if rows == 1 else builder.add(sums, bits)
-            unusual_now = _unusual(builder, mapped, edge, unusual_now)
-        builder.store(sums, pointer, align=8)
-        return unusual_now
+        sums = builder.sub(builder.load(pointer, align=8), excess)
+        values = _mapped(builder, rows, place_now, like)
+        sums, within = _added_within(builder, values, _load(builder, near_now, _I64(0)), sums)
+        with builder.if_then(within, likely=True):
+            builder.store(sums, pointer, align=8)
+        return within
 
-    return unusual(group, unusual, place, like, limits, types.int64, types.int64), generate
+    return types.boolean(group, place, like, *[types.int64] * 3), generate
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def clamp_column(
-    typing: Any, groups: Any, x: Any, like: Any, center: Any, scale: Any, limit: Any, edge: Any, sums: Any
-) -> Any:
-    """sums += the clamped entries of one column: eight sums, of the first, second, ... entries of every group.
-
-    Where an entry is outside or no number nothing is added, and the result has 2 in a lane.
-    """
+def clamp_column(typing: Any, groups: Any, x: Any, like: Any, center: Any, scale: Any, near: Any, sums: Any) -> Any:
+    """As `clamp_rows`, for one column: eight sums, of the first, second, ... entries of every group."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, x_now, _, center_now, scale_now, limit_now, edge_now, sums_now = args
-        numbers = (center_now, scale_now, limit_now, edge_now)
-        centers, scales, limits, edges = (_splat(builder, number) for number in numbers)
+        _, x_now, _, center_now, scale_now, near_now, sums_now = args
+        centers, scales, nears = (_splat(builder, number) for number in (center_now, scale_now, near_now))
         pointer = builder.bitcast(builder.inttoptr(sums_now, _I64.as_pointer()), _LONGS.as_pointer())
         excess = ir.Constant(_LONGS, [groups.count * _MAGIC_BITS % 2**64] * LANES)
-        before = builder.load(pointer, align=8)
-        total, seen = builder.sub(before, excess), ir.Constant(_DOUBLES, [0.0] * LANES)
-        for g in range(groups.count):
-            value = _load(builder, x_now, _I64(g * LANES), _element_kind(like))
-            mapped = builder.fmul(builder.fsub(value, centers), scales)
-            total = builder.add(total, builder.bitcast(_clamped(builder, mapped, limits), _LONGS))
-            seen = _unusual(builder, mapped, edges, seen)
-        usual = builder.fcmp_ordered("<", seen, ir.Constant(_DOUBLES, [1.0] * LANES))
-        all_usual = builder.icmp_unsigned("==", builder.bitcast(usual, ir.IntType(8)), ir.IntType(8)(255))
-        builder.store(builder.select(all_usual, total, before), pointer, align=8)
-        return seen
+        loaded = (_load(builder, x_now, _I64(g * LANES), _element_kind(like)) for g in range(groups.count))
+        values = (builder.fmul(builder.fsub(value, centers), scales) for value in loaded)
+        before = builder.sub(builder.load(pointer, align=8), excess)
+        total, within = _added_within(builder, values, nears, before)
+        with builder.if_then(within, likely=True):
+            builder.store(total, pointer, align=8)
+        return within
 
-    return _EIGHT(groups, types.int64, like, *[types.float64] * 4, types.int64), generate
+    return types.boolean(groups, types.int64, like, *[types.float64] * 3, types.int64), generate
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]

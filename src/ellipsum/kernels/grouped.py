@@ -19,13 +19,12 @@ from .columns import mend_columns
 from .diagonal import add_mended
 from .ellipsoid import EllipsoidKernel
 from .generators import address, element, fetch_ahead
-from .layout import BLOCK, LEFT_OUT, TILE
+from .layout import BLOCK, LEFT_OUT, LINE, TILE
 from .matrix import add_products
 from .memory import Rows, columns_of
 
 _MASK = (1 << LOW_BITS) - 1
 _AHEAD = 12  # rows: about as long as memory takes to answer
-_LINE = 64  # bytes of a cache line
 
 
 @inner
@@ -42,7 +41,7 @@ def _count_row(g: int, counts: Any, often: int, low: Any, high: Any) -> None:
 def _fetch_sums(g: int, low: Any, counts: Any) -> None:
     """Ask for the sums of a group that a later row belongs to: groups are many, and lie anywhere."""
     place, size = address(low) + 8 * g * low.shape[1], 8 * low.shape[1]
-    for part in range(0, size, _LINE):
+    for part in range(0, size, LINE):
         fetch_ahead(place + part)
     fetch_ahead(place + size - 1)
     fetch_ahead(address(counts) + 8 * g)
@@ -199,7 +198,7 @@ class GroupedKernel:
     def _add_matrix(self, block: Rows, groups: tuple[Any, ...]) -> None:
         own: Any = self._own
         maps = self._map.center, own.packed, own.exponents, own.identity
-        scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, own.padded)), np.empty(own.padded)
+        scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, own.padded)), np.empty((1, own.padded))
         sums, riders = np.zeros(own.padded, np.int64), own.fresh_riders()
         place = block.__array_interface__["data"][0], block.strides[0]
         _add_matrix(*place, maps, own.grid, self._map.values, self._units_of_columns, scratch, sums, riders, *groups)

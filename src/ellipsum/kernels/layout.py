@@ -1,6 +1,8 @@
 """Sizes and limits that kernels, their code generators and whoever prepares their arrays agree on."""
 
-LANES = 8  # doubles in a vector, and rows in a group
+LANES = 8  # doubles in a vector, and rows in a group that is clamped
+ROWS = 4  # rows in a group whose norms are taken
+LINE = 64  # bytes of a cache line
 PANEL = 16  # matrix rows side by side in a packed panel
 BLOCK = 32  # rows that share one reading of the matrix
 TILE = 256  # matrix columns worked on at a time

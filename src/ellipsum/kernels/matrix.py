@@ -102,7 +102,7 @@ def add_products(
     """Adds to the total the integer rows of matrix times (row - center), rows of doubles at an address.
 
     `packed[p, j, i]` is the matrix at row 16 p + i, column j; `exponents` bounds its columns by 2^exponent.
-    `offsets` (32, 256), `products` (32, width) and `row` (width,) are scratch.
+    `offsets` (32, 256), `products` (32, width) and `row` (1, width) are scratch.
     """
     fill = riders[4]
     taken = np.empty(BLOCK)
@@ -114,7 +114,7 @@ def add_products(
         for i in range(count):
             taken[i] = _taken(start + i * stride, center.size, riders)
             complete &= taken[i] == 0.0
-            squares = squared_norms(SINGLE, address(products[i]), 0, 0.0, identity)
+            squares = squared_norms(SINGLE, address(products[i]), 0, 0.0, identity, (0, 0), 0)
             if not all_below(squares, LARGE):
                 _multiply_far(start + i * stride, center, packed, exponents, fill, products[i])
         if complete:
@@ -122,5 +122,5 @@ def add_products(
             add_rows(place, 8 * products.shape[1], count, 0.0, identity, identity, grid, total, row, riders)
         else:
             for i in range(count):
-                row[:] = products[i]
-                add_mended(row, taken[i], identity, identity, grid, total, riders)
+                row[0] = products[i]
+                add_mended(row[0], taken[i], identity, identity, grid, total, riders)

@@ -35,8 +35,15 @@ def columns_of(block: Rows | Columns) -> Addresses | None:
 
 def aligned(*shape: int) -> Floats:
     """Zeros that begin at a multiple of 64 bytes: a vector that lies across two cache lines costs twice the time."""
+    zeros = unset(*shape)
+    zeros[:] = 0.0
+    return zeros
+
+
+def unset(*shape: int) -> Floats:
+    """As `aligned`, with whatever the memory held."""
     size = math.prod(shape)
-    spare = np.zeros(size + LANES)
+    spare = np.empty(size + LANES)
     start = -spare.__array_interface__["data"][0] // 8 % LANES
     return spare[start : start + size].reshape(shape)
 

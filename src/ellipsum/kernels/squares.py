@@ -17,7 +17,7 @@ from ..compiled import compiled, inner
 from ..errors import Floats
 from ..integers import Ints
 from ..row_maps import ClampedMap
-from .clamped import ClampedKernel, side_by_side
+from .clamped import ClampedKernel, left_out, side_by_side
 from .generators import address, element
 from .layout import LANES
 from .memory import Rows, aligned, columns_of, readable
@@ -130,14 +130,6 @@ def _square(x: int, j: int, like: Any, lines: Any, k: int) -> Any:
     return np.int64(np.rint(lines[3, k] * (1.0 - share * share)))
 
 
-@inner
-def _left_out(x: int, like: Any, columns: int) -> bool:
-    left_out = False
-    for j in range(columns):
-        left_out |= not abs(element(x, j, like)) < np.inf
-    return left_out
-
-
 @compiled
 def add_row_squares(
     x: int, stride: int, rows: int, like: Any, columns: int, lines: Any, sums: Any, drops: bool
@@ -149,7 +141,7 @@ def add_row_squares(
     place, row, out = address(lines), 8 * lines.shape[1], address(sums)
     whole = columns // LANES * LANES
     for _ in range(rows):
-        if not (drops and _left_out(x, like, columns)):
+        if not (drops and left_out(x, like, columns)):
             for j in range(0, whole, LANES):
                 at = place + 8 * j
                 frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
@@ -181,7 +173,7 @@ def add_products(
     """Adds units y_i y_j, rounded, of every pair i < j of columns of rows as `add_row_squares` reads them [S12]."""
     columns = row.size
     for _ in range(rows):
-        if not (drops and _left_out(x, like, columns)):
+        if not (drops and left_out(x, like, columns)):
             for j in range(columns):
                 entry = element(x, j, like)
                 row[j] = _share(entry, lines, j) if abs(entry) < np.inf else lines[5, j]

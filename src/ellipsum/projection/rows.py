@@ -27,7 +27,7 @@ def integer_rows(row_map: EllipsoidMap, block: Any) -> Floats:
     """
     kernel = EllipsoidKernel(row_map)
     totals = np.zeros((len(block), kernel.padded), np.int64)
-    spare, riders = np.empty(kernel.padded), kernel.fresh_riders()
+    spare, riders = np.empty((1, kernel.padded)), kernel.fresh_riders()
     diagonal = kernel.packed is None
     done = 0
     for part in readable(block, kernel.padded if diagonal else row_map.columns, singles=diagonal):
