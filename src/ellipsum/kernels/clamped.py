@@ -19,8 +19,9 @@ from ..compiled import compiled, inner
 from ..errors import Floats
 from ..integers import Ints
 from ..row_maps import ClampedMap
+from .clamp_generators import add_unusual, clamp_column, clamp_rows
 from .diagonal import fetching
-from .generators import GROUP, add_unusual, address, clamp_column, clamp_rows, element, entry_size
+from .generators import GROUP, address, element, entry_size
 from .layout import LANES
 from .memory import Rows, aligned, columns_of, readable
 

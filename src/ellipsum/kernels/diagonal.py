@@ -182,8 +182,8 @@ def add_rows(
 ) -> None:
     """Adds to the total the integer rows of rows of doubles (or singles, as `like` is) at an address.
 
-    A row's entries lie side by side, rows `stride` bytes apart. `scratch`: a row of the frame's width (>= 8), for singles
-    five rows, eight entries wider.
+    A row's entries lie side by side, rows `stride` bytes apart. `scratch`: a row of the frame's width (>= 8), for
+    singles five rows, eight entries wider.
     """
     row = scratch[0, : frame.shape[1]]
     kept = (address(scratch) + 8 * scratch.shape[1], 8 * scratch.shape[1])

@@ -54,8 +54,8 @@ class EllipsoidKernel:
         else:
             for part in readable(block, self.padded, singles=True):
                 place = part.__array_interface__["data"][0], part.strides[0], len(part)
-                like, scratch = part.dtype.type(0), _row_scratch(self.padded, part.dtype.char)
-                add_rows(*place, like, self.frame, self.identity, self.grid, sums, scratch, riders)
+                like, spare = part.dtype.type(0), _row_scratch(self.padded, part.dtype.char)
+                add_rows(*place, like, self.frame, self.identity, self.grid, sums, spare, riders)
         if sums is not total:
             total[:values] += sums[:values]
         _add_counts(self._map.riders, riders[6], riders[1], total[values:])

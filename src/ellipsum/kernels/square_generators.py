@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .clamp_generators import _clamped
 from .generators import (
     _DOUBLES,
     _I64,
     _LONGS,
     _MAGIC,
     _MAGIC_BITS,
-    _clamped,
     _element_kind,
     _load,
     _splat,
