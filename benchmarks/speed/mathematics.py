@@ -10,19 +10,22 @@ numpy's product of the rows with themselves.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
 
 import ellipsum as es
 
+from .._table import Measured
+
 
 def once(call: Callable[[], object]) -> float:
-    """Time of a call in milliseconds."""
-    begin = time.perf_counter()
+    """Time of a call in milliseconds, of the processor."""
+    begin = time.process_time()
     call()
-    return 1e3 * (time.perf_counter() - begin)
+    return 1e3 * (time.process_time() - begin)
 
 
 def least(call: Callable[[], object], repeats: int) -> float:
@@ -31,11 +34,28 @@ def least(call: Callable[[], object], repeats: int) -> float:
     return min(once(call) for _ in range(repeats))
 
 
-def calibration() -> None:
+def calibration_times(repeats: int = 1) -> Any:
+    """Of 1000 random budgets; least of several, each with budgets a hair away: answers are remembered."""
     rng = np.random.default_rng(0)
     asked = [(10 ** rng.uniform(-8, 4), 10 ** rng.uniform(-300, np.log10(0.5))) for _ in range(1000)]
     es.calibrate(1.0, 1e-6)
-    times = np.array([once(lambda case=case: es.calibrate(*case)) for case in asked])  # answers are remembered
+    nudges = [1 + 1e-9 * i for i in range(repeats)]
+    turns = [[once(lambda e=e, d=d, by=by: es.calibrate(e * by, d)) for e, d in asked] for by in nudges]
+    return np.array(turns).min(axis=0)
+
+
+def set_up(d: int = 1_000_000) -> float:
+    weights = 10.0 ** np.random.default_rng(1).uniform(-12, 0, d)
+    return least(lambda: es.WeightedChiSquare(weights), 7)
+
+
+def measured() -> Iterator[Measured]:
+    yield Measured("calibration, worst of 1000 random budgets", float(calibration_times(3).max()), 1, "ms")
+    yield Measured("weighted chi-square, set-up at d = 10^6", set_up(), 30, "ms")
+
+
+def calibration() -> None:
+    times = calibration_times()
     print(f"es.calibrate, 1000 random budgets       median {np.median(times):.3f} ms, worst {times.max():.3f} ms")
 
 

@@ -1,6 +1,6 @@
 """What a noisy coordinate costs on one core: ellipsum against numpy's normals and OpenDP's Gaussian.
 
-    python benchmarks/speed/noise.py
+    python -m benchmarks.speed.noise
 
 Least time of several rounds; the contenders take turns within a round, so that a slow moment of the machine
 meets all of them. The ratios count, not the times. numpy's normals are neither secret nor correctly rounded.
@@ -10,12 +10,15 @@ All are single-threaded. OpenDP is compared if it is installed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from ellipsum.integers import Wide
 from ellipsum.noise import Stream, add_noise, shift_for
+
+from .._table import Measured
+from ._race import least_times
 
 ROUNDS = 15
 SECONDS_A_TURN = 0.02
@@ -69,6 +72,12 @@ def compare(size: int, with_opendp: bool) -> None:
         print(f"{size:>9,}  {name:<22}{1e9 * value / size:>12.1f}{1e6 * value:>14.1f}{times:>14.3g}")
     if with_opendp and rival is None:
         print(f"{size:>9,}  OpenDP is not installed (pip install opendp): not compared")
+
+
+def measured() -> Iterator[Measured]:
+    sums, shift = Wide.from_int64(np.arange(10)), shift_for(STD)
+    took = least_times({"noise": lambda: add_noise(sums, STD, shift, Stream.open())}, 10_000)
+    yield Measured("noise of 10 coordinates", 1e6 * took["noise"], 5, "us")
 
 
 def main() -> None:

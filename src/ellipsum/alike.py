@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
+
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})  # what stands for itself: most of what is compared
 
 
 class Alike:
@@ -26,6 +29,11 @@ class Alike:
 
 def contents(value: Any) -> Any:
     """A value as something that can be compared and hashed; lists, tuples and arrays of the same numbers are one."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is tuple or kind is list:
+        return tuple(map(contents, value))
     if isinstance(value, np.ndarray):
         return _nested(np.asarray(value))  # a row of a matrix would be a matrix again
     if isinstance(value, Mapping):
@@ -33,9 +41,14 @@ def contents(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(map(contents, value))
     if is_dataclass(value):
-        parts = (getattr(value, field.name) for field in fields(value) if field.compare)
-        return (type(value), *map(contents, parts))
+        return (kind, *[contents(getattr(value, name)) for name in _compared(kind)])
     return value
+
+
+@cache
+def _compared(kind: Any) -> tuple[str, ...]:
+    """The fields of a dataclass that equality is about."""
+    return tuple(field.name for field in fields(kind) if field.compare)
 
 
 def _nested(array: Any) -> Any:

@@ -36,15 +36,16 @@ FLOOR = 1e-280  # below this share of the largest weight the lower tail is taken
 
 def _weights(weights: ArrayLike) -> Floats:
     array = vector("weights", weights)
-    if (array < 0).any():
+    if array.min() < 0:
         raise UsageError("weights must be >= 0. A squared normal cannot count negatively here.")
-    if not (array > 0).any():
+    if not array.max() > 0:
         raise UsageError("weights must hold at least one entry > 0.")
     return array
 
 
 def _kept(weights: Floats) -> Floats:
-    return weights[weights > DROPPED * float(weights.max())]
+    least = DROPPED * float(weights.max())
+    return weights if weights.min() > least else weights[weights > least]
 
 
 class WeightedChiSquare:

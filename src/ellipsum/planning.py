@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from .alike import Alike
+from .alike import Alike, contents
 from .describing import check_covariance, square_levers
 from .errors import Floats, UsageError, choice
 from .grid import clamp_limits, grid_bits, noise_units
@@ -119,11 +119,28 @@ def plan_statistic(terms: Terms) -> Plan:
     """
     if terms.d > _MOST_REMEMBERED:
         return _weighed(terms)
+    asked = _Asked(terms)
     try:
-        hash(terms)
+        hash(asked)
     except TypeError:  # odd words, which planning refuses
         return _weighed(terms)
-    return _own(_remembered(terms))
+    return _own(_remembered(asked))
+
+
+class _Asked:
+    """Terms as a key of what is remembered: their contents are taken once."""
+
+    __slots__ = ("_contents", "terms")
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self._contents = contents(terms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Asked) and bool(self._contents == other._contents)
+
+    def __hash__(self) -> int:
+        return hash(self._contents)
 
 
 def _own(plan: Plan) -> Plan:
@@ -170,7 +187,11 @@ def least(plans: Sequence[P], errors: Sequence[float]) -> P:
     return best
 
 
-_remembered = lru_cache(maxsize=64)(_weighed)
+@lru_cache(maxsize=64)
+def _remembered(asked: _Asked) -> Plan:
+    plan = _weighed(asked.terms)
+    _ = plan.doubt  # worked out once, for every copy
+    return plan
 
 
 def _under_each_law(terms: Terms) -> Iterator[Plan]:

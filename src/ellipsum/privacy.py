@@ -392,6 +392,8 @@ def fits(cap: Privacy, steps: Iterable[Privacy | HasPair]) -> bool:
     each step's parameters may depend on earlier results [P5]. The guarantee is the cap, not the spend so far.
     """
     pairs = _pairs(steps)
+    if pairs == [cap]:  # all of it at once
+        return True
     _one_relation([cap, *pairs])
     squares, slack = _totals(pairs)
     within = squares <= Fraction(cap.mu) ** 2 and slack <= Fraction(cap.slack)
@@ -412,9 +414,13 @@ def _pairs(parts: Iterable[Any]) -> list[Privacy]:
         guarantees = [getattr(part, "privacy", part) for part in parts]
     except TypeError:
         guarantees = [None]
-    if not all(isinstance(part, HasPair) and not isinstance(part, type) for part in guarantees):
+    if not all(type(part) is Privacy or _has_pair(part) for part in guarantees):
         raise UsageError("parts must be a list of releases, plans or guarantees, as Release.privacy is one.")
     return [part.as_pair() for part in guarantees]
+
+
+def _has_pair(part: Any) -> bool:
+    return isinstance(part, HasPair) and not isinstance(part, type)
 
 
 def _one_relation(pairs: list[Privacy]) -> tuple[str, str]:

@@ -44,7 +44,7 @@ class _Frame:
         self.width = max(columns, LANES)
         self.lines = aligned(len(lines), self.width)
         for i, line in enumerate(lines):
-            self.lines[i, :columns] = np.tile(line, times)
+            self.lines[i, :columns].reshape(times, -1)[:] = line
         rest = self.width % LANES
         self.tail = aligned(2, LANES)
         if rest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,16 +22,27 @@ _ZEROS = memoryview(bytes(16 * BLOCK))
 
 def keystream(key: bytes, lane: int, start: int, out: Words) -> None:
     """Fill out (count, 2) with AES-256 of the 128-bit counters lane 2^64 + start, ..., two words each."""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
     counter = ((lane << LANE_BITS) + start).to_bytes(16, "big")
-    encryptor = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
+    encryptor = _encryptor(key, counter)
     stream = out.reshape(-1).view(np.uint8)
     for begin in range(0, stream.size, len(_ZEROS)):
         part = stream[begin : begin + len(_ZEROS)]
         encryptor.update_into(_ZEROS[: part.size], part.data)
     if sys.byteorder == "big":
         out.byteswap(inplace=True)
+
+
+def _encryptor(key: bytes, counter: bytes) -> Any:
+    cipher, aes, ctr = _parts()
+    return cipher(aes(key), ctr(counter)).encryptor()
+
+
+@cache
+def _parts() -> Any:
+    """Imported when noise is drawn, and looked up once."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    return Cipher, algorithms.AES, modes.CTR
 
 
 def fresh_key(rng: np.random.Generator | None) -> bytes:
