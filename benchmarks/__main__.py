@@ -11,14 +11,13 @@ a processor is named in a warning; --record writes down what was measured now.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ._table import Measured, processor, record, recorded, warnings
+from ._table import Measured, busy, processor, record, recorded, sound, warnings
 
 HERE = Path(__file__).parent
 HEAVY = ("spark", "lake", "learning")  # need an engine of their own, or a large disk: run by name only
@@ -59,8 +58,9 @@ def _table(entries: int, repeats: int, keep: bool) -> None:
     """Prints every line as it is measured; slower than recorded is a warning, never a failure."""
     before = recorded().get(processor(), {})
     print(processor())
-    if hasattr(os, "getloadavg") and os.getloadavg()[0] > 0.5:
-        print("Other work runs here: what is measured with two threads says little.")
+    was_busy = busy()
+    if was_busy:
+        print("Other work runs here: what is measured with two threads says little, and is not recorded.")
     print(f"{'work':<62} {'measured':>11} {'target':>8}")
     done = []
     for row in _measured(entries, repeats):
@@ -68,10 +68,10 @@ def _table(entries: int, repeats: int, keep: bool) -> None:
         done.append(row)
     held = [row for row in done if row.target is not None]
     print(f"{sum(row.met for row in held)} of {len(held)} targets are met")
-    for line in warnings(done, before):
+    for line in warnings(sound(done, was_busy), before):
         print(line, file=sys.stderr)
     if keep:
-        record(done)
+        record(sound(done, was_busy))
 
 
 def main() -> int:

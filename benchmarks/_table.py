@@ -11,6 +11,7 @@ from pathlib import Path
 
 RECORDED = Path(__file__).parent / "recorded.json"
 SLOWER = 1.25  # times what was recorded: from here on the table says so
+QUIET = 0.5  # processes that want a processor: more are others
 Record = dict[str, dict[str, float]]
 
 
@@ -22,6 +23,8 @@ class Measured:
     value: float
     target: float | None = None
     unit: str = "x"
+    shared: bool = False
+    """Whether it needs the machine for itself: time that passes, rather than that of the processor."""
 
     @property
     def met(self) -> bool:
@@ -55,6 +58,16 @@ def _name() -> str:
         if not line.strip():
             break
     return f"{told['name'] or platform.machine()} ({told['family'].strip()})"
+
+
+def busy() -> bool:
+    """Whether other work seems to run on this machine."""
+    return hasattr(os, "getloadavg") and os.getloadavg()[0] > QUIET
+
+
+def sound(measured: Iterable[Measured], was_busy: bool) -> list[Measured]:
+    """What may be compared and recorded: on a busy machine, all but what needs it for itself."""
+    return [row for row in measured if not (was_busy and row.shared)]
 
 
 def recorded() -> Record:

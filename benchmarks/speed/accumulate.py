@@ -1,8 +1,8 @@
 """Time of the private accumulation as a ratio to numpy's X.sum(axis=0), measured in turns on the same array.
 
 Run: python -m benchmarks.speed.accumulate [--repeats 9] [--entries 100000000] [--columns 100 1000]
-Minima over the repeats are compared: with one thread, seconds of the processor; with two, seconds that pass, which count
-only where nothing else runs. With two threads numpy still runs on one.
+Minima over the repeats are compared: with one thread, seconds of the processor; with two, seconds that pass, which
+count only where nothing else runs. With two threads numpy still runs on one.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def shape(rows: int, columns: int, kind: Any, repeats: int) -> Iterator[Measured
     for name in ("Ball", "Box"):
         for threads, target in zip("12", TARGETS[np.dtype(kind).name], strict=True):
             ratio = ratios[f"{name} {threads}"]
-            yield Measured(f"sum, {what}, {name}, {threads} thread{'s'[: threads == '2']}", ratio, target)
+            words = f"sum, {what}, {name}, {threads} thread{'s'[: threads == '2']}"
+            yield Measured(words, ratio, target, shared=threads == "2")
         if f"{name} C" in ratios:
             yield Measured(f"  a plain C loop, {what}, {name}", ratios[f"{name} C"])
 
@@ -88,7 +89,7 @@ def square_matrix(rows: int, columns: int, repeats: int) -> Iterator[Measured]:
     ratios = _ratios({"numpy": lambda: (data - 0.01) @ matrix.T, **_runs(row_map, data)}, repeats)
     for threads, target in (("1", 2.0), ("2", None)):
         what = f"matrix map, {rows:,} x {columns}, {threads} thread{'s'[: threads == '2']}"
-        yield Measured(what, ratios[threads], target)
+        yield Measured(what, ratios[threads], target, shared=threads == "2")
 
 
 def measured(entries: int, repeats: int, columns: tuple[int, ...] = COLUMNS) -> Iterator[Measured]:

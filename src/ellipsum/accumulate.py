@@ -23,7 +23,7 @@ from .kernels.layout import LANES
 from .kernels.memory import COPY_ENTRIES, Rows
 from .row_maps import ClampedMap, EllipsoidMap, RowMap
 
-_PIECE_ENTRIES = 1 << 17, 1 << 22  # entries handed to a thread at once: least, most
+_PIECE_ENTRIES = 1 << 17, 1 << 23  # entries handed to a thread at once: least, most
 _SERIAL_ENTRIES = 1 << 18  # no more entries than this are added without a pool
 
 

@@ -29,7 +29,7 @@ class Alike:
 
 def contents(value: Any) -> Any:
     """A value as something that can be compared and hashed; lists, tuples and arrays of the same numbers are one."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _PLAIN:
         return value
     if kind is tuple or kind is list:

@@ -19,6 +19,7 @@ import numba.core.runtime
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 caching: Any = numba.core.caching  # its types say nothing useful here
+runtime: Any = numba.core.runtime
 njit: Any = numba.njit
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _SEAL_BYTES = 32
@@ -77,7 +78,7 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
     def load_overload(self, signature: Any, target: Any) -> Any:
         """As numba's, without all that only compiling needs: importing it takes longer than a small release."""
         try:
-            numba.core.runtime.rtsys.initialize(target)
+            runtime.rtsys.initialize(target)
             return self._load_overload(signature, target)
         except Exception:
             return None
