@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from queue import SimpleQueue
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ from .kernels.memory import COPY_ENTRIES, Rows
 from .row_maps import ClampedMap, EllipsoidMap, RowMap
 
 _PIECE_ENTRIES = 1 << 17, 1 << 23  # entries handed to a thread at once: least, most
+_NARROW = 100  # columns
 _SERIAL_ENTRIES = 1 << 18  # no more entries than this are added without a pool
 
 
@@ -50,6 +52,12 @@ def kernel_for(row_map: RowMap) -> Kernel:
     return _KERNELS[row_map.kind](row_map)
 
 
+def _keeping(make: Callable[[Any], Kernel]) -> Callable[[Any], Kernel]:
+    """Kernels of a few narrow maps are kept for the next release under the same plan."""
+    kept = lru_cache(maxsize=8)(make)
+    return lambda row_map: kept(row_map) if row_map.columns <= _NARROW else make(row_map)
+
+
 def _ellipsoid(row_map: EllipsoidMap) -> Kernel:
     from .kernels.ellipsoid import EllipsoidKernel  # compiles
 
@@ -68,9 +76,9 @@ def _squared(row_map: ClampedMap) -> Kernel:
     return SquaresKernel(row_map)
 
 
-register_kernel(EllipsoidMap.kind, _ellipsoid)
-register_kernel("clamped", _clamped)
-register_kernel("squared", _squared)
+register_kernel(EllipsoidMap.kind, _keeping(_ellipsoid))
+register_kernel("clamped", _keeping(_clamped))
+register_kernel("squared", _keeping(_squared))
 
 
 @dataclass(frozen=True)
