@@ -126,7 +126,7 @@ class EllipsoidMap:
 def _bits(riders: Riders) -> int:
     """So many bits hold every unit of the riders, less one."""
     units = (*riders.absences, *riders.outside, *riders.squares, riders.products)
-    return max((unit.bit_length() - 1 for unit in units), default=0)
+    return max(units).bit_length() - 1
 
 
 def ellipsoid_body(values: int, grid_bits: int, riders: Riders) -> Body:
