@@ -68,10 +68,10 @@ def _table(entries: int, repeats: int, keep: bool) -> None:
         done.append(row)
     held = [row for row in done if row.target is not None]
     print(f"{sum(row.met for row in held)} of {len(held)} targets are met")
-    for line in warnings(sound(done, was_busy), before):
+    for line in warnings(sound(held, was_busy), before):
         print(line, file=sys.stderr)
     if keep:
-        record(sound(done, was_busy))
+        record(sound(held, was_busy))
 
 
 def main() -> int:
