@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .chisquare import WeightedChiSquare, tail_bound
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
     from .friendly import NoCentre, friendly_mean, subsample_and_aggregate
-    from .groups import GroupPlan, GroupRelease
+    from .groups import GroupDescription, GroupPlan, GroupRelease
     from .learning import Learned
     from .ledger import Ledger, LedgerWarning
     from .plans import Plan
@@ -50,7 +50,7 @@ _HOMES = {
     "Learned": "learning",
     **dict.fromkeys(("Ledger", "LedgerWarning"), "ledger"),
     "GroupPlan": "request",
-    "GroupRelease": "results",
+    **dict.fromkeys(("GroupDescription", "GroupRelease"), "results"),
     **dict.fromkeys(("NoCentre", "friendly_mean", "subsample_and_aggregate"), "friendly"),
     **dict.fromkeys(("Projection", "ProjectionPrivacy", "ProjectionWarning"), "projection"),
     **dict.fromkeys(("choose_k", "project", "projection_forecast"), "projection"),
@@ -67,6 +67,7 @@ __all__ = [
     "BudgetRefused",
     "DataError",
     "EllipsumError",
+    "GroupDescription",
     "GroupPlan",
     "GroupRelease",
     "Learned",

@@ -10,7 +10,7 @@ import numpy as np
 
 from .describing import Description
 from .errors import UsageError
-from .groups import GroupPlan, GroupRelease
+from .groups import GroupDescription, GroupPlan, GroupRelease
 from .handling import Handling
 from .learning import Learned, LearningPlan
 from .people import WAYS, people_of
@@ -140,6 +140,9 @@ def describe(
     privacy_id: str | int | None = None,
     per_person: str | None = None,
     max_rows: int | None = None,
+    by: Any = None,
+    keys: Any = None,
+    max_groups: int = 1,
     shape: str = "optimal",
     weights: Any = None,
     noise: str = "auto",
@@ -154,8 +157,8 @@ def describe(
     dataset: str | None = None,
     key: str | None = None,
     analyst: str | None = None,
-) -> Description:
-    """Publish count, mean and standard deviation of every column in one release.
+) -> Description | GroupDescription:
+    """Publish count, mean and standard deviation of every column in one release; with `by`, those of each group.
 
     The standard deviation is the population's: squared distances from the mean are divided by the number of rows, not
     by one less. Squares cost no noise: under Gaussian noise the means are as exact as those of `ellipsum.mean` [S11].
@@ -163,8 +166,7 @@ def describe(
 
     rows: Box, since each entry must be clamped to bounds of its own.
     """
-    made = _released("describe", locals())
-    assert isinstance(made, Description)
+    made: Description | GroupDescription = _released("describe", locals())
     return made
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,9 @@ from . import codec
 from .answers import Tally
 from .description_texts import describe_description, description_html
 from .errors import Floats, UsageError, choice, open_unit
-from .noise_laws import BoxLaw
 from .release import DOCTORED, WRONG, Release, planned_release
 from .rows import Rows
-from .vector_noise import in_doubt
+from .spreads import Spreads, multiples
 
 if TYPE_CHECKING:
     from .plots.strips import Sheet
@@ -56,82 +56,39 @@ class Description(Release):
     @property
     def std(self) -> Floats:
         """Population standard deviations; 0 where noise leaves nothing."""
-        return np.sqrt(np.clip(self._variances, 0.0, 1.0)) * halves(self.plan)
+        return self._spreads.std
 
     @property
     def std_error(self) -> Floats:
         """Root mean square error of each std, to first order; near 0, that of the root of what noise leaves."""
-        spread, shift = self._variance_stds()
-        wide = np.hypot(spread, shift**2)
-        variance = np.clip(self._variances, 0.0, 1.0)
-        return (np.sqrt(variance + wide) - np.sqrt(variance)) * halves(self.plan)
+        return self._spreads.std_error
 
-    @property
-    def _offsets(self) -> Floats:
-        """Means in units of half a width from the middle."""
-        half = halves(self.plan)
-        return np.where(half > 0, (self.value - self.plan.ellipsoid.center) / np.where(half > 0, half, 1.0), 0.0)
-
-    @property
-    def _variances(self) -> Floats:
-        """In units of the squared half-width; below 0 where noise has it so."""
-        return np.minimum(self.squares - self._offsets**2, 1.0)
-
-    def _variance_stds(self) -> tuple[Floats, Floats]:
-        """[D1] The std of a variance's noise to first order, and that of the offset, whose square comes second."""
-        plan: Any = self.plan
+    @cached_property
+    def _spreads(self) -> Spreads:
         assert self.counts is not None
-        values, doubt = self._value_stds()
-        shared, offset = self.counts.stds, self._offsets
-        lever = 1 - self.squares + 2 * offset**2
-        spread = np.sqrt(plan.square_stds**2 + (2 * offset * values) ** 2 + (lever * shared) ** 2)
-        return spread * doubt, np.hypot(values, offset * shared) * doubt
-
-    def _value_stds(self) -> tuple[Floats, Floats]:
-        """Stds of the noise of sums in units of half a width, and 1 / rows, widened where rows are in doubt."""
-        assert self.counts is not None
-        rows, half = np.maximum(self.counts.rows, 1.0), halves(self.plan)
-        ellipsoid, std = self.plan.noise_base
-        doubt = np.sqrt(1 + 3 * np.minimum(self.counts.stds / rows, 1.0) ** 2) / rows
-        return ellipsoid.reach * std / np.where(half > 0, half, 1.0), doubt
+        return Spreads(self.plan, self.value, self.squares, self.counts.rows, self.counts.stds)
 
     def confidence_interval(self, level: float = 0.95, of: str = "mean") -> Floats:
         """(d, 2) bounds for the "count", "mean" or "std" of each column, each covering its own column at `level`."""
         kind = choice("of", of, STATED)
         if kind == "mean":
             return super().confidence_interval(level)
-        multiples = _multiples(self.plan, open_unit("level", level))
-        return self._count_bounds(multiples) if kind == "count" else self._std_bounds(multiples)
-
-    def _count_bounds(self, multiples: Floats) -> Floats:
-        assert self.counts is not None
+        if kind == "std":
+            return self._spreads.bounds(open_unit("level", level))
         plan: Any = self.plan
-        half = multiples * self.counts.stds
-        most = float(plan.n) if plan.public_rows else np.inf
-        return np.clip(np.stack([self.count - half, self.count + half], axis=1), 0.0, most)
-
-    def _std_bounds(self, multiples: Floats) -> Floats:
-        """[D1] Of variances first: noise lowers them by the square of what it does to the mean, and never raises."""
-        assert self.counts is not None
-        spread, shift = self._variance_stds()
-        half = multiples * spread + (multiples * shift) ** 2
-        low, high = self._variances - half, np.maximum(self._variances, 0.0) + half
-        few = in_doubt(self.counts.rows, self.counts.stds)
-        bounds = np.stack([np.where(few, 0.0, low), np.where(few, 1.0, high)], axis=1)
-        spans: Floats = np.sqrt(np.clip(bounds, 0.0, 1.0)) * halves(self.plan)[:, None]
-        return spans
+        return self._spreads.count_bounds(open_unit("level", level), float(plan.n) if plan.public_rows else np.inf)
 
     @property
     def covariance(self) -> Floats:
         """(d, d) population covariances, variances on the diagonal."""
-        half = halves(self.plan)
-        matrix = np.diag(np.clip(self._variances, 0.0, 1.0)) + _symmetric(self._covariances, half.size)
+        half = self._spreads.half
+        matrix = np.diag(self._spreads.roots**2) + _symmetric(self._covariances, half.size)
         return np.asarray(matrix * np.outer(half, half))
 
     @property
     def correlation(self) -> Floats:
         """(d, d) correlations, 0 beside a column of which noise leaves no spread."""
-        root = np.sqrt(np.clip(self._variances, 0.0, 1.0))
+        root = self._spreads.roots
         first, second = np.triu_indices(root.size, 1)
         scale = root[first] * root[second]
         pairs = np.where(scale > 0, self._covariances / np.where(scale > 0, scale, 1.0), 0.0)
@@ -143,7 +100,8 @@ class Description(Release):
         if self.products is None:
             raise UsageError("this release has no covariances. Ask for them: describe(..., covariance=True).")
         first, second = np.triu_indices(self.value.size, 1)
-        return self.products - self._offsets[first] * self._offsets[second]
+        offsets = self._spreads.offsets
+        return self.products - offsets[first] * offsets[second]
 
     def correlation_interval(self, level: float = 0.95) -> Floats:
         """(d, d, 2) bounds for the correlations, each covering its own at `level`; all of [-1, 1] where a std may be 0.
@@ -151,11 +109,10 @@ class Description(Release):
         [D2] A covariance and two stds within intervals of their own, and the worst that these leave.
         """
         covariances, d = self._covariances, self.value.size
-        multiples = _multiples(self.plan, 1 - (1 - open_unit("level", level)) / 3)
-        half = halves(self.plan)
-        spans = self._std_bounds(multiples) / np.where(half > 0, half, 1.0)[:, None]
+        many = multiples(self.plan, 1 - (1 - open_unit("level", level)) / 3)
+        spans = self._spreads.bounds_at(many)
         first, second = np.triu_indices(d, 1)
-        reach = self._covariance_reach(multiples)
+        reach = self._covariance_reach(many)
         least, most = (spans[first] * spans[second]).T
         ends = []
         for end, sign in ((covariances - reach, -1.0), (covariances + reach, 1.0)):
@@ -164,18 +121,18 @@ class Description(Release):
             ends.append(_symmetric(np.clip(pairs, -1.0, 1.0), d) + np.eye(d))
         return np.stack(ends, axis=-1)
 
-    def _covariance_reach(self, multiples: Floats) -> Floats:
+    def _covariance_reach(self, many: Floats) -> Floats:
         """[D2] How far noise may have moved each covariance: to first order, and by two means' errors together."""
         plan: Any = self.plan
         assert self.counts is not None
         assert self.products is not None
         first, second = np.triu_indices(self.value.size, 1)
-        values, doubt = self._value_stds()
-        one, other = self._offsets[first], self._offsets[second]
+        values, doubt = self._spreads.value_stds
+        one, other = self._spreads.offsets[first], self._spreads.offsets[second]
         counts = (self.products - 2 * one * other) * self.counts.stds[first]
         parts = plan.product_std**2 + (one * values[second]) ** 2 + (other * values[first]) ** 2 + counts**2
-        shift = multiples * self._variance_stds()[1]
-        reach: Floats = multiples[first] * np.sqrt(parts) * doubt[first] + shift[first] * shift[second]
+        shift = many * self._spreads.variance_stds[1]
+        reach: Floats = many[first] * np.sqrt(parts) * doubt[first] + shift[first] * shift[second]
         return reach
 
     def denoise(self, method: str, **options: Any) -> Release:
@@ -230,15 +187,6 @@ def described(release: Release, squares: Floats, products: Floats | None) -> Des
     return Description(*parts, count=release.counts.rows, **beside, squares=squares, products=products)
 
 
-def mean_squares(plan: Any, counts: Tally, scaled: Floats) -> Floats:
-    """1 - T / N of each column, from noisy sums of 1 - y^2 behind the counts [D1]."""
-    units = np.array(plan.riders.squares, float)
-    start = plan.ellipsoid.width + plan.riders.counted
-    sums = np.ldexp(scaled[start : start + units.size], plan.grid_bits)
-    live = units > 0
-    return np.where(live, 1 - sums / np.where(live, units, 1.0) / np.maximum(counts.rows, 1.0), 0.0)
-
-
 def mean_products(plan: Any, counts: Tally, scaled: Floats) -> Floats | None:
     """T / N of each pair of columns, from noisy sums of their products behind the squares [D2]."""
     riders = plan.riders
@@ -248,23 +196,6 @@ def mean_products(plan: Any, counts: Tally, scaled: Floats) -> Floats | None:
     rows = max(float(counts.rows[0]), 1.0)  # rows are complete: every column has as many
     means: Floats = np.ldexp(scaled[start : start + riders.pairs], plan.grid_bits) / riders.products / rows
     return means
-
-
-def halves(plan: Any) -> Floats:
-    """Half of each column's width, as the grid has it."""
-    widths: Floats = np.ldexp(plan.row_map.limits.astype(float), -plan.grid_bits) * plan.ellipsoid.unscale
-    return widths
-
-
-def _multiples(plan: Any, level: float) -> Floats:
-    """Half-widths in stds, one per column: the largest of all coordinates that a column's answers are made of."""
-    many: Floats = plan.multiples(level)
-    if not isinstance(plan.law, BoxLaw):
-        return many
-    start = plan.ellipsoid.width + plan.riders.counted
-    squares = plan.noise_law.multiples(plan.stds.size, level)[start : start + plan.d]
-    largest: Floats = np.maximum(np.maximum(many, squares), plan.law.sum_multiple(level))
-    return largest
 
 
 # Forecasts ----------------------------------------------------------------------------------------------

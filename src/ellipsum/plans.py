@@ -22,7 +22,6 @@ from .describing import (
     correlation_error,
     described,
     mean_products,
-    mean_squares,
     read_release,
     std_errors,
 )
@@ -40,6 +39,7 @@ from .rows import Rows
 from .runnable import Runnable, check_gaps, check_width
 from .session import Session
 from .shape import Ellipsoid
+from .spreads import mean_squares
 from .texts import describe_plan, plan_html
 from .vector_noise import Noise
 
@@ -365,7 +365,7 @@ class Plan(Runnable):
         release = Release(value, self, noise, secure, tally.count, counts=Counts.of(self, tally, scaled))
         if self.statistic != "describe":
             return release
-        return described(release, mean_squares(self, tally, scaled), mean_products(self, tally, scaled))
+        return described(release, mean_squares(self, tally.rows, scaled), mean_products(self, tally, scaled))
 
     def to_dict(self) -> dict[str, Any]:
         return plan_to_dict(self)

@@ -62,8 +62,8 @@ class Request:
             raise UsageError("covariance must be True or False, and is for describe alone.")
         if self.n is not None:
             whole("n", self.n)
-        if self.grouping is not None and self.statistic == "describe":
-            raise UsageError("by is for sum and mean. Publish means of groups, or describe all rows together.")
+        if self.grouping is not None and self.covariance:
+            raise UsageError("covariance=True is not served in groups. Leave it out, or describe all rows together.")
         if self.groups is not None and self.grouping is None:
             raise UsageError("groups needs by, the columns that name a row's group.")
         if self.learns:

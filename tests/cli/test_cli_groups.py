@@ -33,6 +33,24 @@ def test_groups_go_to_a_table_and_a_file(people, tmp_path):
     assert all(float(line["age_low"]) < float(line["age"]) < float(line["age_high"]) for line in lines)
 
 
+def test_descriptions_of_groups(people, tmp_path):
+    out, plan = tmp_path / "groups.csv", tmp_path / "plan.json"
+    done = run("describe", people, *BOUNDS, "--by", "city", *BUDGET, "--output", out, "--save-plan", plan)
+    assert done.returncode == 0, done.stderr
+    assert "SENTINELCELL" not in done.stdout + done.stderr
+    assert "private count, mean and std of 3 groups" in done.stdout
+    assert "age std" in done.stdout
+    lines = list(csv.DictReader(out.read_text().splitlines()))
+    for what in ("count", "mean", "std"):
+        assert all(float(line[f"age_{what}_low"]) <= float(line[f"age_{what}"]) for line in lines)
+    again = run("describe", people, "--plan", plan, "--json")
+    assert again.returncode == 0, again.stderr
+    assert es.Release.from_json(again.stdout).std.shape == (3, 1)
+    wrong = run("describe", people, *BOUNDS, "--by", "city", "--covariance", *BUDGET)
+    assert wrong.returncode == 2
+    assert "not served in groups" in wrong.stderr
+
+
 @pytest.mark.parametrize("listed", [["Oslo,Tromsø"], ["city=Oslo,Tromsø"], ["keys.csv"]])
 def test_public_groups(people, tmp_path, listed):
     (tmp_path / "keys.csv").write_text("city\nOslo\nTromsø\n")

@@ -55,13 +55,14 @@ def worst(rows, count, neighbours):
 
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
 @pytest.mark.parametrize("missing", ["column", "center", "row"])
-@pytest.mark.parametrize("kind", ["clamped", "ellipsoid"])
+@pytest.mark.parametrize("kind", ["clamped", "squares", "ellipsoid"])
 def test_no_row_changes_the_groups_by_more(neighbours, missing, kind):
     bits = 12
     limits = np.array([1200, 900])
     units = {"column": (1150, 880), "center": (), "row": (0,)}[missing]
-    if kind == "clamped":
-        riders = Riders(missing, None, units)
+    if kind != "ellipsoid":
+        limits = limits if kind == "clamped" else np.array([1200, 1100])
+        riders = Riders(missing, None, units, squares=() if kind == "clamped" else (1198, 1098))
         row_map = ClampedMap(
             [0.0] * 2, limits.astype(float), limits, ([-1] * 2, [1] * 2), grid_bits=bits, riders=riders
         )
@@ -101,8 +102,9 @@ def test_people_in_several_groups(most):
 @pytest.mark.parametrize("noise", ["gaussian", "norm"])
 @pytest.mark.parametrize("keys", [None, ["a", "b"]])
 @pytest.mark.parametrize("people", [{}, {"privacy_id": "who", "max_groups": 4}])
-def test_a_tenth_less_noise_is_refused(neighbours, noise, keys, people):
-    made = plan(neighbours=neighbours, noise=noise, keys=keys, **people)
+@pytest.mark.parametrize("statistic", ["mean", "describe"])
+def test_a_tenth_less_noise_is_refused(neighbours, noise, keys, people, statistic):
+    made = plan(neighbours=neighbours, noise=noise, keys=keys, statistic=statistic, **people)
     assert made.law_name == ("gaussian" if noise == "gaussian" else "box")
     one = made.one
     if noise == "gaussian":
@@ -197,6 +199,8 @@ PLANS = {
     "people": plan(privacy_id="who", max_groups=3, noise="gaussian"),
     "several": plan(by=["g", "h"], keys={"g": ["x", "y"], "h": [1, 2.5, True]}),
     "ball": plan(rows=es.Ball(2.0, [1.0] * 8), neighbours="add_remove"),
+    "describe": plan(statistic="describe", d=3),
+    "describe people": plan(statistic="describe", privacy_id="who", max_groups=3, noise="gaussian"),
     "normal": plan(rows=es.Normal(0.0, cov=np.diag([1.0, 4.0]) + 0.3), d=2, statistic="sum"),
 }
 

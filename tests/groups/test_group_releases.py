@@ -322,8 +322,3 @@ def test_groups_are_charged_to_a_ledger(noise, tmp_path):
         es.sum(data, BOX, **words)
     with pytest.raises(es.BudgetRefused):
         first.plan.release(data, by=codes, ledger=book, dataset="people")
-
-
-def test_descriptions_have_no_groups():
-    with pytest.raises(es.UsageError, match="sum and mean"):
-        es.plan(BOX, d=2, n=100, by="g", keys=["a"], statistic="describe", **BUDGET)

@@ -40,11 +40,16 @@ def matrix(riders):
 
 
 SHARES = np.full(5, 1 / 32)
+SQUARES = ((1 << BITS) - 2, 1000, 0, 1 << BITS, 77)
 MAPS = {
     "clamped column": clamped(Riders("column", None, (700, 800, 0, 900, 1000))),
     "clamped row": clamped(Riders("row", None, (0,))),
     "clamped center": clamped(Riders("center")),
     "clamped fill": clamped(Riders("fill", np.full(5, 0.25))),
+    "squares column": clamped(Riders("column", None, (700, 800, 0, 900, 1000), squares=SQUARES)),
+    "squares row": clamped(Riders("row", None, (0,), squares=SQUARES)),
+    "squares center": clamped(Riders("center", squares=SQUARES)),
+    "squares fill": clamped(Riders("fill", np.full(5, 0.25), squares=SQUARES)),
     "ellipsoid column": ellipsoid(Riders("column", None, (700, 800, 0, 900, 1000), SHARES)),
     "ellipsoid row": ellipsoid(Riders("row", None, (0,))),
     "ellipsoid center": ellipsoid(Riders("center")),

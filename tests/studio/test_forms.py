@@ -63,7 +63,6 @@ def test_a_good_form_is_a_request():
         ("by", {"by": "town"}),
         ("by", {"by": "age"}),
         ("by", {"by": "city\nwho"}),
-        ("by", {"by": "city", "statistic": "describe"}),
         ("by", {"by": "city", "kind": "learned", "magnitude": "1"}),
         ("keys", {"by": "city,who", "keys": "Oslo\nRome"}),
         ("max_groups", {"by": "city", "privacy_id": "who", "max_groups": "many"}),
@@ -83,6 +82,7 @@ def test_the_same_fields_are_good_when_right():
     """What the cases above change is what is wrong with them."""
     for fields in (
         {"statistic": "describe"},
+        {"statistic": "describe", "by": "city"},
         {"missing": "fill", "fill": "0"},
         {"kind": "normal"},
         {"kind": "ball", "radius": "1", "center": "2"},

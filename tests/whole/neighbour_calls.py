@@ -78,6 +78,20 @@ def _rows_per_person(data: Any, **how: Any) -> Any:
     return es.suggest_max_rows(data, **TERMS, **how)
 
 
+def _grouped(name: str, kind: str, relation: str, keys: Any, **more: Any) -> Call:
+    """Of the groups that the first column names; at this budget no group of so few rows is published unless listed."""
+    rows, _ = ROWS[kind]
+
+    def run(data: Any, **how: Any) -> Any:
+        first, *rest = how.pop("columns", (0, 1, 2))
+        people = {"max_groups": 2} if "privacy_id" in how else {}
+        words = {**RELATIONS[relation], **TERMS, **more, **people, **how}
+        return getattr(es, name)(data, rows, by=first, keys=keys, columns=rest, **words)
+
+    listed = "listed" if keys else "private"
+    return Call(f"{name} {kind} {relation} in {listed} groups", run, relation, slow=_slow(kind, relation))
+
+
 def _plan(kind: str, relation: str) -> Call:
     rows, shape = ROWS[kind]
 
@@ -152,6 +166,10 @@ _ALL = (
     Call("capped sum", _capped, "add_remove", centred=True, filled=True, personal=True),
     Call("mean of people's rows", _rows_of_people, centred=True, personal=True),
     Call("rows per person", _rows_per_person, personal=True),
+    _grouped("sum", "ball", "replace", ["0", "1"]),
+    _grouped("mean", "box", "add_remove", None),
+    _grouped("describe", "box", "replace", None, noise="gaussian"),
+    _grouped("describe", "box", "add_remove", ["0", "1", None]),
     *(_plan(kind, relation) for kind in ("box", "unknown") for relation in RELATIONS),
     *(_learn(method, "replace") for method in METHODS),
     *(_learn(method, "add_remove") for method in ("auto", "coinpress", "instance_optimal")),
@@ -246,6 +264,11 @@ _COMMANDS = (
     _command("sum unknown", "sum", *_UNKNOWN, **_LEARNED),
     _command("mean box json, files", "mean", *_BOX, "--json", "-o", "r.json", "--save-plan", "p.json"),
     _command("describe box, private n, files", "describe", *_BOX, *_PRIVATE_N, "-o", "r.json", **_HIDDEN),
+    _command(
+        "describe groups, files",
+        *("describe", *_BOX[2:], "--by", "a", "-o", "r.csv", "--save-plan", "p.json"),
+        **_LEARNED,
+    ),
     _command("mean ball, private n", "mean", *_BALL, *_PRIVATE_N, **_HIDDEN),
     _command("mean box, private n, json", "mean", *_BOX, *_PRIVATE_N, "--json", **_HIDDEN),
     _command("mean unknown json, files", "mean", *_UNKNOWN, "--json", "--save-plan", "p.json", **_LEARNED),

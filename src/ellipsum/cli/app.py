@@ -290,7 +290,7 @@ def mean_command(**given: Any) -> None:
 
 
 @app.command("describe")
-@takes(FILES, _BOUNDED, BUDGET, {"n": (Guess, None)}, _UNCLIPPED, _COVARIANCE, RESULT, READING)
+@takes(FILES, _BOUNDED, BUDGET, {"n": (Guess, None)}, _UNCLIPPED, _COVARIANCE, RESULT, GROUPS, READING)
 def describe_command(**given: Any) -> None:
     """Publish count, mean and standard deviation of the chosen columns, in one release.
 
@@ -299,6 +299,8 @@ def describe_command(**given: Any) -> None:
         ellipsum describe people.csv --bounds age=0:120 --bounds income=0:200000 --epsilon 1 --delta 1e-6
 
         ellipsum describe people.csv --bounds age=0:120 --noise gaussian --epsilon 1 --delta 1e-6 --json
+
+        ellipsum describe people.csv --bounds age=0:120 --by city --epsilon 1 --delta 1e-6 --output groups.csv
     """
     _publish("describe", given)
 
@@ -460,8 +462,8 @@ def _run_fresh(statistic: str, columns: Any, given: dict[str, Any], how: dict[st
 
     budget = budget_of(given["epsilon"], given["delta"])
     rows, chosen = rows_of(given, columns)
-    shape = {"shape": given["shape"]} if statistic == "describe" else {**shape_of(given), **groups_of(given)}
-    words = {**terms_of(given), **shape, "budget": budget, "n": given["n"], "columns": chosen}
+    shape = {"shape": given["shape"]} if statistic == "describe" else shape_of(given)
+    words = {**terms_of(given), **shape, **groups_of(given), "budget": budget, "n": given["n"], "columns": chosen}
     if given["privacy_id"] is not None:
         desk.announce(rows, terms_for_people(budget, given))
     calls: dict[str, Any] = {"sum": api.sum, "mean": api.mean, "describe": api.describe}

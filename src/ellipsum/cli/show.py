@@ -227,7 +227,7 @@ def pictures(made: Any, given: Mapping[str, Any]) -> None:
 
 
 def _print_groups(made: GroupRelease) -> None:
-    table = Table(title=f"private {made.statistic} of {len(made.keys)} groups")
+    table = Table(title=f"private {texts.words_of(made.statistic)} of {len(made.keys)} groups")
     for place, heading in enumerate(texts.heads(made)):
         table.add_column(heading, justify="left" if place < len(made.by) else "right")
     for line in texts.lines(made):

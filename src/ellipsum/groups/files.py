@@ -29,6 +29,8 @@ _NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
 _CELL = codec.optional(codec.any_of(codec.flag, codec.integer(-(1 << 63), 1 << 64), codec.number, codec.text))
 _NAME = codec.any_of(codec.text, codec.integer(0, MOST_WHOLE))
 _LEVEL = 0.95
+_BESIDE = ("count", "std")
+"""What a description says of every column beside its mean."""
 
 
 def plan_to_dict(plan: Any) -> dict[str, Any]:
@@ -142,12 +144,14 @@ def release_from_dict(saved: Mapping[str, Any], make_plan: Any, make_release: An
             "value": fields.take("value", _table),
             "noise_std": fields.take("noise_std", _table),
         }
-        low, high = fields.take("interval", _interval)
+        if release.statistic == "describe":
+            shown |= fields.take("describe", _described)
+        shown["low"], shown["high"] = fields.take("interval", _interval)
         fields.take("warnings", codec.names)  # worked out anew
         statistic, by = fields.take("statistic", codec.word(*STATISTICS)), fields.take("by", codec.names)
         columns, privacy = fields.take("columns", codec.names), fields.take("privacy", Privacy.from_dict)
     same = (statistic, by, columns, privacy) == (release.statistic, release.by, release.names(), release.privacy)
-    if not same or not _follows(release, shown, low, high):
+    if not same or not _follows(release, shown):
         raise UsageError(DOCTORED)
     _check_groups(release)
     return release
@@ -159,6 +163,16 @@ def _table(value: Any) -> Floats:
     if len({len(line) for line in lines}) > 1:
         raise codec.Wrong
     return np.array(lines, np.float64)
+
+
+def _described(saved: Any) -> dict[str, Floats]:
+    """What a description says beside its means, by name."""
+    with codec.Fields(saved, WRONG) as fields:
+        found = {name: fields.take(name, _table) for name in ("std_error", *_BESIDE)}
+        for name in _BESIDE:
+            found[f"{name}_low"], found[f"{name}_high"] = fields.take(f"{name}_interval", _interval)
+    found["rows"] = found.pop("count")  # the count of a whole group has that name
+    return found
 
 
 def _interval(saved: Any) -> tuple[Floats, Floats]:
@@ -187,18 +201,23 @@ def _column(cells: list[Any], kind: str) -> Any:
         raise UsageError(DOCTORED) from None
 
 
-def _follows(release: Any, shown: Mapping[str, Any], low: Any, high: Any) -> bool:
+def _follows(release: Any, shown: Mapping[str, Any]) -> bool:
     """Whether what a file shows is what its noisy sums give."""
     bounds = release.confidence_interval(_LEVEL)
     wanted = {"count": release.counts, "value": release.value, "noise_std": release.noise_std}
-    pairs = [(shown[name], wanted[name]) for name in wanted] + [(low, bounds[:, :, 0]), (high, bounds[:, :, 1])]
+    wanted |= {"low": bounds[:, :, 0], "high": bounds[:, :, 1]}
+    if release.statistic == "describe":
+        wanted |= {"rows": release.count, "std": release.std, "std_error": release.std_error}
+        for name in _BESIDE:
+            bounds = release.confidence_interval(_LEVEL, name)
+            wanted |= {f"{name}_low": bounds[:, :, 0], f"{name}_high": bounds[:, :, 1]}
     near = _NEAR * float(np.abs(release.noise_std).max(initial=0.0))
     empty = len(release.keys) == 0
     return all(
-        found.size == right.size
-        and (empty or found.shape == right.shape)
-        and (empty or np.allclose(found, right, rtol=_NEAR, atol=near))
-        for found, right in pairs
+        shown[name].size == right.size
+        and (empty or shown[name].shape == right.shape)
+        and (empty or np.allclose(shown[name], right, rtol=_NEAR, atol=near))
+        for name, right in wanted.items()
     )
 
 

@@ -34,6 +34,7 @@ from ..session import Approve, Progress, Reading, Session, Tab
 from ..sources import Selection
 from ..tables.interning import published
 from ..tables.listed import Grouping, by_of
+from .description import GroupDescription
 from .files import FORMAT, plan_from_dict, plan_to_dict, release_from_dict
 from .keys import keys_of, order_of
 from .release import GroupRelease
@@ -89,6 +90,7 @@ class GroupPlan(Runnable):
         valid = one.neighbours == "add_remove" and one.people is None and one.count_units >= 1
         valid &= one.law_name in ("gaussian", "box") and not one.riders.outside and not one.stated
         valid &= one.riders.missing != "row" or one.riders.absences == (0,)
+        valid &= not one.riders.products
         valid &= (self.privacy.slack > 0) == (keys is None)
         valid &= keys is None or self.groups == keys.size
         valid &= self.neighbours == "add_remove" or self.n is not None
@@ -212,6 +214,11 @@ class GroupPlan(Runnable):
         return self.one.column_errors()
 
     @property
+    def std_errors(self) -> Floats | None:
+        """Of a description: forecast errors of its stds, for a group of the expected size, spread evenly."""
+        return self.one.std_errors
+
+    @property
     def doubt(self) -> str | None:
         """Why a budget spent on this plan may be wasted, in words; None where there is no reason."""
         if self.grouping.keys is None and self.size is not None and self.size < self.threshold:
@@ -289,7 +296,7 @@ class GroupPlan(Runnable):
             kept = np.flatnonzero(self.reaches(noisy))
             sums, noisy = sums.chosen(kept), noisy[kept]
         keys = keys_of(published(sums.labels, sums.kinds))
-        return GroupRelease(self, keys, sums.kinds, np.ldexp(noisy, -self.one.grid_bits), secure)
+        return release_of(self, keys, sums.kinds, np.ldexp(noisy, -self.one.grid_bits), secure)
 
     def reaches(self, noisy: Floats) -> Any:
         """Whether groups that are not listed may be published, from their noisy sums [G3]."""
@@ -320,4 +327,10 @@ class GroupPlan(Runnable):
         return plan_html(self)
 
 
-register_reader(FORMAT, lambda saved: release_from_dict(saved, GroupPlan, GroupRelease))
+def release_of(plan: GroupPlan, *parts: Any) -> GroupRelease:
+    """The release of a plan: a description, where it describes columns."""
+    kind = GroupDescription if plan.statistic == "describe" else GroupRelease
+    return kind(plan, *parts)
+
+
+register_reader(FORMAT, lambda saved: release_from_dict(saved, GroupPlan, release_of))

@@ -175,20 +175,27 @@ class GroupRelease(Alike, Saved, Shown):
         """Column names, or x1, x2, ... where there are none."""
         return self.columns or tuple(f"x{j + 1}" for j in range(self.plan.d))
 
+    def parts(self) -> dict[str, tuple[Floats, Floats, Floats]]:
+        """What is said of every column: value (groups, d), its 95% interval and the std of its error."""
+        return {"": (self.value, self.confidence_interval(LEVEL), self.error_std)}
+
     def to_arrow(self) -> pyarrow.Table:
         """One row for each group: its key, noisy count and, for each column, value, low and high at 95%.
+
+        Of a description these are the count, the mean and the std of each column.
 
         Where the noise is not secure, a column says so.
         """
         import pyarrow as pa
 
-        bounds = self.confidence_interval(LEVEL)
         parts: list[tuple[str, Any]] = list(zip(self.by, self.key_arrays(), strict=True))
         parts.append(("noisy_count", pa.array(self.counts)))
+        said = self.parts()
         for j, name in enumerate(self.names()):
-            ends = bounds[:, j, 0], bounds[:, j, 1]
-            columns = (name, self.value[:, j]), (f"{name}_low", ends[0]), (f"{name}_high", ends[1])
-            parts += [(title, pa.array(np.ascontiguousarray(column))) for title, column in columns]
+            for what, (value, bounds, _) in said.items():
+                title = f"{name}_{what}" if what else name
+                columns = (title, value[:, j]), (f"{title}_low", bounds[:, j, 0]), (f"{title}_high", bounds[:, j, 1])
+                parts += [(heading, pa.array(np.ascontiguousarray(column))) for heading, column in columns]
         if not self.secure:
             parts.append(("secure", pa.array(np.zeros(len(self.keys), np.bool_))))
         return pa.table([array for _, array in parts], names=_distinct([title for title, _ in parts]))

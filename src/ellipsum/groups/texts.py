@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..description_texts import POPULATION
 from ..errors import named, shown
 from ..texts import INSECURE, guarantee, missing_words, number, people_lines
 
@@ -16,6 +17,11 @@ _LAWS = {
     "gaussian": "Gaussian, independent in every group",
     "box": "pure epsilon in blocks of columns, independent in every group",
 }
+
+
+def words_of(statistic: str) -> str:
+    """What is published."""
+    return "count, mean and std" if statistic == "describe" else statistic
 
 
 def _by(plan: Any) -> str:
@@ -55,6 +61,8 @@ def plan_facts(plan: Any) -> list[tuple[str, str]]:
         facts.append(
             ("expected error", f"{np.sqrt(one.expected_squared_error or 0):.6g} root mean square, all columns")
         )
+    if plan.std_errors is not None:
+        facts.append(("error of stds", f"{_range(plan.std_errors)} per column, where columns are spread evenly"))
     return facts
 
 
@@ -70,7 +78,7 @@ def _range(stds: Any) -> str:
 
 
 def _head(plan: Any) -> str:
-    return f"Plan: {plan.statistic} of {plan.d} columns in groups, {plan.rows.kind} rows"
+    return f"Plan: {words_of(plan.statistic)} of {plan.d} columns in groups, {plan.rows.kind} rows"
 
 
 def describe_plan(plan: Any) -> str:
@@ -83,24 +91,39 @@ def plan_html(plan: Any) -> str:
     return f"<div><p><b>{escape(_head(plan))}</b></p>{facts}</div>"
 
 
+def _told(release: Any) -> dict[str, Any]:
+    """What a table says of every column; counts of single columns are left to frames and files."""
+    return {what: part for what, part in release.parts().items() if what != "count"}
+
+
+def _columns(release: Any) -> int:
+    """So many columns are in a table: fewer, where several numbers are said of each."""
+    return min(int(release.plan.d), _COLUMNS // len(_told(release)))
+
+
 def heads(release: Any) -> list[str]:
     """The titles of a release's table."""
-    return [*map(shown, release.by), "noisy count", *map(shown, release.names()[:_COLUMNS])]
+    names = [shown(name) for name in release.names()[: _columns(release)]]
+    told = [f"{name} {what}".strip() for name in names for what in _told(release)]
+    return [*map(shown, release.by), "noisy count", *told]
 
 
 def lines(release: Any) -> list[list[str]]:
     """The first groups of a release: key, noisy count and, for each of the first columns, value and its interval."""
-    bounds, errors = release.confidence_interval(0.95), release.error_std
+    told = _told(release)
     out = []
     for g in range(min(len(release.keys), _GROUPS)):
         cells = ["(missing)" if cell is None else shown(cell) for cell in release.keys[g]]
         cells.append(number(float(release.counts[g]), release.count_std))
-        for j in range(min(release.plan.d, _COLUMNS)):
-            std = float(errors[g, j])
-            value, low, high = (number(float(v), std) for v in (release.value[g, j], *bounds[g, j]))
-            cells.append(f"{value} ({low} to {high})")
+        for j in range(_columns(release)):
+            cells += [_cell(value[g, j], bounds[g, j], errors[g, j]) for value, bounds, errors in told.values()]
         out.append(cells)
     return out
+
+
+def _cell(value: float, bounds: Any, error: float) -> str:
+    middle, low, high = (number(float(end), float(error)) for end in (value, *bounds))
+    return f"{middle} ({low} to {high})"
 
 
 def facts(release: Any) -> list[str]:
@@ -108,11 +131,13 @@ def facts(release: Any) -> list[str]:
     rest = []
     if len(release.keys) > _GROUPS:
         rest.append(f"... {len(release.keys) - _GROUPS} more groups: to_pandas, to_csv or save have all")
-    if release.plan.d > _COLUMNS:
-        rest.append(f"... {release.plan.d - _COLUMNS} more columns")
+    if release.plan.d > _columns(release):
+        rest.append(f"... {release.plan.d - _columns(release)} more columns")
     if release.plan.grouping.keys is None:
         rest.append(f"groups are published where their noisy count reaches {release.plan.threshold:.4g}")
     rest.append("95% intervals cover the noise of sums and counts; what was clipped is not in them")
+    if release.statistic == "describe":
+        rest.append(POPULATION)
     if release.shrinks:
         rest.append("means are pulled towards their weighted mean; intervals are those of the raw means")
     rest.append(guarantee(release.privacy, release.stated))
@@ -123,7 +148,7 @@ def describe_release(release: Any) -> str:
     table = [heads(release), *lines(release)]
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
     rows = ["  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
-    head = f"Release: {release.statistic} of {release.plan.d} columns in {len(release.keys)} groups"
+    head = f"Release: {words_of(release.statistic)} of {release.plan.d} columns in {len(release.keys)} groups"
     words = [f"  {text}" for text in (*facts(release), *[f"warning: {text}" for text in release.warnings])]
     return "\n".join([head, *[row.rstrip() for row in rows], *words])
 

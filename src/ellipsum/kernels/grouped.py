@@ -22,6 +22,7 @@ from .generators import address, element, fetch_ahead
 from .layout import BLOCK, LEFT_OUT, LINE, TILE
 from .matrix import add_products
 from .memory import Rows, columns_of
+from .squares import SquaresKernel, square_entry
 
 _MASK = (1 << LOW_BITS) - 1
 _AHEAD = 12  # rows: about as long as memory takes to answer
@@ -62,6 +63,7 @@ def _add_clamped(
     like: Any,
     lines: Any,
     absences: Any,
+    squares: Any,
     drops: bool,
     codes: Any,
     often: int,
@@ -69,8 +71,12 @@ def _add_clamped(
     high: Any,
     counts: Any,
 ) -> None:
-    """Rows whose columns begin at `places`, entries `step` bytes apart; absences: units of an absent cell."""
+    """Rows whose columns begin at `places`, entries `step` bytes apart; absences: units of an absent cell.
+
+    squares: what squares are made of, of no column where there are none.
+    """
     columns, rows = places.size, codes.size
+    behind = low.shape[1] - columns
     for i in range(rows):
         _fetch_sums(codes[min(i + _AHEAD, rows - 1)], low, counts)
         g, at = codes[i], i * step
@@ -84,6 +90,8 @@ def _add_clamped(
                 low[g, j] += clamped_entry(lines[3, j], j, lines)
                 if absences.size == columns:
                     low[g, columns + j] += absences[j]
+            if squares.shape[1] > 0:
+                low[g, behind + j] += square_entry(entry, squares, j)
         _count_row(g, counts, often, low, high)
 
 
@@ -175,6 +183,8 @@ class GroupedKernel:
         self._often = row_map.rows_per_flush - 1  # a power of two, less one
         self._units = np.array(row_map.riders.absences, np.int64)
         self._own = ClampedKernel(row_map) if isinstance(row_map, ClampedMap) else EllipsoidKernel(row_map)
+        squared = isinstance(row_map, ClampedMap) and bool(row_map.riders.squares)
+        self._squares = SquaresKernel(row_map).lines if squared else np.empty((1, 0))  # type: ignore[arg-type]
 
     def __call__(self, block: Rows | Columns, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
         groups: tuple[Any, ...] = codes, self._often, low, high, counts
@@ -183,7 +193,7 @@ class GroupedKernel:
             return
         places, step, like = _layout(block)
         if isinstance(self._own, ClampedKernel):
-            _add_clamped(places, step, like, self._own.lines, self._units, self._own.drops, *groups)
+            _add_clamped(places, step, like, self._own.lines, self._units, self._squares, self._own.drops, *groups)
             return
         own: Any = self._own
         scratch = np.empty(own.padded), np.zeros(own.padded, np.int64), own.fresh_riders()

@@ -67,6 +67,11 @@ class SquaresKernel:
     def _one(self) -> _Frame:
         return _Frame(self._map)
 
+    @property
+    def lines(self) -> Floats:
+        """Centres, scales, limits, units, and of an absent cell its square and itself."""
+        return self._one.lines
+
     @cached_property
     def _several(self) -> _Frame:
         return _Frame(self._map, self._times)
@@ -121,9 +126,8 @@ def _share(entry: float, lines: Any, k: int) -> float:
 
 
 @inner
-def _square(x: int, j: int, like: Any, lines: Any, k: int) -> Any:
-    """The square of the entry j at an address, as column k: the operations of the vectors."""
-    entry = element(x, j, like)
+def square_entry(entry: float, lines: Any, k: int) -> Any:
+    """The square of an entry, as column k: the operations of the vectors."""
     if not abs(entry) < np.inf:
         return np.int64(lines[4, k])
     share = _share(entry, lines, k)
@@ -147,7 +151,7 @@ def add_row_squares(
                 frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
                 square_row(x, j, like, frame, out + 8 * j)
             for j in range(whole, columns):
-                sums[j] += _square(x, j, like, lines, j)
+                sums[j] += square_entry(element(x, j, like), lines, j)
         x += stride
 
 
@@ -161,7 +165,7 @@ def add_column_squares(places: Any, rows: int, like: Any, lines: Any, sums: Any)
         numbers = (lines[0, j], lines[1, j], lines[2, j], lines[3, j], lines[4, j])
         square_column(places[j], whole // LANES, like, numbers, address(eight))
         for i in range(whole, rows):
-            sums[j] += _square(places[j], i, like, lines, j)
+            sums[j] += square_entry(element(places[j], i, like), lines, j)
         for k in range(LANES):
             sums[j] += eight[k]
 

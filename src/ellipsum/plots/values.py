@@ -45,18 +45,19 @@ def description_sheet(release: Any, order: str = "given", columns: Sequence[str]
 
 
 def groups_sheet(release: Any, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
-    """One panel per column, one row per group; every panel of a column has the same axis."""
-    picked = _chosen(release.names(), columns, np.zeros(release.plan.d), "given")[:MOST_PANELS]
+    """One panel per column (of a description, two), one row per group; every panel of a column has the same axis."""
+    told = {what or release.statistic: part for what, part in release.parts().items() if what != "count"}
+    picked = _chosen(release.names(), columns, np.zeros(release.plan.d), "given")[: MOST_PANELS // len(told)]
     first = release.value[:, picked[0]] if len(release.keys) else np.zeros(0)
-    groups = _ordered(first, order)[: MOST_GROUPS // -(-picked.size // PANELS)]
-    spans, errors, names = release.confidence_interval(_LEVEL), release.error_std, release.names()
-    strips = []
+    groups = _ordered(first, order)[: MOST_GROUPS // -(-picked.size * len(told) // PANELS)]
+    names, strips = release.names(), []
     for j in picked.tolist():
-        value, low, high = release.value[groups, j], spans[groups, j, 0], spans[groups, j, 1]
-        texts = _texts(value, low, high, errors[groups, j])
-        strips.append(Strip(label(names[j]), release.statistic, value, low, high, texts, limits_of(low, high)))
+        for what, (values, spans, errors) in told.items():
+            value, low, high = values[groups, j], spans[groups, j, 0], spans[groups, j, 1]
+            texts = _texts(value, low, high, errors[groups, j])
+            strips.append(Strip(label(names[j]), what, value, low, high, texts, limits_of(low, high)))
     many = _many(len(release.keys), "group")
-    title = f"Private {release.statistic} of {_many(release.plan.d, 'column')} in {many}"
+    title = f"Private {' and '.join(told)} of {_many(release.plan.d, 'column')} in {many}"
     notes = ["95% intervals cover the noise of sums and counts; what was clipped is not in them", *_notes(release)]
     notes += _left_out(groups.size, len(release.keys), None, "groups") if groups.size else ["no group was published"]
     notes += _left_out(picked.size, release.plan.d, columns)

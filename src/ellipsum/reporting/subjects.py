@@ -69,16 +69,22 @@ def people_facts(people: Any) -> list[tuple[str, str]]:
 
 
 def groups_subject(release: Any) -> Subject:
-    """A sum or a mean of each group."""
+    """A sum, a mean or a description of each group."""
     plan = release.plan
+    described = release.statistic == "describe"
+    name = "count, mean and std" if described else release.statistic
     what = f"{many(plan.d, 'column')} in {many(len(release.keys), 'group')}"
     return Subject(
-        title=f"Private {release.statistic} of {what}",
+        title=f"Private {name} of {what}",
         privacy=release.privacy,
         stated=release.stated,
         secure=release.secure,
         people=plan.people,
-        facts=[("statistic", f"{release.statistic} of {what}"), *_groups_facts(plan)],
+        facts=[
+            ("statistic", f"{name} of {what}"),
+            *_groups_facts(plan),
+            *([("std", POPULATION.removeprefix("std is "))] if described else []),
+        ],
         origin=origin_of(plan.rows),
         origin_tables=[stated_table(plan.rows, release.names())],
         mechanism=[EXACT, f"{NOISE[plan.law_name]}, independent in every group."],

@@ -59,15 +59,16 @@ def stated_table(rows: Any, names: Sequence[str]) -> Table:
 
 
 def groups_tables(release: Any) -> Iterator[Table]:
-    """Means or sums of groups: a line for each group, a few columns in each table."""
+    """What is said of groups: a line for each group, a few columns in each table."""
     names, d = release.names(), release.plan.d
     keys = [_key_cells(release, g) for g in range(min(len(release.keys), MOST_LINES))]
-    spans, errors = release.confidence_interval(_LEVEL), release.error_std
-    for start in range(0, min(d, _MOST_BESIDE), _BESIDE):
-        places = range(start, min(start + _BESIDE, d))
-        heads = [*map(shown, release.by), "noisy count", *(shown(names[j]) for j in places)]
+    told = release.parts()
+    step = max(1, _BESIDE // len(told))
+    for start in range(0, min(d, _MOST_BESIDE), step):
+        pairs = [(j, what) for j in range(start, min(start + step, d, _MOST_BESIDE)) for what in told]
+        heads = [*map(shown, release.by), "noisy count", *(f"{shown(names[j])} {what}".strip() for j, what in pairs)]
         lines = [
-            [*cells, *(_with_interval(release.value[g, j], spans[g, j], errors[g, j]) for j in places)]
+            [*cells, *(_with_interval(*(part[g, j] for part in told[what])) for j, what in pairs)]
             for g, cells in enumerate(keys)
         ]
         yield filled("values and 95% intervals", heads, lines, len(release.keys))

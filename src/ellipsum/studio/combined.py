@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..describing import Description
 from ..errors import Floats, UsageError, shown
 from ..groups import GroupRelease
 from ..privacy import compose
@@ -97,9 +96,11 @@ def _halves(release: Any) -> tuple[Floats, Floats]:
 
 def _labels(release: Any) -> list[str]:
     names = [shown(name) for name in release.names()]
+    if release.statistic == "describe":
+        names = [f"mean of {name}" for name in names]
     if isinstance(release, GroupRelease):
         return [f"{', '.join(map(shown, key))}: {name}" for key in release.keys for name in names]
-    return [f"mean of {name}" if isinstance(release, Description) else name for name in names]
+    return names
 
 
 def _line(label: str, value: float, half: float) -> tuple[str, str, str]:

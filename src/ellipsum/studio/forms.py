@@ -256,8 +256,6 @@ class Reader:
             named = {fields[name]} if isinstance(fields[name], str) else set(fields[name] or ())
             if named & set(fields["columns"]):
                 self.errors.setdefault(name, "This column is ticked as a value too. Untick it there.")
-        if fields["by"] and fields["statistic"] == "describe":
-            self.errors.setdefault("by", "Groups have sums and means. Choose one of those, or no groups.")
         if fields["statistic"] == "describe" and fields["kind"] != "bounds":
             self.errors.setdefault("kind", "Count, mean and std need bounds for each column.")
         if fields["by"] and fields["kind"] == "learned":
