@@ -316,7 +316,7 @@ def _session(request: Request, words: Mapping[str, Any]) -> AbstractContextManag
 def _plan_for(request: Request, session: Session) -> AnyPlan:
     """The plan for the rows of a session: counted under "replace", and refused where they cannot be read again."""
     source = session.source
-    if request.learns and not source.reopenable:
+    if request.learns and not session.rereadable:
         raise UsageError(
             "Unknown rows are read several times, and this source serves a single pass. "
             "Pass an array, a table, a file or a list of batches."

@@ -332,7 +332,7 @@ def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], An
         fields.check_format(wanted, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
         plan = fields.take("plan", plan_from_dict)
         spent = fields.take("privacy", guarantee_from_dict)
-        learned = _learned(fields.take("learned", dict_of)) if "learned" in saved else None
+        learned = fields.take("learned", learned_from_dict) if "learned" in saved else None
         release = Release(
             value=fields.take("value", codec.numbers),
             plan=plan,
@@ -353,18 +353,13 @@ def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], An
     if not first and release.counts is None and plan.riders.width:
         raise UsageError(DOCTORED)
     if learned is not None:
-        _check_rounds(release)
+        check_learned(release, plan.privacy)
+        if release.noise.std != 1:
+            raise UsageError(DOCTORED)
     if learned is None or not first:
         _check_counts(release)
         _check_noise(release)
     return release
-
-
-def dict_of(value: Any) -> dict[str, Any]:
-    """A JSON object, to be taken apart later."""
-    if not isinstance(value, dict):
-        raise codec.Wrong
-    return value
 
 
 def check_shown(release: Release, fields: codec.Fields) -> None:
@@ -472,7 +467,8 @@ def _check_counts(release: Release) -> None:
         raise UsageError(DOCTORED)
 
 
-def _learned(saved: dict[str, Any]) -> dict[str, Any]:
+def learned_from_dict(saved: Any) -> dict[str, Any]:
+    """What a release tells of the rounds before it."""
     with codec.Fields(saved, WRONG) as fields:
         return {
             "method": fields.take("method", codec.word(*METHODS)),
@@ -483,14 +479,13 @@ def _learned(saved: dict[str, Any]) -> dict[str, Any]:
         }
 
 
-def _check_rounds(release: Release) -> None:
+def check_learned(release: Any, planned: Any) -> None:
     """The rounds fit into the guarantee [P5], which is that of the stated budget; the last one is the plan's."""
-    assert release.learned is not None
     rounds = [Round.from_dict(step) for step in release.learned["rounds"]]
     total = release.privacy.as_pair()
     if all(step.privacy.unit == "row" for step in rounds):  # so earlier versions wrote the rounds of people too
         total = replace(total, unit="row")
     check_rounds(total, rounds, release.stated)
-    last, planned = rounds[-1].privacy, release.plan.privacy.as_pair()
-    if (last.mu, last.pure) != (planned.mu, planned.pure) or release.noise.std != 1:
+    last, own = rounds[-1].privacy, planned.as_pair()
+    if (last.mu, last.pure, last.slack) != (own.mu, own.pure, own.slack):
         raise UsageError(DOCTORED)

@@ -8,9 +8,11 @@ from typing import Any
 
 from .errors import UsageError, choice, columns_of, listing, names, whole
 from .groups import GroupPlan
+from .groups.plan import InGroups
 from .groups.planning import plan_groups
 from .handling import Handling
 from .learning import LearningPlan, plan_learning
+from .learning.grouped import grouped
 from .people import People
 from .plan_files import STATISTICS
 from .planning import NOISE, Terms, plan_statistic
@@ -79,11 +81,6 @@ class Request:
 
     def _check_learned(self) -> None:
         wishes = self.wishes
-        if self.grouping is not None:
-            raise UsageError(
-                "by needs rows whose bounds or law is known. Learn them first: rows = es.learn(...).rows, with a "
-                "budget of its own."
-            )
         plain = _is(wishes.shape, "optimal") and _is(wishes.clip, "optimal")
         if not plain or wishes.clip_probability is not None:
             raise UsageError("shape and clip cannot be chosen for Unknown rows: they are learned.")
@@ -106,7 +103,8 @@ class Request:
         size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
         if isinstance(self.rows, Unknown):
             weights = self._learned_weights(named)
-            return plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, self.noise)
+            made = plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, self.noise)
+            return made if self.grouping is None else grouped(made, self.grouping, self.groups, self.budget)
         wishes = replace(self.wishes, check=self.handling.counts(self.rows), weights=self._weights(named))
         if self.grouping is not None:
             grouping = replace(self.grouping, labels=())  # a plan holds no cells
@@ -176,15 +174,22 @@ def request_of(plan: Plan | LearningPlan | GroupPlan) -> Request:
     common = plan.statistic, plan.rows, Budget(**plan.stated), plan.neighbours, plan.n, plan.people
     if isinstance(plan, LearningPlan):
         noise = "norm" if plan.pure else "auto"
-        return Request(*common, Wishes(weights=plan.weights), plan.method, plan.options, plan.handling, noise)
+        learning = plan.method, plan.options, plan.handling, noise, False
+        return Request(*common, Wishes(weights=plan.weights), *learning, *_groups_of(plan))
     options = plan.options
     wishes = Wishes(**{name: options[name] for name in _WISHES if name in options})
     handling = Handling(options.get("missing"), options["check"]) if "check" in options else Handling("center", False)
     more: dict[str, Any] = {"handling": handling, "noise": options.get("noise", "auto")}
     if isinstance(plan, GroupPlan):
-        listed = plan.grouping.keys is not None
-        return Request(*common, wishes, **more, grouping=plan.grouping, groups=None if listed else plan.groups)
+        grouping, groups = _groups_of(plan)
+        return Request(*common, wishes, **more, grouping=grouping, groups=groups)
     return Request(*common, wishes, **more, covariance=bool(plan.riders.products))
+
+
+def _groups_of(plan: Any) -> tuple[Grouping | None, int | None]:
+    if not isinstance(plan, InGroups):
+        return None, None
+    return plan.grouping, plan.groups if plan.grouping.keys is None else None
 
 
 def gaps_of(plan: Plan | LearningPlan | GroupPlan) -> tuple[bool, ...] | None:

@@ -118,6 +118,8 @@ class Session:
         self._tab = how.tab
         self._reserved: Reserved | None = None
         self._columns: tuple[str | int, ...] | None = None
+        self._opened = source
+        """The rows as they were opened, before those of people were brought together."""
 
     @classmethod
     @contextmanager
@@ -138,7 +140,7 @@ class Session:
             selection = replace(selection, by=grouping.by, labels=grouping.labels)
         with np.errstate(all="ignore"):  # a warning would tell of the cells; what the caller set is not for them
             if people is None:
-                source = open_source(data, selection)
+                source = opened = open_source(data, selection)
             else:
                 opened = open_source(data, replace(selection, key=people.privacy_id))
                 source = _grouped(opened, people, how.progress, grouping)
@@ -146,6 +148,7 @@ class Session:
             try:
                 session = cls(source, people, how)
                 session._columns = _picked(selection)
+                session._opened = opened
                 yield session
             finally:
                 source.close()
@@ -154,6 +157,23 @@ class Session:
     def proposing(self) -> bool:
         """Whether somebody asked to see plans."""
         return self._approve is not None
+
+    @contextmanager
+    def everyone(self) -> Iterator[Source]:
+        """The rows that are read for all groups together: of people one each, whatever groups they are in [G8]."""
+        if self.people is None:
+            yield self.source
+            return
+        source = self._opened.grouped(self.people)
+        try:
+            yield source
+        finally:
+            source.close()
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether rows can be read several times, people's of all groups too."""
+        return self.source.reopenable and (not self.source.by or self._opened.reopenable)
 
     @property
     def counts_first(self) -> bool:
@@ -216,15 +236,19 @@ class Session:
         with steps(progress or self.progress, public) as tell:
             return (source or self.source).total(row_map, self.threads, tell)
 
-    def drawn(self, rate: float, public: bool, progress: Progress | None = None) -> tuple[Source, int]:
+    def drawn(
+        self, rate: float, public: bool, progress: Progress | None = None, source: Source | None = None
+    ) -> tuple[Source, int]:
         """Each row of the source by a fresh coin that nobody sees, and how many rows were read [T10]."""
         seed = self.seed() if rate < 1.0 else b""
         with steps(progress or self.progress, public) as tell:
-            return self.source.sampled(rate, seed, tell)
+            return (source or self.source).sampled(rate, seed, tell)
 
-    def total_by(self, row_map: RowMap, keys: Listed | None, public: bool) -> GroupSums:
+    def total_by(
+        self, row_map: RowMap, keys: Listed | None, public: bool, progress: Progress | None = None
+    ) -> GroupSums:
         """The exact sums of a row map in each group: those listed, or all that occur."""
-        with steps(self.progress, public) as tell:
+        with steps(progress or self.progress, public) as tell:
             return self.source.total_by(row_map, keys, self.threads, tell)
 
     def public_count(self, neighbours: str, n: int | None) -> int | None:

@@ -281,6 +281,13 @@ def stated_bounds(release: Any, magnitude: Any) -> tuple[Any, Any]:
         return low * times, high * times
 
 
+def groups_cover(release: Any) -> str:
+    """What the intervals of groups are for."""
+    if release.plan.rows.kind == "learned" and release.statistic == "mean":
+        return "95% intervals cover the noise of sums and counts, and what clipping is expected to move a group by"
+    return "95% intervals cover the noise of sums and counts; what was clipped is not in them"
+
+
 def covers(release: Any) -> str:
     """What the intervals of a release are for."""
     riders, counts = release.plan.riders, release.counts

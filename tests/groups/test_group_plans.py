@@ -275,7 +275,6 @@ def test_a_plan_of_one_group_is_checked_too():
         ({"delta": 0}, "delta above 0"),
         ({"budget": es.Budget(mu=1.0)}, "delta above 0"),
         ({"noise": "norm", "rows": es.Ball(1.0)}, "Box rows"),
-        ({"rows": es.Unknown(5.0)}, "es.learn"),
         ({"privacy_id": "who", "per_person": "rows", "max_rows": 2}, "per_person"),
         ({"keys": {"g": range(1 << 16), "h": range(1 << 16)}, "by": ["g", "h"]}, "memory"),
     ],

@@ -24,7 +24,10 @@ from ellipsum import cli
 
 _NUMBER = re.compile(r"[-+−]?\d[\d,._]*(?:e[-+]?\d+)?")
 _DRAWN = re.compile(r"[\s─━│┃┏┓┗┛┡┩┌┐└┘├┤┬┴┼╇╈╋┳┻╭╮╰╯]+")
-_COUNTED = re.compile(r"^ *warning: (about \S+ of the |rows lie more than |too few rows have ).*\n?", re.MULTILINE)
+_COUNTED = re.compile(
+    r"^ *warning: (about \S+ of the |a group has |\d+ groups have |rows lie more than |too few rows have ).*\n?",
+    re.MULTILINE,
+)
 """Lines that noisy counts decide, of a release that is told in words."""
 _PEOPLE = re.compile(r"^ +(1|up to \d+|more) +\S+ people\n", re.MULTILINE)
 _NOTED = re.compile(r" *at its (upper|lower) bound")
@@ -214,7 +217,7 @@ def _appeared(place: Place, before: set[str]) -> dict[str, Any]:
 # --- shapes -------------------------------------------------------------------------------------
 
 _NOISY = {"value", "count", "noise", "noise_std", "agreement", "weight_lower", "error_std", "counts", "interval"}
-_NOISY |= {"describe"}
+_NOISY |= {"describe", "noisy"}
 _FIXED = {"format", "version", "statistic", "columns", "stated", "secure", "method", "name", "options", "people"}
 
 

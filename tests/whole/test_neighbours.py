@@ -122,6 +122,8 @@ PERSONAL = (
     "learn coinpress replace",
     "project normal rows",
     "mean of people's rows",
+    "mean box add_remove in private groups",
+    "sum ball replace in listed groups",
     "rows per person",
 )
 QUICK = [CALLS[name] for name in PERSONAL]

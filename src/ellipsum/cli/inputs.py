@@ -275,10 +275,13 @@ def plan_of(text: str) -> Any:
     """The plan in a text, of any kind."""
     from ..groups import GroupPlan
     from ..groups.files import FORMAT as GROUPS
+    from ..learning.grouped import FORMAT as LEARNED_GROUPS
+    from ..learning.grouped import GroupLearningPlan
     from ..learning.plan import FORMAT, FORMAT_1, LearningPlan
     from ..plans import Plan
 
     kinds: dict[Any, Any] = {FORMAT: LearningPlan, FORMAT_1: LearningPlan, GROUPS: GroupPlan}
+    kinds[LEARNED_GROUPS] = GroupLearningPlan
     found = codec.parse(text).get("format")
     return kinds.get(found if isinstance(found, str) else None, Plan).from_json(text)
 

@@ -5,6 +5,7 @@ Post-processing only; docs/proofs/plans.md [U2][U3][U6]. A test holds each group
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..errors import Floats
 from ..roots import root
 from ..vector_noise import in_doubt
 
+_PLACES = 256  # distances at which a loss is worked out, for as many groups as there are
 _LEAST_GROUPS = 4  # James-Stein shrinkage towards a mean that is estimated helps from here on
 
 
@@ -76,6 +78,39 @@ def _held(plan: Any, offset: Floats, rows: Floats, stds: Floats) -> Floats:
     for g in np.flatnonzero(whole).tolist():
         offset[g] /= max(1.0, float(np.linalg.norm(plan.ellipsoid.scaled(offset[g]))))
     return offset
+
+
+def clip_bias(plan: Any, value: Floats) -> Floats:
+    """[G9] By how much clipping is expected to have moved each mean at most, of groups of learned rows; else 0.
+
+    A group's rows are taken to lie about their mean as all rows lie about the centre; value: (groups, d) means.
+    """
+    ellipsoid = plan.ellipsoid
+    if plan.rows.kind != "learned" or plan.statistic == "sum" or not len(value):
+        return np.zeros_like(value)
+    offset = value - ellipsoid.center
+    far = _lengths(ellipsoid, offset)
+    places = np.linspace(0.0, float(far.max()), _PLACES)
+    lost, beyond = _lost(plan, places)
+    along = np.interp(far, places, lost)[:, None] * np.abs(offset)
+    bias: Floats = along + np.interp(far, places, beyond)[:, None] * ellipsoid.reach / math.sqrt(ellipsoid.width)
+    return bias
+
+
+def _lengths(ellipsoid: Any, offset: Floats) -> Floats:
+    """Of offsets, in the scaled space."""
+    along = offset if ellipsoid.axes is None else offset @ ellipsoid.axes
+    lengths: Floats = np.linalg.norm(along * ellipsoid.scale, axis=1)
+    return lengths
+
+
+def _lost(plan: Any, places: Floats) -> tuple[Floats, Floats]:
+    """[G9] Of groups whose means are so far out: the share of that way that clipping takes, and how much in all."""
+    law, rows = plan.rows.norm_law, plan.rows
+    radii = law.radii * float(plan.ellipsoid.scale[0] / rows.scale[0])
+    norms = np.maximum(np.hypot(places[:, None], radii), 1.0)
+    shrunk_by = (1 - 1 / norms) + np.where(norms > 1, radii**2 / plan.ellipsoid.width / norms**3, 0.0)
+    return np.minimum(shrunk_by @ law.mass, 1.0), (norms - 1) @ law.mass
 
 
 def shrunk(value: Floats, stds: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..plan_files import COUNT, STATISTICS, options_from_dict
 from ..plan_files import FORMAT as ONE_FORMAT
 from ..plans import plan_from_dict as one_from_dict
 from ..privacy import Privacy, stated_from_dict
-from ..release import DOCTORED, WRONG
+from ..release import DOCTORED, WRONG, check_learned, learned_from_dict
 from ..release import FORMAT as RELEASE_FORMAT
 from ..shape import Clip
 from ..tables.labels import canonical_labels, known_kind, published_type, read_dates, spelled_date
@@ -34,13 +35,11 @@ _BESIDE = ("count", "std")
 
 
 def plan_to_dict(plan: Any) -> dict[str, Any]:
-    grouping, keys = plan.grouping, plan.grouping.keys
+    keys = plan.grouping.keys
     return {
         "format": FORMAT,
         "version": VERSION,
-        "by": list(grouping.by),
-        "keys": None if keys is None else [list(column) for column in keys.columns],
-        "max_groups": grouping.max_groups,
+        **grouping_to_dict(plan.grouping),
         "n": plan.n,
         "groups": plan.groups,
         "privacy": plan.privacy.to_dict(),
@@ -55,23 +54,38 @@ def plan_from_dict(saved: Any) -> dict[str, Any]:
     """The fields of a plan from a file; whether they make one is checked as the plan is made."""
     with codec.Fields(saved, _WRONG_PLAN) as fields:
         fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
-        by = fields.take("by", codec.list_of(_NAME))
-        keys = fields.maybe("keys", codec.list_of(codec.list_of(_CELL)))
-        most = fields.take("max_groups", COUNT)
+        grouping = grouping_from_dict(fields, _WRONG_PLAN)
         fields.maybe("threshold", codec.number)  # worked out anew
         one = fields.take("one_group", _one_group)
         people = People.of_options(fields.take("people", options_from_dict))
-        if not by or len(set(by)) < len(by) or (keys is not None and len(keys) != len(by)):
-            raise UsageError(_WRONG_PLAN)
         return {
             "one": one,
-            "grouping": Grouping(by, None if keys is None else Listed(keys), most),
+            "grouping": grouping,
             "privacy": fields.take("privacy", Privacy.from_dict),
             "n": fields.maybe("n", COUNT),
             "groups": fields.maybe("groups", COUNT),
             "stated": fields.take("stated", stated_from_dict),
             "people": people,
         }
+
+
+def grouping_to_dict(grouping: Grouping) -> dict[str, Any]:
+    keys = grouping.keys
+    return {
+        "by": list(grouping.by),
+        "keys": None if keys is None else [list(column) for column in keys.columns],
+        "max_groups": grouping.max_groups,
+    }
+
+
+def grouping_from_dict(fields: codec.Fields, complaint: str) -> Grouping:
+    """Inverse of `grouping_to_dict`."""
+    by = fields.take("by", codec.list_of(_NAME))
+    keys = fields.maybe("keys", codec.list_of(codec.list_of(_CELL)))
+    most = fields.take("max_groups", COUNT)
+    if not by or len(set(by)) < len(by) or (keys is not None and len(keys) != len(by)):
+        raise UsageError(complaint)
+    return Grouping(by, None if keys is None else Listed(keys), most)
 
 
 def _one_group(saved: Any) -> Any:
@@ -110,6 +124,7 @@ def release_to_dict(release: Any) -> dict[str, Any]:
         "warnings": list(release.warnings),
         "noisy": release.noisy.tolist(),
         "plan": release.plan.to_dict(),
+        **({} if release.learned is None else {"learned": dict(release.learned)}),
     }
 
 
@@ -137,6 +152,10 @@ def release_from_dict(saved: Mapping[str, Any], make_plan: Any, make_release: An
             fields.take("secure", codec.flag),
             fields.take("shrunk", codec.flag),
         )
+        spent = fields.take("privacy", Privacy.from_dict)
+        if "learned" in saved:
+            release = replace(release, privacy_spent=spent, learned=fields.take("learned", learned_from_dict))
+            check_learned(release, plan.privacy)
         if release.shrinks and release.statistic != "mean":
             raise UsageError(DOCTORED)
         shown = {
@@ -149,8 +168,8 @@ def release_from_dict(saved: Mapping[str, Any], make_plan: Any, make_release: An
         shown["low"], shown["high"] = fields.take("interval", _interval)
         fields.take("warnings", codec.names)  # worked out anew
         statistic, by = fields.take("statistic", codec.word(*STATISTICS)), fields.take("by", codec.names)
-        columns, privacy = fields.take("columns", codec.names), fields.take("privacy", Privacy.from_dict)
-    same = (statistic, by, columns, privacy) == (release.statistic, release.by, release.names(), release.privacy)
+        columns = fields.take("columns", codec.names)
+    same = (statistic, by, columns, spent) == (release.statistic, release.by, release.names(), release.privacy)
     if not same or not _follows(release, shown):
         raise UsageError(DOCTORED)
     _check_groups(release)

@@ -31,7 +31,7 @@ from ..row_maps import Body, sqrt_upper
 from ..rows import Rows
 from ..runnable import Runnable, check_gaps, check_width, run_and_tell
 from ..session import Approve, Progress, Reading, Session, Tab
-from ..sources import Selection
+from ..sources import Selection, Source
 from ..tables.interning import published
 from ..tables.listed import Grouping, by_of
 from .description import GroupDescription
@@ -51,8 +51,56 @@ def group_sensitivity(body: Body, count_units: int, neighbours: str, most: int) 
     return sqrt_upper(most * square)
 
 
+class InGroups(Runnable):
+    """A plan whose release is that of groups."""
+
+    grouping: Grouping
+    groups: int | None
+
+    def check_keys(self, source: Source) -> None:
+        """An error, before the charge, for keys that the source's columns cannot hold or tell apart."""
+        if len(source.by) != len(self.grouping.by):
+            raise UsageError(f"this plan has groups by {len(self.grouping.by)} columns. Name as many in by.")
+        if self.grouping.keys is not None:
+            self.grouping.keys.table(source.by)
+
+    def release(  # type: ignore[override]
+        self,
+        data: Any,
+        rng: np.random.Generator | None = None,
+        *,
+        by: Any = None,
+        columns: list[str] | tuple[str, ...] | None = None,
+        header: bool | None = None,
+        privacy_id: str | int | None = None,
+        per_person: str | None = None,
+        max_rows: int | None = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        approve: Approve | None = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> GroupRelease:
+        """Run this plan on data, which may be what `ellipsum.sum` takes; people and groups as planned, unless stated.
+
+        by: other columns of the data, or arrays, in place of those that were planned.
+        ledger, dataset, key, analyst: the budget that the release is charged to, as in `ellipsum.sum`.
+        """
+        plan: Any = with_people(self, people_of(privacy_id, per_person, max_rows))
+        grouping = plan.grouping if by is None else replace(plan.grouping, **by_of(by))
+        plan = replace(plan, grouping=replace(grouping, labels=()))  # a plan holds no cells
+        selection = Selection(columns, header=header, names=self.columns)
+        how = Reading(rng, threads, progress, approve, Tab.of(ledger, dataset, key, analyst))
+        with Session.open(data, selection, plan.people, how, grouping) as session:
+            made: Any = run_and_tell(plan, session, 3)
+            released: GroupRelease = made
+            return released
+
+
 @dataclass(frozen=True, repr=False)
-class GroupPlan(Runnable):
+class GroupPlan(InGroups):
     """One release for many groups, before the data.
 
     Guarantee: `release` on any data is `privacy` for its neighbouring relation [G1][G2][G3].
@@ -232,53 +280,15 @@ class GroupPlan(Runnable):
         source = session.source
         check_width(self.d, source)
         check_gaps(self.one, source)
-        keys = self.grouping.keys
-        if len(source.by) != len(self.grouping.by):
-            raise UsageError(f"this plan has groups by {len(self.grouping.by)} columns. Name as many in by.")
-        if keys is not None:
-            keys.table(source.by)  # an error, before the charge, for keys that these columns cannot hold or tell apart
+        self.check_keys(source)
         if self.neighbours == "replace":
             self._check_rows(source.count())
         session.propose(self)
         account = session.reserve(self.privacy, self.statistic, self)
         account.charge(account.cap, self.statistic)
         public = self.neighbours == "replace" and self.people is None
-        sums = session.total_by(self.one.row_map, keys, public)
+        sums = session.total_by(self.one.row_map, self.grouping.keys, public)
         return self.publish(sums, account.stream(), session.secure)
-
-    def release(  # type: ignore[override]
-        self,
-        data: Any,
-        rng: np.random.Generator | None = None,
-        *,
-        by: Any = None,
-        columns: list[str] | tuple[str, ...] | None = None,
-        header: bool | None = None,
-        privacy_id: str | int | None = None,
-        per_person: str | None = None,
-        max_rows: int | None = None,
-        threads: int | None = None,
-        progress: Progress | None = None,
-        approve: Approve | None = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        key: str | None = None,
-        analyst: str | None = None,
-    ) -> GroupRelease:
-        """Run this plan on data, which may be what `ellipsum.sum` takes; people and groups as planned, unless stated.
-
-        by: other columns of the data, or arrays, in place of those that were planned.
-        ledger, dataset, key, analyst: the budget that the release is charged to, as in `ellipsum.sum`.
-        """
-        plan = with_people(self, people_of(privacy_id, per_person, max_rows))
-        grouping = plan.grouping if by is None else replace(plan.grouping, **by_of(by))
-        plan = replace(plan, grouping=replace(grouping, labels=()))  # a plan holds no cells
-        selection = Selection(columns, header=header, names=self.columns)
-        how = Reading(rng, threads, progress, approve, Tab.of(ledger, dataset, key, analyst))
-        with Session.open(data, selection, plan.people, how, grouping) as session:
-            made: Any = run_and_tell(plan, session, 3)
-            released: GroupRelease = made
-            return released
 
     def _check_rows(self, count: int) -> None:
         if count != self.n:

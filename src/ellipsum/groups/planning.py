@@ -53,14 +53,15 @@ def plan_groups(
     wishes: Wishes,
     handling: Handling,
     noise: str = "auto",
+    within: Privacy | None = None,
 ) -> GroupPlan:
     """A plan for the groups of rows whose region can be laid from what is stated.
 
-    groups: the number of groups that is expected, where they are not listed; with n it gives their size.
+    groups: the number of groups that is expected, where they are not listed; with n it gives their size. within: what
+    is left of the budget after other rounds; the noise is Gaussian then.
     """
     choice("noise", noise, NOISE)
-    if people is not None and people.rows_each is not None:
-        raise UsageError("per_person='rows' is not served in groups: a person has one row in each. Take mean or sum.")
+    check_people(people)
     if grouping.keys is not None:
         groups = grouping.keys.size
     elif groups is not None:
@@ -71,7 +72,25 @@ def plan_groups(
         rows.resolve(d), statistic, size, d, budget, "add_remove", columns, None, replace(wishes, check=False),
         replace(handling, check=False, counts_left_out=False), noise, least_count=weight,
     )  # fmt: skip
-    return _Maker(terms, grouping, groups, n, neighbours, people).best()
+    return _Maker(terms, grouping, groups, n, neighbours, people).best(within)
+
+
+def check_people(people: People | None) -> None:
+    """An error where a person would have several rows in a group."""
+    if people is not None and people.rows_each is not None:
+        raise UsageError("per_person='rows' is not served in groups: a person has one row in each. Take mean or sum.")
+
+
+def gaussian_slack(grouping: Grouping, budget: Budget) -> float:
+    """What Gaussian noise leaves of delta to groups that are not listed; nothing where they are."""
+    if grouping.keys is not None:
+        return 0.0
+    if not (budget.pair or (0, 0))[1]:
+        raise UsageError(
+            "groups that are not listed need a delta above 0: state the budget as epsilon= and delta=, or list "
+            "the groups in keys=."
+        )
+    return _SLACK_SHARE * budget.pair[1]  # type: ignore[index]
 
 
 class _Maker:
@@ -90,12 +109,10 @@ class _Maker:
         self._n, self._neighbours, self._people = n, neighbours, people
         self._budget = terms.budget
 
-    def best(self) -> GroupPlan:
-        if self._grouping.keys is None and not (self._budget.pair or (0, 0))[1]:
-            raise UsageError(
-                "groups that are not listed need a delta above 0: state the budget as epsilon= and delta=, or list "
-                "the groups in keys=."
-            )
+    def best(self, within: Privacy | None) -> GroupPlan:
+        if within is not None:
+            return self._under(within, {})
+        self._slack = gaussian_slack(self._grouping, self._budget)
         plans: list[GroupPlan] = [make() for make in self._laws()]
         return least(plans, [weighted_error(self._terms, plan.one) for plan in plans])
 
@@ -120,15 +137,17 @@ class _Maker:
         share = Budget(epsilon=round_down(Fraction(epsilon) / times), delta=0)
         one = replace(boxed(replace(self._terms, budget=share)), stated={})
         slack = delta if self._grouping.keys is None else 0.0
-        return self._finished(one, Privacy(0.0, slack, self._neighbours, unit_of(self._people), (epsilon,)))
+        privacy = Privacy(0.0, slack, self._neighbours, unit_of(self._people), (epsilon,))
+        return self._finished(one, privacy, self._budget.stated)
 
     def _gaussian(self) -> GroupPlan:
         """[G1] One Gaussian vector over all groups."""
-        slack = 0.0
-        if self._grouping.keys is None:
-            assert self._budget.pair is not None
-            slack = _SLACK_SHARE * self._budget.pair[1]
-        mu = self._budget.after_slack(slack).mu
+        mu = self._budget.after_slack(self._slack).mu
+        return self._under(Privacy(mu, self._slack, self._neighbours, unit_of(self._people)), self._budget.stated)
+
+    def _under(self, privacy: Privacy, stated: Any) -> GroupPlan:
+        """The plan of Gaussian noise for a guarantee; stated: the budget that it is all of."""
+        mu = privacy.mu
         region, kappa = self._laid(mu)
         terms, most = self._terms, self._grouping.max_groups
         made = draft(terms, region, min(kappa, _WIDEST_COUNT), mu)
@@ -137,7 +156,7 @@ class _Maker:
             round_up(made.body.sensitivity("add_remove", made.count_units) / Fraction(units)), 0.0, "add_remove"
         )
         one = finished(terms, made, alone, None, units, stated={})
-        return self._finished(one, Privacy(mu, slack, self._neighbours, unit_of(self._people)))
+        return self._finished(one, privacy, stated)
 
     def _laid(self, mu: float) -> tuple[Clip, float]:
         """Clip region and weight of the counts, which are free up to a weight of one under "replace" [G1]."""
@@ -147,6 +166,6 @@ class _Maker:
         region = terms.rows.region(terms.d, terms.wishes, terms.n, 2 * root / mu)
         return region, max(_FREE_COUNT, count_weight(region, terms.statistic, terms.n, mu / root))
 
-    def _finished(self, one: Plan, privacy: Privacy) -> GroupPlan:
+    def _finished(self, one: Plan, privacy: Privacy, stated: Any) -> GroupPlan:
         parts = self._grouping, privacy, self._n, self._groups
-        return GroupPlan(one, *parts, dict(self._budget.stated), self._people)
+        return GroupPlan(one, *parts, dict(stated), self._people)

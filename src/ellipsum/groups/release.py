@@ -23,7 +23,7 @@ from ..tables.labels import published_type
 from ..tables.listed import Grouping
 from ..texts import guarantee
 from ..vector_noise import in_doubt
-from .answers import Answers, answers, shrunk
+from .answers import Answers, answers, clip_bias, shrunk
 from .files import release_to_dict
 from .texts import describe_release, release_html
 
@@ -82,6 +82,10 @@ class GroupRelease(Alike, Saved, Shown):
     secure: bool
     shrinks: bool = False
     """Whether means were pulled towards their weighted mean."""
+    privacy_spent: Privacy | None = None
+    """Set where earlier rounds (learning) spent budget too."""
+    learned: Mapping[str, Any] | None = None
+    """Where rounds came before: the method, the budget as stated, and every round's name and cost."""
 
     @cached_property
     def _answers(self) -> Answers:
@@ -102,11 +106,11 @@ class GroupRelease(Alike, Saved, Shown):
     @property
     def privacy(self) -> Privacy:
         """Everything that was spent on this release."""
-        return self.plan.privacy
+        return self.privacy_spent or self.plan.privacy
 
     @property
     def stated(self) -> Mapping[str, float]:
-        return self.plan.stated
+        return self.plan.stated if self.learned is None else dict(self.learned["stated"])
 
     @cached_property
     def value(self) -> Floats:
@@ -138,14 +142,19 @@ class GroupRelease(Alike, Saved, Shown):
         wide: Floats = self.noise_std * np.sqrt(1 + 3 * np.minimum(doubt, 1.0) ** 2)
         return wide
 
+    @cached_property
+    def _clip_bias(self) -> Floats:
+        return clip_bias(self.plan.one, self._answers.value)
+
     def confidence_interval(self, level: float = LEVEL) -> Floats:
         """(groups, d, 2) bounds for the statistic of each group, each covering its own number at `level`.
 
-        They cover the noise of sums and counts, and speak of rows as they were clipped. Of a release that was shrunk
-        they are those of the raw means, and cover as often as before [G7].
+        They cover the noise of sums and counts, and speak of rows as they were clipped; those of learned rows hold
+        what clipping is expected to have moved the mean by [G9]. Of a release that was shrunk they are those of the raw
+        means, and cover as often as before [G7].
         """
         quantiles = self.plan.one.multiples(open_unit("level", level))
-        half = quantiles * self.error_std
+        half = quantiles * self.error_std + self._clip_bias
         middle = self._answers.value
         return np.stack([middle - half, middle + half], axis=2)
 

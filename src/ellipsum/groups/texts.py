@@ -9,7 +9,7 @@ import numpy as np
 
 from ..description_texts import POPULATION
 from ..errors import named, shown
-from ..texts import INSECURE, guarantee, missing_words, number, people_lines
+from ..texts import INSECURE, groups_cover, guarantee, missing_words, number, people_lines
 
 _GROUPS = 25
 _COLUMNS = 6
@@ -135,7 +135,7 @@ def facts(release: Any) -> list[str]:
         rest.append(f"... {release.plan.d - _columns(release)} more columns")
     if release.plan.grouping.keys is None:
         rest.append(f"groups are published where their noisy count reaches {release.plan.threshold:.4g}")
-    rest.append("95% intervals cover the noise of sums and counts; what was clipped is not in them")
+    rest.append(groups_cover(release))
     if release.statistic == "describe":
         rest.append(POPULATION)
     if release.shrinks:

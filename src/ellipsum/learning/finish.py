@@ -45,7 +45,7 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     scaled = plan.noisy_sums(rounds.accumulate(plan.row_map), rounds.stream())
     counts = _joined(rounds, plan, tally(plan, scaled))
     center, errors = _mean(plan, final, scaled[:width], counts)
-    return _publish(rounds, plan, center, errors, counts, scaled, (method, final.clip_bias, rounds.magnitude))
+    return _publish(rounds, plan, center, errors, counts, scaled, (method, final.clip_bias))
 
 
 def _octaves(ellipsoid: Ellipsoid, magnitude: float | Floats) -> int:
@@ -90,9 +90,9 @@ def _publish(
     errors: Floats,
     counts: Tally,
     scaled: Floats,
-    how: tuple[str, float | None, float | Floats | None],
+    how: tuple[str, float | None],
 ) -> Release:
-    method, clip_bias, magnitude = how
+    method, clip_bias = how
     start = plan.ellipsoid.center
     rows = np.maximum(counts.rows, 1.0)
     whole = plan.statistic == "sum"
@@ -111,15 +111,21 @@ def _publish(
         secure=rounds.session.secure,
         count=counts.count,
         privacy_spent=rounds.privacy,
-        learned={
-            "method": method,
-            "clip_bias": clip_bias,
-            "magnitude": magnitude.tolist() if isinstance(magnitude, np.ndarray) else magnitude,
-            "stated": dict(rounds.budget.stated),
-            "rounds": [step.to_dict() for step in rounds.history],
-        },
+        learned=learned_facts(rounds, method, clip_bias),
         counts=Counts.of(plan, counts, scaled),
     )
+
+
+def learned_facts(rounds: Rounds, method: str, clip_bias: float | None) -> dict[str, Any]:
+    """What a release tells of the rounds before it."""
+    magnitude = rounds.magnitude
+    return {
+        "method": method,
+        "clip_bias": clip_bias,
+        "magnitude": magnitude.tolist() if isinstance(magnitude, np.ndarray) else magnitude,
+        "stated": dict(rounds.budget.stated),
+        "rounds": [step.to_dict() for step in rounds.history],
+    }
 
 
 def learned_rows(final: Final, center: Floats, errors: Floats | None, columns: Any) -> Rows:

@@ -18,6 +18,7 @@ from ..release import Release
 from ..rows import Rows, Unknown, rows_from_dict
 from ..runnable import Runnable, check_width
 from ..session import Session
+from ..sources import Source
 from ..texts import guarantee, hint, missing_rule, people_lines, weights_rule
 from ..version import VERSION
 from .finish import finish, learned_rows
@@ -80,11 +81,14 @@ class LearningPlan(Runnable):
         if self.neighbours == "replace" and self.n is None:
             raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
         budget = Budget(**self.stated)
-        if self.privacy.slack != slack_for(self.method, budget, self.neighbours):
+        if self.privacy.slack != self._slack(budget):
             raise UsageError("this guarantee is not that of its method. Make the plan anew.")
         if self.pure:
             _check_pure(self.method)
         self.privacy.check_stated(self.stated)
+
+    def _slack(self, budget: Budget) -> float:
+        return slack_for(self.method, budget, self.neighbours)
 
     noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
 
@@ -197,7 +201,10 @@ class LearningPlan(Runnable):
         history = tuple(rounds.history)
         return Learned(known, rounds.privacy, history, self.method, dict(self.stated), session.secure, self.people)
 
-    def _learned(self, session: Session, note: str) -> tuple[Final, Rounds]:
+    def _learned(
+        self, session: Session, note: str, rows: Source | None = None, grouped: bool = False
+    ) -> tuple[Final, Rounds]:
+        """What the rounds before the last one give; rows: those that they read, in place of the session's."""
         source = session.source
         check_width(self.d, source)
         if self.neighbours == "replace" and source.reopenable and source.count() != self.n:
@@ -218,6 +225,8 @@ class LearningPlan(Runnable):
             pure=self.pure,
             note=note,
             plan=self,
+            source=rows,
+            grouped=grouped,
         )
         rounds.magnitude = self.rows.magnitude
         magnitude = self.rows.magnitudes(self.d) if self.method == "auto" else self.rows.largest
@@ -249,29 +258,13 @@ class LearningPlan(Runnable):
 
     @staticmethod
     def from_json(text: str) -> LearningPlan:
-        other = f"not a plan of format {FORMAT}. Plans for other rows are read by es.Plan.from_json."
-        saved = codec.parse(text)
-        first = saved.get("format") == FORMAT_1
-        with codec.Fields(saved, _WRONG) as fields:
-            fields.check_format(FORMAT_1 if first else FORMAT, other)
-            plan = LearningPlan(
-                rows=_unknown(fields.take("rows", rows_from_dict)),
-                statistic=fields.take("statistic", codec.word(*STATISTICS)),
-                n=fields.maybe("n", COUNT),
-                d=fields.take("d", codec.integer(1, MOST_COLUMNS)),
-                privacy=fields.take("privacy", Privacy.from_dict),
-                method=fields.take("method", codec.word(*METHODS)),
-                columns=fields.maybe("columns", codec.names),
-                stated=fields.take("stated", stated_from_dict),
-                weights="equal" if first else fields.take("weights", codec.word("relative", "equal")),
-                handling=_BY_CENTRE
-                if first
-                else Handling(fields.maybe("missing", MISSING), fields.maybe("check", codec.flag)),
-                **fields.take("options", _options, _NO_OPTIONS),
-            )
-            for shown in ("rounds", "relative_error", "warning"):
-                fields.take(shown, lambda value: None)  # worked out anew
-        return plan
+        return LearningPlan(**learning_fields(codec.parse(text)))
+
+    _error_of = "(even columns; uneven: less)"
+
+    def _group_lines(self) -> list[str]:
+        """What is said of groups, where there are any."""
+        return []
 
     def __repr__(self) -> str:
         people = "" if self.people is None else " people"
@@ -281,6 +274,7 @@ class LearningPlan(Runnable):
             f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.shown}{hint(self)}",
             f"  guarantee       {guarantee(self.privacy, self.stated)}",
             *people_lines(self.people),
+            *self._group_lines(),
             f"  missing entries {missing_rule(asked, self.statistic)}",
             f"  weights         {weights_rule(self.weights)}",
             f"  method          {self.method}; centre, scales and radius are learned, then the rest is released",
@@ -289,12 +283,37 @@ class LearningPlan(Runnable):
             lines.append(f"  passes          at most {MOST_PASSES} over all rows; {_early(self.n, self._sample_rows)}")
         lines += [f"  {step.name:<15} {step.share:.2%} of the budget, {step.times} x" for step in self.rounds]
         if self.relative_error is not None:
-            lines.append(
-                f"  expected error  {self.relative_error:.2%} of the rows' spread (even columns; uneven: less)"
-            )
+            lines.append(f"  expected error  {self.relative_error:.2%} of the rows' spread {self._error_of}")
         if self.warning is not None:
             lines.append(f"  warning: {self.warning}")
         return "\n".join(lines)
+
+
+def learning_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a plan from a file; whether they make one is checked as the plan is made."""
+    other = f"not a plan of format {FORMAT}. Plans for other rows are read by es.Plan.from_json."
+    with codec.Fields(saved, _WRONG) as fields:
+        first = saved.get("format") == FORMAT_1
+        fields.check_format(FORMAT_1 if first else FORMAT, other)
+        for shown in ("rounds", "relative_error", "warning"):
+            fields.take(shown, lambda value: None)  # worked out anew
+        return {
+            "rows": _unknown(fields.take("rows", rows_from_dict)),
+            "statistic": fields.take("statistic", codec.word(*STATISTICS)),
+            "n": fields.maybe("n", COUNT),
+            "d": fields.take("d", codec.integer(1, MOST_COLUMNS)),
+            "privacy": fields.take("privacy", Privacy.from_dict),
+            "method": fields.take("method", codec.word(*METHODS)),
+            "columns": fields.maybe("columns", codec.names),
+            "stated": fields.take("stated", stated_from_dict),
+            "weights": "equal" if first else fields.take("weights", codec.word("relative", "equal")),
+            "handling": _BY_CENTRE if first else _handling(fields),
+            **fields.take("options", _options, _NO_OPTIONS),
+        }
+
+
+def _handling(fields: codec.Fields) -> Handling:
+    return Handling(fields.maybe("missing", MISSING), fields.maybe("check", codec.flag))
 
 
 def _early(n: int | None, wanted: float) -> str:

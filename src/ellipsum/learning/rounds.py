@@ -21,6 +21,7 @@ from ..charged import Round
 from ..curves import round_down, round_up, sqrt_down
 from ..errors import BudgetRefused, Floats, UsageError, choice
 from ..grid import noise_units
+from ..group_sums import GroupSums
 from ..handling import Handling
 from ..laws.ball import ball_std
 from ..noise import Stream, add_noise, shift_for
@@ -31,6 +32,7 @@ from ..privacy import NEIGHBOURS, Budget, Privacy
 from ..row_maps import RowMap
 from ..session import Progress, Session
 from ..sources import Source
+from ..tables.listed import Listed
 from ..tables.progress import share
 from .maps import Count
 from .schedule import PURE_PART, pure_cost, sample_rate, sample_rows
@@ -69,7 +71,7 @@ class Rounds:
     n: the public number of rows under "replace"; under "add_remove" the caller's guess, or, where there is none,
     a noisy count from a first round of one percent of the budget (at least 1). slack: a failure probability that
     a round may need, taken from the budget's delta. handling: what is done about missing entries. pure: whether rounds
-    take parts of epsilon, and none of delta, rather than parts of mu^2 [L8].
+    take parts of epsilon, and none of delta, rather than parts of mu^2 [L8]. source: rows in place of the session's.
 
     Guarantee [L6]: everything that `sum` ever returns, together, is `privacy`.
     """
@@ -87,9 +89,14 @@ class Rounds:
         pure: bool = False,
         note: str = "learning",
         plan: Any = None,
+        source: Source | None = None,
+        grouped: bool = False,
     ) -> None:
         choice("neighbours", neighbours, NEIGHBOURS)
-        if not session.source.reopenable:
+        self.source = source or session.source
+        self.grouped = grouped
+        """Whether the last round is that of groups, each with a mean of its own."""
+        if not session.rereadable:
             raise UsageError(
                 "Unknown rows are read several times, and this source serves a single pass. "
                 "Pass an array, a table, a file or a list of batches."
@@ -97,10 +104,10 @@ class Rounds:
         if neighbours == "replace" and n is None:
             raise UsageError("n is missing. Under 'replace' it is the public number of rows.")
         self.session = session
-        self.d = session.source.width
+        self.d = self.source.width
         self.relative = relative
         """Whether errors count in units of each column's own spread."""
-        self.handling = replace(handling, gaps=session.source.gaps)
+        self.handling = replace(handling, gaps=self.source.gaps)
         self.budget, self.neighbours = budget, neighbours
         self.pure = pure
         self.privacy = promised(budget, slack, neighbours, unit_of(session.people), pure)
@@ -199,10 +206,15 @@ class Rounds:
 
     def accumulate(self, row_map: RowMap) -> Partial:
         """Exact sums of one pass; under "replace" the pass must deliver the n rows that were promised."""
-        partial = self.session.total(row_map, self._public, self._part_of_progress(), self._drawn)
+        partial = self.session.total(row_map, self._public, self._part_of_progress(), self._drawn or self.source)
         if self._drawn is None:
             self._check_rows(partial.rows)
         return partial
+
+    def accumulate_by(self, row_map: RowMap, keys: Listed | None) -> GroupSums:
+        """Exact sums of each group, in one pass of the session's own rows [G5]."""
+        public = self._public and self.session.people is None
+        return self.session.total_by(row_map, keys, public, self._part_of_progress())
 
     def draw(self) -> None:
         """Rounds from here on read rows that are drawn now, each by a coin, and kept in memory [L9].
@@ -211,12 +223,13 @@ class Rounds:
         noise, or where the rows are elsewhere.
         """
         wanted = sample_rows(self.d, noise_rows(1, self.d, self.privacy) / (self._each or 1))
-        if wanted is None or not self.session.source.local:
+        if wanted is None or not self.source.local:
             return
         rate = sample_rate(self.n, wanted)
         begin = self._bar(self.spent)
         self._shown = self.spent, begin + _DRAWING * (1 - begin)
-        source, rows = self.session.drawn(rate, self._public, share(self.session.progress, begin, self._shown[1]))
+        progress = share(self.session.progress, begin, self._shown[1])
+        source, rows = self.session.drawn(rate, self._public, progress, self.source)
         self._check_rows(rows)
         self._drawn, self.rate = source, rate
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError, choice, named
-from ..texts import INSECURE, covers, guarantee, number, stated_bounds
+from ..texts import INSECURE, covers, groups_cover, guarantee, number, stated_bounds
 from .labels import label
 from .strips import PANELS, Sheet, Strip, limits_of
 
@@ -58,7 +58,7 @@ def groups_sheet(release: Any, order: str = "given", columns: Sequence[str] | No
             strips.append(Strip(label(names[j]), what, value, low, high, texts, limits_of(low, high)))
     many = _many(len(release.keys), "group")
     title = f"Private {' and '.join(told)} of {_many(release.plan.d, 'column')} in {many}"
-    notes = ["95% intervals cover the noise of sums and counts; what was clipped is not in them", *_notes(release)]
+    notes = [groups_cover(release), *_notes(release)]
     notes += _left_out(groups.size, len(release.keys), None, "groups") if groups.size else ["no group was published"]
     notes += _left_out(picked.size, release.plan.d, columns)
     return Sheet(title, notes, [_key(release.keys[g]) for g in groups], strips)

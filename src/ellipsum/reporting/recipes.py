@@ -216,12 +216,16 @@ def groups_recipe(release: Any) -> Recipe:
     """Of groups: listed ones are spelled out in Python alone."""
     plan = release.plan
     keys = plan.grouping.keys
+    learned, rows = release.learned, plan.rows
     words = {**plan.options, "neighbours": plan.neighbours, **people_words(plan.people), "check": None}
+    if learned is not None:
+        rows = None if learned.get("magnitude") is None else Unknown(learned["magnitude"])
+        words |= {"noise": None, "method": learned["method"]}
     words |= {"by": list(plan.grouping.by), "max_groups": plan.grouping.max_groups}
     if keys is not None:
         groups = list(zip(*keys.columns, strict=True))
         words["keys"] = [cells[0] for cells in groups] if len(keys.columns) == 1 else groups
-    made = recipe(release.statistic, plan.rows, release.stated, words)
+    made = recipe(release.statistic, rows, release.stated, words)
     return made if keys is None else Recipe(made.python)
 
 

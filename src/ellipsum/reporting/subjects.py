@@ -7,15 +7,14 @@ from typing import Any
 
 from ..description_texts import POPULATION
 from ..errors import named
-from ..texts import covers, missing_words, people_lines, rows_lines, rows_word
-from .origins import EXACT, NOISE, doubts, origin, origin_of, rounds_of
+from ..texts import covers, groups_cover, missing_words, people_lines, rows_lines, rows_word
+from .origins import EXACT, NOISE, doubts, origin, rounds_of
 from .recipes import groups_recipe, release_recipe
 from .subject import Subject
 from .tables import description_tables, groups_tables, stated_table, values_table
 
 _COUNTED = "How many rows have each column, and what lay outside its bounds, was counted with noise of its own."
 _RAW = "means are pulled towards their weighted mean; intervals are those of the raw means"
-_GROUPS_COVER = "95% intervals cover the noise of sums and counts; what was clipped is not in them"
 
 
 def release_subject(release: Any) -> Subject:
@@ -85,12 +84,12 @@ def groups_subject(release: Any) -> Subject:
             *_groups_facts(plan),
             *([("std", POPULATION.removeprefix("std is "))] if described else []),
         ],
-        origin=origin_of(plan.rows),
-        origin_tables=[stated_table(plan.rows, release.names())],
+        origin=origin(release),
+        origin_tables=[*rounds_of(release), stated_table(plan.rows, release.names())],
         mechanism=[EXACT, f"{NOISE[plan.law_name]}, independent in every group."],
         recipe=groups_recipe(release),
         tables=list(groups_tables(release)),
-        intervals=_GROUPS_COVER,
+        intervals=groups_cover(release),
         warnings=[*release.warnings, *doubts(plan)],
         side_releases=["The noisy number of rows of each group is published beside its values."],
         cleaned=_RAW if release.shrinks else "",

@@ -91,7 +91,7 @@ class _GroupGathering(Gathering):
         from .grouping_kernels import content_hashes
 
         count = len(self._source.by)
-        who = keys.field(count)
+        who = self._owners(keys)
         labels = [keys.field(i) for i in range(count)]
         rows = canonical_rows(block)
         if who.null_count:

@@ -132,12 +132,16 @@ class Gathering:
             for start in range(0, len(block), step):
                 yield self._batch(keys.slice(start, step), block[start : start + step])
 
+    def _owners(self, keys: Any) -> Any:
+        """Whose each row is; behind the cells that name its group, where there are any."""
+        return keys.field(len(self._source.by)) if self._source.by else keys
+
     def _batch(self, keys: Any, block: Block) -> Any:
         import pyarrow as pa
 
         from .grouping_kernels import content_hashes
 
-        who, rows = of_somebody(keys, block)
+        who, rows = of_somebody(self._owners(keys), block)
         buffers = [None, pa.py_buffer(rows)]
         columns = {"who": who, "row": pa.Array.from_buffers(pa.binary(8 * self._width), len(rows), buffers)}
         if self._capped:

@@ -1,0 +1,164 @@
+"""Unknown rows in groups: one shape learned from all rows, then the release of groups with all that is left.
+
+[G8] Rounds and release are charged against one guarantee. A group has no centre of its own: docs/guides/groups.md says
+what that costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from .. import codec
+from ..curves import sqrt_down
+from ..errors import UsageError, named, whole
+from ..groups import GroupPlan, GroupRelease
+from ..groups.files import grouping_from_dict, grouping_to_dict
+from ..groups.plan import InGroups
+from ..groups.planning import check_people, gaussian_slack, plan_groups
+from ..plan_files import COUNT
+from ..privacy import Budget, Privacy
+from ..rows import Normal, Rows, Wishes
+from ..session import Session
+from ..tables.listed import Grouping
+from ..version import VERSION
+from .finish import learned_facts, learned_rows
+from .methods import Final, slack_for
+from .plan import LearningPlan, learning_fields
+from .rounds import Rounds, promised
+
+FORMAT = "ellipsum.group-learning-plan/1"
+_WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
+_HOPELESS, _ROUGH = 0.5, 0.1
+
+
+@dataclass(frozen=True, repr=False)
+class GroupLearningPlan(InGroups, LearningPlan):
+    """A statistic of groups of Unknown rows: rounds over all rows, then groups; no data was read.
+
+    Guarantee: `release` is `privacy`, all rounds together [G8]. The last round's own plan comes with the release.
+    """
+
+    grouping: Grouping = None  # type: ignore[assignment]
+    groups: int | None = None
+    """The number of groups, listed or expected."""
+
+    def __post_init__(self) -> None:
+        check_people(self.people)
+        if self.pure:
+            raise UsageError(
+                "Unknown rows in groups have Gaussian noise: state a delta above 0, and leave noise= out; or learn the "
+                "rows first (es.learn), and group with bounds."
+            )
+        if self.grouping.max_groups != 1 and self.people is None:
+            raise UsageError(_WRONG)
+        super().__post_init__()
+
+    def _slack(self, budget: Budget) -> float:
+        if slack_for(self.method, budget, self.neighbours):
+            raise UsageError(f"method={self.method!r} is not served in groups. Use method='auto'.")
+        return gaussian_slack(self.grouping, budget)
+
+    @property
+    def size(self) -> int | None:
+        """The rows, or people, that are expected in a group."""
+        return None if self.n is None or self.groups is None else max(1, round(self.n / self.groups))
+
+    @cached_property
+    def forecast(self) -> GroupPlan | None:
+        """The release of groups as it would be of normal rows of spread 1; None where the rounds are not known."""
+        if not self.rounds:
+            return None
+        left = sqrt_down(Fraction(max(self.rounds[-1].share, 0.01)) * Fraction(self.privacy.mu) ** 2)
+        rows = Normal(0.0, std=1.0, center_error=1.0)
+        return self._planned(rows, "mean", self.n, replace(self.privacy, mu=left), (False,) * self.d)
+
+    def _planned(
+        self, rows: Rows, statistic: str, n: int | None, within: Privacy, gaps: tuple[bool, ...] | None
+    ) -> GroupPlan:
+        handling = replace(self.handling, gaps=gaps)
+        size = statistic, n, self.d, Budget(**self.stated), self.neighbours, self.columns, self.people
+        grouping = replace(self.grouping, labels=())
+        return plan_groups(grouping, self.groups, rows, *size, Wishes(), handling, "gaussian", within)
+
+    @property
+    def relative_error(self) -> float | None:
+        """Forecast error of a mean of a group of the expected size, over the rows' spread."""
+        squared = None if self.forecast is None else self.forecast.expected_squared_error
+        return None if squared is None else math.sqrt(squared / self.d)
+
+    def n_needed(self, relative_error: float) -> float:
+        """Rows for which groups have this error, as many as there are, and learning succeeds."""
+        assert self.relative_error is not None
+        assert self.n is not None
+        return max(self.relative_error / relative_error * self.n, 40 / self._shares_of(1).rows)
+
+    @property
+    def warning(self) -> str | None:
+        if self.forecast is not None and self.forecast.grouping.keys is None and self.forecast.doubt is not None:
+            return self.forecast.doubt
+        return super().warning
+
+    def run(self, session: Session) -> GroupRelease:  # type: ignore[override]
+        """[G8] Learn from all rows, then release the groups with all that is left."""
+        self.check_keys(session.source)
+        with session.everyone() as rows:
+            final, rounds = self._learned(session, f"{self.statistic} of groups of learned rows", rows, grouped=True)
+        return self._last(session, final, rounds)
+
+    def _last(self, session: Session, final: Final, rounds: Rounds) -> GroupRelease:
+        region = final.region.ellipsoid
+        spend = rounds.charge("final", rounds.left, region.width, self.privacy.slack)
+        rows = learned_rows(final, region.center, None, session.source.columns)
+        n = self.n if self.neighbours == "replace" else rounds.n
+        plan = self._planned(rows, self.statistic, n, spend, session.source.gaps)
+        sums = rounds.accumulate_by(plan.one.row_map, self.grouping.keys)
+        made = plan.publish(sums, rounds.stream(), session.secure)
+        return replace(made, privacy_spent=rounds.privacy, learned=learned_facts(rounds, self.method, None))
+
+    def _group_lines(self) -> list[str]:
+        by, keys = ", ".join(map(named, self.grouping.by)), self.grouping.keys
+        told = "not listed: published where their noisy count is large enough" if keys is None else ""
+        if keys is None and self.forecast is not None:
+            told = f"not listed: published where the noisy count reaches about {self.forecast.threshold:.4g}"
+        lines = [f"  groups          by {by}; {told or f'{keys.size if keys else 0} listed, all published'}"]
+        if self.people is not None:
+            many = self.grouping.max_groups
+            lines.append(f"  {'':<15} in at most {many} groups of theirs; rounds before see one row of each person")
+        return lines
+
+    @property
+    def _error_of(self) -> str:  # type: ignore[override]
+        return f"in a column, for a group of {self.size} normal rows"
+
+    def to_dict(self) -> dict[str, Any]:
+        saved = {"format": FORMAT, "version": VERSION, **grouping_to_dict(self.grouping), "groups": self.groups}
+        return {**saved, "learning": super().to_dict()}
+
+    @staticmethod
+    def from_json(text: str) -> GroupLearningPlan:
+        with codec.Fields(codec.parse(text), _WRONG) as fields:
+            fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
+            grouping = grouping_from_dict(fields, _WRONG)
+            groups = fields.maybe("groups", COUNT)
+            learning = fields.take("learning", learning_fields)
+        if grouping.keys is not None and groups != grouping.keys.size:
+            raise UsageError(_WRONG)
+        return GroupLearningPlan(**learning, grouping=grouping, groups=groups)
+
+
+def grouped(plan: LearningPlan, grouping: Grouping, groups: int | None, budget: Budget) -> GroupLearningPlan:
+    """The plan of learning, for groups: part of delta is for those that are not listed."""
+    many = whole("groups", groups) if groups is not None else None
+    if grouping.keys is not None:
+        many = grouping.keys.size
+    words: Mapping[str, Any] = {name: getattr(plan, name) for name in LearningPlan.__dataclass_fields__}
+    slack = gaussian_slack(grouping, budget)
+    privacy = plan.privacy
+    if slack and not plan.pure:
+        privacy = promised(budget, slack, plan.neighbours, privacy.unit, pure=False)
+    return GroupLearningPlan(**{**words, "privacy": privacy}, grouping=replace(grouping, labels=()), groups=many)

@@ -1,0 +1,196 @@
+"""Unknown rows in groups: one shape learned from all rows, one guarantee, errors and intervals as said."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ellipsum as es
+from ellipsum.charged import Round
+from ellipsum.learning.grouped import GroupLearningPlan
+from ellipsum.noise_laws import GaussianLaw
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+GROUPS, SIZE = 100, 400
+UNKNOWN = es.Unknown(1e6)
+SCALES = np.array([10.0, 5.0, 2.0])
+
+
+def table(groups=GROUPS, size=SIZE, between=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(groups), size)
+    middles = between * rng.normal(size=(groups, 3))
+    return (rng.normal(size=(len(codes), 3)) + middles[codes]) * SCALES + 50, codes
+
+
+def true_means(data, codes):
+    return np.stack([data[codes == g].mean(axis=0) for g in range(codes.max() + 1)])
+
+
+def plan(**words):
+    given = {"d": 3, "n": GROUPS * SIZE, "by": "g", "groups": GROUPS, "statistic": "mean", **BUDGET, **words}
+    return es.plan(given.pop("rows", UNKNOWN), **given)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_means_err_as_forecast_and_intervals_cover(neighbours, listed):
+    data, codes = table()
+    keys = list(range(GROUPS)) if listed else None
+    words = {"by": codes, "keys": keys, "neighbours": neighbours, "n": len(data), "rng": np.random.default_rng(3)}
+    release = es.mean(data, UNKNOWN, **words, **BUDGET)
+    assert len(release.keys) == GROUPS
+    truth = true_means(data, codes)
+    relative = (release.value - truth) / data.std(axis=0)
+    made = plan(neighbours=neighbours, keys=keys, groups=None if listed else GROUPS)
+    assert isinstance(made, GroupLearningPlan)
+    assert math.sqrt(np.mean(relative**2)) < 1.2 * made.relative_error
+    assert math.sqrt(np.mean(relative**2)) > 0.4 * made.relative_error
+    low, high = np.moveaxis(release.confidence_interval(), 2, 0)
+    assert np.mean((low <= truth) & (truth <= high)) > 0.95
+    if not listed:
+        assert release.plan.threshold == pytest.approx(made.forecast.threshold, rel=0.1)
+
+
+def test_rounds_and_release_have_one_guarantee():
+    data, codes = table()
+    release = es.mean(data, UNKNOWN, by=codes, rng=np.random.default_rng(3), **BUDGET)
+    rounds = [Round.from_dict(step) for step in release.learned["rounds"]]
+    assert release.stated == BUDGET
+    assert release.privacy.delta(1.0) <= 1e-6
+    assert sum(Fraction(step.privacy.mu) ** 2 for step in rounds) <= Fraction(release.privacy.mu) ** 2
+    assert rounds[-1].name == "final"
+    assert rounds[-1].privacy == release.plan.privacy
+    assert release.plan.privacy.slack == release.privacy.slack == pytest.approx(1e-7)
+    assert release.plan.privacy.mu > 0.85 * release.privacy.mu
+    assert "shell" not in [step.name for step in rounds]
+    assert sum(step.privacy.slack for step in rounds) <= release.privacy.slack
+
+
+def test_a_tenth_less_noise_would_be_caught(monkeypatch):
+    """Sums of groups without rows are nothing but noise, and have the std that is said."""
+    data, codes = table()
+    keys = list(range(GROUPS, GROUPS + 4000))
+    words = {"by": codes, "keys": keys, "missing": "center"}
+
+    def spread():
+        release = es.sum(data, UNKNOWN, rng=np.random.default_rng(5), **words, **BUDGET)
+        one = release.plan.one
+        return np.std(release.noisy[:, :-1]) / one.scaled_std, np.std(release.counts) / release.count_std
+
+    for found in spread():
+        assert found == pytest.approx(1, abs=0.04)
+    add = GaussianLaw.add
+
+    def weak(self, sums, last, stream):
+        return sums.to_float() + 0.9 * (add(self, sums, last, stream) - sums.to_float())
+
+    monkeypatch.setattr(GaussianLaw, "add", weak)
+    for found in spread():
+        assert found != pytest.approx(1, abs=0.04)
+
+
+def test_people_are_learned_from_once_each():
+    """A person of many rows in many groups is one row of every round; the rounds have the noise of one."""
+    data, codes = table(groups=20, size=1500)
+    rng = np.random.default_rng(1)
+    who = rng.integers(0, 6000, len(data))
+    frame = pa.table({**{f"x{j}": data[:, j] for j in range(3)}, "g": codes, "who": who})
+    words = {"by": "g", "privacy_id": "who", "max_groups": 3, "columns": ["x0", "x1", "x2"]}
+    release = es.mean(frame, UNKNOWN, rng=np.random.default_rng(2), **words, **BUDGET)
+    assert len(release.keys) == 20
+    assert release.privacy.unit == "person"
+    people = len(np.unique(who))
+    assert release.plan.n == people
+    centre = release.plan.rows.center
+    each = np.array([data[who == person].mean(axis=0) for person in np.unique(who)])
+    assert np.abs(centre - each.mean(axis=0)).max() < 0.2 * each.std(axis=0).max()
+    alone = es.mean(frame, UNKNOWN, rng=np.random.default_rng(2), **{**words, "max_groups": 1}, **BUDGET)
+    noise = [made.plan.one.noise_units * made.plan.privacy.mu for made in (release, alone)]
+    assert noise[0] / noise[1] == pytest.approx(math.sqrt(3), rel=1e-6)
+
+
+def test_plans_say_how_the_budget_is_divided():
+    made = plan()
+    assert sum(step.share * step.times for step in made.rounds) == pytest.approx(1)
+    assert made.rounds[-1].name == "final"
+    assert "final" in repr(made)
+    assert "for a group of 400" in repr(made)
+    assert f"about {made.forecast.threshold:.4g}" in repr(made)
+    assert "2 listed" in repr(plan(keys=["a", "b"], groups=None))
+    assert "large enough" in repr(plan(n=None, neighbours="add_remove"))
+    assert plan(groups=4000).doubt is not None  # groups of ten are hardly published
+    assert "as many" not in repr(made)
+    again = made.again(n=2 * made.n)
+    assert isinstance(again, GroupLearningPlan)
+    assert again.size == 800
+
+
+@pytest.mark.parametrize("words", [{}, {"keys": ["b", None], "groups": None}, {"privacy_id": "who", "max_groups": 2}])
+def test_plans_come_back_from_files(words, tmp_path):
+    made = plan(**words)
+    made.save(tmp_path / "plan.json")
+    assert GroupLearningPlan.load(tmp_path / "plan.json") == made
+    saved = json.loads(made.to_json())
+    for change in ({"groups": None} if words.get("keys") else {"by": []}, {"max_groups": 3, "learning": {}}):
+        with pytest.raises(es.UsageError):
+            GroupLearningPlan.from_json(json.dumps({**saved, **change}))
+
+
+def test_a_saved_plan_is_run(tmp_path):
+    data, codes = table(groups=20)
+    made = plan(n=len(data), groups=20)
+    one = made.release(data, np.random.default_rng(1), by=codes)
+    other = es.mean(data, UNKNOWN, by=codes, rng=np.random.default_rng(1), **BUDGET)
+    assert one.keys.tolist() == other.keys.tolist()
+    one.save(tmp_path / "r.json")
+    assert es.Release.load(tmp_path / "r.json") == one
+    saved = json.loads(one.to_json())
+    rounds = saved["learned"]["rounds"]
+    rounds[0]["privacy"]["mu"] = 1.0
+    with pytest.raises(es.UsageError):
+        es.Release.from_json(json.dumps(saved))
+    one.report(tmp_path / "r.html")
+    assert "learned privately" in (tmp_path / "r.html").read_text()
+    assert "es.Unknown" in (tmp_path / "r.html").read_text()
+
+
+def test_a_ledger_is_charged_once(tmp_path):
+    book = es.Ledger(str(tmp_path / "ledger.db"))
+    book.init("people", epsilon=1.1, delta=1.1e-6)
+    data, codes = table(groups=20)
+    words = {"by": codes, "ledger": book, "dataset": "people", **BUDGET}
+    first = es.mean(data, UNKNOWN, key="once", **words)
+    assert es.mean(data, UNKNOWN, key="once", **words) == first  # stored under its key, and free
+    with pytest.raises(es.BudgetRefused):
+        es.mean(data, UNKNOWN, **words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"delta": 0, "keys": ["a"], "groups": None}, "Gaussian noise"),
+        ({"noise": "norm"}, "Gaussian noise"),
+        ({"delta": 0}, "delta above 0"),
+        ({"method": "friendly_core"}, "not served in groups"),
+        ({"privacy_id": "who", "per_person": "rows", "max_rows": 2}, "per_person"),
+        ({"statistic": "describe"}, "describe needs bounds"),
+        ({"max_groups": 2}, "privacy_id"),
+        ({"groups": 0}, "groups"),
+    ],
+)
+def test_wrong_words_are_refused(words, message):
+    with pytest.raises(es.UsageError, match=message):
+        plan(**words)
+
+
+def test_sources_that_are_read_once_are_refused():
+    data, codes = table(groups=4)
+    batches = pa.table({"a": data[:, 0], "g": codes, "who": codes // 2}).to_batches()
+    for people in ({}, {"privacy_id": "who"}):
+        reader = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
+        with pytest.raises(es.UsageError, match="single pass"):
+            es.mean(reader, UNKNOWN, by="g", columns=["a"], neighbours="add_remove", n=1600, **people, **BUDGET)
