@@ -10,7 +10,7 @@ import pytest
 from conftest import kept_frames, part_sizes, source
 
 import ellipsum as es
-from ellipsum.engines.spark_people import _sorted
+from ellipsum.engines.spark_people import checked_order
 from ellipsum.people import People
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}
@@ -184,6 +184,6 @@ def test_identities_that_fall_are_refused():
     batches = [
         pa.record_batch({"who": pa.array(who, pa.binary())}) for who in ([None, b"a", b"b"], [], [b"b", b"c"], [b"a"])
     ]
-    assert len(list(_sorted(iter(batches[:3])))) == 3
+    assert len(list(checked_order(iter(batches[:3])))) == 3
     with pytest.raises(es.DataError, match="came apart"):
-        list(_sorted(iter(batches)))
+        list(checked_order(iter(batches)))

@@ -23,7 +23,7 @@ def engine_source(data: Any, selection: Selection = EVERYTHING) -> EngineSource 
         return _chosen_again(data, selection)
     if not is_frame(data):
         return None
-    from .spark_people import open_spark
+    from .spark_frames import open_spark
 
     return open_spark(data, selection)
 

@@ -13,38 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, Floats, UsageError
+from ..errors import DataError, Floats
 from ..people import People
 from ..tables import Block
 from ..tables.arrow import Layout, pieces
 from ..tables.base import attempt, block_rows, sealed
 from ..tables.grouping import of_somebody, reduced, row_bits
 from ..tables.keys import storage
-from ..tables.selection import EVERYTHING, Selection
 from ..version import VERSION
 from .base import UNREADABLE, same_version
 from .spark import Batches, SparkSource, kept
 from .spark_run import FAILED, run
 
-_SPARK_TYPES = {"int64": "long", "double": "double", "large_binary": "binary"}
-
-
-def open_spark(data: Any, selection: Selection = EVERYTHING) -> SparkSource:
-    """The source of a Spark frame (classic, Connect or pandas-on-Spark)."""
-    if type(data).__name__ != "DataFrame":  # a Column answers to every attribute
-        raise UsageError(f"data must be a Spark DataFrame, got a Spark {type(data).__name__}.")
-    frame = data.to_spark() if type(data).__module__.startswith("pyspark.pandas") else data
-    return SparkRows(frame, selection)
-
-
-class SparkRows(SparkSource):
-    """The rows of a frame, which may be brought together by person."""
-
-    def grouped(self, people: People) -> SparkSource:
-        """[S7] The rows of each person meet in one task, which makes one row of them."""
-        assert self._key is not None
-        frame = self._numbered.select(*[f"c{i}" for i in (*self.places, self.key_place)])
-        return SparkPeople(frame, replace(self.layout, by=()), self._key, people)
+SPARK_TYPES = {"int64": "long", "double": "double", "large_binary": "binary"}
 
 
 class SparkPeople(SparkSource):
@@ -56,10 +37,10 @@ class SparkPeople(SparkSource):
         self.gaps = plan.gaps
         self.by, self.by_places = (), ()
         self.layout = Layout(("row",), plan.columns, embedded=True, single=False)
-        self._opened = partial(_rows, width=self.width)
+        self._opened = partial(people_rows, width=self.width)
         self._frame = attempt(FAILED, lambda: kept(_grouped(frame, replace(plan, key=key), people)))
         try:
-            counted = self._frame if people.rows_each is None else _people(frame, replace(plan, key=key))
+            counted = self._frame if people.rows_each is None else identities(frame, replace(plan, key=key))
             self._rows = int(run(counted, counted.count))
         except BaseException:  # an interrupt too
             self.close()
@@ -74,17 +55,17 @@ def _grouped(frame: Any, plan: Layout, people: People) -> Any:
     """The lazy frame of people: binary rows of 8 width bytes."""
     assert plan.key is not None
     capped = people.max_rows is not None
-    who = _SPARK_TYPES[str(storage(plan.key))]
+    who = SPARK_TYPES[str(storage(plan.key))]
     marked = frame.mapInArrow(_marker(plan, capped), f"who {who}, row binary" + ", hash long" * capped)
     together = marked.repartition("who")
     ordered = together.sortWithinPartitions(*(["who", "hash", "row"] if capped else ["who"]))
     return ordered.mapInArrow(_reducer(plan, people), "row binary")
 
 
-def _people(frame: Any, plan: Layout) -> Any:
+def identities(frame: Any, plan: Layout) -> Any:
     """The lazy frame of identities, each once."""
     assert plan.key is not None
-    who = _SPARK_TYPES[str(storage(plan.key))]
+    who = SPARK_TYPES[str(storage(plan.key))]
     return frame.mapInArrow(_marker(plan, False), f"who {who}, row binary").select("who").distinct()
 
 
@@ -108,7 +89,7 @@ def _marked(keys: Any, block: Block, capped: bool) -> Any:
     from ..tables.grouping_kernels import content_hashes
 
     who, rows = of_somebody(keys, block)
-    columns = {"who": who.cast(pa.binary()) if pa.types.is_large_binary(who.type) else who, "row": _blobs(rows)}
+    columns = {"who": who.cast(pa.binary()) if pa.types.is_large_binary(who.type) else who, "row": blobs(rows)}
     if capped:
         columns["hash"] = pa.array(content_hashes(rows.view(np.int64)))
     return pa.RecordBatch.from_pydict(columns)
@@ -123,14 +104,14 @@ def _reducer(plan: Layout, people: People) -> Callable[[Batches], Batches]:
 
         same_version(version)
         step = block_rows(plan.width)
-        for rows in reduced(_sorted(sealed(UNREADABLE, batches)), plan.width, people):
+        for rows in reduced(checked_order(sealed(UNREADABLE, batches)), plan.width, people):
             for start in range(0, len(rows), step):
-                yield pa.RecordBatch.from_arrays([_blobs(rows[start : start + step])], names=["row"])
+                yield pa.RecordBatch.from_arrays([blobs(rows[start : start + step])], names=["row"])
 
     return work
 
 
-def _sorted(batches: Batches) -> Batches:
+def checked_order(batches: Batches) -> Batches:
     """The batches, with a second look at what the engine promised: identities that only rise."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -144,7 +125,7 @@ def _sorted(batches: Batches) -> Batches:
         yield batch
 
 
-def _blobs(rows: Floats) -> Any:
+def blobs(rows: Floats) -> Any:
     """Each row's bytes as a binary cell."""
     import pyarrow as pa
 
@@ -152,7 +133,7 @@ def _blobs(rows: Floats) -> Any:
     return pa.Array.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(rows)])
 
 
-def _rows(batches: Batches, width: int) -> Iterator[Any]:
+def people_rows(batches: Batches, width: int) -> Iterator[Any]:
     """People's rows on a worker: binary cells as lists of doubles."""
     import pyarrow as pa
 

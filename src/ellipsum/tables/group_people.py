@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..integers import Ints
@@ -88,36 +89,15 @@ class _GroupGathering(Gathering):
     def _batch(self, keys: Any, block: Block) -> Any:
         import pyarrow as pa
 
-        from .grouping_kernels import content_hashes
-
-        count = len(self._source.by)
-        who = self._owners(keys)
-        labels = [keys.field(i) for i in range(count)]
-        rows = canonical_rows(block)
-        if who.null_count:
-            named = who.is_valid()
-            rows = rows[named.to_numpy(zero_copy_only=False)]
-            who, labels = who.filter(named), [cells.filter(named) for cells in labels]
-        pick = pa.array(_picks([*labels, who]))
+        columns, rows = marked(keys, block, len(self._source.by), self._listed, self._capped)
         buffers = [None, pa.py_buffer(rows)]
-        blobs = pa.Array.from_buffers(pa.binary(8 * self._width), len(rows), buffers)
-        columns = {"who": who, "row": blobs, "nowhere": pa.array(self._nowhere(labels)), "pick": pick}
-        columns |= dict(zip(self._names, labels, strict=True))
-        if self._capped:
-            columns["hash"] = pa.array(content_hashes(rows.view(np.int64)))
-        return pa.record_batch(columns)
-
-    def _nowhere(self, labels: list[Any]) -> Any:
-        """Whether each row belongs to no group."""
-        if self._listed is not None:
-            return self._listed.codes(labels) < 0
-        lacking = [cells.is_null().to_numpy(zero_copy_only=False) for cells in labels]
-        return np.logical_or.reduce(lacking)
+        columns["row"] = pa.Array.from_buffers(pa.binary(8 * self._width), len(rows), buffers)
+        return pa.record_batch([columns[name] for name, _ in self._fields()], names=[n for n, _ in self._fields()])
 
     def _fields(self) -> list[tuple[str, Any]]:
         import pyarrow as pa
 
-        groups = [(name, _storage(kind)) for name, kind in zip(self._names, self._source.by, strict=True)]
+        groups = [(name, cell_type(kind)) for name, kind in zip(self._names, self._source.by, strict=True)]
         return [*super()._fields()[:2], ("nowhere", pa.bool_()), ("pick", pa.int64()), *groups, *super()._fields()[2:]]
 
     def _query(self) -> str:
@@ -135,29 +115,69 @@ class _GroupGathering(Gathering):
         return total, heads.people
 
     def _pairs(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Batches (pair, row) of the pairs of a person and a group that count, whose groups' numbers are written."""
-        import pyarrow as pa
+        """Batches (pair, row) of the pairs that count, whose groups' numbers are written."""
+        for labels, pairs in kept_pairs(batches, self._most):
+            attempt(FAILED, self._codes.write, self.keys.codes(labels).tobytes())
+            yield pairs
 
-        last, pairs, rank = None, 0, 0
-        for batch in batches:
-            if batch.num_rows == 0:
-                continue
-            cells = [batch.column(i) for i in (0, *range(3, batch.num_columns))]
-            before = last or [None] * len(cells)
-            changes = [opens(now, then) for now, then in zip(cells, before, strict=True)]
-            person, pair = changes[0], np.logical_or.reduce(changes)
-            last = [now.slice(len(now) - 1, 1) for now in cells]
-            ranks = _ranks(person, pair, rank)
-            rank = int(ranks[-1])
-            kept = (ranks < self._most) & ~batch.column(2).to_numpy(zero_copy_only=False)
-            numbers = pairs + np.cumsum(pair)
-            pairs = int(numbers[-1])
-            begins = pa.array(kept & pair)
-            codes = self.keys.codes([now.filter(begins) for now in cells[1:]])
-            attempt(FAILED, self._codes.write, codes.tobytes())
-            chosen = pa.array(kept)
-            arrays = [pa.array(numbers).filter(chosen), batch.column(1).filter(chosen)]
-            yield pa.record_batch(arrays, names=["who", "row"])
+
+def marked(
+    keys: Any, block: Block, count: int, listed: KeyTable | None, capped: bool
+) -> tuple[dict[str, Any], NDArray[np.float64]]:
+    """What the rows of people are sorted by, and the rows: functions of each row alone [G4].
+
+    who: the person; nowhere: whether the row belongs to no group; pick: a number for person and group; g0, g1, ...: the
+    cells that name the group; hash, under a cap: of the row. Rows of nobody are left out.
+    """
+    import pyarrow as pa
+
+    from .grouping_kernels import content_hashes
+
+    who, labels = keys.field(count), [keys.field(i) for i in range(count)]
+    rows = canonical_rows(block)
+    if who.null_count:
+        there = who.is_valid()
+        rows = rows[there.to_numpy(zero_copy_only=False)]
+        who, labels = who.filter(there), [cells.filter(there) for cells in labels]
+    columns = {"who": who, "nowhere": pa.array(_nowhere(labels, listed)), "pick": pa.array(_picks([*labels, who]))}
+    columns |= {f"g{i}": cells for i, cells in enumerate(labels)}
+    if capped:
+        columns["hash"] = pa.array(content_hashes(rows.view(np.int64)))
+    return columns, rows
+
+
+def _nowhere(labels: list[Any], listed: KeyTable | None) -> Any:
+    """Whether each row belongs to no group."""
+    if listed is not None:
+        return listed.codes(labels) < 0
+    lacking = [cells.is_null().to_numpy(zero_copy_only=False) for cells in labels]
+    return np.logical_or.reduce(lacking)
+
+
+def kept_pairs(batches: Iterator[Any], most: int) -> Iterator[tuple[list[Any], Any]]:
+    """For each sorted batch (who, row, nowhere, g0, ...): cells of the groups that begin in it, and their rows.
+
+    Rows are batches (pair, row), numbered by person and group; a person's first `most` groups count [G4].
+    """
+    import pyarrow as pa
+
+    last, pairs, rank = None, 0, 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        cells = [batch.column(i) for i in (0, *range(3, batch.num_columns))]
+        before = last or [None] * len(cells)
+        changes = [opens(now, then) for now, then in zip(cells, before, strict=True)]
+        person, pair = changes[0], np.logical_or.reduce(changes)
+        last = [now.slice(len(now) - 1, 1) for now in cells]
+        ranks = _ranks(person, pair, rank)
+        rank = int(ranks[-1])
+        kept = (ranks < most) & ~batch.column(2).to_numpy(zero_copy_only=False)
+        numbers = pairs + np.cumsum(pair)
+        pairs = int(numbers[-1])
+        begins, chosen = pa.array(kept & pair), pa.array(kept)
+        arrays = [pa.array(numbers).filter(chosen), batch.column(1).filter(chosen)]
+        yield [now.filter(begins) for now in cells[1:]], pa.record_batch(arrays, names=["who", "row"])
 
 
 def _ranks(person: Any, pair: Any, rank: int) -> Ints:
@@ -168,7 +188,7 @@ def _ranks(person: Any, pair: Any, rank: int) -> Ints:
     return np.where(base >= 0, steps - base, steps)
 
 
-def _storage(kind: str) -> Any:
+def cell_type(kind: str) -> Any:
     import pyarrow as pa
 
     return pa.large_binary() if is_text(kind) else storage("boolean" if kind == "bool" else kind)
