@@ -84,43 +84,46 @@ def _rho() -> float:
     return low
 
 
-def _pipeline_dp(gaussian: bool, vector: bool) -> Method:
-    """A mean of each column, or a vector sum and a count, in one pipeline with one accountant."""
+def _pipeline_dp(gaussian: bool) -> Method:
+    """A mean of each column, in one pipeline with one accountant: the one that serves its noise best."""
     import pipeline_dp
 
     kind = pipeline_dp.NoiseKind.GAUSSIAN if gaussian else pipeline_dp.NoiseKind.LAPLACE
 
-    def means(data: np.ndarray, codes: np.ndarray, public: bool) -> Means:
-        accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=EPSILON, total_delta=DELTA)
+    def extractors(j: int) -> Any:
+        return pipeline_dp.DataExtractors(
+            privacy_id_extractor=lambda row: row[0],
+            partition_extractor=lambda row: row[1],
+            value_extractor=lambda row: float(row[2][j]),
+        )
+
+    def selected(rows: Any) -> list[Any]:
+        """Groups that are published, for half of delta and as much of epsilon as a column has."""
+        accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=EPSILON / (WIDTH + 1), total_delta=DELTA / 2)
         engine = pipeline_dp.DPEngine(accountant, pipeline_dp.LocalBackend())
+        params = pipeline_dp.SelectPartitionsParams(max_partitions_contributed=1)
+        found = engine.select_partitions(rows, params, extractors(0))
+        accountant.compute_budgets()
+        return list(found)
+
+    def means(data: np.ndarray, codes: np.ndarray, public: bool) -> Means:
         rows = [(i, int(g), row) for i, (g, row) in enumerate(zip(codes, data, strict=True))]
-        keys = np.unique(codes).tolist() if public else None
+        keys = np.unique(codes).tolist() if public else selected(rows)
+        if not keys:
+            return {}
+        left = (EPSILON, DELTA) if public else (EPSILON * WIDTH / (WIDTH + 1), DELTA / 2)
+        accountants = pipeline_dp.PLDBudgetAccountant if gaussian else pipeline_dp.NaiveBudgetAccountant
+        accountant = accountants(total_epsilon=left[0], total_delta=left[1])
+        engine = pipeline_dp.DPEngine(accountant, pipeline_dp.LocalBackend())
         usual = {"noise_kind": kind, "max_partitions_contributed": 1, "max_contributions_per_partition": 1}
         metrics = pipeline_dp.Metrics
-
-        def asked(params: Any, value: Callable[[Any], Any]) -> Any:
-            extractors = pipeline_dp.DataExtractors(
-                privacy_id_extractor=lambda row: row[0],
-                partition_extractor=lambda row: row[1],
-                value_extractor=value,
-            )
-            return engine.aggregate(rows, params, extractors, public_partitions=keys)
-
-        if vector:
-            norm = {"vector_norm_kind": pipeline_dp.NormKind.L2, "vector_max_norm": math.sqrt(WIDTH) / 2}
-            params = pipeline_dp.AggregateParams(
-                metrics=[metrics.COUNT, metrics.VECTOR_SUM], vector_size=WIDTH, **norm, **usual
-            )
-            found = asked(params, lambda row: row[2] - 0.5)
-            accountant.compute_budgets()
-            return {g: np.asarray(made.vector_sum) / max(made.count, 1) + 0.5 for g, made in found}
         columns = []
         for j in range(WIDTH):
             params = pipeline_dp.AggregateParams(metrics=[metrics.MEAN], min_value=0.0, max_value=1.0, **usual)
-            columns.append(asked(params, lambda row, j=j: float(row[2][j])))
+            columns.append(engine.aggregate(rows, params, extractors(j), public_partitions=keys))
         accountant.compute_budgets()
         tables = [{g: made.mean for g, made in column} for column in columns]
-        return {g: np.array([table[g] for table in tables]) for g in tables[0] if all(g in table for table in tables)}
+        return {g: np.array([table[g] for table in tables]) for g in tables[0]}
 
     return means
 
@@ -133,9 +136,8 @@ def _methods() -> dict[str, Method]:
     else:
         print('OpenDP is not installed, and left out: pip install "opendp[polars]"')
     if find_spec("pipeline_dp"):
-        found["PipelineDP, means, Laplace"] = _pipeline_dp(gaussian=False, vector=False)
-        found["PipelineDP, means, Gaussian"] = _pipeline_dp(gaussian=True, vector=False)
-        found["PipelineDP, vector, Gaussian"] = _pipeline_dp(gaussian=True, vector=True)
+        found["PipelineDP, Laplace"] = _pipeline_dp(gaussian=False)
+        found["PipelineDP, Gaussian"] = _pipeline_dp(gaussian=True)
     else:
         print("PipelineDP is not installed, and left out: pip install pipeline-dp")
     return found

@@ -51,6 +51,22 @@ def test_descriptions_of_groups(people, tmp_path):
     assert "not served in groups" in wrong.stderr
 
 
+def test_unknown_rows_in_groups(people, tmp_path):
+    plan = tmp_path / "plan.json"
+    words = ["--columns", "age", "--magnitude", "1000", "--by", "city", "--privacy-id", "who", "--epsilon", "8"]
+    done = run("mean", people, *words, "--delta", "1e-3", "--save-plan", plan)
+    assert done.returncode == 0, done.stderr
+    assert "SENTINELCELL" not in done.stdout + done.stderr
+    assert "private mean of 3 groups" in done.stdout
+    assert "final" in done.stderr
+    again = run("mean", people, "--plan", plan, "--json")
+    assert again.returncode == 0, again.stderr
+    assert es.Release.from_json(again.stdout).learned["method"] == "auto"
+    done = run("plan", "--n", "3000", *words[:6], "--groups", "3", *words[8:], "--delta", "1e-3", "--statistic", "mean")
+    assert done.returncode == 0, done.stderr
+    assert "for a group of 1000" in done.stdout
+
+
 @pytest.mark.parametrize("listed", [["Oslo,Tromsø"], ["city=Oslo,Tromsø"], ["keys.csv"]])
 def test_public_groups(people, tmp_path, listed):
     (tmp_path / "keys.csv").write_text("city\nOslo\nTromsø\n")

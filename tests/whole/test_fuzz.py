@@ -28,7 +28,7 @@ SAID = [
     "__version__",
 ]
 """Errors, warnings and a text: there is nothing to call."""
-FROM_TEXT = ["GroupPlan", "GroupRelease", "Learned", "NoCentre", "Plan", "Release", "RowsPerPerson"]
+FROM_TEXT = ["GroupDescription", "GroupPlan", "GroupRelease", "Learned", "NoCentre", "Plan", "Release", "RowsPerPerson"]
 MADE_HERE = ["Audit", "BitsAudit"]
 """Handed out by calls that are fuzzed, and read from nowhere."""
 

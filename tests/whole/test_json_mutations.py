@@ -20,6 +20,7 @@ from ellipsum.accumulate import accumulate
 from ellipsum.cli.inputs import named_rows, plan_of
 from ellipsum.friendly.plan import FriendlyPlan
 from ellipsum.friendly.release import FriendlyRelease
+from ellipsum.learning.grouped import GroupLearningPlan
 from ellipsum.learning.plan import LearningPlan
 from ellipsum.privacy import fits
 from ellipsum.projection.curve import ProjectionPrivacy
@@ -80,6 +81,13 @@ def grouped():
     people = {"privacy_id": "who", "max_groups": 2, "by": "half"}
     halves = COLUMNS.append_column("half", pyarrow.array(np.arange(600) % 2))
     yield es.sum(halves, es.Box(0, 9), columns=["a", "b"], rng=rng(), **people, **SPEND)
+    yield es.describe(X, es.Box(0, 9), by=codes, rng=rng(), **SPEND)
+    yield es.describe(X, es.Box(0, 9), by=codes, keys=["a"], noise="gaussian", rng=rng(), **SPEND)
+    yield es.mean(X, es.Unknown(9), by=codes, rng=rng(), epsilon=20.0, delta=1e-6)
+
+
+def _learned_groups(**words):
+    return es.plan(es.Unknown(9), n=600, d=2, by="g", statistic="mean", **words, **SPEND).to_json()
 
 
 def friendly(data=X, **more):
@@ -179,6 +187,12 @@ def check_groups_plan(plan):
 
 def check_groups(release):
     check_groups_plan(release.plan)
+    check_stated(release.privacy, release.stated)
+    if release.learned is not None:
+        rounds = [step["privacy"] for step in release.learned["rounds"]]
+        spent = sum(Fraction(step["mu"]) ** 2 for step in rounds)
+        assert spent <= Fraction(release.privacy.mu) ** 2
+        assert rounds[-1]["mu"] == release.plan.privacy.mu
     groups, d = len(release.keys), release.plan.d
     assert release.value.shape == release.noise_std.shape == (groups, d)
     assert (release.noise_std >= 0).all()
@@ -345,6 +359,12 @@ def loaders(tmp_path_factory):
             Loader("Plan", [plan.to_json() for plan in plans()], es.Plan.from_json, check_plan),
             Loader("--plan", [es.plan(es.Ball(1.0), n=9, d=2, **SPEND).to_json()], plan_of, lambda plan: None),
             Loader("LearningPlan", [learning.to_json()], LearningPlan.from_json, check_learning_plan),
+            Loader(
+                "GroupLearningPlan",
+                [_learned_groups(), _learned_groups(keys=["a", None], neighbours="add_remove")],
+                GroupLearningPlan.from_json,
+                check_learning_plan,
+            ),
             Loader("Release", [release.to_json() for release in releases()], es.Release.from_json, check_release),
             Loader("GroupPlan", [each.plan.to_json() for each in grouped()], es.GroupPlan.from_json, check_groups_plan),
             Loader("GroupRelease", [each.to_json() for each in grouped()], es.GroupRelease.from_json, check_groups),
@@ -467,7 +487,7 @@ def mutate_bytes(text, dice):
 
 
 LOADERS = [
-    "GroupPlan", "GroupRelease",
+    "GroupLearningPlan", "GroupPlan", "GroupRelease",
     "Plan", "--plan", "LearningPlan", "Release", "Learned", "FriendlyPlan", "FriendlyRelease", "NoCentre", "Projection",
     "Privacy", "rows", "--bounds",
 ]  # fmt: skip

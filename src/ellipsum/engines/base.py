@@ -38,8 +38,8 @@ _ELSEWHERE = (
     "Write it to a file and pass that, or take a part of it."
 )
 NO_GROUPED_PEOPLE = (
-    "by and privacy_id together are not served on a frame of an engine. Make one row of each person's rows in a group "
-    "there first, or write the rows to Parquet and pass that."
+    "by and privacy_id together are not served on a frame of this engine. Make one row of each person's rows in a "
+    "group there first, or write the rows to Parquet and pass that."
 )
 NOT_GROUPED = (
     "privacy_id is not served on a frame of this engine. Make one row of each person's rows there first "

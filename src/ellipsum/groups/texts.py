@@ -91,9 +91,9 @@ def plan_html(plan: Any) -> str:
     return f"<div><p><b>{escape(_head(plan))}</b></p>{facts}</div>"
 
 
-def _told(release: Any) -> dict[str, Any]:
+def _told(release: Any) -> tuple[str, ...]:
     """What a table says of every column; counts of single columns are left to frames and files."""
-    return {what: part for what, part in release.parts().items() if what != "count"}
+    return ("mean", "std") if release.statistic == "describe" else ("",)
 
 
 def _columns(release: Any) -> int:
@@ -110,13 +110,15 @@ def heads(release: Any) -> list[str]:
 
 def lines(release: Any) -> list[list[str]]:
     """The first groups of a release: key, noisy count and, for each of the first columns, value and its interval."""
-    told = _told(release)
+    parts = release.parts()
+    told = [parts[what] for what in _told(release)]
+    columns = _columns(release)
     out = []
     for g in range(min(len(release.keys), _GROUPS)):
         cells = ["(missing)" if cell is None else shown(cell) for cell in release.keys[g]]
         cells.append(number(float(release.counts[g]), release.count_std))
-        for j in range(_columns(release)):
-            cells += [_cell(value[g, j], bounds[g, j], errors[g, j]) for value, bounds, errors in told.values()]
+        for j in range(columns):
+            cells += [_cell(value[g, j], bounds[g, j], errors[g, j]) for value, bounds, errors in told]
         out.append(cells)
     return out
 
