@@ -37,7 +37,7 @@ def can_combine(releases: Sequence[Any]) -> bool:
 def _is_unlike(release: Any) -> bool:
     """Learned regions differ, and so do the groups that noisy counts let through."""
     if isinstance(release, GroupRelease):
-        return release.plan.grouping.keys is None
+        return release.plan.grouping.keys is None or release.learned is not None
     return release.learned is not None
 
 
