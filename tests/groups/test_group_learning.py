@@ -55,6 +55,21 @@ def test_means_err_as_forecast_and_intervals_cover(neighbours, listed):
         assert release.plan.threshold == pytest.approx(made.forecast.threshold, rel=0.1)
 
 
+@pytest.mark.parametrize("between", [0.0, 1.0])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_intervals_hold_what_clipping_moves_a_group_by(between, skewed):
+    """[G9] Large groups, so that noise is small; lognormal rows are clipped on one side."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(40), 1000)
+    rows = rng.lognormal(0, 1, (len(codes), 3)) / 2.16 if skewed else rng.normal(size=(len(codes), 3))
+    data = (rows + between * rng.normal(size=(40, 3))[codes]) * SCALES + 50
+    release = es.mean(data, UNKNOWN, by=codes, keys=list(range(40)), rng=np.random.default_rng(1), **BUDGET)
+    truth = true_means(data, codes)
+    low, high = np.moveaxis(release.confidence_interval(), 2, 0)
+    assert np.mean((low <= truth) & (truth <= high)) >= 0.92
+    assert np.mean((high - low) / 2 / release.noise_std) < 4  # wider by what is expected, not by the worst
+
+
 def test_rounds_and_release_have_one_guarantee():
     data, codes = table()
     release = es.mean(data, UNKNOWN, by=codes, rng=np.random.default_rng(3), **BUDGET)
