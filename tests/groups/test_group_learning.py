@@ -55,7 +55,7 @@ def test_means_err_as_forecast_and_intervals_cover(neighbours, listed):
         assert release.plan.threshold == pytest.approx(made.forecast.threshold, rel=0.1)
 
 
-@pytest.mark.parametrize("between", [0.0, 1.0])
+@pytest.mark.parametrize("between", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 @pytest.mark.parametrize("skewed", [False, True])
 def test_intervals_hold_what_clipping_moves_a_group_by(between, skewed):
     """[G9] Large groups, so that noise is small; lognormal rows are clipped on one side."""
