@@ -14,6 +14,7 @@ hypothesis.settings.load_profile("fixed")
 
 # Of these, one case in so many runs in `make test` (0: none); `make test-slow` has the others.
 ONE_IN = {
+    "audit/test_audit.py::test_every_case_can_be_made_and_run": 0,
     "cli/test_cli.py::test_a_header_of_many_columns_alone": 0,
     "cli/test_cli.py::test_bounds_from_files_and_for_every_column": 0,
     "cli/test_cli.py::test_files_as_they_really_are": 4,
@@ -48,7 +49,9 @@ ONE_IN = {
     "groups/test_group_releases.py::test_measured_errors": 2,
     "groups/test_group_sums.py::test_groups_have_the_sums_of_their_rows": 3,
     "kernels/test_riders.py::test_no_row_leaves_the_body": 3,
+    "learning/test_columns.py::test_columns_twelve_orders_apart_err_as_each_alone": 0,
     "learning/test_learning.py::test_all_rounds_together_cost_the_stated_budget": 2,
+    "learning/test_learning.py::test_auto_is_far_better_than_a_ball_over_the_magnitude": 2,
     "learning/test_learning.py::test_constant_columns": 0,
     "learning/test_learning.py::test_every_method_publishes_at_both_ends_of_the_magnitudes": 3,
     "learning/test_learning.py::test_noise_of_each_round_is_its_sensitivity_over_its_share_and_not_a_tenth_less": 4,

@@ -37,6 +37,7 @@ _DEGREES, _FAR = (
 _CHI_PRIOR = 2.0 - np.where(_FAR > 0, 5.0, 0.0)
 LOG_PRIOR = np.concatenate([_SPLIT_PRIOR, _CHI_PRIOR])
 _QUIETEST = 1e-7  # noise below this share of the rows is taken as this share
+_LOUD = 0.004  # noise above this share tells modes apart to an eighth of an octave at best
 _NEGLIGIBLE = math.log(1e3)  # laws so much less likely than the best do not count
 _FEWEST_ROWS = 0.01  # where fewer are expected the law ends
 _NEAR = 4.0  # octaves
@@ -145,7 +146,7 @@ def fit_norm_law(counts: Floats, noise_std: float, edges: Floats, n: float, typi
     shares = counts / n
     grid = np.arange(log_edges[0] - 1, log_edges[-1] + 1, STEP)
     middle = float(log_edges.mean()) if typical is None else math.log2(typical)
-    mass, rest = _fit(shares, noise, log_edges, grid, _modes(grid, typical), middle)
+    mass, rest = _fit(shares, noise, log_edges, grid, _modes(grid, typical, noise), middle)
     if typical is not None:
         mass = _with_hump(mass, rest, shares, noise, log_edges, grid, middle)
     beyond = np.cumsum(mass[::-1])[::-1]
@@ -183,7 +184,8 @@ def _with_hump(
     peak = float(np.append(log_edges, log_edges[-1])[first + int(np.argmax(rest[first:]))])
 
     def law(bins: Any, share: float, at: float) -> Floats:
-        return _fit(np.where(bins, shares, 0) / share, noise / share, log_edges, grid, _modes(grid, 2.0**at), at)[0]
+        modes = _modes(grid, 2.0**at, noise)
+        return _fit(np.where(bins, shares, 0) / share, noise / share, log_edges, grid, modes, at)[0]
 
     return (1 - part) * law(~above, 1 - part, middle) + part * law(above, part, peak)
 
@@ -202,11 +204,12 @@ def _hump(rest: Floats, noise: float, log_edges: Floats, middle: float) -> tuple
     return found
 
 
-def _modes(grid: Floats, typical: float | None) -> Floats:
+def _modes(grid: Floats, typical: float | None, noise: float) -> Floats:
     """Where the middle of the law may be: within a few octaves of what is expected, or anywhere."""
     if typical is None:
         return grid[:: 4 if len(grid) > 300 else 1]
-    return grid[np.abs(grid - math.log2(typical)) <= _NEAR]
+    near = grid[np.abs(grid - math.log2(typical)) <= _NEAR]
+    return near[::2] if noise > _LOUD else near
 
 
 def _with_rest(mass: Floats, rest: Floats, owner: Any) -> Floats:
