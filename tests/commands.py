@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,6 +45,7 @@ for line in requests:
 """
 
 _parent: list[subprocess.Popen] = []
+_one_at_a_time = threading.Lock()
 
 
 def _ready() -> subprocess.Popen:
@@ -59,8 +61,8 @@ def _ready() -> subprocess.Popen:
 
 def run(*words, cwd=None, input=None):
     """The command `ellipsum ...`: what subprocess.run gives with captured text."""
-    parent = _ready()
-    with tempfile.TemporaryDirectory() as folder:
+    with _one_at_a_time, tempfile.TemporaryDirectory() as folder:
+        parent = _ready()
         files = {name: Path(folder) / name for name in ("stdin", "stdout", "stderr")}
         files["stdin"].write_text(input or "", "utf-8")
         files["stdout"].touch()
