@@ -440,14 +440,14 @@ def test_one_skewed_column_of_few_rows(draw, most):
     generator, errors, covered = rng(8), [], 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", es.AccuracyWarning)
-        for _ in range(12):
+        for _ in range(8):
             x = draw(generator)
             found = es.mean(x, es.Unknown(1e4), epsilon=1, delta=1e-6, rng=generator)
             errors.append(float(found.value[0] - x.mean()) / float(x.std()))
             low, high = found.confidence_interval()[0]
             covered += bool(low <= x.mean() <= high or found.warnings)
     assert np.sqrt(np.mean(np.square(errors))) < most
-    assert covered >= 9  # at 0.95 fewer than nine of twelve have odds of 2 in 10^4; the noise is fixed
+    assert covered >= 6  # at 0.95 fewer than six of eight have odds of 6 in 1000; the noise is fixed
 
 
 def test_rows_that_seem_all_alike_warn_where_too_few_tell():
