@@ -41,7 +41,7 @@ _LOUD = 0.004  # noise above this share tells modes apart to an eighth of an oct
 _NEGLIGIBLE = math.log(1e3)  # laws so much less likely than the best do not count
 _FEWEST_ROWS = 0.01  # where fewer are expected the law ends
 _NEAR = 4.0  # octaves
-_FAR_HUMP, _SURE_HUMP, _LEAST_HUMP = 3.0, 5.0, 0.01  # octaves beyond the middle, stds of the noise, share of the rows
+_FAR_HUMP, _SURE_HUMP, _LEAST_HUMP = 3.0, 5.0, 0.05  # octaves beyond the middle, stds of the noise, share of the rows
 _LATTICE, _FARTHEST = 96, 34  # tabulated: every 1/96 octave up to so many octaves from the mode
 
 
