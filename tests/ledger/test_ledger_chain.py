@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ellipsum as es
+from ellipsum.interpreters import started
 from ellipsum.ledger import Ask, ahead, checking
 from ellipsum.ledger.chain import canonical, digest
 from ellipsum.ledger.following import Following
@@ -295,7 +296,7 @@ def test_a_second_half_that_starts_from_a_lie_does_not_count(path):
 
 
 def test_a_second_process_that_dies_is_no_harm(path, halves, monkeypatch):
-    monkeypatch.setattr(ahead, "_PROGRAM", "import os; os.abort()")
+    monkeypatch.setattr(ahead, "started", lambda module, **how: started("ellipsum.nowhere", **how))
     ledger = es.Ledger(path)
     assert ledger.verify() == ledger.anchor
     monkeypatch.setattr(ahead.sys, "executable", "/nowhere")

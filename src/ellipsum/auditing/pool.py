@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from ..errors import Floats, UsageError
+from ..interpreters import ended, started
 from ..noise import seed_globals
 from .runs import Part, Runner
 
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from ellipsum.auditing.pool import serve; serve()"
 _LOST = "a process of this audit ended before its work was done. Memory may be short: try processes=1."
 _CANNOT_TRAVEL = "this mechanism or its data cannot be sent to another process. Pass processes=1."
 
@@ -52,8 +50,7 @@ class _Worker:
     """One interpreter that serves some parts one after the other."""
 
     def __init__(self, program: bytes, parts: list[Part]) -> None:
-        code = _PROGRAM.format(path=sys.path)
-        self._process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = started(__name__)
         self._results: SimpleQueue[Any] = SimpleQueue()
         threading.Thread(target=self._collect, args=(program, parts), daemon=True).start()
 
@@ -75,12 +72,7 @@ class _Worker:
         return result
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):  # the other end is gone
-                    pipe.close()
+        ended(self._process)
 
 
 def serve() -> None:

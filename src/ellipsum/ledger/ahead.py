@@ -13,10 +13,9 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+from ..interpreters import ended, started
 from .following import Anchor, Following, Found
 from .opening import open_store
-
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from ellipsum.ledger.ahead import serve; serve()"
 
 
 class Ahead:
@@ -24,12 +23,8 @@ class Ahead:
 
     def __init__(self, address: str, middle: int, last: int, wanted: Anchor | None) -> None:
         self._process: subprocess.Popen[str] | None = None
-        code = _PROGRAM.format(path=[place for place in sys.path if isinstance(place, str)])
-        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
         with suppress(OSError):
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", code], text=True, stdin=pipe, stdout=pipe, stderr=nowhere
-            )
+            self._process = started(__name__, text=True, stderr=subprocess.DEVNULL)
             assert self._process.stdin is not None
             with self._process.stdin as task:  # an address may hold a password, which arguments would show
                 json.dump([address, middle, last, wanted], task)
@@ -46,12 +41,7 @@ class Ahead:
 
     def close(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    with suppress(OSError):  # the other end is gone
-                        pipe.close()
+            ended(self._process)
 
 
 def serve() -> None:
