@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from ellipsum.learning.norm_law import LOG_PRIOR, _table, fit_norm_law
+from ellipsum.learning.state import Shape, State, choose_radius
+from ellipsum.rows import NormLaw
 
 EDGES = np.exp2(np.arange(-6.0, 20.1, 0.5))
 
@@ -53,3 +55,28 @@ def test_noise_alone_makes_no_hump():
     norms = np.abs(rng.standard_normal(1000))
     for seed in range(20):
         assert _found(norms, 14.0, seed).beyond(2.0**8) < 0.01
+
+
+def test_where_counts_are_mostly_noise_what_is_expected_counts():
+    """442 rows under noise of 42 in every bin: without a place to expect, the middle is astray now and then."""
+    edges = np.exp2(np.arange(-6.0, 8.1, 0.25))
+    rng = np.random.default_rng(8)
+    true = np.histogram(rng.lognormal(0, 0.7, 442), np.concatenate([[0.0], edges, [np.inf]]))[0]
+    medians = []
+    for _ in range(40):
+        counts = true + 42 * rng.standard_normal(true.size)
+        medians.append([fit_norm_law(counts, 42.0, edges, 442, at, 30.0).median for at in (1.0, None)])
+    expected, anywhere = np.abs(np.log2(medians)).T
+    assert expected.max() < 2.5
+    assert anywhere.max() > 3
+
+
+def test_a_tail_that_would_move_nothing_widens_no_early_round():
+    """A step that is known to be off moves the centre less: to reach a far tail would drown it in noise."""
+    grid = np.arange(-4.0, 9.0, 0.125)
+    mass = np.where(np.abs(grid) < 0.2, 0.95, np.where(grid == 8.0, 0.05, 0.0))
+    shape = Shape(np.ones(4))
+    state = State(np.zeros(4), np.full(4, 0.01), shape, NormLaw(grid, mass / mass.sum()))
+    doubt = lambda radius: 0.1 * state.law.excess(radius) ** 2  # noqa: E731
+    assert choose_radius(state, 0.1, 400, state.law.ladder, doubt=doubt)[1] < 4
+    assert choose_radius(state, 0.1, 400, state.law.ladder, lambda r: 4 * doubt(r))[1] > 100

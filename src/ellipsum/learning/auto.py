@@ -167,7 +167,7 @@ def _change_units(measure: Measure, state: State, ratio: Floats) -> None:
 
 def _relocate(measure: Measure, state: State, shares: Shares) -> None:
     """The law of norms in new units, and where those show that the centre is far off, the centre."""
-    state.law = norm_law(measure, state, _ABOUT_ONE, shares.norms)
+    state.law = norm_law(measure, state, _ABOUT_ONE, shares.norms, 1.0)
     if state.law.median > _FAR_OFF:
         _shrink(measure, state, shares, state.law.quantile(0.85), 1.0)
     typical = state.law.median  # spreads are known up to one factor: norms tell it
@@ -181,10 +181,12 @@ def _ball_state(d: int, radius: float, law: NormLaw) -> State:
     return State(np.zeros(d), np.full(d, spread**2), Shape(np.full(d, spread)), law)
 
 
-def norm_law(measure: Measure, state: State, edges: Floats, share: float) -> NormLaw:
-    """The law of the norms about the state's centre, in its shape."""
+def norm_law(
+    measure: Measure, state: State, edges: Floats, share: float, expected: float | None = None
+) -> NormLaw:
+    """The law of the norms about the state's centre, in its shape; `expected`: where its median is, if all went well."""
     (counts,), std = measure.norms(state.center, [(state.shape, edges)], share)
-    return fit_norm_law(counts, std, edges, measure.n)
+    return fit_norm_law(counts, std, edges, measure.n, expected, _MOST_OCTAVES)
 
 
 def measure_scales(
@@ -217,16 +219,15 @@ def recentre(measure: Measure, state: State, shares: Shares) -> Floats:
     law, shape, n = state.law, state.shape, measure.n
 
     def doubt(radius: float) -> float:
-        return _DOUBT * law.excess(radius) ** 2 * shape.squared_spread
+        return _DOUBT * law.excess(radius) ** 2
 
     share = measure.affordable(shares.center)
-    _, radius = choose_radius(state, shares.unit(share), n, law.ladder, doubt)
+    _, radius = choose_radius(state, shares.unit(share), n, law.ladder, doubt=doubt)
     offset, std = measure.clipped_mean("recentre", state, radius, share)
     gain, residual = clip_effects(law, shape, radius, n)
     before = state.off_centre
     state.clipped = radius / law.median
-    bias = doubt(radius) * shape.std**2 / shape.squared_spread
-    state.update(offset / shape.b, gain, (std / shape.b) ** 2 + residual + bias)
+    state.update(offset / shape.b, gain, (std / shape.b) ** 2 + residual + doubt(radius) * shape.std**2)
     state.law = law.scaled(math.sqrt(min(max(1 - before + state.off_centre, 0.25), 1)))
     noise: Floats = std / shape.b
     return noise

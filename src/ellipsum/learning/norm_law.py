@@ -41,6 +41,7 @@ _LOUD = 0.004  # noise above this share tells modes apart to an eighth of an oct
 _NEGLIGIBLE = math.log(1e3)  # laws so much less likely than the best do not count
 _FEWEST_ROWS = 0.01  # where fewer are expected the law ends
 _NEAR = 4.0  # octaves
+_UNLIKELY = 1.0  # for each octave between the middle and where it is expected, as a log
 _FAR_HUMP, _SURE_HUMP, _LEAST_HUMP = 3.0, 5.0, 0.05  # octaves beyond the middle, stds of the noise, share of the rows
 _LATTICE, _FARTHEST = 96, 34  # tabulated: every 1/96 octave up to so many octaves from the mode
 
@@ -136,17 +137,21 @@ def _shrunk(values: Floats, limit: Any) -> Floats:
     return found
 
 
-def fit_norm_law(counts: Floats, noise_std: float, edges: Floats, n: float, typical: float | None = None) -> NormLaw:
-    """The law behind noisy counts of norms among edges; `typical` is where its median is expected.
+def fit_norm_law(
+    counts: Floats, noise_std: float, edges: Floats, n: float, typical: float | None = None, near: float = _NEAR
+) -> NormLaw:
+    """The law behind noisy counts of norms among edges; `typical` is where its median is expected, `near` how surely.
 
-    A hump far beyond the others, as where many rows are zero, is a law by itself.
+    near: octaves that it may be off. A hump far beyond the others, as where many rows are zero, is a law by itself.
     """
     log_edges = np.log2(edges)
     noise = max(noise_std / n, _QUIETEST)
     shares = counts / n
     grid = np.arange(log_edges[0] - 1, log_edges[-1] + 1, STEP)
     middle = float(log_edges.mean()) if typical is None else math.log2(typical)
-    mass, rest = _fit(shares, noise, log_edges, grid, _modes(grid, typical, noise), middle)
+    modes = _modes(grid, typical, noise, near)
+    unlikely = 0.0 if typical is None else _UNLIKELY
+    mass, rest = _fit(shares, noise, log_edges, grid, modes, middle, unlikely)
     if typical is not None:
         mass = _with_hump(mass, rest, shares, noise, log_edges, grid, middle)
     beyond = np.cumsum(mass[::-1])[::-1]
@@ -155,15 +160,18 @@ def fit_norm_law(counts: Floats, noise_std: float, edges: Floats, n: float, typi
 
 
 def _fit(
-    shares: Floats, noise: float, log_edges: Floats, grid: Floats, modes: Floats, middle: float
+    shares: Floats, noise: float, log_edges: Floats, grid: Floats, modes: Floats, middle: float, unlikely: float = 0.0
 ) -> tuple[Floats, Floats]:
-    """Masses on the grid, and what the family leaves of the shares; `middle` is where the median is expected."""
+    """Masses on the grid, and what the family leaves of the shares; `middle` is where the median is expected.
+
+    unlikely: what each octave between them costs, as a log.
+    """
     departures = _Departures(log_edges, middle, noise)
     masses = _bin_masses(log_edges, modes)
     # One product of two matrices: a product for each mode would start BLAS's threads anew, and wait for them.
     white = (shares - masses).reshape(-1, len(shares)) @ departures.white.T
     misfit = np.einsum("ij,ij->i", white, white).reshape(masses.shape[:2]) / 2
-    log_weight = LOG_PRIOR - misfit
+    log_weight = LOG_PRIOR - unlikely * np.abs(modes - middle)[:, None] - misfit
     log_weight -= log_weight.max()
     weight = np.where(log_weight > -_NEGLIGIBLE, np.exp(log_weight), 0.0)
     weight /= weight.sum()
@@ -204,11 +212,11 @@ def _hump(rest: Floats, noise: float, log_edges: Floats, middle: float) -> tuple
     return found
 
 
-def _modes(grid: Floats, typical: float | None, noise: float) -> Floats:
-    """Where the middle of the law may be: within a few octaves of what is expected, or anywhere."""
+def _modes(grid: Floats, typical: float | None, noise: float, octaves: float = _NEAR) -> Floats:
+    """Where the middle of the law may be: within so many octaves of what is expected, or anywhere."""
     if typical is None:
         return grid[:: 4 if len(grid) > 300 else 1]
-    near = grid[np.abs(grid - math.log2(typical)) <= _NEAR]
+    near = grid[np.abs(grid - math.log2(typical)) <= octaves]
     return near[::2] if noise > _LOUD else near
 
 

@@ -110,17 +110,27 @@ def clip_effects(law: NormLaw, shape: Shape, radius: float, n: float) -> tuple[F
     return np.maximum(gain, 1e-6), residual
 
 
+def _none(radius: float) -> float:
+    return 0.0
+
+
 def choose_radius(
-    state: State, unit: float, n: float, candidates: Floats, bias: Callable[[float], float] = lambda radius: 0.0
+    state: State,
+    unit: float,
+    n: float,
+    candidates: Floats,
+    bias: Callable[[float], float] = _none,
+    doubt: Callable[[float], float] = _none,
 ) -> tuple[float, float]:
     """(forecast squared error, radius): noise, clipped sampling, centre error kept, and a bias term.
 
-    unit is the noise std of the mean for each unit of radius.
+    unit is the noise std of the mean for each unit of radius; doubt a squared bias in spreads that the step is known
+    to have, so that it moves the centre the less.
     """
     best = (math.inf, float(candidates[0]))
     for radius in candidates.tolist():
         gain, residual = clip_effects(state.law, state.shape, radius, n)
-        spread = (unit * radius / state.shape.b) ** 2 + residual
+        spread = (unit * radius / state.shape.b) ** 2 + residual + doubt(radius) * state.shape.std**2
         forecast = float((1 / (1 / state.variance + gain**2 / spread)).sum()) + bias(radius)
         best = min(best, (forecast, radius))
     return best
