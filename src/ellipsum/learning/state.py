@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..shape import Ellipsoid
 
 _STEEPEST = 1e300
 _FARTHEST = 8e307
+_SURE = 3.0  # stds of a sum of squares of noise, beyond which it is not noise alone
 
 
 class Shape:
@@ -80,20 +81,30 @@ class State:
         self.shape = Shape(std, old.basis)
         self.law = self.law.scaled(math.sqrt(self.shape.weights.sum() / float(((old.b * std) ** 2).sum())))
 
+    @property
+    def _hidden(self) -> float:
+        """What the clipping of the centre hides by the law that is known now, in spreads, were it all on one side."""
+        return self.law.excess(self.clipped * self.law.median)
+
     def doubt_centre(self) -> None:
-        """Take into the centre's variance what its clipping hides by the law that is known now.
+        """Take into the centre's variance what its clipping hides.
 
         Of one column all that was clipped may lie on one side; of more, less and less of it.
         """
-        hidden = self.law.excess(self.clipped * self.law.median) / self.shape.std.size
-        self.variance = self.variance + (hidden * self.shape.std) ** 2
+        self.variance = self.variance + (self._hidden / self.shape.std.size * self.shape.std) ** 2
+
+    @property
+    def doubtful(self) -> State:
+        """The same, were all that is hidden on one side: no wide and noisy round is better than such a centre then."""
+        return replace(self, variance=self.variance + (self._hidden * self.shape.std) ** 2)
 
     def update(self, moved: Floats, gain: Floats, spread: Floats) -> None:
         """Take in a step along the axes with mean gain * (mean - centre) and variance `spread`: a linear filter.
 
-        A step longer than the stated errors explain raises the variance of the centre first.
+        A step longer than the stated errors explain, and not by chance, raises the variance of the centre first.
         """
-        surprise = float((moved**2).sum() - spread.sum()) / float((gain**2 * self.variance).sum())
+        chance = _SURE * math.sqrt(2 * float((spread**2).sum()))
+        surprise = float((moved**2).sum() - spread.sum() - chance) / float((gain**2 * self.variance).sum())
         variance = self.variance * max(1.0, surprise)
         k = gain * variance / (gain**2 * variance + spread)
         self.center = self.center + self.shape.turned(k * moved)
