@@ -31,6 +31,7 @@ _ABOUT_ONE = 2.0 ** np.arange(-6.0, 8.1, 0.25)
 _MOST_UNITS = 8  # steps in which the spreads of columns in very different units are found
 _SETTLED = 0.4  # of a spread: where the centre is off by more, the spread may be nothing but that
 _FAR_OFF = 2.0  # median norm, in units of the spread, above which the centre is looked for again
+_SHRUNK = 8.0  # times as much as another column's: units that may have shrunk too far
 _DOUBT = 0.1  # share of the worst-case clipping bias that early rounds reckon with
 
 
@@ -54,16 +55,17 @@ def from_state(measure: Measure, state: State, shares: Shares, standard: bool = 
     standard: whether columns are in units of their own spread already.
     """
     early = shares.thinned(measure.rounds.rate, measure.d)
+    units: list[Floats] = []
     if measure.d > 1 and early.hopeful and not standard:
         if measure.rounds.relative:
-            standardise(measure, state, early)
+            units = standardise(measure, state, early)
         else:
             learn_shape(measure, state, early)
     if early.hopeful and state.off_centre > 0.02:
         recentre(measure, state, early)
     _leave_sample(measure, state)
     if shares.readable:
-        settle_shape(measure, state, shares)
+        settle_shape(measure, state, shares, units)
         state.doubt_centre()
     return last_round(measure, state, shares)
 
@@ -138,9 +140,12 @@ def _shrink(measure: Measure, state: State, shares: Shares, radius: float, reach
     state.clipped = before / state.law.median
 
 
-def standardise(measure: Measure, state: State, shares: Shares) -> None:
-    """Each column in units of its own spread, found step by step; rows are located anew in every new unit."""
-    d = measure.d
+def standardise(measure: Measure, state: State, shares: Shares) -> list[Floats]:
+    """Each column in units of its own spread, found step by step; rows are located anew in every new unit.
+
+    Returns the units of every step.
+    """
+    d, units = measure.d, []
     last = np.full(d, np.inf)  # noise of the latest centre
     for _ in range(_MOST_UNITS):
         std, loss = measure_scales(measure, state, shares, state.shape.std, even=True)
@@ -150,12 +155,14 @@ def standardise(measure: Measure, state: State, shares: Shares) -> None:
         state.shape = Shape(np.ones(d))
         _relocate(measure, state, shares)
         if state.off_centre > 0.04:
-            last = recentre(measure, state, shares)
+            last = recentre(measure, state, shares, shares.center if settled else shares.step)
             before = measure.relative
             _relocate(measure, state, shares)
             last = last * before / measure.relative
+        units.append(measure.relative)
         if settled or measure.spent > 0.4:
             break
+    return units
 
 
 def _change_units(measure: Measure, state: State, ratio: Floats) -> None:
@@ -214,14 +221,14 @@ def measure_scales(
     return std, loss
 
 
-def recentre(measure: Measure, state: State, shares: Shares) -> Floats:
+def recentre(measure: Measure, state: State, shares: Shares, wanted: float | None = None) -> Floats:
     """A clipped mean in the shape learned so far, combined with the centre by their variances; returns its noise."""
     law, shape, n = state.law, state.shape, measure.n
 
     def doubt(radius: float) -> float:
         return _DOUBT * law.excess(radius) ** 2
 
-    share = measure.affordable(shares.center)
+    share = measure.affordable(shares.center if wanted is None else wanted)
     _, radius = choose_radius(state, shares.unit(share), n, law.ladder, doubt=doubt)
     offset, std = measure.clipped_mean("recentre", state, radius, share)
     gain, residual = clip_effects(law, shape, radius, n)
@@ -271,21 +278,32 @@ def _settle_edges(measure: Measure, trial: State, steps: Floats) -> Floats:
     return np.exp2(middle + np.concatenate([steps, octaves]))
 
 
-def settle_shape(measure: Measure, state: State, shares: Shares) -> None:
-    """Norms for b = std^-p, several p at once: the shape whose measured law forecasts least error."""
+def _earlier(measure: Measure, state: State, units: list[Floats]) -> list[Shape]:
+    """Shapes in the units of the first step and of one midway, where some column's have shrunk far since.
+
+    A column of one value in all but a few rows shrinks without end, until those few are farther off than anything.
+    """
+    shapes = []
+    for at in sorted({0, (len(units) - 1) // 2}) if len(units) > 1 else ():
+        b = measure.relative / units[at]
+        if b.min() < b.max() / _SHRUNK:
+            shapes.append(Shape(state.shape.std, state.shape.basis, b=b / length(b * state.shape.std)))
+    return shapes
+
+
+def settle_shape(measure: Measure, state: State, shares: Shares, units: list[Floats]) -> None:
+    """Norms for b = std^-p, several p at once, and in earlier units: the shape whose law forecasts least error."""
     std, n = state.shape.std, measure.n
     uneven = len(std) * state.shape.squared_spread > (1.1 + 40 / shares.rows) * float(std.sum()) ** 2
     several = (0.2, 0.5, 0.75) if shares.rows > 4000 else (0.0, 0.3, 0.5)
-    trials = []
-    for power in several if uneven else (0.5,):
-        shape = Shape(std, state.shape.basis, power)
-        law = state.law.scaled(1 / math.sqrt(float(((state.shape.b * std) ** 2).sum())))
-        trials.append(State(state.center, state.variance, shape, law, state.clipped))
+    shapes = [Shape(std, state.shape.basis, power) for power in (several if uneven else (0.5,))]
+    law = state.law.scaled(1 / math.sqrt(float(((state.shape.b * std) ** 2).sum())))
+    shapes += _earlier(measure, state, units)
+    trials = [State(state.center, state.variance, shape, law, state.clipped) for shape in shapes]
     steps = _SETTLE_STEPS if shares.rows > _COARSE else _COARSE_STEPS
     edges = [_settle_edges(measure, trial, steps) for trial in trials]
     share = measure.affordable(shares.final_norms * (1 + len(trials)) / 2)
-    shapes = [(trial.shape, edge) for trial, edge in zip(trials, edges, strict=True)]
-    counts, noise_std = measure.norms(state.center, shapes, share)
+    counts, noise_std = measure.norms(state.center, list(zip(shapes, edges, strict=True)), share)
     best = math.inf
     for trial, count, edge in zip(trials, counts, edges, strict=True):
         trial.law = fit_norm_law(count, noise_std, edge, n, trial.law.median)

@@ -87,6 +87,11 @@ class Shares:
         return 2 / (self.rows * (pure_cost(share) / PURE_PART if self.pure else math.sqrt(share)))
 
     @property
+    def step(self) -> float:
+        """For a centre that the next step finds again: less, where it would be a large share."""
+        return min(self.center, max(self.scales, 0.01))
+
+    @property
     def shrink(self) -> float:
         """Error of a ball round as a fraction of its radius."""
         return 2 * self.kappa / math.sqrt(self.ball)
