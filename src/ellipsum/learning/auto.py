@@ -160,7 +160,7 @@ def standardise(measure: Measure, state: State, shares: Shares) -> list[Floats]:
             _relocate(measure, state, shares)
             last = last * before / measure.relative
         units.append(measure.relative)
-        if settled or measure.spent > 0.4:
+        if settled or measure.spent > 0.65:
             break
     return units
 
