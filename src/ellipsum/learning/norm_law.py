@@ -43,6 +43,8 @@ _FEWEST_ROWS = 0.01  # where fewer are expected the law ends
 _NEAR = 4.0  # octaves
 _UNLIKELY = 1.0  # for each octave between the middle and where it is expected, as a log
 _FAR_HUMP, _SURE_HUMP, _LEAST_HUMP = 3.0, 5.0, 0.05  # octaves beyond the middle, stds of the noise, share of the rows
+_NEAR_TAIL, _EACH_OCTAVE, _FAR_TAIL = 2.5, 0.3, 4.5  # stds of the noise: rows above the middle are no accident
+_ABOVE, _WIDEST_TAIL = 1.0, 6  # octaves above the middle, bins
 _LATTICE, _FARTHEST = 96, 34  # tabulated: every 1/96 octave up to so many octaves from the mode
 
 
@@ -125,11 +127,35 @@ class _Departures:
         self.sure = noise * np.sqrt((self.smoother**2).sum(1))
 
     def rest(self, departure: Floats, typical: float, noise: float) -> Floats:
-        """What a departure from the fit surely holds: its smooth part, and single bins far beyond the noise."""
+        """What a departure from the fit surely holds: its smooth part, single bins far beyond the noise, and tails."""
         smooth = self.smoother @ departure
         high = np.clip((self.middle - typical) * 1.5, 0, 1)
         smooth = _shrunk(smooth, np.where(smooth > 0, 1 + 2.2 * high, 1.0) * self.sure)
-        return smooth + _shrunk(departure - smooth, 4.5 * noise)
+        found = smooth + _shrunk(departure - smooth, 4.5 * noise)
+        return _tails(found, departure, noise, self.middle - typical)
+
+
+def _tails(found: Floats, departure: Floats, noise: float, beyond: Floats) -> Floats:
+    """What was found, and in neighbouring bins above the middle that together surely hold more rows, all of those."""
+    found = found.copy()
+    limits = noise * np.minimum(_NEAR_TAIL + _EACH_OCTAVE * beyond, _FAR_TAIL)
+    first = int(np.searchsorted(beyond, _ABOVE))
+    open_bins = np.arange(len(found)) >= first
+    while open_bins.any():
+        best, window = 1.0, None
+        for size in range(1, _WIDEST_TAIL + 1):
+            totals = np.convolve(np.where(open_bins, departure, 0.0), np.ones(size), "valid")
+            free = np.convolve(open_bins, np.ones(size), "valid") == size
+            sure = np.where(free, totals / (limits[size - 1 :] * math.sqrt(size)), 0.0)
+            at = int(np.argmax(sure))
+            if sure[at] > best:
+                best, window = float(sure[at]), slice(at, at + size)
+        if window is None:
+            break
+        rows = np.maximum(departure[window], 0.0)
+        found[window] = rows * (departure[window].sum() / rows.sum())
+        open_bins[window] = False
+    return found
 
 
 def _shrunk(values: Floats, limit: Any) -> Floats:
