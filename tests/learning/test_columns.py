@@ -122,3 +122,15 @@ def test_other_methods_take_the_largest_magnitude(method):
 def test_wrong_magnitudes_are_refused(make, word):
     with pytest.raises(es.UsageError, match=word):
         make()
+
+
+def test_a_column_of_one_value_but_for_few_rows_spoils_no_other():
+    """Its unit shrinks step by step until those few rows are farther off than anything: norms tell, and it is undone."""
+    rng = np.random.default_rng(4)
+    n = 20_000
+    flags = (rng.random((n, 3)) < 0.012).astype(float)
+    rows = np.column_stack([rng.normal(5, 2, (n, 4)), rng.exponential(3, (n, 2)), flags])
+    known = es.Unknown(100, columns=[f"c{j}" for j in range(9)])
+    for seed in range(6):
+        made = es.mean(rows, known, budget=es.Budget(mu=0.12), rng=np.random.default_rng(seed), threads=1)
+        assert np.abs((made.value - rows.mean(axis=0)) / rows.std(axis=0)).max() < 0.5

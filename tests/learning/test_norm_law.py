@@ -80,3 +80,13 @@ def test_a_tail_that_would_move_nothing_widens_no_early_round():
     doubt = lambda radius: 0.1 * state.law.excess(radius) ** 2  # noqa: E731
     assert choose_radius(state, 0.1, 400, state.law.ladder, doubt=doubt)[1] < 4
     assert choose_radius(state, 0.1, 400, state.law.ladder, lambda r: 4 * doubt(r))[1] > 100
+
+
+def test_a_hundredth_of_the_rows_far_off_enters_in_full():
+    """120 rows of ten thousand, a hundred times as far as the others, under noise of 8.5 in every bin."""
+    rng = np.random.default_rng(9)
+    norms = np.where(np.arange(10_000) < 120, 100.0, 1.0) * np.sqrt(rng.chisquare(4, 10_000))
+    beyond = np.quantile(norms, 0.95)
+    true = np.maximum(norms - beyond, 0).mean()
+    found = [_found(norms, 8.5, seed).excess(beyond) for seed in range(10)]
+    assert 0.7 * true < np.median(found) < 1.3 * true

@@ -188,10 +188,8 @@ def _ball_state(d: int, radius: float, law: NormLaw) -> State:
     return State(np.zeros(d), np.full(d, spread**2), Shape(np.full(d, spread)), law)
 
 
-def norm_law(
-    measure: Measure, state: State, edges: Floats, share: float, expected: float | None = None
-) -> NormLaw:
-    """The law of the norms about the state's centre, in its shape; `expected`: where its median is, if all went well."""
+def norm_law(measure: Measure, state: State, edges: Floats, share: float, expected: float | None = None) -> NormLaw:
+    """The law of the norms about the state's centre, in its shape; expected: its median, if all went well."""
     (counts,), std = measure.norms(state.center, [(state.shape, edges)], share)
     return fit_norm_law(counts, std, edges, measure.n, expected, _MOST_OCTAVES)
 
@@ -266,6 +264,7 @@ def learn_shape(measure: Measure, state: State, shares: Shares) -> None:
 _FINE = np.arange(-0.75, 0.75, 1 / 16)
 _SETTLE_STEPS = np.concatenate([np.arange(-4, -0.75, 0.25), _FINE, [0.75, 1, 1.25, 1.5, 2, 2.5, 3]])
 _COARSE_STEPS = np.concatenate([np.arange(-4, -1, 1.0), np.arange(-1, 1.01, 0.25), [1.5, 2, 3]])
+_FAR_STEP = 0.25
 _COARSE = 1000.0  # rows in units of the noise, up to which counts of narrow bins are nothing but noise
 
 
@@ -274,7 +273,7 @@ def _settle_edges(measure: Measure, trial: State, steps: Floats) -> Floats:
     shape, middle = trial.shape, math.log2(trial.law.median)
     sides = np.abs(trial.center) + measure.sides
     farthest = math.log2(length(shape.b * (sides if shape.basis is None else np.abs(shape.basis).T @ sides)))
-    octaves = np.arange(4.0, min(farthest - middle, _MOST_OCTAVES) + 1)
+    octaves = np.arange(4.0, min(farthest - middle, _MOST_OCTAVES) + _FAR_STEP, _FAR_STEP)
     return np.exp2(middle + np.concatenate([steps, octaves]))
 
 

@@ -44,7 +44,7 @@ _NEAR = 4.0  # octaves
 _UNLIKELY = 1.0  # for each octave between the middle and where it is expected, as a log
 _FAR_HUMP, _SURE_HUMP, _LEAST_HUMP = 3.0, 5.0, 0.05  # octaves beyond the middle, stds of the noise, share of the rows
 _NEAR_TAIL, _EACH_OCTAVE, _FAR_TAIL = 2.5, 0.3, 4.5  # stds of the noise: rows above the middle are no accident
-_ABOVE, _WIDEST_TAIL = 1.0, 6  # octaves above the middle, bins
+_ABOVE, _WIDEST_TAIL = 1.0, 16  # octaves above the middle, bins
 _LATTICE, _FARTHEST = 96, 34  # tabulated: every 1/96 octave up to so many octaves from the mode
 
 
@@ -138,23 +138,24 @@ class _Departures:
 def _tails(found: Floats, departure: Floats, noise: float, beyond: Floats) -> Floats:
     """What was found, and in neighbouring bins above the middle that together surely hold more rows, all of those."""
     found = found.copy()
-    limits = noise * np.minimum(_NEAR_TAIL + _EACH_OCTAVE * beyond, _FAR_TAIL)
-    first = int(np.searchsorted(beyond, _ABOVE))
-    open_bins = np.arange(len(found)) >= first
-    while open_bins.any():
-        best, window = 1.0, None
-        for size in range(1, _WIDEST_TAIL + 1):
-            totals = np.convolve(np.where(open_bins, departure, 0.0), np.ones(size), "valid")
-            free = np.convolve(open_bins, np.ones(size), "valid") == size
-            sure = np.where(free, totals / (limits[size - 1 :] * math.sqrt(size)), 0.0)
-            at = int(np.argmax(sure))
-            if sure[at] > best:
-                best, window = float(sure[at]), slice(at, at + size)
-        if window is None:
-            break
+    limits = noise * np.clip(_NEAR_TAIL + _EACH_OCTAVE * beyond, _NEAR_TAIL, _FAR_TAIL)
+    departure = np.where(beyond >= _ABOVE, departure, -np.inf)
+    while (window := _surest(departure, limits)) is not None:
         rows = np.maximum(departure[window], 0.0)
         found[window] = rows * (departure[window].sum() / rows.sum())
-        open_bins[window] = False
+        departure[window] = -np.inf
+    return found
+
+
+def _surest(departure: Floats, limits: Floats) -> slice | None:
+    """The neighbouring bins whose sum is farthest beyond its limit, or None."""
+    best, found = 1.0, None
+    for size in range(1, min(_WIDEST_TAIL, len(departure)) + 1):
+        totals = np.lib.stride_tricks.sliding_window_view(departure, size).sum(axis=1)
+        sure = totals / (limits[size - 1 :] * math.sqrt(size))
+        at = int(np.argmax(sure))
+        if sure[at] > best:
+            best, found = float(sure[at]), slice(at, at + size)
     return found
 
 
