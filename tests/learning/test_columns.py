@@ -124,8 +124,9 @@ def test_wrong_magnitudes_are_refused(make, word):
         make()
 
 
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
 def test_a_column_of_one_value_but_for_few_rows_spoils_no_other():
-    """Its unit shrinks step by step until those few rows are farther off than anything: norms tell, and it is undone."""
+    """Its unit shrinks step by step until those few are farther off than anything: norms tell, and it is undone."""
     rng = np.random.default_rng(4)
     n = 20_000
     flags = (rng.random((n, 3)) < 0.012).astype(float)
