@@ -165,7 +165,7 @@ def test_complete_rows_are_shown_where_rows_are_left_out():
     [
         (BOX, {}, "for entries held to their bounds"),
         (BOX, {"check": False}, "what was clipped is not in them"),
-        (es.Normal({"age": (45, 15), "income": (2500, 900)}), {}, "and what clipping may hide"),
+        (es.Normal({"age": (45, 15), "income": (2500, 900)}), {}, "and what clipping may hide, but for "),
         (es.Normal({"age": (45, 15), "income": (2500, 900)}), {"check": False}, "what was clipped is not in them"),
     ],
 )
@@ -230,3 +230,10 @@ def test_a_plan_whose_noise_drowns_the_answer_warns_before_it_is_run():
     plan = es.plan(es.Box(-1.0, 1.0), n=4, d=2, statistic="mean", epsilon=0.1, delta=1e-6)
     with pytest.warns(es.AccuracyWarning, match="noise would be as large"):
         plan.release(rows)
+
+
+def test_a_release_says_how_many_rows_noise_can_hide():
+    """Four stds of the count of clipped rows: half as many at twice the budget."""
+    few = [es.mean(X, es.Ball(1e5), budget=es.Budget(mu=mu), rng=rng()).hidden.unseen for mu in (1, 2)]
+    assert few[0] == pytest.approx(2 * few[1], abs=1)
+    assert f"but for {few[0]} rows or fewer" in repr(es.mean(X, es.Ball(1e5), budget=es.Budget(mu=1), rng=rng()))

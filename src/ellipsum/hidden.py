@@ -5,6 +5,7 @@ Everything here follows from noisy counts that were paid for, and from public nu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,8 @@ class Hidden:
     bias: Floats
     spread: Floats
     warnings: tuple[str, ...] = ()
+    unseen: int = 0
+    """Rows far beyond the others, where they are clipped: so many, noise can hide, and what those move is not in it."""
 
 
 def hidden(plan: Any, counts: Any, names: Sequence[str]) -> Hidden:
@@ -85,7 +88,8 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
     if plan.statistic != "sum":
         reach = reach / np.maximum(counts.rows, 1.0)
     bias = length * reach
-    return Hidden(bias, spread * reach, (*_contradicted(plan, counts, bias, std), *few))
+    unseen = max(math.floor(_SURE * std), 1)
+    return Hidden(bias, spread * reach, (*_contradicted(plan, counts, bias, std), *few), unseen)
 
 
 def _used(found: Floats, std: float) -> NDArray[np.bool_]:

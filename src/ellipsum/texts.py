@@ -298,7 +298,8 @@ def covers(release: Any) -> str:
         return f"95% intervals cover {noise}; what was clipped is not in them, since it was not counted"
     if release.plan.clamped:
         return f"95% intervals cover {noise}, for entries held to their bounds"
-    return f"95% intervals cover {noise}, and what clipping may hide"
+    few = release.hidden.unseen
+    return f"95% intervals cover {noise}, and what clipping may hide, but for {few} rows or fewer far beyond the others"
 
 
 def rows_lines(release: Any) -> list[str]:
