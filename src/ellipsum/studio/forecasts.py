@@ -100,7 +100,7 @@ def _error(made: Any, errors: Any, error_of: int | None) -> float | None:
 def _unit(ask: Ask, error_of: int | None) -> str:
     where = " in a group" if ask.by else ""
     if ask.kind == "learned":
-        return "of the rows' own spread, all columns together"
+        return f"of the rows' own spread, {'in a column of a group' if ask.by else 'all columns together'}"
     if error_of is not None:
         return f"root mean square, of {ask.columns[error_of]}{where}"
     return f"root mean square, all columns together{where}"
