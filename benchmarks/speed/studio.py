@@ -81,6 +81,7 @@ def forecasts(client: Client) -> None:
         "bounds": {},
         "Gaussian noise": {"noise": "gaussian"},
         "describe": {"statistic": "describe"},
+        "normal rows": {"kind": "normal"},
     }
 
     def ask(i: int, more: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from .contour import CACHED, Complexes, Path, Poles, Spectrum, saddle, trace
+from .contour import CACHED, Complexes, Path, Poles, Spectrum, dot, saddle, trace
 from .errors import Floats
 
 AWAY = -0.5  # bend of a path that turns away from the branch cut
@@ -22,26 +22,33 @@ _FAR = 40.0
 _TERMS = np.arange(1, 31)
 _HALVES = special.binom(-0.5, _TERMS)
 _FACTORIALS = special.factorial(_TERMS)
-_SERIES = (-_HALVES * _FACTORIALS, (np.where(_TERMS % 2 == 0, 1.0, -1.0) - 2.0 * _HALVES) * _FACTORIALS)
+_SERIES = np.array([-_HALVES, np.where(_TERMS % 2 == 0, 1.0, -1.0) - 2.0 * _HALVES]) * _FACTORIALS
 
 
-def scaled_transforms(w: Complexes) -> tuple[Complexes, Complexes]:
+def scaled_transforms(w: Complexes) -> Complexes:
     """Integrals over t > 0 of (1 - (1 + t)^-1/2)^k e^(-w t), k = 1, 2, for w off the negative axis [C6]."""
-    near = np.abs(w) < _FAR
-    inside, outside = np.where(near, w, 1.0), np.where(near, _FAR, w)
-    root = np.sqrt(inside)
+    far = np.abs(w) >= _FAR
+    if not far.any():
+        return _transforms_nearby(w)
+    both = np.empty((2, *w.shape), np.complex128)
+    both[:, far] = _transforms_far_out(w[far])
+    both[:, ~far] = _transforms_nearby(w[~far])
+    return both
+
+
+def _transforms_nearby(w: Complexes) -> Complexes:
+    root = np.sqrt(w)
     half = math.sqrt(math.pi) / root * special.wofz(1j * root)
-    whole = np.exp(inside) * special.exp1(inside)
-    inverse = 1.0 / outside
-    series = []
-    for coefficients in _SERIES:
-        total = np.zeros_like(w)
-        for value in coefficients[::-1]:
-            total = inverse * (value + total)
-        series.append(inverse * total)
-    first = np.where(near, 1.0 / inside - half, series[0])
-    second = np.where(near, 1.0 / inside - 2.0 * half + whole, series[1])
-    return first, second
+    whole = np.exp(w) * special.exp1(w)
+    return np.array([1.0 / w - half, 1.0 / w - 2.0 * half + whole])
+
+
+def _transforms_far_out(w: Complexes) -> Complexes:
+    inverse = 1.0 / w
+    total = np.zeros((2, *w.shape), np.complex128)
+    for values in _SERIES.T[::-1]:
+        total = inverse * (values[:, None] + total)
+    return inverse * total
 
 
 @dataclass
@@ -78,11 +85,11 @@ def clipped(weights: Floats, counts: Floats | None = None) -> Clipped:
 
     def integrand(offsets: Complexes, logs: Complexes) -> Complexes:
         both = scaled_transforms(gap - (level * point) * offsets)
-        return np.asarray(np.exp(logs + (level * point) * offsets) * np.array(both) / scale, np.complex128)
+        return np.asarray(np.exp(logs + (level * point) * offsets) * both / scale)
 
     path = trace(spectrum, point, poles, 0.0, 1.0, integrand, AWAY if _all_clipped(spectrum, level) else None)
     height = math.exp(spectrum.log_height(point, level))
-    values = integrand(path.offsets, path.logs) * path.steps * (scale * height * level * point / math.pi)
+    values = path.values * (scale * height * level * point / math.pi)
     return Clipped(path, spectrum.largest, values[0], values[1])
 
 
@@ -174,6 +181,7 @@ def error_and_slope(
     ratios, points = weights / contour.largest, contour.points
     lines, slopes = np.zeros((2, points.size), dtype=np.complex128), np.empty_like(weights)
     first, second = np.empty_like(weights), np.empty_like(weights)
+    heights: Complexes = np.array([contour.first, contour.second])
     rows = max(1, 8 * CACHED // points.size)
     chunks = [slice(start, start + rows) for start in range(0, weights.size, rows)]
 
@@ -181,21 +189,20 @@ def error_and_slope(
         return contour.path.factors(ratios[chunk])
 
     for chunk in chunks:
-        both = (factors(chunk) @ np.array([contour.first, contour.second]).T).imag
-        first[chunk], second[chunk] = both[:, 0], both[:, 1]
+        first[chunk], second[chunk] = dot(heights[:, None], factors(chunk)).imag
     common = offsets.common(first, second)
     blend, pairs = offsets.blend, n * (n - 1.0) * square * common
     by_first = pairs * (2.0 - 2.0 * blend) / np.maximum(first, TINY)
     by_second = n * square + pairs * blend / np.maximum(second, TINY)
     for chunk in chunks:
         share = offsets.counts[chunk] * np.array([by_first[chunk], by_second[chunk]])
-        lines += share @ factors(chunk)
-    pulls = points * np.array([contour.first, contour.second])
+        lines += np.einsum("kj,jp->kp", share, factors(chunk))
+    pulls = points * heights
     line = (pulls * lines).sum(axis=0)
     for chunk in chunks:
         factor = factors(chunk)
-        twice = ((factor * factor) @ pulls.T).imag
-        slopes[chunk] = (factor @ line).imag + 2.0 * (by_first[chunk] * twice[:, 0] + by_second[chunk] * twice[:, 1])
+        twice = dot(pulls[:, None], factor * factor).imag
+        slopes[chunk] = dot(factor, line).imag + 2.0 * (by_first[chunk] * twice[0] + by_second[chunk] * twice[1])
     noise = noise_multiplier**2 * offsets.counts * square / weights
     total = float(noise.sum() + offsets.counts @ (n * square * second + pairs))
     return total, offsets.counts * weights * slopes - noise, noise

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from .errors import Floats
 
 Complexes = NDArray[np.complex128]
 Integrand = Callable[[Complexes, Complexes], Complexes]
+Number = TypeVar("Number", Floats, Complexes)
 
 KEPT_WHOLE = 2048  # up to this many weights nothing is compressed
 TOP_KEPT = 1024  # of more, this many of the largest are kept as they are
@@ -27,13 +29,13 @@ NEGLIGIBLE = 1e-17  # the path ends where the integrand has fallen by this facto
 TURN = 3e-7  # accepted change between step 2h and step h; the error at h is its square [C2]
 STEP = 0.13
 NARROW = 0.57
-BLOCK = 8
+BLOCK = 16
 CACHED = 1 << 14
 
 
-def _dot(values: Floats, counts: Floats) -> Floats:
-    """values @ counts in this thread: for vectors of this length BLAS starts others, and waits for them."""
-    return np.asarray(np.einsum("...j,j->...", values, counts))
+def dot(values: Number, others: Number) -> Number:
+    """Sums of products along the last axis, in this thread: for so few BLAS starts others, and waits for them."""
+    return np.asarray(np.einsum("...j,...j->...", values, others))
 
 
 class Spectrum:
@@ -71,8 +73,8 @@ class Spectrum:
         """Scaled derivatives of the log transform: sum w/2, sum w^2/2, sum w^3 with w = r t/(1 - r + r t)."""
         tilt = self.nodes * point / (self.gaps + self.nodes * point)
         weighted = self.counts * tilt
-        first, second = float(weighted.sum()), float(_dot(weighted, tilt))
-        return 0.5 * first, 0.5 * second, float(_dot(weighted, tilt * tilt))
+        first, second = float(weighted.sum()), float(dot(weighted, tilt))
+        return 0.5 * first, 0.5 * second, float(dot(weighted, tilt * tilt))
 
     def height(self, point: float) -> tuple[float, float]:
         """(base, anchor) with K(s) - s x = base + (t - 1)(level - anchor) at a real point t.
@@ -84,8 +86,8 @@ class Spectrum:
         near = np.abs(shift) < 0.5
         logs = np.where(near, np.log1p(np.where(near, shift, 0.0)), np.log(self.gaps + self.nodes * point))
         if abs(offset) < 1.0:
-            return float(-0.5 * _dot(logs - shift, self.counts)), 0.5 * self.total
-        return float(-0.5 * _dot(logs, self.counts)), 0.0
+            return float(-0.5 * dot(logs - shift, self.counts)), 0.5 * self.total
+        return float(-0.5 * dot(logs, self.counts)), 0.0
 
     def log_height(self, point: float, level: float) -> float:
         """K(s) - s x at a real point."""
@@ -97,11 +99,11 @@ class Spectrum:
         tilt = self.nodes * point / (self.gaps + self.nodes * point)
         shift, imag = np.multiply.outer(offsets.real, tilt), np.multiply.outer(offsets.imag, tilt)
         real = 1.0 + shift
-        angle = _dot(np.arctan2(imag, real), self.counts)
+        angle = dot(np.arctan2(imag, real), self.counts)
         if self.size <= KEPT_WHOLE:
-            modulus = _dot(np.log(real * real + imag * imag), self.counts)
+            modulus = dot(np.log(real * real + imag * imag), self.counts)
         else:  # a node that stands for 10^6 weights multiplies the rounding of its logarithm by 10^6
-            modulus = _dot(np.log1p(shift * (2.0 + shift) + imag * imag), self.counts)
+            modulus = dot(np.log1p(shift * (2.0 + shift) + imag * imag), self.counts)
         return np.asarray(-0.25 * modulus - 0.5j * angle)
 
 
@@ -164,6 +166,9 @@ class Path:
     offsets: Complexes
     steps: Complexes
     logs: Complexes
+    heights: Complexes
+    """The function that is integrated, over its value at the saddle; one row each where there are several."""
+    integrand: Integrand
     pieces: Callable[[Floats], tuple[Complexes, Complexes]]
     step: float
 
@@ -179,12 +184,20 @@ class Path:
             _interleaved(self.offsets, offsets),
             _interleaved(0.5 * self.steps, steps),
             _interleaved(self.logs, logs),
+            _interleaved(self.heights, self.integrand(offsets, logs)),
+            self.integrand,
             self.pieces,
             0.5 * self.step,
         )
 
-    def settled(self, values: Complexes) -> bool:
-        """Whether integrand values (steps included) give the same sum with every second node [C2]."""
+    @property
+    def values(self) -> Complexes:
+        """The integrand with the steps, whose sum is the integral."""
+        return self.steps * self.heights
+
+    def settled(self) -> bool:
+        """Whether every second node gives the same sum [C2]."""
+        values = self.values
         fine = values.imag.sum(axis=-1)
         coarse = 2.0 * values[..., ::2].imag.sum(axis=-1)
         return bool(np.all(np.abs(fine - coarse) <= TURN * np.abs(fine)))
@@ -195,7 +208,7 @@ class Path:
         rows = max(1, CACHED // self.offsets.size)
         for start in range(0, ratios.size, rows):
             chunk = slice(start, start + rows)
-            out[chunk] = (self.factors(ratios[chunk]) @ values).imag
+            out[chunk] = dot(self.factors(ratios[chunk]), values).imag
         return out
 
     def factors(self, ratios: Floats) -> Complexes:
@@ -205,8 +218,8 @@ class Path:
 
 
 def _interleaved(even: Complexes, odd: Complexes) -> Complexes:
-    both = np.empty(2 * even.size, dtype=np.complex128)
-    both[0::2], both[1::2] = even, odd
+    both = np.empty((*even.shape[:-1], 2 * even.shape[-1]), dtype=np.complex128)
+    both[..., 0::2], both[..., 1::2] = even, odd
     return both
 
 
@@ -291,7 +304,7 @@ def trace(
         bend = _bend(second, curvature, third, left, right)
     path = _walk(spectrum, point, _scale(bend, left, right), bend, curvature, integrand)
     for _ in range(10):
-        if path.settled(path.steps * integrand(path.offsets, path.logs)):
+        if path.settled():
             return path
         path = path.halved()
     raise ArithmeticError("the contour integral did not converge")
@@ -336,16 +349,18 @@ def _walk(spectrum: Spectrum, point: float, scale: float, bend: float, curvature
     pieces = _hyperbola(scale, bend)
     narrow = scale * math.sqrt(curvature * (1.0 - bend * bend))
     step = 1.0 / math.hypot(1.0 / STEP, narrow / NARROW)
-    offsets, slopes, logs = [], [], []
+    offsets, slopes, logs, heights = [], [], [], []
     for block in range(100):
         offset, slope = pieces(step * np.arange(float(BLOCK * block), BLOCK * (block + 1)))
         log = spectrum.log_ratio(point, offset)
         offsets.append(offset)
         slopes.append(slope)
         logs.append(log)
-        size = np.abs(integrand(offset, log) * slope) / scale
+        heights.append(integrand(offset, log))
+        size = np.abs(heights[-1] * slope) / scale
         if np.all(size[..., -2:] < NEGLIGIBLE):
             break
     steps = step * np.concatenate(slopes)
     steps[0] *= 0.5
-    return Path(spectrum, point, np.concatenate(offsets), steps, np.concatenate(logs), pieces, step)
+    parts = np.concatenate(offsets), steps, np.concatenate(logs), np.concatenate(heights, axis=-1)
+    return Path(spectrum, point, *parts, integrand, pieces, step)

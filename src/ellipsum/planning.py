@@ -35,6 +35,7 @@ NOISE = ("auto", "gaussian", "norm")
 _FEW_ROWS = 28.0
 """n mu of a mean whose n nobody has guessed, for the weight of its count: see [U2]."""
 _FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
+_SETTLED = 0.01  # of the noise: a region that was laid for so little more or less errs by its square more
 LEAST_EPSILON = 1e-9
 _MOST_REMEMBERED = 512  # columns
 _MOST_BOXED = 128  # columns' worth: with delta above 0 and more, noise in blocks never errs least
@@ -424,8 +425,11 @@ def lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
     kappa = 0.0
     rounds = 3 if rows.kind == "normal" else 1
     for _ in range(rounds):
-        region = rows.region(d, wishes, n, math.hypot(1, kappa) * (each or 1) / mu)
+        before = math.hypot(1, kappa)
+        region = rows.region(d, wishes, n, before * (each or 1) / mu)
         kappa = max(count_weight(region, statistic, n, mu), terms.least_count)
+        if abs(math.hypot(1, kappa) / before - 1) < _SETTLED:
+            break
     return region, kappa
 
 

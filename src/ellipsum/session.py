@@ -245,11 +245,16 @@ class Session:
             return (source or self.source).sampled(rate, seed, tell)
 
     def total_by(
-        self, row_map: RowMap, keys: Listed | None, public: bool, progress: Progress | None = None
+        self,
+        row_map: RowMap,
+        keys: Listed | None,
+        public: bool,
+        progress: Progress | None = None,
+        source: Source | None = None,
     ) -> GroupSums:
-        """The exact sums of a row map in each group: those listed, or all that occur."""
+        """The exact sums of a row map in each group: those listed, or all that occur; source: its rows, recentred."""
         with steps(progress or self.progress, public) as tell:
-            return self.source.total_by(row_map, keys, self.threads, tell)
+            return (source or self.source).total_by(row_map, keys, self.threads, tell)
 
     def public_count(self, neighbours: str, n: int | None) -> int | None:
         """The n that a plan may use: counted under "replace", the caller's guess under "add_remove"."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,13 +17,15 @@ from numpy.typing import NDArray
 
 from .chisquare import WeightedChiSquare
 from .clipping import Offsets, error_and_slope, removal
+from .descent import descend
 from .errors import Floats, UsageError, choice, open_unit, positive
 from .roots import root
 from .shape import THIN, Clip, Ellipsoid, balanced_scale, length
 
-GROUPED = 1500  # above this many coordinates, those of nearly equal spread are optimised together
+GROUPED = 256  # above this many coordinates, those of nearly equal spread are optimised together
 GROUPS_PER_OCTAVE = 48
 _FARTHEST = 20.0  # in log weight, from the closed form
+_SETTLED = 1e-9  # of the error, in the last step of a search
 _WIDEST_RADIUS = 1e30
 _FARTHEST_FACTOR = 200.0  # in log weight
 ASSUMED_ROWS = 10_000  # where the caller has no guess of n
@@ -132,17 +135,19 @@ def optimal_shape(
     noise_multiplier: float,
     center_error: float | Floats = 0.1,
     importance: Floats | None = None,
+    pull: float = 1.0,
 ) -> NormalShape:
     """[E15] Scale and radius of least total error of the sum of n rows, noise and clipping together.
 
-    For a mean divide both errors by n^2; the region is the same.
+    For a mean divide both errors by n^2; the region is the same. The search may take coordinates together; the errors
+    that are stated are those of every one in the region that was found.
     """
     errors = np.broadcast_to(np.asarray(center_error, float), stds.shape)
     offsets = Offsets.about(stds, errors, importance)
     groups, member = _grouped(offsets)
     start = groups.stds * np.sqrt(groups.importance)
     start = start / float(groups.counts @ start)
-    start = start * _settle_scale(groups, start, float(n), noise_multiplier, 1e-2)
+    start = start * _settle_scale(groups, start, float(n), noise_multiplier, 0.1)
 
     def slope(weights: Floats) -> tuple[float, Floats, Floats]:
         total, gradient, noise = error_and_slope(groups, weights, float(n), noise_multiplier)
@@ -153,7 +158,7 @@ def optimal_shape(
     each = weights[member] * (offsets.stds / groups.stds[member])
     folded = np.sqrt(each) / offsets.stds
     radius = 1.0 / float(np.linalg.norm(folded * stds))
-    return normal_shape(stds, folded * radius, radius, n, noise_multiplier, errors)
+    return normal_shape(stds, folded * radius, radius, n, noise_multiplier, errors, pull)
 
 
 def _descend(start: Floats, slope: Callable[[Floats], tuple[float, Floats, Floats]]) -> Floats:
@@ -162,8 +167,6 @@ def _descend(start: Floats, slope: Callable[[Floats], tuple[float, Floats, Float
     slope(weights) gives a log error, its derivative in each log weight, and the shares of the noise, which
     are half the diagonal of its second derivative where the rest is flat [E15].
     """
-    from scipy.optimize import minimize
-
     shares = slope(start)[2]
     stretch = np.sqrt(2.0 * np.maximum(shares, 1e-12 * shares.max()))
     origin = np.log(start)
@@ -172,16 +175,14 @@ def _descend(start: Floats, slope: Callable[[Floats], tuple[float, Floats, Float
         height, gradient, _ = slope(np.exp(origin + x / stretch))
         return height, gradient / stretch
 
-    options = {"maxiter": 200, "maxcor": 20, "ftol": 1e-11, "gtol": 1e-8}
     # No weight moves by more than e^20: a trial step along a coordinate that hardly matters must not overflow.
-    bounds = np.stack([-_FARTHEST * stretch, _FARTHEST * stretch], axis=1)
-    found = minimize(value, np.zeros_like(start), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return np.asarray(np.exp(origin + found.x / stretch))
+    return np.asarray(np.exp(origin + descend(value, _FARTHEST * stretch, _SETTLED) / stretch))
 
 
 def _settle_scale(offsets: Offsets, weights: Floats, n: float, noise_multiplier: float, tolerance: float) -> float:
     """The common factor on all weights of least total error: the zero of the slope along that ray."""
 
+    @cache
     def slope(log_factor: float) -> float:
         total, gradient, _ = error_and_slope(offsets, weights * math.exp(log_factor), n, noise_multiplier)
         return float(gradient.sum()) / total
@@ -235,9 +236,7 @@ def lay_normal(
     relative, errors = stds[kept] / largest, np.asarray(rows.center_error, float)[kept]
     weights = None if importance is None else _importance(importance, axes)[kept]
     count = ASSUMED_ROWS if n is None else n
-    found = _choose(relative, shape, clip, clip_probability, weights, count, noise_multiplier, errors)
-    if pull < 1:
-        found = normal_shape(relative, found.scale, found.radius, count, noise_multiplier, errors, pull)
+    found = _choose(relative, shape, clip, clip_probability, weights, count, noise_multiplier, errors, pull)
     scale = np.zeros_like(stds)
     scale[kept] = found.scale / found.radius / largest
     return Clip(
@@ -288,13 +287,14 @@ def _choose(
     n: int,
     noise_multiplier: float,
     center_error: Floats,
+    pull: float,
 ) -> NormalShape:
     given = None if isinstance(clip, str) else _clip_radius(clip)
     rule = "radius" if given is not None else choice("clip", clip, ("optimal", "quantile"))
     if clip_probability is not None and rule != "quantile":
         raise UsageError("clip_probability goes with clip='quantile'. Leave it out, or ask for the quantile.")
     if rule == "optimal" and shape == "optimal":
-        return optimal_shape(stds, n, noise_multiplier, center_error, importance)
+        return optimal_shape(stds, n, noise_multiplier, center_error, importance, pull)
     share = min(0.5, 1.0 / n) if clip_probability is None else open_unit("clip_probability", clip_probability)
     if shape == "optimal":
         scale = quantile_optimal_scale(stds, share, importance)
@@ -306,7 +306,7 @@ def _choose(
         radius = optimal_radius(stds, scale, n, noise_multiplier, center_error)
     else:
         radius = quantile_radius(stds, scale, share)
-    return normal_shape(stds, scale, radius, n, noise_multiplier, center_error)
+    return normal_shape(stds, scale, radius, n, noise_multiplier, center_error, pull)
 
 
 def _clip_radius(clip: Any) -> float:

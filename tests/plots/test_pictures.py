@@ -109,6 +109,24 @@ def test_columns_of_different_units_have_scales_of_their_own():
     assert alike.unit == "the data's units"
 
 
+def test_learned_columns_of_different_units_have_scales_of_their_own():
+    """One magnitude for all of them says nothing of their units."""
+    rows = np.random.default_rng(0).normal([40, 3e4], [10, 8e3], (3000, 2))
+    release = es.mean(rows, es.Unknown(1e6), epsilon=2.0, delta=1e-6, rng=np.random.default_rng(1))
+    strip = release.sheet().strips[0]
+    assert strip.unit == "spreads from its centre"
+    assert np.abs(strip.middle).max() < 1
+    alike = es.mean(rows / [1, 800], es.Unknown(1e6), epsilon=2.0, delta=1e-6, rng=np.random.default_rng(1))
+    assert alike.sheet().strips[0].unit == "the data's units"
+
+
+def test_reports_have_panels_that_can_be_read_there():
+    rows, by = np.random.default_rng(0).uniform(size=(400, 3)), np.arange(400) % 4
+    sheet = es.mean(rows, es.Box(0, 1), by=by, keys=[0, 1, 2, 3], epsilon=5.0, delta=1e-6).sheet()
+    assert [len(page[0].strips) for page in sheet.pages] == [3]
+    assert [len(page[0].strips) for page in strips.on_paper(sheet).pages] == [2, 1]
+
+
 def test_descriptions_groups_and_learned_rows_are_legible():
     x, rng = people(), np.random.default_rng(3)
     described = es.describe(x, es.Box(BOUNDS), epsilon=2.0, delta=1e-6, rng=rng)

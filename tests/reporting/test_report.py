@@ -152,6 +152,16 @@ def test_names_and_keys_are_escaped():
     assert "&lt;b&gt;west" in page_of("groups")
 
 
+def test_nothing_is_drawn_of_a_plan_that_forecasts_nothing(tmp_path):
+    rows, by = np.random.default_rng(0).uniform(size=(400, 2)), np.arange(400) % 4
+    words = {"by": by, "epsilon": 5.0, "delta": 1e-6, "rng": np.random.default_rng(1)}
+    private, listed = (es.mean(rows, es.Box(0, 1), keys=keys, **words) for keys in (None, [0, 1, 2, 3]))
+    private.report(tmp_path / "p.html")
+    listed.report(tmp_path / "l.html")
+    assert "Forecast of the plan" not in (tmp_path / "p.html").read_text()
+    assert "Forecast of the plan" in (tmp_path / "l.html").read_text()
+
+
 def test_the_odds_are_those_of_the_curve():
     assert "at best 69.2 are right" in Page(page_of("ball")).text  # Phi(1/2) = 0.69146
     pure = es.mean(TABLE, BOX, epsilon=1.0, delta=0.0, rng=rng())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.studio.combined import _weights, can_combine, combine
+from ellipsum.studio.combined import _weights, can_combine, combine, combines
 
 BOX = es.Box({"x": (0, 1), "y": (0, 100)})
 
@@ -59,6 +59,8 @@ def test_only_what_is_alike_is_combined():
     assert can_combine([one, other])
     learned = [es.mean(rows, es.Unknown(1e3), epsilon=5, delta=1e-6, rng=np.random.default_rng(s)) for s in (1, 2)]
     assert not can_combine(learned)
+    assert combines(one)
+    assert not combines(learned[0])
     with pytest.raises(es.UsageError):
         combine(learned)
 

@@ -244,6 +244,19 @@ def test_other_statistics_have_their_pages(visitor, people, statistic):
     assert visitor.get(f"{place}/release.csv").text.startswith("column,")
 
 
+def test_groups_of_learned_rows_are_forecast_and_have_their_pages(visitor, people):
+    desk = visitor.opened(people)
+    asked = {**BUDGET, "use": ["0", "1"], "kind": "learned", "magnitude": "1e6", "by": "city", "keys": "Oslo\nRome"}
+    found = visitor.ask(f"{desk}/forecast", {**asked, "n": "3000"})
+    assert found["error"] > 0
+    assert "of a group" in found["unit"]
+    place = visitor.get(visitor.release(desk, {**asked, "epsilon": "8"})).place
+    page = visitor.get(place).text
+    assert "Oslo" in page
+    assert "Rome" in page
+    assert visitor.get(f"{place}/release.csv").text.startswith('"city"')
+
+
 @pytest.mark.parametrize("keys", ["Oslo\nRome\nBergen", ""])
 def test_groups_have_their_pages(visitor, people, keys):
     desk = visitor.opened(people)

@@ -6,11 +6,12 @@ Post-processing only; docs/proofs/plans.md [U2][U3][U6]. A test holds each group
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ..alike import Alike
 from ..errors import Floats
 from ..roots import root
 from ..vector_noise import in_doubt
@@ -30,20 +31,32 @@ class Answers:
     count: Floats
 
 
-def answers(plan: Any, noisy: Floats) -> Answers:
+@dataclass(frozen=True)
+class Centers(Alike):
+    """Centres of groups, (groups, d), where each has its own [G10]; reach: the farthest that one may be off, scaled."""
+
+    places: Floats
+    reach: float
+
+    def chosen(self, order: Any) -> Centers:
+        return replace(self, places=self.places[order])
+
+
+def answers(plan: Any, noisy: Floats, centers: Centers | None = None) -> Answers:
     """The statistics of groups by the plan of one group; noisy: (groups, width) sums in the scaled space."""
     rows, row_stds, count = _tallies(plan, noisy)
     ellipsoid = plan.ellipsoid
+    center = ellipsoid.center if centers is None else centers.places
     offset = _restored(ellipsoid, noisy[:, : ellipsoid.width])
     base, std = plan.noise_base
     sums = base.reach * std
     if plan.statistic == "sum":
-        value = ellipsoid.center * rows + offset
-        return Answers(value, np.hypot(sums, np.abs(ellipsoid.center) * row_stds), rows, row_stds, count)
+        value = center * rows + offset
+        return Answers(value, np.hypot(sums, np.abs(center) * row_stds), rows, row_stds, count)
     divisor = np.maximum(rows, 1.0)
     offset = _held(plan, offset / divisor, rows, row_stds)
     stds = np.hypot(sums / divisor, np.abs(offset) * row_stds / divisor)
-    return Answers(ellipsoid.center + offset, stds, rows, row_stds, count)
+    return Answers(center + offset, stds, rows, row_stds, count)
 
 
 def _tallies(plan: Any, noisy: Floats) -> tuple[Floats, Floats, Floats]:
@@ -80,24 +93,45 @@ def _held(plan: Any, offset: Floats, rows: Floats, stds: Floats) -> Floats:
     return offset
 
 
-def clip_bias(plan: Any, value: Floats) -> Floats:
+def clip_bias(plan: Any, value: Floats, stds: Floats, centers: Centers | None = None) -> Floats:
     """[G9] By how much clipping is expected to have moved each mean at most, of groups of learned rows; else 0.
 
-    A group's rows are taken to lie about their mean as all rows lie about the centre; value: (groups, d) means.
+    A group's rows are taken to lie about their mean as all rows lie about the centre; value: (groups, d) means. A group
+    that has its own centre is taken to lie as far from it as clipping lets it seem, noise included [G10].
     """
     ellipsoid = plan.ellipsoid
     if plan.rows.kind != "learned" or plan.statistic == "sum" or not len(value):
         return np.zeros_like(value)
-    offset = value - ellipsoid.center
-    far = _lengths(ellipsoid, offset)
+    offset = value - (ellipsoid.center if centers is None else centers.places)
+    seen = far = lengths_of(ellipsoid, offset)
+    if centers is not None:
+        far = _distances(plan, seen + spread_of(plan, stds), centers.reach)
     places = np.linspace(0.0, float(far.max()), _PLACES)
     lost, beyond = _lost(plan, places)
-    along = np.interp(far, places, lost)[:, None] * np.abs(offset)
+    along = (np.interp(far, places, lost) * far / np.maximum(seen, 1e-300))[:, None] * np.abs(offset)
     bias: Floats = along + np.interp(far, places, beyond)[:, None] * ellipsoid.reach / math.sqrt(ellipsoid.width)
     return bias
 
 
-def _lengths(ellipsoid: Any, offset: Floats) -> Floats:
+def _distances(plan: Any, seen: Floats, reach: float) -> Floats:
+    """[G10] How far groups lie from their centres that seem to lie so far off: no farther than their reach."""
+    places = np.linspace(0.0, reach, 4 * _PLACES)
+    shown = np.maximum.accumulate(places * (1 - _lost(plan, places)[0]))
+    far: Floats = np.maximum(np.interp(seen, shown, places), seen)
+    return far
+
+
+def spread_of(plan: Any, stds: Floats) -> Floats:
+    """The length of the noise of each group's mean, in the scaled space; stds: (groups, d)."""
+    scale, axes = plan.ellipsoid.scale, plan.ellipsoid.axes
+    if axes is not None:
+        largest = float(stds.max())  # squares may leave the range of doubles
+        stds = largest * np.sqrt((stds / largest) ** 2 @ axes**2)
+    lengths: Floats = np.linalg.norm(stds * scale, axis=1)
+    return lengths
+
+
+def lengths_of(ellipsoid: Any, offset: Floats) -> Floats:
     """Of offsets, in the scaled space."""
     along = offset if ellipsoid.axes is None else offset @ ellipsoid.axes
     lengths: Floats = np.linalg.norm(along * ellipsoid.scale, axis=1)

@@ -22,6 +22,7 @@ from ..shape import Clip
 from ..tables.labels import canonical_labels, known_kind, published_type, read_dates, spelled_date
 from ..tables.listed import Grouping, Listed
 from ..version import VERSION
+from .answers import Centers
 from .keys import keys_of, order_of
 
 FORMAT = "ellipsum.groups/1"
@@ -125,6 +126,7 @@ def release_to_dict(release: Any) -> dict[str, Any]:
         "noisy": release.noisy.tolist(),
         "plan": release.plan.to_dict(),
         **({} if release.learned is None else {"learned": dict(release.learned)}),
+        **({} if release.centers is None else {"centers": _centers_to_dict(release.centers)}),
     }
 
 
@@ -156,6 +158,9 @@ def release_from_dict(saved: Mapping[str, Any], make_plan: Any, make_release: An
         if "learned" in saved:
             release = replace(release, privacy_spent=spent, learned=fields.take("learned", learned_from_dict))
             check_learned(release, plan.privacy)
+        if "centers" in saved:
+            release = replace(release, centers=fields.take("centers", _centers_from_dict))
+            _check_centers(release)
         if release.shrinks and release.statistic != "mean":
             raise UsageError(DOCTORED)
         shown = {
@@ -174,6 +179,24 @@ def release_from_dict(saved: Mapping[str, Any], make_plan: Any, make_release: An
         raise UsageError(DOCTORED)
     _check_groups(release)
     return release
+
+
+def _centers_to_dict(centers: Centers) -> dict[str, Any]:
+    return {"places": centers.places.tolist(), "reach": centers.reach}
+
+
+def _centers_from_dict(saved: Any) -> Centers:
+    with codec.Fields(saved, WRONG) as fields:
+        return Centers(fields.take("places", _table), fields.take("reach", codec.number))
+
+
+def _check_centers(release: Any) -> None:
+    """Centres of their own are for the means of listed groups of learned rows [G10]."""
+    plan, centers = release.plan, release.centers
+    fit = centers.places.shape == (len(release.keys), plan.d) and centers.reach > 0
+    served = release.learned is not None and plan.statistic == "mean" and plan.grouping.keys is not None
+    if not (fit and served):
+        raise UsageError(DOCTORED)
 
 
 def _table(value: Any) -> Floats:

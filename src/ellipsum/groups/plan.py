@@ -19,7 +19,7 @@ from .. import codec
 from ..curves import normal_isf_upper, round_down
 from ..errors import Floats, UsageError
 from ..group_sums import GroupSums
-from ..integers import Wide
+from ..integers import Ints, Wide
 from ..laws.box import box_isf_upper
 from ..noise import Stream, box_shifts, shift_for
 from ..noise_laws import BoxLaw
@@ -300,13 +300,17 @@ class GroupPlan(InGroups):
         listed = self.grouping.keys is not None
         if not listed:  # a group occurs where a row of it was kept
             sums = sums.chosen(np.flatnonzero(sums.rows > 0))
-        sums = sums.chosen(order_of(published(sums.labels, sums.kinds)))
+        sums = sums.chosen(self.order(sums))
         noisy = self.noisy(sums, stream)
         if not listed:
             kept = np.flatnonzero(self.reaches(noisy))
             sums, noisy = sums.chosen(kept), noisy[kept]
         keys = keys_of(published(sums.labels, sums.kinds))
         return release_of(self, keys, sums.kinds, np.ldexp(noisy, -self.one.grid_bits), secure)
+
+    def order(self, sums: GroupSums) -> Ints:
+        """The places of groups in the order in which they are published."""
+        return order_of(published(sums.labels, sums.kinds))
 
     def reaches(self, noisy: Floats) -> Any:
         """Whether groups that are not listed may be published, from their noisy sums [G3]."""

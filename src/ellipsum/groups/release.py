@@ -23,7 +23,7 @@ from ..tables.labels import published_type
 from ..tables.listed import Grouping
 from ..texts import guarantee
 from ..vector_noise import in_doubt
-from .answers import Answers, answers, clip_bias, shrunk
+from .answers import Answers, Centers, answers, clip_bias, shrunk
 from .files import release_to_dict
 from .texts import describe_release, release_html
 
@@ -86,10 +86,12 @@ class GroupRelease(Alike, Saved, Shown):
     """Set where earlier rounds (learning) spent budget too."""
     learned: Mapping[str, Any] | None = None
     """Where rounds came before: the method, the budget as stated, and every round's name and cost."""
+    centers: Centers | None = None
+    """Where an earlier round gave each group a centre of its own [G10]; else that of the plan serves all."""
 
     @cached_property
     def _answers(self) -> Answers:
-        return answers(self.plan.one, self.noisy)
+        return answers(self.plan.one, self.noisy, self.centers)
 
     @property
     def statistic(self) -> str:
@@ -144,7 +146,7 @@ class GroupRelease(Alike, Saved, Shown):
 
     @cached_property
     def _clip_bias(self) -> Floats:
-        return clip_bias(self.plan.one, self._answers.value)
+        return clip_bias(self.plan.one, self._answers.value, self.error_std, self.centers)
 
     def confidence_interval(self, level: float = LEVEL) -> Floats:
         """(groups, d, 2) bounds for the statistic of each group, each covering its own number at `level`.

@@ -273,8 +273,18 @@ def _settle_edges(measure: Measure, trial: State, steps: Floats) -> Floats:
     shape, middle = trial.shape, math.log2(trial.law.median)
     sides = np.abs(trial.center) + measure.sides
     farthest = math.log2(length(shape.b * (sides if shape.basis is None else np.abs(shape.basis).T @ sides)))
+    return edges_about(middle, farthest, steps)
+
+
+def edges_about(middle: float, farthest: float, steps: Floats) -> Floats:
+    """Edges at these steps from the middle, and finer than octaves up to the farthest norm; all in octaves."""
     octaves = np.arange(4.0, min(farthest - middle, _MOST_OCTAVES) + _FAR_STEP, _FAR_STEP)
     return np.exp2(middle + np.concatenate([steps, octaves]))
+
+
+def settle_steps(shares: Shares) -> Floats:
+    """Where norms are counted about their middle, in octaves: coarse where counts of narrow bins are noise."""
+    return _SETTLE_STEPS if shares.rows > _COARSE else _COARSE_STEPS
 
 
 def _earlier(measure: Measure, state: State, units: list[Floats]) -> list[Shape]:
@@ -299,7 +309,7 @@ def settle_shape(measure: Measure, state: State, shares: Shares, units: list[Flo
     law = state.law.scaled(1 / math.sqrt(float(((state.shape.b * std) ** 2).sum())))
     shapes += _earlier(measure, state, units)
     trials = [State(state.center, state.variance, shape, law, state.clipped) for shape in shapes]
-    steps = _SETTLE_STEPS if shares.rows > _COARSE else _COARSE_STEPS
+    steps = settle_steps(shares)
     edges = [_settle_edges(measure, trial, steps) for trial in trials]
     share = measure.affordable(shares.final_norms * (1 + len(trials)) / 2)
     counts, noise_std = measure.norms(state.center, list(zip(shapes, edges, strict=True)), share)

@@ -1,7 +1,6 @@
 """Unknown rows in groups: one shape learned from all rows, then the release of groups with all that is left.
 
-[G8] Rounds and release are charged against one guarantee. A group has no centre of its own: docs/guides/groups.md says
-what that costs.
+[G8] Rounds and release are charged against one guarantee. [G10] Listed groups that lie apart get centres of their own.
 """
 
 from __future__ import annotations
@@ -22,13 +21,14 @@ from ..groups.plan import InGroups
 from ..groups.planning import check_people, gaussian_slack, plan_groups
 from ..plan_files import COUNT
 from ..privacy import Budget, Privacy
-from ..rows import Normal, Rows, Wishes
+from ..rows import LearnedRows, Normal, Rows, Wishes
 from ..session import Session
 from ..tables.listed import Grouping
 from ..version import VERSION
 from .finish import learned_facts, learned_rows
 from .methods import Final, slack_for
-from .plan import LearningPlan, learning_fields
+from .plan import LearningPlan, PlannedRound, learning_fields
+from .recentring import Apart, Planned, recentred, share_for
 from .rounds import Rounds, promised
 
 FORMAT = "ellipsum.group-learning-plan/1"
@@ -67,6 +67,23 @@ class GroupLearningPlan(InGroups, LearningPlan):
     def size(self) -> int | None:
         """The rows, or people, that are expected in a group."""
         return None if self.n is None or self.groups is None else max(1, round(self.n / self.groups))
+
+    @property
+    def _may_recentre(self) -> bool:
+        """Whether groups may get centres of their own [G10]; stated numbers for missing entries have one place."""
+        plain = self.grouping.keys is not None and self.people is None and self.statistic == "mean"
+        return plain and self.handling.rule(self.rows, self.d)[1] is None
+
+    @property
+    def rounds(self) -> tuple[PlannedRound, ...]:
+        found, shares = super().rounds, self._shares()
+        if shares is None or self.groups is None or not self._may_recentre:
+            return found
+        share = share_for(shares.relative_error * self.groups)
+        if share is None:
+            return found
+        *before, last = found
+        return (*before, PlannedRound("groups", share, 1), replace(last, share=last.share - share))
 
     @cached_property
     def forecast(self) -> GroupPlan | None:
@@ -112,13 +129,29 @@ class GroupLearningPlan(InGroups, LearningPlan):
 
     def _last(self, session: Session, final: Final, rounds: Rounds) -> GroupRelease:
         region = final.region.ellipsoid
-        spend = rounds.charge("final", rounds.left, region.width, self.privacy.slack)
         rows = learned_rows(final, region.center, None, session.source.columns)
         n = self.n if self.neighbours == "replace" else rounds.n
-        plan = self._planned(rows, self.statistic, n, spend, session.source.gaps)
-        sums = rounds.accumulate_by(plan.one.row_map, self.grouping.keys)
+
+        def planned(rows: Rows, within: Privacy, times: float = 1.0) -> GroupPlan:
+            size = None if n is None else round(times * n)
+            return self._planned(rows, self.statistic, size, within, session.source.gaps)
+
+        apart = self._recentred(rounds, rows, planned)
+        spend = rounds.charge("final", rounds.left, region.width, self.privacy.slack)
+        plan = planned(rows if apart is None else apart.rows, spend)
+        sums = rounds.accumulate_by(plan.one.row_map, self.grouping.keys, None if apart is None else apart.source)
         made = plan.publish(sums, rounds.stream(), session.secure)
+        if apart is not None:
+            made = replace(made, centers=apart.centers(plan.one).chosen(plan.order(sums)))
         return replace(made, privacy_spent=rounds.privacy, learned=learned_facts(rounds, self.method, None))
+
+    def _recentred(self, rounds: Rounds, rows: Rows, planned: Planned) -> Apart | None:
+        """[G10] Groups with centres of their own, where they are listed and it is forecast to pay; one row a person."""
+        keys = self.grouping.keys
+        served = self._may_recentre and rounds.session.source.local
+        if not served or keys is None or not isinstance(rows, LearnedRows):
+            return None
+        return recentred(rounds, rows, keys, planned)
 
     def _group_lines(self) -> list[str]:
         by, keys = ", ".join(map(named, self.grouping.by)), self.grouping.keys
@@ -126,6 +159,8 @@ class GroupLearningPlan(InGroups, LearningPlan):
         if keys is None and self.forecast is not None:
             told = f"not listed: published where the noisy count reaches about {self.forecast.threshold:.4g}"
         lines = [f"  groups          by {by}; {told or f'{keys.size if keys else 0} listed, all published'}"]
+        if any(step.name == "groups" for step in self.rounds):
+            lines.append(f"  {'':<15} with centres of their own, where they are found to lie apart")
         if self.people is not None:
             many = self.grouping.max_groups
             lines.append(f"  {'':<15} in at most {many} groups of theirs; rounds before see one row of each person")

@@ -180,6 +180,10 @@ class Rounds:
         bits = row_map.grid_bits
         return NoisySum(np.ldexp(noisy, shift - bits), math.ldexp(std, -bits))
 
+    def within(self, share: float | Fraction) -> Privacy:
+        """What a round of this share would have; nothing is charged."""
+        return self._spend(Fraction(share), 0.0)
+
     def _spend(self, part: Fraction, slack: float) -> Privacy:
         """What a part of the budget gives."""
         if self.pure:
@@ -211,10 +215,10 @@ class Rounds:
             self._check_rows(partial.rows)
         return partial
 
-    def accumulate_by(self, row_map: RowMap, keys: Listed | None) -> GroupSums:
-        """Exact sums of each group, in one pass of the session's own rows [G5]."""
+    def accumulate_by(self, row_map: RowMap, keys: Listed | None, source: Source | None = None) -> GroupSums:
+        """Exact sums of each group, in one pass of the session's own rows [G5], or of those recentred [G10]."""
         public = self._public and self.session.people is None
-        return self.session.total_by(row_map, keys, public, self._part_of_progress())
+        return self.session.total_by(row_map, keys, public, self._part_of_progress(), source)
 
     def draw(self) -> None:
         """Rounds from here on read rows that are drawn now, each by a coin, and kept in memory [L9].

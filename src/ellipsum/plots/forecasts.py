@@ -184,27 +184,38 @@ def plan_plot(plan: Any, path: str | Path | None = None, columns: Sequence[str] 
     """A figure of all that a plan forecasts, written to a file where one is named; across: panels side by side."""
     if path is not None:
         check_format(path)
-    parts: list[tuple[Callable[[Any, Any], None], Any]] = [
-        (_draw_curves, curves_of(plan)),
-        (_draw_shapes, shapes_of(plan, columns)),
-        (_draw_radii, radii_of(plan)),
-    ]
-    drawn = [(draw, part) for draw, part in parts if part is not None]
-    notes = [guarantee(plan.privacy, plan.stated)]
-    notes += [] if drawn else ["nothing can be forecast: state n= as well"]
-    title = str(plan).splitlines()[0].replace(f" {HINT}", "")
-    with styled():
-        picture, panels = _frame(title, notes, len(drawn), across)
-        for axis, (draw, part) in zip(panels, drawn, strict=True):
-            draw(axis, part)
+    picture = _drawn(plan, _parts(plan, columns), across)
     if path is not None:
         save(picture, path)
     return picture
 
 
-def plan_svg(plan: Any, prefix: str, columns: Sequence[str] | None = None) -> str:
-    """The figure as an SVG element, to put into a page of HTML."""
-    return svg(plan_plot(plan, None, columns, across=2), prefix)
+def _parts(plan: Any, columns: Sequence[str] | None) -> list[tuple[Callable[[Any, Any], None], Any]]:
+    """What can be drawn of a plan, each with how it is."""
+    parts: list[tuple[Callable[[Any, Any], None], Any]] = [
+        (_draw_curves, curves_of(plan)),
+        (_draw_shapes, shapes_of(plan, columns)),
+        (_draw_radii, radii_of(plan)),
+    ]
+    return [(draw, part) for draw, part in parts if part is not None]
+
+
+def _drawn(plan: Any, drawn: Sequence[tuple[Callable[[Any, Any], None], Any]], across: int) -> Any:
+    notes = [guarantee(plan.privacy, plan.stated)]
+    more = " and groups=" if hasattr(plan, "grouping") else ""
+    notes += [] if drawn else [f"nothing can be forecast: state n={more} as well"]
+    title = str(plan).splitlines()[0].replace(f" {HINT}", "")
+    with styled():
+        picture, panels = _frame(title, notes, len(drawn), across)
+        for axis, (draw, part) in zip(panels, drawn, strict=True):
+            draw(axis, part)
+    return picture
+
+
+def plan_svg(plan: Any, prefix: str, columns: Sequence[str] | None = None) -> str | None:
+    """The figure as an SVG element, to put into a page of HTML; None where nothing can be forecast."""
+    parts = _parts(plan, columns)
+    return svg(_drawn(plan, parts, across=2), prefix) if parts else None
 
 
 def _frame(title: str, notes: Sequence[str], panels: int, across: int) -> tuple[Any, list[Any]]:

@@ -33,7 +33,7 @@ def label(name: object, most: float = _MOST) -> str:
 
     matplotlib takes what stands between dollar signs for mathematics unless they are escaped.
     """
-    return plain(_cut(visible(str(name)), most))
+    return plain(cut(visible(str(name)), most))
 
 
 def plain(text: str) -> str:
@@ -41,7 +41,8 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _cut(text: str, most: float) -> str:
+def cut(text: str, most: float) -> str:
+    """A text of at most so many common letters' width, without its middle where it is longer."""
     if sum(map(_letters, text)) <= most:
         return text
     head = _within(text, 0.6 * (most - 1))

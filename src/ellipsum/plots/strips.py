@@ -21,6 +21,7 @@ ROWS = 30
 """Rows of a panel at most."""
 PANELS = 3
 """Panels side by side, where a row has several."""
+_ON_PAPER = 2
 _BESIDE = 2  # blocks of rows side by side, where a row has one panel
 _ROW, _LINE, _HEAD, _FOOT, _EDGE, _GAP = 0.25, 0.18, 0.32, 0.55, 0.25, 0.4  # inches
 _ONE, _SEVERAL = 3.2, 2.0  # inches of a panel
@@ -73,6 +74,8 @@ class Sheet:
     notes: Sequence[str]
     labels: Sequence[str]
     strips: Sequence[Strip]
+    across: int = PANELS
+    """Panels side by side."""
 
     @cached_property
     def pages(self) -> list[list[Block]]:
@@ -81,7 +84,7 @@ class Sheet:
         if len(self.strips) == 1:
             blocks = [self._block(slice(start, start + ROWS), self.strips) for start in starts]
             return [blocks[place : place + _BESIDE] for place in range(0, len(blocks), _BESIDE)]
-        chunks = [self.strips[place : place + PANELS] for place in range(0, len(self.strips), PANELS)]
+        chunks = [self.strips[place : place + self.across] for place in range(0, len(self.strips), self.across)]
         return [[self._block(slice(start, start + ROWS), chunk)] for chunk in chunks for start in starts]
 
     @cached_property
@@ -104,6 +107,11 @@ def sheet_pages(sheet: Sheet, most: int | None = None) -> list[Any]:
 def sheet_svgs(sheet: Sheet, prefix: str, most: int | None = None) -> list[str]:
     """An SVG element for each page, to put into a page of HTML."""
     return [svg(page, f"{prefix}{place + 1}") for place, page in enumerate(sheet_pages(sheet, most))]
+
+
+def on_paper(sheet: Sheet) -> Sheet:
+    """The sheet with so few panels side by side that a page of a report shows them at their size."""
+    return replace(sheet, across=_ON_PAPER)
 
 
 def sheet_figure(sheet: Sheet) -> Any:

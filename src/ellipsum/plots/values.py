@@ -90,8 +90,8 @@ def _strip(
     """A column each, in its own unit where all may share an axis, else each on a scale of its own."""
     texts = _texts(value[chosen], spans[chosen, 0], spans[chosen, 1], errors[chosen])
     parts = value[chosen], spans[chosen, 0], spans[chosen, 1]
-    scale = _own_scale(release, std)
-    if scale is None or _alike(scale[1]):
+    scale = own_scale(release, std)
+    if scale is None:
         return Strip(title, "the data's units", *parts, texts, limits_of(*parts[1:]))
     start, unit, words, marks = scale
     start, unit = start[chosen], np.where(unit[chosen] > 0, unit[chosen], 1.0)
@@ -105,17 +105,22 @@ def _alike(sizes: Floats) -> bool:
     return live.size < 2 or float(live.max()) <= _APART * float(live.min())
 
 
-def _own_scale(release: Any, std: bool) -> tuple[Floats, Floats, str, tuple[float, ...]] | None:
-    """For each column where its scale begins and its unit, both public; None where nothing tells columns apart."""
+def own_scale(release: Any, std: bool = False) -> tuple[Floats, Floats, str, tuple[float, ...]] | None:
+    """For each column where its scale begins and its unit, both public; None where all may share an axis."""
+    scale = _stated_scale(release, std)
+    return None if scale is None or _alike(scale[1]) else scale
+
+
+def _stated_scale(release: Any, std: bool) -> tuple[Floats, Floats, str, tuple[float, ...]] | None:
+    rows = release.plan.rows
+    if rows is not None and rows.kind in ("normal", "learned") and release.statistic != "sum":
+        return np.asarray(rows.middle(), float), np.asarray(rows.spread(), float), _SPREADS, (0.0,)
     low, high = stated_bounds(release, None)
     if np.isfinite(low).all() and np.isfinite(high).all():
         if std:
             return np.zeros(low.size), (high - low) / 2, "share of the largest that its bounds allow", (0.0, 1.0)
         return low, high - low, _BOUNDS, (0.0, 1.0)
-    rows = release.plan.rows
-    if rows is None or rows.kind not in ("normal", "learned") or release.statistic == "sum":
-        return None
-    return np.asarray(rows.middle(), float), np.asarray(rows.spread(), float), _SPREADS, (0.0,)
+    return None
 
 
 def _texts(value: Floats, low: Floats, high: Floats, errors: Floats) -> list[str]:

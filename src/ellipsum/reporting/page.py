@@ -96,17 +96,17 @@ def _pictures(subject: Subject) -> str:
 
 def _figures(subject: Subject) -> Iterable[str]:
     from ..plots.forecasts import plan_svg
-    from ..plots.strips import sheet_svgs
+    from ..plots.strips import on_paper, sheet_svgs
 
     if subject.sheet is not None:
-        for drawing in sheet_svgs(subject.sheet, "values", _MOST_PAGES):
+        sheet = on_paper(subject.sheet)
+        for drawing in sheet_svgs(sheet, "values", _MOST_PAGES):
             yield _figure(drawing, f"{subject.title}: values and their intervals")
-        if len(subject.sheet.pages) > _MOST_PAGES:
-            yield _paragraphs(
-                [f"The first {_MOST_PAGES} of {len(subject.sheet.pages)} pages; the table has all values."]
-            )
-    if subject.plan is not None:
-        yield _figure(plan_svg(subject.plan, "forecast"), "Forecast of the plan, made before any value was read")
+        if len(sheet.pages) > _MOST_PAGES:
+            yield _paragraphs([f"The first {_MOST_PAGES} of {len(sheet.pages)} pages; the table has all values."])
+    forecast = None if subject.plan is None else plan_svg(subject.plan, "forecast")
+    if forecast is not None:
+        yield _figure(forecast, "Forecast of the plan, made before any value was read")
 
 
 def _ledger(balance: str) -> str:

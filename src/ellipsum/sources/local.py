@@ -22,6 +22,7 @@ from ..tables.base import Chain
 from ..tables.grouping import gather
 from ..tables.interning import KeyTable
 from ..tables.listed import Listed
+from ..tables.recentred import RecentredTable
 from ..work import BlockWork, Result
 from .threads import accumulate_local
 
@@ -104,6 +105,9 @@ class LocalSource:
         keys = None if listed is None else listed.table(self.by)
         table = gather_groups(self._table, people, most, keys)
         return LocalSource(table, table.close, table.people)
+
+    def recentred(self, listed: Listed, offsets: Floats) -> LocalSource:
+        return LocalSource(RecentredTable(self._table, listed, offsets))
 
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None

@@ -67,6 +67,9 @@ class Source(Protocol):
     def grouped_by(self, people: People, most: int, listed: Listed | None) -> Source:
         """One row for each person and group, at most so many groups of a person [G4]; to be closed after use."""
 
+    def recentred(self, listed: Listed, offsets: Floats) -> Source:
+        """The same rows, each less the offset of its group [G10]; only where the rows are local."""
+
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None
     ) -> GroupSums:

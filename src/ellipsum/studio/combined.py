@@ -28,17 +28,17 @@ class Combined:
 
 def can_combine(releases: Sequence[Any]) -> bool:
     """Whether there are several, all of one plan but for the budget, and none of them learned its own region [O5]."""
-    if len(releases) < 2 or any(_is_unlike(release) for release in releases):
+    if len(releases) < 2 or not all(map(combines, releases)):
         return False
     first = releases[0]
     return all(np.shape(other.value) == np.shape(first.value) for other in releases)
 
 
-def _is_unlike(release: Any) -> bool:
-    """Learned regions differ, and so do the groups that noisy counts let through."""
-    if isinstance(release, GroupRelease):
-        return release.plan.grouping.keys is None or release.learned is not None
-    return release.learned is not None
+def combines(release: Any) -> bool:
+    """Whether others like it can be joined with it: learned regions differ, and so do groups that are not listed."""
+    if isinstance(release, GroupRelease) and release.plan.grouping.keys is None:
+        return False
+    return release.learned is None
 
 
 def combine(releases: Sequence[Any]) -> Combined:

@@ -43,6 +43,8 @@ class Forecast:
     law: str
     guarantee: str
     doubt: str | None
+    advice: str | None
+    """What to state so that an error can be forecast, where none is."""
 
 
 def forecast(ask: Ask, n: int | None, error_of: int | None = None) -> Forecast:
@@ -70,17 +72,25 @@ def _read(made: Any, ask: Ask, error_of: int | None) -> Forecast:
     errors = _column_errors(made)
     if errors is not None and not np.isfinite(errors).all():
         raise UsageError("the forecast leaves the range of numbers. Check the bounds.")
+    error = _error(made, errors, error_of)
     named = tuple(zip(ask.columns, map(float, errors), strict=True)) if errors is not None else ()
     return Forecast(
         made.stated["epsilon"],
         made.stated["delta"],
-        _error(made, errors, error_of),
+        error,
         _unit(ask, error_of),
         named,
         _law(made),
         guarantee(made.privacy, made.stated),
         made.doubt,
+        _advice(ask) if error is None else None,
     )
+
+
+def _advice(ask: Ask) -> str:
+    if ask.by and not ask.keys and ask.groups is None:
+        return "For a forecast, type how many groups you expect, or list them."
+    return "For a forecast, type the number of rows or people, your guess."
 
 
 def _column_errors(made: Any) -> Any:
@@ -100,7 +110,7 @@ def _error(made: Any, errors: Any, error_of: int | None) -> float | None:
 def _unit(ask: Ask, error_of: int | None) -> str:
     where = " in a group" if ask.by else ""
     if ask.kind == "learned":
-        return "of the rows' own spread, all columns together"
+        return f"of the rows' own spread, {'in a column of a group' if ask.by else 'all columns together'}"
     if error_of is not None:
         return f"root mean square, of {ask.columns[error_of]}{where}"
     return f"root mean square, all columns together{where}"

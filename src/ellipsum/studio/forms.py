@@ -258,8 +258,6 @@ class Reader:
                 self.errors.setdefault(name, "This column is ticked as a value too. Untick it there.")
         if fields["statistic"] == "describe" and fields["kind"] != "bounds":
             self.errors.setdefault("kind", "Count, mean and std need bounds for each column.")
-        if fields["by"] and fields["kind"] == "learned":
-            self.errors.setdefault("by", "Groups need bounds, a radius or a normal guess.")
 
 
 def _finite(text: str) -> float:

@@ -18,7 +18,7 @@ from ..groups import texts as group_texts
 from ..texts import covers, guarantee, missing_words, release_entries, rows_lines
 from ..version import VERSION
 from .asks import command_line, python_text, typed
-from .combined import can_combine, combine
+from .combined import can_combine, combine, combines
 from .desks import Desk, Released, Studio
 from .downloads import DOWNLOADS
 from .forms import Filled, sentence
@@ -109,6 +109,7 @@ def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
         python=python_text(one.ask, one.job.data),
         downloads=[(file, title) for file, (title, _, _) in DOWNLOADS.items()],
         combined=combine(several) if can_combine(several) else None,
+        combines=combines(release),
         alike=alike,
         csrf=csrf,
         form=form,

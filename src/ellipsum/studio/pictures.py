@@ -10,16 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import shown
+from ..errors import shown, visible
 from ..groups import GroupRelease
+from ..plots.labels import cut
+from ..plots.strips import limits_of
+from ..plots.values import own_scale
 from .forecasts import Curve
 
 _WIDTH, _HEIGHT = 420, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 12, 40
 _ROW = 26
-_NAME_LETTERS = 19
-_NAMES_WIDTH = 130
-_PLOT_WIDTH = 480
+_NAME_LETTERS = 20
+_NAMES_WIDTH = 170
+_PLOT_WIDTH = 520
 _SHOWN = 60
 _GROUPED = 4
 _LEVEL = 0.95
@@ -123,22 +126,35 @@ def panels(release: Any) -> list[Panel]:
     """The pictures of a release."""
     if isinstance(release, GroupRelease):
         spans = release.confidence_interval(_LEVEL)
-        keys = [", ".join("(missing)" if cell is None else shown(cell) for cell in key) for key in release.keys]
+        keys = [", ".join("(missing)" if cell is None else visible(str(cell)) for cell in key) for key in release.keys]
         columns = list(enumerate(release.names()))[:_GROUPED]
         return [
             _panel(shown(name), _shared(keys, release.value[:, j], spans[:, j])) for j, name in columns if len(keys)
         ]
     spans = release.confidence_interval(_LEVEL)
-    names = [shown(name) for name in release.names()]
+    names = [visible(name) for name in release.names()]
     bounds = _bounds(release)
     if bounds is None:
-        return [_panel("all columns on one axis", _shared(names, release.value, spans))]
+        return [_without_bounds(release, names, spans)]
     title = "each column between its stated bounds"
     lines = [
         _Line(name, float(value), float(span[0]), float(span[1]), float(low), float(high))
         for name, value, span, low, high in zip(names, release.value, spans, *bounds, strict=True)
     ]
     return [_panel(title, lines)]
+
+
+def _without_bounds(release: Any, names: Sequence[str], spans: Any) -> Panel:
+    """All columns on one axis, or each in its own spreads where those are too different."""
+    scale = own_scale(release)
+    if scale is None:
+        return _panel("all columns on one axis", _shared(names, release.value, spans))
+    start, spread, words, _ = scale
+    unit = np.where(spread > 0, spread, 1.0)
+    begin, end = limits_of(*((spans - start[:, None]) / unit[:, None]).T)
+    ends = zip(names, release.value, spans, start + begin * unit, start + end * unit, strict=True)
+    lines = [_Line(name, float(value), *map(float, (*span, low, high))) for name, value, span, low, high in ends]
+    return _panel(f"each column in {words}", lines)
 
 
 def _bounds(release: Any) -> tuple[Any, Any] | None:
@@ -180,7 +196,7 @@ def _ends(line: _Line, y: float) -> list[str]:
 
 def _drawn(line: _Line, y: float) -> list[str]:
     left, right = _NAMES_WIDTH, _PLOT_WIDTH - 10
-    name = line.name if len(line.name) <= _NAME_LETTERS else f"{line.name[: _NAME_LETTERS - 1]}…"
+    name = cut(line.name, _NAME_LETTERS)
     span = (line.end - line.begin) or 1.0
 
     def at(value: float) -> float:

@@ -72,7 +72,8 @@ function show(found) {
   if (goal === "error") setEpsilon(found.epsilon);
   else if (found.error !== null) error.value = digits(found.error);
   const big = line("p", "", "big");
-  big.append(line("b", found.error === null ? "?" : `± ${digits(found.error)}`), " ", line("small", found.unit));
+  if (found.error === null) big.append(line("small", found.advice));
+  else big.append(line("b", `± ${digits(found.error)}`), " ", line("small", found.unit));
   const facts = line("p", `Noise: ${found.law}. ${found.n ? `For ${found.n.toLocaleString("en")} rows. ` : ""}`, "help");
   const parts = [big, facts, line("p", found.guarantee, "help")];
   if (found.doubt) parts.push(line("p", `Warning: ${found.doubt}`, "wrong"));
