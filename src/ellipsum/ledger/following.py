@@ -49,15 +49,16 @@ class Following:
 
     def on(self, transaction: Transaction, last: int | None = None) -> None:
         """Follow the entries after this one, to the last of all or to a number."""
-        take, count = self.chain.take, self.tally.take
-        for number, body, own, *columns in self._rows(transaction, last):
+        take, count, sought = self.chain.take, self.tally.take, self.wanted or (None, None)
+        for row in self._rows(transaction, last):
+            number, body, own, *_ = row
             fields = take(number, body, own)
             said = fields.get
-            if columns != [said("dataset"), said("what"), said("analyst"), said("key"), said("of")]:
+            if row[3:] != (said("dataset"), said("what"), said("analyst"), said("key"), said("of")):
                 raise bad(number, "its columns are not those of its text")
             count(number, fields)
-            if (number, own) == self.wanted:
-                self.held = True
+            if own == sought[1]:
+                self.held = self.held or number == sought[0]
 
     def _rows(self, transaction: Transaction, last: int | None) -> Iterator[Row]:
         """In order; from the very first on with whatever stands before number 1."""

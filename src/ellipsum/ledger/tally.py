@@ -13,13 +13,21 @@ from .store import Transaction
 
 _EXACT = Context(prec=20_000, traps=[Inexact])
 _ZERO = Decimal(0)
-_STATED = "select number, body from ellipsum_entries where what in ('opened', 'fixed', 'closed') and number <= ?"
+_NAMES = (
+    "with recursive names (name) as (select min(dataset) from ellipsum_entries union select "
+    "(select min(dataset) from ellipsum_entries where dataset > name) from names where name is not null) "
+    "select name from names where name is not null"
+)
+_STATED = (
+    "select number, body from ellipsum_entries where dataset = ? and what in ('opened', 'fixed', 'closed') "
+    "and number <= ? order by number"
+)
 _LAST = (
     "select body from ellipsum_entries where dataset = ? and what = 'reserved' and number <= ? "
     "order by number desc limit 1"
 )
 _WAITING = (
-    "select number from ellipsum_entries r where what = 'reserved' and number <= ? and not exists "
+    "select number from ellipsum_entries r where dataset = ? and what = 'reserved' and number <= ? and not exists "
     "(select 1 from ellipsum_entries s where s.of = r.number and s.number <= ?)"
 )
 
@@ -39,12 +47,12 @@ class Tally:
     def said_at(transaction: Transaction, number: int) -> Tally:
         """The tally after an entry as the entries up to there have it, which somebody else has to check."""
         tally = Tally()
-        for place, body in transaction.run(f"{_STATED} order by number", [number]):
-            tally.take(int(place), json.loads(body))
-        for dataset in tally._spent:
+        for (dataset,) in transaction.run(_NAMES):
+            for place, body in transaction.run(_STATED, [dataset, number]):
+                tally.take(int(place), json.loads(body))
             for (body,) in transaction.run(_LAST, [dataset, number]):
                 tally._spent[dataset] = _numbers(json.loads(body)["spent"])
-        tally._waiting = {int(place) for (place,) in transaction.run(_WAITING, [number, number])}
+            tally._waiting.update(int(place) for (place,) in transaction.run(_WAITING, [dataset, number, number]))
         return tally
 
     @property
@@ -57,24 +65,26 @@ class Tally:
 
     def take(self, number: int, fields: Mapping[str, Any]) -> None:
         try:
-            follows = self._follows(number, fields)
+            follows = self._settled(fields["of"]) if fields["what"] == "released" else self._follows(number, fields)
         except NO_ENTRY:
             raise bad(number, "it is no entry of a ledger") from None
         if not follows:
             raise bad(number, "it does not follow from the entries before it")
 
+    def _settled(self, reservation: int) -> bool:
+        """A charge is released once."""
+        there = reservation in self._waiting
+        self._waiting.discard(reservation)
+        return there
+
     def _follows(self, number: int, fields: Mapping[str, Any]) -> bool:
         what, dataset = fields["what"], fields["dataset"]
-        if what == "released":
-            there = fields["of"] in self._waiting
-            self._waiting.discard(fields["of"])
-            return there
         if (what == "opened") == (dataset in self._spent) or dataset in self._closed:
             return False
         if what == "reserved":
             self._waiting.add(number)
             self.plans.add(fields["plan"])
-            return self._added(dataset, fields)
+            return self._added(dataset, fields["charged"], fields["spent"])
         if what == "opened":
             self._spent[dataset] = []
         if what in ("opened", "fixed"):
@@ -89,21 +99,21 @@ class Tally:
         found = [_EXACT.power(Decimal(caps["mu"]), 2), Decimal(caps["slack"]), *map(Decimal, caps["epsilon"])]
         return self._caps.setdefault(dataset, found) == found
 
-    def _added(self, dataset: str, fields: Mapping[str, Any]) -> bool:
-        charge, spent = _numbers(fields["charged"], _often), _numbers(fields["spent"])
+    def _added(self, dataset: str, charged: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
         caps = self._caps[dataset]
         before = self._spent[dataset] or [_ZERO] * len(caps)
+        charge, spent = _numbers(charged, _often), _numbers(said)
         self._spent[dataset] = spent
-        if not len(charge) == len(spent) == len(caps):
-            return False
         for one, old, new, cap in zip(charge, before, spent, caps, strict=True):
-            if one < 0 or not _EXACT.add(old, one) == new <= cap:
+            if one < _ZERO or not (_EXACT.add(old, one) if one else old) == new <= cap:
                 return False
         return True
 
 
 def _numbers(spent: Mapping[str, Any], number: Callable[[str], Decimal] = Decimal) -> list[Decimal]:
-    return [number(spent["squares"]), number(spent["slack"]), *map(number, spent["epsilon"])]
+    found = [number(spent["squares"]), _often(spent["slack"])]
+    found += map(number, spent["epsilon"])
+    return found
 
 
-_often = lru_cache(maxsize=1000)(Decimal)  # charges are often alike
+_often = lru_cache(maxsize=1000)(Decimal)  # charges are often alike, and slack is
