@@ -17,7 +17,7 @@ from benchmarks import audit_peers
 from ellipsum.auditing.cases import CASES, Case, case_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "audit.md"
-WHOLE_RUNS = {"sum-ball": 20_000, "people-mean": 500}
+WHOLE_RUNS = {"sum-ball": 20_000, "people-mean": 20_000}
 HEAD = """# Claimed and audited
 
 What each mechanism claims, and what runs of it prove at least, at 99% confidence each: `python -m benchmarks.audit`
