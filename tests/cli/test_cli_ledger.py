@@ -49,7 +49,9 @@ def test_a_budget_from_an_empty_folder(shell, monkeypatch):
     first = shell(f"{MEAN} 0.6 {charge} --key monday")
     assert first.returncode == 0, first.stderr
     again = shell(f"{MEAN} 0.6 {charge} --key monday")
-    assert json.loads(again.stdout) == json.loads(first.stdout)
+    assert again.stdout == first.stdout
+    assert "the release that the ledger stored under this key" in again.stderr
+    assert "stored" not in first.stderr
     refused = shell(f"{MEAN} 0.6 {charge}")
     assert refused.returncode == 3
     assert refused.stdout == ""
@@ -82,11 +84,13 @@ def test_every_releasing_command_takes_a_ledger(shell):
     charge = "--ledger budget.db --dataset survey@2026 --analyst x --privacy-id who --yes --delta 1e-9"
     for line in (
         "sum people.csv --bounds age=0:120 --epsilon 1",
-        "learn people.csv --columns age --magnitude 1e3 --epsilon 8",
+        "learn people.csv --columns age --magnitude 1e3 --epsilon 8 --key rows",
         "project people.csv --k 1 --bounds age=0:120 --epsilon 100 --output out.parquet",
     ):
         done = shell(f"{line} {charge}")
         assert done.returncode == 0, done.stderr
+    again = shell(f"learn people.csv --columns age --magnitude 1e3 --epsilon 8 --key rows {charge}")
+    assert "the ledger stored under this key" in again.stderr
     account = json.loads(shell("ledger show budget.db --dataset survey --json").stdout)["accounts"][0]
     assert (account["reserved"], account["released"]) == (3, 3)
     other = shell(
