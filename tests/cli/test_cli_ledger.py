@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from types import SimpleNamespace
 
 import commands
@@ -12,6 +14,7 @@ import pytest
 
 import ellipsum as es
 from ellipsum import cli
+from ellipsum.ledger.chain import canonical, digest
 
 
 @pytest.fixture
@@ -152,3 +155,29 @@ def test_no_command_writes_over_the_ledger(shell):
         assert refused.returncode == 2
         assert "is a database" in refused.stderr
     assert json.loads(shell("ledger show budget.db --json").stdout)["accounts"][0]["reserved"] == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "field", "value"),
+    [(1, "at", None), (1, "dataset", "missing"), (3, "stated", 3), (3, "analyst_spent", {}), (3, "period_spent", "x")],
+)
+def test_an_entry_that_nobody_wrote_is_a_plain_error(shell, number, field, value):
+    """Looking at it was a crash."""
+    shell("ledger init budget.db --dataset survey --epsilon 1 --delta 0 --analyst-cap x=1 --period year=1")
+    assert shell(f"{MEAN} 0.6 --ledger budget.db --dataset survey --analyst x").returncode == 0
+    with closing(sqlite3.connect("budget.db")) as connection:
+        connection.execute("drop trigger ellipsum_no_change")
+        text = "select body from ellipsum_entries where number = ?"
+        fields = json.loads(connection.execute(text, [number]).fetchone()[0]) | {field: value}
+        if value == "missing":
+            del fields[field]
+        text = "update ellipsum_entries set body = ?, digest = ? where number = ?"
+        connection.execute(text, [canonical(fields), digest(canonical(fields)), number])
+        connection.commit()
+    done = [
+        shell(f"ledger {what} budget.db") for what in ("show", "show --json", "history", "history --json", "verify")
+    ]
+    assert {one.returncode for one in done} <= {0, 4}
+    assert done[0].returncode == 4 or done[2].returncode == 4
+    assert all("entry" in one.stderr for one in done if one.returncode)
+    assert done[-1].returncode == 4
