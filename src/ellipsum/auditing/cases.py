@@ -21,7 +21,7 @@ from ..rows import Ball, Box, Normal, Unknown
 from ..session import Reading, Session
 from ..sources import Selection
 from .bounds import Claim
-from .mechanisms import NoisyGroups, NoisySums, Whole, along, friendly_numbers
+from .mechanisms import NoisyGroups, NoisySums, Whole, WholeGroups, along, friendly_numbers
 
 _ONE: dict[str, Any] = {"budget": Budget(mu=1.0)}
 _LOOSE: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3}
@@ -82,7 +82,8 @@ _ALONE: Any = tuple({"city": np.array(["b"] * rows, dtype=str), "x": np.zeros(ro
 
 def _groups(keys: list[str] | None, pair: tuple[Any, Any], **words: Any) -> Case:
     made: Any = plan(Box({"x": (-1.0, 1.0)}), n=5, by="city", keys=keys, noise="gaussian", **words)
-    return Case(NoisyGroups(made, len(keys or "b")), pair, made.privacy, _BATCHED)
+    groups = len(keys or "b")
+    return Case(NoisyGroups(made, groups), pair, made.privacy, _BATCHED, WholeGroups(made, groups))
 
 
 def _learning(method: str, runs: int, **words: Any) -> Case:

@@ -77,6 +77,22 @@ class NoisyGroups:
         return out.reshape(runs, -1)
 
 
+@dataclass(frozen=True)
+class WholeGroups:
+    """A plan's release of groups, from the first row on; a group that is not published is all zeros."""
+
+    plan: GroupPlan
+    groups: int
+
+    def __call__(self, data: Any, rng: np.random.Generator) -> Floats:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            noisy: Any = self.plan.release(data, rng, threads=1).noisy
+        out = np.zeros((self.groups, self.plan.width))
+        out[: len(noisy)] = noisy
+        return out.reshape(-1)
+
+
 def friendly_numbers(made: FriendlyRelease | NoCentre) -> Floats:
     """Everything that a friendly mean publishes: the agreement, whether there is a centre, and the centre."""
     if isinstance(made, NoCentre):
