@@ -50,11 +50,11 @@ class Following:
     def on(self, transaction: Transaction, last: int | None = None) -> None:
         """Follow the entries after this one, to the last of all or to a number."""
         take, count, sought = self.chain.take, self.tally.take, self.wanted or (None, None)
-        for row in self._rows(transaction, last):
-            number, body, own, *_ = row
+        for number, body, own, dataset, what, analyst, key, of in self._rows(transaction, last):
             fields = take(number, body, own)
             said = fields.get
-            if row[3:] != (said("dataset"), said("what"), said("analyst"), said("key"), said("of")):
+            same = dataset == said("dataset") and what == said("what") and of == said("of")
+            if not (same and analyst == said("analyst") and key == said("key")):
                 raise bad(number, "its columns are not those of its text")
             count(number, fields)
             if own == sought[1]:

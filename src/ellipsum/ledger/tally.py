@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Context, Decimal, Inexact
 from functools import lru_cache
+from operator import le
 from typing import Any
 
 from .chain import NO_ENTRY, bad, canonical, digest
@@ -65,32 +66,34 @@ class Tally:
 
     def take(self, number: int, fields: Mapping[str, Any]) -> None:
         try:
-            follows = self._settled(fields["of"]) if fields["what"] == "released" else self._follows(number, fields)
+            what = fields["what"]
+            if what == "reserved":
+                follows = self._reserved(number, fields)
+            elif what == "released":
+                follows = self._released(fields["of"])
+            else:
+                follows = self._stated(what, fields)
         except NO_ENTRY:
             raise bad(number, "it is no entry of a ledger") from None
         if not follows:
             raise bad(number, "it does not follow from the entries before it")
 
-    def _settled(self, reservation: int) -> bool:
-        """A charge is released once."""
+    def _released(self, reservation: int) -> bool:
+        """Once, of a charge."""
         there = reservation in self._waiting
         self._waiting.discard(reservation)
         return there
 
-    def _follows(self, number: int, fields: Mapping[str, Any]) -> bool:
-        what, dataset = fields["what"], fields["dataset"]
+    def _stated(self, what: str, fields: Mapping[str, Any]) -> bool:
+        dataset = fields["dataset"]
         if (what == "opened") == (dataset in self._spent) or dataset in self._closed:
             return False
-        if what == "reserved":
-            self._waiting.add(number)
-            self.plans.add(fields["plan"])
-            return self._added(dataset, fields["charged"], fields["spent"])
         if what == "opened":
             self._spent[dataset] = []
         if what in ("opened", "fixed"):
             return self._fixed(dataset, fields["caps"])
         self._closed.add(dataset)
-        return bool(what == "closed")
+        return what == "closed"
 
     def _fixed(self, dataset: str, caps: Mapping[str, Any] | None) -> bool:
         """Caps are stated once."""
@@ -99,21 +102,30 @@ class Tally:
         found = [_EXACT.power(Decimal(caps["mu"]), 2), Decimal(caps["slack"]), *map(Decimal, caps["epsilon"])]
         return self._caps.setdefault(dataset, found) == found
 
-    def _added(self, dataset: str, charged: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
-        caps = self._caps[dataset]
+    def _reserved(self, number: int, fields: Mapping[str, Any]) -> bool:
+        """What is spent is what was spent before and the charge, and within the caps."""
+        dataset, charged = fields["dataset"], fields["charged"]
+        caps = self._caps.get(dataset)
+        if caps is None or dataset in self._closed:
+            return False
+        self._waiting.add(number)
+        self.plans.add(fields["plan"])
+        charge = _charge(charged["squares"], charged["slack"], *charged["epsilon"])
         before = self._spent[dataset] or [_ZERO] * len(caps)
-        charge, spent = _numbers(charged, _often), _numbers(said)
-        self._spent[dataset] = spent
-        for one, old, new, cap in zip(charge, before, spent, caps, strict=True):
-            if one < _ZERO or not (_EXACT.add(old, one) if one else old) == new <= cap:
-                return False
-        return True
+        spent = self._spent[dataset] = _numbers(fields["spent"])
+        if not len(charge) == len(spent) == len(caps):
+            return False
+        return [*map(_EXACT.add, before, charge)] == spent and all(map(le, spent, caps))
 
 
-def _numbers(spent: Mapping[str, Any], number: Callable[[str], Decimal] = Decimal) -> list[Decimal]:
-    found = [number(spent["squares"]), _often(spent["slack"])]
-    found += map(number, spent["epsilon"])
+def _numbers(spent: Mapping[str, Any]) -> list[Decimal]:
+    return [Decimal(spent["squares"]), Decimal(spent["slack"]), *map(Decimal, spent["epsilon"])]
+
+
+@lru_cache(maxsize=1000)  # charges are often alike
+def _charge(*amounts: str) -> tuple[Decimal, ...]:
+    """Squares, slack and epsilons."""
+    found = tuple(map(Decimal, amounts))
+    if min(found) < 0:
+        raise ValueError("no charge")
     return found
-
-
-_often = lru_cache(maxsize=1000)(Decimal)  # charges are often alike, and slack is
