@@ -308,6 +308,28 @@ def test_an_interrupt_leaves_the_charge_and_a_ledger_in_order(tmp_path, monkeypa
     assert ledger.verify()
 
 
+@pytest.mark.parametrize("look", [es.Ledger.account, es.Ledger.close, es.Ledger.history])
+def test_what_is_no_name_has_no_account(path, look):
+    for name in (["survey"], {}, "a\nb"):
+        with pytest.raises(es.UsageError, match="dataset must be a name"):
+            look(es.Ledger(path), name)
+
+
+@pytest.mark.parametrize("name", ["budget\0.db", "\ud800.db"])
+def test_addresses_that_name_no_file_are_refused(name):
+    with pytest.raises(es.UsageError, match="a ledger is a path"):
+        es.Ledger(name)
+
+
+def test_a_file_may_have_any_name_that_a_file_may_have(tmp_path):
+    ledger = es.Ledger(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff?#%.db"))
+    ledger.init("survey", epsilon=1, delta=0)
+    assert ledger.verify() == ledger.anchor
+    assert b"b\xff?#%.db" in os.listdir(os.fsencode(tmp_path))
+    with pytest.raises(es.DataError, match="is a folder"):
+        es.Ledger(tmp_path).init("survey", epsilon=1, delta=0)
+
+
 @pytest.mark.parametrize("word", ["dataset", "key", "analyst"])
 def test_names_have_a_length(tmp_path, word):
     ledger = es.Ledger(tmp_path / "budget.db")

@@ -116,7 +116,7 @@ class Ledger:
     def close(self, dataset: str) -> None:
         """Nothing more is released of this data set; what is left of its budget is left for ever."""
         with self._store.writing() as transaction:
-            if not account_of(transaction, dataset).closed:
+            if not account_of(transaction, checked_name("dataset", dataset)).closed:
                 _append(transaction, "closed", dataset, {})
 
     # Charging -------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Ledger:
     def account(self, dataset: str) -> Account:
         """What is spent and left of a data set's budget."""
         with self._store.reading() as transaction:
-            return account_of(transaction, dataset, counted=True)
+            return account_of(transaction, checked_name("dataset", dataset), counted=True)
 
     def accounts(self) -> list[Account]:
         """The accounts of all data sets, by name."""
@@ -194,7 +194,7 @@ class Ledger:
         text = f"select number, body, digest from ellipsum_entries{where} order by number desc{ending}"
         with self._store.reading() as transaction:
             if dataset is not None:
-                account_of(transaction, dataset)
+                account_of(transaction, checked_name("dataset", dataset))
             rows = transaction.run(text, values)
         with as_written():
             return [{**json.loads(body), "number": number, "digest": own} for number, body, own in reversed(rows)]

@@ -15,7 +15,7 @@ ORIGIN = "0" * 64
 """What stands before the first entry."""
 _scan: Any = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _DAMAGED = "an entry of this ledger is damaged; ellipsum ledger verify names it. Nothing was published."
-_ANCHOR = re.compile(r"(\d{1,18}):([0-9a-f]{64})")
+_ANCHOR = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
 def canonical(fields: Mapping[str, Any]) -> str:
