@@ -15,6 +15,7 @@ from ..friendly import friendly_mean, subsample_and_aggregate
 from ..friendly.aggregate import deal
 from ..friendly.plan import friendly_plan
 from ..friendly.release import run_friendly
+from ..ledger.tab import uncharged
 from ..privacy import Budget
 from ..projection import Projection, ProjectionWarning, project
 from ..rows import Ball, Box, Normal, Unknown
@@ -100,7 +101,8 @@ def _friendly(noise: str) -> Case:
     claim = friendly_plan(_FRIENDS, 1, 1.0, noise=noise, **_LOOSE).privacy
 
     def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
-        return friendly_numbers(friendly_mean(data, 1.0, rng=rng, threads=1, noise=noise, **_LOOSE))
+        with uncharged():
+            return friendly_numbers(friendly_mean(data, 1.0, rng=rng, threads=1, noise=noise, **_LOOSE))
 
     return Case(mechanism, _replaced([1.0], [-1.0], _FRIENDS), claim, 4_000)
 
@@ -124,7 +126,8 @@ def _aggregated() -> Case:
             return friendly_numbers(run_friendly(made, results, session.spend(made.privacy, "an audit"), threads=1))
 
     def whole(data: Floats, rng: np.random.Generator) -> Floats:
-        return friendly_numbers(subsample_and_aggregate(_mean, data, rng=rng, **words))
+        with uncharged():
+            return friendly_numbers(subsample_and_aggregate(_mean, data, rng=rng, **words))
 
     return Case(here, _replaced([2.0], [-2.0], 2 * _BLOCKS), made.privacy, 4_000, whole)
 
@@ -139,7 +142,7 @@ def _projection(adversary: str) -> Case:
     words: dict[str, Any] = {"adversary": adversary, **_LOOSE}
 
     def projected(data: Floats, rng: np.random.Generator | None = None) -> Projection:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), uncharged():
             warnings.simplefilter("ignore", ProjectionWarning)
             return project(data, 2, Ball(1.0), rng=rng, **words)
 

@@ -13,6 +13,7 @@ from ..errors import AccuracyWarning, Floats
 from ..friendly.release import FriendlyRelease, NoCentre
 from ..groups.plan import GroupPlan
 from ..integers import Wide
+from ..ledger.tab import uncharged
 from ..plans import Plan
 from ..projection import Projection
 from ..runnable import Runnable
@@ -27,7 +28,7 @@ class Whole:
     plan: Runnable
 
     def __call__(self, data: Any, rng: np.random.Generator) -> Floats:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), uncharged():
             warnings.simplefilter("ignore", AccuracyWarning)
             release = self.plan.release(data, rng, threads=1)
         value: Floats = release.value if release.count is None else np.append(release.value, release.count)
@@ -85,7 +86,7 @@ class WholeGroups:
     groups: int
 
     def __call__(self, data: Any, rng: np.random.Generator) -> Floats:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), uncharged():
             warnings.simplefilter("ignore", AccuracyWarning)
             noisy: Any = self.plan.release(data, rng, threads=1).noisy
         out = np.zeros((self.groups, self.plan.width))
