@@ -124,6 +124,13 @@ def test_a_changed_entry_is_not_charged_upon(path, number, what):
         es.Ledger(path).reserve("survey", ASK, analyst="north")
 
 
+@pytest.mark.parametrize("look", ["history", "lines", "events"])
+def test_a_changed_entry_is_not_shown_as_if_it_were_true(path, look):
+    doctor(path, "update ellipsum_entries set body = replace(body, '0.2', '0.1') where number = 5")
+    with pytest.raises(es.DataError, match="entry 5 is bad: it was changed"):
+        LOOKS[look](es.Ledger(path))
+
+
 def test_a_changed_release_is_not_given_out_under_its_key(path):
     doctor(path, "update ellipsum_results set body = replace(body, '0.', '1.')")
     with pytest.raises(es.DataError, match="the release that is stored for it was changed"):

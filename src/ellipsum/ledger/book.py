@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,7 +27,7 @@ from .accounts import (
     within,
 )
 from .amounts import amount, written
-from .chain import ORIGIN, anchor_of, as_written, bad, canonical, digest
+from .chain import ORIGIN, anchor_of, as_written, bad, canonical, digest, fields_of
 from .keys import request_of, stored_release, under_key
 from .names import checked_name, dataset_name
 from .opening import open_store
@@ -197,7 +196,7 @@ class Ledger:
                 account_of(transaction, checked_name("dataset", dataset))
             rows = transaction.run(text, values)
         with as_written():
-            return [{**json.loads(body), "number": number, "digest": own} for number, body, own in reversed(rows)]
+            return [{**fields_of(*row), "number": row[0], "digest": row[2]} for row in reversed(rows)]
 
     @property
     def anchor(self) -> str:
