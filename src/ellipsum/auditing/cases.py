@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..rows import Ball, Box, Normal, Unknown
 from ..session import Reading, Session
 from ..sources import Selection
 from .bounds import Claim
-from .mechanisms import NoisyGroups, NoisySums, Whole, WholeGroups, along, friendly_numbers
+from .mechanisms import NoisyGroups, NoisySums, Whole, WholeGroups, WholePeople, along, friendly_numbers
 
 _ONE: dict[str, Any] = {"budget": Budget(mu=1.0)}
 _LOOSE: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3}
@@ -62,7 +62,9 @@ def _of_plan(rows: Any, pair: tuple[Any, Any], *, n: int = 5, d: int = 2, **word
 
 
 def _people(per_person: str, pair: tuple[Any, Any], **words: Any) -> Case:
-    return _of_plan(Box([-1.0], [1.0]), pair, d=1, privacy_id="name", per_person=per_person, noise="gaussian", **words)
+    words |= {"d": 1, "privacy_id": "name", "per_person": per_person, "noise": "gaussian"}
+    made = _of_plan(Box([-1.0], [1.0]), pair, **words)
+    return replace(made, whole=WholePeople(made.mechanism.plan))
 
 
 def _visits(values: list[float]) -> tuple[dict[str, Any], dict[str, Any]]:
