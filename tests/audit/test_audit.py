@@ -154,7 +154,7 @@ def test_pure_noise_shows_nearly_its_epsilon():
     assert found.contradicts(es.Privacy.of_pure(0.8))
 
 
-@pytest.mark.parametrize("name", ["mean-box", pytest.param("groups-listed", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["mean-box", "people-mean", pytest.param("groups-listed", marks=pytest.mark.slow)])
 def test_whole_releases_have_the_law_of_batches(name):
     case = case_of(name)
     found = es.audit(case.whole, case.pair, runs=1_000, rng=rng(3), processes=1)
