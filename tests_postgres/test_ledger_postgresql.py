@@ -80,6 +80,53 @@ def test_a_changed_entry_is_named(server):
         ledger.verify()
 
 
+SWALLOW = "create function swallow() returns trigger language plpgsql as $$ begin return null; end $$"
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    {
+        "swallowed": [
+            SWALLOW,
+            "create trigger a before insert on ellipsum_entries for each row execute function swallow()",
+        ],
+        "swallowed results": [
+            SWALLOW,
+            "create trigger a before insert on ellipsum_results for each row execute function swallow()",
+        ],
+        "ruled out": ["create rule a as on insert to ellipsum_entries do instead nothing"],
+        "hidden": [
+            "alter table ellipsum_entries rename to e",
+            "create view ellipsum_entries as select * from e where number < 2",
+        ],
+        "by rows": ["alter table ellipsum_entries enable row level security"],
+        "by default": ["alter table ellipsum_entries alter column of set default 7"],
+        "generated": ["alter table ellipsum_entries add column more integer generated always as (number) stored"],
+        "inherited": ["create table more () inherits (ellipsum_entries)"],
+        "forgetful": ["alter table ellipsum_entries set unlogged"],
+        "retyped": ["alter table ellipsum_entries alter column dataset type varchar(1) using 's'"],
+        "tied": ["alter table ellipsum_plans add constraint a foreign key (digest) references ellipsum_plans (digest)"],
+        "disarmed": [
+            "create or replace function ellipsum_kept() returns trigger language plpgsql as "
+            "$$ begin return null; end $$"
+        ],
+        "disabled": ["alter table ellipsum_entries disable trigger ellipsum_kept"],
+    }.items(),
+)
+def test_tables_that_would_lose_charges_are_refused(server, name, texts):
+    """A trigger could take every charge away again, and verify found the chain in order."""
+    ledger = es.Ledger(fresh(server, f"attack_{name.replace(' ', '_')}"))
+    ledger.init("survey", epsilon=1, delta=0)
+    ledger.reserve("survey", ASK)
+    with ledger._store._transaction("select 1") as transaction:
+        for text in texts:
+            transaction.run(text)
+    looks = (repr, es.Ledger.verify, es.Ledger.history, lambda ledger: ledger.reserve("survey", ASK))
+    for look in looks:
+        with pytest.raises(es.DataError, match="are not as they were made"):
+            look(ledger)
+
+
 def test_a_connection_lost_after_the_commit_is_charged_and_publishes_nothing(server, monkeypatch):
     url = fresh(server, "lost")
     ledger = es.Ledger(url)

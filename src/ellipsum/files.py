@@ -126,6 +126,13 @@ def read_text(path: Path, what: str) -> str:
         raise DataError(f"could not read the {what} file {where}. Check that it exists and is text.") from None
 
 
+class Kept:
+    """Base of what a ledger may keep under a key."""
+
+    stored: bool = False
+    """Whether the ledger had it stored under the key of the call, which then cost nothing."""
+
+
 class Saved:
     """Base of what is kept in files as JSON; `to_json` and `from_json` are its own."""
 

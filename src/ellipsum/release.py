@@ -15,7 +15,7 @@ from .alike import Alike
 from .answers import Tally, joined, mean_noise, sum_noise, tally_of
 from .charged import METHODS, Round, check_rounds
 from .errors import Floats, UsageError, open_unit
-from .files import Saved
+from .files import Kept, Saved
 from .hidden import Hidden, at_a_point, hidden
 from .laws.ball_privacy import Guarantee, guarantee_from_dict
 from .noise_laws import Law
@@ -132,7 +132,7 @@ class Planned(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Release(Alike, Saved, Shown):
+class Release(Alike, Kept, Saved, Shown):
     """A published statistic. Every field is a function of the noisy integers and of public numbers."""
 
     saved_as: ClassVar[str] = "release"

@@ -207,7 +207,9 @@ class Session:
         try:
             made = run()
         except Repeated as earlier:
-            return read(earlier.text)
+            made = read(earlier.text)
+            object.__setattr__(made, "stored", True)  # of how it came, not of what it is: no field
+            return made
         return self.settled(made)
 
     def settled(self, made: Made) -> Made:

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import codec
 from .errors import MOST_WHOLE, Floats, UsageError, choice
+from .files import Kept
 from .grid import noise_units
 from .learning.maps import NormHistogram
 from .noise import add_noise, shift_for
@@ -30,7 +31,7 @@ _CONTRAST = 0.1  # how far rows beyond the cap are taken to differ from the othe
 
 
 @dataclass(frozen=True, repr=False)
-class RowsPerPerson:
+class RowsPerPerson(Kept):
     """How many people have how many rows, noisy, and the cap that is forecast to give the least error.
 
     most: the upper ends of the octaves, 1, 2, 4, 8, ..., the last without end; people: how many have so many rows.

@@ -32,13 +32,18 @@ def _curve(privacy: Any) -> str:
 
 def guarantee(privacy: Any, stated: Mapping[str, float] | None = None) -> str:
     """One line a reader can act on: the stated budget if it is what was spent, then the curve."""
-    relation = f"{privacy.change}, n public" if privacy.neighbours == "replace" else privacy.change
+    relation = protected(privacy)
     slack = f", slack {privacy.slack:.3g}" if privacy.slack else ""
     words = ", ".join(f"{name} = {value:g}" for name, value in (stated or {}).items())
     curve = _curve(privacy) + slack
     if not words or words.startswith("mu"):
         return f"{curve}; {relation}"
     return f"{words} ({curve}); {relation}"
+
+
+def protected(privacy: Any) -> str:
+    """What a guarantee hides, and what it does not."""
+    return f"{privacy.change}, n public" if privacy.neighbours == "replace" else str(privacy.change)
 
 
 def people_lines(people: People | None) -> list[str]:

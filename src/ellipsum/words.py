@@ -71,7 +71,7 @@ MEANINGS = {
     "dataset": "the name under which the ledger keeps this data's budget, maybe with a version after an @ that is "
     "written down: survey@2026.",
     "key": "a name for this request: the same call with the same key again returns the release that the ledger stored, "
-    "and costs nothing.",
+    "costs nothing, and has stored=True.",
     "analyst": "who asks, where the ledger has caps for analysts.",
     "approve": "called with the plan before any value is read; an exception that it raises ends the call.",
 }

@@ -154,8 +154,9 @@ def test_pure_noise_shows_nearly_its_epsilon():
     assert found.contradicts(es.Privacy.of_pure(0.8))
 
 
-def test_whole_releases_have_the_law_of_batches():
-    case = case_of("mean-box")
+@pytest.mark.parametrize("name", ["mean-box", "people-mean", pytest.param("groups-listed", marks=pytest.mark.slow)])
+def test_whole_releases_have_the_law_of_batches(name):
+    case = case_of(name)
     found = es.audit(case.whole, case.pair, runs=1_000, rng=rng(3), processes=1)
     assert 0.6 < found.mu_lower < case.claim.mu
 
@@ -177,8 +178,22 @@ def test_every_case_can_be_made_and_run():
             call = case.mechanism
             output = call.many(data, 2, rng()) if hasattr(call, "many") else call(data, rng())
             assert np.isfinite(output).all(), name
+        assert case.whole or not hasattr(call, "many"), name  # --whole ran batches where there was nothing else
     with pytest.raises(es.UsageError, match="sum-ball"):
         case_of("nonsense")
+
+
+def test_made_up_data_is_charged_to_nobody(tmp_path, monkeypatch):
+    """Where the environment names a ledger, every release needs the name of a data set; an audit's have none."""
+    ledger = es.Ledger(tmp_path / "budget.db")
+    ledger.init("survey", epsilon=1, delta=1e-6)
+    monkeypatch.setenv("ELLIPSUM_LEDGER", str(tmp_path / "budget.db"))
+    for name in ("friendly-mean", "projection", "learning-coinpress", "mean-box", "groups-listed"):
+        case = case_of(name)
+        assert np.isfinite((case.whole or case.mechanism)(case.pair[0], rng())).all(), name
+    with pytest.raises(es.UsageError, match="dataset is missing"):
+        es.mean(np.zeros((100, 1)), es.Box(0, 1), epsilon=1, delta=1e-6)
+    assert len(ledger.history()) == 1
 
 
 def test_processes_do_not_change_the_result():

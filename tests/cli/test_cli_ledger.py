@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from types import SimpleNamespace
 
 import commands
@@ -12,6 +14,7 @@ import pytest
 
 import ellipsum as es
 from ellipsum import cli
+from ellipsum.ledger.chain import canonical, digest
 
 
 @pytest.fixture
@@ -49,7 +52,9 @@ def test_a_budget_from_an_empty_folder(shell, monkeypatch):
     first = shell(f"{MEAN} 0.6 {charge} --key monday")
     assert first.returncode == 0, first.stderr
     again = shell(f"{MEAN} 0.6 {charge} --key monday")
-    assert json.loads(again.stdout) == json.loads(first.stdout)
+    assert again.stdout == first.stdout
+    assert "the release that the ledger stored under this key" in again.stderr
+    assert "stored" not in first.stderr
     refused = shell(f"{MEAN} 0.6 {charge}")
     assert refused.returncode == 3
     assert refused.stdout == ""
@@ -82,11 +87,13 @@ def test_every_releasing_command_takes_a_ledger(shell):
     charge = "--ledger budget.db --dataset survey@2026 --analyst x --privacy-id who --yes --delta 1e-9"
     for line in (
         "sum people.csv --bounds age=0:120 --epsilon 1",
-        "learn people.csv --columns age --magnitude 1e3 --epsilon 8",
+        "learn people.csv --columns age --magnitude 1e3 --epsilon 8 --key rows",
         "project people.csv --k 1 --bounds age=0:120 --epsilon 100 --output out.parquet",
     ):
         done = shell(f"{line} {charge}")
         assert done.returncode == 0, done.stderr
+    again = shell(f"learn people.csv --columns age --magnitude 1e3 --epsilon 8 --key rows {charge}")
+    assert "the ledger stored under this key" in again.stderr
     account = json.loads(shell("ledger show budget.db --dataset survey --json").stdout)["accounts"][0]
     assert (account["reserved"], account["released"]) == (3, 3)
     other = shell(
@@ -148,3 +155,29 @@ def test_no_command_writes_over_the_ledger(shell):
         assert refused.returncode == 2
         assert "is a database" in refused.stderr
     assert json.loads(shell("ledger show budget.db --json").stdout)["accounts"][0]["reserved"] == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "field", "value"),
+    [(1, "at", None), (1, "dataset", "missing"), (3, "stated", 3), (3, "analyst_spent", {}), (3, "period_spent", "x")],
+)
+def test_an_entry_that_nobody_wrote_is_a_plain_error(shell, number, field, value):
+    """Looking at it was a crash."""
+    shell("ledger init budget.db --dataset survey --epsilon 1 --delta 0 --analyst-cap x=1 --period year=1")
+    assert shell(f"{MEAN} 0.6 --ledger budget.db --dataset survey --analyst x").returncode == 0
+    with closing(sqlite3.connect("budget.db")) as connection:
+        connection.execute("drop trigger ellipsum_no_change")
+        text = "select body from ellipsum_entries where number = ?"
+        fields = json.loads(connection.execute(text, [number]).fetchone()[0]) | {field: value}
+        if value == "missing":
+            del fields[field]
+        text = "update ellipsum_entries set body = ?, digest = ? where number = ?"
+        connection.execute(text, [canonical(fields), digest(canonical(fields)), number])
+        connection.commit()
+    done = [
+        shell(f"ledger {what} budget.db") for what in ("show", "show --json", "history", "history --json", "verify")
+    ]
+    assert {one.returncode for one in done} <= {0, 4}
+    assert done[0].returncode == 4 or done[2].returncode == 4
+    assert all("entry" in one.stderr for one in done if one.returncode)
+    assert done[-1].returncode == 4

@@ -174,6 +174,9 @@ def test_people_see_guarantee_and_rows_before_their_rows_are_brought_together(pe
     head = done.stderr[:first]
     assert "Box({age: (0, 120), income: (0, 5000)})" in head
     assert "one person replaced, n public" in head
+    pure = run("mean", people, "--privacy-id", "who", *BOUNDS, "--epsilon", "1", "--delta", "0")
+    assert pure.returncode == 0, pure.stderr  # it was refused, for noise that nobody had asked for
+    assert "epsilon = 1, delta = 0; one person replaced, n public" in pure.stderr
     # Nothing of a file that cannot be read is needed for it.
     gone = run("mean", tmp_path / "none.csv", "--privacy-id", "who", *BOUNDS, *BUDGET)
     assert gone.returncode == 4

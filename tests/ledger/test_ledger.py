@@ -454,3 +454,20 @@ def test_a_version_is_a_label(ledger):
     es.mean(X, BOX, epsilon=0.5, delta=0, ledger=ledger, dataset="survey@2027")
     assert [entry.get("version") for entry in ledger.history()[2::2]] == ["2026", "2027"]
     assert ledger.account("survey").to_dict()["spent"]["epsilon"] == ["1"]
+
+
+@pytest.mark.parametrize("caps", [{}, {"caps": {"mu": 0.1, "epsilon": [0.07]}}])
+def test_a_pure_release_that_does_not_fit_gaussian_caps_is_told_what_would(tmp_path, caps):
+    """It was told that nothing of its kind fits, and half of it did."""
+    ledger = es.Ledger(tmp_path / "budget.db")
+    ledger.init("survey", epsilon=1, delta=1e-6, **caps)
+    words = {"ledger": ledger, "dataset": "survey"}
+    es.mean(X, BOX, epsilon=0.2, delta=1e-7, noise="gaussian", **words)
+    with pytest.raises(es.BudgetRefused) as refusal:
+        es.mean(X, BOX, epsilon=0.9, delta=0, **words)
+    largest = float(re.search(r"largest epsilon that fits is ([\d.e-]+)\.", str(refusal.value))[1])
+    with pytest.raises(es.BudgetRefused):
+        es.mean(X, BOX, epsilon=largest * 1.001, delta=0, **words)
+    es.mean(X, BOX, epsilon=largest, delta=0, **words)
+    with pytest.raises(es.BudgetRefused, match=r"fits is \d.*e-0|fits is 0\.0|No release"):
+        es.mean(X, BOX, epsilon=largest, delta=0, **words)

@@ -124,6 +124,13 @@ def test_a_changed_entry_is_not_charged_upon(path, number, what):
         es.Ledger(path).reserve("survey", ASK, analyst="north")
 
 
+@pytest.mark.parametrize("look", ["history", "lines", "events"])
+def test_a_changed_entry_is_not_shown_as_if_it_were_true(path, look):
+    doctor(path, "update ellipsum_entries set body = replace(body, '0.2', '0.1') where number = 5")
+    with pytest.raises(es.DataError, match="entry 5 is bad: it was changed"):
+        LOOKS[look](es.Ledger(path))
+
+
 def test_a_changed_release_is_not_given_out_under_its_key(path):
     doctor(path, "update ellipsum_results set body = replace(body, '0.', '1.')")
     with pytest.raises(es.DataError, match="the release that is stored for it was changed"):
@@ -306,6 +313,28 @@ def test_an_interrupt_leaves_the_charge_and_a_ledger_in_order(tmp_path, monkeypa
     assert ledger.account("survey").released == 0
     ledger.reserve("survey", ASK)
     assert ledger.verify()
+
+
+@pytest.mark.parametrize("look", [es.Ledger.account, es.Ledger.close, es.Ledger.history])
+def test_what_is_no_name_has_no_account(path, look):
+    for name in (["survey"], {}, "a\nb"):
+        with pytest.raises(es.UsageError, match="dataset must be a name"):
+            look(es.Ledger(path), name)
+
+
+@pytest.mark.parametrize("name", ["budget\0.db", "\ud800.db"])
+def test_addresses_that_name_no_file_are_refused(name):
+    with pytest.raises(es.UsageError, match="a ledger is a path"):
+        es.Ledger(name)
+
+
+def test_a_file_may_have_any_name_that_a_file_may_have(tmp_path):
+    ledger = es.Ledger(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff?#%.db"))
+    ledger.init("survey", epsilon=1, delta=0)
+    assert ledger.verify() == ledger.anchor
+    assert b"b\xff?#%.db" in os.listdir(os.fsencode(tmp_path))
+    with pytest.raises(es.DataError, match="is a folder"):
+        es.Ledger(tmp_path).init("survey", epsilon=1, delta=0)
 
 
 @pytest.mark.parametrize("word", ["dataset", "key", "analyst"])

@@ -64,6 +64,7 @@ def test_a_key_makes_a_retry_free(ledger, name):
     again = CALLS[name](**words)
     assert type(again) is type(made)
     assert again.to_json() == made.to_json()
+    assert (made.stored, again.stored) == (False, True)
     assert ledger.account("survey").reserved == 1
 
 

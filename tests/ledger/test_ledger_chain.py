@@ -85,6 +85,17 @@ def test_a_changed_entry_with_its_digest_is_named_by_the_next(path):
         es.Ledger(path).verify()
 
 
+def test_text_after_an_entry_is_no_part_of_one(path):
+    """Looking at the ledger failed on it, and verify, which was to name it, found nothing."""
+    fields = es.Ledger(path).history()[-1]
+    del fields["digest"]
+    body = canonical(fields) + " {}"
+    values = (body, digest(body))
+    change(path, "update ellipsum_entries set body = ?, digest = ? where number = 11", values=values)
+    with pytest.raises(es.DataError, match="entry 11 is bad: it does not follow"):
+        es.Ledger(path).verify()
+
+
 def test_a_missing_entry_is_named(path):
     change(path, "delete from ellipsum_entries where number = 6")
     with pytest.raises(es.DataError, match="entry 6 is bad: it is missing"):

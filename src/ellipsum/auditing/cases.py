@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from ..friendly import friendly_mean, subsample_and_aggregate
 from ..friendly.aggregate import deal
 from ..friendly.plan import friendly_plan
 from ..friendly.release import run_friendly
+from ..ledger.tab import uncharged
 from ..privacy import Budget
 from ..projection import Projection, ProjectionWarning, project
 from ..rows import Ball, Box, Normal, Unknown
 from ..session import Reading, Session
 from ..sources import Selection
 from .bounds import Claim
-from .mechanisms import NoisyGroups, NoisySums, Whole, along, friendly_numbers
+from .mechanisms import NoisyGroups, NoisySums, Whole, WholeGroups, WholePeople, along, friendly_numbers
 
 _ONE: dict[str, Any] = {"budget": Budget(mu=1.0)}
 _LOOSE: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3}
@@ -61,7 +62,9 @@ def _of_plan(rows: Any, pair: tuple[Any, Any], *, n: int = 5, d: int = 2, **word
 
 
 def _people(per_person: str, pair: tuple[Any, Any], **words: Any) -> Case:
-    return _of_plan(Box([-1.0], [1.0]), pair, d=1, privacy_id="name", per_person=per_person, noise="gaussian", **words)
+    words |= {"d": 1, "privacy_id": "name", "per_person": per_person, "noise": "gaussian"}
+    made = _of_plan(Box([-1.0], [1.0]), pair, **words)
+    return replace(made, whole=WholePeople(made.mechanism.plan))
 
 
 def _visits(values: list[float]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -82,7 +85,8 @@ _ALONE: Any = tuple({"city": np.array(["b"] * rows, dtype=str), "x": np.zeros(ro
 
 def _groups(keys: list[str] | None, pair: tuple[Any, Any], **words: Any) -> Case:
     made: Any = plan(Box({"x": (-1.0, 1.0)}), n=5, by="city", keys=keys, noise="gaussian", **words)
-    return Case(NoisyGroups(made, len(keys or "b")), pair, made.privacy, _BATCHED)
+    groups = len(keys or "b")
+    return Case(NoisyGroups(made, groups), pair, made.privacy, _BATCHED, WholeGroups(made, groups))
 
 
 def _learning(method: str, runs: int, **words: Any) -> Case:
@@ -99,7 +103,8 @@ def _friendly(noise: str) -> Case:
     claim = friendly_plan(_FRIENDS, 1, 1.0, noise=noise, **_LOOSE).privacy
 
     def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
-        return friendly_numbers(friendly_mean(data, 1.0, rng=rng, threads=1, noise=noise, **_LOOSE))
+        with uncharged():
+            return friendly_numbers(friendly_mean(data, 1.0, rng=rng, threads=1, noise=noise, **_LOOSE))
 
     return Case(mechanism, _replaced([1.0], [-1.0], _FRIENDS), claim, 4_000)
 
@@ -123,7 +128,8 @@ def _aggregated() -> Case:
             return friendly_numbers(run_friendly(made, results, session.spend(made.privacy, "an audit"), threads=1))
 
     def whole(data: Floats, rng: np.random.Generator) -> Floats:
-        return friendly_numbers(subsample_and_aggregate(_mean, data, rng=rng, **words))
+        with uncharged():
+            return friendly_numbers(subsample_and_aggregate(_mean, data, rng=rng, **words))
 
     return Case(here, _replaced([2.0], [-2.0], 2 * _BLOCKS), made.privacy, 4_000, whole)
 
@@ -138,7 +144,7 @@ def _projection(adversary: str) -> Case:
     words: dict[str, Any] = {"adversary": adversary, **_LOOSE}
 
     def projected(data: Floats, rng: np.random.Generator | None = None) -> Projection:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), uncharged():
             warnings.simplefilter("ignore", ProjectionWarning)
             return project(data, 2, Ball(1.0), rng=rng, **words)
 

@@ -13,8 +13,10 @@ from ..errors import AccuracyWarning, Floats
 from ..friendly.release import FriendlyRelease, NoCentre
 from ..groups.plan import GroupPlan
 from ..integers import Wide
+from ..ledger.tab import uncharged
 from ..plans import Plan
 from ..projection import Projection
+from ..release import Release
 from ..runnable import Runnable
 from ..session import Reading, Session
 from ..sources import Selection
@@ -27,11 +29,26 @@ class Whole:
     plan: Runnable
 
     def __call__(self, data: Any, rng: np.random.Generator) -> Floats:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), uncharged():
             warnings.simplefilter("ignore", AccuracyWarning)
-            release = self.plan.release(data, rng, threads=1)
-        value: Floats = release.value if release.count is None else np.append(release.value, release.count)
-        return value
+            return _published(self.plan.release(data, rng, threads=1))
+
+
+@dataclass(frozen=True)
+class WholePeople:
+    """The same of a plan for people, whose rows are brought together once, and read in each run."""
+
+    plan: Runnable
+
+    def many(self, data: Any, runs: int, rng: np.random.Generator) -> Floats:
+        plan = self.plan
+        with Session.open(data, Selection(names=plan.columns), plan.people, Reading(rng, threads=1)) as session:
+            return np.stack([_published(plan.run(session)) for _ in range(runs)])
+
+
+def _published(release: Release) -> Floats:
+    value: Floats = release.value if release.count is None else np.append(release.value, release.count)
+    return value
 
 
 @dataclass(frozen=True)
@@ -75,6 +92,22 @@ class NoisyGroups:
         out = np.zeros((runs, self.groups, plan.width))
         out[:, : present.size] = noisy
         return out.reshape(runs, -1)
+
+
+@dataclass(frozen=True)
+class WholeGroups:
+    """A plan's release of groups, from the first row on; a group that is not published is all zeros."""
+
+    plan: GroupPlan
+    groups: int
+
+    def __call__(self, data: Any, rng: np.random.Generator) -> Floats:
+        with warnings.catch_warnings(), uncharged():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            noisy: Any = self.plan.release(data, rng, threads=1).noisy
+        out = np.zeros((self.groups, self.plan.width))
+        out[: len(noisy)] = noisy
+        return out.reshape(-1)
 
 
 def friendly_numbers(made: FriendlyRelease | NoCentre) -> Floats:

@@ -165,7 +165,9 @@ LedgerDataset = Annotated[
 ]
 Key = Annotated[
     str | None,
-    typer.Option(help="With --ledger: a name for this request; the same again returns the stored release, free."),
+    typer.Option(
+        help="With --ledger: a name for this request; the same again returns the stored release, free, and says so."
+    ),
 ]
 Analyst = Annotated[str | None, typer.Option(help="With --ledger: who asks, where analysts have caps.")]
 

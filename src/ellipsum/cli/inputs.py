@@ -13,7 +13,7 @@ from ..errors import UsageError, named, non_negative, shown, whole
 from ..files import check_writable, read_text
 from ..privacy import Budget, Privacy
 from ..rows import Ball, Box, Normal, Rows, Unknown, rows_from_dict
-from ..texts import guarantee
+from ..texts import protected
 
 Names = tuple[str, ...]
 _TARGETS = ("output", "save_plan", "plot", "report")
@@ -342,12 +342,10 @@ def missing_of(text: str | None) -> str | float | list[float] | None:
 
 
 def terms_for_people(budget: Budget, given: Mapping[str, Any]) -> str:
-    """The guarantee for people that a call with these options will give, in words."""
-    from ..learning.methods import slack_for
-
-    relation = relation_of(given["neighbours"])
-    slack = slack_for(given.get("method") or "auto", budget, relation)
-    return guarantee(Privacy(budget.after_slack(slack).mu, slack, relation, "person"), dict(budget.stated))
+    """The budget, and what it protects; which law of noise serves it is told with the forecast."""
+    nothing = Privacy(0.0, 0.0, relation_of(given["neighbours"]), "person")
+    stated = ", ".join(f"{name} = {value:g}" for name, value in budget.stated)
+    return f"{stated}; {protected(nothing)}"
 
 
 def clip_of(word: str) -> str | float:

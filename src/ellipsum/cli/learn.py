@@ -84,4 +84,5 @@ def learn_command(**given: Any) -> None:
     if given["output"] is not None:
         found.save(given["output"])
     print(found.to_json() if given["as_json"] else found)
+    show.say_if_stored(found)
     show.pictures(found, given)

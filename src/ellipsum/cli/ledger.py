@@ -86,12 +86,16 @@ def show_command(ledger: Address, dataset: Dataset = None, as_json: Json = False
 
         ellipsum ledger show budget.db
     """
+    from ..ledger.chain import as_written
+
     book = _ledger(ledger)
     accounts = book.accounts() if dataset is None else [book.account(dataset)]
-    if as_json:
-        print(json.dumps({"accounts": [account.to_dict() for account in accounts], "anchor": book.anchor}))
-    else:
-        _print("\n".join([*map(repr, accounts), f"anchor {book.anchor}"]))
+    with as_written():
+        if as_json:
+            text = json.dumps({"accounts": [account.to_dict() for account in accounts], "anchor": book.anchor})
+        else:
+            text = "\n".join([*map(repr, accounts), f"anchor {book.anchor}"])
+    print(text) if as_json else _print(text)
 
 
 @ledger_app.command("history")
@@ -102,9 +106,13 @@ def history_command(ledger: Address, dataset: Dataset = None, last: Last = 50, a
 
         ellipsum ledger history budget.db --last 10
     """
+    from ..ledger.chain import as_written
+
     entries = _ledger(ledger).history(dataset, last)
-    for entry in entries:
-        print(json.dumps(entry)) if as_json else _print(_line(entry))
+    with as_written():
+        lines = list(map(json.dumps if as_json else _line, entries))
+    for line in lines:
+        print(line) if as_json else _print(line)
 
 
 @ledger_app.command("verify")

@@ -21,7 +21,7 @@ from ..describing import Description
 from ..description_texts import HEADINGS as DESCRIBED
 from ..description_texts import correlation_lines, described_columns, facts_of
 from ..errors import visible
-from ..files import write_atomically
+from ..files import Kept, write_atomically
 from ..groups import GroupRelease, texts
 from ..interrupts import check_interrupted
 from ..learning.plan import PlannedRound
@@ -45,6 +45,7 @@ _NOBODY_TO_ASK = (
     "the forecast above speaks against this release, and there is no terminal to ask whether to go on. "
     "Nothing was spent; --yes goes on."
 )
+_STORED = "This is the release that the ledger stored under this key. Nothing was spent."
 errors = Console(stderr=True, highlight=False, emoji=False)
 
 
@@ -211,8 +212,14 @@ def release(made: Release | GroupRelease, as_json: bool, output: Path | None, ma
         _print_groups(made)
     else:
         _print_release(made, magnitude)
+    say_if_stored(made)
     for text in made.warnings:
         errors.print(f"warning: {visible(text)}", markup=False, soft_wrap=True)
+
+
+def say_if_stored(made: Kept) -> None:
+    if made.stored:
+        errors.print(_STORED, soft_wrap=True)
 
 
 def pictures(made: Any, given: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from .. import codec
 from ..alike import Alike
 from ..errors import Floats, UsageError, open_unit, whole
-from ..files import Saved
+from ..files import Kept, Saved
 from ..integers import Wide
 from ..noise import Stream, add_laplace, add_noise_exact, public_subset, shift_for
 from ..noise.ball_norm import add_ball_noise, ball_shift
@@ -102,7 +102,7 @@ class FriendlyRelease(Release):
 
 
 @dataclass(frozen=True, repr=False)
-class NoCentre(Alike, Saved, Shown):
+class NoCentre(Alike, Kept, Saved, Shown):
     """The gate stayed shut: too few rows agree within the radius. An ordinary, publishable, falsy result."""
 
     plan: FriendlyPlan

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .. import codec
 from ..alike import Alike
 from ..errors import Floats, UsageError, open_unit
-from ..files import Saved, write_atomically
+from ..files import Kept, Saved, write_atomically
 from ..plans import Plan
 from ..privacy import Privacy
 from ..release import release_from_dict as read_release
@@ -65,7 +65,7 @@ class PlannedGroups(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class GroupRelease(Alike, Saved, Shown):
+class GroupRelease(Alike, Kept, Saved, Shown):
     """A published statistic of every group, sorted by key: one row for each.
 
     Every number follows from the noisy sums and from public numbers.

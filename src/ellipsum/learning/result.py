@@ -10,7 +10,7 @@ from .. import codec
 from ..alike import Alike
 from ..charged import METHODS, Round, check_rounds
 from ..errors import UsageError
-from ..files import Saved
+from ..files import Kept, Saved
 from ..people import People
 from ..plan_files import people_from_dict
 from ..privacy import Privacy, stated_from_dict
@@ -27,7 +27,7 @@ FORMAT = "ellipsum.rows/1"
 
 
 @dataclass(frozen=True, repr=False)
-class Learned(Alike, Saved, Shown):
+class Learned(Alike, Kept, Saved, Shown):
     """Rows as learned (publishable), what it cost, and the rounds it took."""
 
     saved_as: ClassVar[str] = "rows"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,7 +27,7 @@ from .accounts import (
     within,
 )
 from .amounts import amount, written
-from .chain import ORIGIN, anchor_of, as_written, bad, canonical, digest
+from .chain import ORIGIN, anchor_of, as_written, bad, canonical, digest, fields_of
 from .keys import request_of, stored_release, under_key
 from .names import checked_name, dataset_name
 from .opening import open_store
@@ -116,7 +115,7 @@ class Ledger:
     def close(self, dataset: str) -> None:
         """Nothing more is released of this data set; what is left of its budget is left for ever."""
         with self._store.writing() as transaction:
-            if not account_of(transaction, dataset).closed:
+            if not account_of(transaction, checked_name("dataset", dataset)).closed:
                 _append(transaction, "closed", dataset, {})
 
     # Charging -------------------------------------------------------------------------------------------
@@ -179,7 +178,7 @@ class Ledger:
     def account(self, dataset: str) -> Account:
         """What is spent and left of a data set's budget."""
         with self._store.reading() as transaction:
-            return account_of(transaction, dataset, counted=True)
+            return account_of(transaction, checked_name("dataset", dataset), counted=True)
 
     def accounts(self) -> list[Account]:
         """The accounts of all data sets, by name."""
@@ -194,10 +193,10 @@ class Ledger:
         text = f"select number, body, digest from ellipsum_entries{where} order by number desc{ending}"
         with self._store.reading() as transaction:
             if dataset is not None:
-                account_of(transaction, dataset)
+                account_of(transaction, checked_name("dataset", dataset))
             rows = transaction.run(text, values)
         with as_written():
-            return [{**json.loads(body), "number": number, "digest": own} for number, body, own in reversed(rows)]
+            return [{**fields_of(*row), "number": row[0], "digest": row[2]} for row in reversed(rows)]
 
     @property
     def anchor(self) -> str:

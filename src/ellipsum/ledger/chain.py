@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any
 
 from ..errors import DataError, EllipsumError, UsageError
@@ -15,7 +15,7 @@ ORIGIN = "0" * 64
 """What stands before the first entry."""
 _scan: Any = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _DAMAGED = "an entry of this ledger is damaged; ellipsum ledger verify names it. Nothing was published."
-_ANCHOR = re.compile(r"(\d{1,18}):([0-9a-f]{64})")
+_ANCHOR = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
 def canonical(fields: Mapping[str, Any]) -> str:
@@ -24,7 +24,7 @@ def canonical(fields: Mapping[str, Any]) -> str:
 
 
 def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256(text.encode()).hexdigest()
 
 
 def anchor_of(number: int, last: str) -> str:
@@ -80,13 +80,13 @@ class Follower:
         if number != self.number + 1:
             raise bad(self.number + 1, "it is missing")
         try:
-            if digest(body) != stored:
+            if sha256(body.encode()).hexdigest() != stored:
                 raise bad(number, "it was changed after it was written")
-            fields, _ = _scan(body, 0)  # a million are read, and the digest has spoken for the text
-            before, claimed = fields["before"], fields["number"]
+            fields, end = _scan(body, 0)  # without the ceremony of json.loads, for a million of them
+            follows = fields["before"] == self.last and fields["number"] == number
         except (*NO_ENTRY, StopIteration):
             raise bad(number, "it is no entry of a ledger") from None
-        if before != self.last or claimed != number:
+        if not follows or end != len(body):
             raise bad(number, "it does not follow the entry before it")
         self.number, self.last = number, stored
         found: dict[str, Any] = fields

@@ -61,8 +61,9 @@ def _followed(store: Store, transaction: Transaction, wanted: Anchor | None) -> 
     here = Following(wanted)
     ((count, last),) = transaction.run("select count(*), max(number) from ellipsum_entries")
     if count == last and count >= MANY and default_threads() > 1:
-        with closing(Ahead(store.address, last // 2, last, wanted)) as ahead:
-            here.on(transaction, last // 2)
+        middle = last * 13 // 25  # the other one has to start first
+        with closing(Ahead(store.address, middle, last, wanted)) as ahead:
+            here.on(transaction, middle)
             found = ahead.answer(here.state)
         if found is not None and found.state[0] == last:
             return Found(found.state, found.held or here.held, [*here.tally.plans, *found.plans])

@@ -11,7 +11,7 @@ from typing import Any
 from ..curves import round_down, round_up, sqrt_up
 from ..errors import choice
 from .amounts import brief, written
-from .chain import as_written, canonical
+from .chain import as_written, canonical, fields_of
 from .refusals import spent_of
 from .state import Account, account_of
 from .store import Transaction
@@ -28,8 +28,8 @@ def export(transaction: Transaction, kind: str) -> str:
 
 
 def _entries(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
-    for body, own in transaction.each("select body, digest from ellipsum_entries order by number"):
-        yield own, json.loads(body)
+    for number, body, own in transaction.each("select number, body, digest from ellipsum_entries order by number"):
+        yield own, fields_of(number, body, own)
 
 
 def _names(transaction: Transaction) -> list[str]:

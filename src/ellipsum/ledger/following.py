@@ -49,15 +49,16 @@ class Following:
 
     def on(self, transaction: Transaction, last: int | None = None) -> None:
         """Follow the entries after this one, to the last of all or to a number."""
-        take, count = self.chain.take, self.tally.take
-        for number, body, own, *columns in self._rows(transaction, last):
+        take, count, sought = self.chain.take, self.tally.take, self.wanted or (None, None)
+        for number, body, own, dataset, what, analyst, key, of in self._rows(transaction, last):
             fields = take(number, body, own)
             said = fields.get
-            if columns != [said("dataset"), said("what"), said("analyst"), said("key"), said("of")]:
+            same = dataset == said("dataset") and what == said("what") and of == said("of")
+            if not (same and analyst == said("analyst") and key == said("key")):
                 raise bad(number, "its columns are not those of its text")
             count(number, fields)
-            if (number, own) == self.wanted:
-                self.held = True
+            if own == sought[1]:
+                self.held = self.held or number == sought[0]
 
     def _rows(self, transaction: Transaction, last: int | None) -> Iterator[Row]:
         """In order; from the very first on with whatever stands before number 1."""

@@ -8,13 +8,15 @@ from pathlib import Path
 from ..errors import UsageError
 from .store import Store
 
+_ADDRESS = "a ledger is a path, sqlite:///path or postgresql://user@host/name."
+
 
 def open_store(url: str | Path) -> Store:
     """The database at an address: a path, sqlite:///path, or postgresql://user@host/name."""
     if isinstance(url, Path):
         url = str(url)
-    if not isinstance(url, str) or not url:
-        raise UsageError("a ledger is a path, sqlite:///path or postgresql://user@host/name.")
+    if not isinstance(url, str) or not url or not _encodable(url):
+        raise UsageError(_ADDRESS)
     scheme, mark, rest = url.partition("://")
     if not mark:
         from .store_sqlite import SqliteStore
@@ -28,4 +30,12 @@ def open_store(url: str | Path) -> Store:
         from .store_postgresql import PostgresqlStore
 
         return PostgresqlStore(url)
-    raise UsageError("a ledger is a path, sqlite:///path or postgresql://user@host/name.")
+    raise UsageError(_ADDRESS)
+
+
+def _encodable(url: str) -> bool:
+    """Whether it can name a file."""
+    try:
+        return b"\0" not in os.fsencode(url)
+    except UnicodeEncodeError:
+        return False

@@ -6,12 +6,13 @@ import math
 from fractions import Fraction
 
 from ..composition import Filter
-from ..curves import gaussian_epsilon_upper, round_down, sqrt_down, sqrt_up
+from ..curves import gaussian_epsilon_upper, round_down, sqrt_down, sqrt_up, typed
 from ..errors import BudgetRefused, UsageError
 from ..privacy import Privacy, mu_for
 from .accounts import Ask
 from .amounts import brief
 
+_LEAST, _HALVINGS = 1e-8, 30  # of what was asked; to far more than four digits
 _UNDER_GAUSSIAN = " under noise='gaussian'"
 
 
@@ -70,6 +71,9 @@ def _advice(caps: Filter, ask: Ask) -> str:
             f"Its guarantee holds but for probability {rare} (slack), and {left_over} of that is left. "
             "Caps with slack= are stated when a budget is opened."
         )
+    fitting = largest_pure(caps, ask)
+    if fitting is not None:
+        return f"The largest epsilon that fits is {fitting:g}."
     largest = largest_epsilon(caps, ask)
     if largest is not None:
         return f"The largest epsilon that fits is {largest:g}{'' if ask.gaussian else _UNDER_GAUSSIAN}."
@@ -95,6 +99,28 @@ def largest_epsilon(caps: Filter, ask: Ask) -> float | None:
         if candidate > 0 and _fits(candidate, ask.pair[1], slack, caps):
             return candidate
     return None
+
+
+def largest_pure(caps: Filter, ask: Ask) -> float | None:
+    """The largest epsilon of four digits whose pure release still fits; None if none does, or no such was asked."""
+    high = ask.stated.get("epsilon")
+    if not high or ask.stated.get("delta") != 0 or len(ask.guarantee.as_pair().pure) != 1:
+        return None
+    low = high * _LEAST
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _takes(caps, middle) else (low, middle)
+    unit = 10.0 ** (math.floor(math.log10(low)) - 3)
+    candidate = float(f"{math.floor(low / unit) * unit:.4g}")
+    return candidate if _takes(caps, candidate) else None
+
+
+def _takes(caps: Filter, epsilon: float) -> bool:
+    try:
+        caps.charge(epsilon=typed(epsilon))
+    except BudgetRefused:
+        return False
+    return True
 
 
 def _fits(epsilon: float, delta: float, slack: float, caps: Filter) -> bool:

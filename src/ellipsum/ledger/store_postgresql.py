@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from ..errors import DataError, EllipsumError, UsageError
+from .schema_postgresql import ACTING, REFUSES, as_made
 from .store import TABLES, Row
 
 _LOST = (
@@ -18,11 +19,14 @@ _LOST = (
     "Nothing was published."
 )
 _KEPT = (
-    "create or replace function ellipsum_kept() returns trigger language plpgsql as "
-    "$$ begin raise exception 'entries are never changed or removed'; end $$",
+    f"create or replace function ellipsum_kept() returns trigger language plpgsql as $${REFUSES}$$",
     "drop trigger if exists ellipsum_kept on ellipsum_entries",
     "create trigger ellipsum_kept before update or delete or truncate on ellipsum_entries "
     "for each statement execute function ellipsum_kept()",
+)
+_CHANGED = (
+    "the tables of the ledger are not as they were made: somebody has changed them, or put triggers or rules on them. "
+    "Nothing was published."
 )
 _CREATING = 0x656C6C73  # the lock that makers of tables take
 
@@ -42,8 +46,8 @@ class _Transaction:
     def each(self, text: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         with self._connection.cursor() as cursor:
             cursor.execute(_numbered(text), list(values) or None)
-            while (row := cursor.fetchone()) is not None:
-                yield tuple(row)
+            for batch in cursor.fetch_record_batch():  # row by row it would take eight times as long
+                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 class PostgresqlStore:
@@ -68,11 +72,13 @@ class PostgresqlStore:
     @contextmanager
     def writing(self) -> Iterator[_Transaction]:
         with self._transaction("lock table ellipsum_entries in share row exclusive mode") as transaction:
+            _check_schema(transaction)
             yield transaction
 
     @contextmanager
     def reading(self) -> Iterator[_Transaction]:
         with self._transaction("set transaction isolation level repeatable read, read only") as transaction:
+            _check_schema(transaction)
             yield transaction
 
     @contextmanager
@@ -120,6 +126,12 @@ class PostgresqlStore:
         with suppress(Exception):  # of a connection that was lost
             connection.rollback()
         _close(connection, self._pid)
+
+
+def _check_schema(transaction: _Transaction) -> None:
+    """Nothing else may act on the tables: a trigger or a rule could swallow charges, a view could hide them."""
+    if not set(transaction.run(ACTING)) <= as_made():
+        raise DataError(_CHANGED)
 
 
 def _close(connection: Any, pid: int) -> None:

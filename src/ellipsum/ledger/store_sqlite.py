@@ -112,6 +112,8 @@ class SqliteStore:
 
     def _file(self) -> tuple[int, int]:
         """Which file it is, whatever its name; several names would be several ledgers, each with charges of its own."""
+        if self._path.exists() and not self._path.is_file():
+            raise DataError(f"{self._shown} is a folder or a device. Name a file for the ledger.")
         if not self._path.is_file():
             raise DataError(f"there is no ledger at {self._shown}. Make it: ellipsum ledger init {self._shown} ...")
         found = self._path.stat()
@@ -131,7 +133,7 @@ class SqliteStore:
         return "mode=ro" if in_use else _AS_IT_IS
 
     def _connected(self, mode: str) -> sqlite3.Connection:
-        name = f"file:{quote(os.path.realpath(self._path))}?{mode}"
+        name = f"file:{quote(os.fsencode(os.path.realpath(self._path)))}?{mode}"
         connection = sqlite3.connect(
             name, uri=True, isolation_level=None, timeout=_WAIT_MS / 1000, check_same_thread=False
         )
