@@ -23,6 +23,7 @@ _FEWEST = 4  # bins that the interval covers once a column is found
 _MOST = 0.8  # of a column's rows: what the interval holds
 _NORMAL = 2.56  # stds of normal rows that hold so many
 _SURE = 10.0  # sqrt(2 ln(bins) + 10) stds: from here on a bin surely holds rows
+_CHANCE = 4.0  # stds of the noise of bins that were chosen for holding most
 _LEAST = 2.0**-_OCTAVES
 _DISTANCES = np.exp2(np.arange(-_OCTAVES, 1.0))
 FIRST = np.concatenate([-_DISTANCES[::-1], _DISTANCES])
@@ -116,6 +117,10 @@ def closer_look(before: Column, edges: Floats, counts: Floats, std: float) -> Co
     best = _shortest(windows, std)
     if best.rows < 3 * std * math.sqrt(best.bins):
         return before
+    fullest = max((one for one in windows if one.bins == 1 and best.low <= one.low < best.high), key=lambda w: w.rows)
+    others = best.rows - fullest.rows
+    if others < min(fullest.rows, _CHANCE * std * math.sqrt(best.bins)):  # they may hold noise alone, chosen for it
+        best = fullest
     middles = (edges[1:] + edges[:-1]) / 2
     held = np.where((middles > best.low) & (middles < best.high), counts[1:-1], 0.0)
     center = min(max(float((held * middles).sum()) / best.rows, best.low), best.high)
