@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import ellipsum as es
-from ellipsum.learning.columns import FIRST, closer_look, first_look
+from ellipsum.learning.columns import FIRST, Column, closer_look, first_look
 
 MU = es.Budget(mu=1.0)
 SCALES = 10.0 ** np.arange(-6.0, 7.0, 3.0)
@@ -135,3 +135,21 @@ def test_a_column_of_one_value_but_for_few_rows_spoils_no_other():
     for seed in range(6):
         made = es.mean(rows, known, budget=es.Budget(mu=0.12), rng=np.random.default_rng(seed), threads=1)
         assert np.abs((made.value - rows.mean(axis=0)) / rows.std(axis=0)).max() < 0.5
+
+
+def test_rows_at_one_point_do_not_spread_over_bins_of_noise():
+    """Bins that were chosen for holding most hold noise: 800 rows at zero beside them are still at one point."""
+    start = Column(-0.1, 0.1, 0.0, 0.2)
+    edges = np.linspace(-0.1, 0.1, 33)
+    found = []
+    for seed in range(200):
+        counts = 60 * np.random.default_rng(seed).standard_normal(34)
+        counts[17] += 800
+        found.append(closer_look(start, edges, counts, 60.0))
+    assert sum(column.found for column in found) <= 4  # a third of them were
+    assert all(abs(column.center) < 0.01 for column in found if not column.found)
+
+
+def test_a_column_that_hardly_any_row_has_is_not_seen():
+    rng = np.random.default_rng(3)
+    assert not any(first_look(500 * rng.standard_normal(FIRST.size + 1), 500.0).seen for _ in range(200))

@@ -23,7 +23,6 @@ _FEWEST = 4  # bins that the interval covers once a column is found
 _MOST = 0.8  # of a column's rows: what the interval holds
 _NORMAL = 2.56  # stds of normal rows that hold so many
 _SURE = 10.0  # sqrt(2 ln(bins) + 10) stds: from here on a bin surely holds rows
-_CHANCE = 4.0  # stds of the noise of bins that were chosen for holding most
 _LEAST = 2.0**-_OCTAVES
 _DISTANCES = np.exp2(np.arange(-_OCTAVES, 1.0))
 FIRST = np.concatenate([-_DISTANCES[::-1], _DISTANCES])
@@ -39,6 +38,8 @@ class Column:
     error: float
     found: bool = False
     """Whether the interval covers several bins, so that its length tells the spread."""
+    seen: bool = True
+    """Whether the interval surely holds rows: of a column that few rows have, none may."""
     wide: float = 0.0
     """Root mean square distance of rows that surely lie elsewhere; 0 where none do."""
 
@@ -68,6 +69,8 @@ def search(measure: Measure, share: float) -> list[Column] | None:
     """Every column by several rounds of this share each; None where a spread is not found."""
     counts, std = measure.columns(np.tile(FIRST, (measure.d, 1)), share)
     columns = [first_look(one, std) for one in counts]
+    if not all(column.seen for column in columns):
+        return None
     for _ in range(_MOST_ROUNDS):
         if all(column.found or column.length <= 4 * _LEAST for column in columns) or measure.spent > 0.2:
             break
@@ -87,7 +90,9 @@ def first_look(counts: Floats, std: float) -> Column:
     """The interval among octaves: some on one side of zero, or all on both sides up to one."""
     windows = list(_octaves(counts))
     best = _shortest(windows, std)
-    return Column(best.low, best.high, (best.low + best.high) / 2, best.length, wide=_wide(windows, best, std))
+    wide = _wide(windows, best, std)
+    seen = best.rows > _limit(windows, std) * math.sqrt(best.bins)
+    return Column(best.low, best.high, (best.low + best.high) / 2, best.length, seen=seen, wide=wide)
 
 
 def _octaves(counts: Floats) -> Iterator[_Window]:
@@ -115,11 +120,11 @@ def closer_look(before: Column, edges: Floats, counts: Floats, std: float) -> Co
         for i in range(_EVEN + 1 - k)
     ]
     best = _shortest(windows, std)
-    if best.rows < 3 * std * math.sqrt(best.bins):
+    chance = _limit(windows, std) * math.sqrt(best.bins)
+    if best.rows < chance:
         return before
     fullest = max((one for one in windows if one.bins == 1 and best.low <= one.low < best.high), key=lambda w: w.rows)
-    others = best.rows - fullest.rows
-    if others < min(fullest.rows, _CHANCE * std * math.sqrt(best.bins)):  # they may hold noise alone, chosen for it
+    if best.rows - fullest.rows < min(fullest.rows, chance):  # the others may hold noise alone, chosen for it
         best = fullest
     middles = (edges[1:] + edges[:-1]) / 2
     held = np.where((middles > best.low) & (middles < best.high), counts[1:-1], 0.0)
@@ -139,9 +144,14 @@ def _shortest(windows: list[_Window], std: float) -> _Window:
     return min([*most, windows[fullest]], key=lambda window: window.length)
 
 
+def _limit(windows: list[_Window], std: float) -> float:
+    """What none of so many windows of one bin holds by noise alone."""
+    return std * math.sqrt(2 * math.log(len(windows)) + _SURE)
+
+
 def _wide(windows: list[_Window], best: _Window, std: float) -> float:
     """The farthest root mean square distance from the best window of the rows in one that surely holds some."""
-    limit = std * math.sqrt(2 * math.log(len(windows)) + _SURE)
+    limit = _limit(windows, std)
     center, whole = (best.low + best.high) / 2, max(best.rows, 1.0)
     apart = [
         math.sqrt(window.rows / whole) * abs((window.low + window.high) / 2 - center)
