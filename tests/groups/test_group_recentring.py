@@ -237,3 +237,12 @@ def test_plans_say_what_the_rough_means_cost():
     small = es.plan(UNKNOWN, n=GROUPS * 100, **words)
     assert "groups" not in [step.name for step in small.rounds]
     assert "centres of their own" not in repr(small)
+
+
+def test_a_plan_counts_the_passes_that_centres_may_take():
+    """Rough means and norms, up to three times; groups that are not listed have one centre."""
+    words = {"n": 20_000, "d": WIDTH, "by": "city", "statistic": "mean", **BUDGET}
+    listed = es.plan(UNKNOWN, keys=list(range(GROUPS)), **words)
+    assert listed.passes == 12
+    assert "at most 12 over all rows" in repr(listed)
+    assert es.plan(UNKNOWN, groups=GROUPS, **words).passes == 6

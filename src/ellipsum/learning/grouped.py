@@ -28,7 +28,7 @@ from ..version import VERSION
 from .finish import learned_facts, learned_rows
 from .methods import Final, slack_for
 from .plan import LearningPlan, PlannedRound, learning_fields
-from .recentring import Apart, Planned, recentred, share_for
+from .recentring import MOST_TIMES, Apart, Planned, recentred, share_for
 from .rounds import Rounds, promised
 
 FORMAT = "ellipsum.group-learning-plan/1"
@@ -73,6 +73,12 @@ class GroupLearningPlan(InGroups, LearningPlan):
         """Whether groups may get centres of their own [G10]; stated numbers for missing entries have one place."""
         plain = self.grouping.keys is not None and self.people is None and self.statistic == "mean"
         return plain and self.handling.rule(self.rows, self.d)[1] is None
+
+    @property
+    def passes(self) -> int | None:
+        """Centres of groups take two more each time: rough means, and the norms about them [G10]."""
+        found = super().passes
+        return found if found is None or not self._may_recentre else found + 2 * MOST_TIMES
 
     @property
     def rounds(self) -> tuple[PlannedRound, ...]:

@@ -101,8 +101,7 @@ class Measure:
         return float(self.rounds.left)
 
     def affordable(self, share: float) -> float:
-        """An optional round takes at most a fifth of what is left, so that the last round is never starved."""
-        return min(share, 0.2 * self.left)
+        return self.rounds.affordable(share)
 
     def share(self, wanted: float) -> Fraction:
         return min(Fraction(wanted), self.rounds.left * _MOST_OF_THE_REST)

@@ -280,7 +280,7 @@ class LearningPlan(Runnable):
             f"  method          {self.method}; centre, scales and radius are learned, then the rest is released",
         ]
         if self._sample_rows is not None:
-            lines.append(f"  passes          at most {MOST_PASSES} over all rows; {_early(self.n, self._sample_rows)}")
+            lines.append(f"  passes          at most {self.passes} over all rows; {_early(self.n, self._sample_rows)}")
         lines += [f"  {step.name:<15} {step.share:.2%} of the budget, {step.times} x" for step in self.rounds]
         if self.relative_error is not None:
             lines.append(f"  expected error  {self.relative_error:.2%} of the rows' spread {self._error_of}")

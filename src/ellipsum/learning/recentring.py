@@ -43,7 +43,7 @@ _PAYS = 0.8  # of the squared error without: what is forecast must be below this
 _HELD = 0.5  # of the rows' distance from their own mean: a centre that is off by so much costs nothing
 _BAD = 0.75  # of the same distance: centres that are off by more are looked for again
 _FEW = 0.1  # of the groups
-_MOST_TIMES = 3
+MOST_TIMES = 3
 _NEARLY_ALL = 0.99  # of the rows
 _ROOMY = 4.0  # times as many rows as there are, with the whole budget, would have the radius that rough means have
 _NEAREST = 0.05  # of the squared norm, that is left at least however far apart groups are
@@ -125,7 +125,7 @@ def recentred(rounds: Rounds, rows: LearnedRows, keys: Listed, planned: Planned)
     region is smaller each time, and so is the noise.
     """
     found = _nearer(rounds, rows, keys, planned, None)
-    for _ in range(_MOST_TIMES - 1):
+    for _ in range(MOST_TIMES - 1):
         if found is None or not found.badly_placed:
             break
         better = _nearer(rounds, found.rows, keys, planned, found)
@@ -159,7 +159,7 @@ def rough_share(rounds: Rounds, rows: LearnedRows, planned: Planned) -> float | 
     """The part of the budget that rough means take; None where they would be too rough. From public numbers."""
     noise = planned(rows, rounds.within(rounds.left)).noise_std
     share = None if noise is None else share_for(length(noise) / length(rows.spread()))
-    return None if share is None or share > 0.2 * float(rounds.left) else share
+    return None if share is None or share > rounds.affordable(share) else share
 
 
 def share_for(error: float) -> float | None:
@@ -199,8 +199,7 @@ def _inside(rough: Rough, square: float) -> float:
 
 
 def _norms_share(rounds: Rounds) -> float:
-    share = Shares.of(rounds.noise_rows, rounds.d).final_norms
-    return min(share, 0.2 * float(rounds.left))
+    return rounds.affordable(Shares.of(rounds.noise_rows, rounds.d).final_norms)
 
 
 def _rows_about(rounds: Rounds, rows: LearnedRows, rough: Rough, source: Source) -> LearnedRows:

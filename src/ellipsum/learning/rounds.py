@@ -149,6 +149,10 @@ class Rounds:
         """n in units of the noise of a clipped mean."""
         return noise_rows(self.n, self.d, self.privacy) / (self._each or 1)
 
+    def affordable(self, share: float) -> float:
+        """An optional round takes at most a fifth of what is left, so that the last round is never starved."""
+        return min(share, 0.2 * float(self.left))
+
     def charge(self, name: str, share: float | Fraction, width: int, slack: float = 0.0) -> Privacy:
         """Enter a round in the history, or refuse it; nothing is read yet."""
         part = Fraction(share)
