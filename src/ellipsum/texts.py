@@ -303,8 +303,8 @@ def covers(release: Any) -> str:
         return f"95% intervals cover {noise}; what was clipped is not in them, since it was not counted"
     if release.plan.clamped:
         return f"95% intervals cover {noise}, for entries held to their bounds"
-    few = release.hidden.unseen
-    return f"95% intervals cover {noise}, and what clipping may hide, but for {few} rows or fewer far beyond the others"
+    few = f"{release.hidden.unseen:.6g} rows or fewer far beyond the others"
+    return f"95% intervals cover {noise}, and what clipping may hide, but for {few}"
 
 
 def rows_lines(release: Any) -> list[str]:
