@@ -1,6 +1,8 @@
 """Audits find what is there, and nothing where nothing is."""
 
 import json
+import os
+import time
 
 import numpy as np
 import pytest
@@ -206,6 +208,17 @@ def test_processes_do_not_change_the_result():
     assert 1.5 < one.mu_lower < 2
 
 
+def test_slow_runs_are_shared_and_fast_ones_are_not():
+    from ellipsum.auditing.runs import Trial, trial_of
+
+    assert Trial(1, seconds=0.3).processes(1_000, None) == (os.cpu_count() or 1)
+    assert Trial(1, seconds=1e-6).processes(20_000, None) == 1
+    assert Trial(1, seconds=0.3).processes(1_000, 3) == 3
+    slow = trial_of(lambda data: time.sleep(0.01) or np.zeros(data), (2, 3), b"s" * 32)
+    assert slow.width == 2
+    assert slow.seconds >= 0.01
+
+
 def test_global_generators_are_seeded_apart_in_processes():
     """Alike in two processes, the same noise would come again."""
     from ellipsum.auditing.pool import shared
@@ -218,8 +231,6 @@ def test_global_generators_are_seeded_apart_in_processes():
 
 
 def test_a_process_that_dies_is_an_error():
-    import os
-
     here = os.getpid()
     with pytest.raises(es.UsageError, match="processes=1"):
         es.audit(lambda data: 0.0 if os.getpid() == here else os._exit(3), (0, 1), runs=100, processes=2)

@@ -1,6 +1,7 @@
 """Odd things handed in as data: each is the right answer, or one of our own errors that does not quote it."""
 
 import io
+import secrets
 import tempfile
 from decimal import Decimal
 from pathlib import Path
@@ -271,8 +272,11 @@ def beside_doubles(x):
     return in_arrow(x, other=np.ones(len(x)))
 
 
+FOLDER = tempfile.TemporaryDirectory()  # gone with the module
+
+
 def in_parquet(x):
-    sink = Path(tempfile.mkdtemp()) / "x.parquet"
+    sink = Path(FOLDER.name) / f"{secrets.token_hex(8)}.parquet"
     pq.write_table(beside_doubles(x), sink)
     return sink
 

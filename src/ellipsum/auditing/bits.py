@@ -19,7 +19,7 @@ from ..session import Progress
 from ..tables.progress import steps
 from ..words import public
 from .pool import outputs_of
-from .runs import Runner, parts_of, processes_for, width_of
+from .runs import Runner, parts_of, trial_of
 
 Words = NDArray[np.uint64]
 _LOW = 8  # bits in a pattern
@@ -71,9 +71,10 @@ def audit_bits(
     seed = public_seed(rng)
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise UsageError("pair must hold two data sets.")
-    runner = Runner(mechanism, (pair[0], pair[1]), width_of(mechanism, (pair[0], pair[1]), seed))
+    trial = trial_of(mechanism, (pair[0], pair[1]), seed)
+    runner = Runner(mechanism, (pair[0], pair[1]), trial.width)
     with steps(progress, public=True) as tell:
-        outputs = _outputs(runner, runs, seed, processes_for(mechanism, runs, processes), tell)
+        outputs = _outputs(runner, runs, seed, trial.processes(runs, processes), tell)
     found = min(((test(column), name) for name, test in _TESTS.items() for column in outputs), key=lambda f: f[0])
     return BitsAudit(runs, confidence, min(found[0] * len(_TESTS) * len(outputs), 1.0), found[1])
 

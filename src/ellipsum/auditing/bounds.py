@@ -23,7 +23,7 @@ from ..version import VERSION
 from ..words import public
 from .events import MU_BOUNDS, Event, at_least, at_most, choose_for_epsilon, choose_for_mu, epsilon_bound
 from .pool import outputs_of
-from .runs import Part, Runner, parts_of, processes_for, width_of
+from .runs import Part, Runner, parts_of, trial_of
 from .scores import Score, learn_scores
 
 _LEAST_RUNS, _LEAST_CONFIDENCE = 100, 0.75
@@ -146,7 +146,7 @@ def audit(
     runs: runs on each of the two data sets.
     claim: a guarantee that is put to the test: the runs end as soon as they contradict it. Bounds are a little lower,
         since the runs are looked at several times.
-    processes: interpreters to run it in (default: all cores where runs are made one by one).
+    processes: interpreters to run it in (default: all cores where runs are made one by one and take seconds).
     rng: a numpy Generator that makes the audit repeatable: mechanisms with two arguments then draw the same numbers.
 
     A run that fails is an outcome like any other: `Audit.failures`. That nothing is found proves nothing.
@@ -160,9 +160,10 @@ def audit(
     if claim is not None and not callable(getattr(claim, "delta", None)):
         raise UsageError(f"claim must be a guarantee, as es.Privacy is, got {type(claim).__name__}.")
     processes = None if processes is None else whole("processes", processes)
-    runner = Runner(mechanism, (first, second), width_of(_callable(mechanism), (first, second), seed))
+    trial = trial_of(_callable(mechanism), (first, second), seed)
+    runner = Runner(mechanism, (first, second), trial.width)
     with steps(progress, public=True) as tell:
-        work = _Work(runner, seed, runs, processes_for(mechanism, runs, processes), tell)
+        work = _Work(runner, seed, runs, trial.processes(runs, processes), tell)
         return _audited(work, confidence, claim)
 
 

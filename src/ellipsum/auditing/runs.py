@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,8 @@ import numpy as np
 from ..errors import Floats, UsageError
 from ..noise import public_generator, public_words
 
-_MANY, _SINGLE = 1 << 16, 256  # runs in a part: drawn in one call, or one by one
-_WORTH_A_PROCESS = 2000
+_MANY, _SINGLE = 1 << 16, 64  # runs in a part: drawn in one call, or one by one
+_WORTH_PROCESSES = 4.0  # seconds of work: each starts an interpreter
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,35 @@ def _padded(call: Callable[[Any], Any], data: Any, width: int) -> Floats:
     return numbers if numbers.size == width else np.full(width, np.nan)
 
 
-def width_of(mechanism: Callable[..., Any], pair: tuple[Any, Any], seed: bytes) -> int:
-    """How many numbers an output has: one run on each data set, unless the mechanism says so itself."""
+@dataclass(frozen=True)
+class Trial:
+    """What a run before all others showed: how many numbers an output has, and how long a run takes."""
+
+    width: int
+    seconds: float = 0.0
+
+    def processes(self, runs: int, stated: int | None) -> int:
+        """As stated; otherwise all cores where runs are made one by one and take long together."""
+        if stated is not None:
+            return stated
+        return os.cpu_count() or 1 if 2 * runs * self.seconds > _WORTH_PROCESSES else 1
+
+
+def trial_of(mechanism: Callable[..., Any], pair: tuple[Any, Any], seed: bytes) -> Trial:
+    """Runs on one of the data sets, or a single draw where the mechanism draws many outputs in one call."""
     if hasattr(mechanism, "many"):
-        return int(flat(mechanism.many(pair[0], 1, public_generator(seed))).size)
+        return Trial(int(flat(mechanism.many(pair[0], 1, public_generator(seed))).size))
     error: Exception | None = None
+    call = caller(mechanism, public_generator(seed))
     for data in pair:
         try:
-            return max(int(flat(caller(mechanism, public_generator(seed))(data)).size), 1)
+            width = max(int(flat(call(data)).size), 1)
         except Exception as failure:
             error = failure
+        else:
+            begin = time.perf_counter()
+            _padded(call, data, width)  # again: the first may have read or compiled what it needs
+            return Trial(width, time.perf_counter() - begin)
     raise UsageError(
         f"the mechanism fails on both data sets ({type(error).__name__}). Try it by hand first."
     ) from error
@@ -95,12 +115,3 @@ def parts_of(which: int, runs: int, seed: bytes, many: bool) -> Iterator[Part]:
     count = -(-runs // size)
     for number, words in enumerate(public_words(seed, which << 40, count)):
         yield Part(which, min(size, runs - number * size), words.tobytes())
-
-
-def processes_for(mechanism: Callable[..., Any], runs: int, processes: int | None) -> int:
-    """As stated; otherwise all cores where runs are made one by one, and many of them."""
-    if processes is not None:
-        return processes
-    if hasattr(mechanism, "many") or runs < _WORTH_A_PROCESS:
-        return 1
-    return os.cpu_count() or 1
