@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from ellipsum.learning.norm_law import LOG_PRIOR, _table, fit_norm_law
+from ellipsum.learning.norm_law import LOG_PRIOR, _table, _tails, _with_hump, fit_norm_law
 from ellipsum.learning.state import Shape, State, choose_radius
 from ellipsum.rows import NormLaw
+from ellipsum.rows.learned import STEP
 
 EDGES = np.exp2(np.arange(-6.0, 20.1, 0.5))
 
@@ -18,9 +19,9 @@ def _found(norms, noise_std, seed=3):
 
 def test_every_member_is_a_law():
     table = _table()
-    assert len(table) == len(LOG_PRIOR)
-    assert (np.diff(table, axis=1) >= 0).all()
-    assert np.abs(table[:, [0, -1]] - [0.0, 1.0]).max() < 1e-3
+    assert table.shape[1] == len(LOG_PRIOR)
+    assert (np.diff(table, axis=0) >= 0).all()
+    assert np.abs(table[[0, -1]].T - [0.0, 1.0]).max() < 1e-3
 
 
 @pytest.mark.parametrize("noise_std", [1.0, 14.0])
@@ -55,6 +56,27 @@ def test_noise_alone_makes_no_hump():
     norms = np.abs(rng.standard_normal(1000))
     for seed in range(20):
         assert _found(norms, 14.0, seed).beyond(2.0**8) < 0.01
+
+
+def test_a_hump_lies_where_its_rows_are_and_not_at_the_loudest_bin_beyond():
+    """Seven bins with a hundredth of the rows each, and noise of four stds in one bin far out."""
+    log_edges = np.log2(EDGES)
+    rest = np.where((log_edges >= 4.0) & (log_edges < 7.5), 0.01, 0.0)
+    rest = np.append(rest, 0.0)
+    rest[-4] = 0.0144
+    shares = rest + np.where(np.arange(rest.size) == np.searchsorted(log_edges, 0.0), 0.93, 0.0)
+    grid = np.arange(log_edges[0] - 1, log_edges[-1] + 1, STEP)
+    mass = np.where(grid == 0.0, 1.0, 0.0)
+    assert _with_hump(mass, rest, shares, 0.0036, log_edges, grid, 0.0)[grid > 14].sum() < 0.002
+
+
+def test_noise_alone_makes_no_far_tail():
+    """Of neighbouring bins many windows are looked at: 4.5 stds of noise for the loudest would be one in 300."""
+    rng = np.random.default_rng(9)
+    beyond = np.arange(4.0, 32.0, 0.25)
+    nothing = np.zeros(beyond.size)
+    found = [_tails(nothing, rng.standard_normal(beyond.size), 1.0, beyond)[beyond > 9].any() for _ in range(3_000)]
+    assert sum(found) <= 2
 
 
 def test_where_counts_are_mostly_noise_what_is_expected_counts():

@@ -31,7 +31,7 @@ _ABOUT_ONE = 2.0 ** np.arange(-6.0, 8.1, 0.25)
 _MOST_UNITS = 8  # steps in which the spreads of columns in very different units are found
 _SETTLED = 0.4  # of a spread: where the centre is off by more, the spread may be nothing but that
 _FAR_OFF = 2.0  # median norm, in units of the spread, above which the centre is looked for again
-_SHRUNK = 8.0  # times as much as another column's: units that may have shrunk too far
+_SHRUNK = 8.0  # times as much as another column's: units that may have shrunk too far, and how far they may
 _DOUBT = 0.1  # share of the worst-case clipping bias that early rounds reckon with
 
 
@@ -83,7 +83,7 @@ def by_columns(measure: Measure, shares: Shares) -> State | None:
     relative = measure.rounds.relative
     if not shares.by_columns(relative):
         return None
-    columns = search(measure, shares.columns)
+    columns = search(measure, shares.columns, relative)
     if columns is None or not (relative or all(column.found for column in columns)):
         return None
     center = measure.sides * [column.center for column in columns]
@@ -288,16 +288,15 @@ def settle_steps(shares: Shares) -> Floats:
 
 
 def _earlier(measure: Measure, state: State, units: list[Floats]) -> list[Shape]:
-    """Shapes in the units of the first step and of one midway, where some column's have shrunk far since.
+    """Shapes in the units of the first step, or as near to them as this, where some column's have shrunk far since.
 
     A column of one value in all but a few rows shrinks without end, until those few are farther off than anything.
     """
-    shapes = []
-    for at in sorted({0, (len(units) - 1) // 2}) if len(units) > 1 else ():
-        b = measure.relative / units[at]
-        if b.min() < b.max() / _SHRUNK:
-            shapes.append(Shape(state.shape.std, state.shape.basis, b=b / length(b * state.shape.std)))
-    return shapes
+    b = measure.relative / units[0] if units else np.ones(measure.d)
+    if b.min() >= b.max() / _SHRUNK:
+        return []
+    near = np.maximum(b, b.max() / _SHRUNK)
+    return [Shape(state.shape.std, state.shape.basis, b=one / length(one * state.shape.std)) for one in (b, near)]
 
 
 def settle_shape(measure: Measure, state: State, shares: Shares, units: list[Floats]) -> None:

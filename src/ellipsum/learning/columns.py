@@ -19,10 +19,13 @@ _OCTAVES = 60  # down from the magnitude
 _NEXT = 4  # octaves next to the outermost that are looked at together
 _EVEN = 32
 _MOST_ROUNDS = 10
+_MOST_SPENT = 0.2  # of the budget, from which on no further round begins
+_AGAIN = 8.0  # times the share of a round: for rows far from a point that nearly all others sit at
 _FEWEST = 4  # bins that the interval covers once a column is found
 _MOST = 0.8  # of a column's rows: what the interval holds
 _NORMAL = 2.56  # stds of normal rows that hold so many
 _SURE = 10.0  # sqrt(2 ln(bins) + 10) stds: from here on a bin surely holds rows
+_POINT = 2.0  # times the fullest bin's rows: so many in the others are not noise alone, however many bins they are
 _LEAST = 2.0**-_OCTAVES
 _DISTANCES = np.exp2(np.arange(-_OCTAVES, 1.0))
 FIRST = np.concatenate([-_DISTANCES[::-1], _DISTANCES])
@@ -65,18 +68,27 @@ class _Window:
         return self.high - self.low
 
 
-def search(measure: Measure, share: float) -> list[Column] | None:
-    """Every column by several rounds of this share each; None where a spread is not found."""
-    counts, std = measure.columns(np.tile(FIRST, (measure.d, 1)), share)
+def search(measure: Measure, share: float, relative: bool) -> list[Column] | None:
+    """Every column by several rounds of this share each; None where a spread is not found.
+
+    relative: whether every column's spread matters, also of one whose rows sit at one point but for few.
+    """
+    octaves = np.tile(FIRST, (measure.d, 1))
+    counts, std = measure.columns(octaves, share)
     columns = [first_look(one, std) for one in counts]
     if not all(column.seen for column in columns):
         return None
     for _ in range(_MOST_ROUNDS):
-        if all(column.found or column.length <= 4 * _LEAST for column in columns) or measure.spent > 0.2:
+        if all(column.found or column.length <= 4 * _LEAST for column in columns) or measure.spent > _MOST_SPENT:
             break
         edges = np.stack([_even(column) for column in columns])
-        counts, std = measure.columns(edges, share)
-        columns = [closer_look(*each, std) for each in zip(columns, edges, counts, strict=True)]
+        closer, noise = measure.columns(edges, share)
+        columns = [closer_look(*each, noise) for each in zip(columns, edges, closer, strict=True)]
+    if not all(column.spread > 0 for column in columns) and relative and measure.spent + _AGAIN * share < _MOST_SPENT:
+        again, noise = measure.columns(octaves, _AGAIN * share)
+        weight = std**2 / (std**2 + noise**2)
+        counts, std = counts + weight * (again - counts), noise * math.sqrt(weight)
+        columns = [replace(one, wide=first_look(count, std).wide) for one, count in zip(columns, counts, strict=True)]
     return columns if all(column.spread > 0 for column in columns) else None
 
 
@@ -124,7 +136,7 @@ def closer_look(before: Column, edges: Floats, counts: Floats, std: float) -> Co
     if best.rows < chance:
         return before
     fullest = max((one for one in windows if one.bins == 1 and best.low <= one.low < best.high), key=lambda w: w.rows)
-    if best.rows - fullest.rows < min(fullest.rows, chance):  # the others may hold noise alone, chosen for it
+    if best.rows - fullest.rows < min(_POINT * fullest.rows, chance):  # the others may hold noise alone, chosen for it
         best = fullest
     middles = (edges[1:] + edges[:-1]) / 2
     held = np.where((middles > best.low) & (middles < best.high), counts[1:-1], 0.0)

@@ -43,7 +43,7 @@ _FEWEST_ROWS = 0.01  # where fewer are expected the law ends
 _NEAR = 4.0  # octaves
 _UNLIKELY = 1.0  # for each octave between the middle and where it is expected, as a log
 _FAR_HUMP, _SURE_HUMP, _LEAST_HUMP = 3.0, 5.0, 0.05  # octaves beyond the middle, stds of the noise, share of the rows
-_NEAR_TAIL, _EACH_OCTAVE, _FAR_TAIL = 2.5, 0.3, 4.5  # stds of the noise: rows above the middle are no accident
+_NEAR_TAIL, _EACH_OCTAVE, _FAR_TAIL = 2.5, 0.3, 5.0  # stds of the noise: rows above the middle are no accident
 _ABOVE, _WIDEST_TAIL = 1.0, 16  # octaves above the middle, bins
 _LATTICE, _FARTHEST = 96, 34  # tabulated: every 1/96 octave up to so many octaves from the mode
 
@@ -80,35 +80,47 @@ def _with_tail(core: Floats, share: Floats, width: Floats, t: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _table() -> Floats:
-    """The family's distribution functions of octaves from the middle, on the lattice; a row a member."""
+    """The family's distribution functions of octaves from the middle, on the lattice; a column a member."""
     t = np.arange(-_LATTICE * _FARTHEST, _LATTICE * _FARTHEST + 1) / _LATTICE
-    return np.concatenate([_with_tail(_split(t), _TAIL, _WIDTH, t), _with_tail(_chi(t), _FAR, np.zeros_like(_FAR), t)])
+    laws = [_with_tail(_split(t), _TAIL, _WIDTH, t), _with_tail(_chi(t), _FAR, np.zeros_like(_FAR), t)]
+    return np.ascontiguousarray(np.concatenate(laws).T)
 
 
 def _places(points: Floats, modes: Floats) -> NDArray[np.int64]:
-    """Column of the table for each distance of a point from a mode: the next on the lattice."""
-    place = np.rint((points - modes[:, None]) * _LATTICE)
+    """Row of the table for each distance of a point (down) from a mode (across): the next on the lattice."""
+    place = np.rint((points[:, None] - modes) * _LATTICE)
     most = _LATTICE * _FARTHEST
     found: NDArray[np.int64] = np.clip(place + most, 0, 2 * most).astype(np.int64)
     return found
 
 
-def _bin_masses(log_edges: Floats, modes: Floats) -> Floats:
-    """(modes, members, bins), looked up; edges and modes of the rounds lie on the lattice."""
-    places = _places(log_edges, modes)
-    cdf = _table()[np.arange(len(LOG_PRIOR))[None, :, None], places[:, None, :]]
-    masses = np.empty((*cdf.shape[:2], cdf.shape[2] + 1))
-    masses[..., 0], masses[..., -1] = cdf[..., 0], 1 - cdf[..., -1]
-    np.subtract(cdf[..., 1:], cdf[..., :-1], out=masses[..., 1:-1])
-    return masses
+@lru_cache(maxsize=1)
+def _rough_table() -> NDArray[np.float32]:
+    """The table with seven digits, which are enough where noise is loud."""
+    return _table().astype(np.float32)
+
+
+def _below(log_edges: Floats, modes: Floats, noise: float) -> NDArray[Any]:
+    """Share of the rows below each edge (down) for each mode and member (across).
+
+    Looked up; edges and modes of the rounds lie on the lattice.
+    """
+    table: NDArray[Any] = _rough_table() if noise > _LOUD else _table()
+    return np.take(table, _places(log_edges, modes), axis=0).reshape(len(log_edges), -1)
+
+
+def _between(below: Floats) -> Floats:
+    """Share of the rows in each bin, from what is below its edges."""
+    return np.diff(below, prepend=0.0, append=1.0, axis=0)
 
 
 def _mixture(weight: Floats, grid: Floats, modes: Floats) -> Floats:
     """Mass of the weighted laws (modes, members) around each radius of the grid."""
     likely, members = weight.any(axis=1), weight.any(axis=0)  # few are
     places = _places(grid[:-1] + STEP / 2, modes[likely])
-    cdf = np.take_along_axis(weight[np.ix_(likely, members)] @ _table()[members], places, axis=1).sum(0)
-    return np.diff(np.concatenate([[0.0], cdf, [1.0]]))
+    first = places.min()
+    laws = _table()[first : places.max() + 1, members] @ weight[np.ix_(likely, members)].T
+    return _between(np.take_along_axis(laws, places - first, axis=0).sum(1))
 
 
 class _Departures:
@@ -194,15 +206,19 @@ def _fit(
     unlikely: what each octave between them costs, as a log.
     """
     departures = _Departures(log_edges, middle, noise)
-    masses = _bin_masses(log_edges, modes)
-    # One product of two matrices: a product for each mode would start BLAS's threads anew, and wait for them.
-    white = (shares - masses).reshape(-1, len(shares)) @ departures.white.T
-    misfit = np.einsum("ij,ij->i", white, white).reshape(masses.shape[:2]) / 2
+    below = _below(log_edges, modes, noise)
+    # Whitened distances in one product; bins are differences, and what the last one holds is 1 but for what is below.
+    last = np.zeros(len(shares))
+    last[-1] = 1.0
+    white = (departures.white[:, :-1] - departures.white[:, 1:]).astype(below.dtype) @ below
+    white -= (departures.white @ (shares - last)).astype(below.dtype)[:, None]
+    misfit = np.einsum("ij,ij->j", white, white).reshape(len(modes), -1) / 2
     log_weight = LOG_PRIOR - unlikely * np.abs(modes - middle)[:, None] - misfit
     log_weight -= log_weight.max()
     weight = np.where(log_weight > -_NEGLIGIBLE, np.exp(log_weight), 0.0)
     weight /= weight.sum()
-    fitted = np.tensordot(weight, masses, 2)
+    few = np.flatnonzero(weight)
+    fitted = _between(below[:, few] @ weight.ravel()[few])
     rest = departures.rest(shares - fitted, middle, noise)
     mass = _with_rest(_mixture(weight, grid, modes), rest, np.searchsorted(log_edges, grid))
     return mass, shares - fitted
@@ -212,11 +228,11 @@ def _with_hump(
     mass: Floats, rest: Floats, shares: Floats, noise: float, log_edges: Floats, grid: Floats, middle: float
 ) -> Floats:
     """The masses, or where the rest shows a hump far beyond, those of two laws: one for the bins below it."""
-    first, part = _hump(rest, noise, log_edges, middle)
+    bins, part = _hump(rest, noise, log_edges, middle)
     if part == 0:
         return mass
-    above = np.arange(len(shares)) >= first
-    peak = float(np.append(log_edges, log_edges[-1])[first + int(np.argmax(rest[first:]))])
+    above = np.arange(len(shares)) >= bins.start
+    peak = float(np.append(log_edges, log_edges[-1])[bins.start + int(np.argmax(rest[bins]))])
 
     def law(bins: Any, share: float, at: float) -> Floats:
         modes = _modes(grid, 2.0**at, noise)
@@ -225,17 +241,17 @@ def _with_hump(
     return (1 - part) * law(~above, 1 - part, middle) + part * law(above, part, peak)
 
 
-def _hump(rest: Floats, noise: float, log_edges: Floats, middle: float) -> tuple[int, float]:
-    """First of neighbouring far bins that together hold surely more than was fitted, and their share of the rows."""
+def _hump(rest: Floats, noise: float, log_edges: Floats, middle: float) -> tuple[slice, float]:
+    """Neighbouring far bins that together hold surely more than was fitted, and their share of the rows."""
     start = int(np.searchsorted(log_edges, middle + _FAR_HUMP)) + 1
     sums = np.concatenate([[0.0], np.cumsum(rest)])
-    best, found = _SURE_HUMP, (len(rest), 0.0)
+    best, found = _SURE_HUMP, (slice(0), 0.0)
     for first in range(start, len(rest)):
         totals = sums[first + 1 :] - sums[first]
         sure = totals / (noise * np.sqrt(np.arange(1, totals.size + 1)))
         last = int(np.argmax(sure))
         if sure[last] > best and _LEAST_HUMP < totals[last] < 1 - _LEAST_HUMP:
-            best, found = float(sure[last]), (first, float(totals[last]))
+            best, found = float(sure[last]), (slice(first, first + last + 1), float(totals[last]))
     return found
 
 
