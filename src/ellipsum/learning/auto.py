@@ -191,7 +191,7 @@ def _ball_state(d: int, radius: float, law: NormLaw) -> State:
 def norm_law(measure: Measure, state: State, edges: Floats, share: float, expected: float | None = None) -> NormLaw:
     """The law of the norms about the state's centre, in its shape; expected: its median, if all went well."""
     (counts,), std = measure.norms(state.center, [(state.shape, edges)], share)
-    return fit_norm_law(counts, std, edges, measure.n, expected, _MOST_OCTAVES)
+    return fit_norm_law(counts, std, edges, measure.n, expected, _MOST_OCTAVES, measure.rounds.pure)
 
 
 def measure_scales(
@@ -314,7 +314,7 @@ def settle_shape(measure: Measure, state: State, shares: Shares, units: list[Flo
     counts, noise_std = measure.norms(state.center, list(zip(shapes, edges, strict=True)), share)
     best = math.inf
     for trial, count, edge in zip(trials, counts, edges, strict=True):
-        trial.law = fit_norm_law(count, noise_std, edge, n, trial.law.median)
+        trial.law = fit_norm_law(count, noise_std, edge, n, trial.law.median, pure=shares.pure)
         forecast = _forecast(trial, shares, n)
         if forecast < best:
             best, state.shape, state.law = forecast, trial.shape, trial.law

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import Floats
+from .chance import reach
 from .measure import Measure
 
 _OCTAVES = 60  # down from the magnitude
@@ -25,7 +26,7 @@ _FEWEST = 4  # bins that the interval covers once a column is found
 _MOST = 0.8  # of a column's rows: what the interval holds
 _NORMAL = 2.56  # stds of normal rows that hold so many
 _SURE = 10.0  # sqrt(2 ln(bins) + 10) stds: from here on a bin surely holds rows
-_POINT = 2.0  # times the fullest bin's rows: so many in the others are not noise alone, however many bins they are
+_POINT = 8.0  # times what other bins hold each: the rows of one that may be at a point
 _LEAST = 2.0**-_OCTAVES
 _DISTANCES = np.exp2(np.arange(-_OCTAVES, 1.0))
 FIRST = np.concatenate([-_DISTANCES[::-1], _DISTANCES])
@@ -39,6 +40,8 @@ class Column:
     high: float
     center: float
     error: float
+    rows: float = 0.0
+    """About how many the interval holds."""
     found: bool = False
     """Whether the interval covers several bins, so that its length tells the spread."""
     seen: bool = True
@@ -75,7 +78,8 @@ def search(measure: Measure, share: float, relative: bool) -> list[Column] | Non
     """
     octaves = np.tile(FIRST, (measure.d, 1))
     counts, std = measure.columns(octaves, share)
-    columns = [first_look(one, std) for one in counts]
+    pure = measure.rounds.pure
+    columns = [first_look(one, std, pure) for one in counts]
     if not all(column.seen for column in columns):
         return None
     for _ in range(_MOST_ROUNDS):
@@ -83,12 +87,13 @@ def search(measure: Measure, share: float, relative: bool) -> list[Column] | Non
             break
         edges = np.stack([_even(column) for column in columns])
         closer, noise = measure.columns(edges, share)
-        columns = [closer_look(*each, noise) for each in zip(columns, edges, closer, strict=True)]
+        columns = [closer_look(*each, noise, pure) for each in zip(columns, edges, closer, strict=True)]
     if not all(column.spread > 0 for column in columns) and relative and measure.spent + _AGAIN * share < _MOST_SPENT:
         again, noise = measure.columns(octaves, _AGAIN * share)
         weight = std**2 / (std**2 + noise**2)
         counts, std = counts + weight * (again - counts), noise * math.sqrt(weight)
-        columns = [replace(one, wide=first_look(count, std).wide) for one, count in zip(columns, counts, strict=True)]
+        wider = [first_look(count, std, pure).wide for count in counts]
+        columns = [replace(one, wide=wide) for one, wide in zip(columns, wider, strict=True)]
     return columns if all(column.spread > 0 for column in columns) else None
 
 
@@ -98,13 +103,14 @@ def _even(column: Column) -> Floats:
     return np.linspace(column.low - beside, column.high + beside, _EVEN + 1)
 
 
-def first_look(counts: Floats, std: float) -> Column:
+def first_look(counts: Floats, std: float, pure: bool = False) -> Column:
     """The interval among octaves: some on one side of zero, or all on both sides up to one."""
     windows = list(_octaves(counts))
     best = _shortest(windows, std)
-    wide = _wide(windows, best, std)
-    seen = best.rows > _limit(windows, std) * math.sqrt(best.bins)
-    return Column(best.low, best.high, (best.low + best.high) / 2, best.length, seen=seen, wide=wide)
+    limit = _Limit(len(windows), std, pure)
+    wide = _wide(windows, best, limit)
+    seen = best.rows > limit.of(best.bins)
+    return Column(best.low, best.high, (best.low + best.high) / 2, best.length, best.rows, seen=seen, wide=wide)
 
 
 def _octaves(counts: Floats) -> Iterator[_Window]:
@@ -121,8 +127,11 @@ def _octaves(counts: Floats) -> Iterator[_Window]:
         yield _Window(-float(_DISTANCES[last]), float(_DISTANCES[last]), rows, 2 * min(last, _NEXT) + 1)
 
 
-def closer_look(before: Column, edges: Floats, counts: Floats, std: float) -> Column:
-    """The interval among even bins; as before where the column was found, or the noise hides it."""
+def closer_look(before: Column, edges: Floats, counts: Floats, std: float, pure: bool = False) -> Column:
+    """The interval among even bins; as before where the column was found.
+
+    Where noise hides it, its rows lie in more bins than as many as would stand out.
+    """
     if before.found:
         return before
     inside = np.concatenate([[0.0], np.cumsum(counts[1:-1])])
@@ -131,12 +140,18 @@ def closer_look(before: Column, edges: Floats, counts: Floats, std: float) -> Co
         for k in range(1, _EVEN + 1)
         for i in range(_EVEN + 1 - k)
     ]
+    limit = _Limit(len(windows), std, pure)
+    sure = [window for window in windows if window.rows > limit.of(window.bins)]
+    if not sure:
+        return _widespread(before, limit)
     best = _shortest(windows, std)
-    chance = _limit(windows, std) * math.sqrt(best.bins)
-    if best.rows < chance:
-        return before
+    if best not in sure:
+        best = max(sure, key=lambda window: window.rows / limit.of(window.bins))
+    chance = limit.of(best.bins)
     fullest = max((one for one in windows if one.bins == 1 and best.low <= one.low < best.high), key=lambda w: w.rows)
-    if best.rows - fullest.rows < min(_POINT * fullest.rows, chance):  # the others may hold noise alone, chosen for it
+    others = best.rows - fullest.rows
+    few = others < fullest.rows * max(1.0, (best.bins - 1) / _POINT)
+    if few and others < chance:  # they may hold noise alone, chosen for it
         best = fullest
     middles = (edges[1:] + edges[:-1]) / 2
     held = np.where((middles > best.low) & (middles < best.high), counts[1:-1], 0.0)
@@ -144,7 +159,16 @@ def closer_look(before: Column, edges: Floats, counts: Floats, std: float) -> Co
     length = best.length
     error = 0.1 * length + 0.3 * length * std * math.sqrt(best.bins) / best.rows
     found = best.bins >= _FEWEST
-    return replace(before, low=best.low, high=best.high, center=center, error=error, found=found)
+    return replace(before, low=best.low, high=best.high, center=center, error=error, rows=best.rows, found=found)
+
+
+def _widespread(before: Column, limit: _Limit) -> Column:
+    """A column whose rows fill the interval, or so many bins of it that they do not stand out of the noise."""
+    least = min(max((before.rows / limit.of(1)) ** 2, 1.0), _EVEN)  # of the bins
+    length = before.length * math.sqrt(least / _EVEN)
+    middle = (before.low + before.high) / 2
+    low, high = middle - length / 2, middle + length / 2
+    return replace(before, low=low, high=high, center=middle, error=before.length / 4, found=True)
 
 
 def _shortest(windows: list[_Window], std: float) -> _Window:
@@ -156,18 +180,26 @@ def _shortest(windows: list[_Window], std: float) -> _Window:
     return min([*most, windows[fullest]], key=lambda window: window.length)
 
 
-def _limit(windows: list[_Window], std: float) -> float:
-    """What none of so many windows of one bin holds by noise alone."""
-    return std * math.sqrt(2 * math.log(len(windows)) + _SURE)
+@dataclass(frozen=True)
+class _Limit:
+    """What none of so many windows holds by noise alone."""
+
+    windows: int
+    std: float
+    pure: bool
+
+    def of(self, bins: int) -> float:
+        """For a window of so many bins."""
+        stds = math.sqrt(2 * math.log(self.windows) + _SURE)
+        return self.std * math.sqrt(bins) * float(reach(stds, bins, self.pure))
 
 
-def _wide(windows: list[_Window], best: _Window, std: float) -> float:
+def _wide(windows: list[_Window], best: _Window, limit: _Limit) -> float:
     """The farthest root mean square distance from the best window of the rows in one that surely holds some."""
-    limit = _limit(windows, std)
     center, whole = (best.low + best.high) / 2, max(best.rows, 1.0)
     apart = [
         math.sqrt(window.rows / whole) * abs((window.low + window.high) / 2 - center)
         for window in windows
-        if window.rows > limit * math.sqrt(window.bins) and (window.low >= best.high or window.high <= best.low)
+        if window.rows > limit.of(window.bins) and (window.low >= best.high or window.high <= best.low)
     ]
     return max(apart, default=0.0)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..errors import Floats
 from ..rows import NormLaw
 from ..rows.learned import STEP
+from .chance import reach
 
 _PARETO = 2.5  # index of a Pareto tail
 _NARROW = (0.03, 0.07, 0.15, 0.3, 0.55)
@@ -43,6 +44,7 @@ _FEWEST_ROWS = 0.01  # where fewer are expected the law ends
 _NEAR = 4.0  # octaves
 _UNLIKELY = 1.0  # for each octave between the middle and where it is expected, as a log
 _FAR_HUMP, _SURE_HUMP, _LEAST_HUMP = 3.0, 5.0, 0.05  # octaves beyond the middle, stds of the noise, share of the rows
+_SURE_BIN = 4.5  # stds of the noise: a single bin holds more or fewer rows than the others let expect
 _NEAR_TAIL, _EACH_OCTAVE, _FAR_TAIL = 2.5, 0.3, 5.0  # stds of the noise: rows above the middle are no accident
 _ABOVE, _WIDEST_TAIL = 1.0, 16  # octaves above the middle, bins
 _LATTICE, _FARTHEST = 96, 34  # tabulated: every 1/96 octave up to so many octaves from the mode
@@ -126,7 +128,8 @@ def _mixture(weight: Floats, grid: Floats, modes: Floats) -> Floats:
 class _Departures:
     """How the true law may differ from the family: smooth over half an octave, fading fast above the typical radius."""
 
-    def __init__(self, log_edges: Floats, typical: float, noise: float) -> None:
+    def __init__(self, log_edges: Floats, typical: float, noise: float, pure: bool) -> None:
+        self.pure = pure
         first, last = log_edges[0], log_edges[-1]
         self.middle = np.concatenate([[first], (log_edges[1:] + log_edges[:-1]) / 2, [last]])
         width = np.minimum(np.diff(np.concatenate([[first - 0.25], log_edges, [last + 0.25]])), 0.5)
@@ -143,28 +146,28 @@ class _Departures:
         smooth = self.smoother @ departure
         high = np.clip((self.middle - typical) * 1.5, 0, 1)
         smooth = _shrunk(smooth, np.where(smooth > 0, 1 + 2.2 * high, 1.0) * self.sure)
-        found = smooth + _shrunk(departure - smooth, 4.5 * noise)
-        return _tails(found, departure, noise, self.middle - typical)
+        found = smooth + _shrunk(departure - smooth, reach(_SURE_BIN, 1, self.pure) * noise)
+        return _tails(found, departure, noise, self.middle - typical, self.pure)
 
 
-def _tails(found: Floats, departure: Floats, noise: float, beyond: Floats) -> Floats:
+def _tails(found: Floats, departure: Floats, noise: float, beyond: Floats, pure: bool = False) -> Floats:
     """What was found, and in neighbouring bins above the middle that together surely hold more rows, all of those."""
     found = found.copy()
-    limits = noise * np.clip(_NEAR_TAIL + _EACH_OCTAVE * beyond, _NEAR_TAIL, _FAR_TAIL)
+    limits = np.clip(_NEAR_TAIL + _EACH_OCTAVE * beyond, _NEAR_TAIL, _FAR_TAIL)
     departure = np.where(beyond >= _ABOVE, departure, -np.inf)
-    while (window := _surest(departure, limits)) is not None:
+    while (window := _surest(departure / noise, limits, pure)) is not None:
         rows = np.maximum(departure[window], 0.0)
         found[window] = rows * (departure[window].sum() / rows.sum())
         departure[window] = -np.inf
     return found
 
 
-def _surest(departure: Floats, limits: Floats) -> slice | None:
-    """The neighbouring bins whose sum is farthest beyond its limit, or None."""
+def _surest(departure: Floats, limits: Floats, pure: bool) -> slice | None:
+    """The neighbouring bins whose sum is farthest beyond its limit, or None; both in stds of the noise."""
     best, found = 1.0, None
     for size in range(1, min(_WIDEST_TAIL, len(departure)) + 1):
         totals = np.lib.stride_tricks.sliding_window_view(departure, size).sum(axis=1)
-        sure = totals / (limits[size - 1 :] * math.sqrt(size))
+        sure = totals / (reach(limits[size - 1 :], size, pure) * math.sqrt(size))
         at = int(np.argmax(sure))
         if sure[at] > best:
             best, found = float(sure[at]), slice(at, at + size)
@@ -177,11 +180,18 @@ def _shrunk(values: Floats, limit: Any) -> Floats:
 
 
 def fit_norm_law(
-    counts: Floats, noise_std: float, edges: Floats, n: float, typical: float | None = None, near: float = _NEAR
+    counts: Floats,
+    noise_std: float,
+    edges: Floats,
+    n: float,
+    typical: float | None = None,
+    near: float = _NEAR,
+    pure: bool = False,
 ) -> NormLaw:
     """The law behind noisy counts of norms among edges; `typical` is where its median is expected, `near` how surely.
 
-    near: octaves that it may be off. A hump far beyond the others, as where many rows are zero, is a law by itself.
+    near: octaves that it may be off. pure: whether noise is Laplace's. A hump far beyond the others, as where many
+    rows are zero, is a law by itself.
     """
     log_edges = np.log2(edges)
     noise = max(noise_std / n, _QUIETEST)
@@ -190,22 +200,29 @@ def fit_norm_law(
     middle = float(log_edges.mean()) if typical is None else math.log2(typical)
     modes = _modes(grid, typical, noise, near)
     unlikely = 0.0 if typical is None else _UNLIKELY
-    mass, rest = _fit(shares, noise, log_edges, grid, modes, middle, unlikely)
+    mass, rest = _fit(shares, noise, log_edges, grid, modes, middle, unlikely, pure)
     if typical is not None:
-        mass = _with_hump(mass, rest, shares, noise, log_edges, grid, middle)
+        mass = _with_hump(mass, rest, shares, noise, log_edges, grid, middle, pure)
     beyond = np.cumsum(mass[::-1])[::-1]
     mass[beyond < _FEWEST_ROWS / n] = 0.0
     return NormLaw(grid, mass / mass.sum())
 
 
 def _fit(
-    shares: Floats, noise: float, log_edges: Floats, grid: Floats, modes: Floats, middle: float, unlikely: float = 0.0
+    shares: Floats,
+    noise: float,
+    log_edges: Floats,
+    grid: Floats,
+    modes: Floats,
+    middle: float,
+    unlikely: float,
+    pure: bool,
 ) -> tuple[Floats, Floats]:
     """Masses on the grid, and what the family leaves of the shares; `middle` is where the median is expected.
 
     unlikely: what each octave between them costs, as a log.
     """
-    departures = _Departures(log_edges, middle, noise)
+    departures = _Departures(log_edges, middle, noise, pure)
     below = _below(log_edges, modes, noise)
     # Whitened distances in one product; bins are differences, and what the last one holds is 1 but for what is below.
     last = np.zeros(len(shares))
@@ -225,33 +242,44 @@ def _fit(
 
 
 def _with_hump(
-    mass: Floats, rest: Floats, shares: Floats, noise: float, log_edges: Floats, grid: Floats, middle: float
+    mass: Floats,
+    rest: Floats,
+    shares: Floats,
+    noise: float,
+    log_edges: Floats,
+    grid: Floats,
+    middle: float,
+    pure: bool = False,
 ) -> Floats:
     """The masses, or where the rest shows a hump far beyond, those of two laws: one for the bins below it."""
-    bins, part = _hump(rest, noise, log_edges, middle)
+    bins, part = _hump(rest / noise, noise, log_edges, middle, pure)
     if part == 0:
         return mass
     above = np.arange(len(shares)) >= bins.start
     peak = float(np.append(log_edges, log_edges[-1])[bins.start + int(np.argmax(rest[bins]))])
 
-    def law(bins: Any, share: float, at: float) -> Floats:
+    def law(chosen: Any, share: float, at: float) -> Floats:
         modes = _modes(grid, 2.0**at, noise)
-        return _fit(np.where(bins, shares, 0) / share, noise / share, log_edges, grid, modes, at)[0]
+        return _fit(np.where(chosen, shares, 0) / share, noise / share, log_edges, grid, modes, at, 0.0, pure)[0]
 
     return (1 - part) * law(~above, 1 - part, middle) + part * law(above, part, peak)
 
 
-def _hump(rest: Floats, noise: float, log_edges: Floats, middle: float) -> tuple[slice, float]:
-    """Neighbouring far bins that together hold surely more than was fitted, and their share of the rows."""
+def _hump(rest: Floats, noise: float, log_edges: Floats, middle: float, pure: bool) -> tuple[slice, float]:
+    """Neighbouring far bins that together hold surely more than was fitted, and their share of the rows.
+
+    rest: in stds of the noise, which is a share of the rows.
+    """
     start = int(np.searchsorted(log_edges, middle + _FAR_HUMP)) + 1
     sums = np.concatenate([[0.0], np.cumsum(rest)])
-    best, found = _SURE_HUMP, (slice(0), 0.0)
+    best, found = 1.0, (slice(0), 0.0)
     for first in range(start, len(rest)):
         totals = sums[first + 1 :] - sums[first]
-        sure = totals / (noise * np.sqrt(np.arange(1, totals.size + 1)))
+        bins = np.arange(1, totals.size + 1)
+        sure = totals / (reach(_SURE_HUMP, bins, pure) * np.sqrt(bins))
         last = int(np.argmax(sure))
-        if sure[last] > best and _LEAST_HUMP < totals[last] < 1 - _LEAST_HUMP:
-            best, found = float(sure[last]), (slice(first, first + last + 1), float(totals[last]))
+        if sure[last] > best and _LEAST_HUMP < totals[last] * noise < 1 - _LEAST_HUMP:
+            best, found = float(sure[last]), (slice(first, first + last + 1), float(totals[last] * noise))
     return found
 
 

@@ -211,7 +211,7 @@ def _rows_about(rounds: Rounds, rows: LearnedRows, rough: Rough, source: Source)
     histogram = NormHistogram([(Ellipsoid(rows.center, rows.scale, rows.axes), edges)])
     rounds.source = source
     found = rounds.sum("norms", histogram, _norms_share(rounds))
-    law = fit_norm_law(found.values, found.std, edges, rounds.n, 2.0**middle)
+    law = fit_norm_law(found.values, found.std, edges, rounds.n, 2.0**middle, pure=rounds.pure)
     nearer = law.median / before.median
     doubt = min(math.sqrt(rough.squared_off) / law.median, 1.0)
     errors = np.full(rows.scale.size, doubt)
