@@ -226,6 +226,7 @@ def hard() -> list[Setting]:
         small(conditioned(50, 5000, 1e4)),
         low_rank(100, 5000),
         small(low_rank(100, 5000)),
+        low_rank(384, 5000),
         *(identity(d, 1000) for d in (1, 2, 3, 4)),
         *(small(identity(d, 1000)) for d in (1, 2, 3, 4)),
         identity(10, 100),

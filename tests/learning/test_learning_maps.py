@@ -28,7 +28,7 @@ def maps(ellipsoid):
         "coordinates": CoordinateHistogram(np.add.outer(np.arange(D), EDGES)),
         "absolutes": AbsoluteSum(ellipsoid, BITS),
         "shell": ShellSum(ellipsoid, 0.5, 1.5, BITS),
-        "products": OuterSum(ellipsoid, BITS),
+        "products": OuterSum(ellipsoid),
     }
 
 
@@ -84,10 +84,9 @@ def plain_integers(name, ellipsoid, x):
     if name == "shell":
         factor = (min(r, 1.5) - 0.5) * (grid / (1.5 - 0.5)) / r if r > 0.5 else 0.0
         return [round(v * factor) for v in y]
-    factor = 1 / r if r > 1 else 1.0
-    z = [v * factor for v in y]
-    pairs = [(i, j) for i in range(D) for j in range(i, D)]
-    return [round(z[i] * z[j] * (grid if i == j else math.sqrt(2.0) * grid)) for i, j in pairs]
+    factor = 2.0**20 / r if r * r > 1 else 2.0**20
+    q = [round(v * factor) for v in y]
+    return [(5 if i == j else 7) * q[i] * q[j] for i in range(D) for j in range(i, D)]
 
 
 @pytest.mark.parametrize("ellipsoid", [DIAGONAL, TURNED], ids=["diagonal", "turned"])
@@ -117,9 +116,9 @@ def test_rows_beyond_the_number_range_are_clipped_along_their_direction(ellipsoi
     assert integers(AbsoluteSum(ellipsoid, BITS), x) / 2.0**BITS == pytest.approx(abs(direction), abs=1e-8)
     assert integers(ShellSum(ellipsoid, 0.5, 1.5, BITS), x) / 2.0**BITS == pytest.approx(direction, abs=1e-8)
     assert integers(NormHistogram([(ellipsoid, EDGES)]), x)[-1] == 1
-    products = OuterSum(ellipsoid, BITS)
-    outer = products.matrix(integers(products, x) / 2.0**BITS)
-    assert outer == pytest.approx(np.outer(direction, direction), abs=1e-8)
+    products = OuterSum(ellipsoid)
+    outer = products.matrix(integers(products, x) / 2.0**products.grid_bits)
+    assert outer == pytest.approx(np.outer(direction, direction), abs=2.0**-20)  # two factors, each off by 2^-21
 
 
 @pytest.mark.parametrize("ellipsoid", [DIAGONAL, TURNED], ids=["diagonal", "turned"])
@@ -172,13 +171,20 @@ def test_no_row_exceeds_the_bounds_and_some_nearly_attain_them(name, ellipsoid):
         assert widest >= Fraction(99, 100) ** 2 * row_map.body.diameter**2
 
 
+def test_products_of_many_rows_at_the_bound_are_exact():
+    """More rows than one square of doubles holds, all alike and of the largest products there are."""
+    for x in (np.tile([1e6, 0.0, 0.0, 0.0, 0.0], (9_001, 1)), np.tile([1e6, -1e6, 0.0, 0.0, 0.0], (9_001, 1))):
+        row_map = OuterSum(Ellipsoid(np.zeros(D), np.ones(D)))
+        assert integers(row_map, x).tolist() == (9_001 * integers(row_map, x[:1])).tolist()
+
+
 def test_matrix_undoes_the_triangle():
     x = np.random.default_rng(3).normal(size=(40, D))
-    row_map = OuterSum(DIAGONAL, 40)
+    row_map = OuterSum(DIAGONAL)
     found = row_map.matrix(integers(row_map, x) / 2.0**40)
     y = (x - DIAGONAL.center) * DIAGONAL.scale
     z = y / np.maximum(1, np.linalg.norm(y, axis=1))[:, None]
-    assert found == pytest.approx(z.T @ z, abs=40 * 2.0**-39)
+    assert found == pytest.approx(z.T @ z, abs=40 * 2.0**-20)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,10 @@ def _shell_sum(row_map: Any, part: Rows, total: Ints) -> None:
 
 def _outer_sum(row_map: Any, part: Rows, total: Ints) -> None:
     frame: Frame = row_map.frame
-    add_outer_products(part, *frame.arguments(), row_map.grid, total, *frame.scratch())
+    sides = frame.width
+    on, off = row_map.factors
+    few, products = np.empty((4, sides)), np.zeros((sides, sides))
+    add_outer_products(part, *frame.arguments(), row_map.grid, on, off, total, *frame.scratch(), few, products)
 
 
 def _coordinate_surplus(row_map: Any, part: Rows, total: Ints) -> None:

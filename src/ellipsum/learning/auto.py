@@ -25,7 +25,8 @@ from .rounds import Rounds
 from .schedule import RESOLUTION, Shares
 from .state import Shape, State, choose_radius, clip_effects
 
-MAX_COVARIANCE_DIMENSION = 160
+_FEW_COLUMNS = 160  # up to here axes cost little beside other rounds, however many rows there are
+_MOST_COLUMNS, _MOST_WORK = 1024, 2.0**35  # products that turning all rows once may take
 _MOST_OCTAVES = 30.0
 _ABOUT_ONE = 2.0 ** np.arange(-6.0, 8.1, 0.25)
 _MOST_UNITS = 8  # steps in which the spreads of columns in very different units are found
@@ -241,7 +242,7 @@ def recentre(measure: Measure, state: State, shares: Shares, wanted: float | Non
 def learn_shape(measure: Measure, state: State, shares: Shares) -> None:
     """Scales, recentring, and once the axes, until better scales would cost more than they bring."""
     prior = state.shape.std
-    rotation_open = measure.d <= MAX_COVARIANCE_DIMENSION and shares.kappa < 0.05 and not shares.pure
+    rotation_open = _may_turn(measure) and shares.kappa < 0.05 and not shares.pure
     for _ in range(4 if measure.spent < 0.45 else 0):
         std, loss = measure_scales(measure, state, shares, prior)
         state.reshape(std)
@@ -259,6 +260,12 @@ def learn_shape(measure: Measure, state: State, shares: Shares) -> None:
                 continue
         if loss < 3 * shares.scales or measure.spent > 0.4:
             break
+
+
+def _may_turn(measure: Measure) -> bool:
+    """Whether rounds along other axes than the columns end in good time."""
+    d = measure.d
+    return d <= _FEW_COLUMNS or (d <= _MOST_COLUMNS and measure.rounds.n * float(d) ** 2 <= _MOST_WORK)
 
 
 _FINE = np.arange(-0.75, 0.75, 1 / 16)

@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import Floats
-from ..grid import grid_bits
 from ..shape import Ellipsoid
 from .maps import OuterSum
 from .rounds import Rounds
@@ -52,10 +51,10 @@ def forecast_margin(rounds: Rounds, share: Fraction) -> float:
 def second_moments(rounds: Rounds, name: str, white: Ellipsoid, share: Fraction) -> tuple[Floats, Floats, float]:
     """Noisy mean of y y^T made positive semidefinite: eigenvalues, axes, and the std of its noise on the diagonal."""
     gamma = norm_bound(rounds.d, FAILURE)
-    row_map = OuterSum(replace(white, scale=white.scale / gamma), grid_bits(rounds.n, rounds.mu))
+    row_map = OuterSum(replace(white, scale=white.scale / gamma))
     found = rounds.sum(name, row_map, share)
     values, vectors = np.linalg.eigh(row_map.matrix(found.values) * (gamma**2 / rounds.n))
-    return np.maximum(values, 0.0), vectors, found.std * gamma**2 / rounds.n
+    return np.maximum(values, 0.0), vectors, row_map.diagonal_std(found.std) * gamma**2 / rounds.n
 
 
 def _whiten(white: Ellipsoid, bound: Floats) -> Ellipsoid:

@@ -14,7 +14,7 @@ import numpy as np
 from ..compiled import compiled, inner
 from ..kernels.layout import FAR_EXPONENT, LARGE, UNUSED
 
-_ROOT = math.sqrt(2.0)
+EXACT_ROWS = 1 << 12
 
 
 @inner
@@ -153,21 +153,58 @@ def add_shells(
 
 @compiled
 def add_outer_products(
-    block: Any, center: Any, scale: Any, packed: Any, exponents: Any, grid: float, total: Any, offsets: Any, y: Any
+    block: Any,
+    center: Any,
+    scale: Any,
+    packed: Any,
+    exponents: Any,
+    grid: float,
+    on: int,
+    off: int,
+    total: Any,
+    offsets: Any,
+    y: Any,
+    few: Any,
+    products: Any,
 ) -> None:
-    """rint(grid svec(z z^T)), z = y / max(1, ‖y‖): the upper triangle row by row, off-diagonals times sqrt 2."""
-    width = y.size
-    off_grid = _ROOT * grid
-    for r in range(block.shape[0]):
-        square = _map(block[r], center, scale, packed, exponents, offsets, y)
-        if square > 1.0:
-            factor = 1.0 / math.sqrt(square)
-            for i in range(width):
-                y[i] *= factor
-        place = 0
-        for i in range(width):
-            first = y[i]
-            total[place] += int(np.rint(first * first * grid))
-            for j in range(i + 1, width):
-                total[place + j - i] += int(np.rint(first * y[j] * off_grid))
-            place += width - i
+    """The upper triangle of q q^T, row by row, q = rint(grid y / max(1, ‖y‖)), entries times `on` or `off`.
+
+    few: four rows. products: a square of zeros, left so; sums of up to EXACT_ROWS products are exact in it [L5].
+    """
+    rows = block.shape[0]
+    for start in range(0, rows, EXACT_ROWS):
+        stop = min(start + EXACT_ROWS, rows)
+        for first in range(start, stop, 4):
+            for r in range(4):
+                if first + r < stop:
+                    square = _map(block[first + r], center, scale, packed, exponents, offsets, y)
+                    factor = grid / math.sqrt(square) if square > 1.0 else grid
+                    for i in range(y.size):
+                        few[r, i] = np.rint(y[i] * factor)
+                else:
+                    few[r] = 0.0
+            _add_four(few, products)
+        _add_triangle(products, on, off, total)
+
+
+@inner
+def _add_four(few: Any, products: Any) -> None:
+    """Four rows at a time: a square of many columns is read and written a quarter as often."""
+    a, b, c, d = few[0], few[1], few[2], few[3]
+    for i in range(few.shape[1]):
+        ai, bi, ci, di = a[i], b[i], c[i], d[i]
+        row = products[i]
+        for j in range(i, few.shape[1]):
+            row[j] += (ai * a[j] + bi * b[j]) + (ci * c[j] + di * d[j])
+
+
+@inner
+def _add_triangle(products: Any, on: int, off: int, total: Any) -> None:
+    place = 0
+    for i in range(products.shape[0]):
+        total[place] += on * int(products[i, i])
+        products[i, i] = 0.0
+        for j in range(i + 1, products.shape[0]):
+            total[place + j - i] += off * int(products[i, j])
+            products[i, j] = 0.0
+        place += products.shape[0] - i

@@ -23,6 +23,7 @@ from .frame import Frame
 _WIDEST = 2.0**190  # radii and edges lie between its inverse and it: rows that overflow come out at 2^199 or above
 _COUNTS_PER_FLUSH = 1 << 62
 _ROOT_BITS = 32
+_ENTRY_BITS = 20  # of rows whose products are summed: those of 2^12 rows add up exactly in doubles
 
 
 def _root(number: int) -> Fraction:
@@ -172,28 +173,39 @@ class ShellSum(_Gridded):
 
 
 class OuterSum(_Gridded):
-    """q = rint(2^m svec(z z^T)), z = y / max(1, ‖y‖), y = B (x - c): second moments.
+    """The upper triangle of q q^T, q = rint(2^20 y / max(1, ‖y‖)): 5 q_i^2, and 7 q_i q_j beside the diagonal.
 
-    svec is the upper triangle with off-diagonals times sqrt 2, so inner products are those of the matrices, squares
-    of <z, z'>, never negative: norm about 1, diameter about sqrt 2 [L5].
+    7 is nearly 5 sqrt 2, so that inner products are nearly 25 times those of the matrices.
+    Norm 5 R^2 with R as in [S2]; two rows are at most sqrt 2 times that apart [L5].
     """
 
     kind = "outer_sum"
+    factors = 5, 7
+    """Of products on the diagonal, and beside it."""
 
-    def __init__(self, ellipsoid: Ellipsoid, grid_bits: int = GRID_BITS) -> None:
-        super().__init__(ellipsoid, grid_bits)
-        sides = self.frame.width
-        self.width = sides * (sides + 1) // 2
-        exact = (1 << grid_bits) * (1 + Fraction(2 * sides + 32, 1 << 52))
-        rounding = _root(self.width)
-        self.body = Body(exact + rounding / 2, sqrt_upper(2 * exact**2) + rounding)
-        self._sides = sides
+    def __init__(self, ellipsoid: Ellipsoid) -> None:
+        super().__init__(ellipsoid, _ENTRY_BITS)
+        norm = self.factors[0] * self.body.norm**2
+        self.body = Body(norm, sqrt_upper(2 * norm**2))
+        self._sides = self.width
+        self.width = self._sides * (self._sides + 1) // 2
+        self.grid_bits = 2 * _ENTRY_BITS
+        self.rows_per_flush = 1 << 60 - self.grid_bits - 1
+
+    @property
+    def grid(self) -> float:
+        """That of a row, not of its products."""
+        return math.ldexp(1.0, _ENTRY_BITS)
+
+    def diagonal_std(self, std: float) -> float:
+        """Of noise of this std in a sum, in the matrix: on its diagonal; beside it it is about 1/sqrt 2 of that."""
+        return std / self.factors[0]
 
     def matrix(self, values: Floats) -> Floats:
-        """The symmetric matrix of a noisy sum; its noise has std s on the diagonal and s / sqrt 2 beside it."""
+        """The symmetric matrix of a noisy sum."""
         full = np.zeros((self._sides, self._sides))
         upper = np.triu_indices(self._sides)
-        full[upper] = values / np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+        full[upper] = values / np.where(upper[0] == upper[1], *map(float, self.factors))
         return full + np.triu(full, 1).T
 
 

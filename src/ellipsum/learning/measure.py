@@ -163,11 +163,12 @@ class Measure:
         return found.values * thickness, found.std * thickness
 
     def second_moments(self, name: str, state: State, radius: float, share: float) -> tuple[Floats, float]:
-        """Mean of y y^T, y clipped to the radius; noise of this std on the diagonal, 1/sqrt 2 of it beside."""
+        """Mean of y y^T, y clipped to the radius; noise of this std on the diagonal, about 1/sqrt 2 of it beside."""
         ellipsoid = state.shape.ellipsoid(state.center, radius, self.units)
-        products = OuterSum(ellipsoid, self._bits)
+        products = OuterSum(ellipsoid)
         found = self._sum(name, products, share)
-        return products.matrix(found.values) * (radius**2 / self.n), found.std * radius**2 / self.n
+        unit = radius**2 / self.n
+        return products.matrix(found.values) * unit, products.diagonal_std(found.std) * unit
 
     def of_all(self) -> AbstractContextManager[None]:
         """Rounds inside read all rows."""
