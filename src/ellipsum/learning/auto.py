@@ -30,6 +30,8 @@ _MOST_COLUMNS, _MOST_WORK = 1024, 2.0**35  # products that turning all rows once
 _MOST_OCTAVES = 30.0
 _ABOUT_ONE = 2.0 ** np.arange(-6.0, 8.1, 0.25)
 _MOST_UNITS = 8  # steps in which the spreads of columns in very different units are found
+_TOLD_APART, _BESIDE = 30, 0.6  # columns, and part of how much norms of normal rows differ
+_MOST_AGAIN = 2  # rounds for a centre beside the rows; those that lie on a sphere look so, too
 _SETTLED = 0.4  # of a spread: where the centre is off by more, the spread may be nothing but that
 _FAR_OFF = 2.0  # median norm, in units of the spread, above which the centre is looked for again
 _SHRUNK = 8.0  # times as much as another column's: units that may have shrunk too far, and how far they may
@@ -124,7 +126,7 @@ def locate(measure: Measure, shares: Shares) -> State:
 def _shrink(measure: Measure, state: State, shares: Shares, radius: float, reach: float) -> None:
     """Ball rounds from a radius on, y being offsets times one number, until the ball stops shrinking."""
     d, b = measure.d, float(state.shape.b[0])
-    step = 1 / 8 if shares.rows > 300 else 1 / 3
+    step, again = 1 / 8 if shares.rows > 300 else 1 / 3, _MOST_AGAIN
     while True:
         offset, std = measure.clipped_mean("ball", state, radius, shares.ball)
         state.center = state.center + offset / b
@@ -134,11 +136,21 @@ def _shrink(measure: Measure, state: State, shares: Shares, radius: float, reach
         state.law = norm_law(measure, state, edges, shares.norms)
         before, radius = radius, min(state.law.quantile(0.85), 1.5 * radius)
         done = error < 0.35 * state.law.median or radius > 0.8 * before
+        if done and again and _beside(state.law, d):
+            done, again = False, again - 1
         if done or radius < RESOLUTION * reach or measure.spent > 0.4:
             break
     doubt = _DOUBT * state.law.excess(before) ** 2 / d
     state.variance = np.full(d, (std**2 + doubt) / b**2)
     state.clipped = before / state.law.median
+
+
+def _beside(law: NormLaw, d: int) -> bool:
+    """Whether norms differ so little that the centre must lie beside the rows, and not among them."""
+    from scipy.special import gammaincinv
+
+    among = math.sqrt(gammaincinv(d / 2, 0.85) / gammaincinv(d / 2, 0.15))  # of normal rows
+    return d <= _TOLD_APART and law.quantile(0.85) / law.quantile(0.15) - 1 < _BESIDE * (among - 1)
 
 
 def standardise(measure: Measure, state: State, shares: Shares) -> list[Floats]:
