@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ellipsum.learning.auto import _beside
 from ellipsum.learning.norm_law import LOG_PRIOR, _table, _tails, _with_hump, fit_norm_law
 from ellipsum.learning.state import Shape, State, choose_radius
 from ellipsum.rows import NormLaw
@@ -112,3 +113,14 @@ def test_a_hundredth_of_the_rows_far_off_enters_in_full():
     true = np.maximum(norms - beyond, 0).mean()
     found = [_found(norms, 8.5, seed).excess(beyond) for seed in range(10)]
     assert 0.7 * true < np.median(found) < 1.3 * true
+
+
+@pytest.mark.parametrize("d", [1, 2, 10, 30])
+def test_norms_that_hardly_differ_tell_of_a_centre_beside_the_rows(d):
+    """As those of rows ten of their spreads away; normal rows about the centre, even under noise, do not."""
+    rng = np.random.default_rng(10)
+    rows = rng.standard_normal((5_000, d))
+    away = np.zeros(d)
+    away[0] = 10 * np.sqrt(d)
+    assert _beside(_found(np.linalg.norm(rows + away, axis=1), 5.0), d)
+    assert not any(_beside(_found(np.linalg.norm(rows, axis=1), 20.0, seed), d) for seed in range(5))
