@@ -30,7 +30,7 @@ _MOST_COLUMNS, _MOST_WORK = 1024, 2.0**35  # products that turning all rows once
 _MOST_OCTAVES = 30.0
 _ABOUT_ONE = 2.0 ** np.arange(-6.0, 8.1, 0.25)
 _MOST_UNITS = 8  # steps in which the spreads of columns in very different units are found
-_TOLD_APART, _BESIDE = 30, 0.6  # columns, and part of how much norms of normal rows differ
+_TOLD_APART, _BESIDE, _ALIKE = 30, 0.6, 1.5  # columns; part of how much norms of normal rows differ; the most
 _MOST_AGAIN = 2  # rounds for a centre beside the rows; those that lie on a sphere look so, too
 _SETTLED = 0.4  # of a spread: where the centre is off by more, the spread may be nothing but that
 _FAR_OFF = 2.0  # median norm, in units of the spread, above which the centre is looked for again
@@ -149,8 +149,8 @@ def _beside(law: NormLaw, d: int) -> bool:
     """Whether norms differ so little that the centre must lie beside the rows, and not among them."""
     from scipy.special import gammaincinv
 
-    among = math.sqrt(gammaincinv(d / 2, 0.85) / gammaincinv(d / 2, 0.15))  # of normal rows
-    return d <= _TOLD_APART and law.quantile(0.85) / law.quantile(0.15) - 1 < _BESIDE * (among - 1)
+    among = math.sqrt(gammaincinv(d / 2, 0.95) / gammaincinv(d / 2, 0.05))  # of normal rows
+    return d <= _TOLD_APART and law.quantile(0.95) / law.quantile(0.05) < min(1 + _BESIDE * (among - 1), _ALIKE)
 
 
 def standardise(measure: Measure, state: State, shares: Shares) -> list[Floats]:
