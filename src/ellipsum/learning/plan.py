@@ -345,7 +345,7 @@ def _check_pure(method: str) -> None:
 def _pure(method: str, budget: Budget, noise: str) -> bool:
     """Whether rounds have pure noise: where delta is 0, or it was asked for [L8].
 
-    With delta above 0 it errs less for one column of many rows that are not skewed, and more elsewhere.
+    With delta above 0 it often errs less for one or two columns of many rows; where most are alike, at times more.
     """
     asked = noise == "norm" or (budget.largest_mu is None and noise != "gaussian")
     if asked:
