@@ -165,3 +165,17 @@ def test_columns_of_zeros_and_of_skewed_amounts_in_other_units_are_found():
     for seed in range(12):
         made = es.mean(rows, known, epsilon=1, delta=1e-6, rng=np.random.default_rng(seed), threads=1)
         assert np.abs((made.value - rows.mean(axis=0)) / rows.std(axis=0)).max() < 0.3
+
+
+def test_zeros_that_are_fewer_than_the_rows_elsewhere_are_not_the_column():
+    """3000 zeros in one bin stand out, 7000 rows over all octaves do not: the interval before holds both."""
+    g = np.random.default_rng(5)
+    values = np.where(np.arange(10_000) < 3_000, 0.0, 0.04 * g.random(10_000))
+    found = []
+    for _ in range(20):
+        column = first_look(counted(values, FIRST, 395.0, g), 395.0)
+        for _ in range(6):
+            edges = np.linspace(column.low - column.length / 8, column.high + column.length / 8, 33)
+            column = closer_look(column, edges, counted(values, edges, 395.0, g), 395.0)
+        found.append(column.spread)
+    assert min(found) > values.std() / 4  # some were ten millionths of it

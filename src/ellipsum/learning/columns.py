@@ -26,6 +26,7 @@ _FEWEST = 4  # bins that the interval covers once a column is found
 _MOST = 0.8  # of a column's rows: what the interval holds
 _NORMAL = 2.56  # stds of normal rows that hold so many
 _SURE = 10.0  # sqrt(2 ln(bins) + 10) stds: from here on a bin surely holds rows
+_MORE = 5.0  # stds of a count: more rows lie outside than inside (three counts, three stds of each)
 _POINT = 8.0  # times what other bins hold each: the rows of one that may be at a point
 _LEAST = 2.0**-_OCTAVES
 _DISTANCES = np.exp2(np.arange(-_OCTAVES, 1.0))
@@ -48,6 +49,8 @@ class Column:
     """Whether the interval surely holds rows: of a column that few rows have, none may."""
     wide: float = 0.0
     """Root mean square distance of rows that surely lie elsewhere; 0 where none do."""
+    outer: tuple[float, float] | None = None
+    """The interval of the look before."""
 
     @property
     def length(self) -> float:
@@ -76,25 +79,45 @@ def search(measure: Measure, share: float, relative: bool) -> list[Column] | Non
 
     relative: whether every column's spread matters, also of one whose rows sit at one point but for few.
     """
-    octaves = np.tile(FIRST, (measure.d, 1))
-    counts, std = measure.columns(octaves, share)
-    pure = measure.rounds.pure
-    columns = [first_look(one, std, pure) for one in counts]
+    look = _Octaves(measure, share)
+    columns = look.columns()
     if not all(column.seen for column in columns):
         return None
     for _ in range(_MOST_ROUNDS):
         if all(column.found or column.length <= 4 * _LEAST for column in columns) or measure.spent > _MOST_SPENT:
             break
         edges = np.stack([_even(column) for column in columns])
-        closer, noise = measure.columns(edges, share)
-        columns = [closer_look(*each, noise, pure) for each in zip(columns, edges, closer, strict=True)]
-    if not all(column.spread > 0 for column in columns) and relative and measure.spent + _AGAIN * share < _MOST_SPENT:
-        again, noise = measure.columns(octaves, _AGAIN * share)
-        weight = std**2 / (std**2 + noise**2)
-        counts, std = counts + weight * (again - counts), noise * math.sqrt(weight)
-        wider = [first_look(count, std, pure).wide for count in counts]
-        columns = [replace(one, wide=wide) for one, wide in zip(columns, wider, strict=True)]
+        counts, std = measure.columns(edges, share)
+        columns = [closer_look(*each, std, look.pure) for each in zip(columns, edges, counts, strict=True)]
+    if relative and not all(column.spread > 0 for column in columns) and look.again():
+        columns = [replace(one, wide=now.wide) for one, now in zip(columns, look.columns(), strict=True)]
     return columns if all(column.spread > 0 for column in columns) else None
+
+
+class _Octaves:
+    """Counts of every column's rows in octaves of its magnitude, from one round, or two where one hides some rows."""
+
+    def __init__(self, measure: Measure, share: float) -> None:
+        self._measure, self._share = measure, share
+        self.pure = measure.rounds.pure
+        self._counts, self._std = self._round(share)
+
+    def _round(self, share: float) -> tuple[Floats, float]:
+        return self._measure.columns(np.tile(FIRST, (self._measure.d, 1)), share)
+
+    def columns(self) -> list[Column]:
+        return [first_look(counts, self._std, self.pure) for counts in self._counts]
+
+    def again(self) -> bool:
+        """Another round with less noise, joined with the first; False where it would cost too much."""
+        share = _AGAIN * self._share
+        if self._measure.spent + share >= _MOST_SPENT:
+            return False
+        counts, std = self._round(share)
+        weight = self._std**2 / (self._std**2 + std**2)
+        self._counts = self._counts + weight * (counts - self._counts)
+        self._std = std * math.sqrt(weight)
+        return True
 
 
 def _even(column: Column) -> Floats:
@@ -140,6 +163,8 @@ def closer_look(before: Column, edges: Floats, counts: Floats, std: float, pure:
         for k in range(1, _EVEN + 1)
         for i in range(_EVEN + 1 - k)
     ]
+    if before.outer is not None and counts[0] + counts[-1] - before.rows > _MORE * std:
+        return _within_outer(before)
     limit = _Limit(len(windows), std, pure)
     sure = [window for window in windows if window.rows > limit.of(window.bins)]
     if not sure:
@@ -159,7 +184,17 @@ def closer_look(before: Column, edges: Floats, counts: Floats, std: float, pure:
     length = best.length
     error = 0.1 * length + 0.3 * length * std * math.sqrt(best.bins) / best.rows
     found = best.bins >= _FEWEST
-    return replace(before, low=best.low, high=best.high, center=center, error=error, rows=best.rows, found=found)
+    outer = before.low, before.high
+    return replace(
+        before, low=best.low, high=best.high, center=center, error=error, rows=best.rows, found=found, outer=outer
+    )
+
+
+def _within_outer(column: Column) -> Column:
+    """Most rows lie outside the interval, where they spread so far that no few bins stand out: it is the one before."""
+    assert column.outer is not None
+    low, high = column.outer
+    return replace(column, low=low, high=high, center=(low + high) / 2, error=(high - low) / 4, found=True)
 
 
 def _widespread(before: Column, limit: _Limit) -> Column:
