@@ -474,3 +474,10 @@ def test_axes_of_many_columns_are_learned_where_they_pay():
         assert ("covariance" in names) == (few == 200)
         errors[few] = np.linalg.norm(found.value - x.mean(axis=0))
     assert errors[200] < errors[199] / 2
+
+
+def test_a_ball_that_noise_alone_kept_from_shrinking_shrinks_again():
+    """Under this noise two bins of a histogram seem to hold 18% of the rows far out: the error was 2.45."""
+    x = 3000 + np.random.default_rng([20, 23, 22]).standard_normal((1000, 10))
+    found = es.mean(x, es.Unknown(1e4), epsilon=1, delta=1e-6, rng=np.random.default_rng([20, 23, 22, 0]))
+    assert np.linalg.norm(found.value - x.mean(axis=0)) < 0.3

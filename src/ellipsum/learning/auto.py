@@ -136,7 +136,8 @@ def _shrink(measure: Measure, state: State, shares: Shares, radius: float, reach
         state.law = norm_law(measure, state, edges, shares.norms)
         before, radius = radius, min(state.law.quantile(0.85), 1.5 * radius)
         done = error < 0.35 * state.law.median or radius > 0.8 * before
-        if done and again and _beside(state.law, d):
+        split = d > 1 and again == _MOST_AGAIN and state.law.median < 0.5 * before  # what kept it may be noise
+        if done and again and (_beside(state.law, d) or (split and error > 0.35 * state.law.median)):
             done, again = False, again - 1
         if done or radius < RESOLUTION * reach or measure.spent > 0.4:
             break
