@@ -16,7 +16,7 @@ from .values import Columns, short
 
 STEP = 1 / 16  # octaves between the radii of a law
 _LADDER, _FAR = np.arange(-1.5, 4.0, STEP), 1 / 4  # octaves from the median, and steps beyond
-_DOUBT = 0.25  # share of the worst squared bias of clipping that the choice of a radius reckons with
+_DOUBT = 0.08  # share of the worst squared bias of clipping that the choice of a radius reckons with
 _ASSUMED_ROWS = 10_000.0
 _WIDEST_COVARIANCE = 1e140  # beyond it squares of spreads leave the range of doubles
 _THINNEST = 1e-7  # the thinnest axis of a covariance that its eigenvalues can still tell from rounding
@@ -134,7 +134,7 @@ class LearnedRows(Rows):
         law, rows = self.norm_law, _ASSUMED_ROWS if n is None else float(n)
         unit = float(self.std.max())  # squares may leave the range of doubles
         noise = noise_multiplier**2 * float(np.sum((self.scale * unit) ** -2.0))
-        spread = float(np.sum((self.std / unit) ** 2))
+        spread = self._squared_length(unit)
         worst = math.sqrt(_DOUBT * spread) * rows
 
         def forecast(radius: float) -> float:
@@ -146,9 +146,13 @@ class LearnedRows(Rows):
     def _clip(self, radius: float, n: int | None, pull: float) -> Clip:
         rows = _ASSUMED_ROWS if n is None else float(n)
         unit = float(self.std.max())
-        lost = rows * float(np.sum((self.std / unit) ** 2)) * self.norm_law.squared_excess(radius, pull) * unit * unit
+        lost = rows * self._squared_length(unit) * self.norm_law.squared_excess(radius, pull) * unit * unit
         ellipsoid = Ellipsoid(self.center, self.scale / radius, self.axes)
         return Clip(ellipsoid, radius, lost, self.distance(self.center.size, n), pull)
+
+    def _squared_length(self, unit: float) -> float:
+        """Of a row of norm 1 whose columns share it as their spreads do; lengths in this unit."""
+        return float(np.sum((self.std / unit) ** 2) / np.sum((self.scale * self.std) ** 2))
 
     def fits(self, region: Clip, n: int | None, noise: float) -> bool:
         ellipsoid = region.ellipsoid
