@@ -135,10 +135,12 @@ def _shrink(measure: Measure, state: State, shares: Shares, radius: float, reach
         edges = 2.0 ** np.arange(low, math.log2(1.2 * radius) + step, step)
         state.law = norm_law(measure, state, edges, shares.norms)
         before, radius = radius, min(state.law.quantile(0.85), 1.5 * radius)
-        done = error < 0.35 * state.law.median or radius > 0.8 * before
-        split = d > 1 and again == _MOST_AGAIN and state.law.median < 0.5 * before  # what kept it may be noise
-        if done and again and (_beside(state.law, d) or (split and error > 0.35 * state.law.median)):
-            done, again = False, again - 1
+        near = error < 0.35 * state.law.median
+        done = near or radius > 0.8 * before
+        if done and again:
+            split = d > 1 and again == _MOST_AGAIN and state.law.median < 0.5 * before  # what kept it may be noise
+            if _beside(state.law, d) or (split and not near):
+                done, again = False, again - 1
         if done or radius < RESOLUTION * reach or measure.spent > 0.4:
             break
     doubt = _DOUBT * state.law.excess(before) ** 2 / d
@@ -150,8 +152,10 @@ def _beside(law: NormLaw, d: int) -> bool:
     """Whether norms differ so little that the centre must lie beside the rows, and not among them."""
     from scipy.special import gammaincinv
 
+    if d > _TOLD_APART:
+        return False
     among = math.sqrt(gammaincinv(d / 2, 0.95) / gammaincinv(d / 2, 0.05))  # of normal rows
-    return d <= _TOLD_APART and law.quantile(0.95) / law.quantile(0.05) < min(1 + _BESIDE * (among - 1), _ALIKE)
+    return law.quantile(0.95) / law.quantile(0.05) < min(1 + _BESIDE * (among - 1), _ALIKE)
 
 
 def standardise(measure: Measure, state: State, shares: Shares) -> list[Floats]:

@@ -164,7 +164,7 @@ def closer_look(before: Column, edges: Floats, counts: Floats, std: float, pure:
         for i in range(_EVEN + 1 - k)
     ]
     if before.outer is not None and counts[0] + counts[-1] - before.rows > _MORE * std:
-        return _within_outer(before)
+        return _within(before.outer, before)
     limit = _Limit(len(windows), std, pure)
     sure = [window for window in windows if window.rows > limit.of(window.bins)]
     if not sure:
@@ -190,10 +190,9 @@ def closer_look(before: Column, edges: Floats, counts: Floats, std: float, pure:
     )
 
 
-def _within_outer(column: Column) -> Column:
+def _within(outer: tuple[float, float], column: Column) -> Column:
     """Most rows lie outside the interval, where they spread so far that no few bins stand out: it is the one before."""
-    assert column.outer is not None
-    low, high = column.outer
+    low, high = outer
     return replace(column, low=low, high=high, center=(low + high) / 2, error=(high - low) / 4, found=True)
 
 

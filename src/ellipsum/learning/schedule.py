@@ -16,9 +16,7 @@ def pure_cost(share: float) -> float:
 
 
 _PURE_ERROR = 1.4
-_PURE_NORMS = (
-    0.18  # the last histogram, for one column: Laplace noise hides tails that Gaussian noise of its std does not
-)
+_PURE_NORMS = 0.18  # the last histogram, for one column: Laplace noise hides tails that Gaussian noise does not
 _CELLS, _MOST_CELLS = 1 << 24, 1 << 26  # of a sample in memory: as a rule, and where small budgets ask for more rows
 _LEAST_ROWS = 20_000
 _LEAST_NOISE_ROWS = 5000.0
@@ -71,9 +69,7 @@ class Shares:
             rows=rows,
             kappa=kappa,
             norms=_between((37 / rows) ** 2, 0.0005, 0.04),
-            final_norms=_between(
-                max((75 * (1 + 1 / d) / rows) ** 2, 0.055 / math.sqrt(d)), least, max(least, 0.05 + 0.25 / d)
-            ),
+            final_norms=_between(max((75 * (1 + 1 / d) / rows) ** 2, 0.055 / math.sqrt(d)), least, 0.05 + 0.25 / d),
             ball=_between((5.9 * kappa) ** 2, 0.001, 0.04),
             scales=_between((7 * kappa) ** 2, 0.002, 0.06),
             center=_between((11.7 * kappa) ** 2, 0.01, 0.12),
