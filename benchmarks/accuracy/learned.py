@@ -1,6 +1,6 @@
 """What it costs to learn the rows first and release later, against one release that learns on its way.
 
-    python -m benchmarks.accuracy.learned [--runs 40] [--tables diabetes,lognormal] [--epsilon 1] [--delta 1e-6]
+    python -m benchmarks.accuracy.learned [--runs 40] [--tables diabetes,lognormal] [--epsilon 1] [--seed 1]
 
 Learned: `es.learn` at half of the budget, then `es.mean` with the learned rows at the other half. At once: `es.mean`
 with Unknown rows at the whole. Errors are root mean squares over runs and columns, each column in its own std; the
@@ -35,10 +35,10 @@ def learned(table: Table, budget: es.Budget, rng: np.random.Generator) -> np.nda
     return es.mean(table.data, rows, budget=second, rng=rng, threads=1).value
 
 
-def errors(table: Table, budget: es.Budget, runs: int) -> np.ndarray:
+def errors(table: Table, budget: es.Budget, runs: int, seed: int) -> np.ndarray:
     """Root mean square errors of each column in its own std: learned, and at once."""
     values = [
-        [way(table, budget, np.random.default_rng([SEED, run, place])) for place, way in enumerate((learned, at_once))]
+        [way(table, budget, np.random.default_rng([seed, run, place])) for place, way in enumerate((learned, at_once))]
         for run in range(runs)
     ]
     relative = (np.array(values) - table.mean) / table.std
@@ -51,6 +51,7 @@ def main() -> int:
     parser.add_argument("--tables", type=lambda text: chosen(text, tuple(LOADERS)), default=USUAL)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-6)
+    parser.add_argument("--seed", type=int, default=SEED, help="another one shows what is chance")
     given = parser.parse_args()
     budget = es.Budget(epsilon=given.epsilon, delta=given.delta)
     tables = installed(given.tables)
@@ -59,7 +60,7 @@ def main() -> int:
     for table in map(load, tables):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", es.AccuracyWarning)
-            columns = errors(table, budget, given.runs)
+            columns = errors(table, budget, given.runs, given.seed)
         first, whole = np.sqrt(np.mean(columns**2, axis=1))
         each = columns[0] / columns[1]
         ratios.append(first / whole)

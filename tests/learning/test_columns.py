@@ -64,6 +64,23 @@ def test_columns_twelve_orders_apart_err_as_each_alone():
     assert np.sqrt(np.mean(np.square(together))) < 2 * np.sqrt(np.mean(np.square(single)))
 
 
+SMALL = es.Budget(epsilon=1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_rows_in_different_units(seed):
+    """500 rows of columns ten orders apart, where a closer look at each would drown in the noise."""
+    scales = 10.0 ** np.arange(-4.0, 6.1, 2.0)
+    x = (2 + rng(seed).normal(size=(500, 6))) * scales
+    x[:, 1] *= rng(seed + 10).random(500) < 0.02  # at zero, but for few rows
+    found = es.mean(x, es.Unknown(1e8), budget=SMALL, weights="relative", rng=rng(seed + 100))
+    others = np.arange(6) != 1
+    assert np.abs((found.value - x.mean(axis=0)) / scales)[others].max() < 0.6
+    assert found.learned["rounds"][0]["name"] == "columns"
+    shown = [step.name for step in es.plan(es.Unknown(1e8), n=500, d=6, budget=SMALL, weights="relative").rounds]
+    assert shown[:2] == ["columns", "norms"]
+
+
 def people(n=4000):
     g = rng(5)
     return pa.table({"age": g.normal(45, 18, n), "income": g.lognormal(10.4, 0.7, n)})

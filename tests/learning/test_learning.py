@@ -82,6 +82,11 @@ def test_overspending_is_refused_before_anything_is_read():
 ROUNDED = (1 + math.sqrt(5) / 2**21) ** 2  # rows of five entries, each rounded to 2^-20
 MAPS = {
     "histogram": (lambda e: NormHistogram([(e, [0.2, 0.4, 0.8])]), math.sqrt(2), 1.0),
+    "distances": (
+        lambda e: CoordinateHistogram([[9.5, 10.0, 11.0]] * 5, folded=True),
+        math.sqrt(10),
+        math.sqrt(5),
+    ),
     "coordinates": (lambda e: CoordinateHistogram([[9.5, 10.0, 11.0]] * 5), math.sqrt(10), math.sqrt(5)),
     "absolutes": (AbsoluteSum, math.sqrt(2), 1.0),
     "shell": (lambda e: ShellSum(e, 0.5, 1.0), 2.0, 1.0),

@@ -26,6 +26,7 @@ def maps(ellipsoid):
         "norms": NormHistogram([(ellipsoid, EDGES)]),
         "three norms": NormHistogram([(ellipsoid, EDGES), (DIAGONAL, EDGES[:2]), (TURNED, EDGES * 3)]),
         "coordinates": CoordinateHistogram(np.add.outer(np.arange(D), EDGES)),
+        "distances": CoordinateHistogram(np.add.outer(np.arange(D), EDGES), folded=True),
         "absolutes": AbsoluteSum(ellipsoid, BITS),
         "shell": ShellSum(ellipsoid, 0.5, 1.5, BITS),
         "products": OuterSum(ellipsoid),
@@ -99,11 +100,14 @@ def test_maps_equal_plain_python_to_the_last_bit(name, ellipsoid):
         assert integers(row_map, row[None]).tolist() == plain_integers(name, ellipsoid, row.tolist())
 
 
-def test_coordinates_equal_plain_python():
+@pytest.mark.parametrize("name", ["coordinates", "distances"])
+def test_coordinates_equal_plain_python(name):
     x = rows()
-    found = maps(DIAGONAL)["coordinates"].table(integers(maps(DIAGONAL)["coordinates"], x))
+    row_map = maps(DIAGONAL)[name]
+    found = row_map.table(integers(row_map, x))
     for j in range(D):
         there = x[np.isfinite(x[:, j]), j]
+        there = abs(there) if name == "distances" else there
         assert len(there) < len(x)
         assert found[j].tolist() == np.bincount(np.searchsorted(EDGES + j, there), minlength=6).tolist()
 

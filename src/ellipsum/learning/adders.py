@@ -102,7 +102,7 @@ def _norm_histogram(row_map: Any, part: Rows, total: Ints) -> None:
 
 
 def _coordinate_histogram(row_map: Any, part: Rows, total: Ints) -> None:
-    add_coordinate_bins(part, row_map.edges, total)
+    add_coordinate_bins(part, row_map.edges, row_map.folded, total)
 
 
 def _absolute_sum(row_map: Any, part: Rows, total: Ints) -> None:

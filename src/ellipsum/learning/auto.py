@@ -16,7 +16,7 @@ from ..errors import Floats
 from ..rows import NormLaw
 from ..shape import length
 from .axes import learn_rotation
-from .columns import search
+from .columns import search, sizes
 from .last import absolute_std, last_round
 from .measure import Measure
 from .methods import Final
@@ -29,6 +29,7 @@ _FEW_COLUMNS = 160  # up to here axes cost little beside other rounds, however m
 _MOST_COLUMNS, _MOST_WORK = 1024, 2.0**35  # products that turning all rows once may take
 _MOST_OCTAVES = 30.0
 _ABOUT_ONE = 2.0 ** np.arange(-6.0, 8.1, 0.25)
+_NEAR_ONE, _ASTRAY = 2.0 ** np.arange(-4.0, 3.1, 0.25), 4.0  # norms in units of sizes; those of rows elsewhere
 _MOST_UNITS = 8  # steps in which the spreads of columns in very different units are found
 _TOLD_APART, _BESIDE, _ALIKE = 30, 0.6, 1.5  # columns; part of how much norms of normal rows differ; the most
 _MOST_AGAIN = 2  # rounds for a centre beside the rows; those that lie on a sphere look so, too
@@ -47,9 +48,9 @@ def prepare(rounds: Rounds, magnitude: float | Floats) -> Final:
     rounds.draw()
     early = shares.thinned(rounds.rate, rounds.d)
     state = by_columns(measure, early)
-    if state is None:
-        return from_state(measure, locate(measure, early), shares)
-    return from_state(measure, state, shares, rounds.relative)
+    if state is not None:
+        return from_state(measure, state, shares, rounds.relative)
+    return from_state(measure, by_sizes(measure, early) or locate(measure, early), shares)
 
 
 def from_state(measure: Measure, state: State, shares: Shares, standard: bool = False) -> Final:
@@ -102,6 +103,27 @@ def by_columns(measure: Measure, shares: Shares) -> State | None:
     typical = state.law.median
     state.shape, state.law = Shape(spread * typical), state.law.scaled(1 / typical)
     return state
+
+
+def by_sizes(measure: Measure, shares: Shares) -> State | None:
+    """Coarse centre of columns in units of their own, by how far from zero they lie, where no closer look is to be had.
+
+    None where that drowns in noise, or rows turn out to lie elsewhere.
+    """
+    d = measure.d
+    if d == 1 or not measure.rounds.relative or shares.sizes is None or shares.by_columns(True):
+        return None
+    before = measure.relative
+    for size in sizes(measure, shares.sizes):
+        state = State(np.zeros(d), size**2, Shape(np.ones(d)), NormLaw(np.zeros(1), np.ones(1)))
+        _change_units(measure, state, size)
+        state.law = norm_law(measure, state, _NEAR_ONE, shares.norms)
+        if state.law.median < _ASTRAY:
+            _shrink(measure, state, shares, min(state.law.quantile(0.85), 2 * state.law.median), 1.0)
+            _to_median(measure, state)
+            return state
+        measure.relative = before
+    return None
 
 
 def locate(measure: Measure, shares: Shares) -> State:
@@ -195,7 +217,12 @@ def _relocate(measure: Measure, state: State, shares: Shares) -> None:
     state.law = norm_law(measure, state, _ABOUT_ONE, shares.norms, 1.0)
     if state.law.median > _FAR_OFF:
         _shrink(measure, state, shares, state.law.quantile(0.85), 1.0)
-    typical = state.law.median  # spreads are known up to one factor: norms tell it
+    _to_median(measure, state)
+
+
+def _to_median(measure: Measure, state: State) -> None:
+    """Spreads are known up to one factor: norms tell it."""
+    typical = state.law.median
     _change_units(measure, state, np.full(measure.d, typical))
     state.law = state.law.scaled(1 / typical)
 

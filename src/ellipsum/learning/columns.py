@@ -18,6 +18,7 @@ from .measure import Measure
 
 _OCTAVES = 60  # down from the magnitude
 _NEXT = 4  # octaves next to the outermost that are looked at together
+_COARSE = 2  # octaves to a bin, where there is one look alone
 _EVEN = 32
 _MOST_ROUNDS = 10
 _MOST_SPENT = 0.2  # of the budget, from which on no further round begins
@@ -26,6 +27,7 @@ _FEWEST = 4  # bins that the interval covers once a column is found
 _MOST = 0.8  # of a column's rows: what the interval holds
 _NORMAL = 2.56  # stds of normal rows that hold so many
 _SURE = 10.0  # sqrt(2 ln(bins) + 10) stds: from here on a bin surely holds rows
+_LIKELY = 3.0  # stds of a count: more than any of fifty windows without rows is likely to hold
 _MORE = 5.0  # stds of a count: more rows lie outside than inside (three counts, three stds of each)
 _POINT = 8.0  # times what other bins hold each: the rows of one that may be at a point
 _LEAST = 2.0**-_OCTAVES
@@ -92,6 +94,41 @@ def search(measure: Measure, share: float, relative: bool) -> list[Column] | Non
     if relative and not all(column.spread > 0 for column in columns) and look.again():
         columns = [replace(one, wide=now.wide) for one, now in zip(columns, look.columns(), strict=True)]
     return columns if all(column.spread > 0 for column in columns) else None
+
+
+def sizes(measure: Measure, share: float) -> list[Floats]:
+    """How far from zero most rows of each column lie at most, in units of its magnitude; none where no column shows.
+
+    The likeliest sizes, and, where some columns do not stand out of the noise, those with the largest for these.
+    """
+    edges = _LEAST * np.exp2(np.arange(0, _OCTAVES + 1, _COARSE))
+    counts, std = measure.columns(np.tile(edges, (measure.d, 1)), share, folded=True)
+    counts[:, -2] += counts[:, -1]
+    windows = [list(_distances(each[:-1], edges)) for each in counts]
+    best = [_shortest(each, std) for each in windows]
+    sure = np.array([_stands_out(window, std, measure.rounds.pure) for window in best])
+    known = [window.high for window, seen in zip(best, sure, strict=True) if seen and window.low > 0]
+    if not known:
+        return []
+    for j in np.flatnonzero(~sure):
+        best[j] = _shortest([window for window in windows[j] if min(known) <= window.high <= max(known)], std)
+    elsewhere = np.clip(measure.n - counts[:, 0] + std, std, measure.n) / measure.n
+    beside_zero = min(known) * np.sqrt(elsewhere)  # root mean square of a column at zero but for the rows elsewhere
+    likely = np.where([window.low > 0 for window in best], [window.high for window in best], beside_zero)
+    return [likely] if sure.all() else [likely, np.where(sure, likely, max(known))]
+
+
+def _stands_out(window: _Window, std: float, pure: bool) -> bool:
+    """Whether it is to be believed: some window of a column holds rows, so less is enough than to say that any do."""
+    return window.rows > std * math.sqrt(window.bins) * float(reach(_LIKELY, window.bins, pure))
+
+
+def _distances(counts: Floats, edges: Floats) -> Iterator[_Window]:
+    """A few bins next to each other, of distances from zero."""
+    lows = np.concatenate([[0.0], edges])
+    for bins in range(1, _NEXT // _COARSE + 1):
+        for i in range(len(counts) + 1 - bins):
+            yield _Window(float(lows[i]), float(lows[i + bins]), float(counts[i : i + bins].sum()), bins)
 
 
 class _Octaves:

@@ -106,13 +106,14 @@ def add_norm_bins(
 
 
 @compiled
-def add_coordinate_bins(block: Any, edges: Any, total: Any) -> None:
-    """One-hot of every entry among its column's edges; NaN and infinite entries are left out."""
+def add_coordinate_bins(block: Any, edges: Any, folded: bool, total: Any) -> None:
+    """One-hot of every entry, or of its size, among its column's edges; NaN and infinite entries are left out."""
     bins = edges.shape[1] + 1
     for r in range(block.shape[0]):
         for j in range(block.shape[1]):
-            if abs(block[r, j]) < np.inf:
-                total[j * bins + _bin(edges[j], block[r, j])] += 1
+            size = abs(block[r, j])
+            if size < np.inf:
+                total[j * bins + _bin(edges[j], size if folded else block[r, j])] += 1
 
 
 @compiled

@@ -87,6 +87,7 @@ class NormHistogram:
 class CoordinateHistogram:
     """One-hot of each entry of a row among its column's edges; `edges` has a row for each column.
 
+    folded: of its distance from zero.
     d one-hots side by side, so norm sqrt(d) and diameter sqrt(2d) whatever the edges [L2][L10]. A missing entry
     counts nowhere. `table(values)` has a row of bins for each column.
     """
@@ -95,7 +96,8 @@ class CoordinateHistogram:
     grid_bits = 0
     rows_per_flush = _COUNTS_PER_FLUSH
 
-    def __init__(self, edges: Any) -> None:
+    def __init__(self, edges: Any, folded: bool = False) -> None:
+        self.folded = folded
         rows = [_increasing(row) for row in np.asarray(edges, np.float64)]
         self.edges = np.ascontiguousarray(np.stack(rows))
         self.columns = len(rows)

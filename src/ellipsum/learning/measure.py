@@ -118,9 +118,12 @@ class Measure:
         found = self._sum("norms", histogram, share)
         return histogram.split(found.values), found.std
 
-    def columns(self, edges: Floats, share: float) -> tuple[Floats, float]:
-        """Histograms of all columns at once, edges in units of its magnitude; a row of counts for each column."""
-        histogram = CoordinateHistogram(edges * self.magnitudes[:, None])
+    def columns(self, edges: Floats, share: float, folded: bool = False) -> tuple[Floats, float]:
+        """Histograms of all columns at once, edges in units of its magnitude; a row of counts for each column.
+
+        folded: of distances from zero.
+        """
+        histogram = CoordinateHistogram(edges * self.magnitudes[:, None], folded)
         found = self._sum("columns", histogram, share)
         return histogram.table(found.values), found.std
 

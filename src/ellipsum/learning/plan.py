@@ -122,6 +122,9 @@ class LearningPlan(Runnable):
         relative = self.weights == "relative"
         if shares.by_columns(relative):
             found = [PlannedRound("columns", shares.columns, _LOOKS), PlannedRound("norms", shares.norms, 1)]
+        elif relative and self.d > 1 and shares.sizes is not None:
+            found = [PlannedRound("columns", shares.sizes, 1), PlannedRound("norms", shares.norms, _BALLS + 1)]
+            found.append(PlannedRound("ball", shares.ball, _BALLS))
         else:
             found = [PlannedRound("norms", shares.norms, _BALLS + 1), PlannedRound("ball", shares.ball, _BALLS)]
         if self.d > 1 and not (relative and shares.by_columns(relative)):

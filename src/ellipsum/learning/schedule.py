@@ -21,6 +21,8 @@ _CELLS, _MOST_CELLS = 1 << 24, 1 << 26  # of a sample in memory: as a rule, and 
 _LEAST_ROWS = 20_000
 _LEAST_NOISE_ROWS = 5000.0
 _LEAST_PER_COLUMN = 1000.0  # noise rows for each sqrt(d): shares of early rounds are at their floors with a quarter
+_STAND_OUT, _JUST_STAND_OUT = 9.0, 6.0  # stds of noise that all rows of a column are: wanted, and the least
+_MOST_SIZES = 0.2
 MOST_PASSES = 6
 """Passes over all rows: a count, the sample, second moments, the last norms, the shell, the release."""
 
@@ -116,6 +118,13 @@ class Shares:
     def by_columns(self, relative: bool) -> bool:
         """Whether to search column by column: in units of their own, or where it costs no more than balls do."""
         return self._told_apart and (relative or self.columns < 1.5 * (self.ball + self.norms))
+
+    @property
+    def sizes(self) -> float | None:
+        """For octaves of all columns at once, one look and no closer one; None where they would drown in noise."""
+        each = math.sqrt(2) * self.kappa
+        share = min((_STAND_OUT * each) ** 2, _MOST_SIZES)
+        return share if math.sqrt(share) > _JUST_STAND_OUT * each else None
 
     @property
     def reliable(self) -> bool:
