@@ -189,6 +189,7 @@ def standardise(measure: Measure, state: State, shares: Shares) -> list[Floats]:
     last = np.full(d, np.inf)  # noise of the latest centre
     for _ in range(_MOST_UNITS):
         std, loss = measure_scales(measure, state, shares, state.shape.std, even=True)
+        std = np.maximum(std, measure.least / measure.relative)
         settled = loss < 3 * shares.scales and bool((last < _SETTLED * std).all())
         _change_units(measure, state, std)
         last = last / std

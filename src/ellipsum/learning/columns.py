@@ -19,6 +19,7 @@ from .measure import Measure
 _OCTAVES = 60  # down from the magnitude
 _NEXT = 4  # octaves next to the outermost that are looked at together
 _COARSE = 2  # octaves to a bin, where there is one look alone
+_FARTHEST = 32.0  # times the spread that is likely: how far the few rows elsewhere may be
 _EVEN = 32
 _MOST_ROUNDS = 10
 _MOST_SPENT = 0.2  # of the budget, from which on no further round begins
@@ -100,6 +101,7 @@ def sizes(measure: Measure, share: float) -> list[Floats]:
     """How far from zero most rows of each column lie at most, in units of its magnitude; none where no column shows.
 
     The likeliest sizes, and, where some columns do not stand out of the noise, those with the largest for these.
+    Units of columns that sit at zero are kept from shrinking until the few rows elsewhere are farther off than counts.
     """
     edges = _LEAST * np.exp2(np.arange(0, _OCTAVES + 1, _COARSE))
     counts, std = measure.columns(np.tile(edges, (measure.d, 1)), share, folded=True)
@@ -114,7 +116,9 @@ def sizes(measure: Measure, share: float) -> list[Floats]:
         best[j] = _shortest([window for window in windows[j] if min(known) <= window.high <= max(known)], std)
     elsewhere = np.clip(measure.n - counts[:, 0] + std, std, measure.n) / measure.n
     beside_zero = min(known) * np.sqrt(elsewhere)  # root mean square of a column at zero but for the rows elsewhere
-    likely = np.where([window.low > 0 for window in best], [window.high for window in best], beside_zero)
+    away = np.array([window.low > 0 for window in best])
+    likely = np.where(away, [window.high for window in best], beside_zero)
+    measure.least = measure.relative * np.where(away, 0.0, likely / _FARTHEST)
     return [likely] if sure.all() else [likely, np.where(sure, likely, max(known))]
 
 

@@ -74,6 +74,8 @@ class Measure:
         """The largest: what lengths are measured in where errors count alike in all columns."""
         self.relative = self.magnitudes / self.magnitude if rounds.relative else np.ones(rounds.d)
         """The unit of each column, as a share of the largest magnitude."""
+        self.least = np.zeros(rounds.d)
+        """Units that are not to shrink further."""
         self._bits = grid_bits(rounds.n, rounds.fineness)
         self.presence = Presence(rounds.d)
 
