@@ -81,6 +81,20 @@ def test_few_rows_in_different_units(seed):
     assert shown[:2] == ["columns", "norms"]
 
 
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_columns_at_zero_keep_the_few_rows_elsewhere(seed):
+    """Their units stay of the order of their spreads, or those rows would be farther off than anything that counts."""
+    g, few = rng(seed), np.array([1, 2, 4, 4, 7, 9, 22, 33, 48, 49])
+    x = np.maximum(8 + 4 * g.normal(size=(1800, 60)), 0)
+    x[:, :10] = np.where(g.random((1800, 10)).argsort(axis=0) < few, 1 + x[:, :10] / 4, 0.0)
+    x[:, 10:35] *= g.random((1800, 25)) < np.linspace(0.06, 0.9, 25)
+    found = es.mean(x, es.Unknown(1e3), budget=SMALL, weights="relative", rng=rng(seed + 100))
+    units = 1 / (found.plan.ellipsoid.scale * np.sqrt(60) * x.std(axis=0))
+    assert units[6:10].min() > 0.25
+    low, high = found.confidence_interval().T
+    assert ((low <= x.mean(axis=0)) & (x.mean(axis=0) <= high)).all()
+
+
 def people(n=4000):
     g = rng(5)
     return pa.table({"age": g.normal(45, 18, n), "income": g.lognormal(10.4, 0.7, n)})
