@@ -1,7 +1,8 @@
 """method="auto": centre, scales, axes and radius, each from a small private round; the rest is for the last one.
 
-Every decision depends on noisy results and public numbers alone. Rounds: *locate* (a clipped mean in a ball, the ball
-from a histogram of norms, until it stops shrinking); *scales* (clipped absolute values along the axes) with
+Every decision depends on noisy results and public numbers alone. Rounds: *columns* (where columns have units of their
+own, or where it is cheap: each one's place, or with small budgets its size alone); *locate* (a clipped mean in a ball,
+the ball from a histogram of norms, until it stops shrinking); *scales* (clipped absolute values along the axes) with
 *recentring* in between; *rotation* (second moments, where a cheap probe says that it pays); *settle* (norms under
 several shapes at once: the one that forecasts least error); *shell* (what the best radius would lose, measured).
 """

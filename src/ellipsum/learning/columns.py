@@ -28,7 +28,7 @@ _FEWEST = 4  # bins that the interval covers once a column is found
 _MOST = 0.8  # of a column's rows: what the interval holds
 _NORMAL = 2.56  # stds of normal rows that hold so many
 _SURE = 10.0  # sqrt(2 ln(bins) + 10) stds: from here on a bin surely holds rows
-_LIKELY = 3.0  # stds of a count: more than any of fifty windows without rows is likely to hold
+_LIKELY = 3.0  # stds of a count: some window holds the rows, so that less is enough than to say that any do
 _MORE = 5.0  # stds of a count: more rows lie outside than inside (three counts, three stds of each)
 _POINT = 8.0  # times what other bins hold each: the rows of one that may be at a point
 _LEAST = 2.0**-_OCTAVES
@@ -108,7 +108,7 @@ def sizes(measure: Measure, share: float) -> list[Floats]:
     counts[:, -2] += counts[:, -1]
     windows = [list(_distances(each[:-1], edges)) for each in counts]
     best = [_shortest(each, std) for each in windows]
-    sure = np.array([_stands_out(window, std, measure.rounds.pure) for window in best])
+    sure = np.array([window.rows > _LIKELY * std * math.sqrt(window.bins) for window in best])
     known = [window.high for window, seen in zip(best, sure, strict=True) if seen and window.low > 0]
     if not known:
         return []
@@ -120,11 +120,6 @@ def sizes(measure: Measure, share: float) -> list[Floats]:
     likely = np.where(away, [window.high for window in best], beside_zero)
     measure.least = measure.relative * np.where(away, 0.0, likely / _FARTHEST)
     return [likely] if sure.all() else [likely, np.where(sure, likely, max(known))]
-
-
-def _stands_out(window: _Window, std: float, pure: bool) -> bool:
-    """Whether it is to be believed: some window of a column holds rows, so less is enough than to say that any do."""
-    return window.rows > std * math.sqrt(window.bins) * float(reach(_LIKELY, window.bins, pure))
 
 
 def _distances(counts: Floats, edges: Floats) -> Iterator[_Window]:
