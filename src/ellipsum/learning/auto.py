@@ -29,6 +29,7 @@ from .state import Shape, State, choose_radius, clip_effects
 _FEW_COLUMNS = 160  # up to here axes cost little beside other rounds, however many rows there are
 _MOST_COLUMNS, _MOST_WORK = 1024, 2.0**35  # products that turning all rows once may take
 _MOST_OCTAVES = 30.0
+_FAR_OCTAVES = 48.0  # from rows at one point, as near as balls shrink, to the magnitude and beyond
 _ABOUT_ONE = 2.0 ** np.arange(-6.0, 8.1, 0.25)
 _NEAR_ONE, _ASTRAY = 2.0 ** np.arange(-4.0, 3.1, 0.25), 4.0  # norms in units of sizes; those of rows elsewhere
 _MOST_UNITS = 8  # steps in which the spreads of columns in very different units are found
@@ -331,7 +332,7 @@ def _settle_edges(measure: Measure, trial: State, steps: Floats) -> Floats:
 
 def edges_about(middle: float, farthest: float, steps: Floats) -> Floats:
     """Edges at these steps from the middle, and finer than octaves up to the farthest norm; all in octaves."""
-    octaves = np.arange(4.0, min(farthest - middle, _MOST_OCTAVES) + _FAR_STEP, _FAR_STEP)
+    octaves = np.arange(4.0, min(farthest - middle, _FAR_OCTAVES) + _FAR_STEP, _FAR_STEP)
     return np.exp2(middle + np.concatenate([steps, octaves]))
 
 
