@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import Floats
 from ..rows import NormLaw
 from ..shape import length
-from .axes import learn_rotation
+from .axes import Turns
 from .columns import search, sizes
 from .last import absolute_std, last_round
 from .measure import Measure
@@ -32,6 +32,7 @@ _MOST_OCTAVES = 30.0
 _FAR_OCTAVES = 48.0  # from rows at one point, as near as balls shrink, to the magnitude and beyond
 _ABOUT_ONE = 2.0 ** np.arange(-6.0, 8.1, 0.25)
 _NEAR_ONE, _ASTRAY = 2.0 ** np.arange(-4.0, 3.1, 0.25), 4.0  # norms in units of sizes; those of rows elsewhere
+_MOST_SCALES = 5  # rounds of scales, those that axes ask for included
 _MOST_UNITS = 8  # steps in which the spreads of columns in very different units are found
 _TOLD_APART, _BESIDE, _ALIKE = 30, 0.6, 1.5  # columns; part of how much norms of normal rows differ; the most
 _MOST_AGAIN = 2  # rounds for a centre beside the rows; those that lie on a sphere look so, too
@@ -289,22 +290,16 @@ def recentre(measure: Measure, state: State, shares: Shares, wanted: float | Non
 def learn_shape(measure: Measure, state: State, shares: Shares) -> None:
     """Scales, recentring, and once the axes, until better scales would cost more than they bring."""
     prior = state.shape.std
-    rotation_open = _may_turn(measure) and shares.kappa < 0.05 and not shares.pure
-    for _ in range(4 if measure.spent < 0.45 else 0):
+    turns = Turns(measure, shares) if _may_turn(measure) and shares.kappa < 0.05 and not shares.pure else None
+    for _ in range(_MOST_SCALES if measure.spent < 0.45 else 0):
         std, loss = measure_scales(measure, state, shares, prior)
         state.reshape(std)
         if state.off_centre > 0.04:
             recentre(measure, state, shares)
         prior = std
-        if rotation_open:
-            rotation_open = False
-            found = learn_rotation(measure, state, shares)
-            if found is not None:
-                basis, prior = found
-                state.variance = (basis**2).T @ state.variance
-                state.shape = Shape(prior, basis)
-                state.law = state.law.scaled(1 / state.law.median)
-                continue
+        if turns is not None and turns.next(state):
+            prior = state.shape.std
+            continue
         if loss < 3 * shares.scales or measure.spent > 0.4:
             break
 

@@ -23,6 +23,7 @@ _LEAST_NOISE_ROWS = 5000.0
 _LEAST_PER_COLUMN = 1000.0  # noise rows for each sqrt(d): shares of early rounds are at their floors with a quarter
 _STAND_OUT, _JUST_STAND_OUT = 9.0, 6.0  # stds of noise that all rows of a column are: wanted, and the least
 _MOST_SIZES = 0.2
+_TURN = 2.0  # noise of second moments against an even spectrum: d sqrt(d) over the rows, about
 MOST_PASSES = 6
 """Passes over all rows: a count, the sample, second moments, the last norms, the shell, the release."""
 
@@ -75,8 +76,8 @@ class Shares:
             ball=_between((5.9 * kappa) ** 2, 0.001, 0.04),
             scales=_between((7 * kappa) ** 2, 0.002, 0.06),
             center=_between((11.7 * kappa) ** 2, 0.01, 0.12),
-            probe=0.003,
-            covariance=_between((20 * kappa) ** 2, 0.005, 0.06),
+            probe=_between((3 * d / rows) ** 2, 0.003, 0.01),
+            covariance=_between((_TURN * kappa * d) ** 2, 0.005, 0.06),
             count=_between((100 / rows) ** 2, 0.0005, 0.01),
             columns=_between((70 * kappa) ** 2, 0.0005, 0.04),
             pure=pure,
