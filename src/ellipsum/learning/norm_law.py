@@ -44,6 +44,7 @@ _FEWEST_ROWS = 0.01  # where fewer are expected the law ends
 _NEAR = 4.0  # octaves
 _UNLIKELY = 1.0  # for each octave between the middle and where it is expected, as a log
 _FAR_HUMP, _SURE_HUMP, _LEAST_HUMP = 3.0, 5.0, 0.05  # octaves beyond the middle, stds of the noise, share of the rows
+_LEAST_LUMP, _LUMP, _SURE_LUMP = 0.05, 3.0, 10.0  # share of the rows, times what is beside it, stds of the noise
 _SURE_BIN = 4.5  # stds of the noise: a single bin holds more or fewer rows than the others let expect
 _NEAR_TAIL, _EACH_OCTAVE, _FAR_TAIL = 2.5, 0.3, 5.0  # stds of the noise: rows above the middle are no accident
 _ABOVE, _WIDEST_TAIL = 1.0, 16  # octaves above the middle, bins
@@ -200,12 +201,34 @@ def fit_norm_law(
     middle = float(log_edges.mean()) if typical is None else math.log2(typical)
     modes = _modes(grid, typical, noise, near)
     unlikely = 0.0 if typical is None else _UNLIKELY
+    at, part = (0, 0.0) if typical is None else _lump(shares, noise, log_edges, pure)
+    shares[at] -= part
+    shares, noise = shares / (1 - part), noise / (1 - part)
     mass, rest = _fit(shares, noise, log_edges, grid, modes, middle, unlikely, pure)
     if typical is not None:
         mass = _with_hump(mass, rest, shares, noise, log_edges, grid, middle, pure)
+    mass *= 1 - part
+    mass[np.searchsorted(grid, log_edges[max(at - 1, 0) : at + 1].mean())] += part
     beyond = np.cumsum(mass[::-1])[::-1]
     mass[beyond < _FEWEST_ROWS / n] = 0.0
     return NormLaw(grid, mass / mass.sum())
+
+
+def _lump(shares: Floats, noise: float, log_edges: Floats, pure: bool) -> tuple[int, float]:
+    """The bin of rows that all have one norm, as those that are zero do, and their share; 0 where none stands out.
+
+    No smooth law has them, and fitted as one they would decide what its tail is.
+    """
+    width = np.diff(log_edges)
+    inner = shares[1:-1]
+    density = np.concatenate([[0.0], inner / width, [0.0]])
+    beside = np.maximum(np.maximum(density[:-2], density[2:]), 0.0) * width
+    excess = inner - beside
+    stands_out = (excess > _LEAST_LUMP) & (excess < 1 - _LEAST_LUMP) & (inner > _LUMP * beside) & (excess > reach(_SURE_LUMP, 1, pure) * noise)
+    if not stands_out.any():
+        return 0, 0.0
+    at = int(np.argmax(np.where(stands_out, excess, 0.0)))
+    return at + 1, float(excess[at])
 
 
 def _fit(
