@@ -481,6 +481,34 @@ def test_axes_of_many_columns_are_learned_where_they_pay():
     assert errors[200] < errors[199] / 2
 
 
+def test_axes_that_strong_directions_hid_are_found_in_the_next_turn():
+    """Five strong directions leak into 95 weak ones until second moments are taken along them."""
+    g = rng(13)
+    loads = g.normal(size=(100, 5))
+    errors = {}
+    for turns in (1, 3):
+        squares = []
+        for run in range(6):
+            x = rng([14, run]).normal(size=(5_000, 5)) @ loads.T + 0.1 * rng([15, run]).normal(size=(5_000, 100))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("ellipsum.learning.axes._MOST_TURNS", turns)
+                found = es.mean(x, es.Unknown(1e3), epsilon=1, delta=1e-6, rng=rng([16, run]))
+            squares.append(float((found.noise_std**2).sum()))
+        errors[turns] = np.sqrt(np.mean(squares))
+    assert errors[3] < errors[1] / 1.1
+
+
+def test_learning_for_later_counts_norms_with_less_noise():
+    """The law of norms is what later releases take from it: a fifth of the budget goes to it, not a fortieth."""
+    x = rng(19).standard_normal((20_000, 5))
+    at_once, later = es.mean(x, es.Unknown(50.0), budget=MU, rng=rng(20)), es.learn(x, es.Unknown(50.0), budget=MU)
+    norms = {
+        "at once": [step["privacy"]["mu"] for step in at_once.learned["rounds"] if step["name"] == "norms"],
+        "later": [step.privacy.mu for step in later.rounds if step.name == "norms"],
+    }
+    assert norms["later"][-1] > 2 * norms["at once"][-1]
+
+
 def test_a_ball_that_noise_alone_kept_from_shrinking_shrinks_again():
     """Under this noise two bins of a histogram seem to hold 18% of the rows far out: the error was 2.45."""
     x = 3000 + np.random.default_rng([20, 23, 22]).standard_normal((1000, 10))

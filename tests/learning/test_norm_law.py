@@ -52,6 +52,26 @@ def test_a_hump_far_beyond_is_a_law_by_itself():
     assert abs(np.log2(law.quantile(0.95) / np.quantile(norms, 0.95))) < 1
 
 
+def test_rows_of_one_norm_do_not_decide_the_tail():
+    """Two fifths of the rows are zero, at one norm, the others log-normal. Fitted together, the tail was a third."""
+    rng = np.random.default_rng(8)
+    rows = rng.lognormal(size=(10_000, 4)) * (rng.random((10_000, 4)) < 0.2)
+    norms = np.linalg.norm(rows - 0.3, axis=1)
+    edges = np.exp2(np.arange(-4.0, 12.1, 0.25))
+    counts = np.histogram(norms, np.concatenate([[0.0], edges, [np.inf]]))[0] + 10 * rng.standard_normal(edges.size + 1)
+    law = fit_norm_law(counts, 10.0, edges, 10_000, float(np.median(norms)))
+    for q in (0.9, 0.98):
+        radius = np.quantile(norms, q)
+        assert 0.7 < law.excess(radius) / np.maximum(norms - radius, 0).mean() < 2
+
+
+def test_rows_that_all_have_one_norm_are_still_a_law():
+    counts = np.zeros(EDGES.size + 1)
+    counts[12] = 1000.0
+    law = fit_norm_law(counts, 14.0, EDGES, 1000.0, float(EDGES[11]))
+    assert abs(np.log2(law.median / EDGES[11])) < 1
+
+
 def test_noise_alone_makes_no_hump():
     rng = np.random.default_rng(7)
     norms = np.abs(rng.standard_normal(1000))

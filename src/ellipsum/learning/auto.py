@@ -46,6 +46,8 @@ def prepare(rounds: Rounds, magnitude: float | Floats) -> Final:
     """Learn where and how to clip; the last round is left to the caller."""
     measure = Measure(rounds, magnitude)
     shares = Shares.of(rounds.noise_rows, rounds.d, rounds.pure)
+    if rounds.purpose == "later":
+        shares = shares.for_later()
     if rounds.neighbours == "add_remove" and rounds.counted is None:
         measure.count(shares.count)  # a guess far off would misplace the centre
     rounds.draw()

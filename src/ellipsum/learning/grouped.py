@@ -130,7 +130,8 @@ class GroupLearningPlan(InGroups, LearningPlan):
         """[G8] Learn from all rows, then release the groups with all that is left."""
         self.check_keys(session.source)
         with session.everyone() as rows:
-            final, rounds = self._learned(session, f"{self.statistic} of groups of learned rows", rows, grouped=True)
+            note = f"{self.statistic} of groups of learned rows"
+            final, rounds = self._learned(session, note, rows, purpose="groups")
         return self._last(session, final, rounds)
 
     def _last(self, session: Session, final: Final, rounds: Rounds) -> GroupRelease:

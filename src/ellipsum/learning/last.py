@@ -82,7 +82,7 @@ def _shell(measure: Measure, state: State, shares: Shares) -> Shell:
 
     _, inner = choose_radius(state, unit, n, law.ladder, lambda radius: worst(radius) / d**2)
     _, outer = choose_radius(state.doubtful, unit, n, law.ladder, worst)
-    if outer <= 1.02 * inner or measure.rounds.grouped:  # what is clipped of one group is not that of all
+    if outer <= 1.02 * inner or measure.rounds.purpose == "groups":  # what is clipped of one group is not that of all
         return Shell(inner, inner, np.zeros(d), 0.0, 0.0)
     share = measure.affordable(min(max(0.4 * (outer / inner - 1) / math.sqrt(d), 0.004), 0.1))
     mean, std = measure.shell_mean(state, inner, outer, share)

@@ -224,7 +224,12 @@ def _lump(shares: Floats, noise: float, log_edges: Floats, pure: bool) -> tuple[
     density = np.concatenate([[0.0], inner / width, [0.0]])
     beside = np.maximum(np.maximum(density[:-2], density[2:]), 0.0) * width
     excess = inner - beside
-    stands_out = (excess > _LEAST_LUMP) & (excess < 1 - _LEAST_LUMP) & (inner > _LUMP * beside) & (excess > reach(_SURE_LUMP, 1, pure) * noise)
+    stands_out = (
+        (excess > _LEAST_LUMP)
+        & (excess < 1 - _LEAST_LUMP)
+        & (inner > _LUMP * beside)
+        & (excess > reach(_SURE_LUMP, 1, pure) * noise)
+    )
     if not stands_out.any():
         return 0, 0.0
     at = int(np.argmax(np.where(stands_out, excess, 0.0)))

@@ -197,7 +197,7 @@ class LearningPlan(Runnable):
 
     def learn(self, session: Session) -> Learned:
         """Spend the whole budget on what the rows are like."""
-        final, rounds = self._learned(session, "learning")
+        final, rounds = self._learned(session, "learning", purpose="later")
         names = session.source.columns
         release = finish(rounds, final, "mean", names, self.method)
         known = learned_rows(final, release.value, release.noise.ellipsoid.unscale, names)
@@ -205,7 +205,7 @@ class LearningPlan(Runnable):
         return Learned(known, rounds.privacy, history, self.method, dict(self.stated), session.secure, self.people)
 
     def _learned(
-        self, session: Session, note: str, rows: Source | None = None, grouped: bool = False
+        self, session: Session, note: str, rows: Source | None = None, purpose: str = "release"
     ) -> tuple[Final, Rounds]:
         """What the rounds before the last one give; rows: those that they read, in place of the session's."""
         source = session.source
@@ -229,7 +229,7 @@ class LearningPlan(Runnable):
             note=note,
             plan=self,
             source=rows,
-            grouped=grouped,
+            purpose=purpose,
         )
         rounds.magnitude = self.rows.magnitude
         magnitude = self.rows.magnitudes(self.d) if self.method == "auto" else self.rows.largest

@@ -90,11 +90,12 @@ class Rounds:
         note: str = "learning",
         plan: Any = None,
         source: Source | None = None,
-        grouped: bool = False,
+        purpose: str = "release",
     ) -> None:
         choice("neighbours", neighbours, NEIGHBOURS)
         self.source = source or session.source
-        self.grouped = grouped
+        self.purpose = purpose
+        """What the rounds lead to: a "release", one of "groups", or rows that are learned for "later" releases."""
         """Whether the last round is that of groups, each with a mean of its own."""
         if not session.rereadable:
             raise UsageError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 RESOLUTION = 2.0**-40
 PURE_PART = 0.25
@@ -23,6 +23,7 @@ _LEAST_NOISE_ROWS = 5000.0
 _LEAST_PER_COLUMN = 1000.0  # noise rows for each sqrt(d): shares of early rounds are at their floors with a quarter
 _STAND_OUT, _JUST_STAND_OUT = 9.0, 6.0  # stds of noise that all rows of a column are: wanted, and the least
 _MOST_SIZES = 0.2
+_KEPT = 0.2  # of the budget, for the last histogram, where rows are learned for later releases
 _TURN = 2.0  # noise of second moments against an even spectrum: d sqrt(d) over the rows, about
 MOST_PASSES = 6
 """Passes over all rows: a count, the sample, second moments, the last norms, the shell, the release."""
@@ -82,6 +83,10 @@ class Shares:
             columns=_between((70 * kappa) ** 2, 0.0005, 0.04),
             pure=pure,
         )
+
+    def for_later(self) -> Shares:
+        """Where rows are learned for releases to come: more for the law of norms, which decides where those clip."""
+        return replace(self, final_norms=_KEPT)
 
     def thinned(self, rate: float, d: int) -> Shares:
         """Shares for rounds that read a part of the rows."""
