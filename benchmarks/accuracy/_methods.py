@@ -5,7 +5,10 @@ What each is told besides n, d and the magnitude:
   coinpress                                std = 1 with identity covariance, as its paper assumes; else nothing, and
                                            it learns the covariance first
   coinpress, largest std known             the largest true standard deviation: a favour, reported apart
-  oracle                                   the true centre and standard deviations (es.Normal, center_error = 0)
+  oracle                                   the true centre and standard deviations (es.Normal, center_error = 0): as
+                                           it knows the answer up to sampling, it may clip all rows and return that
+  sources' rule                            the same, with the region and radius of the source documents, which clips
+                                           one row in n, and Gaussian noise
 """
 
 from __future__ import annotations
@@ -46,9 +49,12 @@ def release(setting: Setting, rows: np.ndarray, rng: np.random.Generator) -> es.
     return es.mean(rows, known, budget=setting.budget, weights=weights, rng=rng, threads=1)
 
 
-def _oracle(setting: Setting) -> Estimator:
+RULE = {"shape": "closed_form", "clip": "quantile", "noise": "gaussian"}
+
+
+def _oracle(setting: Setting, **words: Any) -> Estimator:
     known = es.Normal(setting.center, std=setting.std, cov=setting.cov, center_error=0)
-    plan = es.plan(known, n=setting.n, d=setting.d, budget=setting.budget, statistic="mean")
+    plan = es.plan(known, n=setting.n, d=setting.d, budget=setting.budget, statistic="mean", **words)
     return lambda rows, rng: plan.release(rows, rng=rng, threads=1).value
 
 
@@ -66,6 +72,7 @@ def estimators(setting: Setting) -> dict[str, Estimator]:
             found[f"{FAVOURED}coinpress t={steps}"] = _favoured(setting, steps)
     if setting.std is not None or setting.cov is not None:
         found["oracle"] = _oracle(setting)
+        found["sources' rule"] = _oracle(setting, **RULE)
     return found
 
 
