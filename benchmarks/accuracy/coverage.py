@@ -1,7 +1,7 @@
 """Does the 95% interval of a private mean hold the true mean of the data, column by column?
 
     python -m benchmarks.accuracy.coverage [--runs 200] [--tables iris,movies] [--kinds box,normal,unknown]
-                                           [--epsilon 1] [--delta 1e-6] [--processes 2]
+                                           [--epsilon 1] [--delta 1e-6] [--seed 7] [--processes 2]
 
 The truth is each column's mean over the rows that have it, unclipped; `_tables.py` has the tables and the rule by
 which rows are described. A run is silent if its release says nothing against itself. One line per table and kind:
@@ -54,7 +54,7 @@ class Runs:
         return Runs(*(np.concatenate([vars(part)[name] for part in parts]) for name in Runs.__dataclass_fields__))
 
 
-def measure(name: str, kind: str, runs: range, budget: es.Budget) -> Runs:
+def measure(name: str, kind: str, runs: range, budget: es.Budget, seed: int) -> Runs:
     table = load(name)
     data, rows, truth = table.data, table.rows(kind), table.mean
     place = zlib.crc32(f"{name} {kind}".encode())
@@ -62,7 +62,7 @@ def measure(name: str, kind: str, runs: range, budget: es.Budget) -> Runs:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", es.AccuracyWarning)
         for run in runs:
-            rng = np.random.default_rng([SEED, place, run])
+            rng = np.random.default_rng([seed, place, run])
             releases.append(es.mean(data, rows, budget=budget, rng=rng, threads=1))
     assert all(release.columns == tuple(table.columns) for release in releases)
     intervals = np.array([release.confidence_interval(LEVEL) for release in releases])
@@ -121,7 +121,9 @@ HEADER = (
 )
 
 
-def cases(tables: list[str], kinds: list[str], runs: int, budget: es.Budget, processes: int) -> Iterator[Case | str]:
+def cases(
+    tables: list[str], kinds: list[str], runs: int, budget: es.Budget, processes: int, seed: int
+) -> Iterator[Case | str]:
     """Each case as it was measured, or what stopped it: no release may fail for its data."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # a process a task: no threads within
@@ -129,7 +131,7 @@ def cases(tables: list[str], kinds: list[str], runs: int, budget: es.Budget, pro
     parts = [range(runs)[start : start + AT_ONCE] for start in range(0, runs, AT_ONCE)]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         pending: list[list[Future[Runs]]] = [
-            [pool.submit(measure, *case, part, budget) for part in parts] for case in wanted
+            [pool.submit(measure, *case, part, budget, seed) for part in parts] for case in wanted
         ]
         for place, ((name, kind), futures) in enumerate(zip(wanted, pending, strict=True)):
             try:
@@ -171,6 +173,7 @@ def chosen(text: str, known: tuple[str, ...]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=SEED, help="of the noise; another one shows what is chance")
     parser.add_argument("--tables", type=lambda text: chosen(text, tuple(LOADERS)), default=list(LOADERS))
     parser.add_argument("--kinds", type=lambda text: chosen(text, KINDS), default=list(KINDS))
     parser.add_argument("--epsilon", type=float, default=1.0)
@@ -181,7 +184,7 @@ def main() -> int:
     tables = installed(given.tables)
     print(HEADER, flush=True)
     found, stopped = [], []
-    for case in cases(tables, given.kinds, given.runs, budget, given.processes):
+    for case in cases(tables, given.kinds, given.runs, budget, given.processes, given.seed):
         if isinstance(case, str):
             stopped.append(case)
         else:
