@@ -1,5 +1,7 @@
 """method="friendly_core": the charge, the fallback, the refusals, and that it finds a far centre."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -29,7 +31,9 @@ def test_without_agreement_the_usual_search_takes_over():
     rng = np.random.default_rng(1)
     x = rng.uniform(-1, 1, (2000, 3)) * 1000
     x[::2] += 1e5
-    found = es.mean(x, es.Unknown(1e7), rng=rng, **TERMS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", es.AccuracyWarning)  # two clusters: a release may rightly doubt its radius
+        found = es.mean(x, es.Unknown(1e7), rng=rng, **TERMS)
     assert np.isfinite(found.value).all()
     assert found.learned["rounds"][0]["name"] == "friendly centre"
 

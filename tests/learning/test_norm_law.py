@@ -72,6 +72,17 @@ def test_rows_that_all_have_one_norm_are_still_a_law():
     assert abs(np.log2(law.median / EDGES[11])) < 1
 
 
+def test_one_loud_bin_at_the_magnitude_is_noise():
+    """Five stds of noise in the last bin were taken for ten rows there, and the radius went up to them."""
+    counts = (
+        np.histogram(np.abs(np.random.default_rng(9).standard_normal(1000)), np.concatenate([[0], EDGES, [np.inf]]))[0]
+        + 0.0
+    )
+    counts[-2] += 5 * 14.0
+    law = fit_norm_law(counts, 14.0, EDGES, 1000.0, 0.67)
+    assert law.beyond(2.0**8) < 1e-4
+
+
 def test_noise_alone_makes_no_hump():
     rng = np.random.default_rng(7)
     norms = np.abs(rng.standard_normal(1000))

@@ -44,9 +44,10 @@ _FEWEST_ROWS = 0.01  # where fewer are expected the law ends
 _NEAR = 4.0  # octaves
 _UNLIKELY = 1.0  # for each octave between the middle and where it is expected, as a log
 _FAR_HUMP, _SURE_HUMP, _LEAST_HUMP = 3.0, 5.0, 0.05  # octaves beyond the middle, stds of the noise, share of the rows
+_QUIET = 0.01  # noise, as a share of the rows that do not all have one norm
 _LEAST_LUMP, _LUMP, _SURE_LUMP = 0.05, 3.0, 10.0  # share of the rows, times what is beside it, stds of the noise
 _SURE_BIN = 4.5  # stds of the noise: a single bin holds more or fewer rows than the others let expect
-_NEAR_TAIL, _EACH_OCTAVE, _FAR_TAIL = 2.5, 0.3, 5.0  # stds of the noise: rows above the middle are no accident
+_NEAR_TAIL, _EACH_OCTAVE, _FAR_TAIL = 2.5, 0.3, 6.0  # stds of the noise: rows above the middle are no accident
 _ABOVE, _WIDEST_TAIL = 1.0, 16  # octaves above the middle, bins
 _LATTICE, _FARTHEST = 96, 34  # tabulated: every 1/96 octave up to so many octaves from the mode
 
@@ -147,14 +148,21 @@ class _Departures:
         smooth = self.smoother @ departure
         high = np.clip((self.middle - typical) * 1.5, 0, 1)
         smooth = _shrunk(smooth, np.where(smooth > 0, 1 + 2.2 * high, 1.0) * self.sure)
-        found = smooth + _shrunk(departure - smooth, reach(_SURE_BIN, 1, self.pure) * noise)
-        return _tails(found, departure, noise, self.middle - typical, self.pure)
+        beyond = self.middle - typical
+        sure = np.maximum(_limits(beyond), _SURE_BIN)
+        found = smooth + _shrunk(departure - smooth, reach(sure, 1, self.pure) * noise)
+        return _tails(found, departure, noise, beyond, self.pure)
+
+
+def _limits(beyond: Floats) -> Floats:
+    """How many stds of the noise rows so many octaves above the middle are: the further, the worse an accident."""
+    return np.clip(_NEAR_TAIL + _EACH_OCTAVE * beyond, _NEAR_TAIL, _FAR_TAIL)
 
 
 def _tails(found: Floats, departure: Floats, noise: float, beyond: Floats, pure: bool = False) -> Floats:
     """What was found, and in neighbouring bins above the middle that together surely hold more rows, all of those."""
     found = found.copy()
-    limits = np.clip(_NEAR_TAIL + _EACH_OCTAVE * beyond, _NEAR_TAIL, _FAR_TAIL)
+    limits = _limits(beyond)
     departure = np.where(beyond >= _ABOVE, departure, -np.inf)
     while (window := _surest(departure / noise, limits, pure)) is not None:
         rows = np.maximum(departure[window], 0.0)
@@ -208,7 +216,7 @@ def fit_norm_law(
     if typical is not None:
         mass = _with_hump(mass, rest, shares, noise, log_edges, grid, middle, pure)
     mass *= 1 - part
-    mass[np.searchsorted(grid, log_edges[max(at - 1, 0) : at + 1].mean())] += part
+    mass[np.searchsorted(grid, log_edges[at])] += part  # at the far end of their bin: none of them is clipped
     beyond = np.cumsum(mass[::-1])[::-1]
     mass[beyond < _FEWEST_ROWS / n] = 0.0
     return NormLaw(grid, mass / mass.sum())
@@ -230,6 +238,7 @@ def _lump(shares: Floats, noise: float, log_edges: Floats, pure: bool) -> tuple[
         & (inner > _LUMP * beside)
         & (excess > reach(_SURE_LUMP, 1, pure) * noise)
     )
+    stands_out &= noise < _QUIET * (1 - excess)  # else the others are better told together with them
     if not stands_out.any():
         return 0, 0.0
     at = int(np.argmax(np.where(stands_out, excess, 0.0)))

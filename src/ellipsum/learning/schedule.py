@@ -72,7 +72,7 @@ class Shares:
         return Shares(
             rows=rows,
             kappa=kappa,
-            norms=_between((26 / rows) ** 2, 0.0005, 0.033),
+            norms=_between(((26 + 11 / d) / rows) ** 2, 0.0005, 0.033 + 0.007 / d),
             final_norms=_between(max((75 * (1 + 1 / d) / rows) ** 2, 0.055 / math.sqrt(d)), least, 0.05 + 0.25 / d),
             ball=_between((5.9 * kappa) ** 2, 0.001, 0.04),
             scales=_between((7 * kappa) ** 2, 0.002, 0.06),
