@@ -11,12 +11,12 @@ from .generators import (
     _LONGS,
     _MAGIC,
     _MAGIC_BITS,
+    _ask_for,
     _element_kind,
-    _fetch_next,
     _load,
     _mapped,
-    _size,
     _splat,
+    _starts,
     cgutils,
     extending,
     ir,
@@ -56,27 +56,29 @@ def _added_within(builder: Any, values: Iterable[Any], near: Any, sums: Any) -> 
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def clamp_rows(typing: Any, group: Any, place: Any, like: Any, near: Any, total: Any, ahead: Any) -> Any:
+def clamp_rows(
+    typing: Any, group: Any, x: Any, stride: Any, place: Any, like: Any, near: Any, total: Any, ask: Any
+) -> Any:
     """total[column:column+8] += the entries of a group of rows, where all are within their limits: whether they are.
 
-    near: where eight limits and a quarter lie.
+    near: where eight limits and a quarter lie; ask: where what is read soon begins.
     """
     rows = group.count
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, place_now, _, near_now, total_now, ahead_now = args
-        _fetch_next(builder, place_now, rows, ahead_now, rows * _size(like))
-        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [builder.extract_value(place_now, 2)])
+        _, x_now, stride_now, place_now, _, near_now, total_now, ask_now = args
+        _ask_for(builder, _starts(builder, ask_now, stride_now, rows))
+        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [builder.extract_value(place_now, 0)])
         pointer = builder.bitcast(pointer, _LONGS.as_pointer())
         excess = ir.Constant(_LONGS, [rows * _MAGIC_BITS % 2**64] * LANES)
         sums = builder.sub(builder.load(pointer, align=8), excess)
-        values = _mapped(builder, rows, place_now, like)
+        values = _mapped(builder, _starts(builder, x_now, stride_now, rows), place_now, like)
         sums, within = _added_within(builder, values, _load(builder, near_now, _I64(0)), sums)
         with builder.if_then(within, likely=True):
             builder.store(sums, pointer, align=8)
         return within
 
-    return types.boolean(group, place, like, *[types.int64] * 3), generate
+    return types.boolean(group, types.int64, types.int64, place, like, *[types.int64] * 3), generate
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]

@@ -20,7 +20,7 @@ from ..errors import Floats
 from ..integers import Ints
 from ..row_maps import ClampedMap
 from .clamp_generators import add_unusual, clamp_column, clamp_rows
-from .diagonal import fetching
+from .diagonal import lead
 from .generators import GROUP, address, element, entry_size
 from .layout import LANES
 from .memory import Rows, aligned, columns_of, readable
@@ -190,20 +190,22 @@ def _add_row(x: int, like: Any, lines: Any, sums: Any, drops: bool) -> None:
 
 
 @inner
-def _add_group(x: int, stride: int, like: Any, lines: Any, tail: Any, step: int, sums: Any) -> None:
-    """Adds eight rows, none of which is left out."""
-    width = lines.shape[1]
+def _add_group(x: int, stride: int, like: Any, lines: Any, tail: Any, ahead: Any, sums: Any) -> None:
+    """Adds eight rows, none of which is left out; ahead: see `lead`."""
+    width, size = lines.shape[1], entry_size(like)
+    turn, soon, later = ahead[1], x + ahead[0], x + ahead[2]
     center = address(lines)
     scale, near = center + 8 * width, center + 40 * width
     total, last = address(sums), address(tail)
     whole = width // LANES * LANES
     for j in range(0, whole, LANES):
-        if not clamp_rows(GROUP, (x, stride, j, center, scale, j), like, near + 8 * j, total, j * step):
+        ask = (soon if j < turn else later) + j * size
+        if not clamp_rows(GROUP, x, stride, (j, center, scale, j), like, near + 8 * j, total, ask):
             for i in range(LANES):
                 _add_eight(x + i * stride, j, like, lines, sums)
     if whole < width:  # the last eight columns, those already added at scale zero
-        place = (x, stride, width - LANES, center, last, 0)
-        if not clamp_rows(GROUP, place, like, last + 8 * LANES, total, whole * step):
+        place, ask = (width - LANES, center, last, 0), later + whole * size
+        if not clamp_rows(GROUP, x, stride, place, like, last + 8 * LANES, total, ask):
             for i in range(LANES):
                 for j in range(whole, width):
                     _add_entry(x + i * stride, j, like, lines, j, sums)
@@ -217,13 +219,13 @@ def add_clamped_rows(x: int, stride: int, rows: int, like: Any, lines: Any, tail
     drops: a row with an absence is left out, and counted in the first column.
     """
     width = lines.shape[1]
-    step = fetching(stride, LANES, like, width)
+    ahead = lead(stride, LANES, like, width)
     for _ in range(rows // LANES):
         if drops and _some_left_out(x, stride, like, width):
             for i in range(LANES):
                 _add_row(x + i * stride, like, lines, sums, drops)
         else:
-            _add_group(x, stride, like, lines, tail, step, sums)
+            _add_group(x, stride, like, lines, tail, ahead, sums)
         x += LANES * stride
     for i in range(rows % LANES):
         _add_row(x + i * stride, like, lines, sums, drops)
