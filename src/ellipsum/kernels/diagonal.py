@@ -61,7 +61,7 @@ def count_group(squares: Any, riders: Any) -> None:
 
 @inner
 def squared_norm(x: int, frame: Any) -> Any:
-    """The squared norm of one mapped row of doubles, in the first lane; frame: centres, scales and the tail's scales."""
+    """The squared norm of a mapped row of doubles, in the first lane; frame: centres, scales and the tail's scales."""
     width = frame.shape[1]
     center = address(frame)
     scale, tail = center + 8 * width, center + 16 * width
@@ -107,19 +107,18 @@ def _add_and_square(factors: Any, groups: Any, like: Any, frame: Any, ahead: Any
 
     groups: as `add_and_square` takes them; ahead: see `lead`; total: an address.
     """
-    width, size = frame.shape[1], entry_size(like)
+    width = frame.shape[1]
     center = address(frame)
     scale, tail = center + 8 * width, center + 16 * width
     whole = width // LANES * LANES
     near, turn, far = ahead
-    near, far = near + groups[1], far + groups[1]
     lanes = zero_lanes(FOUR)
     for j in range(0, whole, LANES):
-        ask = (near if j < turn else far) + j * size
-        lanes = add_and_square(lanes, factors, groups, (j, center, scale, j), like, total, ask)
+        place = (j, center, scale, j)
+        lanes = add_and_square(lanes, factors, groups, place, like, total, near if j < turn else far)
     if whole < width:
         place = (width - LANES, center, tail, 0)
-        lanes = add_and_square(lanes, factors, groups, place, like, total, far + whole * size)
+        lanes = add_and_square(lanes, factors, groups, place, like, total, far)
     return lane_sums(lanes)
 
 

@@ -178,21 +178,22 @@ def add_rounded(typing: Any, factors: Any, x: Any, place: Any, like: Any, total:
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
 def add_and_square(
-    typing: Any, lanes: Any, factors: Any, groups: Any, place: Any, like: Any, total: Any, ask: Any
+    typing: Any, lanes: Any, factors: Any, groups: Any, place: Any, like: Any, total: Any, ahead: Any
 ) -> Any:
     """As `add_rounded` for the rows of one group and `plus_squares` for those of the next, in one reading.
 
-    groups: where the one and the other begin, and bytes from row to row; ask: where what is read soon begins.
+    groups: where the one and the other begin, and bytes from row to row; ahead: see `_ask_ahead`.
     """
     rows = lanes.count
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes_now, factors_now, groups_now, place_now, _, total_now, ask_now = args
-        old, new, stride = (builder.extract_value(groups_now, i) for i in range(3))
-        _ask_for(builder, _starts(builder, ask_now, stride, rows))
-        starts = [*_starts(builder, old, stride, rows), *_starts(builder, new, stride, rows)]
-        values = _mapped(builder, starts, place_now, like)
-        _add_rounded(builder, values, rows, factors_now, total_now, builder.extract_value(place_now, 0))
+        lanes_now, factors_now, groups_now, place_now, _, total_now, ahead_now = args
+        first, second, stride = (builder.extract_value(groups_now, i) for i in range(3))
+        old, new = _starts(builder, first, stride, rows), _starts(builder, second, stride, rows)
+        column = builder.extract_value(place_now, 0)
+        _ask_ahead(builder, new, column, like, ahead_now)
+        values = _mapped(builder, [*old, *new], place_now, like)
+        _add_rounded(builder, values, rows, factors_now, total_now, column)
         return _plus_squares(builder, lanes_now, values, rows)
 
     return lanes(lanes, factors, groups, place, like, types.int64, types.int64), generate
@@ -276,9 +277,14 @@ def fetch_ahead(typing: Any, address: Any) -> Any:
     return types.void(types.int64), generate
 
 
-def _ask_for(builder: Any, places: list[Any]) -> None:
-    for place in places:
-        _prefetch(builder, place)
+def _ask_ahead(builder: Any, starts: list[Any], column: Any, like: Any, ahead: Any) -> None:
+    """Ask for what lies so many bytes ahead of a column of each row.
+
+    Addresses are made from those that are read next: the loop has few registers to spare.
+    """
+    offset = builder.mul(column, _I64(4 if like == types.float32 else 8))
+    for start in starts:
+        _prefetch(builder, builder.add(ahead, builder.add(start, offset)))
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
