@@ -151,15 +151,6 @@ def _add_entry(x: int, j: int, like: Any, lines: Any, k: int, sums: Any) -> None
 
 
 @inner
-def left_out(x: int, like: Any, columns: int) -> bool:
-    """Whether a row has an absence."""
-    absent = False
-    for j in range(columns):
-        absent |= not abs(element(x, j, like)) < np.inf
-    return absent
-
-
-@inner
 def _some_left_out(group: Any, x: int, stride: int, like: Any, columns: int) -> bool:
     """Whether a row of a group has an absence, in eight columns or more."""
     absent = some_absent(group, x, stride, columns - LANES, like)
