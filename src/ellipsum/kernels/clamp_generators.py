@@ -11,12 +11,12 @@ from .generators import (
     _LONGS,
     _MAGIC,
     _MAGIC_BITS,
+    _ask_ahead,
     _element_kind,
-    _fetch_next,
     _load,
     _mapped,
-    _size,
     _splat,
+    _starts,
     cgutils,
     extending,
     ir,
@@ -56,27 +56,30 @@ def _added_within(builder: Any, values: Iterable[Any], near: Any, sums: Any) -> 
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def clamp_rows(typing: Any, group: Any, place: Any, like: Any, near: Any, total: Any, ahead: Any) -> Any:
+def clamp_rows(
+    typing: Any, group: Any, x: Any, stride: Any, place: Any, like: Any, near: Any, total: Any, ahead: Any
+) -> Any:
     """total[column:column+8] += the entries of a group of rows, where all are within their limits: whether they are.
 
-    near: where eight limits and a quarter lie.
+    near: where eight limits and a quarter lie; ahead: see `_ask_ahead`.
     """
     rows = group.count
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, place_now, _, near_now, total_now, ahead_now = args
-        _fetch_next(builder, place_now, rows, ahead_now, rows * _size(like))
-        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [builder.extract_value(place_now, 2)])
+        _, x_now, stride_now, place_now, _, near_now, total_now, ahead_now = args
+        starts, column = _starts(builder, x_now, stride_now, rows), builder.extract_value(place_now, 0)
+        _ask_ahead(builder, starts, column, like, ahead_now)
+        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [column])
         pointer = builder.bitcast(pointer, _LONGS.as_pointer())
         excess = ir.Constant(_LONGS, [rows * _MAGIC_BITS % 2**64] * LANES)
         sums = builder.sub(builder.load(pointer, align=8), excess)
-        values = _mapped(builder, rows, place_now, like)
+        values = _mapped(builder, starts, place_now, like)
         sums, within = _added_within(builder, values, _load(builder, near_now, _I64(0)), sums)
         with builder.if_then(within, likely=True):
             builder.store(sums, pointer, align=8)
         return within
 
-    return types.boolean(group, place, like, *[types.int64] * 3), generate
+    return types.boolean(group, types.int64, types.int64, place, like, *[types.int64] * 3), generate
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
@@ -97,6 +100,22 @@ def clamp_column(typing: Any, groups: Any, x: Any, like: Any, center: Any, scale
         return within
 
     return types.boolean(groups, types.int64, like, *[types.float64] * 3, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def some_absent(typing: Any, group: Any, x: Any, stride: Any, column: Any, like: Any) -> Any:
+    """Whether eight columns of a group of rows have an entry that is no finite number."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, x_now, stride_now, column_now, _ = args
+        sums = zero = ir.Constant(_DOUBLES, [0.0] * LANES)
+        for start in _starts(builder, x_now, stride_now, group.count):  # 0 times what is no finite number is none
+            value = _load(builder, start, column_now, _element_kind(like))
+            sums = builder.fadd(sums, builder.fmul(value, zero))
+        absent = builder.fcmp_unordered("uno", sums, sums)
+        return builder.icmp_unsigned("!=", builder.bitcast(absent, ir.IntType(8)), ir.IntType(8)(0))
+
+    return types.boolean(group, *[types.int64] * 3, like), generate
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]

@@ -19,9 +19,9 @@ from ..compiled import compiled, inner
 from ..errors import Floats
 from ..integers import Ints
 from ..row_maps import ClampedMap
-from .clamp_generators import add_unusual, clamp_column, clamp_rows
-from .diagonal import fetching
-from .generators import GROUP, address, element, entry_size
+from .clamp_generators import add_unusual, clamp_column, clamp_rows, some_absent
+from .diagonal import lead
+from .generators import GROUP, SINGLE, address, element, entry_size
 from .layout import LANES
 from .memory import Rows, aligned, columns_of, readable
 
@@ -151,20 +151,12 @@ def _add_entry(x: int, j: int, like: Any, lines: Any, k: int, sums: Any) -> None
 
 
 @inner
-def left_out(x: int, like: Any, columns: int) -> bool:
-    """Whether a row has an absence."""
-    absent = False
-    for j in range(columns):
-        absent |= not abs(element(x, j, like)) < np.inf
-    return absent
-
-
-@inner
-def _some_left_out(x: int, stride: int, like: Any, columns: int) -> bool:
-    absent = False
-    for i in range(LANES):
-        absent |= left_out(x + i * stride, like, columns)
-    return absent
+def _some_left_out(group: Any, x: int, stride: int, like: Any, columns: int) -> bool:
+    """Whether a row of a group has an absence, in eight columns or more."""
+    absent = some_absent(group, x, stride, columns - LANES, like)
+    for j in range(0, columns - LANES, LANES):
+        absent |= some_absent(group, x, stride, j, like)
+    return bool(absent)
 
 
 @inner
@@ -179,7 +171,7 @@ def _add_eight(x: int, j: int, like: Any, lines: Any, sums: Any) -> None:
 @inner
 def _add_row(x: int, like: Any, lines: Any, sums: Any, drops: bool) -> None:
     width = lines.shape[1]
-    if drops and left_out(x, like, width):
+    if drops and _some_left_out(SINGLE, x, 0, like, width):
         sums[1, 0] += 1
         return
     whole = width // LANES * LANES
@@ -190,20 +182,22 @@ def _add_row(x: int, like: Any, lines: Any, sums: Any, drops: bool) -> None:
 
 
 @inner
-def _add_group(x: int, stride: int, like: Any, lines: Any, tail: Any, step: int, sums: Any) -> None:
-    """Adds eight rows, none of which is left out."""
+def _add_group(x: int, stride: int, like: Any, lines: Any, tail: Any, ahead: Any, sums: Any) -> None:
+    """Adds eight rows, none of which is left out; ahead: see `lead`."""
     width = lines.shape[1]
+    soon, turn, later = ahead
     center = address(lines)
     scale, near = center + 8 * width, center + 40 * width
     total, last = address(sums), address(tail)
     whole = width // LANES * LANES
     for j in range(0, whole, LANES):
-        if not clamp_rows(GROUP, (x, stride, j, center, scale, j), like, near + 8 * j, total, j * step):
+        place, lead_now = (j, center, scale, j), soon if j < turn else later
+        if not clamp_rows(GROUP, x, stride, place, like, near + 8 * j, total, lead_now):
             for i in range(LANES):
                 _add_eight(x + i * stride, j, like, lines, sums)
     if whole < width:  # the last eight columns, those already added at scale zero
-        place = (x, stride, width - LANES, center, last, 0)
-        if not clamp_rows(GROUP, place, like, last + 8 * LANES, total, whole * step):
+        place = (width - LANES, center, last, 0)
+        if not clamp_rows(GROUP, x, stride, place, like, last + 8 * LANES, total, later):
             for i in range(LANES):
                 for j in range(whole, width):
                     _add_entry(x + i * stride, j, like, lines, j, sums)
@@ -217,13 +211,13 @@ def add_clamped_rows(x: int, stride: int, rows: int, like: Any, lines: Any, tail
     drops: a row with an absence is left out, and counted in the first column.
     """
     width = lines.shape[1]
-    step = fetching(stride, LANES, like, width)
+    ahead = lead(stride, LANES, like, width)
     for _ in range(rows // LANES):
-        if drops and _some_left_out(x, stride, like, width):
+        if drops and _some_left_out(GROUP, x, stride, like, width):
             for i in range(LANES):
                 _add_row(x + i * stride, like, lines, sums, drops)
         else:
-            _add_group(x, stride, like, lines, tail, step, sums)
+            _add_group(x, stride, like, lines, tail, ahead, sums)
         x += LANES * stride
     for i in range(rows % LANES):
         _add_row(x + i * stride, like, lines, sums, drops)

@@ -34,7 +34,7 @@ def _map_columns(groups: Any, places: Any, shift: int, like: Any, frame: Any, ma
             groups, SINGLE, places[j] + shift, like, frame[0, j], frame[1, j], out + size * j, squares + size * j
         )
     for j in range(LANES, columns):
-        lane = j % LANES if j < whole else LANES - width + j  # as in `squared_norms`
+        lane = j % LANES if j < whole else LANES - width + j  # as in `squared_norm`
         map_column(
             groups, GROUP, places[j] + shift, like, frame[0, j], frame[1, j], out + size * j, squares + size * lane
         )

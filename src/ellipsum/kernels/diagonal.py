@@ -15,6 +15,7 @@ from ..compiled import compiled, inner, say_that_it_compiles
 from .generators import (
     FOUR,
     SINGLE,
+    add_and_square,
     add_rounded,
     address,
     all_below,
@@ -29,7 +30,7 @@ from .generators import (
 )
 from .layout import COUNTED, FAR_EXPONENT, LANES, LEFT_OUT, ROWS, SURELY_OUTSIDE
 
-_MOST_FETCHED = 3 << 16  # bytes: longer groups push each other out of the cache if fetched ahead
+_AHEAD = 1 << 13  # bytes asked for before they are read: about what memory sends while it answers
 
 
 @inner
@@ -59,47 +60,66 @@ def count_group(squares: Any, riders: Any) -> None:
 
 
 @inner
-def squared_norms(group: Any, x: int, stride: int, like: Any, frame: Any, kept: Any, step: int) -> Any:
-    """Squared norms of a group's mapped rows; frame holds the centres, the scales and the tail's scales.
+def squared_norm(x: int, frame: Any) -> Any:
+    """The squared norm of a mapped row of doubles, in the first lane; frame: centres, scales and the tail's scales."""
+    width = frame.shape[1]
+    center = address(frame)
+    scale, tail = center + 8 * width, center + 16 * width
+    whole = width // LANES * LANES
+    lanes = zero_lanes(SINGLE)
+    for j in range(0, whole, LANES):
+        lanes = plus_squares(lanes, x, (j, center, scale, j), 0.0)
+    if whole < width:  # the last eight columns, those already counted at scale zero
+        lanes = plus_squares(lanes, x, (width - LANES, center, tail, 0), 0.0)
+    return lane_sums(lanes)
 
-    kept: where mapped singles are kept, and bytes from row to row; step: see `fetching`.
+
+@inner
+def _add_clipped(factor: float, x: int, frame: Any, total: Any) -> None:
+    """Adds one rounded row of doubles to the total."""
+    width = frame.shape[1]
+    center = address(frame)
+    scale, tail = center + 8 * width, center + 16 * width
+    whole = width // LANES * LANES
+    factors = everywhere(factor)
+    for j in range(0, whole, LANES):
+        add_rounded(factors, x, (j, center, scale, j), 0.0, address(total))
+    if whole < width:
+        add_rounded(factors, x, (width - LANES, center, tail, 0), 0.0, address(total))
+
+
+@inner
+def lead(stride: int, rows: int, like: Any, width: int) -> tuple[int, int, int]:
+    """How many bytes ahead each row of a group asks for what follows it, and from which column on how many.
+
+    Behind a row's end follows the row of the next group that is in its place: each is a stream of its own.
+    """
+    size = entry_size(like)
+    length = size * width
+    groups, rest = _AHEAD // rows // length, _AHEAD // rows % length
+    near = groups * rows * stride + rest
+    return near, (length - rest) // size, near + rows * stride - length
+
+
+@inner
+def _add_and_square(factors: Any, groups: Any, like: Any, frame: Any, ahead: Any, total: int) -> Any:
+    """Adds the rounded rows of one group to the total, and gives the squared norms of the next.
+
+    groups: as `add_and_square` takes them; ahead: see `lead`; total: an address.
     """
     width = frame.shape[1]
     center = address(frame)
     scale, tail = center + 8 * width, center + 16 * width
     whole = width // LANES * LANES
-    lanes = zero_lanes(group)
+    near, turn, far = ahead
+    lanes = zero_lanes(FOUR)
     for j in range(0, whole, LANES):
-        lanes = plus_squares(lanes, (x, stride, j, center, scale, j), like, kept, j * step)
-    if whole < width:  # the last eight columns, those already counted at scale zero
-        place, behind = (x, stride, width - LANES, center, tail, 0), (kept[0] + 8 * LANES, kept[1])
-        lanes = plus_squares(lanes, place, like, behind, whole * step)
-    return lane_sums(lanes)
-
-
-@inner
-def fetching(stride: int, rows: int, like: Any, width: int) -> int:
-    """Bytes of the next group that are asked for with each column of this one, or 0: rows are too long, or apart."""
-    column = rows * entry_size(like)
-    return column if column * width <= _MOST_FETCHED and stride == entry_size(like) * width else 0
-
-
-@inner
-def _add_clipped(
-    group: Any, factors: Any, x: int, stride: int, like: Any, frame: Any, kept: Any, step: int, total: Any
-) -> None:
-    """Adds the group's rounded rows to the total; arguments as those of `squared_norms`."""
-    width = frame.shape[1]
-    center = address(frame)
-    scale, tail = center + 8 * width, center + 16 * width
-    sums = address(total)
-    whole = width // LANES * LANES
-    half = width * step
-    for j in range(0, whole, LANES):
-        add_rounded(group, factors, (x, stride, j, center, scale, j), like, kept, sums, half + j * step)
+        place = (j, center, scale, j)
+        lanes = add_and_square(lanes, factors, groups, place, like, total, near if j < turn else far)
     if whole < width:
-        place, behind = (x, stride, width - LANES, center, tail, 0), (kept[0] + 8 * LANES, kept[1])
-        add_rounded(group, factors, place, like, behind, sums, half + whole * step)
+        place = (width - LANES, center, tail, 0)
+        lanes = add_and_square(lanes, factors, groups, place, like, total, far)
+    return lane_sums(lanes)
 
 
 @inner
@@ -154,17 +174,17 @@ def add_mended(row: Any, taken: float, frame: Any, identity: Any, grid: float, t
     if taken == np.inf:
         return
     pulled, outside, spare = riders[:3]
-    squares = squared_norms(SINGLE, address(row), 0, 0.0, frame, (0, 0), 0)
+    squares = squared_norm(address(row), frame)
     mapped = frame
     if not all_below(squares, np.inf):
         _bring_near(row, frame)
-        squares = squared_norms(SINGLE, address(row), 0, 0.0, identity, (0, 0), 0)
+        squares = squared_norm(address(row), identity)
         mapped = identity
     keep_vector(squares, address(spare))
     square = spare[0] * (1.0 / (1.0 - taken))
     factor = pulled / math.sqrt(square) if square > 1.0 else grid
     count_outside(square, outside)
-    _add_clipped(SINGLE, everywhere(factor), address(row), 0, 0.0, mapped, (0, 0), 0, total)
+    _add_clipped(factor, address(row), mapped, total)
 
 
 @compiled
@@ -182,22 +202,26 @@ def add_rows(
 ) -> None:
     """Adds to the total the integer rows of rows of doubles (or singles, as `like` is) at an address.
 
-    A row's entries lie side by side, rows `stride` bytes apart. `scratch`: a row of the frame's width (>= 8), for
-    singles five rows, eight entries wider.
+    A row's entries lie side by side, rows `stride` bytes apart. `scratch`: two rows of the frame's width (>= 8).
+    A group is added while the next one is read for its norms, so that memory never waits for arithmetic; what is
+    added before there is a group goes to the scratch.
     """
-    row = scratch[0, : frame.shape[1]]
-    kept = (address(scratch) + 8 * scratch.shape[1], 8 * scratch.shape[1])
-    step = fetching(stride, ROWS, like, frame.shape[1]) // 2
+    row, nowhere = scratch[0], address(scratch) + 8 * scratch.shape[1]
+    ahead = lead(stride, ROWS, like, frame.shape[1])
+    old, factors, sums = x, everywhere(0.0), nowhere
     for _ in range(rows // ROWS):
-        squares = squared_norms(FOUR, x, stride, like, frame, kept, step)
+        squares = _add_and_square(factors, (old, x, stride), like, frame, ahead, sums)
+        old, sums = x, nowhere
         if all_below(squares, np.inf):
             count_group(squares, riders)
-            _add_clipped(FOUR, factors_for(squares, grid, riders), x, stride, like, frame, kept, step, total)
+            factors, sums = factors_for(squares, grid, riders), address(total)
         else:
             for i in range(ROWS):
                 taken = _mend(x + i * stride, like, frame, row, riders)
                 add_mended(row, taken, frame, identity, grid, total, riders)
         x += ROWS * stride
+    if sums != nowhere:
+        _add_and_square(factors, (old, old, stride), like, frame, ahead, sums)
     for i in range(rows % ROWS):
         taken = _mend(x + i * stride, like, frame, row, riders)
         add_mended(row, taken, frame, identity, grid, total, riders)

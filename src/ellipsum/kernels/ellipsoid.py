@@ -14,7 +14,7 @@ from ..riders import Riders
 from ..row_maps import EllipsoidMap
 from .columns import add_columns
 from .diagonal import add_rows
-from .layout import BLOCK, COUNTED, FILLED, LANES, LEFT_OUT, PANEL, ROWS, TILE, UNUSED
+from .layout import BLOCK, COUNTED, FILLED, LANES, LEFT_OUT, PANEL, TILE, UNUSED
 from .matrix import add_products
 from .memory import Rows, aligned, columns_of, readable, unset
 
@@ -54,7 +54,7 @@ class EllipsoidKernel:
         else:
             for part in readable(block, self.padded, singles=True):
                 place = part.__array_interface__["data"][0], part.strides[0], len(part)
-                like, spare = part.dtype.type(0), _row_scratch(self.padded, part.dtype.char)
+                like, spare = part.dtype.type(0), unset(2, self.padded)
                 add_rows(*place, like, self.frame, self.identity, self.grid, sums, spare, riders)
         if sums is not total:
             total[:values] += sums[:values]
@@ -72,7 +72,7 @@ class EllipsoidKernel:
         return self.grid * riders.pull, outside, np.empty(LANES), rule, self._fills, self._shares, absent
 
     def _multiply(self, block: Rows | Columns, sums: Ints, riders: Any) -> None:
-        scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, self.padded)), np.empty((1, self.padded))
+        scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, self.padded)), np.empty((2, self.padded))
         maps = self._map.center, self.packed, self.exponents, self.identity
         for part in readable(block, self._map.columns, singles=False):
             place = part.__array_interface__["data"][0], part.strides[0], len(part)
@@ -117,11 +117,6 @@ def _frame(center: Floats, scale: Floats) -> Floats:
     rest = width % LANES
     frame[2, LANES - rest : LANES] = frame[1, width - rest :]
     return frame
-
-
-def _row_scratch(width: int, kind: str) -> Floats:
-    """As `kernels.diagonal.add_rows` wants it."""
-    return unset(1, width) if kind == "d" else unset(1 + ROWS, width + -width % LANES + LANES)
 
 
 def _column_scratch(columns: int) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ import numba.core.cgutils
 import numba.extending
 import numpy as np
 
-from .layout import LANES, LINE, PANEL, ROWS
+from .layout import LANES, PANEL, ROWS
 
 # compilers' parts whose types say nothing useful here
 ir: Any = llvmlite.ir
@@ -74,20 +74,18 @@ def _element_kind(like: Any) -> Any:
     return _F32 if like == types.float32 else _F64
 
 
-def _mapped(builder: Any, rows: int, place: Any, like: Any) -> Iterator[Any]:
+def _starts(builder: Any, x: Any, stride: Any, rows: int) -> list[Any]:
+    """Where the rows of a group begin."""
+    return [builder.add(x, builder.mul(stride, _I64(i))) for i in range(rows)]
+
+
+def _mapped(builder: Any, starts: list[Any], place: Any, like: Any) -> Iterator[Any]:
     """(x - center) * scale at eight columns of each row: the only spelling of the map ([S1])."""
-    x, stride, column, center, scale, scale_index = (builder.extract_value(place, i) for i in range(6))
+    column, center, scale, scale_index = (builder.extract_value(place, i) for i in range(4))
     centers, scales = _load(builder, center, column), _load(builder, scale, scale_index)
-    for i in range(rows):
-        start = builder.add(x, builder.mul(stride, _I64(i)))
+    for start in starts:
         value = _load(builder, start, column, _element_kind(like))
         yield builder.fmul(builder.fsub(value, centers), scales)
-
-
-def _kept(builder: Any, kept: Any, row: int, column: Any) -> tuple[Any, Any]:
-    """Where mapped singles are kept between two readings, so that they are converted once."""
-    start, stride = (builder.extract_value(kept, i) for i in range(2))
-    return builder.add(start, builder.mul(stride, _I64(row))), column
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
@@ -132,23 +130,73 @@ def zero_lanes(typing: Any, group: Any) -> Any:
     return result(group), generate
 
 
+def _plus_squares(builder: Any, lanes: Any, values: Iterator[Any], rows: int) -> Any:
+    """lanes + mapped^2, row by row."""
+    for i in range(rows):
+        value = next(values)
+        sums = builder.fadd(builder.extract_value(lanes, i), builder.fmul(value, value))
+        lanes = builder.insert_value(lanes, sums, i)
+    return lanes
+
+
+def _add_rounded(builder: Any, values: Iterator[Any], rows: int, factors: Any, total: Any, column: Any) -> None:
+    """total[column:column+8] += rint(mapped * factor) over the rows ([S2])."""
+    pointer = builder.gep(builder.inttoptr(total, _I64.as_pointer()), [column])
+    pointer = builder.bitcast(pointer, _LONGS.as_pointer())
+    magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
+    excess = ir.Constant(_LONGS, [rows * _MAGIC_BITS % 2**64] * LANES)
+    sums = builder.sub(builder.load(pointer, align=8), excess)
+    for i in range(rows):
+        scaled = builder.fmul(next(values), _spread(builder, factors, i))
+        sums = builder.add(sums, builder.bitcast(builder.fadd(scaled, magic), _LONGS))
+    builder.store(sums, pointer, align=8)
+
+
 @extending.intrinsic  # type: ignore[untyped-decorator]
-def plus_squares(typing: Any, lanes: Any, place: Any, like: Any, kept: Any, ahead: Any) -> Any:
-    """lanes + mapped^2, row by row; mapped singles are kept; half of what `ahead` asks for is fetched."""
+def plus_squares(typing: Any, lanes: Any, x: Any, place: Any, like: Any) -> Any:
+    """lanes + mapped^2 of the one row at x; place: (column, centres, scales, index of the scale)."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes_now, place_now, _, kept_now, ahead_now = args
-        column = builder.extract_value(place_now, 2)
-        if lanes.count > 1:
-            _fetch_next(builder, place_now, lanes.count, ahead_now, lanes.count * _size(like) // 2)
-        for i, value in enumerate(_mapped(builder, lanes.count, place_now, like)):
-            if _element_kind(like) is _F32:
-                _store(builder, value, *_kept(builder, kept_now, i, column))
-            sums = builder.fadd(builder.extract_value(lanes_now, i), builder.fmul(value, value))
-            lanes_now = builder.insert_value(lanes_now, sums, i)
-        return lanes_now
+        lanes_now, x_now, place_now, _ = args
+        return _plus_squares(builder, lanes_now, _mapped(builder, [x_now], place_now, like), 1)
 
-    return lanes(lanes, place, like, kept, types.int64), generate
+    return lanes(lanes, types.int64, place, like), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def add_rounded(typing: Any, factors: Any, x: Any, place: Any, like: Any, total: Any) -> Any:
+    """total[column:column+8] += rint(mapped * factor) of the one row at x."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        factors_now, x_now, place_now, _, total_now = args
+        column = builder.extract_value(place_now, 0)
+        _add_rounded(builder, _mapped(builder, [x_now], place_now, like), 1, factors_now, total_now, column)
+        return context.get_dummy_value()
+
+    return types.void(factors, types.int64, place, like, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def add_and_square(
+    typing: Any, lanes: Any, factors: Any, groups: Any, place: Any, like: Any, total: Any, ahead: Any
+) -> Any:
+    """As `add_rounded` for the rows of one group and `plus_squares` for those of the next, in one reading.
+
+    groups: where the one and the other begin, and bytes from row to row; ahead: see `_ask_ahead`.
+    """
+    rows = lanes.count
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes_now, factors_now, groups_now, place_now, _, total_now, ahead_now = args
+        first, second, stride = (builder.extract_value(groups_now, i) for i in range(3))
+        old, new = _starts(builder, first, stride, rows), _starts(builder, second, stride, rows)
+        column = builder.extract_value(place_now, 0)
+        _ask_ahead(builder, new, column, like, ahead_now)
+        values = _mapped(builder, [*old, *new], place_now, like)
+        _add_rounded(builder, values, rows, factors_now, total_now, column)
+        return _plus_squares(builder, lanes_now, values, rows)
+
+    return lanes(lanes, factors, groups, place, like, types.int64, types.int64), generate
 
 
 def _halve(builder: Any, first: Any, second: Any, half: int) -> Any:
@@ -229,43 +277,14 @@ def fetch_ahead(typing: Any, address: Any) -> Any:
     return types.void(types.int64), generate
 
 
-def _size(like: Any) -> int:
-    """Bytes of eight entries of a row."""
-    return LANES * (4 if like == types.float32 else 8)
+def _ask_ahead(builder: Any, starts: list[Any], column: Any, like: Any, ahead: Any) -> None:
+    """Ask for what lies so many bytes ahead of a column of each row.
 
-
-def _fetch_next(builder: Any, place: Any, rows: int, ahead: Any, size: int) -> None:
-    """Ask for `size` bytes of the group behind this one, line after line: one long stream is what processors expect."""
-    x, stride = (builder.extract_value(place, i) for i in range(2))
-    start = builder.add(builder.add(x, builder.mul(stride, _I64(rows))), ahead)
-    for line in range(0, size, LINE):
-        _prefetch(builder, builder.add(start, _I64(line)))
-
-
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def add_rounded(typing: Any, group: Any, factors: Any, place: Any, like: Any, kept: Any, total: Any, ahead: Any) -> Any:
-    """total[column:column+8] += rint(mapped * factor) over the rows, the next group's rows on their way."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, factors_now, place_now, _, kept_now, total_now, ahead_now = args
-        column = builder.extract_value(place_now, 2)
-        if group.count > 1:
-            _fetch_next(builder, place_now, group.count, ahead_now, group.count * _size(like) // 2)
-        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [column])
-        pointer = builder.bitcast(pointer, _LONGS.as_pointer())
-        magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
-        excess = ir.Constant(_LONGS, [group.count * _MAGIC_BITS % 2**64] * LANES)
-        sums = builder.sub(builder.load(pointer, align=8), excess)
-        values = _mapped(builder, group.count, place_now, like)
-        if _element_kind(like) is _F32:
-            values = (_load(builder, *_kept(builder, kept_now, i, column)) for i in range(group.count))
-        for i, value in enumerate(values):
-            scaled = builder.fmul(value, _spread(builder, factors_now, i))
-            sums = builder.add(sums, builder.bitcast(builder.fadd(scaled, magic), _LONGS))
-        builder.store(sums, pointer, align=8)
-        return context.get_dummy_value()
-
-    return types.void(group, factors, place, like, kept, types.int64, types.int64), generate
+    Addresses are made from those that are read next: the loop has few registers to spare.
+    """
+    offset = builder.mul(column, _I64(4 if like == types.float32 else 8))
+    for start in starts:
+        _prefetch(builder, builder.add(ahead, builder.add(start, offset)))
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]

@@ -208,7 +208,7 @@ class GroupedKernel:
     def _add_matrix(self, block: Rows, groups: tuple[Any, ...]) -> None:
         own: Any = self._own
         maps = self._map.center, own.packed, own.exponents, own.identity
-        scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, own.padded)), np.empty((1, own.padded))
+        scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, own.padded)), np.empty((2, own.padded))
         sums, riders = np.zeros(own.padded, np.int64), own.fresh_riders()
         place = block.__array_interface__["data"][0], block.strides[0]
         _add_matrix(*place, maps, own.grid, self._map.values, self._units_of_columns, scratch, sums, riders, *groups)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..compiled import compiled, inner
-from .diagonal import absent_cell, add_mended, add_rows, squared_norms
-from .generators import SINGLE, address, all_below, element, load_quad, plus_products, store_quad
+from .diagonal import absent_cell, add_mended, add_rows, squared_norm
+from .generators import address, all_below, element, load_quad, plus_products, store_quad
 from .layout import BLOCK, FAR_EXPONENT, LARGE, PANEL, TILE, UNUSED
 
 
@@ -102,7 +102,7 @@ def add_products(
     """Adds to the total the integer rows of matrix times (row - center), rows of doubles at an address.
 
     `packed[p, j, i]` is the matrix at row 16 p + i, column j; `exponents` bounds its columns by 2^exponent.
-    `offsets` (32, 256), `products` (32, width) and `row` (1, width) are scratch.
+    `offsets` (32, 256), `products` (32, width) and `row` (2, width) are scratch.
     """
     fill = riders[4]
     taken = np.empty(BLOCK)
@@ -114,7 +114,7 @@ def add_products(
         for i in range(count):
             taken[i] = _taken(start + i * stride, center.size, riders)
             complete &= taken[i] == 0.0
-            squares = squared_norms(SINGLE, address(products[i]), 0, 0.0, identity, (0, 0), 0)
+            squares = squared_norm(address(products[i]), identity)
             if not all_below(squares, LARGE):
                 _multiply_far(start + i * stride, center, packed, exponents, fill, products[i])
         if complete:

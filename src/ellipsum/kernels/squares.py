@@ -17,7 +17,7 @@ from ..compiled import compiled, inner
 from ..errors import Floats
 from ..integers import Ints
 from ..row_maps import ClampedMap
-from .clamped import ClampedKernel, left_out, side_by_side
+from .clamped import ClampedKernel, side_by_side
 from .generators import address, element
 from .layout import LANES
 from .memory import Rows, aligned, columns_of, readable
@@ -116,6 +116,15 @@ class SquaresKernel:
 
 
 @inner
+def _left_out(x: int, like: Any, columns: int) -> bool:
+    """Whether a row has an absence."""
+    absent = False
+    for j in range(columns):
+        absent |= not abs(element(x, j, like)) < np.inf
+    return absent
+
+
+@inner
 def _share(entry: float, lines: Any, k: int) -> float:
     """An entry that is there, as column k, clamped and rounded, in units of its limit."""
     value = (entry - lines[0, k]) * lines[1, k]
@@ -145,7 +154,7 @@ def add_row_squares(
     place, row, out = address(lines), 8 * lines.shape[1], address(sums)
     whole = columns // LANES * LANES
     for _ in range(rows):
-        if not (drops and left_out(x, like, columns)):
+        if not (drops and _left_out(x, like, columns)):
             for j in range(0, whole, LANES):
                 at = place + 8 * j
                 frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
@@ -177,7 +186,7 @@ def add_products(
     """Adds units y_i y_j, rounded, of every pair i < j of columns of rows as `add_row_squares` reads them [S12]."""
     columns = row.size
     for _ in range(rows):
-        if not (drops and left_out(x, like, columns)):
+        if not (drops and _left_out(x, like, columns)):
             for j in range(columns):
                 entry = element(x, j, like)
                 row[j] = _share(entry, lines, j) if abs(entry) < np.inf else lines[5, j]
