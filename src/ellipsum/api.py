@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .describing import Description
 from .errors import UsageError
-from .groups import GroupDescription, GroupPlan, GroupRelease
 from .handling import Handling
-from .learning import Learned, LearningPlan
 from .people import WAYS, people_of
 from .plans import Plan
 from .privacy import Budget
@@ -26,7 +24,11 @@ from .tables.listed import grouping_of
 from .targets import checked_error, least_epsilon, least_rows
 from .words import public
 
-AnyPlan = Plan | LearningPlan | GroupPlan
+if TYPE_CHECKING:  # imported when rows are learned or have groups
+    from .groups import GroupDescription, GroupPlan, GroupRelease
+    from .learning import Learned, LearningPlan
+
+AnyPlan: TypeAlias = "Plan | LearningPlan | GroupPlan"
 _HOW = ("rng", "threads", "progress", "approve")
 _TAB = ("ledger", "dataset", "key", "analyst")
 _WISHES = ("shape", "clip", "clip_probability", "weights")
@@ -208,6 +210,8 @@ def learn(
     words = locals()
     if not isinstance(rows, Unknown):
         raise UsageError(f"rows must be Unknown(magnitude) to be learned, got {type(rows).__name__}.")
+    from .learning import Learned, LearningPlan
+
     request = _request("mean", words)
     with _session(request, words) as session:
         plan = _plan_for(request, session)

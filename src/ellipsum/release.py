@@ -314,11 +314,27 @@ def register_reader(plan_format: str, read: Callable[[Mapping[str, Any]], Releas
     _READERS[plan_format] = read
 
 
+_MORE: list[Callable[[], None]] = []
+
+
+def register_more(bring: Callable[[], None]) -> None:
+    """Where no reader is known for a format, bring() imports modules that may have one."""
+    _MORE[:] = [bring]
+
+
+def _reader(kind: Any) -> Callable[[Mapping[str, Any]], Release] | None:
+    if not isinstance(kind, str):
+        return None
+    if kind not in _READERS:
+        for bring in _MORE:
+            bring()
+    return _READERS.get(kind)
+
+
 def release_from_dict(saved: Mapping[str, Any]) -> Release:
     """Inverse of `Release.to_dict`."""
     plan = saved.get("plan")
-    kind = plan.get("format") if isinstance(plan, Mapping) else None
-    read = _READERS.get(kind) if isinstance(kind, str) else None
+    read = _reader(plan.get("format") if isinstance(plan, Mapping) else None)
     if read is None:
         raise UsageError(f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
     return read(saved)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import UsageError, choice, columns_of, listing, names, whole
-from .groups import GroupPlan
-from .groups.plan import InGroups
-from .groups.planning import plan_groups
 from .handling import Handling
-from .learning import LearningPlan, plan_learning
-from .learning.grouped import grouped
 from .people import People
 from .plan_files import STATISTICS
 from .planning import NOISE, Terms, plan_statistic
 from .plans import Plan
 from .privacy import NEIGHBOURS, Budget
+from .release import register_more
 from .rows import Rows, Unknown, Wishes, checked_rows
 from .runnable import register_remaker
 from .tables.listed import Grouping
+
+if TYPE_CHECKING:  # imported when rows are learned or have groups
+    from .groups import GroupPlan
+    from .learning import LearningPlan
 
 _PLAIN = Wishes()
 _USUAL = Handling()
@@ -102,11 +102,16 @@ class Request:
         handling = replace(self.handling, gaps=gaps)
         size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
         if isinstance(self.rows, Unknown):
+            from .learning import plan_learning
+            from .learning.grouped import grouped
+
             weights = self._learned_weights(named)
             made = plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, self.noise)
             return made if self.grouping is None else grouped(made, self.grouping, self.groups, self.budget)
         wishes = replace(self.wishes, check=self.handling.counts(self.rows), weights=self._weights(named))
         if self.grouping is not None:
+            from .groups.planning import plan_groups
+
             grouping = replace(self.grouping, labels=())  # a plan holds no cells
             return plan_groups(grouping, self.groups, self.rows, *size, wishes, handling, self.noise)
         return plan_statistic(Terms(self.rows, *size, wishes, handling, self.noise, self.covariance))
@@ -169,6 +174,9 @@ def remade(plan: Plan | LearningPlan | GroupPlan, **changes: Any) -> Plan | Lear
 
 def request_of(plan: Plan | LearningPlan | GroupPlan) -> Request:
     """What was asked for, as far as a plan keeps it."""
+    from .groups import GroupPlan
+    from .learning import LearningPlan
+
     if not plan.stated:
         raise UsageError("this plan is one round of several, and cannot be made again by itself.")
     common = plan.statistic, plan.rows, Budget(**plan.stated), plan.neighbours, plan.n, plan.people
@@ -187,6 +195,8 @@ def request_of(plan: Plan | LearningPlan | GroupPlan) -> Request:
 
 
 def _groups_of(plan: Any) -> tuple[Grouping | None, int | None]:
+    from .groups.plan import InGroups
+
     if not isinstance(plan, InGroups):
         return None, None
     return plan.grouping, plan.groups if plan.grouping.keys is None else None
@@ -194,6 +204,8 @@ def _groups_of(plan: Any) -> tuple[Grouping | None, int | None]:
 
 def gaps_of(plan: Plan | LearningPlan | GroupPlan) -> tuple[bool, ...] | None:
     """For each column, whether an entry could be missing, as far as a plan tells."""
+    from .learning import LearningPlan
+
     if isinstance(plan, LearningPlan):
         return None
     riders = plan.one.riders
@@ -202,4 +214,10 @@ def gaps_of(plan: Plan | LearningPlan | GroupPlan) -> tuple[bool, ...] | None:
     return (False,) * plan.d if riders.missing == "center" and not _is(plan.options.get("missing"), "center") else None
 
 
+def _other_releases() -> None:
+    """Releases of other plans than of one vector: their modules say how they are read."""
+    from . import friendly, groups  # noqa: F401
+
+
 register_remaker(remade)
+register_more(_other_releases)
