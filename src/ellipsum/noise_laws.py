@@ -10,18 +10,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import codec
 from .errors import Floats, UsageError
-from .integers import Wide
+from .integers import Ints, Wide
 from .laws.ball_privacy import BallPrivacy, Guarantee
 from .laws.box import Blocks
 from .noise import Stream, add_noise, add_noise_exact, shift_for
 from .privacy import Privacy
+
+if TYPE_CHECKING:
+    from .noise.vectors import Runs
 
 _TOO_LITTLE = "this plan's noise is below what its guarantee needs. Make the plan anew."
 _WRONG = "the law of this plan's noise has missing, unknown or wrong fields. Make the plan anew."
@@ -184,17 +188,24 @@ class BoxLaw(Law):
         return max(normal_multiple(level), box_sum_multiple(level, min(shared)) if shared else 0.0)
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
-        from .noise.box_norm import add_box_noise, box_shifts
+        from .noise.box_norm import add_block_noise
 
-        whole = _joined(sums, last)
-        order = np.array(self.blocks.columns, np.int64)
-        sizes = list(self.blocks.sizes)
-        served = Wide(whole.high[..., order], whole.low[..., order])
-        noisy = add_box_noise(served, sizes, list(self.scales), stream)
-        shifts = np.repeat(box_shifts(self.scales, sizes), sizes)
+        whole, (order, plain, runs, shifts) = _joined(sums, last), self._drawing
+        if plain and whole.high.shape[-1] == runs.width:
+            all_noisy: Floats = np.ldexp(add_block_noise(whole, runs, stream).to_float(), shifts)
+            return all_noisy
+        noisy = add_block_noise(Wide(whole.high[..., order], whole.low[..., order]), runs, stream)
         scaled = whole.to_float()  # coordinates that never move are public
         scaled[..., order] = np.ldexp(noisy.to_float(), shifts)
         return scaled
+
+    @cached_property
+    def _drawing(self) -> tuple[Ints, bool, Runs, Ints]:
+        """The blocks' coordinates, whether these are simply the first ones, the blocks, and the columns' shifts."""
+        from .noise.box_norm import box_runs
+
+        order, runs = np.array(self.blocks.columns, np.int64), box_runs(self.blocks.sizes, self.scales)
+        return order, bool((order == np.arange(order.size)).all()), runs, np.repeat(runs.shifts, runs.sizes)
 
     def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
         if not isinstance(privacy, Privacy) or privacy.mu or len(privacy.pure) != 1:

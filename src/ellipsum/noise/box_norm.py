@@ -7,6 +7,7 @@ block of one column is Laplace noise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,11 @@ from ..errors import Floats, UsageError, vector, whole
 from ..integers import Ints, Wide
 from .gaussian import SCALE_BITS
 from .stream import Stream
+
+if TYPE_CHECKING:
+    from .vectors import Runs
+
+_COLUMNS = "sizes must add up to the columns, each at least 1. Pass the blocks of the plan."
 
 
 def box_shifts(scales: Sequence[float] | Floats, sizes: Sequence[int] | Ints) -> Ints:
@@ -30,6 +36,16 @@ def box_draws(sizes: Sequence[int], vectors: int = 1) -> int:
     return vectors * (2 * sum(sizes) + len(sizes))
 
 
+def box_runs(sizes: Sequence[int] | Ints, scales: Sequence[float] | Floats) -> Runs:
+    """Blocks of so many columns each, with their scales of noise."""
+    from .vectors import Runs
+
+    counts, levels = np.array(sizes, np.int64), vector("scales", scales, len(sizes))
+    if not (counts.size and counts.min() > 0):
+        raise UsageError(_COLUMNS)
+    return Runs(counts, levels, box_shifts(levels, counts), normal=False)
+
+
 def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], stream: Stream, start: int = 0) -> Wide:
     """K_j = rint((S_j + scale_g r_g u_j) / 2^shift_g), shift_g = box_shifts. [K1]
 
@@ -41,23 +57,26 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
 
     Draws: the radii's k_g + 1 uniforms block by block, vector by vector, then one per coordinate in C order.
     """
-    from .shared import Factor, exponential_sums
-    from .vectors import Runs, add_vectors
+    return add_block_noise(sums, box_runs(sizes, scales), stream, start)
 
-    counts, levels = np.array(sizes, np.int64), vector("scales", scales, len(sizes))
-    if not (counts.size and counts.min() > 0) or counts.sum() != sums.high.shape[-1]:
-        raise UsageError("sizes must add up to the columns, each at least 1. Pass the blocks of the plan.")
-    runs = Runs(counts, levels, box_shifts(levels, counts), normal=False)
-    vectors = sums.high.size // runs.width
-    draws = box_draws(counts.tolist(), vectors)
+
+def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
+    """`add_box_noise` for blocks that were made before."""
+    from .shared import Factor, exponential_sums
+    from .vectors import add_vectors
+
+    if runs.width != sums.high.shape[-1]:
+        raise UsageError(_COLUMNS)
+    vectors, radii = sums.high.size // runs.width, runs.width + runs.sizes.size
+    draws = vectors * (radii + runs.width)
     stream.claim(whole("start", start, least=0), draws)
     if not vectors:
         return sums
     stream.read_ahead(start, draws)
-    uniforms = counts + 1 if vectors == 1 else np.tile(counts + 1, vectors)
+    uniforms = runs.longer if vectors == 1 else np.tile(runs.longer, vectors)
 
     def exact(place: int) -> Factor:
         return Factor(stream, start + int(uniforms[:place].sum()), int(uniforms[place]))
 
-    factors, errors = exponential_sums(stream, start, uniforms)
-    return add_vectors(sums, runs, factors, errors, exact, stream, start + draws - sums.high.size)
+    factors, errors = exponential_sums(stream, start, uniforms, vectors * radii)
+    return add_vectors(sums, runs, factors, errors, exact, stream, start + vectors * radii)

@@ -50,6 +50,11 @@ def fresh_key(rng: np.random.Generator | None) -> bytes:
     return os.urandom(KEY_BYTES) if rng is None else rng.bytes(KEY_BYTES)
 
 
+def system_words(count: int) -> Words:
+    """Fresh bits of the operating system, two words each."""
+    return np.ndarray((count, 2), np.uint64, bytearray(os.urandom(16 * count)))
+
+
 def secret_name() -> str:
     """A name that nobody can guess, for addresses and forms of a server; no noise is drawn from it."""
     return os.urandom(KEY_BYTES).hex()

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from ..ball_arithmetic import FLINT
 from ..errors import Floats, UsageError, positive, whole
-from ..integers import LOW_BITS, Wide
+from ..integers import LOW_BITS, Ints, Wide
 from .entropy import BLOCK
 from .stream import Stream
 
@@ -44,17 +46,18 @@ def add_noise(sums: Wide, std: float, shift: int, stream: Stream, start: int = 0
 
     `shift` must be `shift_for(std)`. Limbs of any shape, draws in C order; S_j and K_j must fit a `Wide`.
     """
-    flat = Wide(sums.high.reshape(-1), sums.low.reshape(-1))
+    scale, shape, size = _scale(std, shift), sums.high.shape, sums.high.size
+    flat = sums if len(shape) == 1 else Wide(sums.high.reshape(-1), sums.low.reshape(-1))
 
     def part(begin: int, stop: int) -> _Part:
-        block = Wide(flat.high[begin:stop], flat.low[begin:stop])
+        block = flat if stop - begin == size else Wide(flat.high[begin:stop], flat.low[begin:stop])
         return (block, shift, _NO_FRACTION) if 0 <= shift < LOW_BITS else _split(block, shift)
 
     def exact(j: int) -> tuple[int, Fraction]:
         return _floor_and_rest(flat[j], 1, shift)
 
-    noisy = _add(len(flat), part, exact, _scale(std, shift), stream, start)
-    return Wide(noisy.high.reshape(sums.high.shape), noisy.low.reshape(sums.high.shape))
+    noisy = _add(size, part, exact, scale, stream, start)
+    return noisy if len(shape) == 1 else Wide(noisy.high.reshape(shape), noisy.low.reshape(shape))
 
 
 def add_noise_exact(values: Sequence[int | Fraction], std: float, shift: int, stream: Stream, start: int = 0) -> Wide:
@@ -94,25 +97,46 @@ def _add(
     start: int,
 ) -> Wide:
     """rint(value + scale z), block by block; what doubles leave open is decided exactly [N3]."""
-    from .quantile import round_noisy, table
-
     stream.claim(whole("start", start, least=0, most=1 << 64), size)
-    series = table()
-    out = Wide(np.empty(size, np.int64), np.empty(size, np.int64))
-    words = np.empty((min(size, BLOCK), 2), np.uint64)
-    undecided = np.empty(len(words), np.int64)
-    for begin in range(0, size, BLOCK):
-        stop = min(begin + BLOCK, size)
-        block, shift, fraction = part(begin, stop)
-        bits = words[: stop - begin]
-        stream.fill(start + begin, bits)
-        high, low = out.high[begin:stop], out.low[begin:stop]
-        count = round_noisy(bits, series, scale, block.high, block.low, shift, fraction, high, low, undecided)
-        for i in undecided[:count].tolist():
-            floor, rest = exact(begin + i)
-            decided = Wide.from_ints([floor + _decide(rest, scale, stream, start + begin + i)])
-            high[i], low[i] = decided.high[0], decided.low[0]
-    return out
+    stream.read_ahead(start, size)
+    high, low = np.empty(size, np.int64), np.empty(size, np.int64)
+    if size <= BLOCK:
+        _round_block(part(0, size), exact, scale, stream, start, 0, high, low)
+    else:
+        for begin in range(0, size, BLOCK):
+            stop = min(begin + BLOCK, size)
+            _round_block(part(begin, stop), exact, scale, stream, start, begin, high[begin:stop], low[begin:stop])
+    return Wide(high, low)
+
+
+def _round_block(
+    part: _Part,
+    exact: Callable[[int], tuple[int, Fraction]],
+    scale: float,
+    stream: Stream,
+    start: int,
+    begin: int,
+    high: Ints,
+    low: Ints,
+) -> None:
+    block, shift, fraction = part
+    words, undecided = stream.words(start + begin, high.size), np.empty(high.size, np.int64)
+    noisy = _quantile()
+    count = noisy.round_noisy(words, noisy.table(), scale, block.high, block.low, shift, fraction, high, low, undecided)
+    if not count:
+        return
+    for i in undecided[:count].tolist():
+        floor, rest = exact(begin + i)
+        decided = Wide.from_ints([floor + _decide(rest, scale, stream, start + begin + i)])
+        high[i], low[i] = decided.high[0], decided.low[0]
+
+
+@cache
+def _quantile() -> Any:
+    """The compiled rounding and its table: imported when noise is drawn, and looked up once."""
+    from . import quantile
+
+    return quantile
 
 
 def _decide(fraction: Fraction, scale: float, stream: Stream, index: int) -> int:

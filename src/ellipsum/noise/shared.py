@@ -68,11 +68,13 @@ def _exponential_sums(
 ) -> Any:
     """sums[i] = -ln of the product of the next counts[i] uniforms, errors[i] a bound on its error [N7].
 
-    `state` carries (product, exponent, uniforms left, place, whether all were common) from call to call.
+    `state` carries (product, exponent, uniforms left, place, whether all were common) between calls; zeros at first.
     """
     product, exponent = state[0], int(state[1])
     left, place = int(state[2]), int(state[3])
     common = state[4]
+    if left == 0:
+        product, left, common = 1.0, counts[0], 1.0
     for j in range(words.shape[0]):
         head = np.int64(words[j, 0] >> _HEAD)
         low = np.int64(((words[j, 0] & _LOW_MASK) << _LEFT) | (words[j, 1] >> _DROP))
@@ -119,16 +121,16 @@ def _roots(
         bounds[i] = bound / value + 2.0 * _UNIT * value if value > 0.0 else np.inf
 
 
-def exponential_sums(stream: Stream, start: int, counts: Ints) -> tuple[Floats, Floats]:
-    """(sums, bounds on their errors): sum i takes the next counts[i] draws of the stream, from start on [N7]."""
-    sums, errors = np.empty(counts.size), np.empty(counts.size)
-    state = np.array([1.0, 0.0, float(counts[0]), 0.0, 1.0])
-    total = int(counts.sum())
-    words = np.empty((min(total, BLOCK), 2), np.uint64)
+def exponential_sums(stream: Stream, start: int, counts: Ints, total: int | None = None) -> tuple[Floats, Floats]:
+    """(sums, bounds on their errors): sum i takes the next counts[i] draws of the stream, from start on [N7].
+
+    total: of the counts, where it is known.
+    """
+    sums, errors, state = np.empty(counts.size), np.empty(counts.size), np.zeros(5)
+    total = int(counts.sum()) if total is None else total
     for begin in range(0, total, BLOCK):
-        part = words[: min(BLOCK, total - begin)]
-        stream.fill(start + begin, part)
-        _exponential_sums(part, counts, state, sums, errors)
+        words = stream.words(start + begin, min(BLOCK, total - begin))
+        _exponential_sums(words, counts, state, sums, errors)
     return sums, errors
 
 

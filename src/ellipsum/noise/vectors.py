@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ball_arithmetic import FLINT
 from ..compiled import compiled
@@ -46,9 +48,34 @@ class Runs:
     normal: bool
     """Coordinates are normals (True) or uniform on [-1, 1] (False)."""
 
-    @property
+    @cached_property
     def width(self) -> int:
         return int(self.sizes.sum())
+
+    @cached_property
+    def longer(self) -> Ints:
+        """Sizes and one: so many uniforms make the radius of a block [K1]."""
+        return self.sizes + 1
+
+    @cached_property
+    def ends(self) -> Ints:
+        """Where each run ends."""
+        return np.cumsum(self.sizes)
+
+    @cached_property
+    def shifted(self) -> Floats:
+        """The scales over 2^shift, exactly: powers of two."""
+        return np.ldexp(self.scales, -self.shifts)
+
+    @cached_property
+    def outside(self) -> NDArray[np.bool_]:
+        """Shifts that the compiled rounding does not serve."""
+        return (self.shifts < 0) | (self.shifts >= LOW_BITS)
+
+    @cached_property
+    def served(self) -> Ints | None:
+        """The shifts where it serves all of them."""
+        return None if self.outside.any() else self.shifts
 
 
 @compiled
@@ -105,7 +132,10 @@ def _round_runs(
     out_low: Any,
     undecided: Any,
 ) -> Any:
-    """Round one stretch of coordinates, `begin` its first in all vectors; an empty series stands for uniforms."""
+    """Round one stretch of coordinates, `begin` its first in all vectors; no series stands for uniforms.
+
+    numba compiles for uniforms what they need, and nothing of the normals.
+    """
     width, runs, size = ends[-1], ends.size, words.shape[0]
     vector, column = begin // width, begin % width
     run, done, count = 0, 0, 0
@@ -117,7 +147,7 @@ def _round_runs(
         scale, error, shift = scales[run] * factors[place], scales[run] * errors[place], shifts[run]
         rests = fraction[done:stop] if fraction.size else fraction
         here = undecided[count:]
-        if series.size == 0:
+        if series is None:
             opened = _round_uniform(
                 words[done:stop], scale, error, high[done:stop], low[done:stop], shift, rests,
                 out_high[done:stop], out_low[done:stop], here,
@@ -156,39 +186,38 @@ def add_vectors(
 
     `factors` holds a double for every run of every vector, within `errors` of the factor that `exact(run)` encloses.
     """
-    flat = Wide(sums.high.reshape(-1), sums.low.reshape(-1))
-    size, ends = len(flat), np.cumsum(runs.sizes)
-    scales = np.ldexp(runs.scales, -runs.shifts)  # exact: powers of two
-    series = table() if runs.normal else np.empty((0, 0))
-    out = Wide(np.empty(size, np.int64), np.empty(size, np.int64))
-    words = np.empty((min(size, BLOCK), 2), np.uint64)
-    undecided = np.empty(len(words), np.int64)
-    outside = (runs.shifts < 0) | (runs.shifts >= LOW_BITS)
-    aligned = not outside.any()
-    inside = runs.shifts if aligned else np.where(outside, 0, runs.shifts)
+    shape, size = sums.high.shape, sums.high.size
+    flat = sums if len(shape) == 1 else Wide(sums.high.reshape(-1), sums.low.reshape(-1))
+    high, low = np.empty(size, np.int64), np.empty(size, np.int64)
+    undecided = np.empty(min(size, BLOCK), np.int64)
+    series, ends, served = table() if runs.normal else None, runs.ends, runs.served
     known: dict[int, Factor] = {}
     for begin in range(0, size, BLOCK):
         stop = min(begin + BLOCK, size)
-        bits = words[: stop - begin]
-        stream.fill(start + begin, bits)
-        block, fraction = Wide(flat.high[begin:stop], flat.low[begin:stop]), _NOTHING
-        if not aligned:
-            block, fraction = _aligned(block, runs, outside, ends, begin)
-        high, low = out.high[begin:stop], out.low[begin:stop]
+        words = stream.words(start + begin, stop - begin)
+        block, fraction = flat if stop - begin == size else Wide(flat.high[begin:stop], flat.low[begin:stop]), _NOTHING
+        if served is None:
+            block, fraction = _aligned(block, runs, runs.outside, ends, begin)
+        out = high[begin:stop], low[begin:stop]
         count = _round_runs(
-            bits, series, begin, ends, scales, inside, factors, errors, block.high, block.low, fraction,
-            high, low, undecided,
+            words, series, begin, ends, runs.shifted, _inside(runs) if served is None else served, factors, errors,
+            block.high, block.low, fraction, *out, undecided,
         )  # fmt: skip
-        for i in undecided[:count].tolist():
-            vector, column = divmod(begin + i, int(ends[-1]))
+        for i in undecided[:count].tolist() if count else ():
+            vector, column = divmod(begin + i, runs.width)
             run = int(np.searchsorted(ends, column, side="right"))
             place = vector * ends.size + run
             factor = known.setdefault(place, exact(place))
             floor, rest = _floor_and_rest(flat[begin + i], 1, int(runs.shifts[run]))
-            nearest = _decide(rest, float(scales[run]), factor, runs.normal, stream, start + begin + i)
+            nearest = _decide(rest, float(runs.shifted[run]), factor, runs.normal, stream, start + begin + i)
             decided = Wide.from_ints([floor + nearest])
-            high[i], low[i] = decided.high[0], decided.low[0]
-    return Wide(out.high.reshape(sums.high.shape), out.low.reshape(sums.high.shape))
+            out[0][i], out[1][i] = decided.high[0], decided.low[0]
+    return Wide(high, low) if len(shape) == 1 else Wide(high.reshape(shape), low.reshape(shape))
+
+
+def _inside(runs: Runs) -> Ints:
+    """The shifts, 0 where `_aligned` has shifted already."""
+    return np.where(runs.outside, 0, runs.shifts)
 
 
 def _aligned(block: Wide, runs: Runs, outside: Any, ends: Ints, begin: int) -> tuple[Wide, Floats]:
