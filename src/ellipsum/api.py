@@ -14,6 +14,7 @@ from .handling import Handling
 from .people import WAYS, people_of
 from .plans import Plan
 from .privacy import Budget
+from .recalling import recalled, size_of
 from .release import Release
 from .request import Request
 from .rows import Rows, Unknown, Wishes
@@ -29,9 +30,6 @@ if TYPE_CHECKING:  # imported when rows are learned or have groups
     from .learning import Learned, LearningPlan
 
 AnyPlan: TypeAlias = "Plan | LearningPlan | GroupPlan"
-_HOW = ("rng", "threads", "progress", "approve")
-_TAB = ("ledger", "dataset", "key", "analyst")
-_WISHES = ("shape", "clip", "clip_probability", "weights")
 _METHODS_OWN = ("steps", "std", "clip_share")
 
 
@@ -300,7 +298,12 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         words["neighbours"],
         words["n"],
         people_of(words["privacy_id"], words["per_person"], words["max_rows"], ways=WAYS),
-        Wishes(**{name: words[name] for name in _WISHES if name in words}),
+        Wishes(
+            words.get("shape", "optimal"),
+            words.get("clip", "optimal"),
+            words.get("clip_probability"),
+            words.get("weights"),
+        ),
         words.get("method", "auto"),
         {name: words[name] for name in _METHODS_OWN if words.get(name) is not None},
         Handling(words.get("missing"), words.get("check", True)),
@@ -313,22 +316,23 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
 
 def _session(request: Request, words: Mapping[str, Any]) -> AbstractContextManager[Session]:
     selection = Selection(words["columns"], header=words["header"], names=request.rows.columns)
-    reading = Reading(**{name: words[name] for name in _HOW}, tab=Tab.of(*(words[name] for name in _TAB)))
+    tab = Tab.of(words["ledger"], words["dataset"], words["key"], words["analyst"])
+    reading = Reading(words["rng"], words["threads"], words["progress"], words["approve"], tab)
     return Session.open(words["data"], selection, request.people, reading, request.grouping)
 
 
 def _plan_for(request: Request, session: Session) -> AnyPlan:
     """The plan for the rows of a session: counted under "replace", and refused where they cannot be read again."""
-    source = session.source
     if request.learns and not session.rereadable:
         raise UsageError(
             "Unknown rows are read several times, and this source serves a single pass. "
             "Pass an array, a table, a file or a list of batches."
         )
-    return request.plan(session.public_count(request.neighbours, request.n), source.width, source.columns, source.gaps)
+    return request.plan(*size_of(request, session))
 
 
 def _released(statistic: str, words: Mapping[str, Any]) -> Any:
-    request = _request(statistic, words)
-    with _session(request, words) as session:
-        return run_and_tell(_plan_for(request, session), session, 5)
+    known = recalled(statistic, words, _request)
+    with _session(known.request, words) as session:
+        plan = known.plan_for(session)
+        return run_and_tell(_plan_for(known.request, session) if plan is None else plan, session, 5)

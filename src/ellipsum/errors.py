@@ -93,6 +93,8 @@ def positive(name: str, value: Any, advice: str = "State a finite number above z
 
 def finite(name: str, value: Any, advice: str = "State a finite number.") -> float:
     """Any number of doubles; the two zeros are one."""
+    if type(value) is float and -math.inf < value < math.inf:
+        return value + 0.0
     number = _number(name, value, advice)
     if not math.isfinite(number):
         raise UsageError(f"{name} must be finite, got {number}. {advice}")

@@ -22,6 +22,7 @@ from .integers import Ints, Wide
 from .laws.ball_privacy import BallPrivacy, Guarantee
 from .laws.box import Blocks
 from .noise import Stream, add_noise, add_noise_exact, shift_for
+from .noise.box_norm import add_block_noise, box_runs
 from .privacy import Privacy
 
 if TYPE_CHECKING:
@@ -188,24 +189,20 @@ class BoxLaw(Law):
         return max(normal_multiple(level), box_sum_multiple(level, min(shared)) if shared else 0.0)
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
-        from .noise.box_norm import add_block_noise
-
-        whole, (order, plain, runs, shifts) = _joined(sums, last), self._drawing
+        whole, (order, plain, runs, units) = _joined(sums, last), self._drawing
         if plain and whole.high.shape[-1] == runs.width:
-            all_noisy: Floats = np.ldexp(add_block_noise(whole, runs, stream).to_float(), shifts)
-            return all_noisy
+            return add_block_noise(whole, runs, stream).to_float() * units
         noisy = add_block_noise(Wide(whole.high[..., order], whole.low[..., order]), runs, stream)
         scaled = whole.to_float()  # coordinates that never move are public
-        scaled[..., order] = np.ldexp(noisy.to_float(), shifts)
+        scaled[..., order] = noisy.to_float() * units
         return scaled
 
     @cached_property
-    def _drawing(self) -> tuple[Ints, bool, Runs, Ints]:
-        """The blocks' coordinates, whether these are simply the first ones, the blocks, and the columns' shifts."""
-        from .noise.box_norm import box_runs
-
+    def _drawing(self) -> tuple[Ints, bool, Runs, Floats]:
+        """The blocks' coordinates, whether these are simply the first ones, the blocks, and 2^shift of the columns."""
         order, runs = np.array(self.blocks.columns, np.int64), box_runs(self.blocks.sizes, self.scales)
-        return order, bool((order == np.arange(order.size)).all()), runs, np.repeat(runs.shifts, runs.sizes)
+        units = np.ldexp(1.0, np.repeat(runs.shifts, runs.sizes))
+        return order, bool((order == np.arange(order.size)).all()), runs, units
 
     def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
         if not isinstance(privacy, Privacy) or privacy.mu or len(privacy.pure) != 1:

@@ -64,14 +64,13 @@ class Counts(Alike):
     def of(plan: Any, tally: Tally, scaled: Floats) -> Counts:
         """The counts behind the values of noisy sums."""
         riders = plan.riders
+        if not riders.outside:
+            return Counts(tally.rows, tally.stds)
         start = plan.ellipsoid.width + len(riders.absences)
-        behind = np.ldexp(scaled[start : plan.ellipsoid.width + riders.counted], plan.grid_bits)
+        behind = scaled[start : plan.ellipsoid.width + riders.counted] * 2.0**plan.grid_bits
         if riders.octaves:
             return Counts(tally.rows, tally.stds, behind / max(riders.outside[0], 1))
-        if riders.outside:
-            units = np.array(riders.outside, float)
-            return Counts(tally.rows, tally.stds, None, behind / np.where(units > 0, units, np.inf))
-        return Counts(tally.rows, tally.stds)
+        return Counts(tally.rows, tally.stds, None, behind / riders.cell_units)
 
     def to_dict(self) -> dict[str, Any]:
         parts = {"rows": self.rows, "stds": self.stds, "clipped": self.clipped, "outside": self.outside}
@@ -179,7 +178,7 @@ class Release(Alike, Kept, Saved, Shown):
         """What clipping may hide of the data, as far as it was measured."""
         if self.counts is None:
             return Hidden(np.zeros(self.value.size), np.zeros(self.value.size))
-        return hidden(self.plan, self.counts, self.names())
+        return hidden(self.plan, self.counts, self.names)
 
     @property
     def warnings(self) -> tuple[str, ...]:

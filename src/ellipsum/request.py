@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .errors import UsageError, choice, columns_of, listing, names, whole
 from .handling import Handling
@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # imported when rows are learned or have groups
     from .groups import GroupPlan
     from .learning import LearningPlan
 
+_Size: TypeAlias = tuple[str, int | None, int, Budget, str, tuple[str, ...] | None, People | None]
 _PLAIN = Wishes()
 _USUAL = Handling()
 _WISHES = ("shape", "clip", "clip_probability", "weights")
@@ -94,13 +95,10 @@ class Request:
 
         gaps: for each column, whether an entry can be missing by its type; None where every one may.
         """
-        if n is None and self.neighbours == "replace":
-            raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
-        count = None if n is None else whole("n", n)
-        named = names("columns", columns) or self.rows.columns
-        _same_names(self.rows, named)
-        handling = replace(self.handling, gaps=gaps)
-        size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
+        if not isinstance(self.rows, Unknown) and self.grouping is None:
+            return plan_statistic(self.terms(n, d, columns, gaps))
+        size = self._size(n, d, columns)
+        named = size[-2]
         if isinstance(self.rows, Unknown):
             from .learning import plan_learning
             from .learning.grouped import grouped
@@ -108,13 +106,30 @@ class Request:
             weights = self._learned_weights(named)
             made = plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, self.noise)
             return made if self.grouping is None else grouped(made, self.grouping, self.groups, self.budget)
-        wishes = replace(self.wishes, check=self.handling.counts(self.rows), weights=self._weights(named))
-        if self.grouping is not None:
-            from .groups.planning import plan_groups
+        from .groups.planning import plan_groups
 
-            grouping = replace(self.grouping, labels=())  # a plan holds no cells
-            return plan_groups(grouping, self.groups, self.rows, *size, wishes, handling, self.noise)
-        return plan_statistic(Terms(self.rows, *size, wishes, handling, self.noise, self.covariance))
+        assert self.grouping is not None
+        grouping = replace(self.grouping, labels=())  # a plan holds no cells
+        return plan_groups(grouping, self.groups, self.rows, *size, *self._words(named, gaps), self.noise)
+
+    def terms(self, n: int | None, d: int | None, columns: Any = None, gaps: tuple[bool, ...] | None = None) -> Terms:
+        """What a plan of one vector is made of, where its rows are stated."""
+        size = self._size(n, d, columns)
+        return Terms(self.rows, *size, *self._words(size[-2], gaps), self.noise, self.covariance)
+
+    def _size(self, n: int | None, d: int | None, columns: Any) -> _Size:
+        if n is None and self.neighbours == "replace":
+            raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
+        count = None if n is None else whole("n", n)
+        named = names("columns", columns) or self.rows.columns
+        _same_names(self.rows, named)
+        return self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
+
+    def _words(self, named: tuple[str, ...] | None, gaps: tuple[bool, ...] | None) -> tuple[Wishes, Handling]:
+        """Wishes and handling, as the columns have them."""
+        said, told = self.wishes, self.handling
+        wishes = Wishes(said.shape, said.clip, said.clip_probability, self._weights(named), told.counts(self.rows))
+        return wishes, Handling(told.missing, told.check, gaps, told.counts_left_out)
 
     def _weights(self, named: tuple[str, ...] | None) -> Any:
         """As stated; else relative where columns have names of their own, for they share no unit."""

@@ -235,7 +235,10 @@ class Session:
 
         source: rows of it that were drawn.
         """
-        with steps(progress or self.progress, public) as tell:
+        heard = progress or self.progress
+        if heard is None:
+            return (source or self.source).total(row_map, self.threads)
+        with steps(heard, public) as tell:
             return (source or self.source).total(row_map, self.threads, tell)
 
     def drawn(

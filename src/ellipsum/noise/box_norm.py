@@ -7,7 +7,8 @@ block of one column is Laplace noise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from .gaussian import SCALE_BITS
 from .stream import Stream
 
 if TYPE_CHECKING:
+    from .shared import Factor
     from .vectors import Runs
 
 _COLUMNS = "sizes must add up to the columns, each at least 1. Pass the blocks of the plan."
@@ -38,12 +40,11 @@ def box_draws(sizes: Sequence[int], vectors: int = 1) -> int:
 
 def box_runs(sizes: Sequence[int] | Ints, scales: Sequence[float] | Floats) -> Runs:
     """Blocks of so many columns each, with their scales of noise."""
-    from .vectors import Runs
-
     counts, levels = np.array(sizes, np.int64), vector("scales", scales, len(sizes))
     if not (counts.size and counts.min() > 0):
         raise UsageError(_COLUMNS)
-    return Runs(counts, levels, box_shifts(levels, counts), normal=False)
+    runs: Runs = _compiled()[1].Runs(counts, levels, box_shifts(levels, counts), normal=False)
+    return runs
 
 
 def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], stream: Stream, start: int = 0) -> Wide:
@@ -62,9 +63,7 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
 
 def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
     """`add_box_noise` for blocks that were made before."""
-    from .shared import Factor, exponential_sums
-    from .vectors import add_vectors
-
+    shared, vectors_of = _compiled()
     if runs.width != sums.high.shape[-1]:
         raise UsageError(_COLUMNS)
     vectors, radii = sums.high.size // runs.width, runs.width + runs.sizes.size
@@ -76,7 +75,17 @@ def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> W
     uniforms = runs.longer if vectors == 1 else np.tile(runs.longer, vectors)
 
     def exact(place: int) -> Factor:
-        return Factor(stream, start + int(uniforms[:place].sum()), int(uniforms[place]))
+        factor: Factor = shared.Factor(stream, start + int(uniforms[:place].sum()), int(uniforms[place]))
+        return factor
 
-    factors, errors = exponential_sums(stream, start, uniforms, vectors * radii)
-    return add_vectors(sums, runs, factors, errors, exact, stream, start + vectors * radii)
+    factors, errors = shared.exponential_sums(stream, start, uniforms, vectors * radii)
+    noisy: Wide = vectors_of.add_vectors(sums, runs, factors, errors, exact, stream, start + vectors * radii)
+    return noisy
+
+
+@cache
+def _compiled() -> tuple[Any, Any]:
+    """What compiles: imported when noise is drawn, and looked up once."""
+    from . import shared, vectors
+
+    return shared, vectors

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..accumulate import Partial
+from ..accumulate import Partial, accumulate_few
 from ..blocks import floats
 from ..errors import Floats
 from ..group_sums import GroupSums, add_groups
@@ -54,6 +54,10 @@ class LocalSource:
         return self._table.rows() if self._people is None else self._people
 
     def total(self, row_map: RowMap, threads: int | None = None, progress: Progress | None = None) -> Partial:
+        if progress is None and type(self._table) is ArrayTable and (block := self._table.whole()) is not None:
+            few = accumulate_few(row_map, block)
+            if few is not None:
+                return few
         return accumulate_local(self._table, row_map, threads, progress)
 
     def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
