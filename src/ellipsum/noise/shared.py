@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ball_arithmetic import FLINT
-from ..compiled import compiled
+from ..compiled import compiled, inner
 from ..errors import Floats
 from ..integers import Ints
 from .entropy import BLOCK
@@ -30,26 +30,24 @@ _RARE = 1 << 13  # a uniform below 2^-40 is left to balls
 _SMALL, _UP, _UP_BITS = 2.0**-800, 2.0**512, 512
 _LN2 = math.log(2.0)
 _SERIES = tuple(1.0 / (2 * i + 1) for i in range(11))  # of artanh(s) / s in s^2
-_MANTISSA, _ONE_BITS = (1 << 52) - 1, 1023 << 52
-_ROOT_2 = math.sqrt(2.0)
+_HALF_ROOT_2 = math.sqrt(2.0) / 2
 _AT_ONCE = 16  # uniforms multiplied before the product is cut
 
 
 # Double precision, with its error ----------------------------------------------------------------------
 
 
-@compiled
+@inner
 def _minus_log(
     x: Any,
     exponent: Any,
 ) -> Any:
     """-(ln x + exponent ln 2) for a normal double x > 0, by sums, products and one division."""
-    bits = np.float64(x).view(np.int64)
-    power = exponent + (bits >> 52) - 1023
-    m = np.int64((bits & _MANTISSA) | _ONE_BITS).view(np.float64)
-    if m > _ROOT_2:
-        m *= 0.5
-        power += 1
+    m, power = math.frexp(x)
+    power += exponent
+    if m <= _HALF_ROOT_2:
+        m *= 2.0
+        power -= 1
     s = (m - 1.0) / (m + 1.0)
     square = s * s
     total = 0.0

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ball_arithmetic import FLINT
-from ..compiled import compiled
+from ..compiled import compiled, inner
 from ..errors import Floats
 from ..integers import LOW_BITS, Ints, Wide
 from .entropy import BLOCK
@@ -78,9 +78,11 @@ class Runs:
         return None if self.outside.any() else self.shifts
 
 
-@compiled
+@inner
 def _round_uniform(
     words: Any,
+    begin: Any,
+    stop: Any,
     scale: Any,
     error: Any,
     high: Any,
@@ -90,15 +92,16 @@ def _round_uniform(
     out_high: Any,
     out_low: Any,
     undecided: Any,
+    count: Any,
 ) -> Any:
-    """out = rint((high 2^48 + low) / 2^shift + fraction + scale u) where certain; counts the others [N7].
+    """out = rint((high 2^48 + low) / 2^shift + fraction + scale u) where certain, for the places from begin to stop.
 
-    `scale` is known up to `error`, and each u is uniform on [-1, 1].
+    `scale` is known up to `error`, and each u is uniform on [-1, 1]. The other places are entered in `undecided` from
+    `count` on; returns how many it then has [N7].
     """
-    count = 0
-    mask, unit, carry = (1 << shift) - 1, 2.0**-shift, _LOW_BITS - shift
+    mask, unit, carry = (1 << shift) - 1, 1.0 / np.float64(1 << shift), _LOW_BITS - shift
     room = 0.5 - (2.0 * error + 2.0**-50 * scale + 2.0**-47)
-    for j in range(words.shape[0]):
+    for j in range(begin, stop):
         p = np.float64(np.int64((words[j, 0] & _MAGNITUDE) >> _HEAD)) * 2.0**-53
         sign = 1.0 - np.float64(np.int64(words[j, 0] >> _SIGN_TO_TWO) & 2)
         part = np.float64(low[j] & mask) * unit
@@ -138,32 +141,31 @@ def _round_runs(
     """
     width, runs, size = ends[-1], ends.size, words.shape[0]
     vector, column = begin // width, begin % width
-    run, done, count = 0, 0, 0
+    run, done, count = 0, np.int64(0), np.int64(0)  # as literals they would be compiled for twice
     while column >= ends[run]:
         run += 1
     while done < size:
         stop = min(done + ends[run] - column, size)
         place = vector * runs + run
         scale, error, shift = scales[run] * factors[place], scales[run] * errors[place], shifts[run]
-        rests = fraction[done:stop] if fraction.size else fraction
-        here = undecided[count:]
         if series is None:
-            opened = _round_uniform(
-                words[done:stop], scale, error, high[done:stop], low[done:stop], shift, rests,
-                out_high[done:stop], out_low[done:stop], here,
-            )  # fmt: skip
+            count = _round_uniform(
+                words, done, stop, scale, error, high, low, shift, fraction, out_high, out_low, undecided, count
+            )
         elif scale >= 1.0 and error <= scale * 2.0**-45:
+            rests = fraction[done:stop] if fraction.size else fraction
+            here = undecided[count:]
             opened = round_noisy(
                 words[done:stop], series, scale, high[done:stop], low[done:stop], shift, rests,
                 out_high[done:stop], out_low[done:stop], here,
             )  # fmt: skip
-        else:
-            opened = stop - done
             for i in range(opened):
-                here[i] = i
-        for i in range(opened):
-            here[i] += done
-        count += opened
+                here[i] += done
+            count += opened
+        else:
+            for i in range(done, stop):
+                undecided[count] = i
+                count += 1
         column += stop - done
         done = stop
         if column == ends[run]:
