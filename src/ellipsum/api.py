@@ -19,15 +19,15 @@ from .release import Release
 from .request import Request
 from .rows import Rows, Unknown, Wishes
 from .runnable import run_and_tell
-from .session import Approve, Progress, Reading, Session, Tab
+from .session import Approve, Progress, Reading, Session, tab_of
 from .sources import Selection
-from .tables.listed import grouping_of
 from .targets import checked_error, least_epsilon, least_rows
 from .words import public
 
 if TYPE_CHECKING:  # imported when rows are learned or have groups
     from .groups import GroupDescription, GroupPlan, GroupRelease
     from .learning import Learned, LearningPlan
+    from .tables.listed import Grouping
 
 AnyPlan: TypeAlias = "Plan | LearningPlan | GroupPlan"
 _METHODS_OWN = ("steps", "std", "clip_share")
@@ -309,14 +309,23 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         Handling(words.get("missing"), words.get("check", True)),
         words.get("noise", "auto"),
         words.get("covariance", False),
-        grouping_of(words.get("by"), words.get("keys"), words.get("max_groups"), words["privacy_id"] is not None),
+        _grouping(words),
         words.get("groups"),
     )
 
 
+def _grouping(words: Mapping[str, Any]) -> Grouping | None:
+    by, keys, most = words.get("by"), words.get("keys"), words.get("max_groups")
+    if by is None and keys is None and (most is None or (type(most) is int and most == 1)):
+        return None
+    from .tables.listed import grouping_of
+
+    return grouping_of(by, keys, most, words["privacy_id"] is not None)
+
+
 def _session(request: Request, words: Mapping[str, Any]) -> AbstractContextManager[Session]:
     selection = Selection(words["columns"], header=words["header"], names=request.rows.columns)
-    tab = Tab.of(words["ledger"], words["dataset"], words["key"], words["analyst"])
+    tab = tab_of(words["ledger"], words["dataset"], words["key"], words["analyst"])
     reading = Reading(words["rng"], words["threads"], words["progress"], words["approve"], tab)
     return Session.open(words["data"], selection, request.people, reading, request.grouping)
 

@@ -41,7 +41,6 @@ from .runnable import Runnable, check_gaps, check_width, unserved_gaps
 from .session import Session
 from .shape import Ellipsoid
 from .spreads import mean_squares
-from .texts import describe_plan, plan_html
 from .vector_noise import Noise
 
 _DROWNED = (
@@ -398,9 +397,13 @@ class Plan(Runnable):
         return plan_from_dict(codec.parse(text))
 
     def __repr__(self) -> str:
+        from .texts import describe_plan
+
         return describe_plan(self)
 
     def _repr_html_(self) -> str:
+        from .texts import plan_html
+
         return plan_html(self)
 
 

@@ -28,7 +28,6 @@ from .regions import ConfidenceBox, ConfidenceEllipsoid, confidence_ellipsoid, c
 from .reporting.shown import Shown
 from .riders import Riders
 from .shape import Ellipsoid
-from .texts import describe_release, guarantee, release_html
 from .vector_noise import Noise
 from .version import VERSION
 
@@ -272,6 +271,8 @@ class Release(Alike, Kept, Saved, Shown):
             import pandas
         except ImportError:
             raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
+        from .texts import guarantee
+
         table = self._table()
         if not self.secure:
             table["secure"] = False
@@ -296,9 +297,13 @@ class Release(Alike, Kept, Saved, Shown):
         return release_subject(self)
 
     def __repr__(self) -> str:
+        from .texts import describe_release
+
         return describe_release(self)
 
     def _repr_html_(self) -> str:
+        from .texts import release_html
+
         return release_html(self)
 
 

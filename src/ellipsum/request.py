@@ -16,11 +16,11 @@ from .privacy import NEIGHBOURS, Budget
 from .release import register_more
 from .rows import Rows, Unknown, Wishes, checked_rows
 from .runnable import register_remaker
-from .tables.listed import Grouping
 
 if TYPE_CHECKING:  # imported when rows are learned or have groups
     from .groups import GroupPlan
     from .learning import LearningPlan
+    from .tables.listed import Grouping
 
 _Size: TypeAlias = tuple[str, int | None, int, Budget, str, tuple[str, ...] | None, People | None]
 _PLAIN = Wishes()

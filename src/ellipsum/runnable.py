@@ -15,7 +15,7 @@ from .errors import AccuracyWarning, Floats, UsageError
 from .files import Saved
 from .people import WAYS, People, people_of, with_people
 from .release import Release
-from .session import Approve, Progress, Reading, Session, Tab
+from .session import Approve, Progress, Reading, Session, tab_of
 from .sources import Selection, Source
 
 _REMAKERS: list[Callable[..., Any]] = []
@@ -69,7 +69,7 @@ class Runnable(Alike, Saved):
 
         ledger, dataset, key, analyst: the budget that the release is charged to, as in `ellipsum.sum`.
         """
-        tab = Tab.of(ledger, dataset, key, analyst)
+        tab = tab_of(ledger, dataset, key, analyst)
         plan = with_people(self, people_of(privacy_id, per_person, max_rows, ways=WAYS))
         selection = Selection(columns, header=header, names=self.columns)
         with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve, tab)) as session:

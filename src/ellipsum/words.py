@@ -15,6 +15,8 @@ import numpy as np
 from .errors import UsageError
 
 Call = TypeVar("Call", bound=Callable[..., Any])
+LEDGER = "ELLIPSUM_LEDGER"
+"""The environment's word for `ledger`."""
 _WIDTH = 112
 _OWN = re.compile(r"^(\w+): (.*(?:\n +\S.*)*)(?:\n|\Z)", re.MULTILINE)  # an argument that a docstring explains itself
 
