@@ -18,7 +18,7 @@ import numpy as np
 from ..ball_arithmetic import FLINT
 from ..errors import Floats, UsageError, positive, whole
 from ..integers import LOW_BITS, Ints, Wide
-from .entropy import BLOCK
+from .entropy import BLOCK, Words
 from .stream import Stream
 
 SCALE_BITS = 20  # std / 2^shift lies in [2^20, 2^21)
@@ -47,17 +47,33 @@ def add_noise(sums: Wide, std: float, shift: int, stream: Stream, start: int = 0
     `shift` must be `shift_for(std)`. Limbs of any shape, draws in C order; S_j and K_j must fit a `Wide`.
     """
     scale, shape, size = _scale(std, shift), sums.high.shape, sums.high.size
-    flat = sums if len(shape) == 1 else Wide(sums.high.reshape(-1), sums.low.reshape(-1))
+    words = stream.take(whole("start", start, least=0, most=1 << 64), size)
+    aligned = 0 <= shift < LOW_BITS
+    if words is not None and aligned and len(shape) == 1:
+        return _add_few(sums, words, shift, scale, stream, start)
+    flat = Wide(sums.high.reshape(-1), sums.low.reshape(-1))
 
     def part(begin: int, stop: int) -> _Part:
-        block = flat if stop - begin == size else Wide(flat.high[begin:stop], flat.low[begin:stop])
-        return (block, shift, _NO_FRACTION) if 0 <= shift < LOW_BITS else _split(block, shift)
+        block = Wide(flat.high[begin:stop], flat.low[begin:stop])
+        return (block, shift, _NO_FRACTION) if aligned else _split(block, shift)
 
     def exact(j: int) -> tuple[int, Fraction]:
         return _floor_and_rest(flat[j], 1, shift)
 
     noisy = _add(size, part, exact, scale, stream, start)
-    return noisy if len(shape) == 1 else Wide(noisy.high.reshape(shape), noisy.low.reshape(shape))
+    return Wide(noisy.high.reshape(shape), noisy.low.reshape(shape))
+
+
+def _add_few(sums: Wide, words: Words, shift: int, scale: float, stream: Stream, start: int) -> Wide:
+    """`add_noise` for one block, without what others need: `words` are its draws."""
+    size, noisy = len(words), _quantile()
+    high, low, undecided = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    count = noisy.round_noisy(
+        words, noisy.table(), scale, sums.high, sums.low, shift, _NO_FRACTION, high, low, undecided
+    )
+    if count:
+        _settle(undecided[:count], lambda j: _floor_and_rest(sums[j], 1, shift), scale, stream, start, 0, high, low)
+    return Wide(high, low)
 
 
 def add_noise_exact(values: Sequence[int | Fraction], std: float, shift: int, stream: Stream, start: int = 0) -> Wide:
@@ -73,7 +89,9 @@ def add_noise_exact(values: Sequence[int | Fraction], std: float, shift: int, st
         rests = [rest.numerator / rest.denominator for _, rest in pairs[begin:stop]]
         return floors, 0, np.array(rests, np.float64)
 
-    return _add(len(pairs), part, pairs.__getitem__, _scale(std, shift), stream, start)
+    scale = _scale(std, shift)
+    stream.take(whole("start", start, least=0, most=1 << 64), len(pairs))
+    return _add(len(pairs), part, pairs.__getitem__, scale, stream, start)
 
 
 def _split(block: Wide, shift: int) -> _Part:
@@ -96,21 +114,23 @@ def _add(
     stream: Stream,
     start: int,
 ) -> Wide:
-    """rint(value + scale z), block by block; what doubles leave open is decided exactly [N3]."""
-    stream.claim(whole("start", start, least=0, most=1 << 64), size)
-    stream.read_ahead(start, size)
-    high, low = np.empty(size, np.int64), np.empty(size, np.int64)
-    if size <= BLOCK:
-        _round_block(part(0, size), exact, scale, stream, start, 0, high, low)
-    else:
-        for begin in range(0, size, BLOCK):
-            stop = min(begin + BLOCK, size)
-            _round_block(part(begin, stop), exact, scale, stream, start, begin, high[begin:stop], low[begin:stop])
+    """rint(value + scale z), block by block; what doubles leave open is decided exactly [N3].
+
+    The draws are those from `start` on, which were taken before.
+    """
+    high, low, undecided = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(min(size, BLOCK), np.int64)
+    noisy = _quantile()
+    round_noisy, series = noisy.round_noisy, noisy.table()
+    for begin, stop, words in stream.blocks(start, size):
+        block, shift, fraction = part(begin, stop)
+        out = high[begin:stop], low[begin:stop]
+        count = round_noisy(words, series, scale, block.high, block.low, shift, fraction, *out, undecided)
+        _settle(undecided[:count], exact, scale, stream, start, begin, *out)
     return Wide(high, low)
 
 
-def _round_block(
-    part: _Part,
+def _settle(
+    places: Ints,
     exact: Callable[[int], tuple[int, Fraction]],
     scale: float,
     stream: Stream,
@@ -119,13 +139,8 @@ def _round_block(
     high: Ints,
     low: Ints,
 ) -> None:
-    block, shift, fraction = part
-    words, undecided = stream.words(start + begin, high.size), np.empty(high.size, np.int64)
-    noisy = _quantile()
-    count = noisy.round_noisy(words, noisy.table(), scale, block.high, block.low, shift, fraction, high, low, undecided)
-    if not count:
-        return
-    for i in undecided[:count].tolist():
+    """Values that doubles left open, by their places in a block whose first is number `begin`."""
+    for i in places.tolist():
         floor, rest = exact(begin + i)
         decided = Wide.from_ints([floor + _decide(rest, scale, stream, start + begin + i)])
         high[i], low[i] = decided.high[0], decided.low[0]

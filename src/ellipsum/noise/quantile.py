@@ -104,7 +104,7 @@ def round_noisy(
     0 <= shift < 48; an empty fraction stands for zeros.
     """
     count = 0
-    mask, unit, carry = (1 << shift) - 1, 1.0 / np.float64(1 << shift), _LOW_BITS - shift
+    mask, unit, carry = (1 << shift) - 1, 2.0**-shift, _LOW_BITS - shift
     for j in range(words.shape[0]):
         z, held = _lookup(words[j, 0], words[j, 1], series)
         sign = 1.0 - np.float64(np.int64(words[j, 0] >> _SIGN_TO_TWO) & 2)

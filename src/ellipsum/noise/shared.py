@@ -126,8 +126,7 @@ def exponential_sums(stream: Stream, start: int, counts: Ints, total: int | None
     """
     sums, errors, state = np.empty(counts.size), np.empty(counts.size), np.zeros(5)
     total = int(counts.sum()) if total is None else total
-    for begin in range(0, total, BLOCK):
-        words = stream.words(start + begin, min(BLOCK, total - begin))
+    for _, _, words in stream.blocks(start, total):
         _exponential_sums(words, counts, state, sums, errors)
     return sums, errors
 

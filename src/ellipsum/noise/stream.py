@@ -93,6 +93,17 @@ class Stream:
         self.fill(start, out)
         return out
 
+    def blocks(self, start: int, count: int) -> Iterator[tuple[int, int, Words]]:
+        """(begin, stop, words) of the draws from start on, block by block; the next may overwrite the words."""
+        if count <= BLOCK:
+            yield 0, count, self.words(start, count)
+            return
+        buffer = np.empty((BLOCK, 2), np.uint64)
+        for begin in range(0, count, BLOCK):
+            stop = min(begin + BLOCK, count)
+            self.fill(start + begin, buffer[: stop - begin])
+            yield begin, stop, buffer[: stop - begin]
+
     def more(self, index: int) -> Iterator[int]:
         """Further 64-bit words of one draw, without end."""
         out = np.empty((1, 2), np.uint64)
@@ -107,20 +118,34 @@ class Stream:
 
     def claim(self, start: int, count: int) -> None:
         """Mark positions as used; refuse any that already are."""
-        stop = start + count
+        with self._lock:
+            self._mark(start, count)
+
+    def _mark(self, start: int, count: int) -> None:
+        stop, used = start + count, self._used
         if stop > _LAST_DRAW:
             raise UsageError(f"start must leave room for {count} draws below 2^64, got {start}.")
         if os.getpid() != self._process:
             raise UsageError("this stream belongs to another process. Open one with Stream.open().")
+        if count and used and any(start < end and begin < stop for begin, end in used):
+            raise UsageError(f"start must not repeat a position of this stream, got {start}. Pass start=stream.next.")
+        if used and used[-1][1] == start:
+            start = used.pop()[0]
+        if stop > start:
+            used.append((start, stop))
+
+    def take(self, start: int, count: int) -> Words | None:
+        """`claim`, and the words of a short stretch, read ahead; None for a longer one."""
         with self._lock:
-            if count and self._used and any(start < end and begin < stop for begin, end in self._used):
-                raise UsageError(
-                    f"start must not repeat a position of this stream, got {start}. Pass start=stream.next."
-                )
-            if self._used and self._used[-1][1] == start:
-                start = self._used.pop()[0]
-            if stop > start:
-                self._used.append((start, stop))
+            self._mark(start, count)
+            if self._key is None and not self._fixed and count <= _FEW:
+                words = system_words(count)
+                self._ahead, self._fixed = (start, words), True
+                return words
+        if count > BLOCK:
+            return None
+        self.read_ahead(start, count)
+        return self.words(start, count)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a Stream holds the secret of a release and cannot be copied or pickled")

@@ -99,7 +99,7 @@ def _round_uniform(
     `scale` is known up to `error`, and each u is uniform on [-1, 1]. The other places are entered in `undecided` from
     `count` on; returns how many it then has [N7].
     """
-    mask, unit, carry = (1 << shift) - 1, 1.0 / np.float64(1 << shift), _LOW_BITS - shift
+    mask, unit, carry = (1 << shift) - 1, 2.0**-shift, _LOW_BITS - shift
     room = 0.5 - (2.0 * error + 2.0**-50 * scale + 2.0**-47)
     for j in range(begin, stop):
         p = np.float64(np.int64((words[j, 0] & _MAGNITUDE) >> _HEAD)) * 2.0**-53
@@ -194,9 +194,7 @@ def add_vectors(
     undecided = np.empty(min(size, BLOCK), np.int64)
     series, ends, served = table() if runs.normal else None, runs.ends, runs.served
     known: dict[int, Factor] = {}
-    for begin in range(0, size, BLOCK):
-        stop = min(begin + BLOCK, size)
-        words = stream.words(start + begin, stop - begin)
+    for begin, stop, words in stream.blocks(start, size):
         block, fraction = flat if stop - begin == size else Wide(flat.high[begin:stop], flat.low[begin:stop]), _NOTHING
         if served is None:
             block, fraction = _aligned(block, runs, runs.outside, ends, begin)
