@@ -20,7 +20,7 @@ from .request import Request
 from .rows import Rows, Unknown, Wishes
 from .runnable import run_and_tell
 from .session import Approve, Progress, Reading, Session, tab_of
-from .sources import Selection
+from .sources import EVERYTHING, Selection
 from .targets import checked_error, least_epsilon, least_rows
 from .words import public
 
@@ -324,9 +324,13 @@ def _grouping(words: Mapping[str, Any]) -> Grouping | None:
 
 
 def _session(request: Request, words: Mapping[str, Any]) -> AbstractContextManager[Session]:
-    selection = Selection(words["columns"], header=words["header"], names=request.rows.columns)
+    columns, header, names = words["columns"], words["header"], request.rows.columns
+    everything = columns is None and header is None and names is None
+    selection = EVERYTHING if everything else Selection(columns, header=header, names=names)
     tab = tab_of(words["ledger"], words["dataset"], words["key"], words["analyst"])
-    reading = Reading(words["rng"], words["threads"], words["progress"], words["approve"], tab)
+    rng, threads, progress, approve = words["rng"], words["threads"], words["progress"], words["approve"]
+    usual = rng is None and threads is None and progress is None and approve is None and tab is None
+    reading = None if usual else Reading(rng, threads, progress, approve, tab)
     return Session.open(words["data"], selection, request.people, reading, request.grouping)
 
 

@@ -59,6 +59,9 @@ class Reading:
             raise UsageError(f"approve must be a function of one plan, got {type(self.approve).__name__}.")
 
 
+_USUAL = Reading()
+
+
 def tab_of(ledger: Any, dataset: str | None, key: str | None = None, analyst: str | None = None) -> Tab | None:
     """The account behind the words of a call, or behind the environment's; None where there is no ledger.
 
@@ -123,7 +126,7 @@ class Session:
     """One source, how it is read, and the accounts of what is spent on it."""
 
     def __init__(self, source: Source, people: People | None = None, reading: Reading | None = None) -> None:
-        how = reading or Reading()
+        how = reading or _USUAL
         self.source = source
         self.people = people
         self.secure = how.rng is None
@@ -151,7 +154,7 @@ class Session:
 
         grouping: the groups that rows belong to; with people, on one row for each person and group [G4].
         """
-        how = reading or Reading()
+        how = reading or _USUAL
         if grouping is not None:
             selection = replace(selection, by=grouping.by, labels=grouping.labels)
         with np.errstate(all="ignore"):  # a warning would tell of the cells; what the caller set is not for them

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import Floats, UsageError, vector, whole
 from ..integers import Ints, Wide
+from .entropy import Words
 from .gaussian import SCALE_BITS
 from .stream import Stream
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .shared import Factor
     from .vectors import Runs
 
+_NOTHING = np.empty(0)
 _COLUMNS = "sizes must add up to the columns, each at least 1. Pass the blocks of the plan."
 
 
@@ -68,10 +70,13 @@ def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> W
         raise UsageError(_COLUMNS)
     vectors, radii = sums.high.size // runs.width, runs.width + runs.sizes.size
     draws = vectors * (radii + runs.width)
-    stream.claim(whole("start", start, least=0), draws)
+    words = stream.take(whole("start", start, least=0), draws)
     if not vectors:
         return sums
-    stream.read_ahead(start, draws)
+    if words is not None and len(sums.high.shape) == 1 and runs.served is not None:
+        few = _add_few(sums, words[:radii], words[radii:], runs)
+        if few is not None:
+            return few
     uniforms = runs.longer if vectors == 1 else np.tile(runs.longer, vectors)
 
     def exact(place: int) -> Factor:
@@ -81,6 +86,19 @@ def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> W
     factors, errors = shared.exponential_sums(stream, start, uniforms, vectors * radii)
     noisy: Wide = vectors_of.add_vectors(sums, runs, factors, errors, exact, stream, start + vectors * radii)
     return noisy
+
+
+def _add_few(sums: Wide, radii: Words, draws: Words, runs: Runs) -> Wide | None:
+    """One vector, without what others need; None where doubles leave a coordinate open [N7]."""
+    (shared, vectors), count, size = _compiled(), runs.sizes.size, len(draws)
+    factors, errors, state = np.empty(count), np.empty(count), np.zeros(5)
+    shared._exponential_sums(radii, runs.longer, state, factors, errors)
+    high, low, undecided = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    still_open = vectors._round_runs(
+        draws, None, 0, runs.ends, runs.shifted, runs.served, factors, errors, sums.high, sums.low, _NOTHING,
+        high, low, undecided,
+    )  # fmt: skip
+    return None if still_open else Wide(high, low)
 
 
 @cache

@@ -72,7 +72,7 @@ class Stream:
 
         A few draws, where nothing was read before, are the operating system's own bits; and they stay what they are.
         """
-        if count > BLOCK or self._fixed:
+        if not 0 < count <= BLOCK or self._fixed:
             return
         if self._key is None and count <= _FEW:
             with self._lock:
@@ -138,7 +138,7 @@ class Stream:
         """`claim`, and the words of a short stretch, read ahead; None for a longer one."""
         with self._lock:
             self._mark(start, count)
-            if self._key is None and not self._fixed and count <= _FEW:
+            if self._key is None and not self._fixed and 0 < count <= _FEW:
                 words = system_words(count)
                 self._ahead, self._fixed = (start, words), True
                 return words

@@ -7,11 +7,11 @@ from typing import Any
 
 from ..engines import engine_source
 from ..tables import SourceTable, open_table
-from ..tables.selection import Selection
+from ..tables.selection import EVERYTHING, Selection
 from .local import LocalSource
 from .protocol import Source
 
-__all__ = ["LocalSource", "Selection", "Source", "open_source"]
+__all__ = ["EVERYTHING", "LocalSource", "Selection", "Source", "open_source"]
 
 
 def open_source(data: Any, selection: Selection) -> Source:
