@@ -47,7 +47,7 @@ def hidden(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> Hidden
 
 def _few(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> tuple[str, ...]:
     """Columns that hardly any row has, surely: not where the whole table is smaller than the noise of a count."""
-    if not np.count_nonzero(counts.stds):
+    if not np.count_nonzero(counts.rows < _SURE * counts.stds):
         return ()
     whole = float(plan.n) if plan.public_rows else float(np.median(counts.rows))
     columns = zip(names(), counts.rows, counts.stds, strict=True)

@@ -22,6 +22,7 @@ from .integers import Ints, Wide
 from .laws.ball_privacy import BallPrivacy, Guarantee
 from .laws.box import Blocks
 from .noise import Stream, add_noise, add_noise_exact, shift_for
+from .noise.ball_norm import add_sphere_noise, ball_runs
 from .noise.box_norm import add_block_noise, box_runs
 from .privacy import Privacy
 
@@ -120,11 +121,14 @@ class BallLaw(Law):
         return ball_square_isf(1 - level, rank, self.dimension) / ball_std(self.dimension) ** 2  # [B5]
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
-        from .noise.ball_norm import add_ball_noise, ball_shift
+        runs, unit = self._drawing
+        return add_sphere_noise(_joined(sums, last), runs, stream).to_float() * unit
 
-        noisy = add_ball_noise(_joined(sums, last), self.scale, stream)
-        scaled: Floats = np.ldexp(noisy.to_float(), ball_shift(self.scale, self.dimension))
-        return scaled
+    @cached_property
+    def _drawing(self) -> tuple[Runs, float]:
+        """The coordinates as one run, and 2^shift."""
+        runs = ball_runs(self.scale, self.dimension)
+        return runs, math.ldexp(1.0, int(runs.shifts[0]))
 
     def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
         valid = math.isfinite(self.scale) and self.dimension == len(moves) and isinstance(privacy, BallPrivacy)

@@ -9,17 +9,18 @@ from typing import Any, TypeAlias
 from .alike import PLAIN, contents
 from .planning import MOST_REMEMBERED, Asked, plan_asked
 from .plans import Plan
+from .privacy import Budget
 from .request import Request
 from .rows import Ball, Box, Normal
 from .session import Session
 
 _STATED = (Box, Ball, Normal)
 _WORDS = (
-    *("epsilon", "delta", "budget", "neighbours", "n", "privacy_id", "per_person", "max_rows"),
+    *("epsilon", "delta", "neighbours", "n", "privacy_id", "per_person", "max_rows"),
     *("by", "keys", "max_groups", "shape", "clip", "clip_probability", "weights", "noise", "missing", "check"),
     *("covariance", "method", "steps", "std", "clip_share"),
 )
-"""Every word that a request is made of, but for its rows."""
+"""Every word that a request is made of, but for its rows and a Budget."""
 _MOST_CALLS, _MOST_SIZES = 64, 8
 _Size: TypeAlias = tuple[int | None, int, tuple[str, ...] | None, tuple[bool, ...]]
 
@@ -58,11 +59,13 @@ def recalled(statistic: str, words: Mapping[str, Any], make: Callable[[str, Mapp
     It is kept where its words are numbers and names alone, and its rows neither learned nor in groups. Words are the
     same where their types are, too: 1 is not True.
     """
-    rows, said = words["rows"], [words.get(name) for name in _WORDS]
+    rows, budget = words["rows"], words["budget"]
+    said = [words.get(name) for name in _WORDS]
     kinds = tuple(map(type, said))
-    if type(rows) not in _STATED or words["by"] is not None or not PLAIN.issuperset(kinds):
+    stated = type(rows) in _STATED and (budget is None or type(budget) is Budget)
+    if not stated or words["by"] is not None or not PLAIN.issuperset(kinds):
         return Recalled(make(statistic, words), kept=False)
-    key = statistic, contents(rows), kinds, *said
+    key = statistic, contents(rows), contents(budget), kinds, *said
     found = _CALLS.get(key)
     if found is None:
         mine = {**words, "rows": deepcopy(rows)}  # the arrays in the caller's are the caller's
