@@ -114,7 +114,7 @@ def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]
     rows = max(float(np.max(counts.rows)), 1.0)
     total = float(np.sum(np.where((found > _SURE * std) | (np.arange(found.size) == 0), found, 0.0)))
     many = total > _WARN * std and (plan.rows.firm or total > _SHARE * rows)
-    expected = plan.rows.outside_share(plan.ellipsoid) * rows if many else 0.0
+    expected = plan.outside_share * rows if many else 0.0
     if many and total - expected > _WARN * std and (plan.rows.firm or total > _TIMES * expected):
         law = "none" if plan.rows.firm else f"{expected / rows:.2g}"
         texts.append(

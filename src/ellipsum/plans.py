@@ -166,6 +166,11 @@ class Plan(Runnable):
         """Counts of cells outside that a release warns of."""
         return cell_limits(self.outside_stds)
 
+    @cached_property
+    def outside_share(self) -> float:
+        """The share of rows that is expected to lie outside the region."""
+        return self.rows.outside_share(self.ellipsoid)
+
     @property
     def square_stds(self) -> Floats:
         """Noise stds of the sums of squares, in units of the squared half-width; 0 where there are none."""
@@ -208,6 +213,7 @@ class Plan(Runnable):
         """What every run of this plan asks for, worked out once for all copies."""
         with np.errstate(all="ignore"):
             _ = self.doubt, self.public_rows, self.absence_stds, self.outside_stds, self.scaled_std, self.unserved
+            _ = self.outside_share if self.riders.octaves and not self.rows.firm else 0.0
             _ = self.ellipsoid.unscale, self.outside_limits, self._block_scale if isinstance(self.law, BoxLaw) else None
 
     @cached_property
