@@ -23,6 +23,7 @@ from .stream import Stream
 
 SCALE_BITS = 20  # std / 2^shift lies in [2^20, 2^21)
 _NO_FRACTION = np.empty(0)
+_INT64 = np.dtype(np.int64)  # numpy need not look it up
 _Part = tuple[Wide, int, Floats]  # (values, shift in [0, 48), what is to be added after the shift)
 
 
@@ -67,7 +68,7 @@ def add_noise(sums: Wide, std: float, shift: int, stream: Stream, start: int = 0
 def _add_few(sums: Wide, words: Words, shift: int, scale: float, stream: Stream, start: int) -> Wide:
     """`add_noise` for one block, without what others need: `words` are its draws."""
     size, noisy = len(words), _quantile()
-    high, low, undecided = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    high, low, undecided = np.empty(size, _INT64), np.empty(size, _INT64), np.empty(size, _INT64)
     count = noisy.round_noisy(
         words, noisy.table(), scale, sums.high, sums.low, shift, _NO_FRACTION, high, low, undecided
     )
