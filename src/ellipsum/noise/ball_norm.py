@@ -7,13 +7,13 @@ uniforms, one for two degrees of freedom, and one squared normal if d + 1 is odd
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import UsageError, positive, whole
 from ..integers import Wide
+from .box_norm import compiled_parts
 from .gaussian import shift_for
 from .stream import Stream
 
@@ -48,13 +48,13 @@ def add_ball_noise(sums: Wide, scale: float, stream: Stream, start: int = 0) -> 
 def ball_runs(scale: float, d: int) -> Runs:
     """One run of d columns with this scale of noise."""
     shift = ball_shift(positive("scale", scale), d)
-    runs: Runs = _compiled()[1].Runs(np.array([d], np.int64), np.array([scale]), np.array([shift], np.int64), True)
+    runs: Runs = compiled_parts()[1].Runs(np.array([d], np.int64), np.array([scale]), np.array([shift], np.int64), True)
     return runs
 
 
 def add_sphere_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
     """`add_ball_noise` for a run that was made before."""
-    (shared, vectors_of), d = _compiled(), runs.width
+    (shared, vectors_of), d = compiled_parts(), runs.width
     if d != sums.high.shape[-1]:
         raise UsageError(f"this noise is for {d} coordinates, got {sums.high.shape[-1]}. Make the plan anew.")
     vectors, pairs, odd = sums.high.size // d, (d + 1) // 2, d % 2 == 0
@@ -73,11 +73,3 @@ def add_sphere_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> 
     factors, errors = shared.roots(stream, normals, halves, bounds, odd)
     noisy: Wide = vectors_of.add_vectors(sums, runs, factors, errors, exact, stream, normals + vectors * odd)
     return noisy
-
-
-@cache
-def _compiled() -> tuple[Any, Any]:
-    """What compiles: imported when noise is drawn, and looked up once."""
-    from . import shared, vectors
-
-    return shared, vectors

@@ -45,7 +45,7 @@ def box_runs(sizes: Sequence[int] | Ints, scales: Sequence[float] | Floats) -> R
     counts, levels = np.array(sizes, np.int64), vector("scales", scales, len(sizes))
     if not (counts.size and counts.min() > 0):
         raise UsageError(_COLUMNS)
-    runs: Runs = _compiled()[1].Runs(counts, levels, box_shifts(levels, counts), normal=False)
+    runs: Runs = compiled_parts()[1].Runs(counts, levels, box_shifts(levels, counts), normal=False)
     return runs
 
 
@@ -65,7 +65,7 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
 
 def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
     """`add_box_noise` for blocks that were made before."""
-    shared, vectors_of = _compiled()
+    shared, vectors_of = compiled_parts()
     if runs.width != sums.high.shape[-1]:
         raise UsageError(_COLUMNS)
     vectors, radii = sums.high.size // runs.width, runs.width + runs.sizes.size
@@ -90,7 +90,7 @@ def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> W
 
 def _add_few(sums: Wide, radii: Words, draws: Words, runs: Runs) -> Wide | None:
     """One vector, without what others need; None where doubles leave a coordinate open [N7]."""
-    (shared, vectors), count, size = _compiled(), runs.sizes.size, len(draws)
+    (shared, vectors), count, size = compiled_parts(), runs.sizes.size, len(draws)
     factors, errors, state = np.empty(count), np.empty(count), np.zeros(5)
     shared._exponential_sums(radii, runs.longer, state, factors, errors)
     high, low, undecided = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
@@ -102,7 +102,7 @@ def _add_few(sums: Wide, radii: Words, draws: Words, runs: Runs) -> Wide | None:
 
 
 @cache
-def _compiled() -> tuple[Any, Any]:
+def compiled_parts() -> tuple[Any, Any]:
     """What compiles: imported when noise is drawn, and looked up once."""
     from . import shared, vectors
 
