@@ -56,6 +56,8 @@ def test_what_somebody_does_to_their_rows_or_plan_reaches_nobody_else():
     mine.upper[0] = 100.0
     plan.ellipsoid.scale[:] = 0.0
     plan.stated["epsilon"] = 9.0
+    with pytest.raises(ValueError, match="read-only"):
+        plan.stds[:] = 0.0
     for rows in (X, X[:50]):
         fresh = es.sum(rows, es.Box([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]), **SPEND).plan
         assert fresh.rows.upper.tolist() == [1.0, 1.0, 1.0]
@@ -73,7 +75,9 @@ def test_few_calls_and_few_sizes_are_kept():
     assert len(recalling._CALLS) <= recalling._MOST_CALLS
 
 
-def test_rows_that_are_learned_or_in_groups_are_not_kept():
+def test_rows_that_are_learned_or_in_groups_or_wide_are_not_kept():
+    wide = recalling.MOST_REMEMBERED + 1
+    es.sum(np.zeros((3, wide)), es.Box(np.zeros(wide), np.ones(wide)), **SPEND, noise="gaussian")
     es.mean(X, es.Unknown(10.0), **SPEND)
     es.sum(X, es.Box(0, 1), **SPEND, by=np.arange(200) % 2, keys=[0, 1])
     assert not recalling._CALLS

@@ -210,11 +210,14 @@ class Plan(Runnable):
         return np.where(stds > 0, self.ellipsoid.scale / np.where(stds > 0, stds, 1.0), 0.0)
 
     def work_out(self) -> None:
-        """What every run of this plan asks for, worked out once for all copies."""
+        """What every run of this plan asks for, worked out once for all copies, who share it."""
         with np.errstate(all="ignore"):
-            _ = self.doubt, self.public_rows, self.absence_stds, self.outside_stds, self.scaled_std, self.unserved
+            _ = self.doubt, self.public_rows, self.scaled_std, self.unserved, self.ellipsoid.unscale
             _ = self.outside_share if self.riders.octaves and not self.rows.firm else 0.0
-            _ = self.ellipsoid.unscale, self.outside_limits, self._block_scale if isinstance(self.law, BoxLaw) else None
+            shared = [self.stds, self.absence_stds, self.outside_stds, self.outside_limits]
+            shared += [self._block_scale] if isinstance(self.law, BoxLaw) else []
+        for part in shared:
+            part.flags.writeable = False
 
     @cached_property
     def unserved(self) -> tuple[bool, ...]:

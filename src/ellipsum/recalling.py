@@ -62,8 +62,9 @@ def recalled(statistic: str, words: Mapping[str, Any], make: Callable[[str, Mapp
     rows, budget = words["rows"], words["budget"]
     said = [words.get(name) for name in _WORDS]
     kinds = tuple(map(type, said))
-    stated = type(rows) in _STATED and (budget is None or type(budget) is Budget)
-    if not stated or words["by"] is not None or not PLAIN.issuperset(kinds):
+    narrow = type(rows) in _STATED and (rows.d or 0) <= MOST_REMEMBERED
+    stated = narrow and (budget is None or type(budget) is Budget) and words["by"] is None
+    if not stated or not PLAIN.issuperset(kinds):
         return Recalled(make(statistic, words), kept=False)
     key = statistic, contents(rows), contents(budget), kinds, *said
     found = _CALLS.get(key)
