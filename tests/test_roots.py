@@ -2,9 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 
-from ellipsum.roots import root
+from ellipsum.roots import gauss_legendre, root
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,12 @@ def test_few_steps_are_taken_where_the_function_is_smooth():
 def test_one_sign_is_an_error():
     with pytest.raises(ValueError, match="same sign"):
         root(lambda x: 1.0 + x * x, -1.0, 1.0)
+
+
+@pytest.mark.parametrize("count", [2, 100, 200])
+def test_gauss_nodes_are_those_of_numpy(count):
+    nodes, weights = gauss_legendre(count)
+    their_nodes, their_weights = np.polynomial.legendre.leggauss(count)
+    assert nodes == pytest.approx(their_nodes, abs=4e-16)
+    assert weights == pytest.approx(their_weights, rel=1e-11)
+    assert float(weights @ nodes**2) == pytest.approx(2 / 3, rel=1e-14)

@@ -136,7 +136,7 @@ def _floats(block: Rows | Columns, columns_do: bool) -> Iterator[Any]:
     if isinstance(block, Columns):
         yield block if columns_do else np.asarray(block)
         return
-    masked = isinstance(block, np.ma.MaskedArray)
+    masked = type(block) is not np.ndarray and isinstance(block, np.ma.MaskedArray)
     if not masked and block.dtype.char in "df" and block.dtype.isnative:
         yield np.asarray(block)
         return
@@ -190,6 +190,17 @@ def accumulate(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int |
         accumulator.add(piece)
         seen += piece.size
     return accumulator.partial()
+
+
+def accumulate_few(row_map: RowMap, block: Rows) -> Partial | None:
+    """The sum of one small block of native doubles or singles, without all that larger ones need; None for others."""
+    rows, columns = block.shape
+    if block.size > _SERIAL_ENTRIES or columns != row_map.columns or rows > row_map.rows_per_flush:
+        return None
+    total = np.zeros(row_map.width, np.int64)
+    if rows:
+        kernel_for(row_map)(block, total)
+    return Partial(rows, Wide.from_int64(total))
 
 
 def _accumulate_threaded(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-_PLAIN = frozenset({type(None), bool, int, float, str, bytes})  # what stands for itself: most of what is compared
+PLAIN = frozenset({type(None), bool, int, float, str, bytes})  # what stands for itself: most of what is compared
 
 
 class Alike:
@@ -30,22 +30,37 @@ class Alike:
 def contents(value: Any) -> Any:
     """A value as something that can be compared and hashed; lists, tuples and arrays of the same numbers are one."""
     kind: Any = type(value)
-    if kind in _PLAIN:
-        return value
-    if kind is tuple or kind is list:
-        return tuple(map(contents, value))
-    if isinstance(value, np.ndarray):
-        return _nested(np.asarray(value))  # a row of a matrix would be a matrix again
-    if isinstance(value, Mapping):
-        return frozenset((name, contents(part)) for name, part in value.items())
-    if isinstance(value, (list, tuple)):
-        return tuple(map(contents, value))
-    if is_dataclass(value):
-        return (kind, *[contents(getattr(value, name)) for name in _compared(kind)])
-    return value
+    return value if kind in PLAIN else _way(kind)(value)
 
 
-@cache
+@lru_cache(maxsize=512)
+def _way(kind: type) -> Callable[[Any], Any]:
+    """How values of a type are taken apart."""
+    if issubclass(kind, np.ndarray):
+        return lambda value: _nested(np.asarray(value))  # a row of a matrix would be a matrix again
+    if issubclass(kind, Mapping):
+        return lambda value: frozenset((name, contents(part)) for name, part in value.items())
+    if issubclass(kind, (list, tuple)):
+        return _several
+    if is_dataclass(kind):
+        return _of_fields(kind)
+    return lambda value: value
+
+
+def _of_fields(kind: type) -> Callable[[Any], Any]:
+    names = _compared(kind)
+
+    def parts(value: Any) -> tuple[Any, ...]:
+        found = [getattr(value, name) for name in names]
+        return (kind, *[part if type(part) in PLAIN else contents(part) for part in found])
+
+    return parts
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return tuple(value if PLAIN.issuperset(map(type, value)) else map(contents, value))
+
+
 def _compared(kind: Any) -> tuple[str, ...]:
     """The fields of a dataclass that equality is about."""
     return tuple(field.name for field in fields(kind) if field.compare)

@@ -29,16 +29,17 @@ class Tally:
 
     @property
     def stds(self) -> Floats:
-        return np.hypot(self.own, self.shared)
+        return np.hypot(self.own, self.shared) if self.shared else self.own
 
 
 def tally(plan: Any, scaled: Floats) -> Tally:
     """The rows of every column, from the noisy counts behind the values [U6]."""
     count = None if plan.count_std is None else float(scaled[-1]) / plan.count_weight
     start = float(plan.n or 0) if count is None else count
-    units = np.array(plan.riders.absences, float)
-    rows = np.full(plan.d, start)
-    if units.size:
+    rows = np.empty(plan.d)
+    rows.fill(start)
+    if plan.riders.absences:
+        units = np.array(plan.riders.absences, float)
         behind = np.ldexp(scaled[plan.ellipsoid.width :][: units.size], plan.grid_bits)
         rows = rows - behind / np.where(units > 0, units, np.inf)
     return tally_of(plan, rows, count)
@@ -46,12 +47,11 @@ def tally(plan: Any, scaled: Floats) -> Tally:
 
 def tally_of(plan: Any, rows: Floats, count: float | None) -> Tally:
     """Counts that are known, with the noise that the plan gives them."""
-    stds = plan.absence_stds
     shared, own = plan.count_std or 0.0, np.zeros(plan.d)
     if plan.riders.missing == "row":
-        shared = float(np.hypot(shared, stds[0]))
-    elif stds.size:
-        own = stds
+        shared = float(np.hypot(shared, plan.absence_stds[0]))
+    elif plan.riders.absences:
+        own = plan.absence_stds.copy()
     return Tally(rows, shared, own, count)
 
 
@@ -104,7 +104,7 @@ def sum_noise(plan: Any, counts: Tally) -> Noise:
     """[U2][U6] Of c N_j + T_j."""
     center = plan.ellipsoid.center
     shared = center * counts.shared if counts.shared else None
-    own = np.abs(center) * counts.own if counts.own.any() else None
+    own = np.abs(center) * counts.own if plan.riders.absences and counts.own.any() else None
     ellipsoid, std = plan.noise_base
     return Noise(ellipsoid, std, shared, None, own)
 

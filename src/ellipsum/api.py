@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .describing import Description
 from .errors import UsageError
-from .groups import GroupDescription, GroupPlan, GroupRelease
 from .handling import Handling
-from .learning import Learned, LearningPlan
 from .people import WAYS, people_of
 from .plans import Plan
 from .privacy import Budget
+from .recalling import recalled, size_of
 from .release import Release
 from .request import Request
 from .rows import Rows, Unknown, Wishes
 from .runnable import run_and_tell
-from .session import Approve, Progress, Reading, Session, Tab
-from .sources import Selection
-from .tables.listed import grouping_of
+from .session import Approve, Progress, Reading, Session, tab_of
+from .sources import EVERYTHING, Selection
 from .targets import checked_error, least_epsilon, least_rows
 from .words import public
 
-AnyPlan = Plan | LearningPlan | GroupPlan
-_HOW = ("rng", "threads", "progress", "approve")
-_TAB = ("ledger", "dataset", "key", "analyst")
-_WISHES = ("shape", "clip", "clip_probability", "weights")
+if TYPE_CHECKING:  # imported when rows are learned or have groups
+    from .groups import GroupDescription, GroupPlan, GroupRelease
+    from .learning import Learned, LearningPlan
+    from .tables.listed import Grouping
+
+AnyPlan: TypeAlias = "Plan | LearningPlan | GroupPlan"
 _METHODS_OWN = ("steps", "std", "clip_share")
 
 
@@ -208,6 +208,8 @@ def learn(
     words = locals()
     if not isinstance(rows, Unknown):
         raise UsageError(f"rows must be Unknown(magnitude) to be learned, got {type(rows).__name__}.")
+    from .learning import Learned, LearningPlan
+
     request = _request("mean", words)
     with _session(request, words) as session:
         plan = _plan_for(request, session)
@@ -296,35 +298,54 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         words["neighbours"],
         words["n"],
         people_of(words["privacy_id"], words["per_person"], words["max_rows"], ways=WAYS),
-        Wishes(**{name: words[name] for name in _WISHES if name in words}),
+        Wishes(
+            words.get("shape", "optimal"),
+            words.get("clip", "optimal"),
+            words.get("clip_probability"),
+            words.get("weights"),
+        ),
         words.get("method", "auto"),
         {name: words[name] for name in _METHODS_OWN if words.get(name) is not None},
         Handling(words.get("missing"), words.get("check", True)),
         words.get("noise", "auto"),
         words.get("covariance", False),
-        grouping_of(words.get("by"), words.get("keys"), words.get("max_groups"), words["privacy_id"] is not None),
+        _grouping(words),
         words.get("groups"),
     )
 
 
+def _grouping(words: Mapping[str, Any]) -> Grouping | None:
+    by, keys, most = words.get("by"), words.get("keys"), words.get("max_groups")
+    if by is None and keys is None and (most is None or (type(most) is int and most == 1)):
+        return None
+    from .tables.listed import grouping_of
+
+    return grouping_of(by, keys, most, words["privacy_id"] is not None)
+
+
 def _session(request: Request, words: Mapping[str, Any]) -> AbstractContextManager[Session]:
-    selection = Selection(words["columns"], header=words["header"], names=request.rows.columns)
-    reading = Reading(**{name: words[name] for name in _HOW}, tab=Tab.of(*(words[name] for name in _TAB)))
+    columns, header, names = words["columns"], words["header"], request.rows.columns
+    everything = columns is None and header is None and names is None
+    selection = EVERYTHING if everything else Selection(columns, header=header, names=names)
+    tab = tab_of(words["ledger"], words["dataset"], words["key"], words["analyst"])
+    rng, threads, progress, approve = words["rng"], words["threads"], words["progress"], words["approve"]
+    usual = rng is None and threads is None and progress is None and approve is None and tab is None
+    reading = None if usual else Reading(rng, threads, progress, approve, tab)
     return Session.open(words["data"], selection, request.people, reading, request.grouping)
 
 
 def _plan_for(request: Request, session: Session) -> AnyPlan:
     """The plan for the rows of a session: counted under "replace", and refused where they cannot be read again."""
-    source = session.source
     if request.learns and not session.rereadable:
         raise UsageError(
             "Unknown rows are read several times, and this source serves a single pass. "
             "Pass an array, a table, a file or a list of batches."
         )
-    return request.plan(session.public_count(request.neighbours, request.n), source.width, source.columns, source.gaps)
+    return request.plan(*size_of(request, session))
 
 
 def _released(statistic: str, words: Mapping[str, Any]) -> Any:
-    request = _request(statistic, words)
-    with _session(request, words) as session:
-        return run_and_tell(_plan_for(request, session), session, 5)
+    known = recalled(statistic, words, _request)
+    with _session(known.request, words) as session:
+        plan = known.plan_for(session)
+        return run_and_tell(_plan_for(known.request, session) if plan is None else plan, session, 5)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -63,8 +64,13 @@ class _SealedFile(caching.IndexDataCacheFile):  # type: ignore[misc]
 def _stamp_of_parts(function: Callable[..., Any]) -> tuple[tuple[str, int, int], ...]:
     """Every module beside the function's own, and the kernels: compiled functions are made of each other's parts."""
     folders = {Path(function.__code__.co_filename).parent, Path(__file__).parent / "kernels"}
-    modules = [(path.name, path.stat()) for folder in sorted(folders) for path in sorted(folder.glob("*.py"))]
-    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in modules)
+    return tuple(stamp for folder in sorted(folders) for stamp in _stamps(folder))
+
+
+@cache
+def _stamps(folder: Path) -> list[tuple[str, int, int]]:
+    modules = [(path.name, path.stat()) for path in sorted(folder.glob("*.py"))]
+    return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in modules]
 
 
 class _Cache(caching.FunctionCache):  # type: ignore[misc]

@@ -131,11 +131,10 @@ def _mu_estimate(epsilon: float, delta: float) -> float:
     """The root mu of delta(mu) = delta: Newton's method in log mu, from the left.
 
     log delta is concave and increasing in log mu, and delta <= Q(a) puts the start left of the root, so
-    the iteration climbs to it from any start [P3].
+    the iteration climbs to it from any start [P3]. By balls, which certify it next: importing scipy takes longer than
+    a small release.
     """
-    from scipy.special import ndtri
-
-    a = -float(ndtri(delta))
+    a = _upper_quantile(delta)
     b = math.hypot(a, math.sqrt(2 * epsilon))
     mu = 2 * epsilon / (a + b) if a > 0 else b - a
     log_target = math.log(delta)
@@ -143,13 +142,29 @@ def _mu_estimate(epsilon: float, delta: float) -> float:
         if not 0 < mu < math.inf:
             break
         a = epsilon / mu - mu / 2
-        log_delta = float(_log_delta(mu, a))
+        log_delta = _log_delta_at(mu, epsilon)
         log_slope = math.log(mu) - 0.5 * a * a - _LOG_ROOT_2PI - log_delta
         step = (log_target - log_delta) * math.exp(-log_slope)
         mu *= math.exp(min(step, 600.0))
         if abs(step) < 1e-13:
             break
     return mu
+
+
+def _upper_quantile(delta: float) -> float:
+    """The a with Q(a) = delta, nearly."""
+    from flint import arb, ctx
+
+    with FLINT, ctx.workprec(64):
+        return float((arb(2).sqrt() * (2 * arb(delta)).erfcinv()).mid())
+
+
+def _log_delta_at(mu: float, epsilon: float) -> float:
+    """log delta(epsilon) of the curve mu, nearly; not a number where no precision tells it from zero."""
+    for ball in _at_rising_precision(lambda: _delta_ball(mu, epsilon)):
+        if ball.rel_accuracy_bits() >= 64:
+            break
+    return float(ball.log().mid())
 
 
 def _epsilon_estimate(mu: float, delta: float) -> float:

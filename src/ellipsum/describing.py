@@ -15,7 +15,6 @@ import numpy as np
 
 from . import codec
 from .answers import Tally
-from .description_texts import describe_description, description_html
 from .errors import Floats, UsageError, choice, open_unit
 from .release import DOCTORED, WRONG, Release, planned_release
 from .rows import Rows
@@ -166,9 +165,13 @@ class Description(Release):
         return description_subject(self)
 
     def __repr__(self) -> str:
+        from .description_texts import describe_description
+
         return describe_description(self)
 
     def _repr_html_(self) -> str:
+        from .description_texts import description_html
+
         return description_html(self)
 
 

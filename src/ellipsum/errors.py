@@ -83,6 +83,8 @@ def _number(name: str, value: Any, advice: str) -> float:
 
 def positive(name: str, value: Any, advice: str = "State a finite number above zero.") -> float:
     """A finite number > 0."""
+    if type(value) is float and 0.0 < value < math.inf:
+        return value
     number = _number(name, value, advice)
     if not (number > 0 and math.isfinite(number)):
         raise UsageError(f"{name} must be > 0 and finite, got {number}. {advice}")
@@ -91,6 +93,8 @@ def positive(name: str, value: Any, advice: str = "State a finite number above z
 
 def finite(name: str, value: Any, advice: str = "State a finite number.") -> float:
     """Any number of doubles; the two zeros are one."""
+    if type(value) is float and -math.inf < value < math.inf:
+        return value + 0.0
     number = _number(name, value, advice)
     if not math.isfinite(number):
         raise UsageError(f"{name} must be finite, got {number}. {advice}")
@@ -115,6 +119,8 @@ def open_unit(name: str, value: Any, advice: str = "State a number strictly betw
 
 def whole(name: str, value: Any, least: int = 1, advice: str = "", most: int = MOST_WHOLE) -> int:
     """A whole number >= least."""
+    if type(value) is int and least <= value <= most and value <= MOST_WHOLE:
+        return value
     text = advice or f"State a whole number of at least {least}."
     number = _number(name, value, text)
     if not math.isfinite(number) or number != math.floor(number) or number < least:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -35,6 +34,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 def temporary_beside(path: Path) -> str:
     """An empty file in the target's folder, with the rights that a new file has."""
+    import tempfile  # and all that it imports: where a file is written
+
     handle, temporary = tempfile.mkstemp(prefix=".ellipsum-", dir=path.parent)
     os.close(handle)
     with suppress(OSError):  # some disks know no rights

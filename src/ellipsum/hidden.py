@@ -6,7 +6,7 @@ Everything here follows from noisy counts that were paid for, and from public nu
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,40 +36,45 @@ class Hidden:
     """Rows far beyond the others, where they are clipped: so many, noise can hide, and what those move is not in it."""
 
 
-def hidden(plan: Any, counts: Any, names: Sequence[str]) -> Hidden:
-    """What the counts of a release say of its rows."""
-    nothing = np.zeros(plan.d)
+def hidden(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> Hidden:
+    """What the counts of a release say of its rows; names: of the columns, asked for where one is told."""
     few = _few(plan, counts, names)
-    if counts.outside is not None:
-        return Hidden(nothing, nothing, (*_cells(plan, counts, names), *few))
-    if counts.clipped is None:
-        return Hidden(nothing, nothing, few)
-    return _rows(plan, counts, few)
+    if counts.outside is None and counts.clipped is not None:
+        return _rows(plan, counts, few)
+    cells = () if counts.outside is None else _cells(plan, counts, names)
+    return Hidden(np.zeros(plan.d), np.zeros(plan.d), (*cells, *few))
 
 
-def _few(plan: Any, counts: Any, names: Sequence[str]) -> tuple[str, ...]:
+def _few(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> tuple[str, ...]:
     """Columns that hardly any row has, surely: not where the whole table is smaller than the noise of a count."""
+    if not np.count_nonzero(counts.rows < _SURE * counts.stds):
+        return ()
     whole = float(plan.n) if plan.public_rows else float(np.median(counts.rows))
-    columns = zip(names, counts.rows, counts.stds, strict=True)
+    columns = zip(names(), counts.rows, counts.stds, strict=True)
     few = [name for name, rows, std in columns if rows < _SURE * std < _WARN * std < whole - rows]
     if not few:
         return ()
     return (f"too few rows have {_list(few)} for a count above its noise: such a value says next to nothing.",)
 
 
-def _cells(plan: Any, counts: Any, names: Sequence[str]) -> tuple[str, ...]:
+def _cells(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> tuple[str, ...]:
     """Clamped cells: told, column by column, where surely some are."""
-    stds = plan.outside_stds
-    stds = np.where(stds > 0, stds, np.inf)
-    rows = np.maximum(counts.rows, 1.0)
+    told = counts.outside > plan.outside_limits
+    if not np.count_nonzero(told):
+        return ()
     texts = []
-    for j in np.flatnonzero(counts.outside > _WARN * stds).tolist():
-        share = min(float(counts.outside[j] / rows[j]), 1.0)
+    for j in np.flatnonzero(told).tolist():
+        share = min(float(counts.outside[j] / max(counts.rows[j], 1.0)), 1.0)
         texts.append(
-            f"about {share:.2g} of the entries of {named(names[j])} lie outside its stated bounds and were clamped: "
+            f"about {share:.2g} of the entries of {named(names()[j])} lie outside its stated bounds and were clamped: "
             "the interval is for the clamped values. State wider bounds."
         )
     return tuple(texts)
+
+
+def cell_limits(stds: Floats) -> Floats:
+    """Counts of cells outside that are surely not noise; without end where none is counted."""
+    return np.where(stds > 0, _WARN * stds, np.inf)
 
 
 def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
@@ -109,7 +114,7 @@ def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]
     rows = max(float(np.max(counts.rows)), 1.0)
     total = float(np.sum(np.where((found > _SURE * std) | (np.arange(found.size) == 0), found, 0.0)))
     many = total > _WARN * std and (plan.rows.firm or total > _SHARE * rows)
-    expected = plan.rows.outside_share(plan.ellipsoid) * rows if many else 0.0
+    expected = plan.outside_share * rows if many else 0.0
     if many and total - expected > _WARN * std and (plan.rows.firm or total > _TIMES * expected):
         law = "none" if plan.rows.firm else f"{expected / rows:.2g}"
         texts.append(

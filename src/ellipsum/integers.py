@@ -20,12 +20,16 @@ _LEFT_STEP = 63 - LOW_BITS  # how far a low limb shifts left within 64 bits
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Wide:
     """An immutable vector of exact integers in two limbs."""
 
     high: Ints
     low: Ints
+
+    def __init__(self, high: Ints, low: Ints) -> None:
+        fields = self.__dict__  # made for every step of every sum: at once
+        fields["high"], fields["low"] = high, low
 
     @staticmethod
     def zeros(width: int) -> Wide:

@@ -10,18 +10,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import codec
 from .errors import Floats, UsageError
-from .integers import Wide
+from .integers import Ints, Wide
 from .laws.ball_privacy import BallPrivacy, Guarantee
 from .laws.box import Blocks
 from .noise import Stream, add_noise, add_noise_exact, shift_for
+from .noise.ball_norm import add_sphere_noise, ball_runs
+from .noise.box_norm import add_block_noise, box_runs
 from .privacy import Privacy
+
+if TYPE_CHECKING:
+    from .noise.vectors import Runs
 
 _TOO_LITTLE = "this plan's noise is below what its guarantee needs. Make the plan anew."
 _WRONG = "the law of this plan's noise has missing, unknown or wrong fields. Make the plan anew."
@@ -115,11 +121,14 @@ class BallLaw(Law):
         return ball_square_isf(1 - level, rank, self.dimension) / ball_std(self.dimension) ** 2  # [B5]
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
-        from .noise.ball_norm import add_ball_noise, ball_shift
+        runs, unit = self._drawing
+        return add_sphere_noise(_joined(sums, last), runs, stream).to_float() * unit
 
-        noisy = add_ball_noise(_joined(sums, last), self.scale, stream)
-        scaled: Floats = np.ldexp(noisy.to_float(), ball_shift(self.scale, self.dimension))
-        return scaled
+    @cached_property
+    def _drawing(self) -> tuple[Runs, float]:
+        """The coordinates as one run, and 2^shift."""
+        runs = ball_runs(self.scale, self.dimension)
+        return runs, math.ldexp(1.0, int(runs.shifts[0]))
 
     def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
         valid = math.isfinite(self.scale) and self.dimension == len(moves) and isinstance(privacy, BallPrivacy)
@@ -184,17 +193,20 @@ class BoxLaw(Law):
         return max(normal_multiple(level), box_sum_multiple(level, min(shared)) if shared else 0.0)
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
-        from .noise.box_norm import add_box_noise, box_shifts
-
-        whole = _joined(sums, last)
-        order = np.array(self.blocks.columns, np.int64)
-        sizes = list(self.blocks.sizes)
-        served = Wide(whole.high[..., order], whole.low[..., order])
-        noisy = add_box_noise(served, sizes, list(self.scales), stream)
-        shifts = np.repeat(box_shifts(self.scales, sizes), sizes)
+        whole, (order, plain, runs, units) = _joined(sums, last), self._drawing
+        if plain and whole.high.shape[-1] == runs.width:
+            return add_block_noise(whole, runs, stream).to_float() * units
+        noisy = add_block_noise(Wide(whole.high[..., order], whole.low[..., order]), runs, stream)
         scaled = whole.to_float()  # coordinates that never move are public
-        scaled[..., order] = np.ldexp(noisy.to_float(), shifts)
+        scaled[..., order] = noisy.to_float() * units
         return scaled
+
+    @cached_property
+    def _drawing(self) -> tuple[Ints, bool, Runs, Floats]:
+        """The blocks' coordinates, whether these are simply the first ones, the blocks, and 2^shift of the columns."""
+        order, runs = np.array(self.blocks.columns, np.int64), box_runs(self.blocks.sizes, self.scales)
+        units = np.ldexp(1.0, np.repeat(runs.shifts, runs.sizes))
+        return order, bool((order == np.arange(order.size)).all()), runs, units
 
     def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
         if not isinstance(privacy, Privacy) or privacy.mu or len(privacy.pure) != 1:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -37,7 +36,7 @@ _FEW_ROWS = 28.0
 _FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
 _SETTLED = 0.01  # of the noise: a region that was laid for so little more or less errs by its square more
 LEAST_EPSILON = 1e-9
-_MOST_REMEMBERED = 512  # columns
+MOST_REMEMBERED = 512  # columns
 _MOST_BOXED = 128  # columns' worth: with delta above 0 and more, noise in blocks never errs least
 _MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
@@ -118,40 +117,45 @@ def plan_statistic(terms: Terms) -> Plan:
 
     Plans of few columns are remembered: the same call again need not weigh the laws anew.
     """
-    if terms.d > _MOST_REMEMBERED:
+    if terms.d > MOST_REMEMBERED:
         return _weighed(terms)
-    asked = _Asked(terms)
     try:
-        hash(asked)
+        asked = Asked(terms)
     except TypeError:  # odd words, which planning refuses
         return _weighed(terms)
+    return plan_asked(asked)
+
+
+def plan_asked(asked: Asked) -> Plan:
+    """`plan_statistic`, for terms of few columns that were asked for before."""
     return _own(_remembered(asked))
 
 
-class _Asked:
+class Asked:
     """Terms as a key of what is remembered: their contents are taken once."""
 
-    __slots__ = ("_contents", "terms")
+    __slots__ = ("_contents", "_hash", "terms")
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self._contents = contents(terms)
+        self._hash = hash(self._contents)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Asked) and bool(self._contents == other._contents)
+        return isinstance(other, Asked) and bool(self._contents == other._contents)
 
     def __hash__(self) -> int:
-        return hash(self._contents)
+        return self._hash
 
 
 def _own(plan: Plan) -> Plan:
-    """A copy for one caller: changes to it reach no plan of anybody else's."""
-    mine = copy(plan)
-    parts = {name: part for name, part in vars(plan.ellipsoid).items() if part is not None}
-    fresh = {name: part.copy() for name, part in parts.items()}
-    object.__setattr__(mine, "ellipsoid", replace(plan.ellipsoid, **fresh))
+    """A copy for one caller: changes to it reach no plan of anybody else's. It was proved when it was made."""
+    mine = object.__new__(Plan)
+    fields = mine.__dict__
+    fields.update(plan.__dict__)
+    fields["ellipsoid"] = plan.ellipsoid.copied()
     for name in ("stated", "options", "considered"):
-        object.__setattr__(mine, name, dict(getattr(plan, name)))
+        fields[name] = dict(fields[name])
     return mine
 
 
@@ -189,9 +193,9 @@ def least(plans: Sequence[P], errors: Sequence[float]) -> P:
 
 
 @lru_cache(maxsize=64)
-def _remembered(asked: _Asked) -> Plan:
+def _remembered(asked: Asked) -> Plan:
     plan = _weighed(asked.terms)
-    _ = plan.doubt  # worked out once, for every copy
+    plan.work_out()
     return plan
 
 

@@ -27,6 +27,7 @@ from .describing import (
 )
 from .errors import Floats, UsageError, names
 from .grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
+from .hidden import cell_limits
 from .laws.ball_privacy import Guarantee
 from .noise import Stream
 from .noise_laws import BoxLaw, GaussianLaw, Law
@@ -36,11 +37,10 @@ from .release import Counts, Release, register_reader
 from .riders import PLAIN, Riders
 from .row_maps import ClampedMap, EllipsoidMap, clamped_moves
 from .rows import Rows
-from .runnable import Runnable, check_gaps, check_width
+from .runnable import Runnable, check_gaps, check_width, unserved_gaps
 from .session import Session
 from .shape import Ellipsoid
 from .spreads import mean_squares
-from .texts import describe_plan, plan_html
 from .vector_noise import Noise
 
 _DROWNED = (
@@ -161,6 +161,16 @@ class Plan(Runnable):
         units = self.riders.units[len(self.riders.absences) : self.riders.counted].astype(float)
         return self._beside(self.ellipsoid.width + len(self.riders.absences), units)
 
+    @cached_property
+    def outside_limits(self) -> Floats:
+        """Counts of cells outside that a release warns of."""
+        return cell_limits(self.outside_stds)
+
+    @cached_property
+    def outside_share(self) -> float:
+        """The share of rows that is expected to lie outside the region."""
+        return self.rows.outside_share(self.ellipsoid)
+
     @property
     def square_stds(self) -> Floats:
         """Noise stds of the sums of squares, in units of the squared half-width; 0 where there are none."""
@@ -191,9 +201,28 @@ class Plan(Runnable):
         """The noise of the sums, as an ellipsoid and a std."""
         if not isinstance(self.law, BoxLaw):
             return self.ellipsoid, self.scaled_std
+        return Ellipsoid(self.ellipsoid.center, self._block_scale.copy(), self.ellipsoid.axes), 1.0
+
+    @cached_property
+    def _block_scale(self) -> Floats:
+        """The scale of the ellipsoid that noise in blocks has."""
         stds = np.ldexp(self.stds[: self.ellipsoid.width], -self.grid_bits)
-        scale = np.where(stds > 0, self.ellipsoid.scale / np.where(stds > 0, stds, 1.0), 0.0)
-        return replace(self.ellipsoid, scale=scale), 1.0
+        return np.where(stds > 0, self.ellipsoid.scale / np.where(stds > 0, stds, 1.0), 0.0)
+
+    def work_out(self) -> None:
+        """What every run of this plan asks for, worked out once for all copies, who share it."""
+        with np.errstate(all="ignore"):
+            _ = self.doubt, self.public_rows, self.scaled_std, self.unserved, self.ellipsoid.unscale
+            _ = self.outside_share if self.riders.octaves and not self.rows.firm else 0.0
+            shared = [self.stds, self.absence_stds, self.outside_stds, self.outside_limits]
+            shared += [self._block_scale] if isinstance(self.law, BoxLaw) else []
+        for part in shared:
+            part.flags.writeable = False
+
+    @cached_property
+    def unserved(self) -> tuple[bool, ...]:
+        """For each column, whether data that can lack an entry there asks for another plan."""
+        return unserved_gaps(self)
 
     @property
     def law_name(self) -> str:
@@ -235,7 +264,7 @@ class Plan(Runnable):
     def neighbours(self) -> str:
         return self.privacy.neighbours
 
-    @property
+    @cached_property
     def public_rows(self) -> bool:
         """Whether the number of rows is public: under "replace", but not where people have many [U8]."""
         return self.neighbours == "replace" and rows_each(self.people) is None
@@ -244,7 +273,7 @@ class Plan(Runnable):
     def row_map(self) -> EllipsoidMap | ClampedMap:
         return plan_map(self.rows, self.ellipsoid, self.grid_bits, self.riders, self.clamped)
 
-    @property
+    @cached_property
     def scaled_std(self) -> float:
         """Noise std in the scaled space, where rows have norm at most 1; the largest, where they differ."""
         return math.ldexp(float(self.stds[: self.ellipsoid.width].max()), -self.grid_bits)
@@ -350,8 +379,7 @@ class Plan(Runnable):
         if self.public_rows:
             self._check_rows(partial.rows)
         last = [partial.rows * self.count_units] if self.count_units else []
-        scaled: Floats = np.ldexp(self.noise_law.add(partial.sums, last, stream), -self.grid_bits)
-        return scaled
+        return self.noise_law.add(partial.sums, last, stream) * 2.0**-self.grid_bits  # exact: a power of two
 
     def _check_rows(self, count: int) -> None:
         """Under "replace" n is public, and a plan is for this many rows, or people."""
@@ -378,9 +406,13 @@ class Plan(Runnable):
         return plan_from_dict(codec.parse(text))
 
     def __repr__(self) -> str:
+        from .texts import describe_plan
+
         return describe_plan(self)
 
     def _repr_html_(self) -> str:
+        from .texts import plan_html
+
         return plan_html(self)
 
 

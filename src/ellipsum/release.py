@@ -28,7 +28,6 @@ from .regions import ConfidenceBox, ConfidenceEllipsoid, confidence_ellipsoid, c
 from .reporting.shown import Shown
 from .riders import Riders
 from .shape import Ellipsoid
-from .texts import describe_release, guarantee, release_html
 from .vector_noise import Noise
 from .version import VERSION
 
@@ -64,14 +63,13 @@ class Counts(Alike):
     def of(plan: Any, tally: Tally, scaled: Floats) -> Counts:
         """The counts behind the values of noisy sums."""
         riders = plan.riders
+        if not riders.outside:
+            return Counts(tally.rows, tally.stds)
         start = plan.ellipsoid.width + len(riders.absences)
-        behind = np.ldexp(scaled[start : plan.ellipsoid.width + riders.counted], plan.grid_bits)
+        behind = scaled[start : plan.ellipsoid.width + riders.counted] * 2.0**plan.grid_bits
         if riders.octaves:
             return Counts(tally.rows, tally.stds, behind / max(riders.outside[0], 1))
-        if riders.outside:
-            units = np.array(riders.outside, float)
-            return Counts(tally.rows, tally.stds, None, behind / np.where(units > 0, units, np.inf))
-        return Counts(tally.rows, tally.stds)
+        return Counts(tally.rows, tally.stds, None, behind / riders.cell_units)
 
     def to_dict(self) -> dict[str, Any]:
         parts = {"rows": self.rows, "stds": self.stds, "clipped": self.clipped, "outside": self.outside}
@@ -179,7 +177,7 @@ class Release(Alike, Kept, Saved, Shown):
         """What clipping may hide of the data, as far as it was measured."""
         if self.counts is None:
             return Hidden(np.zeros(self.value.size), np.zeros(self.value.size))
-        return hidden(self.plan, self.counts, self.names())
+        return hidden(self.plan, self.counts, self.names)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -273,6 +271,8 @@ class Release(Alike, Kept, Saved, Shown):
             import pandas
         except ImportError:
             raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
+        from .texts import guarantee
+
         table = self._table()
         if not self.secure:
             table["secure"] = False
@@ -297,9 +297,13 @@ class Release(Alike, Kept, Saved, Shown):
         return release_subject(self)
 
     def __repr__(self) -> str:
+        from .texts import describe_release
+
         return describe_release(self)
 
     def _repr_html_(self) -> str:
+        from .texts import release_html
+
         return release_html(self)
 
 
@@ -314,11 +318,27 @@ def register_reader(plan_format: str, read: Callable[[Mapping[str, Any]], Releas
     _READERS[plan_format] = read
 
 
+_MORE: list[Callable[[], None]] = []
+
+
+def register_more(bring: Callable[[], None]) -> None:
+    """Where no reader is known for a format, bring() imports modules that may have one."""
+    _MORE[:] = [bring]
+
+
+def _reader(kind: Any) -> Callable[[Mapping[str, Any]], Release] | None:
+    if not isinstance(kind, str):
+        return None
+    if kind not in _READERS:
+        for bring in _MORE:
+            bring()
+    return _READERS.get(kind)
+
+
 def release_from_dict(saved: Mapping[str, Any]) -> Release:
     """Inverse of `Release.to_dict`."""
     plan = saved.get("plan")
-    kind = plan.get("format") if isinstance(plan, Mapping) else None
-    read = _READERS.get(kind) if isinstance(kind, str) else None
+    read = _reader(plan.get("format") if isinstance(plan, Mapping) else None)
     if read is None:
         raise UsageError(f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
     return read(saved)

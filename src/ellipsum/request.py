@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .errors import UsageError, choice, columns_of, listing, names, whole
-from .groups import GroupPlan
-from .groups.plan import InGroups
-from .groups.planning import plan_groups
 from .handling import Handling
-from .learning import LearningPlan, plan_learning
-from .learning.grouped import grouped
 from .people import People
 from .plan_files import STATISTICS
 from .planning import NOISE, Terms, plan_statistic
 from .plans import Plan
 from .privacy import NEIGHBOURS, Budget
+from .release import register_more
 from .rows import Rows, Unknown, Wishes, checked_rows
 from .runnable import register_remaker
-from .tables.listed import Grouping
 
+if TYPE_CHECKING:  # imported when rows are learned or have groups
+    from .groups import GroupPlan
+    from .learning import LearningPlan
+    from .tables.listed import Grouping
+
+_Size: TypeAlias = tuple[str, int | None, int, Budget, str, tuple[str, ...] | None, People | None]
 _PLAIN = Wishes()
 _USUAL = Handling()
 _WISHES = ("shape", "clip", "clip_probability", "weights")
@@ -94,22 +95,41 @@ class Request:
 
         gaps: for each column, whether an entry can be missing by its type; None where every one may.
         """
+        if not isinstance(self.rows, Unknown) and self.grouping is None:
+            return plan_statistic(self.terms(n, d, columns, gaps))
+        size = self._size(n, d, columns)
+        named = size[-2]
+        if isinstance(self.rows, Unknown):
+            from .learning import plan_learning
+            from .learning.grouped import grouped
+
+            weights = self._learned_weights(named)
+            made = plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, self.noise)
+            return made if self.grouping is None else grouped(made, self.grouping, self.groups, self.budget)
+        from .groups.planning import plan_groups
+
+        assert self.grouping is not None
+        grouping = replace(self.grouping, labels=())  # a plan holds no cells
+        return plan_groups(grouping, self.groups, self.rows, *size, *self._words(named, gaps), self.noise)
+
+    def terms(self, n: int | None, d: int | None, columns: Any = None, gaps: tuple[bool, ...] | None = None) -> Terms:
+        """What a plan of one vector is made of, where its rows are stated."""
+        size = self._size(n, d, columns)
+        return Terms(self.rows, *size, *self._words(size[-2], gaps), self.noise, self.covariance)
+
+    def _size(self, n: int | None, d: int | None, columns: Any) -> _Size:
         if n is None and self.neighbours == "replace":
             raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
         count = None if n is None else whole("n", n)
         named = names("columns", columns) or self.rows.columns
         _same_names(self.rows, named)
-        handling = replace(self.handling, gaps=gaps)
-        size = self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
-        if isinstance(self.rows, Unknown):
-            weights = self._learned_weights(named)
-            made = plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, self.noise)
-            return made if self.grouping is None else grouped(made, self.grouping, self.groups, self.budget)
-        wishes = replace(self.wishes, check=self.handling.counts(self.rows), weights=self._weights(named))
-        if self.grouping is not None:
-            grouping = replace(self.grouping, labels=())  # a plan holds no cells
-            return plan_groups(grouping, self.groups, self.rows, *size, wishes, handling, self.noise)
-        return plan_statistic(Terms(self.rows, *size, wishes, handling, self.noise, self.covariance))
+        return self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
+
+    def _words(self, named: tuple[str, ...] | None, gaps: tuple[bool, ...] | None) -> tuple[Wishes, Handling]:
+        """Wishes and handling, as the columns have them."""
+        said, told = self.wishes, self.handling
+        wishes = Wishes(said.shape, said.clip, said.clip_probability, self._weights(named), told.counts(self.rows))
+        return wishes, Handling(told.missing, told.check, gaps, told.counts_left_out)
 
     def _weights(self, named: tuple[str, ...] | None) -> Any:
         """As stated; else relative where columns have names of their own, for they share no unit."""
@@ -169,6 +189,9 @@ def remade(plan: Plan | LearningPlan | GroupPlan, **changes: Any) -> Plan | Lear
 
 def request_of(plan: Plan | LearningPlan | GroupPlan) -> Request:
     """What was asked for, as far as a plan keeps it."""
+    from .groups import GroupPlan
+    from .learning import LearningPlan
+
     if not plan.stated:
         raise UsageError("this plan is one round of several, and cannot be made again by itself.")
     common = plan.statistic, plan.rows, Budget(**plan.stated), plan.neighbours, plan.n, plan.people
@@ -187,6 +210,8 @@ def request_of(plan: Plan | LearningPlan | GroupPlan) -> Request:
 
 
 def _groups_of(plan: Any) -> tuple[Grouping | None, int | None]:
+    from .groups.plan import InGroups
+
     if not isinstance(plan, InGroups):
         return None, None
     return plan.grouping, plan.groups if plan.grouping.keys is None else None
@@ -194,6 +219,8 @@ def _groups_of(plan: Any) -> tuple[Grouping | None, int | None]:
 
 def gaps_of(plan: Plan | LearningPlan | GroupPlan) -> tuple[bool, ...] | None:
     """For each column, whether an entry could be missing, as far as a plan tells."""
+    from .learning import LearningPlan
+
     if isinstance(plan, LearningPlan):
         return None
     riders = plan.one.riders
@@ -202,4 +229,10 @@ def gaps_of(plan: Plan | LearningPlan | GroupPlan) -> tuple[bool, ...] | None:
     return (False,) * plan.d if riders.missing == "center" and not _is(plan.options.get("missing"), "center") else None
 
 
+def _other_releases() -> None:
+    """Releases of other plans than of one vector: their modules say how they are read."""
+    from . import friendly, groups  # noqa: F401
+
+
 register_remaker(remade)
+register_more(_other_releases)

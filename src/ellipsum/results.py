@@ -2,8 +2,8 @@
 
 from . import request  # noqa: F401
 from .friendly import FriendlyRelease
-from .groups import GroupDescription, GroupRelease
+from .groups import GroupDescription, GroupPlan, GroupRelease
 from .plans import Plan
 from .release import Release
 
-__all__ = ["FriendlyRelease", "GroupDescription", "GroupRelease", "Plan", "Release"]
+__all__ = ["FriendlyRelease", "GroupDescription", "GroupPlan", "GroupRelease", "Plan", "Release"]

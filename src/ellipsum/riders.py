@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,13 @@ class Riders(Alike):
     def counted(self) -> int:
         """Entries that count something: absences, then what lay outside; squares follow."""
         return len(self.absences) + (self.octaves or len(self.outside))
+
+    @cached_property
+    def cell_units(self) -> Floats:
+        """The units of a clamped cell, one per column; without end where none is counted."""
+        units = np.array(self.outside, float)
+        units[units == 0] = np.inf
+        return units
 
     @property
     def units(self) -> Ints:

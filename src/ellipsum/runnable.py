@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from operator import and_
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ from .errors import AccuracyWarning, Floats, UsageError
 from .files import Saved
 from .people import WAYS, People, people_of, with_people
 from .release import Release
-from .session import Approve, Progress, Reading, Session, Tab
+from .session import Approve, Progress, Reading, Session, tab_of
 from .sources import Selection, Source
 
 _REMAKERS: list[Callable[..., Any]] = []
@@ -68,7 +69,7 @@ class Runnable(Alike, Saved):
 
         ledger, dataset, key, analyst: the budget that the release is charged to, as in `ellipsum.sum`.
         """
-        tab = Tab.of(ledger, dataset, key, analyst)
+        tab = tab_of(ledger, dataset, key, analyst)
         plan = with_people(self, people_of(privacy_id, per_person, max_rows, ways=WAYS))
         selection = Selection(columns, header=header, names=self.columns)
         with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve, tab)) as session:
@@ -121,8 +122,17 @@ def check_width(d: int, source: Source) -> None:
 
 def check_gaps(plan: Any, source: Source) -> None:
     """An error for data whose types allow missing entries where the plan was made for data whose types do not."""
+    if True in plan.unserved and any(map(and_, source.gaps, plan.unserved)):
+        raise UsageError(
+            "this plan is for columns whose types allow no missing entries, and those of this data do. "
+            "Plan anew for this data."
+        )
+
+
+def unserved_gaps(plan: Any) -> tuple[bool, ...]:
+    """For each column, whether a plan is for data that has every entry of it."""
     if plan.riders.missing in ("row", "fill") or plan.options.get("missing") == "center":
-        return
+        return (False,) * int(plan.d)
     counted = np.array(plan.riders.absences or (0,)) > 0
     if plan.statistic != "sum" and plan.ellipsoid.axes is None:  # a column without spread is at its centre in any case
         counted = counted | (plan.ellipsoid.scale == 0)
@@ -131,8 +141,5 @@ def check_gaps(plan: Any, source: Source) -> None:
         counted = counted | ((lower <= 0) & (upper >= 0))
     else:  # the mean of a column that never varies is known, whoever lacks it
         counted = counted | (plan.ellipsoid.reach == 0)
-    if (np.array(source.gaps) & ~counted).any():
-        raise UsageError(
-            "this plan is for columns whose types allow no missing entries, and those of this data do. "
-            "Plan anew for this data."
-        )
+    unserved: tuple[bool, ...] = tuple((~np.broadcast_to(counted, plan.d)).tolist())
+    return unserved

@@ -6,28 +6,32 @@ it reserved. Nothing else in the house opens a stream; a test holds it to that.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from . import codec
 from .accumulate import Partial
 from .errors import BudgetRefused, UsageError, whole
-from .group_sums import GroupSums
-from .ledger import Ask, Reserved, Tab
 from .noise import Stream, check_rng, public_seed
 from .people import People
 from .privacy import HasPair, Privacy, fits
 from .row_maps import RowMap
 from .sources import Selection, Source, open_source
 from .tables.base import as_names
-from .tables.listed import Grouping, Listed
 from .tables.progress import Progress, share, steps
+from .words import LEDGER
 
-__all__ = ["Account", "Approve", "Outline", "Progress", "Reading", "Session", "Tab"]
+if TYPE_CHECKING:
+    from .group_sums import GroupSums
+    from .ledger import Reserved, Tab
+    from .tables.listed import Grouping, Listed
+
+__all__ = ["Account", "Approve", "Outline", "Progress", "Reading", "Session", "tab_of"]
 
 Made = TypeVar("Made", bound="HasJson")
 Approve = Callable[[Any], None]
@@ -53,6 +57,21 @@ class Reading:
             raise UsageError(f"progress must be a function of one number, got {type(self.progress).__name__}.")
         if self.approve is not None and not callable(self.approve):
             raise UsageError(f"approve must be a function of one plan, got {type(self.approve).__name__}.")
+
+
+_USUAL = Reading()
+
+
+def tab_of(ledger: Any, dataset: str | None, key: str | None = None, analyst: str | None = None) -> Tab | None:
+    """The account behind the words of a call, or behind the environment's; None where there is no ledger.
+
+    Nothing of ledgers is imported then.
+    """
+    if ledger is None and dataset is None and key is None and analyst is None and not os.environ.get(LEDGER):
+        return None
+    from .ledger import Tab
+
+    return Tab.of(ledger, dataset, key, analyst)
 
 
 class HasJson(Protocol):
@@ -107,7 +126,7 @@ class Session:
     """One source, how it is read, and the accounts of what is spent on it."""
 
     def __init__(self, source: Source, people: People | None = None, reading: Reading | None = None) -> None:
-        how = reading or Reading()
+        how = reading or _USUAL
         self.source = source
         self.people = people
         self.secure = how.rng is None
@@ -135,7 +154,7 @@ class Session:
 
         grouping: the groups that rows belong to; with people, on one row for each person and group [G4].
         """
-        how = reading or Reading()
+        how = reading or _USUAL
         if grouping is not None:
             selection = replace(selection, by=grouping.by, labels=grouping.labels)
         with np.errstate(all="ignore"):  # a warning would tell of the cells; what the caller set is not for them
@@ -195,6 +214,8 @@ class Session:
         return Account(guarantee.as_pair(), self._rng)
 
     def _reserve(self, tab: Tab, guarantee: Any, note: str, plan: Any) -> None:
+        from .ledger import Ask
+
         whose = None if self.people is None else self.people.identity
         ask = Ask(note, guarantee, dict(plan.stated), whose, codec.dump(plan.to_dict()), self._columns)
         reserved = tab.reserve(ask)
@@ -235,7 +256,10 @@ class Session:
 
         source: rows of it that were drawn.
         """
-        with steps(progress or self.progress, public) as tell:
+        heard = progress or self.progress
+        if heard is None:
+            return (source or self.source).total(row_map, self.threads)
+        with steps(heard, public) as tell:
             return (source or self.source).total(row_map, self.threads, tell)
 
     def drawn(

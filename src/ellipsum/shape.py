@@ -6,6 +6,7 @@ An ellipsoid {c + e : ‖B e‖ <= 1} is the clip region; the noise of a release
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -46,11 +47,22 @@ class Ellipsoid(Alike):
         """B as a (k, d) matrix, or None when it is diagonal."""
         return None if self.axes is None else np.ascontiguousarray((self.axes * self.scale).T)
 
-    @property
+    @cached_property
     def unscale(self) -> Floats:
-        """1 / scale, and 0 where there is no spread."""
+        """1 / scale, and 0 where there is no spread; not to be written to, for copies share it."""
         with np.errstate(divide="ignore", over="ignore"):
-            return np.where(self.scale > 0, 1 / self.scale, 0.0)
+            lengths: Floats = np.where(self.scale > 0, 1 / self.scale, 0.0)
+        lengths.flags.writeable = False
+        return lengths
+
+    def copied(self) -> Ellipsoid:
+        """The same, in arrays of its own."""
+        copy = object.__new__(Ellipsoid)
+        copy.__dict__.update(self.__dict__)
+        for name in ("center", "scale", "axes"):
+            part = copy.__dict__[name]
+            copy.__dict__[name] = None if part is None else part.copy()
+        return copy
 
     @property
     def reach(self) -> Floats:

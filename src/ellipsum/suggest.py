@@ -16,7 +16,7 @@ from .learning.maps import NormHistogram
 from .noise import add_noise, shift_for
 from .people import COUNTS, People
 from .privacy import NEIGHBOURS, Budget, Privacy, stated_from_dict
-from .session import Outline, Progress, Reading, Session, Tab
+from .session import Outline, Progress, Reading, Session, tab_of
 from .shape import Ellipsoid
 from .sources import Selection
 from .texts import INSECURE, guarantee
@@ -122,7 +122,7 @@ def suggest_max_rows(
     spend = Budget.of(epsilon, delta, budget).as_typed()
     privacy = Privacy(spend.mu, 0.0, choice("neighbours", neighbours, NEIGHBOURS), "person")
     people = People(privacy_id, COUNTS)
-    reading = Reading(rng, threads, progress, tab=Tab.of(ledger, dataset, key, analyst))
+    reading = Reading(rng, threads, progress, tab=tab_of(ledger, dataset, key, analyst))
     with Session.open(data, Selection(columns, header=header), people, reading) as session:
         return session.kept(lambda: _counted(session, spend, privacy), RowsPerPerson.from_json)
 

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
-from functools import wraps
+from functools import cache, wraps
 from textwrap import fill
 from typing import Any, TypeVar, cast
 
@@ -15,6 +15,8 @@ import numpy as np
 from .errors import UsageError
 
 Call = TypeVar("Call", bound=Callable[..., Any])
+LEDGER = "ELLIPSUM_LEDGER"
+"""The environment's word for `ledger`."""
 _WIDTH = 112
 _OWN = re.compile(r"^(\w+): (.*(?:\n +\S.*)*)(?:\n|\Z)", re.MULTILINE)  # an argument that a docstring explains itself
 
@@ -107,8 +109,10 @@ def _documented(text: str, parameters: list[str]) -> str:
     if not told:
         return text
     rest = _OWN.sub(lambda item: "" if item[1] in parameters else item[0], text)
-    lines = [
-        fill(f"{name}: {meaning}", _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
-        for name, meaning in told.items()
-    ]
+    lines = [_explained(name, meaning) for name, meaning in told.items()]
     return "\n".join([rest.rstrip(), "", "Arguments:", *lines])
+
+
+@cache
+def _explained(name: str, meaning: str) -> str:
+    return fill(f"{name}: {meaning}", _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)

@@ -225,7 +225,9 @@ cli.main()
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "rich.console", "numpy", "pyarrow", "numba", "cryptography"])
+@pytest.mark.parametrize(
+    "module", ["typer", "rich.console", "numpy", "pyarrow", "flint", "numba", "ellipsum.noise.quantile"]
+)
 def test_an_interrupt_during_an_import(people, module, count):
     words = [sys.executable, "-c", IMPORTING, module, "mean", str(people), *BOUNDS, *BUDGET]
     done = subprocess.run(words, capture_output=True, text=True, env=surroundings(), timeout=120)

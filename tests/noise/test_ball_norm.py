@@ -442,3 +442,8 @@ def test_a_million_coordinates_with_their_own_length() -> None:
     assert ball_square_isf(1 - 1e-9, d, d) < length**2 < ball_square_isf(1e-9, d, d)
     z = eta * math.sqrt(d) / length
     assert stats.kstest(z, "norm").pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("z", [1e-12, 1e-3, 0.5, 1.0, 7.3, 25.0, 80.0, 1e4])
+def test_the_quotient_of_bessel_functions_is_that_of_scipy(z):
+    assert ball_curve._bessel_quotient(z) == pytest.approx(float(special.kve(1, z) / special.kve(0, z)), rel=1e-13)

@@ -451,6 +451,39 @@ def test_every_secure_stream_has_its_own_key_and_a_generator_is_marked() -> None
     assert np.array_equal(third.words(0, 4), seeded(22).words(0, 4))
 
 
+@pytest.mark.parametrize(("start", "count"), [(0, 10), (5, 128), (0, 129), (7, 5000)])
+def test_what_a_secure_stream_gave_once_stays(start: int, count: int) -> None:
+    """Few draws are the operating system's, more the cipher's: either way a draw that is read again is the same."""
+    stream = Stream.open()
+    stream.read_ahead(start, count)
+    once = stream.words(start, count).copy()
+    for begin, size in ((0, start + count + 50), (start + count - 3, 9), (start, count), (start + count // 2, 1)):
+        found, low, high = stream.words(begin, size), max(begin, start), min(begin + size, start + count)
+        assert np.array_equal(found[low - begin : high - begin], once[low - start : high - start])
+        stream.read_ahead(begin, size)
+    whole = stream.words(0, start + count + 50)
+    assert np.array_equal(whole[start : start + count], once)
+    assert len(set(whole.reshape(-1).tolist())) == whole.size
+    assert len({*whole.reshape(-1).tolist(), *itertools.islice(stream.more(start), 6)}) == whole.size + 6
+    assert list(itertools.islice(stream.more(3), 5)) == list(itertools.islice(stream.more(3), 5))
+
+
+def test_a_stream_that_was_read_under_its_key_stays_under_it() -> None:
+    stream = Stream.open()
+    once = stream.words(0, 20)
+    stream.read_ahead(0, 10)
+    assert np.array_equal(stream.words(0, 20), once)
+
+
+@pytest.mark.parametrize("count", [1, 10, 128, 1000])
+def test_noise_of_a_secure_stream_is_correctly_rounded(count: int) -> None:
+    stream, shift = Stream.open(), shift_for(STD)
+    noisy, words = add_noise(Wide.zeros(count), STD, shift, stream), stream.words(0, count)
+    for j in range(count):
+        bits = (int(words[j, 0]) << 64) | int(words[j, 1])
+        assert is_correctly_rounded(noisy[j], 0, STD, shift, bits, 128)
+
+
 @pytest.mark.parametrize("rng", [0, 42, "seed", np.random.RandomState(0), np.random])
 def test_only_a_generator_will_do(rng: object) -> None:
     with pytest.raises(UsageError, match="rng must be a numpy Generator"):

@@ -66,6 +66,16 @@ def test_importing_the_package_is_cheap():
     assert done.stdout.strip() == "[]"
 
 
+def test_a_first_release_imports_no_scipy_functions_nor_what_it_does_not_use():
+    code = (
+        "import sys, numpy, ellipsum as es; es.sum(numpy.zeros((50, 10)), es.Box(0, 1), epsilon=1, delta=1e-6);"
+        "heavy = {'scipy.special', 'pyarrow', 'ellipsum.learning', 'ellipsum.groups', 'ellipsum.friendly'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_every_public_name_resolves():
     import ellipsum
 

@@ -1,6 +1,8 @@
 """Plans and results in files: what was saved is what is loaded."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -33,6 +35,23 @@ def test_what_is_saved_is_loaded(kind, tmp_path):
     assert found == made
     assert type(found) is type(made)
     assert path.read_text() == found.to_json() + "\n"
+
+
+@pytest.mark.parametrize("kind", ["groups", "friendly"])
+def test_any_release_reads_one_of_another_kind_whose_modules_were_not_needed_so_far(kind, tmp_path):
+    path = tmp_path / "kept.json"
+    made = {
+        "groups": lambda: es.sum(X, es.Box(0, 9), by=np.arange(500) % 2, keys=[0, 1], **SPEND),
+        "friendly": lambda: es.friendly_mean(X, 8.0, epsilon=10.0, delta=1e-6),
+    }[kind]()
+    made.save(path)
+    code = (
+        "import sys, numpy, ellipsum as es;"
+        "plain = es.sum(numpy.zeros((50, 2)), es.Box(0, 1), epsilon=1, delta=1e-6);"
+        "print(type(plain).load(sys.argv[1]).to_json())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert done.stdout == path.read_text()
 
 
 def test_a_loaded_plan_runs(tmp_path):

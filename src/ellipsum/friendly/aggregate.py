@@ -13,7 +13,7 @@ from ..noise import public_permutation
 from ..people import people_of
 from ..privacy import Budget
 from ..rows import Normal
-from ..session import Approve, Progress, Reading, Session, Tab
+from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection
 from ..words import public
 from .core import MOST_ROWS
@@ -111,7 +111,7 @@ def subsample_and_aggregate(
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
     if people is not None and not shuffle:
         raise _no_places("People have")
-    reading = Reading(rng, progress=progress, approve=approve, tab=Tab.of(ledger, dataset, key, analyst))
+    reading = Reading(rng, progress=progress, approve=approve, tab=tab_of(ledger, dataset, key, analyst))
     with Session.open(data, Selection(columns, header=header), people, reading) as session:
         if not shuffle and not session.source.ordered:
             raise _no_places("The rows of this source have")

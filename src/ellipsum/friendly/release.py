@@ -28,7 +28,7 @@ from ..privacy import Budget, Privacy
 from ..release import DOCTORED, WRONG, Release, check_shown, register_reader
 from ..reporting.shown import Shown
 from ..rows import Normal
-from ..session import Approve, Progress, Reading, Session, Tab
+from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection
 from ..texts import INSECURE, guarantee, people_lines
 from ..vector_noise import Noise
@@ -213,7 +213,7 @@ def friendly_mean(
     """
     require_replace(neighbours)
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
-    reading = Reading(rng, threads, progress, approve, Tab.of(ledger, dataset, key, analyst))
+    reading = Reading(rng, threads, progress, approve, tab_of(ledger, dataset, key, analyst))
     with Session.open(data, Selection(columns, header=header), people, reading) as session:
         some = some_rows(session, max_rows)
         what = "rows" if people is None else "people"

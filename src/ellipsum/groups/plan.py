@@ -30,7 +30,7 @@ from ..release import register_reader
 from ..row_maps import Body, sqrt_upper
 from ..rows import Rows
 from ..runnable import Runnable, check_gaps, check_width, run_and_tell
-from ..session import Approve, Progress, Reading, Session, Tab
+from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection, Source
 from ..tables.interning import published
 from ..tables.listed import Grouping, by_of
@@ -92,7 +92,7 @@ class InGroups(Runnable):
         grouping = plan.grouping if by is None else replace(plan.grouping, **by_of(by))
         plan = replace(plan, grouping=replace(grouping, labels=()))  # a plan holds no cells
         selection = Selection(columns, header=header, names=self.columns)
-        how = Reading(rng, threads, progress, approve, Tab.of(ledger, dataset, key, analyst))
+        how = Reading(rng, threads, progress, approve, tab_of(ledger, dataset, key, analyst))
         with Session.open(data, selection, plan.people, how, grouping) as session:
             made: Any = run_and_tell(plan, session, 3)
             released: GroupRelease = made

@@ -23,7 +23,7 @@ import numpy as np
 from ..ball_arithmetic import FLINT
 from ..curves import _certainly_positive, _float_up, _nudged, round_up
 from ..errors import Floats, UsageError, non_negative, open_unit, positive, whole
-from ..roots import root
+from ..roots import gauss_legendre, root
 
 if TYPE_CHECKING:
     from flint import arb
@@ -69,15 +69,13 @@ def _log_delta(ratio: float, epsilon: float, d: int) -> float:
 
 def _rho(d: int, z: float) -> float:
     """(d-1) K_{d/2}(z) / (z K_{d/2-1}(z)) by its recurrence, which forgets where it starts."""
-    from scipy.special import kve
-
     order = d / 2
     steps = min(_STEPS, (d - 1) // 2)
     first = order - steps
     if first == 0.5:
         quotient = 1.0
     elif first == 1.0:
-        quotient = float(kve(1, z) / kve(0, z))
+        quotient = _bessel_quotient(z)
     else:
         quotient = (first - 0.5 + math.hypot(first - 0.5, z)) / z
     for step in range(steps):
@@ -85,10 +83,12 @@ def _rho(d: int, z: float) -> float:
     return (d - 1) * quotient / z
 
 
-@lru_cache(maxsize=1)
-def _gauss() -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.legendre.leggauss(_CELLS)
-    return nodes, weights
+def _bessel_quotient(z: float) -> float:
+    """K_1(z) / K_0(z): e^z K_n(z) is the integral of cosh(n t) exp(-2 z sinh^2(t/2)), by the trapezoid rule."""
+    t = np.arange(0.0, 2 * math.asinh(math.sqrt(_DROP / z)), 0.2 / math.sqrt(1 + z))
+    weights = np.exp(-2 * z * np.sinh(t / 2) ** 2)
+    weights[0] /= 2
+    return float(weights @ np.cosh(t)) / float(weights.sum())
 
 
 def _log_integral(log_value: Callable[[Floats], Floats], end: float) -> float:
@@ -100,7 +100,7 @@ def _log_integral(log_value: Callable[[Floats], Floats], end: float) -> float:
         values = log_value(low + (high - low) * middles)
         seen = np.flatnonzero(values > values.max() - _DROP)
         low, high = low + max(seen[0] - 1, 0) * cell, min(low + min(seen[-1] + 2, _CELLS) * cell, end)
-    nodes, weights = _gauss()
+    nodes, weights = gauss_legendre(_CELLS)
     half = (high - low) / 2
     values = log_value(low + half * (1 + nodes))
     top = float(values.max())

@@ -20,7 +20,7 @@ from .. import codec
 from ..curves import _at_rising_precision, _certainly_positive, _float_up, _nudged, round_up
 from ..errors import MOST_COLUMNS, Floats, UsageError, open_unit, positive, vector, whole
 from ..integers import Ints
-from ..roots import root
+from ..roots import gauss_legendre, root
 
 if TYPE_CHECKING:
     from flint import arb
@@ -232,7 +232,7 @@ def box_largest_sf(x: float, part: int, size: int) -> float:
     top, end = float(log_value(np.zeros(1))[0]), 1 / part
     while float(log_value(np.array([end]))[0]) > top - _DROP:
         end *= 1.25
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = gauss_legendre(_NODES)
     values = np.exp(log_value(end / 2 * (1 + nodes)))
     return float(weights @ values) * part * end / 2
 

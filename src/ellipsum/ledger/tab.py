@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EllipsumError, UsageError
+from ..words import LEDGER
 from .accounts import Ask
 from .book import Ledger, Reserved
 from .names import checked_name
 
-VARIABLE = "ELLIPSUM_LEDGER"
+VARIABLE = LEDGER
 _UNSETTLED = (
     "this release is charged, but the ledger could not be told that it came, so it shows it as never released, and its "
     "key, if it had one, does not return it. Keep the release: "

@@ -7,13 +7,19 @@ uniforms, one for two degrees of freedom, and one squared normal if d + 1 is odd
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import positive, whole
+from ..errors import UsageError, positive, whole
 from ..integers import Wide
+from .box_norm import compiled_parts
 from .gaussian import shift_for
 from .stream import Stream
+
+if TYPE_CHECKING:
+    from .shared import Factor
+    from .vectors import Runs
 
 
 def ball_shift(scale: float, d: int) -> int:
@@ -36,22 +42,34 @@ def add_ball_noise(sums: Wide, scale: float, stream: Stream, start: int = 0) -> 
 
     Draws: the factors' uniforms vector by vector, their normals if d is even, then one per coordinate in C order.
     """
-    from .shared import Factor, exponential_sums, roots
-    from .vectors import Runs, add_vectors
+    return add_sphere_noise(sums, ball_runs(scale, sums.high.shape[-1]), stream, start)
 
-    d = sums.high.shape[-1]
+
+def ball_runs(scale: float, d: int) -> Runs:
+    """One run of d columns with this scale of noise."""
     shift = ball_shift(positive("scale", scale), d)
-    runs = Runs(np.array([d], np.int64), np.array([scale]), np.array([shift], np.int64), normal=True)
+    runs: Runs = compiled_parts()[1].Runs(np.array([d], np.int64), np.array([scale]), np.array([shift], np.int64), True)
+    return runs
+
+
+def add_sphere_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
+    """`add_ball_noise` for a run that was made before."""
+    (shared, vectors_of), d = compiled_parts(), runs.width
+    if d != sums.high.shape[-1]:
+        raise UsageError(f"this noise is for {d} coordinates, got {sums.high.shape[-1]}. Make the plan anew.")
     vectors, pairs, odd = sums.high.size // d, (d + 1) // 2, d % 2 == 0
-    stream.claim(whole("start", start, least=0), ball_draws(d, vectors))
+    stream.take(whole("start", start, least=0), ball_draws(d, vectors))
     if not vectors:
         return sums
-    stream.read_ahead(start, ball_draws(d, vectors))
     normals = start + vectors * pairs
 
     def exact(place: int) -> Factor:
-        return Factor(stream, start + place * pairs, pairs, root=True, normal=normals + place if odd else None)
+        first, normal = start + place * pairs, normals + place if odd else None
+        factor: Factor = shared.Factor(stream, first, pairs, root=True, normal=normal)
+        return factor
 
-    halves, bounds = exponential_sums(stream, start, np.full(vectors, pairs, np.int64))
-    factors, errors = roots(stream, normals, halves, bounds, odd)
-    return add_vectors(sums, runs, factors, errors, exact, stream, normals + vectors * odd)
+    uniforms = np.full(vectors, pairs, np.int64)
+    halves, bounds = shared.exponential_sums(stream, start, uniforms, vectors * pairs)
+    factors, errors = shared.roots(stream, normals, halves, bounds, odd)
+    noisy: Wide = vectors_of.add_vectors(sums, runs, factors, errors, exact, stream, normals + vectors * odd)
+    return noisy

@@ -7,13 +7,23 @@ block of one column is Laplace noise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import Floats, UsageError, vector, whole
 from ..integers import Ints, Wide
+from .entropy import Words
 from .gaussian import SCALE_BITS
 from .stream import Stream
+
+if TYPE_CHECKING:
+    from .shared import Factor
+    from .vectors import Runs
+
+_NOTHING = np.empty(0)
+_COLUMNS = "sizes must add up to the columns, each at least 1. Pass the blocks of the plan."
 
 
 def box_shifts(scales: Sequence[float] | Floats, sizes: Sequence[int] | Ints) -> Ints:
@@ -30,6 +40,15 @@ def box_draws(sizes: Sequence[int], vectors: int = 1) -> int:
     return vectors * (2 * sum(sizes) + len(sizes))
 
 
+def box_runs(sizes: Sequence[int] | Ints, scales: Sequence[float] | Floats) -> Runs:
+    """Blocks of so many columns each, with their scales of noise."""
+    counts, levels = np.array(sizes, np.int64), vector("scales", scales, len(sizes))
+    if not (counts.size and counts.min() > 0):
+        raise UsageError(_COLUMNS)
+    runs: Runs = compiled_parts()[1].Runs(counts, levels, box_shifts(levels, counts), normal=False)
+    return runs
+
+
 def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], stream: Stream, start: int = 0) -> Wide:
     """K_j = rint((S_j + scale_g r_g u_j) / 2^shift_g), shift_g = box_shifts. [K1]
 
@@ -41,23 +60,50 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
 
     Draws: the radii's k_g + 1 uniforms block by block, vector by vector, then one per coordinate in C order.
     """
-    from .shared import Factor, exponential_sums
-    from .vectors import Runs, add_vectors
+    return add_block_noise(sums, box_runs(sizes, scales), stream, start)
 
-    counts, levels = np.array(sizes, np.int64), vector("scales", scales, len(sizes))
-    if not (counts.size and counts.min() > 0) or counts.sum() != sums.high.shape[-1]:
-        raise UsageError("sizes must add up to the columns, each at least 1. Pass the blocks of the plan.")
-    runs = Runs(counts, levels, box_shifts(levels, counts), normal=False)
-    vectors = sums.high.size // runs.width
-    draws = box_draws(counts.tolist(), vectors)
-    stream.claim(whole("start", start, least=0), draws)
+
+def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
+    """`add_box_noise` for blocks that were made before."""
+    shared, vectors_of = compiled_parts()
+    if runs.width != sums.high.shape[-1]:
+        raise UsageError(_COLUMNS)
+    vectors, radii = sums.high.size // runs.width, runs.width + runs.sizes.size
+    draws = vectors * (radii + runs.width)
+    words = stream.take(whole("start", start, least=0), draws)
     if not vectors:
         return sums
-    stream.read_ahead(start, draws)
-    uniforms = counts + 1 if vectors == 1 else np.tile(counts + 1, vectors)
+    if words is not None and len(sums.high.shape) == 1 and runs.served is not None:
+        few = _add_few(sums, words[:radii], words[radii:], runs)
+        if few is not None:
+            return few
+    uniforms = runs.longer if vectors == 1 else np.tile(runs.longer, vectors)
 
     def exact(place: int) -> Factor:
-        return Factor(stream, start + int(uniforms[:place].sum()), int(uniforms[place]))
+        factor: Factor = shared.Factor(stream, start + int(uniforms[:place].sum()), int(uniforms[place]))
+        return factor
 
-    factors, errors = exponential_sums(stream, start, uniforms)
-    return add_vectors(sums, runs, factors, errors, exact, stream, start + draws - sums.high.size)
+    factors, errors = shared.exponential_sums(stream, start, uniforms, vectors * radii)
+    noisy: Wide = vectors_of.add_vectors(sums, runs, factors, errors, exact, stream, start + vectors * radii)
+    return noisy
+
+
+def _add_few(sums: Wide, radii: Words, draws: Words, runs: Runs) -> Wide | None:
+    """One vector, without what others need; None where doubles leave a coordinate open [N7]."""
+    (shared, vectors), count, size = compiled_parts(), runs.sizes.size, len(draws)
+    factors, errors, state = np.empty(count), np.empty(count), np.zeros(5)
+    shared._exponential_sums(radii, runs.longer, state, factors, errors)
+    high, low, undecided = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    still_open = vectors._round_runs(
+        draws, None, 0, runs.ends, runs.shifted, runs.served, factors, errors, sums.high, sums.low, _NOTHING,
+        high, low, undecided,
+    )  # fmt: skip
+    return None if still_open else Wide(high, low)
+
+
+@cache
+def compiled_parts() -> tuple[Any, Any]:
+    """What compiles: imported when noise is drawn, and looked up once."""
+    from . import shared, vectors
+
+    return shared, vectors

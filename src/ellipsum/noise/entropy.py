@@ -17,6 +17,7 @@ Words = NDArray[np.uint64]
 KEY_BYTES = 32
 LANE_BITS = 64
 BLOCK = 16384  # draws whose words and limbs stay in a core's cache
+_UINT64 = np.dtype(np.uint64)
 _ZEROS = memoryview(bytes(16 * BLOCK))
 
 
@@ -48,6 +49,11 @@ def _parts() -> Any:
 def fresh_key(rng: np.random.Generator | None) -> bytes:
     check_rng(rng)
     return os.urandom(KEY_BYTES) if rng is None else rng.bytes(KEY_BYTES)
+
+
+def system_words(count: int) -> Words:
+    """Fresh bits of the operating system, two words each."""
+    return np.ndarray((count, 2), _UINT64, bytearray(os.urandom(16 * count)))
 
 
 def secret_name() -> str:

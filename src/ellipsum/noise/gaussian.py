@@ -10,17 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from ..ball_arithmetic import FLINT
 from ..errors import Floats, UsageError, positive, whole
-from ..integers import LOW_BITS, Wide
-from .entropy import BLOCK
+from ..integers import LOW_BITS, Ints, Wide
+from .entropy import BLOCK, Words
 from .stream import Stream
 
 SCALE_BITS = 20  # std / 2^shift lies in [2^20, 2^21)
 _NO_FRACTION = np.empty(0)
+_INT64 = np.dtype(np.int64)  # numpy need not look it up
 _Part = tuple[Wide, int, Floats]  # (values, shift in [0, 48), what is to be added after the shift)
 
 
@@ -44,17 +47,34 @@ def add_noise(sums: Wide, std: float, shift: int, stream: Stream, start: int = 0
 
     `shift` must be `shift_for(std)`. Limbs of any shape, draws in C order; S_j and K_j must fit a `Wide`.
     """
+    scale, shape, size = _scale(std, shift), sums.high.shape, sums.high.size
+    words = stream.take(whole("start", start, least=0, most=1 << 64), size)
+    aligned = 0 <= shift < LOW_BITS
+    if words is not None and aligned and len(shape) == 1:
+        return _add_few(sums, words, shift, scale, stream, start)
     flat = Wide(sums.high.reshape(-1), sums.low.reshape(-1))
 
     def part(begin: int, stop: int) -> _Part:
         block = Wide(flat.high[begin:stop], flat.low[begin:stop])
-        return (block, shift, _NO_FRACTION) if 0 <= shift < LOW_BITS else _split(block, shift)
+        return (block, shift, _NO_FRACTION) if aligned else _split(block, shift)
 
     def exact(j: int) -> tuple[int, Fraction]:
         return _floor_and_rest(flat[j], 1, shift)
 
-    noisy = _add(len(flat), part, exact, _scale(std, shift), stream, start)
-    return Wide(noisy.high.reshape(sums.high.shape), noisy.low.reshape(sums.high.shape))
+    noisy = _add(size, part, exact, scale, stream, start)
+    return Wide(noisy.high.reshape(shape), noisy.low.reshape(shape))
+
+
+def _add_few(sums: Wide, words: Words, shift: int, scale: float, stream: Stream, start: int) -> Wide:
+    """`add_noise` for one block, without what others need: `words` are its draws."""
+    size, noisy = len(words), _quantile()
+    high, low, undecided = np.empty(size, _INT64), np.empty(size, _INT64), np.empty(size, _INT64)
+    count = noisy.round_noisy(
+        words, noisy.table(), scale, sums.high, sums.low, shift, _NO_FRACTION, high, low, undecided
+    )
+    if count:
+        _settle(undecided[:count], lambda j: _floor_and_rest(sums[j], 1, shift), scale, stream, start, 0, high, low)
+    return Wide(high, low)
 
 
 def add_noise_exact(values: Sequence[int | Fraction], std: float, shift: int, stream: Stream, start: int = 0) -> Wide:
@@ -70,7 +90,9 @@ def add_noise_exact(values: Sequence[int | Fraction], std: float, shift: int, st
         rests = [rest.numerator / rest.denominator for _, rest in pairs[begin:stop]]
         return floors, 0, np.array(rests, np.float64)
 
-    return _add(len(pairs), part, pairs.__getitem__, _scale(std, shift), stream, start)
+    scale = _scale(std, shift)
+    stream.take(whole("start", start, least=0, most=1 << 64), len(pairs))
+    return _add(len(pairs), part, pairs.__getitem__, scale, stream, start)
 
 
 def _split(block: Wide, shift: int) -> _Part:
@@ -93,26 +115,44 @@ def _add(
     stream: Stream,
     start: int,
 ) -> Wide:
-    """rint(value + scale z), block by block; what doubles leave open is decided exactly [N3]."""
-    from .quantile import round_noisy, table
+    """rint(value + scale z), block by block; what doubles leave open is decided exactly [N3].
 
-    stream.claim(whole("start", start, least=0, most=1 << 64), size)
-    series = table()
-    out = Wide(np.empty(size, np.int64), np.empty(size, np.int64))
-    words = np.empty((min(size, BLOCK), 2), np.uint64)
-    undecided = np.empty(len(words), np.int64)
-    for begin in range(0, size, BLOCK):
-        stop = min(begin + BLOCK, size)
+    The draws are those from `start` on, which were taken before.
+    """
+    high, low, undecided = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(min(size, BLOCK), np.int64)
+    noisy = _quantile()
+    round_noisy, series = noisy.round_noisy, noisy.table()
+    for begin, stop, words in stream.blocks(start, size):
         block, shift, fraction = part(begin, stop)
-        bits = words[: stop - begin]
-        stream.fill(start + begin, bits)
-        high, low = out.high[begin:stop], out.low[begin:stop]
-        count = round_noisy(bits, series, scale, block.high, block.low, shift, fraction, high, low, undecided)
-        for i in undecided[:count].tolist():
-            floor, rest = exact(begin + i)
-            decided = Wide.from_ints([floor + _decide(rest, scale, stream, start + begin + i)])
-            high[i], low[i] = decided.high[0], decided.low[0]
-    return out
+        out = high[begin:stop], low[begin:stop]
+        count = round_noisy(words, series, scale, block.high, block.low, shift, fraction, *out, undecided)
+        _settle(undecided[:count], exact, scale, stream, start, begin, *out)
+    return Wide(high, low)
+
+
+def _settle(
+    places: Ints,
+    exact: Callable[[int], tuple[int, Fraction]],
+    scale: float,
+    stream: Stream,
+    start: int,
+    begin: int,
+    high: Ints,
+    low: Ints,
+) -> None:
+    """Values that doubles left open, by their places in a block whose first is number `begin`."""
+    for i in places.tolist():
+        floor, rest = exact(begin + i)
+        decided = Wide.from_ints([floor + _decide(rest, scale, stream, start + begin + i)])
+        high[i], low[i] = decided.high[0], decided.low[0]
+
+
+@cache
+def _quantile() -> Any:
+    """The compiled rounding and its table: imported when noise is drawn, and looked up once."""
+    from . import quantile
+
+    return quantile
 
 
 def _decide(fraction: Fraction, scale: float, stream: Stream, index: int) -> int:

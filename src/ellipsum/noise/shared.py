@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ball_arithmetic import FLINT
-from ..compiled import compiled
+from ..compiled import compiled, inner
 from ..errors import Floats
 from ..integers import Ints
 from .entropy import BLOCK
@@ -30,26 +30,24 @@ _RARE = 1 << 13  # a uniform below 2^-40 is left to balls
 _SMALL, _UP, _UP_BITS = 2.0**-800, 2.0**512, 512
 _LN2 = math.log(2.0)
 _SERIES = tuple(1.0 / (2 * i + 1) for i in range(11))  # of artanh(s) / s in s^2
-_MANTISSA, _ONE_BITS = (1 << 52) - 1, 1023 << 52
-_ROOT_2 = math.sqrt(2.0)
+_HALF_ROOT_2 = math.sqrt(2.0) / 2
 _AT_ONCE = 16  # uniforms multiplied before the product is cut
 
 
 # Double precision, with its error ----------------------------------------------------------------------
 
 
-@compiled
+@inner
 def _minus_log(
     x: Any,
     exponent: Any,
 ) -> Any:
     """-(ln x + exponent ln 2) for a normal double x > 0, by sums, products and one division."""
-    bits = np.float64(x).view(np.int64)
-    power = exponent + (bits >> 52) - 1023
-    m = np.int64((bits & _MANTISSA) | _ONE_BITS).view(np.float64)
-    if m > _ROOT_2:
-        m *= 0.5
-        power += 1
+    m, power = math.frexp(x)
+    power += exponent
+    if m <= _HALF_ROOT_2:
+        m *= 2.0
+        power -= 1
     s = (m - 1.0) / (m + 1.0)
     square = s * s
     total = 0.0
@@ -68,11 +66,13 @@ def _exponential_sums(
 ) -> Any:
     """sums[i] = -ln of the product of the next counts[i] uniforms, errors[i] a bound on its error [N7].
 
-    `state` carries (product, exponent, uniforms left, place, whether all were common) from call to call.
+    `state` carries (product, exponent, uniforms left, place, whether all were common) between calls; zeros at first.
     """
     product, exponent = state[0], int(state[1])
     left, place = int(state[2]), int(state[3])
     common = state[4]
+    if left == 0:
+        product, left, common = 1.0, counts[0], 1.0
     for j in range(words.shape[0]):
         head = np.int64(words[j, 0] >> _HEAD)
         low = np.int64(((words[j, 0] & _LOW_MASK) << _LEFT) | (words[j, 1] >> _DROP))
@@ -119,16 +119,15 @@ def _roots(
         bounds[i] = bound / value + 2.0 * _UNIT * value if value > 0.0 else np.inf
 
 
-def exponential_sums(stream: Stream, start: int, counts: Ints) -> tuple[Floats, Floats]:
-    """(sums, bounds on their errors): sum i takes the next counts[i] draws of the stream, from start on [N7]."""
-    sums, errors = np.empty(counts.size), np.empty(counts.size)
-    state = np.array([1.0, 0.0, float(counts[0]), 0.0, 1.0])
-    total = int(counts.sum())
-    words = np.empty((min(total, BLOCK), 2), np.uint64)
-    for begin in range(0, total, BLOCK):
-        part = words[: min(BLOCK, total - begin)]
-        stream.fill(start + begin, part)
-        _exponential_sums(part, counts, state, sums, errors)
+def exponential_sums(stream: Stream, start: int, counts: Ints, total: int | None = None) -> tuple[Floats, Floats]:
+    """(sums, bounds on their errors): sum i takes the next counts[i] draws of the stream, from start on [N7].
+
+    total: of the counts, where it is known.
+    """
+    sums, errors, state = np.empty(counts.size), np.empty(counts.size), np.zeros(5)
+    total = int(counts.sum()) if total is None else total
+    for _, _, words in stream.blocks(start, total):
+        _exponential_sums(words, counts, state, sums, errors)
     return sums, errors
 
 

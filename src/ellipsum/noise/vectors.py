@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ball_arithmetic import FLINT
-from ..compiled import compiled
+from ..compiled import compiled, inner
 from ..errors import Floats
 from ..integers import LOW_BITS, Ints, Wide
 from .entropy import BLOCK
@@ -46,14 +48,41 @@ class Runs:
     normal: bool
     """Coordinates are normals (True) or uniform on [-1, 1] (False)."""
 
-    @property
+    @cached_property
     def width(self) -> int:
         return int(self.sizes.sum())
 
+    @cached_property
+    def longer(self) -> Ints:
+        """Sizes and one: so many uniforms make the radius of a block [K1]."""
+        return self.sizes + 1
 
-@compiled
+    @cached_property
+    def ends(self) -> Ints:
+        """Where each run ends."""
+        return np.cumsum(self.sizes)
+
+    @cached_property
+    def shifted(self) -> Floats:
+        """The scales over 2^shift, exactly: powers of two."""
+        return np.ldexp(self.scales, -self.shifts)
+
+    @cached_property
+    def outside(self) -> NDArray[np.bool_]:
+        """Shifts that the compiled rounding does not serve."""
+        return (self.shifts < 0) | (self.shifts >= LOW_BITS)
+
+    @cached_property
+    def served(self) -> Ints | None:
+        """The shifts where it serves all of them."""
+        return None if self.outside.any() else self.shifts
+
+
+@inner
 def _round_uniform(
     words: Any,
+    begin: Any,
+    stop: Any,
     scale: Any,
     error: Any,
     high: Any,
@@ -63,15 +92,16 @@ def _round_uniform(
     out_high: Any,
     out_low: Any,
     undecided: Any,
+    count: Any,
 ) -> Any:
-    """out = rint((high 2^48 + low) / 2^shift + fraction + scale u) where certain; counts the others [N7].
+    """out = rint((high 2^48 + low) / 2^shift + fraction + scale u) where certain, for the places from begin to stop.
 
-    `scale` is known up to `error`, and each u is uniform on [-1, 1].
+    `scale` is known up to `error`, and each u is uniform on [-1, 1]. The other places are entered in `undecided` from
+    `count` on; returns how many it then has [N7].
     """
-    count = 0
     mask, unit, carry = (1 << shift) - 1, 2.0**-shift, _LOW_BITS - shift
     room = 0.5 - (2.0 * error + 2.0**-50 * scale + 2.0**-47)
-    for j in range(words.shape[0]):
+    for j in range(begin, stop):
         p = np.float64(np.int64((words[j, 0] & _MAGNITUDE) >> _HEAD)) * 2.0**-53
         sign = 1.0 - np.float64(np.int64(words[j, 0] >> _SIGN_TO_TWO) & 2)
         part = np.float64(low[j] & mask) * unit
@@ -105,35 +135,37 @@ def _round_runs(
     out_low: Any,
     undecided: Any,
 ) -> Any:
-    """Round one stretch of coordinates, `begin` its first in all vectors; an empty series stands for uniforms."""
+    """Round one stretch of coordinates, `begin` its first in all vectors; no series stands for uniforms.
+
+    numba compiles for uniforms what they need, and nothing of the normals.
+    """
     width, runs, size = ends[-1], ends.size, words.shape[0]
     vector, column = begin // width, begin % width
-    run, done, count = 0, 0, 0
+    run, done, count = 0, np.int64(0), np.int64(0)  # as literals they would be compiled for twice
     while column >= ends[run]:
         run += 1
     while done < size:
         stop = min(done + ends[run] - column, size)
         place = vector * runs + run
         scale, error, shift = scales[run] * factors[place], scales[run] * errors[place], shifts[run]
-        rests = fraction[done:stop] if fraction.size else fraction
-        here = undecided[count:]
-        if series.size == 0:
-            opened = _round_uniform(
-                words[done:stop], scale, error, high[done:stop], low[done:stop], shift, rests,
-                out_high[done:stop], out_low[done:stop], here,
-            )  # fmt: skip
+        if series is None:
+            count = _round_uniform(
+                words, done, stop, scale, error, high, low, shift, fraction, out_high, out_low, undecided, count
+            )
         elif scale >= 1.0 and error <= scale * 2.0**-45:
+            rests = fraction[done:stop] if fraction.size else fraction
+            here = undecided[count:]
             opened = round_noisy(
                 words[done:stop], series, scale, high[done:stop], low[done:stop], shift, rests,
                 out_high[done:stop], out_low[done:stop], here,
             )  # fmt: skip
-        else:
-            opened = stop - done
             for i in range(opened):
-                here[i] = i
-        for i in range(opened):
-            here[i] += done
-        count += opened
+                here[i] += done
+            count += opened
+        else:
+            for i in range(done, stop):
+                undecided[count] = i
+                count += 1
         column += stop - done
         done = stop
         if column == ends[run]:
@@ -156,39 +188,36 @@ def add_vectors(
 
     `factors` holds a double for every run of every vector, within `errors` of the factor that `exact(run)` encloses.
     """
-    flat = Wide(sums.high.reshape(-1), sums.low.reshape(-1))
-    size, ends = len(flat), np.cumsum(runs.sizes)
-    scales = np.ldexp(runs.scales, -runs.shifts)  # exact: powers of two
-    series = table() if runs.normal else np.empty((0, 0))
-    out = Wide(np.empty(size, np.int64), np.empty(size, np.int64))
-    words = np.empty((min(size, BLOCK), 2), np.uint64)
-    undecided = np.empty(len(words), np.int64)
-    outside = (runs.shifts < 0) | (runs.shifts >= LOW_BITS)
-    aligned = not outside.any()
-    inside = runs.shifts if aligned else np.where(outside, 0, runs.shifts)
+    shape, size = sums.high.shape, sums.high.size
+    flat = sums if len(shape) == 1 else Wide(sums.high.reshape(-1), sums.low.reshape(-1))
+    high, low = np.empty(size, np.int64), np.empty(size, np.int64)
+    undecided = np.empty(min(size, BLOCK), np.int64)
+    series, ends, served = table() if runs.normal else None, runs.ends, runs.served
     known: dict[int, Factor] = {}
-    for begin in range(0, size, BLOCK):
-        stop = min(begin + BLOCK, size)
-        bits = words[: stop - begin]
-        stream.fill(start + begin, bits)
-        block, fraction = Wide(flat.high[begin:stop], flat.low[begin:stop]), _NOTHING
-        if not aligned:
-            block, fraction = _aligned(block, runs, outside, ends, begin)
-        high, low = out.high[begin:stop], out.low[begin:stop]
+    for begin, stop, words in stream.blocks(start, size):
+        block, fraction = flat if stop - begin == size else Wide(flat.high[begin:stop], flat.low[begin:stop]), _NOTHING
+        if served is None:
+            block, fraction = _aligned(block, runs, runs.outside, ends, begin)
+        out = high[begin:stop], low[begin:stop]
         count = _round_runs(
-            bits, series, begin, ends, scales, inside, factors, errors, block.high, block.low, fraction,
-            high, low, undecided,
+            words, series, begin, ends, runs.shifted, _inside(runs) if served is None else served, factors, errors,
+            block.high, block.low, fraction, *out, undecided,
         )  # fmt: skip
-        for i in undecided[:count].tolist():
-            vector, column = divmod(begin + i, int(ends[-1]))
+        for i in undecided[:count].tolist() if count else ():
+            vector, column = divmod(begin + i, runs.width)
             run = int(np.searchsorted(ends, column, side="right"))
             place = vector * ends.size + run
             factor = known.setdefault(place, exact(place))
             floor, rest = _floor_and_rest(flat[begin + i], 1, int(runs.shifts[run]))
-            nearest = _decide(rest, float(scales[run]), factor, runs.normal, stream, start + begin + i)
+            nearest = _decide(rest, float(runs.shifted[run]), factor, runs.normal, stream, start + begin + i)
             decided = Wide.from_ints([floor + nearest])
-            high[i], low[i] = decided.high[0], decided.low[0]
-    return Wide(out.high.reshape(sums.high.shape), out.low.reshape(sums.high.shape))
+            out[0][i], out[1][i] = decided.high[0], decided.low[0]
+    return Wide(high, low) if len(shape) == 1 else Wide(high.reshape(shape), low.reshape(shape))
+
+
+def _inside(runs: Runs) -> Ints:
+    """The shifts, 0 where `_aligned` has shifted already."""
+    return np.where(runs.outside, 0, runs.shifts)
 
 
 def _aligned(block: Wide, runs: Runs, outside: Any, ends: Ints, begin: int) -> tuple[Wide, Floats]:

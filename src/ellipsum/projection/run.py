@@ -23,7 +23,7 @@ from ..noise import Stream, add_noise, shift_for
 from ..people import people_of, unit_of
 from ..privacy import NEIGHBOURS, Budget, Privacy
 from ..rows import Normal, Rows, checked_rows
-from ..session import Approve, Outline, Progress, Reading, Session, Tab
+from ..session import Approve, Outline, Progress, Reading, Session, tab_of
 from ..sources import Selection, Source
 from ..tables.files import check_apart
 from ..tables.progress import steps
@@ -168,7 +168,7 @@ def project(
     selection = Selection(columns, header=header, names=rows.columns)
     if key is not None:
         raise UsageError("a projection is too large to be stored under a key. Leave key out, and keep its file.")
-    tab = Tab.of(ledger, dataset, None, analyst)
+    tab = tab_of(ledger, dataset, None, analyst)
     reading = Reading(rng, progress=progress, approve=approve, tab=tab)
     with Session.open(data, selection, people, reading) as session:
         return session.settled(run_projection(session, terms))

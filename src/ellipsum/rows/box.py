@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError, choice, names
 from ..shape import THIN, Clip, Ellipsoid, balanced_scale
 from .base import NEAR, Reach, Rows, Wishes, close, without_clip
 from .values import Columns, alike, length_of, named_pairs, named_short, short, spread_out
+
+_WIDEST = sys.float_info.max / 4  # of half a width
+
+
+def _any(found: bool | NDArray[np.bool_]) -> bool:
+    """Of one number for all columns, or of one per column."""
+    return found if isinstance(found, bool) else bool(found.any())
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -34,9 +43,9 @@ class Box(Rows):
                 raise UsageError("Box takes either a mapping of name: (lower, upper), or lower and upper.")
             columns, lower, upper = named_pairs("Box", lower, "(lower, upper)")
         low, high = alike("lower", lower, "upper", upper)
-        if np.any(np.asarray(low) > np.asarray(high)):
+        if _any(low > high):
             raise UsageError("lower must be <= upper in every column. Check the order of each pair.")
-        if np.any(np.asarray(high) / 2 - np.asarray(low) / 2 > np.finfo(float).max / 4):
+        if _any(high / 2 - low / 2 > _WIDEST):
             raise UsageError("upper - lower must be finite. State narrower bounds.")
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..engines import engine_source
+import numpy as np
+
 from ..tables import SourceTable, open_table
-from ..tables.selection import Selection
+from ..tables.selection import EVERYTHING, Selection
 from .local import LocalSource
 from .protocol import Source
 
-__all__ = ["LocalSource", "Selection", "Source", "open_source"]
+__all__ = ["EVERYTHING", "LocalSource", "Selection", "Source", "open_source"]
 
 
 def open_source(data: Any, selection: Selection) -> Source:
@@ -19,8 +20,14 @@ def open_source(data: Any, selection: Selection) -> Source:
 
     Engines' frames are recognised first: they speak Arrow too, and would be collected here.
     """
-    remote = engine_source(data, selection)
+    remote = None if type(data) is np.ndarray else _remote(data, selection)
     return LocalSource(_opened(data, selection)) if remote is None else remote
+
+
+def _remote(data: Any, selection: Selection) -> Source | None:
+    from ..engines import engine_source  # imported for what may be a frame
+
+    return engine_source(data, selection)
 
 
 def _opened(data: Any, selection: Selection) -> SourceTable:

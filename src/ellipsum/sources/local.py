@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..accumulate import Partial
+from ..accumulate import Partial, accumulate_few
 from ..blocks import floats
 from ..errors import Floats
-from ..group_sums import GroupSums, add_groups
 from ..integers import Ints
 from ..noise import public_coins, public_subset
 from ..people import People
@@ -19,12 +18,12 @@ from ..tables import Block, Progress, SourceTable
 from ..tables.ahead import map_ahead
 from ..tables.arrays import ArrayTable
 from ..tables.base import Chain
-from ..tables.grouping import gather
-from ..tables.interning import KeyTable
-from ..tables.listed import Listed
-from ..tables.recentred import RecentredTable
 from ..work import BlockWork, Result
 from .threads import accumulate_local
+
+if TYPE_CHECKING:  # imported where rows are people's, or in groups
+    from ..group_sums import GroupSums
+    from ..tables.listed import Listed
 
 
 def _drawn(block: Block, rate: float, seed: bytes, start: int) -> Floats:
@@ -54,6 +53,10 @@ class LocalSource:
         return self._table.rows() if self._people is None else self._people
 
     def total(self, row_map: RowMap, threads: int | None = None, progress: Progress | None = None) -> Partial:
+        if progress is None and type(self._table) is ArrayTable and (block := self._table.whole()) is not None:
+            few = accumulate_few(row_map, block)
+            if few is not None:
+                return few
         return accumulate_local(self._table, row_map, threads, progress)
 
     def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
@@ -96,6 +99,8 @@ class LocalSource:
         return np.concatenate(parts)
 
     def grouped(self, people: People) -> LocalSource:
+        from ..tables.grouping import gather
+
         table = gather(self._table, people)
         return LocalSource(table, table.close, table.people)
 
@@ -107,10 +112,15 @@ class LocalSource:
         return LocalSource(table, table.close, table.people)
 
     def recentred(self, listed: Listed, offsets: Floats) -> LocalSource:
+        from ..tables.recentred import RecentredTable
+
         return LocalSource(RecentredTable(self._table, listed, offsets))
 
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None
     ) -> GroupSums:
+        from ..group_sums import add_groups
+        from ..tables.interning import KeyTable
+
         keys = KeyTable(self.by) if listed is None else listed.table(self.by)
         return add_groups(row_map, self._table.pieces(progress), keys, listed is not None, threads)

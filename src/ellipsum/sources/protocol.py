@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..accumulate import Partial
 from ..errors import Floats
-from ..group_sums import GroupSums
 from ..people import People
 from ..row_maps import RowMap
 from ..tables import Progress
-from ..tables.listed import Listed
 from ..work import BlockWork, Result
+
+if TYPE_CHECKING:
+    from ..group_sums import GroupSums
+    from ..tables.listed import Listed
 
 
 class Source(Protocol):

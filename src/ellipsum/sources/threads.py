@@ -17,8 +17,10 @@ _POLL_SECONDS = 0.05
 
 def accumulate_local(table: SourceTable, row_map: RowMap, threads: int | None, progress: Progress | None) -> Partial:
     """The exact sum of a table's rows; where it can be read in parts, every thread reads and adds its own [S5]."""
-    count = default_threads() if threads is None else whole("threads", threads)
     parts = table.parts()
+    if not parts:
+        return accumulate(row_map, table.batches(progress), threads)
+    count = default_threads() if threads is None else whole("threads", threads)
     if count == 1 or len(parts) < count:
         return accumulate(row_map, table.batches(progress), threads)
     return _Threads(row_map, parts, table.rows(), progress).run(count)

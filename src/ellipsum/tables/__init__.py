@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
+from .arrays import ArrayTable
 from .base import Block, Chain, SourceTable, Table
 from .progress import Progress
 from .selection import EVERYTHING, Selection
@@ -39,6 +40,8 @@ def open_table(data: Any, selection: Selection = EVERYTHING) -> SourceTable:
         records (dicts) or a list of rows (lists or tuples); `plain` says what is taken of the last three.
     Raises UsageError for wrong columns, types and shapes; DataError for files that cannot be read.
     """
+    if type(data) is np.ndarray:
+        return ArrayTable(data, selection)
     if _is_path(data):
         from .files import open_files
 
@@ -67,8 +70,6 @@ def _open_whole(data: Any, selection: Selection) -> SourceTable:
 
 def _open_one(data: Any, selection: Selection) -> SourceTable:
     if isinstance(data, np.ndarray):
-        from .arrays import ArrayTable
-
         return ArrayTable(data, selection)
     home = type(data).__module__
     if home.startswith("ellipsum.tables.sql"):
@@ -86,7 +87,6 @@ def _open_one(data: Any, selection: Selection) -> SourceTable:
 
         return ArrowTable(data, selection)
     if hasattr(data, "__array__"):
-        from .arrays import ArrayTable
         from .base import attempt
 
         array = attempt("data could not be turned into an array.", np.asarray, data)

@@ -85,11 +85,13 @@ class ArrayTable(Batches):
     ordered = True
 
     def __init__(self, data: NDArray[Any], selection: Selection = EVERYTHING) -> None:
-        if not np.ma.isMaskedArray(data):
+        masked = type(data) is not np.ndarray and np.ma.isMaskedArray(data)
+        if not masked:
             data = np.asarray(data)  # a matrix, say, has slices of other shapes
-        if data.dtype.kind not in NUMERIC_KINDS:
+        dtype = data.dtype
+        if dtype.kind not in NUMERIC_KINDS:
             raise UsageError(
-                f"data must be an array of real numbers, got dtype {data.dtype.name}. Convert or drop other columns."
+                f"data must be an array of real numbers, got dtype {dtype.name}. Convert or drop other columns."
             )
         if data.ndim != 2:
             hint = " Use data.reshape(-1, 1) if each number is a row." if data.ndim == 1 else ""
@@ -97,13 +99,13 @@ class ArrayTable(Batches):
         self._data = data
         self._picked, self._key, self._groups = array_places(data.shape[1], selection)
         self.key = None if self._key is None else self._kind_of(data, self._key)
-        self.by = tuple(_label_of(data, place) for place in self._groups)
+        self.by = tuple(_label_of(data, place) for place in self._groups) if self._groups else ()
         self.width = data.shape[1] if self._picked is None else len(self._picked)
         if self.width == 0:
             raise UsageError("data has no column to use. Pass an array with at least one.")
-        self.gaps = (data.dtype.kind == "f" or bool(np.ma.isMaskedArray(data)),) * self.width
-        native = data.dtype.isnative and data.dtype.name in ("float32", "float64")
-        self._ready = native and self._picked is None and not np.ma.isMaskedArray(data)
+        self.gaps = (dtype.kind == "f" or masked,) * self.width
+        native = dtype.isnative and dtype.kind == "f" and dtype.itemsize in (4, 8)
+        self._ready = native and self._picked is None and not masked
 
     @staticmethod
     def _kind_of(data: NDArray[Any], key: int) -> str:
@@ -117,6 +119,10 @@ class ArrayTable(Batches):
     def rows(self) -> int:
         return int(self._data.shape[0])
 
+    def whole(self) -> NDArray[Any] | None:
+        """All rows at once, where they are native doubles or singles, and nothing stands beside them."""
+        return self._data if self._ready and self._key is None and not self._groups else None
+
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         total = self.rows()
         step = max(total, 1) if self._ready else block_rows(self.width)
@@ -127,6 +133,8 @@ class ArrayTable(Batches):
                 progress(min(1.0, (start + step) / total))
 
     def _keys(self, part: NDArray[Any]) -> Any:
+        if self._key is None and not self._groups:
+            return None
         who = None if self._key is None or self.key is None else canonical(_column(part, self._key), self.key)
         groups = zip(self._groups, self.by, strict=True)
         return beside([canonical_labels(_column(part, place), kind) for place, kind in groups], who)

@@ -207,10 +207,10 @@ def _spelled(cell: bytes) -> bytes:
 
 def beside(labels: list[Any], who: Any) -> Any:
     """What goes beside the rows of a piece: identities alone, or labels and, last, identities."""
-    import pyarrow as pa
-
     if not labels:
         return who
+    import pyarrow as pa
+
     arrays = [*labels, *([] if who is None else [who])]
     return pa.StructArray.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
 
