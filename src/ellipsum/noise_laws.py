@@ -50,6 +50,10 @@ class Law:
         """For each coordinate, the half-width of an interval at a level, in units of its std."""
         raise NotImplementedError
 
+    def as_rare(self, stds: Any) -> Any:
+        """The stds of one coordinate that its noise exceeds about as rarely as normal noise exceeds these."""
+        return stds
+
     def squared_radius(self, rank: int, level: float) -> float:
         """What the squared length of noise in so many directions, in stds, stays below at a level."""
         raise UsageError("noise in blocks has no confidence ellipsoid. Use confidence_region: a box.")
@@ -252,6 +256,10 @@ class LaplaceLaw(Law):
     def multiples(self, width: int, level: float) -> Floats:
         """No less than the normal law's, which a sum of coordinates is nearer to [K3]."""
         return np.full(width, max(-math.log1p(-level) / math.sqrt(2), normal_multiple(level)))
+
+    def as_rare(self, stds: Any) -> Any:
+        """Right within a tenth from 2 to 6 stds."""
+        return stds * np.sqrt(1 + np.asarray(stds) ** 2 / 8)
 
     def squared_radius(self, rank: int, level: float) -> float:
         return float(self.multiples(1, level)[0]) ** 2

@@ -42,7 +42,7 @@ _MOST_BOXED = 128  # columns' worth: with delta above 0 and more, noise in block
 _MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
 _FEWEST_OCTAVES = 2
-_LEAST_OUTSIDE = 0.1  # of epsilon, for counts of rows outside that pulling them in does not pay for
+_LEAST_OUTSIDE = 0.3  # of epsilon, for counts of rows outside that pulling them in does not pay for
 _LEAST_LEVER = 0.01
 _CURIOSITY = 0.01  # weight of a count of cells outside, as a share of their column's half-width
 
@@ -417,7 +417,7 @@ def assemble(
 
 
 def _laplace(terms: Terms, draft: Draft, epsilon: float) -> LaplaceLaw:
-    """[K5] One column: what clipped rows are pulled in by pays for their counts, and where that is little, a tenth."""
+    """[K5] One column: what clipped rows are pulled in by pays for their counts; where that is little, epsilon does."""
     riders, lever = draft.riders, _lever(terms, draft.region)
     pulled = riders.pull
     outside = max(1 - pulled, _LEAST_OUTSIDE) if riders.octaves else 0.0

@@ -200,7 +200,7 @@ class LearningPlan(Runnable):
         final, rounds = self._learned(session, "learning")
         names = session.source.columns
         release = finish(rounds, final, "mean", names, self.method)
-        known = learned_rows(final, release.value, release.noise.ellipsoid.unscale, names)
+        known = learned_rows(final.about(release.value), release.value, release.noise.ellipsoid.unscale, names)
         history = tuple(rounds.history)
         return Learned(known, rounds.privacy, history, self.method, dict(self.stated), session.secure, self.people)
 

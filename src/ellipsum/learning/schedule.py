@@ -15,6 +15,11 @@ def pure_cost(share: float) -> float:
     return max(PURE_PART * math.sqrt(share), share)
 
 
+def share_of_part(part: float) -> float:
+    """The share whose round takes this part of epsilon."""
+    return part if part > PURE_PART**2 else (part / PURE_PART) ** 2
+
+
 _PURE_ERROR = 1.4
 _PURE_NORMS = 0.18  # the last histogram, for one column: Laplace noise hides tails that Gaussian noise does not
 _CELLS, _MOST_CELLS = 1 << 24, 1 << 26  # of a sample in memory: as a rule, and where small budgets ask for more rows
