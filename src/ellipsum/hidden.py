@@ -17,6 +17,7 @@ from .errors import Floats, named
 
 _SURE = 4.0  # stds: a far octave enters the bound where its count is surely not noise; nearer ones earlier
 _NEAREST, _FURTHER = 2.0, 0.5  # stds for the first octave, and for each one further
+_SAFE = 3.25  # stds up to which longer tails than the normal law's are borne
 _ALWAYS = 2  # octaves: where only so many are told apart, both enter whatever their counts
 _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of one in 10^9
 _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
@@ -94,7 +95,8 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
 
 def _used(found: Floats, std: float, law: Any) -> NDArray[np.bool_]:
     """Octaves up to the last that is told from noise, by itself or with the one after it [U7]."""
-    needed = std * law.as_rare(np.minimum(_NEAREST + _FURTHER * np.arange(found.size), _SURE))
+    stds = np.minimum(_NEAREST + _FURTHER * np.arange(found.size), _SURE)
+    needed = std * np.where(stds < _SAFE, stds, law.as_rare(stds))  # a near octave too many widens little
     seen = found > needed
     both = found[:-1] + found[1:] > np.sqrt(2) * needed[1:]
     seen[1:] |= both
@@ -130,12 +132,8 @@ def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> 
     if magnitude is None or counts is None or counts.clipped is None:
         return ()
     narrow = plan.ellipsoid.reach < np.asarray(magnitude, float) * _NARROW
-    unseen = (
-        plan.noise_law.as_rare(_SURE)
-        * float(plan.outside_stds[0])
-        * np.sqrt(counts.clipped.size)
-        / max(float(np.max(counts.rows)), 1.0)
-    )
+    sure = plan.noise_law.as_rare(_SURE) * float(plan.outside_stds[0])
+    unseen = sure * np.sqrt(counts.clipped.size) / max(float(np.max(counts.rows)), 1.0)
     if not narrow.any() or unseen < _SHARE:
         return ()
     alike = [name for name, one in zip(names, narrow.tolist(), strict=True) if one]

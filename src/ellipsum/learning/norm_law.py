@@ -46,6 +46,7 @@ _UNLIKELY = 1.0  # for each octave between the middle and where it is expected, 
 _FAR_HUMP, _SURE_HUMP, _LEAST_HUMP = 3.0, 5.0, 0.05  # octaves beyond the middle, stds of the noise, share of the rows
 _SURE_BIN = 4.5  # stds of the noise: a single bin holds more or fewer rows than the others let expect
 _NEAR_TAIL, _EACH_OCTAVE, _FAR_TAIL = 2.5, 0.3, 5.0  # stds of the noise: rows above the middle are no accident
+_EACH_OCTAVE_PURE = 0.5  # windows of several bins have longer tails, too
 _ABOVE, _WIDEST_TAIL = 1.0, 16  # octaves above the middle, bins
 _LATTICE, _FARTHEST = 96, 34  # tabulated: every 1/96 octave up to so many octaves from the mode
 
@@ -153,7 +154,8 @@ class _Departures:
 def _tails(found: Floats, departure: Floats, noise: float, beyond: Floats, pure: bool = False) -> Floats:
     """What was found, and in neighbouring bins above the middle that together surely hold more rows, all of those."""
     found = found.copy()
-    limits = np.clip(_NEAR_TAIL + _EACH_OCTAVE * beyond, _NEAR_TAIL, _FAR_TAIL)
+    each = _EACH_OCTAVE_PURE if pure else _EACH_OCTAVE
+    limits = np.clip(_NEAR_TAIL + each * beyond, _NEAR_TAIL, _FAR_TAIL)
     departure = np.where(beyond >= _ABOVE, departure, -np.inf)
     while (window := _surest(departure / noise, limits, pure)) is not None:
         rows = np.maximum(departure[window], 0.0)

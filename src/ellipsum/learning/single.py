@@ -23,10 +23,8 @@ from .columns import FIRST, LEAST, Column, closer_look, even_bins, first_look, s
 from .measure import Measure
 from .methods import Final
 from .norm_law import fit_norm_law
-from .schedule import share_of_part
+from .schedule import last_part, look_part, share_of_part
 
-_LOOK, _LEAST_LOOK, _MOST_LOOK = 120.0, 0.015, 0.08  # parts of epsilon: over n epsilon, and the bounds
-_LAST, _LEAST_LAST, _MOST_LAST = 300.0, 0.15, 0.2
 _AGAIN = 0.08  # of epsilon, for rows elsewhere than at a point
 _MOST_SPENT, _MOST_LOOKS = 0.25, 8
 _HEAVY, _MOST = 0.3, 0.8  # of the rows: in one bin, where a point may be; in three, where nothing else is
@@ -40,7 +38,8 @@ _SHARP = 0.03  # of the rows: so many in the last bin, and the side ends there
 _ALIKE = 0.5  # how far what is clipped on one side is taken to make up for the other
 _FARTHEST_PULL, _PULL_NOISE = 0.3, 0.5
 _STEP_DOWN = 2.0**-STEP  # rows at one radius of a law may lie half a step farther out
-_NEAR_ZERO = 4.0  # median distances: where no row is seen beyond zero, none is taken to be
+_BESIDE_ZERO, _FEWER, _HIDDEN = 1.5, 0.15, 1.5  # times the distance; of the rows on the other side; stds of noise
+_FEW_BEYOND = 0.002  # of the rows: so few are expected beyond zero that there is no need for room
 _WINDOW = 12  # bins
 _NEAR_END, _EACH_OCTAVE, _FAR_END = 2.5, 0.5, 4.5  # stds: bins that surely hold rows
 _SURE_BEYOND = 4.0  # stds: rows that noise may hide beyond those
@@ -60,6 +59,8 @@ class Side:
     """Up to here there are so many rows in one bin that none of them may be clipped."""
     room: float = _ROOM
     """How far the region reaches at least, over how far it does on the other side."""
+    enough: float = math.inf
+    """A distance that is room enough in any case: that of zero, where hardly a row is expected beyond."""
 
     def excess(self, at: Floats) -> Floats:
         """The mean, over all rows, of what lies beyond each distance."""
@@ -101,9 +102,8 @@ class Sides:
 def prepare(measure: Measure) -> Final | None:
     """Learn where to clip; None where no interval stands out of the noise."""
     rows = _noise_rows(measure)
-    share = share_of_part(min(max(_LOOK / rows, _LEAST_LOOK), _MOST_LOOK))
+    share = share_of_part(look_part(rows))
     counts, std = _counts(measure, FIRST, share)
-    signs = _signs(counts, std)
     if counts[_ZERO] > _HEAVY * measure.n + _SURE * std:
         center, unit = 0.0, _elsewhere(measure, counts, std)
     else:
@@ -112,14 +112,7 @@ def prepare(measure: Measure) -> Final | None:
             return None
         center, unit = column.center, max(column.length, _POINT) / 4
     measure.rounds.let_go()
-    return _last(measure, _sides(measure, center, unit, rows, signs))
-
-
-def _signs(counts: Floats, std: float) -> tuple[bool, bool]:
-    """Whether rows are seen below zero, and above."""
-    sides = counts[:_ZERO][::-1], counts[_ZERO + 1 :]
-    below, above = (_last_sure(side, std, np.full(side.size - 1, np.inf)) is not None for side in sides)
-    return below, above
+    return _last(measure, _sides(measure, center, unit, rows))
 
 
 def _noise_rows(measure: Measure) -> float:
@@ -182,14 +175,14 @@ def _without_zero(counts: Floats) -> Floats:
     return found
 
 
-def _sides(measure: Measure, center: float, unit: float, rows: float, signs: tuple[bool, bool]) -> Sides:
-    """The laws of distances from the centre, in units of the magnitude; signs: whether rows lie below and above 0."""
+def _sides(measure: Measure, center: float, unit: float, rows: float) -> Sides:
+    """The laws of distances from the centre, in units of the magnitude."""
     steps = _FINE if rows > _NARROW_BINS else _COARSE
     farthest = math.log2((abs(center) + 1) / unit)
     octaves = np.concatenate([steps, np.arange(4.0, farthest + 0.25, 0.25)])
     edges = unit * np.exp2(octaves)
-    part = min(max(_LAST / rows, _LEAST_LAST), _MOST_LAST)
-    counts, std = _counts(measure, np.concatenate([center - edges[::-1], center + edges]), share_of_part(part))
+    share = share_of_part(last_part(rows))
+    counts, std = _counts(measure, np.concatenate([center - edges[::-1], center + edges]), share)
     middle, n = edges.size, measure.n
     below, inner, above = counts[:middle][::-1], float(counts[middle]), counts[middle + 1 :]
     atom = inner > _ATOM * n + _SURE * std
@@ -198,7 +191,7 @@ def _sides(measure: Measure, center: float, unit: float, rows: float, signs: tup
     noise = std * math.sqrt(middle / 2)
 
     def side(bins: Floats, sign: float, zero: float) -> Side:
-        """zero: how far zero is on this side, where no row is seen beyond it."""
+        """zero: how far it is, if it lies on this side."""
         held = (both + sign * more) / 2
         if held < _SURE * noise:
             return _few(bins, std, edges, n)
@@ -208,13 +201,15 @@ def _sides(measure: Measure, center: float, unit: float, rows: float, signs: tup
         least = float(edges[min(heavy[-1] + 1, edges.size - 1)]) if heavy.size else 0.0
         last = _last_sure(bins, std, np.log2(edges / law.median))
         sharp = heavy.size > 0 and last is not None and sum(last) <= heavy[-1] + 3
-        if zero < _NEAR_ZERO * law.median:
-            law, sharp = _cut(law, zero), True
-            least = max(least, zero if held * law.beyond(zero / 2) > _SHARP * n else 0.0)
-        return Side(min(held, both) / n, law, least, _LEAST_ROOM if sharp else _ROOM)
+        if _ends_at_zero(bins, std, edges, zero):
+            law, sharp, least = _cut(law, zero), True, max(least, zero)
+        enough = zero if zero < math.inf and held * law.beyond(zero) < _FEW_BEYOND * n else math.inf
+        return Side(min(held, both) / n, law, least, _LEAST_ROOM if sharp else _ROOM, enough)
 
     return Sides(
-        center, side(below, -1.0, _end_at_zero(center, *signs)), side(above, 1.0, _end_at_zero(-center, *signs[::-1]))
+        center,
+        side(below, -1.0, center if center > 0 else math.inf),
+        side(above, 1.0, -center if center < 0 else math.inf),
     )
 
 
@@ -229,9 +224,18 @@ def _few(bins: Floats, std: float, edges: Floats, n: float) -> Side:
     return Side(min(rows / n, 1.0), NormLaw(np.array([math.log2(end)]), np.ones(1)), end, _LEAST_ROOM)
 
 
-def _end_at_zero(distance: float, beyond: bool, there: bool) -> float:
-    """How far zero is from the centre, where rows are seen on the centre's side of it and none beyond."""
-    return distance if distance > 0 and there and not beyond else math.inf
+def _ends_at_zero(counts: Floats, std: float, edges: Floats, zero: float) -> bool:
+    """Whether there are rows up to zero, and next to none beyond: as many as a smooth law has there would be seen."""
+    inside, within = _rows_between(counts, edges, zero / _BESIDE_ZERO, zero)
+    beyond, bins = _rows_between(counts, edges, zero, zero * _BESIDE_ZERO)
+    seen = bins > 0 and inside > reach(_FAR_END, within, True) * std * math.sqrt(within)
+    return bool(seen and beyond + _HIDDEN * std * math.sqrt(bins) < _FEWER * inside)
+
+
+def _rows_between(counts: Floats, edges: Floats, low: float, high: float) -> tuple[float, int]:
+    """Rows in the bins that begin between two distances, and how many bins."""
+    first, last = np.searchsorted(edges, [low, high])
+    return float(counts[first + 1 : last + 1].sum()), int(last - first)
 
 
 def _cut(law: NormLaw, end: float) -> NormLaw:
@@ -338,12 +342,14 @@ def _ends(sides: Sides, unit: float) -> tuple[float, float]:
     rooms = sides.below.room, sides.above.room
     least = sides.below.least, sides.above.least
     others = [part for ladder in known for part in (_LEAST_ROOM * ladder, _ROOM * ladder)]
-    both = np.unique(np.concatenate([*known, *others, [end for end in least if end > 0]]))
+    enough = sides.below.enough, sides.above.enough
+    places = [end for end in (*least, *enough) if 0 < end < math.inf]
+    both = np.unique(np.concatenate([*known, *others, places]))
     low, high = sides.below.excess(both), sides.above.excess(both)
     squares = low[:, None] ** 2 + high**2 - 2 * _ALIKE * low[:, None] * high
     squares = squares + (unit * (both[:, None] + both) / 2) ** 2
-    near = 1 - 1e-9
-    roomy = (both[:, None] >= rooms[0] * both * near) & (both >= rooms[1] * both[:, None] * near)
+    wanted = [np.minimum(room * both * (1 - 1e-9), most) for room, most in zip(rooms, enough, strict=True)]
+    roomy = (both[:, None] >= wanted[0]) & (both >= wanted[1][:, None])
     roomy &= (both[:, None] >= least[0]) & (both >= least[1])
     i, j = np.unravel_index(int(np.argmin(np.where(roomy, squares, np.inf))), squares.shape)
     return float(both[i]), float(both[j])
