@@ -42,6 +42,7 @@ _BESIDE_ZERO, _FEWER, _HIDDEN = 1.5, 0.15, 1.5  # times the distance; of the row
 _FEW_BEYOND = 0.002  # of the rows: so few are expected beyond zero that there is no need for room
 _WINDOW = 12  # bins
 _NEAR_END, _EACH_OCTAVE, _FAR_END = 2.5, 0.5, 4.5  # stds: bins that surely hold rows
+_NARROWEST = 16.0
 _SURE_BEYOND = 4.0  # stds: rows that noise may hide beyond those
 _SLOWEST, _SLOWER = 0.9, 3.0  # how slowly a tail may fall: from bins to bins, and times slower than it was seen to
 _FINE = np.concatenate([np.arange(-4, -1, 0.25), np.arange(-1, 1, 1 / 8), np.arange(1, 4, 0.25)])
@@ -228,7 +229,9 @@ def _ends_at_zero(counts: Floats, std: float, edges: Floats, zero: float) -> boo
     """Whether there are rows up to zero, and next to none beyond: as many as a smooth law has there would be seen."""
     inside, within = _rows_between(counts, edges, zero / _BESIDE_ZERO, zero)
     beyond, bins = _rows_between(counts, edges, zero, zero * _BESIDE_ZERO)
-    seen = bins > 0 and inside > reach(_FAR_END, within, True) * std * math.sqrt(within)
+    if not (bins and within):
+        return False
+    seen = inside > reach(_FAR_END, within, True) * std * math.sqrt(within)
     return bool(seen and beyond + _HIDDEN * std * math.sqrt(bins) < _FEWER * inside)
 
 
@@ -261,7 +264,7 @@ def _ended(law: NormLaw, counts: Floats, std: float, edges: Floats, n: float) ->
     rows, before = float(counts[first : first + size].sum()), float(counts[max(first - size, 0) : first].sum())
     ratio = min(rows / max(before, rows, 1.0), _SLOWEST)
     beyond = rows * ratio / (1 - ratio) if before > rows else 0.0
-    fall = (high - low) / -math.log(ratio) if before > rows else high - low
+    fall = max((high - low) / -math.log(ratio) if before > rows else high - low, high / _NARROWEST)
     most = max(beyond, _SURE_BEYOND * std) / n * np.exp(-np.maximum(law.radii - high, 0.0) / (_SLOWER * fall))
     tail = np.cumsum(law.mass[::-1])[::-1]
     tail = np.where(law.radii > high, np.minimum(tail, most), tail)
