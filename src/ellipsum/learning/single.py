@@ -37,7 +37,8 @@ _ROOM, _LEAST_ROOM = 0.8, 0.2  # of the other side's distance: room for rows tha
 _SHARP = 0.03  # of the rows: so many in the last bin, and the side ends there
 _ALIKE = 0.5  # how far what is clipped on one side is taken to make up for the other
 _FARTHEST_PULL, _PULL_NOISE = 0.3, 0.5
-_STEP_DOWN = 2.0**-STEP  # rows at one radius of a law may lie half a step farther out
+_STEP_DOWN = 2.0**-STEP
+_ABOVE = 1 + 2.0**-8  # times a distance that rows sit at: clipped by a rounding, they would all be pulled in
 _BESIDE_ZERO, _FEWER, _HIDDEN = 1.5, 0.15, 1.5  # times the distance; of the rows on the other side; stds of noise
 _FEW_BEYOND = 0.002  # of the rows: so few are expected beyond zero that there is no need for room
 _WINDOW = 12  # bins
@@ -62,6 +63,11 @@ class Side:
     """How far the region reaches at least, over how far it does on the other side."""
     enough: float = math.inf
     """A distance that is room enough in any case: that of zero, where hardly a row is expected beyond."""
+
+    def beyond(self, end: float) -> float:
+        """The share of all rows beyond an end; those at one radius of a law may lie half a step farther out."""
+        exact = 0 < self.least <= end
+        return 0.0 if self.law is None else self.share * self.law.beyond(end if exact else end * _STEP_DOWN)
 
     def excess(self, at: Floats) -> Floats:
         """The mean, over all rows, of what lies beyond each distance."""
@@ -199,11 +205,11 @@ def _sides(measure: Measure, center: float, unit: float, rows: float) -> Sides:
         bins = np.concatenate([[0.0 if atom else inner / 2], bins])
         law = _ended(fit_norm_law(bins, std, edges, held, unit, pure=True), bins, std, edges, held)
         heavy = np.flatnonzero(bins[1:] > max(_SHARP * n, reach(_FAR_END, 1, True) * std))
-        least = float(edges[min(heavy[-1] + 1, edges.size - 1)]) if heavy.size else 0.0
+        least = _ABOVE * float(edges[min(heavy[-1] + 1, edges.size - 1)]) if heavy.size else 0.0
         last = _last_sure(bins, std, np.log2(edges / law.median))
         sharp = heavy.size > 0 and last is not None and sum(last) <= heavy[-1] + 3
         if _ends_at_zero(bins, std, edges, zero):
-            law, sharp, least = _cut(law, zero), True, max(least, zero)
+            law, sharp, least = _cut(law, zero), True, max(least, _ABOVE * zero)
         enough = zero if zero < math.inf and held * law.beyond(zero) < _FEW_BEYOND * n else math.inf
         return Side(min(held, both) / n, law, least, _LEAST_ROOM if sharp else _ROOM, enough)
 
@@ -298,7 +304,7 @@ def _last(measure: Measure, sides: Sides) -> Final:
     inside = np.clip(x, middle - radius, middle + radius)
     mean = float(mass @ inside)
     std = math.sqrt(max(float(mass @ (inside - mean) ** 2), (radius / 64) ** 2))
-    beyond = float(mass[np.abs(x - middle) > radius * _STEP_DOWN].sum())
+    beyond = sides.below.beyond(low) + sides.above.beyond(high)
     pull = 1 - min(max(_PULL_NOISE * unit / max(beyond, 1e-300), 1 - PULL), _FARTHEST_PULL)
     over = [float(side.excess(np.array([end]))[0]) for side, end in ((sides.below, low), (sides.above, high))]
     left = _hidden(*over) + (1 - pull) * radius * beyond
