@@ -1,6 +1,6 @@
 """Means of one Unknown column: pure rounds against Gaussian ones, one budget, over laws, n and epsilon.
 
-    python -m benchmarks.accuracy.single [--runs 20] [--laws chosen|other|normal,t3] [--sizes 5000,10000] [--epsilon 1]
+    python -m benchmarks.accuracy.single [--runs 20] [--laws chosen|other|normal,t3] [--sizes 7000,10000] [--epsilon 1]
         [--delta 1e-6] [--seed 3] [--noises gaussian,auto]
 
 Rows lie within 10^4. Shown are root mean square errors in stds of the rows, the last over the first, the same of the
@@ -111,7 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--laws", default="other")
-    parser.add_argument("--sizes", default="5000,10000")
+    parser.add_argument("--sizes", default="7000,10000")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-6)
     parser.add_argument("--seed", type=int, default=3)

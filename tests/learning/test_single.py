@@ -71,7 +71,7 @@ def test_chosen_by_public_numbers_alone():
     assert pure()
     assert not pure(d=2)
     assert not pure(n=1000)
-    assert pure(n=3000, neighbours="add_remove")
+    assert pure(n=4000, neighbours="add_remove")
     assert not pure(n=N, epsilon=0.1)
     assert not pure(noise="gaussian")
     assert not pure(method="coinpress")

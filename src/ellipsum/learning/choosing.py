@@ -6,7 +6,7 @@ from ..errors import UsageError
 from ..people import People
 from ..privacy import Budget
 
-_ENOUGH_ROWS = 5000.0  # times epsilon: from here on pure rounds of one column err less
+_ENOUGH_ROWS = 7000.0  # times epsilon: from here on pure rounds of one column err less
 _SMALL_MU = 0.4  # of epsilon: a larger delta makes Gaussian noise as good
 
 
