@@ -42,7 +42,8 @@ _MOST_BOXED = 128  # columns' worth: with delta above 0 and more, noise in block
 _MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
 _FEWEST_OCTAVES = 2
-_LEAST_OUTSIDE = 0.3  # of epsilon, for counts of rows outside that pulling them in does not pay for
+_OUTSIDE, _MOST_OUTSIDE, _LEAST_OUTSIDE = 3000.0, 0.3, 0.08
+"""Of epsilon, for counts of rows outside that pulling them in does not pay for: over n epsilon, and the bounds."""
 _LEAST_LEVER = 0.01
 _CURIOSITY = 0.01  # weight of a count of cells outside, as a share of their column's half-width
 
@@ -420,7 +421,8 @@ def _laplace(terms: Terms, draft: Draft, epsilon: float) -> LaplaceLaw:
     """[K5] One column: what clipped rows are pulled in by pays for their counts; where that is little, epsilon does."""
     riders, lever = draft.riders, _lever(terms, draft.region)
     pulled = riders.pull
-    outside = max(1 - pulled, _LEAST_OUTSIDE) if riders.octaves else 0.0
+    enough = min(max(_OUTSIDE / ((terms.n or 1) * epsilon), _LEAST_OUTSIDE), _MOST_OUTSIDE)
+    outside = max(1 - pulled, enough) if riders.octaves else 0.0
     value = min(1.0, (1 - outside) / pulled)
     shares = [value] + [1.0] * len(riders.absences) + [outside] * riders.octaves
     counted = lever ** (2 / 3) / (1 + lever ** (2 / 3)) if draft.count_units else 0.0

@@ -188,6 +188,8 @@ def _sides(measure: Measure, center: float, unit: float, rows: float) -> Sides:
     farthest = math.log2((abs(center) + 1) / unit)
     octaves = np.concatenate([steps, np.arange(4.0, farthest + 0.25, 0.25)])
     edges = unit * np.exp2(octaves)
+    if edges[0] < abs(center) < edges[-1]:  # a column may end at zero: no bin lies on both sides of it
+        edges[np.argmin(np.abs(np.log(edges / abs(center))))] = abs(center)
     share = share_of_part(last_part(rows))
     counts, std = _counts(measure, np.concatenate([center - edges[::-1], center + edges]), share)
     middle, n = edges.size, measure.n
@@ -237,8 +239,9 @@ def _ends_at_zero(counts: Floats, std: float, edges: Floats, zero: float) -> boo
     beyond, bins = _rows_between(counts, edges, zero, zero * _BESIDE_ZERO)
     if not (bins and within):
         return False
+    noise = std * math.sqrt(bins)
     seen = inside > reach(_FAR_END, within, True) * std * math.sqrt(within)
-    return bool(seen and beyond + _HIDDEN * std * math.sqrt(bins) < _FEWER * inside)
+    return bool(seen and beyond < _SURE * noise and beyond + _HIDDEN * noise < _FEWER * inside)
 
 
 def _rows_between(counts: Floats, edges: Floats, low: float, high: float) -> tuple[float, int]:
