@@ -42,7 +42,7 @@ _MOST_BOXED = 128  # columns' worth: with delta above 0 and more, noise in block
 _MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
 _FEWEST_OCTAVES = 2
-_OUTSIDE, _MOST_OUTSIDE, _LEAST_OUTSIDE = 3000.0, 0.3, 0.08
+_OUTSIDE, _MOST_OUTSIDE, _LEAST_OUTSIDE = 3000.0, 0.3, 0.2
 """Of epsilon, for counts of rows outside that pulling them in does not pay for: over n epsilon, and the bounds."""
 _LEAST_LEVER = 0.01
 _CURIOSITY = 0.01  # weight of a count of cells outside, as a share of their column's half-width
