@@ -1,12 +1,13 @@
 """Means of one Unknown column: pure rounds against Gaussian ones, one budget, over laws, n and epsilon.
 
-    python -m benchmarks.accuracy.single [--runs 20] [--laws chosen|other|normal,t3] [--sizes 7000,10000] [--epsilon 1]
-        [--delta 1e-6] [--seed 3] [--noises gaussian,auto]
+    python -m benchmarks.accuracy.single [--runs 20] [--laws chosen|other|fresh|normal,t3] [--sizes 7000,10000]
+        [--epsilon 1] [--delta 1e-6] [--seed 5] [--noises gaussian,auto]
 
 Rows lie within 10^4. Shown are root mean square errors in stds of the rows, the last over the first, the same of the
 medians, and for each noise the coverage of 95% intervals, the share of releases that warn, and the median half-width.
-The constants of pure rounds were chosen on the laws `chosen` with seeds 1 and 2. The last line counts the laws for
-which the last noise errs by more than a tenth more.
+The constants of pure rounds were chosen on the laws `chosen` with seeds 1 and 2, and faults that the laws `other`
+showed with seed 3 were mended; nothing was changed after `fresh` laws and seed 5 were first run. The last line counts
+the laws for which the last noise errs by more than a tenth more.
 """
 
 from __future__ import annotations
@@ -74,7 +75,21 @@ OTHER: dict[str, Draw] = {
     "far, narrow": lambda rng, n: rng.normal(-8000, 0.05, n),
     "1% far out": lambda rng, n: np.where(rng.random(n) < 0.01, -MAGNITUDE / 10, rng.normal(30, 4, n)),
 }
-LAWS = CHOSEN | OTHER
+FRESH: dict[str, Draw] = {
+    "gumbel": lambda rng, n: rng.gumbel(12, 3, n),
+    "chi-square 3": lambda rng, n: rng.chisquare(3, n),
+    "triangular": lambda rng, n: rng.triangular(-5, 20, 30, n),
+    "arcsine": lambda rng, n: rng.beta(0.5, 0.5, n),
+    "t5": lambda rng, n: 40 + 6 * rng.standard_t(5, n),
+    "geometric": lambda rng, n: rng.geometric(0.2, n).astype(float),
+    "sales": zeros(0.2, lambda rng, n: np.minimum(rng.lognormal(3, 1.2, n), MAGNITUDE)),
+    "three humps": lambda rng, n: rng.choice([-40.0, 0.0, 25.0], n) + rng.normal(0, 2, n),
+    "mostly ones": lambda rng, n: np.where(rng.random(n) < 0.75, 1.0, rng.random(n)),
+    "temperatures": lambda rng, n: 9 + 8 * np.sin(2 * np.pi * rng.random(n)) + rng.normal(0, 3, n),
+    "debts": lambda rng, n: -np.where(rng.random(n) < 0.5, 0.0, rng.gamma(1.5, 300, n)),
+    "5% tenfold": lambda rng, n: rng.normal(50, 5, n) * np.where(rng.random(n) < 0.05, 10, 1),
+}
+LAWS = CHOSEN | OTHER | FRESH
 
 
 @dataclass(frozen=True)
@@ -111,15 +126,15 @@ def errors(law: str, n: int, budget: es.Budget, noise: str, runs: int, seed: int
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--laws", default="other")
+    parser.add_argument("--laws", default="fresh")
     parser.add_argument("--sizes", default="7000,10000")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-6)
-    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--noises", default="gaussian,auto")
     given = parser.parse_args()
     budget = es.Budget(epsilon=given.epsilon, delta=given.delta)
-    laws = {"chosen": CHOSEN, "other": OTHER}.get(given.laws, given.laws.split(","))
+    laws = {"chosen": CHOSEN, "other": OTHER, "fresh": FRESH}.get(given.laws, given.laws.split(","))
     noises, worse, many = given.noises.split(","), 0, 0
     warnings.simplefilter("ignore", es.AccuracyWarning)
     print(f"epsilon {given.epsilon:g}, delta {given.delta:g}, {given.runs} runs; error, ratio; covered, warned, width")
