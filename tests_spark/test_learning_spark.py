@@ -47,6 +47,13 @@ def test_means_of_unknown_rows(frame, data, monkeypatch):
     assert max(sizes) < 8 * ROWS  # a column of the frame would be longer
 
 
+def test_pure_rounds(frame, data):
+    how = {"epsilon": 1, "delta": 0, "columns": ["a"]}
+    here, there = (es.mean(source, es.Unknown(100), rng=fixed(), **how) for source in (data, frame))
+    assert there.to_json() == here.to_json()
+    assert there.privacy.delta(1) == 0
+
+
 def test_unknown_rows_of_people(frame, data):
     how = {**BUDGET, "privacy_id": "who"}
     here, there = (es.mean(source, es.Unknown(100), rng=fixed(), **how) for source in (data, frame))

@@ -17,6 +17,7 @@ from .errors import Floats, named
 
 _SURE = 4.0  # stds: a far octave enters the bound where its count is surely not noise; nearer ones earlier
 _NEAREST, _FURTHER = 2.0, 0.5  # stds for the first octave, and for each one further
+_SAFE = 3.25  # stds up to which longer tails than the normal law's are borne
 _ALWAYS = 2  # octaves: where only so many are told apart, both enter whatever their counts
 _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of one in 10^9
 _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
@@ -83,7 +84,7 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
     std = float(plan.outside_stds[0])
     excess = np.ldexp(1.0, np.arange(1, riders.octaves + 1)) - riders.pull  # the far end of each octave
     excess[0] = 1.0  # rows in the first, and what is further out but too little to be seen: half each
-    used = _used(found, std)
+    used = _used(found, std, plan.noise_law)
     if riders.octaves == _ALWAYS and not used[1]:
         excess[1] = 2.0**1.5 - riders.pull  # its middle
     used[: _ALWAYS if riders.octaves == _ALWAYS else 1] |= not plan.rows.firm
@@ -93,13 +94,14 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
     if plan.statistic != "sum":
         reach = reach / np.maximum(counts.rows, 1.0)
     bias = length * reach
-    unseen = max(math.floor(_SURE * std), 1)
+    unseen = max(math.floor(plan.noise_law.as_rare(_SURE) * std), 1)
     return Hidden(bias, spread * reach, (*_contradicted(plan, counts, bias, std), *few), unseen)
 
 
-def _used(found: Floats, std: float) -> NDArray[np.bool_]:
+def _used(found: Floats, std: float, law: Any) -> NDArray[np.bool_]:
     """Octaves up to the last that is told from noise, by itself or with the one after it [U7]."""
-    needed = std * np.minimum(_NEAREST + _FURTHER * np.arange(found.size), _SURE)
+    stds = np.minimum(_NEAREST + _FURTHER * np.arange(found.size), _SURE)
+    needed = std * np.where(stds < _SAFE, stds, law.as_rare(stds))  # a near octave too many widens little
     seen = found > needed
     both = found[:-1] + found[1:] > np.sqrt(2) * needed[1:]
     seen[1:] |= both
@@ -112,16 +114,17 @@ def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]
     found = counts.clipped
     texts = []
     rows = max(float(np.max(counts.rows)), 1.0)
-    total = float(np.sum(np.where((found > _SURE * std) | (np.arange(found.size) == 0), found, 0.0)))
-    many = total > _WARN * std and (plan.rows.firm or total > _SHARE * rows)
+    sure, warn = (plan.noise_law.as_rare(stds) * std for stds in (_SURE, _WARN))
+    total = float(np.sum(np.where((found > sure) | (np.arange(found.size) == 0), found, 0.0)))
+    many = total > warn and (plan.rows.firm or total > _SHARE * rows)
     expected = plan.outside_share * rows if many else 0.0
-    if many and total - expected > _WARN * std and (plan.rows.firm or total > _TIMES * expected):
+    if many and total - expected > warn and (plan.rows.firm or total > _TIMES * expected):
         law = "none" if plan.rows.firm else f"{expected / rows:.2g}"
         texts.append(
             f"about {min(total / rows, 1.0):.2g} of the rows were clipped where what is stated of them gives {law}: "
             f"the {plan.statistic} may be off by up to {_range(bias)}. State wider rows, or learn them."
         )
-    if found[-1] > _WARN * std:
+    if found[-1] > warn:
         texts.append(
             f"rows lie more than {2.0 ** (found.size - 1):.4g} times beyond the region that was stated: nothing bounds "
             f"what the {plan.statistic} is off by. Check units and outliers."
@@ -134,7 +137,8 @@ def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> 
     if magnitude is None or counts is None or counts.clipped is None:
         return ()
     narrow = plan.ellipsoid.reach < np.asarray(magnitude, float) * _NARROW
-    unseen = _SURE * float(plan.outside_stds[0]) * np.sqrt(counts.clipped.size) / max(float(np.max(counts.rows)), 1.0)
+    sure = plan.noise_law.as_rare(_SURE) * float(plan.outside_stds[0])
+    unseen = sure * np.sqrt(counts.clipped.size) / max(float(np.max(counts.rows)), 1.0)
     if not narrow.any() or unseen < _SHARE:
         return ()
     alike = [name for name, one in zip(names, narrow.tolist(), strict=True) if one]

@@ -21,9 +21,9 @@ from .errors import Floats, UsageError, choice
 from .grid import clamp_limits, grid_bits, noise_units
 from .handling import Handling, lay_riders
 from .laws.ball_privacy import BallPrivacy, Guarantee, safe_ratio
-from .noise_laws import BallLaw, BoxLaw, Law
+from .noise_laws import BallLaw, BoxLaw, LaplaceLaw, Law
 from .people import People, unit_of
-from .plans import WIDEST_COUNT_WEIGHT, OutOfRange, Plan, rows_each
+from .plans import WIDEST_COUNT_WEIGHT, OutOfRange, Plan, kinds_of, rows_each
 from .privacy import Budget, Privacy
 from .riders import OCTAVES, Riders, free_squares, product_units
 from .row_maps import Body, clamped_body, clamped_moves, ellipsoid_body
@@ -41,6 +41,9 @@ _MOST_BOXED = 128  # columns' worth: with delta above 0 and more, noise in block
 _MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
 _FEWEST_OCTAVES = 2
+_OUTSIDE, _MOST_OUTSIDE, _LEAST_OUTSIDE = 3000.0, 0.3, 0.2
+"""Of epsilon, for counts of rows outside that pulling them in does not pay for: over n epsilon, and the bounds."""
+_LEAST_LEVER = 0.01
 _CURIOSITY = 0.01  # weight of a count of cells outside, as a share of their column's half-width
 
 
@@ -406,14 +409,37 @@ def finished(
 def assemble(
     terms: Terms, privacy: Privacy, region: Clip, kappa: float, options: Mapping[str, Any], octaves: int = OCTAVES
 ) -> Plan:
-    """The last round in a region that is laid already: Gaussian, or for a pure guarantee spherical noise."""
-    if privacy.pure:
-        fineness = privacy.pure[0]
-        made = draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), fineness, octaves)
-        spherical = BallPrivacy(fineness, made.dimension, privacy.neighbours, privacy.unit)
-        return finished(terms, made, spherical, BallLaw.least(spherical, _needed(terms, made)), 0.0, {}, options)
-    made = draft(terms, region, kappa, privacy.mu, octaves)
-    return finished(terms, made, privacy, None, noise_units(_needed(terms, made), privacy.mu), {}, options)
+    """The last round in a region that is laid already: Gaussian, or for a pure guarantee Laplace or spherical noise."""
+    if not privacy.pure:
+        made = draft(terms, region, kappa, privacy.mu, octaves)
+        return finished(terms, made, privacy, None, noise_units(_needed(terms, made), privacy.mu), {}, options)
+    epsilon = privacy.pure[0]
+    made = draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, octaves)
+    if terms.d == 1 and region.ellipsoid.width == 1:
+        return finished(terms, made, privacy, _laplace(terms, made, epsilon), 0.0, {}, options)
+    spherical = BallPrivacy(epsilon, made.dimension, privacy.neighbours, privacy.unit)
+    return finished(terms, made, spherical, BallLaw.least(spherical, _needed(terms, made)), 0.0, {}, options)
+
+
+def _laplace(terms: Terms, draft: Draft, epsilon: float) -> LaplaceLaw:
+    """[K5] One column: what clipped rows are pulled in by pays for their counts; where that is little, epsilon does."""
+    riders, lever = draft.riders, _lever(terms, draft.region)
+    pulled = riders.pull
+    enough = min(max(_OUTSIDE / ((terms.n or 1) * epsilon), _LEAST_OUTSIDE), _MOST_OUTSIDE)
+    outside = max(1 - pulled, enough) if riders.octaves else 0.0
+    value = min(1.0, (1 - outside) / pulled)
+    shares = [value] + [1.0] * len(riders.absences) + [outside] * riders.octaves
+    counted = lever ** (2 / 3) / (1 + lever ** (2 / 3)) if draft.count_units else 0.0
+    shares = [(1 - counted) * share for share in shares] + ([counted] if draft.count_units else [])
+    kinds = kinds_of(draft.bits, riders, draft.count_units, terms.neighbours, terms.each)
+    return LaplaceLaw.of(shares, kinds, epsilon)
+
+
+def _lever(terms: Terms, region: Clip) -> float:
+    """By how much one row more in the count of rows moves a sum, in units of its radius."""
+    lever = abs(float(region.ellipsoid.center[0])) if terms.statistic == "sum" else region.center_spread
+    reach = float(region.ellipsoid.unscale[0])
+    return min(max(lever / reach, _LEAST_LEVER), 1 / _LEAST_LEVER) if reach > 0 else 1.0
 
 
 def lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:

@@ -30,12 +30,12 @@ from .grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
 from .hidden import cell_limits
 from .laws.ball_privacy import Guarantee
 from .noise import Stream
-from .noise_laws import BoxLaw, GaussianLaw, Law
+from .noise_laws import BoxLaw, GaussianLaw, Kinds, Law
 from .people import People
 from .plan_files import FORMAT, FORMAT_1, checked_spread, plan_fields, plan_to_dict
 from .release import Counts, Release, register_reader
 from .riders import PLAIN, Riders
-from .row_maps import ClampedMap, EllipsoidMap, clamped_moves
+from .row_maps import ClampedMap, EllipsoidMap, clamped_moves, kinds_of_rows
 from .rows import Rows
 from .runnable import Runnable, check_gaps, check_width, unserved_gaps
 from .session import Session
@@ -56,6 +56,13 @@ class OutOfRange(UsageError):
 
     def __init__(self) -> None:
         super().__init__("the noise of this plan or its forecast leaves the range of doubles. Rescale the columns.")
+
+
+def kinds_of(grid_bits: int, riders: Riders, count_units: int, neighbours: str, each: int | None) -> Kinds:
+    """What rows of one column may hold, each with the count of rows where there is one [K5]."""
+    last = (Fraction(count_units),) if count_units else ()
+    rows = tuple((*row, *last) for row in kinds_of_rows(grid_bits, riders))
+    return Kinds(rows, (2 if neighbours == "replace" else 1) * (each or 1))
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,7 +112,7 @@ class Plan(Runnable):
         check_squares(self)
         if self.law is not None and self.noise_units != 0:
             raise UsageError("this plan has two laws of noise. Make the plan anew.")
-        self.noise_law.prove(self.privacy, self._sensitivity(), self._moves())
+        self.noise_law.prove(self.privacy, self._sensitivity(), self._moves(), self._kinds())
         if self.stated:  # the last round of learning keeps its results within range itself
             self.check_range()
 
@@ -143,6 +150,12 @@ class Plan(Runnable):
         if isinstance(row_map, ClampedMap):
             return [each * move for move in clamped_moves(row_map.limits, self.riders, self.neighbours)] + last
         return [math.ceil(row_map.body.sensitivity(self.neighbours, 0, each))] * row_map.width + last
+
+    def _kinds(self) -> Kinds | None:
+        """Of one column whose rows are clipped by their norm: what they may hold [K5]."""
+        if self.clamped or self.ellipsoid.width != 1 or self.d != 1:
+            return None
+        return kinds_of(self.grid_bits, self.riders, self.count_units, self.neighbours, rows_each(self.people))
 
     @cached_property
     def stds(self) -> Floats:

@@ -104,7 +104,8 @@ class Request:
             from .learning.grouped import grouped
 
             weights = self._learned_weights(named)
-            made = plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, self.noise)
+            noise = "gaussian" if self.noise == "auto" and self._gaussian_groups else self.noise
+            made = plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, noise)
             return made if self.grouping is None else grouped(made, self.grouping, self.groups, self.budget)
         from .groups.planning import plan_groups
 
@@ -130,6 +131,11 @@ class Request:
         said, told = self.wishes, self.handling
         wishes = Wishes(said.shape, said.clip, said.clip_probability, self._weights(named), told.counts(self.rows))
         return wishes, Handling(told.missing, told.check, gaps, told.counts_left_out)
+
+    @property
+    def _gaussian_groups(self) -> bool:
+        """Groups of Unknown rows have Gaussian noise, where the budget has any."""
+        return self.grouping is not None and self.budget.largest_mu is not None
 
     def _weights(self, named: tuple[str, ...] | None) -> Any:
         """As stated; else relative where columns have names of their own, for they share no unit."""
@@ -196,8 +202,7 @@ def request_of(plan: Plan | LearningPlan | GroupPlan) -> Request:
         raise UsageError("this plan is one round of several, and cannot be made again by itself.")
     common = plan.statistic, plan.rows, Budget(**plan.stated), plan.neighbours, plan.n, plan.people
     if isinstance(plan, LearningPlan):
-        noise = "norm" if plan.pure else "auto"
-        learning = plan.method, plan.options, plan.handling, noise, False
+        learning = plan.method, plan.options, plan.handling, plan.noise, False
         return Request(*common, Wishes(weights=plan.weights), *learning, *_groups_of(plan))
     options = plan.options
     wishes = Wishes(**{name: options[name] for name in _WISHES if name in options})

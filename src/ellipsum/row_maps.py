@@ -139,6 +139,22 @@ def ellipsoid_body(values: int, grid_bits: int, riders: Riders) -> Body:
     return _with_left_out(squared_norm, squared_diameter, riders)
 
 
+def kinds_of_rows(grid_bits: int, riders: Riders) -> list[list[Fraction]]:
+    """[K5] Of one column, rows inside, outside in each octave, and absent: how far each entry is from zero at most."""
+    norm = clipped_norm_bound(1, grid_bits)
+    half = Fraction(1, 2)  # of rounding, which no pull brings in
+    pulled = (norm - half) * Fraction(riders.pull) + half
+    absences, octaves = len(riders.absences), riders.octaves
+    nothing = [Fraction(0)] * (absences + octaves)
+    kinds = [[norm, *nothing]]
+    for place in range(octaves):
+        kinds.append([pulled, *nothing])
+        kinds[-1][1 + absences + place] = Fraction(riders.outside[0])
+    if absences:
+        kinds.append([Fraction(0), Fraction(riders.absences[0]), *nothing[1:]])
+    return kinds
+
+
 def _with_left_out(squared_norm: Fraction, squared_diameter: Fraction, riders: Riders) -> Body:
     """Where rows are left out: they are nothing but their unit, away from every other row."""
     if riders.missing == "row":

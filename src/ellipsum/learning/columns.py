@@ -31,7 +31,7 @@ _SURE = 10.0  # sqrt(2 ln(bins) + 10) stds: from here on a bin surely holds rows
 _LIKELY = 3.0  # stds of a count: some window holds the rows, so that less is enough than to say that any do
 _MORE = 5.0  # stds of a count: more rows lie outside than inside (three counts, three stds of each)
 _POINT = 8.0  # times what other bins hold each: the rows of one that may be at a point
-_LEAST = 2.0**-_OCTAVES
+LEAST = 2.0**-_OCTAVES
 _DISTANCES = np.exp2(np.arange(-_OCTAVES, 1.0))
 FIRST = np.concatenate([-_DISTANCES[::-1], _DISTANCES])
 
@@ -87,9 +87,9 @@ def search(measure: Measure, share: float, relative: bool) -> list[Column] | Non
     if not all(column.seen for column in columns):
         return None
     for _ in range(_MOST_ROUNDS):
-        if all(column.found or column.length <= 4 * _LEAST for column in columns) or measure.spent > _MOST_SPENT:
+        if all(column.found or column.length <= 4 * LEAST for column in columns) or measure.spent > _MOST_SPENT:
             break
-        edges = np.stack([_even(column) for column in columns])
+        edges = np.stack([even_bins(column) for column in columns])
         counts, std = measure.columns(edges, share)
         columns = [closer_look(*each, std, look.pure) for each in zip(columns, edges, counts, strict=True)]
     if relative and not all(column.spread > 0 for column in columns) and look.again():
@@ -103,7 +103,7 @@ def sizes(measure: Measure, share: float) -> list[Floats]:
     The likeliest sizes, and, where some columns do not stand out of the noise, those with the largest for these.
     Units of columns that sit at zero are kept from shrinking until the few rows elsewhere are farther off than counts.
     """
-    edges = _LEAST * np.exp2(np.arange(0, _OCTAVES + 1, _COARSE))
+    edges = LEAST * np.exp2(np.arange(0, _OCTAVES + 1, _COARSE))
     counts, std = measure.columns(np.tile(edges, (measure.d, 1)), share, folded=True)
     counts[:, -2] += counts[:, -1]
     windows = [list(_distances(each[:-1], edges)) for each in counts]
@@ -156,9 +156,9 @@ class _Octaves:
         return True
 
 
-def _even(column: Column) -> Floats:
+def even_bins(column: Column) -> Floats:
     """Even bins over the interval and a little beyond."""
-    beside = column.length / 8 + _LEAST
+    beside = column.length / 8 + LEAST
     return np.linspace(column.low - beside, column.high + beside, _EVEN + 1)
 
 
@@ -186,6 +186,20 @@ def _octaves(counts: Floats) -> Iterator[_Window]:
         yield _Window(-float(_DISTANCES[last]), float(_DISTANCES[last]), rows, 2 * min(last, _NEXT) + 1)
 
 
+def shortest(edges: Floats, counts: Floats, std: float) -> _Window:
+    """Of even bins, the shortest few next to each other that likely hold most rows."""
+    return _shortest(_even_windows(edges, counts), std)
+
+
+def _even_windows(edges: Floats, counts: Floats) -> list[_Window]:
+    inside = np.concatenate([[0.0], np.cumsum(counts[1:-1])])
+    return [
+        _Window(float(edges[i]), float(edges[i + k]), float(inside[i + k] - inside[i]), k)
+        for k in range(1, _EVEN + 1)
+        for i in range(_EVEN + 1 - k)
+    ]
+
+
 def closer_look(before: Column, edges: Floats, counts: Floats, std: float, pure: bool = False) -> Column:
     """The interval among even bins; as before where the column was found.
 
@@ -193,12 +207,7 @@ def closer_look(before: Column, edges: Floats, counts: Floats, std: float, pure:
     """
     if before.found:
         return before
-    inside = np.concatenate([[0.0], np.cumsum(counts[1:-1])])
-    windows = [
-        _Window(float(edges[i]), float(edges[i + k]), float(inside[i + k] - inside[i]), k)
-        for k in range(1, _EVEN + 1)
-        for i in range(_EVEN + 1 - k)
-    ]
+    windows = _even_windows(edges, counts)
     if before.outer is not None and counts[0] + counts[-1] - before.rows > _MORE * std:
         return _within(before.outer, before)
     limit = _Limit(len(windows), std, pure)

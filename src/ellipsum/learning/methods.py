@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import Any, cast
@@ -43,6 +43,12 @@ class Final:
     """y = scale * (axes^T (x - center)), whose norms have the law below; None where no law was learned."""
     law: NormLaw | None = None
     magnitude: float | Floats = math.inf
+    law_about: Callable[[float], NormLaw] | None = None
+    """Of one column, the law about any centre, where that of the region is not near the mean."""
+
+    def about(self, center: Floats) -> Final:
+        """What was learned, with the law about this centre."""
+        return self if self.law_about is None else replace(self, law=self.law_about(float(center[0])))
 
 
 Prepare = Callable[[Rounds, Any], Final]

@@ -48,6 +48,7 @@ _QUIET = 0.01  # noise, as a share of the rows that do not all have one norm
 _LEAST_LUMP, _LUMP, _SURE_LUMP = 0.05, 3.0, 10.0  # share of the rows, times what is beside it, stds of the noise
 _SURE_BIN = 4.5  # stds of the noise: a single bin holds more or fewer rows than the others let expect
 _NEAR_TAIL, _EACH_OCTAVE, _FAR_TAIL = 2.5, 0.3, 6.0  # stds of the noise: rows above the middle are no accident
+_EACH_OCTAVE_PURE = 0.5  # windows of several bins have longer tails, too
 _ABOVE, _WIDEST_TAIL = 1.0, 16  # octaves above the middle, bins
 _LATTICE, _FARTHEST = 96, 34  # tabulated: every 1/96 octave up to so many octaves from the mode
 
@@ -149,20 +150,21 @@ class _Departures:
         high = np.clip((self.middle - typical) * 1.5, 0, 1)
         smooth = _shrunk(smooth, np.where(smooth > 0, 1 + 2.2 * high, 1.0) * self.sure)
         beyond = self.middle - typical
-        sure = np.maximum(_limits(beyond), _SURE_BIN)
+        sure = np.maximum(_limits(beyond, self.pure), _SURE_BIN)
         found = smooth + _shrunk(departure - smooth, reach(sure, 1, self.pure) * noise)
         return _tails(found, departure, noise, beyond, self.pure)
 
 
-def _limits(beyond: Floats) -> Floats:
+def _limits(beyond: Floats, pure: bool) -> Floats:
     """How many stds of the noise rows so many octaves above the middle are: the further, the worse an accident."""
-    return np.clip(_NEAR_TAIL + _EACH_OCTAVE * beyond, _NEAR_TAIL, _FAR_TAIL)
+    each = _EACH_OCTAVE_PURE if pure else _EACH_OCTAVE
+    return np.clip(_NEAR_TAIL + each * beyond, _NEAR_TAIL, _FAR_TAIL)
 
 
 def _tails(found: Floats, departure: Floats, noise: float, beyond: Floats, pure: bool = False) -> Floats:
     """What was found, and in neighbouring bins above the middle that together surely hold more rows, all of those."""
     found = found.copy()
-    limits = _limits(beyond)
+    limits = _limits(beyond, pure)
     departure = np.where(beyond >= _ABOVE, departure, -np.inf)
     while (window := _surest(departure / noise, limits, pure)) is not None:
         rows = np.maximum(departure[window], 0.0)

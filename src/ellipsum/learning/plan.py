@@ -21,17 +21,19 @@ from ..session import Session
 from ..sources import Source
 from ..texts import guarantee, hint, missing_rule, people_lines, weights_rule
 from ..version import VERSION
+from .choosing import check_pure, is_pure, pure_errs_less, rows_in_epsilons
 from .finish import finish, learned_rows
 from .methods import Final, prepare_for, slack_for
 from .result import Learned
 from .rounds import Rounds, noise_rows, promised
-from .schedule import MOST_PASSES, Shares, pure_cost, sample_rate, sample_rows
+from .schedule import MOST_PASSES, Shares, last_part, look_part, pure_cost, sample_rate, sample_rows, share_of_part
 
 FORMAT, FORMAT_1 = "ellipsum.learning-plan/2", "ellipsum.learning-plan/1"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
 _LOOKS = 2  # rounds that the search column by column usually takes
 _BALLS = 3  # rounds that the search for the centre usually takes
 _HOPELESS, _ROUGH = 0.5, 0.1
+_UNSPENT = ", which is forecast to err less; delta is not spent"
 _USUAL, _BY_CENTRE = Handling(), Handling("center", check=False)
 _NO_OPTIONS: dict[str, Any] = {"options": {}, "people": None}
 _OWN: dict[str, codec.Kind[Any]] = {
@@ -84,7 +86,7 @@ class LearningPlan(Runnable):
         if self.privacy.slack != self._slack(budget):
             raise UsageError("this guarantee is not that of its method. Make the plan anew.")
         if self.pure:
-            _check_pure(self.method)
+            check_pure(self.method)
         self.privacy.check_stated(self.stated)
 
     def _slack(self, budget: Budget) -> float:
@@ -110,6 +112,13 @@ class LearningPlan(Runnable):
         return bool(self.privacy.pure)
 
     @property
+    def noise(self) -> str:
+        """The word that asks for these rounds: "auto", unless that would choose others."""
+        chosen = pure_errs_less(Budget(**self.stated), self.n, self.d, self.neighbours, self.people)
+        pure = self.stated.get("delta") == 0 or (self.method == "auto" and chosen)
+        return "auto" if pure == self.pure else "norm" if self.pure else "gaussian"
+
+    @property
     def magnitude(self) -> float | Floats:
         return self.rows.magnitude
 
@@ -119,6 +128,22 @@ class LearningPlan(Runnable):
         shares = self._shares()
         if shares is None:
             return ()
+        found = self._of_one_column() if self.pure and self.d == 1 else self._steps(shares)
+        if self.neighbours == "add_remove":
+            found.insert(0, PlannedRound("count", shares.count, 1))
+        if self.pure:
+            found = [PlannedRound(step.name, pure_cost(step.share), step.times) for step in found]
+        spent = sum(step.share * step.times for step in found)
+        return (*found, PlannedRound("final", 1 - spent, 1))
+
+    def _of_one_column(self) -> list[PlannedRound]:
+        """Of one column under pure noise."""
+        rows = rows_in_epsilons(self.n or 0, self.privacy.pure[0], self.neighbours, self.people)
+        parts = {"columns": (look_part(rows), _LOOKS), "distances": (last_part(rows), 1)}
+        return [PlannedRound(name, share_of_part(part), times) for name, (part, times) in parts.items()]
+
+    def _steps(self, shares: Shares) -> list[PlannedRound]:
+        """The rounds before the last one, and their shares."""
         relative = self.weights == "relative"
         if shares.by_columns(relative):
             found = [PlannedRound("columns", shares.columns, _LOOKS), PlannedRound("norms", shares.norms, 1)]
@@ -131,12 +156,7 @@ class LearningPlan(Runnable):
             found.append(PlannedRound("scales", shares.scales, 2))
         found.append(PlannedRound("recentre", shares.center, 1))
         found.append(PlannedRound("last norms", shares.final_norms, 1))
-        if self.neighbours == "add_remove":
-            found.insert(0, PlannedRound("count", shares.count, 1))
-        if self.pure:
-            found = [PlannedRound(step.name, pure_cost(step.share), step.times) for step in found]
-        spent = sum(step.share * step.times for step in found)
-        return (*found, PlannedRound("final", 1 - spent, 1))
+        return found
 
     @property
     def passes(self) -> int | None:
@@ -200,7 +220,7 @@ class LearningPlan(Runnable):
         final, rounds = self._learned(session, "learning", purpose="later")
         names = session.source.columns
         release = finish(rounds, final, "mean", names, self.method)
-        known = learned_rows(final, release.value, release.noise.ellipsoid.unscale, names)
+        known = learned_rows(final.about(release.value), release.value, release.noise.ellipsoid.unscale, names)
         history = tuple(rounds.history)
         return Learned(known, rounds.privacy, history, self.method, dict(self.stated), session.secure, self.people)
 
@@ -284,6 +304,8 @@ class LearningPlan(Runnable):
         ]
         if self._sample_rows is not None:
             lines.append(f"  passes          at most {self.passes} over all rows; {_early(self.n, self._sample_rows)}")
+        if self.pure:
+            lines.append(f"  noise           pure in every round{'' if self.stated.get('delta') == 0 else _UNSPENT}")
         lines += [f"  {step.name:<15} {step.share:.2%} of the budget, {step.times} x" for step in self.rounds]
         if self.relative_error is not None:
             lines.append(f"  expected error  {self.relative_error:.2%} of the rows' spread {self._error_of}")
@@ -340,24 +362,6 @@ def _options(found: Any) -> dict[str, Any]:
     return {"options": own, "people": People.of_options(options)}
 
 
-def _check_pure(method: str) -> None:
-    if method != "auto":
-        raise UsageError(f"method={method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='norm'.")
-
-
-def _pure(method: str, budget: Budget, noise: str) -> bool:
-    """Whether rounds have pure noise: where delta is 0, or it was asked for [L8].
-
-    With delta above 0 it often errs less for one or two columns of many rows; where most are alike, at times more.
-    """
-    asked = noise == "norm" or (budget.largest_mu is None and noise != "gaussian")
-    if asked:
-        _check_pure(method)
-    if asked and budget.pair is None:
-        raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
-    return asked
-
-
 def plan_learning(
     rows: Unknown,
     statistic: str,
@@ -377,7 +381,8 @@ def plan_learning(
     choice("method", method, METHODS)
     prepare_for(method, options)
     slack = slack_for(method, budget, neighbours)
-    privacy = promised(budget, slack, neighbours, unit_of(people), _pure(method, budget, noise))
+    pure = is_pure(method, budget, noise, n, d, neighbours, people)
+    privacy = promised(budget, slack, neighbours, unit_of(people), pure)
     return LearningPlan(
         rows, statistic, n, d, privacy, method, columns, dict(budget.stated), dict(options), people, weights, handling
     )

@@ -150,6 +150,11 @@ class Rounds:
         """n in units of the noise of a clipped mean."""
         return noise_rows(self.n, self.d, self.privacy) / (self._each or 1)
 
+    @property
+    def rows_each(self) -> int:
+        """Rows that a person may have, where those stay rows."""
+        return self._each or 1
+
     def affordable(self, share: float) -> float:
         """An optional round takes at most a fifth of what is left, so that the last round is never starved."""
         return min(share, 0.2 * float(self.left))

@@ -15,7 +15,26 @@ def pure_cost(share: float) -> float:
     return max(PURE_PART * math.sqrt(share), share)
 
 
-_PURE_ERROR = 1.4
+def share_of_part(part: float) -> float:
+    """The share whose round takes this part of epsilon."""
+    return part if part > PURE_PART**2 else (part / PURE_PART) ** 2
+
+
+def _between(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
+
+
+def look_part(rows: float) -> float:
+    """Of epsilon, for a look at one column; rows: times epsilon."""
+    return _between(120 / rows, 0.015, 0.08)
+
+
+def last_part(rows: float) -> float:
+    """Of epsilon, for distances from the centre of one column; rows: times epsilon."""
+    return _between(300 / rows, 0.15, 0.2)
+
+
+_PURE_ERROR, _PURE_ERROR_OF_ONE = 1.4, 1.9
 _PURE_NORMS = 0.18  # the last histogram, for one column: Laplace noise hides tails that Gaussian noise does not
 _CELLS, _MOST_CELLS = 1 << 24, 1 << 26  # of a sample in memory: as a rule, and where small budgets ask for more rows
 _LEAST_ROWS = 20_000
@@ -39,10 +58,6 @@ def sample_rows(d: int, noise_rows: float) -> float | None:
 def sample_rate(n: float, wanted: float) -> float:
     """The part of n rows that is drawn: all, unless that is more than twice as many as are wanted."""
     return wanted / n if n > 2 * wanted else 1.0
-
-
-def _between(value: float, low: float, high: float) -> float:
-    return min(max(value, low), high)
 
 
 @dataclass(frozen=True)
@@ -141,7 +156,8 @@ class Shares:
     def relative_error(self) -> float:
         """Forecast error of a mean, in units of the rows' root mean square distance; less for uneven columns."""
         columns = (self.kappa * self.rows) ** 2
-        return (_PURE_ERROR if self.pure else 2.2 + 4 / columns) * self.kappa
+        pure = _PURE_ERROR_OF_ONE if columns < 1.5 else _PURE_ERROR
+        return (pure if self.pure else 2.2 + 4 / columns) * self.kappa
 
     @property
     def finest(self) -> float:

@@ -20,7 +20,13 @@ from .rendering import check_format, save, svg
 from .scales import logarithmic
 from .style import BLACK, FONT_POINTS, GREY, stroke, styled
 
-LAWS = {"gaussian": "Gaussian noise", "ball": "spherical noise", "box": "pure noise in blocks", "": "learned rows"}
+LAWS = {
+    "gaussian": "Gaussian noise",
+    "ball": "spherical noise",
+    "box": "pure noise in blocks",
+    "laplace": "Laplace noise",
+    "": "learned rows",
+}
 _WIDE = 10.0  # budgets are shown from a tenth to ten times the plan's
 _POINTS, _COSTLY_POINTS, _FEWEST_POINTS = 9, 5, 3
 _MANY = 200  # columns

@@ -1,0 +1,41 @@
+"""Which noise the rounds of Unknown rows have: Gaussian, or pure where asked for or forecast to err less [L8]."""
+
+from __future__ import annotations
+
+from ..errors import UsageError
+from ..people import People
+from ..privacy import Budget
+
+_ENOUGH_ROWS = 7000.0  # times epsilon: from here on pure rounds of one column err less
+_SMALL_MU = 0.4  # of epsilon: a larger delta makes Gaussian noise as good
+
+
+def check_pure(method: str) -> None:
+    if method != "auto":
+        raise UsageError(f"method={method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='norm'.")
+
+
+def is_pure(
+    method: str, budget: Budget, noise: str, n: int | None, d: int, neighbours: str, people: People | None
+) -> bool:
+    """Whether rounds have pure noise: where delta is 0, or it was asked for, or is forecast to err less [L8]."""
+    asked = noise == "norm" or (budget.largest_mu is None and noise != "gaussian")
+    if asked:
+        check_pure(method)
+    if asked and budget.pair is None:
+        raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
+    return asked or (noise == "auto" and method == "auto" and pure_errs_less(budget, n, d, neighbours, people))
+
+
+def pure_errs_less(budget: Budget, n: int | None, d: int, neighbours: str, people: People | None) -> bool:
+    """By public numbers: one column, enough rows for histograms under Laplace noise, and a delta that brings little."""
+    if d > 1 or n is None or budget.pair is None or budget.largest_mu is None:
+        return False
+    epsilon = budget.pair[0]
+    enough = rows_in_epsilons(n, epsilon, neighbours, people) >= _ENOUGH_ROWS
+    return enough and budget.mu < _SMALL_MU * epsilon
+
+
+def rows_in_epsilons(n: int, epsilon: float, neighbours: str, people: People | None) -> float:
+    """Rows times epsilon, twice that where rows come and go; rows of people, as many fewer as they may have."""
+    return n * epsilon * (1 if neighbours == "replace" else 2) / ((people and people.rows_each) or 1)
