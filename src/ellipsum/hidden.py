@@ -113,7 +113,7 @@ def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]
     """Where what was counted speaks against what was stated of the rows."""
     found = counts.clipped
     texts = []
-    rows = max(float(np.max(counts.rows)), 1.0)
+    rows = max(float(plan.n) if plan.public_rows else float(np.max(counts.rows)), 1.0)  # absent cells or not
     sure, warn = (plan.noise_law.as_rare(stds) * std for stds in (_SURE, _WARN))
     total = float(np.sum(np.where((found > sure) | (np.arange(found.size) == 0), found, 0.0)))
     many = total > warn and (plan.rows.firm or total > _SHARE * rows)

@@ -509,6 +509,14 @@ def test_learning_for_later_counts_norms_with_less_noise():
     assert norms["later"][-1] > 2 * norms["at once"][-1]
 
 
+def test_clipped_rows_are_a_share_of_all_rows_with_gaps_or_without():
+    """Two fifths of all cells are missing: shares of the rows that have a column made one release in five warn."""
+    g = rng(21)
+    x = np.where(g.random((5_000, 4)) < 0.4, np.nan, g.normal(size=(5_000, 4)))
+    for run in range(12):
+        assert not es.mean(x, es.Unknown(1e3), epsilon=1, delta=1e-6, rng=rng([22, run])).warnings
+
+
 def test_a_ball_that_noise_alone_kept_from_shrinking_shrinks_again():
     """Under this noise two bins of a histogram seem to hold 18% of the rows far out: the error was 2.45."""
     x = 3000 + np.random.default_rng([20, 23, 22]).standard_normal((1000, 10))
