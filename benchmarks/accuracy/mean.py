@@ -193,7 +193,6 @@ def picture(results: list[Measured], path: Path) -> None:
         "instance_optimal": 2,
         "variance_aware": 3,
         "oracle": 4,
-        "sources' rule": 6,
         FAVOURED: 5,
     }
     for kind, colour in kinds.items():

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import Floats, named
+from .shape import Ellipsoid
 
 _SURE = 4.0  # stds: a far octave enters the bound where its count is surely not noise; nearer ones earlier
 _NEAREST, _FURTHER = 2.0, 0.5  # stds for the first octave, and for each one further
@@ -22,6 +23,7 @@ _ALWAYS = 2  # octaves: where only so many are told apart, both enter whatever t
 _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of one in 10^9
 _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
 _TIMES = 3.0  # times as many as the stated law gives
+_FAR = 2  # octaves beyond the region: rows further out, where none are expected, are told even if they are few
 _NARROW = 2.0**-30  # of the magnitude: columns within that are alike
 _LISTED = 3
 
@@ -124,12 +126,24 @@ def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]
             f"about {min(total / rows, 1.0):.2g} of the rows were clipped where what is stated of them gives {law}: "
             f"the {plan.statistic} may be off by up to {_range(bias)}. State wider rows, or learn them."
         )
+    far = float(np.sum(np.where(found[_FAR:-1] > warn, found[_FAR:-1], 0.0)))
+    if not texts and far > 0 and not plan.rows.firm and far > _TIMES * _expected_far(plan, rows):
+        texts.append(
+            f"about {far:.2g} rows lie more than {2**_FAR} times as far out as rows were clipped, where hardly any "
+            f"were expected: the {plan.statistic} may be off by up to {_range(bias)}. Check units and outliers."
+        )
     if found[-1] > warn:
         texts.append(
             f"rows lie more than {2.0 ** (found.size - 1):.4g} times beyond the region that was stated: nothing bounds "
             f"what the {plan.statistic} is off by. Check units and outliers."
         )
     return texts
+
+
+def _expected_far(plan: Any, rows: float) -> float:
+    """How many of the rows what is known of them puts beyond so many radii."""
+    region = plan.ellipsoid
+    return float(plan.rows.outside_share(Ellipsoid(region.center, region.scale / 2**_FAR, region.axes)) * rows)
 
 
 def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> tuple[str, ...]:

@@ -517,6 +517,15 @@ def test_clipped_rows_are_a_share_of_all_rows_with_gaps_or_without():
         assert not es.mean(x, es.Unknown(1e3), epsilon=1, delta=1e-6, rng=rng([22, run])).warnings
 
 
+def test_few_rows_far_out_are_told_where_a_law_has_none_there():
+    """One row in a hundred, a thousand stds off, moves a mean by ten: too few to speak against a law by number."""
+    x = rng(23).normal(size=(5_000, 3))
+    assert not es.mean(x, es.Normal(np.zeros(3), std=np.ones(3)), budget=MU, rng=rng(24)).warnings
+    x[::100] = 1000.0
+    with pytest.warns(es.AccuracyWarning, match="times as far out as rows were clipped"):
+        es.mean(x, es.Normal(np.zeros(3), std=np.ones(3)), budget=MU, rng=rng(24))
+
+
 def test_a_ball_that_noise_alone_kept_from_shrinking_shrinks_again():
     """Under this noise two bins of a histogram seem to hold 18% of the rows far out: the error was 2.45."""
     x = 3000 + np.random.default_rng([20, 23, 22]).standard_normal((1000, 10))

@@ -42,6 +42,7 @@ _LEAST_NOISE_ROWS = 5000.0
 _LEAST_PER_COLUMN = 1000.0  # noise rows for each sqrt(d): shares of early rounds are at their floors with a quarter
 _STAND_OUT, _JUST_STAND_OUT = 9.0, 6.0  # stds of noise that all rows of a column are: wanted, and the least
 _MOST_SIZES = 0.2
+_FAR_ROWS = 700.0  # so many rows, in units of the noise, of which 2% in one bin are ten stds of a small share's noise
 _KEPT = 0.2  # of the budget, for the last histogram, where rows are learned for later releases
 _TURN = 2.0  # noise of second moments against an even spectrum: d sqrt(d) over the rows, about
 MOST_PASSES = 6
@@ -88,7 +89,11 @@ class Shares:
             rows=rows,
             kappa=kappa,
             norms=_between(((26 + 11 / d) / rows) ** 2, 0.0005, 0.033 + 0.007 / d),
-            final_norms=_between(max((75 * (1 + 1 / d) / rows) ** 2, 0.055 / math.sqrt(d)), least, 0.05 + 0.25 / d),
+            final_norms=_between(
+                max((75 * (1 + 1 / d) / rows) ** 2, 0.055 / math.sqrt(d), min((_FAR_ROWS / rows) ** 2, 0.02)),
+                least,
+                0.05 + 0.25 / d,
+            ),
             ball=_between((5.9 * kappa) ** 2, 0.001, 0.04),
             scales=_between((7 * kappa) ** 2, 0.002, 0.06),
             center=_between((11.7 * kappa) ** 2, 0.01, 0.12),
