@@ -41,13 +41,13 @@ def plan_of(law, relation, rows=BOX, n=2000, **more):
     made = es.plan(rows, n=n, statistic="describe", neighbours=relation, **terms)
     if made.law_name == law:
         return made
-    from ellipsum import planning
+    from ellipsum import weighing
     from ellipsum.request import Request  # as a call has it, with the other law alone
 
     request = Request("describe", rows, es.Budget(epsilon=terms["epsilon"], delta=terms["delta"]), relation, n)
-    maker = {"ball": "boxed", "box": "_spherical"}[law]
+    maker = {"ball": "boxed", "box": "spherical"}[law]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, maker, getattr(planning, {"ball": "_spherical", "box": "boxed"}[law]))
+        patch.setattr(weighing, maker, getattr(weighing, {"ball": "spherical", "box": "boxed"}[law]))
         made = replace(request, noise="norm").plan(n, rows.d)
     assert made.law_name == law
     return made

@@ -265,7 +265,7 @@ def test_many_columns_have_noise_in_blocks_within_a_pure_budget():
 
 
 def test_few_wide_columns_among_many_have_noise_in_blocks_with_a_delta_too():
-    widths = np.arange(1.0, 201) ** -2
+    widths = np.arange(1.0, 201) ** -3
     words = {"n": 1000, "statistic": "mean", **TERMS, **PLAIN}
     uneven = es.plan(es.Box(np.zeros(200), widths), **words)
     assert uneven.law_name == "box"

@@ -1,13 +1,14 @@
-"""What a release would gain from two laws at once: noise in blocks for its widest columns, Gaussian noise for the rest.
+"""What a release gains from two laws at once: noise in blocks for its widest columns, Gaussian noise for the rest.
 
-    python -m benchmarks.accuracy.mixed [--epsilon 1] [--delta 1e-6]
+    python -m benchmarks.accuracy.mixed [--epsilon 1] [--delta 1e-6] [--runs 200]
 
 Squared errors of a sum of box rows, columns of equal importance (an importance a counts as sqrt(a) of width), one row
 replaced, nothing counted. `gaussian`, `ball` and `blocks` are the laws by themselves; `mixed` has the widest k columns
 in blocks at epsilon_1 and the others under elliptical Gaussian noise at the largest mu that exact composition leaves,
-k and epsilon_1 of least error. All in units of the Gaussian's error; `gain` is the best single law over mixed, and
-the last lines say where it is above a tenth. Tables with names are in plain units, `weights="equal"`; in relative ones,
-which named columns have unless one says otherwise, all widths are alike (`equal`).
+k and epsilon_1 of least error. All in units of the Gaussian's error; `gain` is the best single law over mixed. `law` is
+the one that a plan takes, `forecast` its gain over the best single law, `measured` the same from releases that were
+drawn. Tables with names are in plain units, `weights="equal"`; in relative ones, which named columns have unless one
+says otherwise, all widths are alike (`equal`).
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import math
 
 import numpy as np
 
-from ellipsum.composition import composed_delta
+import ellipsum as es
 from ellipsum.curves import certified_mu
 from ellipsum.laws.ball_curve import certified_ratio
 from ellipsum.laws.box import choose_blocks
+from ellipsum.laws.split import beside
 from ellipsum.roots import root
 
 SHARES = np.concatenate([np.linspace(0.05, 0.9, 18), [0.93, 0.96, 0.98, 0.99, 0.998]])
 WORTH = 1.1
+SEED = 20
 INCOME, AGE, COUNT, FLAG = 250_000.0, 100.0, 20.0, 1.0
 
 
@@ -68,7 +71,7 @@ def mu_beside(first: float, epsilon: float, delta: float) -> float:
     most = certified_mu(epsilon, delta)
 
     def excess(mu: float) -> float:
-        return math.log(max(composed_delta(mu, [first], 0.0, epsilon), 1e-320) / delta)
+        return math.log(max(float(beside(np.array(mu), np.array(first), epsilon)), 1e-320) / delta)
 
     return root(excess, 1e-3 * most, most, 1e-6 * most)
 
@@ -85,16 +88,41 @@ def mixed(sizes: np.ndarray, epsilon: float, curve: list[tuple[float, float]]) -
     return best
 
 
+def planned(sizes: np.ndarray, epsilon: float, delta: float, noise: str) -> es.Plan:
+    rows = es.Box(np.zeros(sizes.size), sizes)
+    return es.plan(rows, n=1, epsilon=epsilon, delta=delta, noise=noise, missing="center", check=False)
+
+
+def built(sizes: np.ndarray, epsilon: float, delta: float, runs: int) -> tuple[str, float, float]:
+    """(law of the plan, forecast gain over the best single law, the same measured)."""
+    plan = planned(sizes, epsilon, delta, "auto")
+    if plan.law_name != "mixed":
+        return plan.law_name, 1.0, 1.0
+    others = [planned(sizes, epsilon, delta, noise) for noise in ("gaussian", "norm")]
+    single = min(others, key=lambda other: other.expected_squared_error)
+    forecast = single.expected_squared_error / plan.expected_squared_error
+    return plan.law_name, forecast, measured(single, runs) / measured(plan, runs)
+
+
+def measured(plan: es.Plan, runs: int) -> float:
+    """The mean squared error of releases of a sum of zero."""
+    rng, rows = np.random.default_rng(SEED), np.zeros((1, plan.d))
+    return float(np.mean([np.sum(plan.release(rows, rng).value ** 2) for _ in range(runs)]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-6)
+    parser.add_argument("--runs", type=int, default=200)
     given = parser.parse_args()
     epsilon, delta = given.epsilon, given.delta
     mu = certified_mu(epsilon, delta)
     curve = [(share * epsilon, mu_beside(share * epsilon, epsilon, delta)) for share in SHARES.tolist()]
     worth = []
-    print(f"{'widths':<30}{'ball':>8}{'blocks':>8}{'mixed':>8}{'gain':>7}{'k':>6}{'epsilon_1':>11}")
+    print(
+        f"{'widths':<30}{'ball':>8}{'blocks':>8}{'mixed':>8}{'gain':>7}{'k':>6}{'epsilon_1':>11}{'law':>10}{'forecast':>10}{'measured':>10}"
+    )
     for name, sizes in widths().items():
         unit = float(sizes.sum()) ** 2 / mu**2
         ball = (sizes.size + 1) * (mu / certified_ratio(epsilon, delta, sizes.size)) ** 2
@@ -102,7 +130,9 @@ def main() -> None:
         error, k, first = mixed(sizes, epsilon, curve)
         gain = min(1.0, ball, blocks) * unit / error
         worth += [(gain, name)] if gain > WORTH else []
-        print(f"{name:<30}{ball:>8.3f}{blocks:>8.3f}{error / unit:>8.3f}{gain:>7.2f}{k:>6}{first:>11.2f}", flush=True)
+        law, forecast, drawn = built(sizes, epsilon, delta, given.runs)
+        best = f"{ball:>8.3f}{blocks:>8.3f}{error / unit:>8.3f}{gain:>7.2f}{k:>6}{first:>11.2f}"
+        print(f"{name:<30}{best}{law:>10}{forecast:>10.2f}{drawn:>10.2f}", flush=True)
     print(f"gains of more than a tenth: {len(worth)} of {len(widths())}")
     for gain, name in sorted(worth, reverse=True):
         print(f"  {gain:.2f}  {name}")

@@ -7,7 +7,7 @@ count of rows where there is one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from . import codec
 from .curves import round_up
 from .errors import Floats, UsageError
 from .integers import Ints, Wide
@@ -30,8 +29,7 @@ from .privacy import Privacy
 if TYPE_CHECKING:
     from .noise.vectors import Runs
 
-_TOO_LITTLE = "this plan's noise is below what its guarantee needs. Make the plan anew."
-_WRONG = "the law of this plan's noise has missing, unknown or wrong fields. Make the plan anew."
+TOO_LITTLE = "this plan's noise is below what its guarantee needs. Make the plan anew."
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,15 @@ class Law:
     """What plans ask of a law of noise; all numbers are in units of the grid."""
 
     kind: ClassVar[str] = ""
+
+    @property
+    def apart(self) -> frozenset[int]:
+        """Coordinates that are proved by how far each moves, while the others are by how far they do in l2 [U9]."""
+        return frozenset()
+
+    def check_stated(self, privacy: Guarantee, stated: Mapping[str, float]) -> None:
+        """An error unless a guarantee under this law is that of the budget in the caller's words."""
+        privacy.check_stated(stated)
 
     def stds(self, width: int) -> Floats:
         """The std of the noise of each of so many coordinates."""
@@ -115,7 +122,7 @@ class GaussianLaw(Law):
     ) -> None:
         mu = privacy.mu if isinstance(privacy, Privacy) and not privacy.pure else 0.0
         if not math.isfinite(self.units) or Fraction(self.units) * Fraction(mu) < sensitivity:
-            raise UsageError(_TOO_LITTLE)
+            raise UsageError(TOO_LITTLE)
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ class BallLaw(Law):
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
         runs, unit = self._drawing
-        return add_sphere_noise(_joined(sums, last), runs, stream).to_float() * unit
+        return add_sphere_noise(joined(sums, last), runs, stream).to_float() * unit
 
     @cached_property
     def _drawing(self) -> tuple[Runs, float]:
@@ -156,9 +163,9 @@ class BallLaw(Law):
     ) -> None:
         valid = math.isfinite(self.scale) and self.dimension == len(moves) and isinstance(privacy, BallPrivacy)
         if not valid or not isinstance(privacy, BallPrivacy) or privacy.dimension != self.dimension:
-            raise UsageError(_TOO_LITTLE)
+            raise UsageError(TOO_LITTLE)
         if Fraction(self.scale) * Fraction(privacy.ratio) < sensitivity:
-            raise UsageError(_TOO_LITTLE)
+            raise UsageError(TOO_LITTLE)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "scale": self.scale, "dimension": self.dimension}
@@ -168,8 +175,20 @@ class BallLaw(Law):
         return BallLaw(round_up(sensitivity / Fraction(privacy.ratio)), privacy.dimension)
 
 
+class Uneven(Law):
+    """Laws whose coordinates have noise of their own stds: their regions are boxes."""
+
+    def joint_multiples(self, wanted: NDArray[np.bool_], level: float) -> Floats:
+        """Half-widths in stds of a box that holds the wanted coordinates all at once at a level; 0 of others [K4]."""
+        raise NotImplementedError
+
+    def sum_multiple(self, level: float) -> float:
+        """The half-width at a level for a sum of coordinates, in stds, where it is wider than each of theirs [K3]."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class BoxLaw(Law):
+class BoxLaw(Uneven):
     """Pure noise in blocks that share a radius; a coordinate that never moves has none [K1]."""
 
     kind: ClassVar[str] = "box"
@@ -194,7 +213,6 @@ class BoxLaw(Law):
         return multiples
 
     def joint_multiples(self, wanted: NDArray[np.bool_], level: float) -> Floats:
-        """Half-widths in stds of a box that holds the wanted coordinates all at once at a level; 0 of others [K4]."""
         from .laws.box import box_largest_isf, box_std
 
         multiples, total = np.zeros(wanted.size), int(wanted[list(self.blocks.columns)].sum())
@@ -207,14 +225,13 @@ class BoxLaw(Law):
         return multiples
 
     def sum_multiple(self, level: float) -> float:
-        """The half-width at a level for a sum of coordinates, in stds, where it is wider than each of theirs [K3]."""
         from .laws.box import box_sum_multiple
 
         shared = [size for size in self.blocks.sizes if size > 1]
         return max(normal_multiple(level), box_sum_multiple(level, min(shared)) if shared else 0.0)
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
-        whole, (order, plain, runs, units) = _joined(sums, last), self._drawing
+        whole, (order, plain, runs, units) = joined(sums, last), self._drawing
         if plain and whole.high.shape[-1] == runs.width:
             return add_block_noise(whole, runs, stream).to_float() * units
         noisy = add_block_noise(Wide(whole.high[..., order], whole.low[..., order]), runs, stream)
@@ -233,18 +250,18 @@ class BoxLaw(Law):
         self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int], kinds: Kinds | None = None
     ) -> None:
         if not isinstance(privacy, Privacy) or privacy.mu or len(privacy.pure) != 1:
-            raise UsageError(_TOO_LITTLE)
+            raise UsageError(TOO_LITTLE)
         blocks = self.blocks.blocks
         if len(self.scales) != len(blocks) or not all(map(math.isfinite, self.scales)):
-            raise UsageError(_TOO_LITTLE)
+            raise UsageError(TOO_LITTLE)
         served = set(self.blocks.columns)
         if any(moves[j] for j in range(len(moves)) if j not in served) or max(served, default=0) >= len(moves):
-            raise UsageError(_TOO_LITTLE)
+            raise UsageError(TOO_LITTLE)
         if sum((Fraction(block.epsilon) for block in blocks), Fraction(0)) > Fraction(privacy.pure[0]):
-            raise UsageError(_TOO_LITTLE)
+            raise UsageError(TOO_LITTLE)
         for block, scale in zip(blocks, self.scales, strict=True):
             if Fraction(scale) * Fraction(block.epsilon) < max(moves[j] for j in block.columns):
-                raise UsageError(_TOO_LITTLE)
+                raise UsageError(TOO_LITTLE)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "blocks": self.blocks.to_dict(), "scales": list(self.scales)}
@@ -278,7 +295,7 @@ class LaplaceLaw(Law):
 
     def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
         runs = box_runs([1] * len(self.scales), self.scales)
-        return add_block_noise(_joined(sums, last), runs, stream).to_float() * np.ldexp(1.0, runs.shifts)
+        return add_block_noise(joined(sums, last), runs, stream).to_float() * np.ldexp(1.0, runs.shifts)
 
     def prove(
         self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int], kinds: Kinds | None = None
@@ -286,11 +303,11 @@ class LaplaceLaw(Law):
         valid = isinstance(privacy, Privacy) and not privacy.mu and len(privacy.pure) == 1 and kinds is not None
         valid &= len(self.scales) == len(moves) and all(math.isfinite(scale) and scale > 0 for scale in self.scales)
         if not valid or not isinstance(privacy, Privacy) or kinds is None:
-            raise UsageError(_TOO_LITTLE)
+            raise UsageError(TOO_LITTLE)
         scales = [Fraction(scale) for scale in self.scales]
         most = max(sum(most / scale for most, scale in zip(row, scales, strict=True)) for row in kinds.rows)
         if kinds.changed * most > Fraction(privacy.pure[0]):
-            raise UsageError(_TOO_LITTLE)
+            raise UsageError(TOO_LITTLE)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "scales": list(self.scales)}
@@ -310,19 +327,8 @@ def normal_multiple(level: float) -> float:
     return float(ndtri((1 + level) / 2))
 
 
-def _joined(sums: Wide, last: list[int]) -> Wide:
+def joined(sums: Wide, last: list[int]) -> Wide:
     """The sums with whole numbers behind them."""
     if not last:
         return sums
     return sums.join(Wide.from_ints(last))
-
-
-def law_from_dict(saved: Any) -> Law:
-    """Inverse of `to_dict`; whether it gives a guarantee is for `prove`. Gaussian noise is a plan's `noise_units`."""
-    with codec.Fields(saved, _WRONG) as fields:
-        kind = fields.take("kind", codec.word(BallLaw.kind, BoxLaw.kind, LaplaceLaw.kind))
-        if kind == BallLaw.kind:
-            return BallLaw(fields.take("scale", codec.number), fields.take("dimension", codec.integer(1, 1 << 40)))
-        if kind == LaplaceLaw.kind:
-            return LaplaceLaw(tuple(fields.take("scales", codec.list_of(codec.number))))
-        return BoxLaw(fields.take("blocks", Blocks.from_dict), fields.take("scales", codec.list_of(codec.number)))

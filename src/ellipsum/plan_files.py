@@ -13,8 +13,8 @@ from . import codec
 from .errors import MOST_WHOLE, UsageError
 from .grid import WIDE_GRID_BITS
 from .handling import WORDS
+from .law_files import law_from_dict
 from .laws.ball_privacy import guarantee_from_dict
-from .noise_laws import law_from_dict
 from .people import WAYS, People
 from .privacy import stated_from_dict
 from .riders import PLAIN, riders_from_dict

@@ -1,23 +1,21 @@
-"""How a plan is made: the region laid, the counts beside it, and the law of noise that is forecast to err least.
+"""How a plan is made: the region laid, the counts beside it, and its noise under each law.
 
-docs/proofs/plans.md: [U2] the weight of a count, [U9] the choice of a law.
+docs/proofs/plans.md: [U2] the weight of a count, [U9] the laws of noise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from .alike import Alike, contents
-from .describing import check_covariance, square_levers
-from .errors import Floats, UsageError, choice
+from .alike import Alike
+from .describing import square_levers
+from .errors import Floats
 from .grid import clamp_limits, grid_bits, noise_units
 from .handling import Handling, lay_riders
 from .laws.ball_privacy import BallPrivacy, Guarantee, safe_ratio
@@ -36,9 +34,8 @@ _FEW_ROWS = 28.0
 _FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
 _SETTLED = 0.01  # of the noise: a region that was laid for so little more or less errs by its square more
 LEAST_EPSILON = 1e-9
-MOST_REMEMBERED = 512  # columns
 _MOST_BOXED = 128  # columns' worth: with delta above 0 and more, noise in blocks never errs least
-_MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
+MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
 _FEWEST_OCTAVES = 2
 _OUTSIDE, _MOST_OUTSIDE, _LEAST_OUTSIDE = 3000.0, 0.3, 0.2
@@ -115,77 +112,6 @@ class Draft:
         return self.region.ellipsoid.width + self.riders.width + (1 if self.count_units else 0)
 
 
-def plan_statistic(terms: Terms) -> Plan:
-    """A plan for rows whose region can be laid from what is stated, under the law of least forecast error [U9].
-
-    Plans of few columns are remembered: the same call again need not weigh the laws anew.
-    """
-    if terms.d > MOST_REMEMBERED:
-        return _weighed(terms)
-    try:
-        asked = Asked(terms)
-    except TypeError:  # odd words, which planning refuses
-        return _weighed(terms)
-    return plan_asked(asked)
-
-
-def plan_asked(asked: Asked) -> Plan:
-    """`plan_statistic`, for terms of few columns that were asked for before."""
-    return _own(_remembered(asked))
-
-
-class Asked:
-    """Terms as a key of what is remembered: their contents are taken once."""
-
-    __slots__ = ("_contents", "_hash", "terms")
-
-    def __init__(self, terms: Terms) -> None:
-        self.terms = terms
-        self._contents = contents(terms)
-        self._hash = hash(self._contents)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Asked) and bool(self._contents == other._contents)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-
-def _own(plan: Plan) -> Plan:
-    """A copy for one caller: changes to it reach no plan of anybody else's. It was proved when it was made."""
-    mine = object.__new__(Plan)
-    fields = mine.__dict__
-    fields.update(plan.__dict__)
-    fields["ellipsoid"] = plan.ellipsoid.copied()
-    for name in ("stated", "options", "considered"):
-        fields[name] = dict(fields[name])
-    return mine
-
-
-def _weighed(terms: Terms) -> Plan:
-    """The plan of least forecast error among those that may be."""
-    terms = replace(terms, rows=terms.rows.resolve(terms.d))
-    budget, noise = terms.budget, choice("noise", terms.noise, NOISE)
-    if terms.covariance:
-        rule, _ = terms.handling.rule(terms.rows, terms.d)
-        check_covariance(rule, terms.d, noise, budget.largest_mu is None)
-        return _gaussian(terms)
-    if budget.pair is None:
-        if noise == "norm":
-            raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
-        return _gaussian(terms)
-    if noise == "gaussian":
-        return _gaussian(terms)
-    if budget.pair[0] < LEAST_EPSILON:
-        if noise == "norm" or budget.largest_mu is None:
-            raise UsageError(f"epsilon below {LEAST_EPSILON:g} is all noise under this law. State a larger one.")
-        return _gaussian(terms)
-    plans = list(_under_each_law(terms))
-    if not plans:
-        raise OutOfRange
-    return least(plans, [weighted_error(terms, plan) for plan in plans])
-
-
 def least(plans: Sequence[P], errors: Sequence[float]) -> P:
     """The plan of least squared error, which says what the others would give."""
     best = plans[int(np.argmin(errors))]
@@ -193,25 +119,6 @@ def least(plans: Sequence[P], errors: Sequence[float]) -> P:
         considered = {plan.law_name: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
         object.__setattr__(best, "considered", considered)  # made here, and shown to nobody yet
     return best
-
-
-@lru_cache(maxsize=64)
-def _remembered(asked: Asked) -> Plan:
-    plan = _weighed(asked.terms)
-    plan.work_out()
-    return plan
-
-
-def _under_each_law(terms: Terms) -> Iterator[Plan]:
-    """The plans that may be chosen from; a law whose numbers leave the range of doubles has none."""
-    laws = [_spherical]
-    if blocks_may_pay(terms):
-        laws.append(boxed)
-    if terms.noise == "auto" and terms.budget.largest_mu is not None:
-        laws.append(_gaussian)
-    for law in laws:
-        with suppress(OutOfRange):
-            yield law(terms)
 
 
 def blocks_may_pay(terms: Terms) -> bool:
@@ -223,7 +130,7 @@ def blocks_may_pay(terms: Terms) -> bool:
     lower, upper = terms.rows.bounds()
     sizes = np.sqrt(terms.importances) * (upper / 2 - lower / 2)
     sizes = sizes / (float(sizes.max()) or 1.0)
-    return terms.d <= _MOST_CUT and float(sizes.sum()) ** 2 <= _MOST_BOXED * float(sizes @ sizes)
+    return terms.d <= MOST_CUT and float(sizes.sum()) ** 2 <= _MOST_BOXED * float(sizes @ sizes)
 
 
 def weighted_error(terms: Terms, plan: Plan) -> float:
@@ -240,7 +147,7 @@ def weighted_error(terms: Terms, plan: Plan) -> float:
         return float(terms.importances @ errors) + plan.sum_clipping_error
 
 
-def _gaussian(terms: Terms) -> Plan:
+def gaussian(terms: Terms) -> Plan:
     privacy = Privacy(terms.budget.mu, 0.0, terms.neighbours, unit_of(terms.people))
     region, kappa = lay_with_count(terms, privacy.mu)
     made = draft(terms, region, kappa, privacy.mu)
@@ -252,7 +159,7 @@ def _needed(terms: Terms, draft: Draft) -> Fraction:
     return max(draft.body.sensitivity(terms.neighbours, draft.count_units, terms.each), Fraction(1))
 
 
-def _spherical(terms: Terms) -> Plan:
+def spherical(terms: Terms) -> Plan:
     """Noise of density exp(-length): the same region and counts, another law [B1]."""
     from .laws.ball import ball_std
 
@@ -296,10 +203,11 @@ def boxed(terms: Terms) -> Plan:
     moves = [each * move for move in clamped_moves(limits, made.riders, terms.neighbours)]
     moves += [each * made.count_units] if made.count_units else []
     if not any(moves):
-        return _spherical(terms)
+        return spherical(terms)
     values = np.ldexp(np.array(moves[: terms.d], float), -made.bits) * region.ellipsoid.unscale
     widths = np.concatenate([values, np.full(made.dimension - terms.d, float(each))])  # a row moves a count by one
-    weights, live = _importances(terms, made), np.array(moves) > 0
+    weights = importances_of_all(terms, made.riders, made.count_units)
+    live = np.array(moves) > 0
     if not np.isfinite(weights).all():
         raise OutOfRange
     weights = np.where(live, np.maximum(weights, 1e-12 * float(weights.max())), 0.0)
@@ -331,18 +239,18 @@ def _evenly(draft: Draft, terms: Terms) -> Draft:
     return replace(draft, riders=riders, count_units=move if draft.count_units else 0)
 
 
-def _importances(terms: Terms, draft: Draft) -> Floats:
+def importances_of_all(terms: Terms, riders: Riders, count_units: int) -> Floats:
     """Weights of the squared error of every coordinate: values, absences, cells outside, squares, the count of rows."""
     columns, levers = terms.importances, terms.levers
     by_column = columns * levers**2
-    absences = len(draft.riders.absences)
+    absences = len(riders.absences)
     beside = by_column if absences == terms.d else np.full(absences, float(by_column.sum()))
     lower, upper = terms.rows.bounds()
     curious = columns * (_CURIOSITY * (upper - lower) / 2) ** 2
-    outside = curious[: len(draft.riders.outside)]
-    squares = (columns * square_levers(terms.rows) ** 2)[: len(draft.riders.squares)]
+    outside = curious[: len(riders.outside)]
+    squares = (columns * square_levers(terms.rows) ** 2)[: len(riders.squares)]
     least = terms.least_count**2 * float(columns @ ((upper - lower) / 2) ** 2) / terms.d
-    last = [max(float(by_column.sum()), least)] if draft.count_units else []
+    last = [max(float(by_column.sum()), least)] if count_units else []
     return np.concatenate([columns, beside, outside, squares, last])
 
 

@@ -30,12 +30,12 @@ from .grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
 from .hidden import cell_limits
 from .laws.ball_privacy import Guarantee
 from .noise import Stream
-from .noise_laws import BoxLaw, GaussianLaw, Kinds, Law
+from .noise_laws import GaussianLaw, Kinds, Law, Uneven
 from .people import People
 from .plan_files import FORMAT, FORMAT_1, checked_spread, plan_fields, plan_to_dict
 from .release import Counts, Release, register_reader
 from .riders import PLAIN, Riders
-from .row_maps import ClampedMap, EllipsoidMap, clamped_moves, kinds_of_rows
+from .row_maps import ClampedMap, EllipsoidMap, body_without, clamped_moves, kinds_of_rows
 from .rows import Rows
 from .runnable import Runnable, check_gaps, check_width, unserved_gaps
 from .session import Session
@@ -103,7 +103,7 @@ class Plan(Runnable):
     def __post_init__(self) -> None:
         # A plan may come from a file: its noise is checked against its claim every time it is made.
         self.privacy.check_unit(self.people is not None)
-        self.privacy.check_stated(self.stated)
+        self.noise_law.check_stated(self.privacy, self.stated)
         names("columns", self.columns, self.d)
         self.ellipsoid.check()
         if not (math.isfinite(self.noise_units) and self.grid_bits in (GRID_BITS, WIDE_GRID_BITS)):
@@ -212,7 +212,7 @@ class Plan(Runnable):
     @property
     def noise_base(self) -> tuple[Ellipsoid, float]:
         """The noise of the sums, as an ellipsoid and a std."""
-        if not isinstance(self.law, BoxLaw):
+        if not isinstance(self.law, Uneven):
             return self.ellipsoid, self.scaled_std
         return Ellipsoid(self.ellipsoid.center, self._block_scale.copy(), self.ellipsoid.axes), 1.0
 
@@ -228,7 +228,7 @@ class Plan(Runnable):
             _ = self.doubt, self.public_rows, self.scaled_std, self.unserved, self.ellipsoid.unscale
             _ = self.outside_share if self.riders.octaves and not self.rows.firm else 0.0
             shared = [self.stds, self.absence_stds, self.outside_stds, self.outside_limits]
-            shared += [self._block_scale] if isinstance(self.law, BoxLaw) else []
+            shared += [self._block_scale] if isinstance(self.law, Uneven) else []
         for part in shared:
             part.flags.writeable = False
 
@@ -246,7 +246,7 @@ class Plan(Runnable):
         many = self.noise_law.multiples(self.stds.size, level)
         width = self.ellipsoid.width
         law = self.law
-        if not isinstance(law, BoxLaw):
+        if not isinstance(law, Uneven):
             return np.full(self.d, many[0])
         columns = many[:width].copy()
         counts = [many[width : width + len(self.riders.absences)]] + ([many[-1:]] if self.count_units else [])
@@ -256,8 +256,17 @@ class Plan(Runnable):
         return columns
 
     def _sensitivity(self) -> Fraction:
-        """[U1] l2-sensitivity of the integer sum, with the count as one more coordinate where n is private."""
-        return self.row_map.body.sensitivity(self.neighbours, self.count_units, rows_each(self.people))
+        """[U1] l2-sensitivity of the integer sum, with the count as one more coordinate where n is private.
+
+        Of the coordinates that the law proves in l2: those that are apart are left out [U9].
+        """
+        apart, row_map, last = self.noise_law.apart, self.row_map, self.count_units
+        if not apart:
+            return row_map.body.sensitivity(self.neighbours, last, rows_each(self.people))
+        if not isinstance(row_map, ClampedMap) or rows_each(self.people) is not None:
+            raise UsageError("two laws of noise are for clamped rows, one row a person. Make the plan anew.")
+        body = body_without(row_map.limits, self.riders, apart)
+        return body.sensitivity(self.neighbours, 0 if row_map.width in apart else last)
 
     @property
     def d(self) -> int:

@@ -7,12 +7,12 @@ from copy import deepcopy
 from typing import Any, TypeAlias
 
 from .alike import PLAIN, contents
-from .planning import MOST_REMEMBERED, Asked, plan_asked
 from .plans import Plan
 from .privacy import Budget
 from .request import Request
 from .rows import Ball, Box, Normal
 from .session import Session
+from .weighing import MOST_REMEMBERED, Asked, plan_asked
 
 _STATED = (Box, Ball, Normal)
 _WORDS = (

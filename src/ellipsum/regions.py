@@ -13,7 +13,7 @@ import numpy as np
 
 from .alike import Alike
 from .errors import Floats, open_unit, vector
-from .noise_laws import BoxLaw
+from .noise_laws import Uneven
 from .vector_noise import Noise
 
 _ROUNDING = 1e-9  # relative, where there is no noise
@@ -61,7 +61,7 @@ def confidence_ellipsoid(value: Floats, noise: Noise, plan: Any, level: float) -
 
 def confidence_region(value: Floats, noise: Noise, plan: Any, level: float) -> ConfidenceEllipsoid | ConfidenceBox:
     """The region that the law of the noise calls for."""
-    if not isinstance(plan.noise_law, BoxLaw):
+    if not isinstance(plan.noise_law, Uneven):
         return confidence_ellipsoid(value, noise, plan, level)
     return ConfidenceBox(value, _half_widths(noise, plan, open_unit("level", level)), level)
 

@@ -399,7 +399,7 @@ def _noise(saved: Any, plan: Planned, learned: bool) -> Noise:
         names = ("count_direction", "stretch", "own")
         direction, stretch, own = (fields.maybe(name, codec.numbers, None) for name in names)
         ellipsoid = replace(plan.ellipsoid, scale=fields.take("scale", codec.numbers)) if learned else plan.ellipsoid
-    if not learned and plan.law_name == "box":
+    if not learned and plan.law_name in ("box", "mixed"):
         ellipsoid = plan.noise_base[0]
     ellipsoid.check()
     sized = all(part is None or part.size == plan.d for part in (direction, stretch, own))

@@ -10,12 +10,13 @@ from .errors import UsageError, choice, columns_of, listing, names, whole
 from .handling import Handling
 from .people import People
 from .plan_files import STATISTICS
-from .planning import NOISE, Terms, plan_statistic
+from .planning import NOISE, Terms
 from .plans import Plan
 from .privacy import NEIGHBOURS, Budget
 from .release import register_more
 from .rows import Rows, Unknown, Wishes, checked_rows
 from .runnable import register_remaker
+from .weighing import plan_statistic
 
 if TYPE_CHECKING:  # imported when rows are learned or have groups
     from .groups import GroupPlan

@@ -106,6 +106,7 @@ _LAWS = {
     "gaussian": "Gaussian",
     "ball": "spherical (density falls with the length of the noise)",
     "box": "pure epsilon, columns in blocks that share a radius",
+    "mixed": "pure epsilon in blocks for the widest columns, Gaussian for the others",
     "laplace": "pure epsilon, Laplace noise of its own for the column and for each count",
 }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum import planning
+from ellipsum import weighing
 from ellipsum.auditing.cases import CASES, case_of
 from ellipsum.auditing.mechanisms import NoisySums, friendly_numbers
 from ellipsum.groups.plan import GroupPlan
@@ -40,7 +40,7 @@ def honest(name, runs=RUNS):
 @pytest.fixture
 def forgetful(monkeypatch):
     """Plans are made anew: none that was made before or here is remembered."""
-    monkeypatch.setattr(planning, "_remembered", lambda asked: planning._weighed(asked.terms))
+    monkeypatch.setattr(weighing, "_remembered", lambda asked: weighing._weighed(asked.terms))
 
 
 @pytest.mark.parametrize("name", ["sum-ball", "sum-box", "sum-ball-add-remove", "people-mean"])

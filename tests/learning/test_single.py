@@ -9,8 +9,9 @@ import pytest
 
 import ellipsum as es
 from ellipsum.integers import Wide
+from ellipsum.law_files import law_from_dict
 from ellipsum.noise import Stream
-from ellipsum.noise_laws import LaplaceLaw, law_from_dict
+from ellipsum.noise_laws import LaplaceLaw
 from ellipsum.plans import kinds_of
 from ellipsum.privacy import Privacy
 from ellipsum.riders import Riders

@@ -24,6 +24,7 @@ LAWS = {
     "gaussian": "Gaussian noise",
     "ball": "spherical noise",
     "box": "pure noise in blocks",
+    "mixed": "pure and Gaussian noise",
     "laplace": "Laplace noise",
     "": "learned rows",
 }
