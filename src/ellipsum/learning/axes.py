@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 
@@ -45,11 +46,10 @@ class Turns:
     def _found(self, state: State) -> tuple[Floats, Floats] | None:
         """Axes with the spread along each, or None where no correlation is worth it."""
         share = self._measure.affordable(self._shares.covariance)
-        if self._left == 0:
-            with self._measure.of_all():  # small eigenvalues are told from noise by the number of rows alone
-                return _axes(state, *self._moments("covariance", state, share))
         if state.shape.basis is not None:
-            return _axes(state, *self._moments("covariance", state, share))
+            # Small eigenvalues are told from noise by the number of rows alone: the last turn reads all of them.
+            with self._measure.of_all() if self._left == 0 else nullcontext():
+                return _axes(state, *self._moments("covariance", state, share))
         matrix, noise = self._moments("covariance probe", state, self._shares.probe)
         if not _correlated(matrix, noise):
             return None
