@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -214,6 +215,7 @@ def learn(
     with _session(request, words) as session:
         plan = _plan_for(request, session)
         assert isinstance(plan, LearningPlan)
+        plan = replace(plan, later=True)
         return session.kept(lambda: plan.learn(session), Learned.from_json)
 
 

@@ -509,6 +509,17 @@ def test_learning_for_later_counts_norms_with_less_noise():
     assert norms["later"][-1] > 2 * norms["at once"][-1]
 
 
+def test_the_plan_of_learning_for_later_says_so():
+    """What is shown before any value is read is what is spent: the last histogram takes a fifth."""
+    shown = []
+    x = rng(19).standard_normal((20_000, 5))
+    learned = es.learn(x, es.Unknown(50.0), budget=MU, rng=rng(20), approve=shown.append)
+    (planned,) = [step.share for step in shown[0].rounds if step.name == "last norms"]
+    spent = [step.privacy.mu**2 for step in learned.rounds if step.name == "norms"][-1]
+    assert planned == pytest.approx(spent, rel=0.05)
+    assert LearningPlan.from_json(shown[0].to_json()) == shown[0]
+
+
 def test_clipped_rows_are_a_share_of_all_rows_with_gaps_or_without():
     """Two fifths of all cells are missing: shares of the rows that have a column made one release in five warn."""
     g = rng(21)

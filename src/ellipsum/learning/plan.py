@@ -75,6 +75,8 @@ class LearningPlan(Runnable):
     """What errors are measured in: plain units, or "relative" to each column's own spread."""
     handling: Handling = _USUAL
     """What is done about missing entries, and whether clipped rows are counted."""
+    later: bool = False
+    """Whether what is learned is for releases to come, and not for this one alone."""
 
     def __post_init__(self) -> None:
         # A plan may come from a file: what it claims is checked every time it is made.
@@ -104,7 +106,8 @@ class LearningPlan(Runnable):
         return self._shares_of(self.n)
 
     def _shares_of(self, n: float) -> Shares:
-        return Shares.of(noise_rows(n, self.d, self.privacy), self.d, self.pure)
+        shares = Shares.of(noise_rows(n, self.d, self.privacy), self.d, self.pure)
+        return shares.for_later() if self.later else shares
 
     @property
     def pure(self) -> bool:
@@ -217,7 +220,7 @@ class LearningPlan(Runnable):
 
     def learn(self, session: Session) -> Learned:
         """Spend the whole budget on what the rows are like."""
-        final, rounds = self._learned(session, "learning", purpose="later")
+        final, rounds = self._learned(session, "learning")
         names = session.source.columns
         release = finish(rounds, final, "mean", names, self.method)
         known = learned_rows(final.about(release.value), release.value, release.noise.ellipsoid.unscale, names)
@@ -225,7 +228,7 @@ class LearningPlan(Runnable):
         return Learned(known, rounds.privacy, history, self.method, dict(self.stated), session.secure, self.people)
 
     def _learned(
-        self, session: Session, note: str, rows: Source | None = None, purpose: str = "release"
+        self, session: Session, note: str, rows: Source | None = None, purpose: str | None = None
     ) -> tuple[Final, Rounds]:
         """What the rounds before the last one give; rows: those that they read, in place of the session's."""
         source = session.source
@@ -249,7 +252,7 @@ class LearningPlan(Runnable):
             note=note,
             plan=self,
             source=rows,
-            purpose=purpose,
+            purpose=purpose or ("later" if self.later else "release"),
         )
         rounds.magnitude = self.rows.magnitude
         magnitude = self.rows.magnitudes(self.d) if self.method == "auto" else self.rows.largest
@@ -271,6 +274,7 @@ class LearningPlan(Runnable):
             "weights": self.weights,
             "missing": self.handling.missing,
             "check": self.handling.check,
+            **({"later": True} if self.later else {}),
             "rounds": [vars(step) for step in self.rounds],
             "relative_error": self.relative_error,
             "warning": self.warning,
@@ -333,6 +337,7 @@ def learning_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
             "stated": fields.take("stated", stated_from_dict),
             "weights": "equal" if first else fields.take("weights", codec.word("relative", "equal")),
             "handling": _BY_CENTRE if first else _handling(fields),
+            "later": fields.take("later", codec.flag, False),
             **fields.take("options", _options, _NO_OPTIONS),
         }
 
