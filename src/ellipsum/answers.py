@@ -42,6 +42,8 @@ def tally(plan: Any, scaled: Floats) -> Tally:
         units = np.array(plan.riders.absences, float)
         behind = np.ldexp(scaled[plan.ellipsoid.width :][: units.size], plan.grid_bits)
         rows = rows - behind / np.where(units > 0, units, np.inf)
+    elif plan.rows.known_absences is not None:
+        rows = rows - plan.rows.known_absences[0]
     return tally_of(plan, rows, count)
 
 
@@ -50,7 +52,7 @@ def tally_of(plan: Any, rows: Floats, count: float | None) -> Tally:
     shared, own = plan.count_std or 0.0, np.zeros(plan.d)
     if plan.riders.missing == "row":
         shared = float(np.hypot(shared, plan.absence_stds[0]))
-    elif plan.riders.absences:
+    elif plan.absence_stds.size:
         own = plan.absence_stds.copy()
     return Tally(rows, shared, own, count)
 
@@ -95,16 +97,24 @@ def mean_noise(plan: Any, counts: Tally, offset: Floats) -> Noise:
     least = float(divisor.min())
     stretch = None if (divisor == least).all() else least / divisor
     shared = offset * (counts.shared / divisor) if counts.shared else None
-    own = np.abs(offset) * (counts.own / divisor) if counts.own.any() else None
+    own = None
+    if counts.own.any():  # an absent cell moves a mean by how far that is from where the cell counts
+        own = np.abs(offset - absent_offset(plan)) * (counts.own / divisor)
     ellipsoid, std = plan.noise_base
     return Noise(ellipsoid, std / least, shared, stretch, own)
+
+
+def absent_offset(plan: Any) -> Floats:
+    """How far from the centre an absent cell counts."""
+    offset: Floats = plan.absent_at - plan.ellipsoid.center
+    return offset
 
 
 def sum_noise(plan: Any, counts: Tally) -> Noise:
     """[U2][U6] Of c N_j + T_j."""
     center = plan.ellipsoid.center
     shared = center * counts.shared if counts.shared else None
-    own = np.abs(center) * counts.own if plan.riders.absences and counts.own.any() else None
+    own = np.abs(plan.absent_at) * counts.own if plan.absence_stds.size and counts.own.any() else None
     ellipsoid, std = plan.noise_base
     return Noise(ellipsoid, std, shared, None, own)
 

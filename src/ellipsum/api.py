@@ -211,11 +211,10 @@ def learn(
         raise UsageError(f"rows must be Unknown(magnitude) to be learned, got {type(rows).__name__}.")
     from .learning import Learned, LearningPlan
 
-    request = _request("mean", words)
+    request = replace(_request("mean", words), later=True)
     with _session(request, words) as session:
         plan = _plan_for(request, session)
         assert isinstance(plan, LearningPlan)
-        plan = replace(plan, later=True)
         return session.kept(lambda: plan.learn(session), Learned.from_json)
 
 

@@ -26,6 +26,10 @@ _TIMES = 3.0  # times as many as the stated law gives
 _FAR = 2  # octaves beyond the region: rows further out, where none are expected, are told even if they are few
 _NARROW = 2.0**-30  # of the magnitude: columns within that are alike
 _LISTED = 3
+_FAR_OUT = (
+    "about {far} rows lie far beyond the others in some column, and noise hides where: the {statistic} may be off by "
+    "far more than its interval. Check units and outliers, use a larger budget, or state bounds."
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ def hidden(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> Hidden
     few = _few(plan, counts, names)
     if counts.outside is None and counts.clipped is not None:
         return _rows(plan, counts, few)
+    beyond = plan.rows.beyond()
+    if beyond is not None:
+        return _clamped(plan, counts, beyond, few)
     cells = () if counts.outside is None else _cells(plan, counts, names)
     return Hidden(np.zeros(plan.d), np.zeros(plan.d), (*cells, *few))
 
@@ -73,6 +80,14 @@ def _cells(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> tuple[
             "the interval is for the clamped values. State wider bounds."
         )
     return tuple(texts)
+
+
+def _clamped(plan: Any, counts: Any, beyond: tuple[Floats, Floats, int, int], few: tuple[str, ...]) -> Hidden:
+    """Columns that were clamped to learned ends: what lies beyond those was counted before [U7]."""
+    bias, spread, unseen, far = beyond
+    times = np.maximum(counts.rows, 1.0) if plan.statistic == "sum" else np.ones(plan.d)
+    texts = () if not far else (_FAR_OUT.format(far=far, statistic=plan.statistic),)
+    return Hidden(bias * times, spread * times, (*texts, *few), unseen)
 
 
 def cell_limits(stds: Floats) -> Floats:

@@ -6,7 +6,7 @@ from typing import Any
 
 from . import codec
 from .laws.box import Blocks
-from .noise_laws import BallLaw, BoxLaw, LaplaceLaw, Law
+from .noise_laws import BallLaw, BoxLaw, Law
 
 _MIXED = "mixed"
 _WRONG = "the law of this plan's noise has missing, unknown or wrong fields. Make the plan anew."
@@ -15,15 +15,13 @@ _WRONG = "the law of this plan's noise has missing, unknown or wrong fields. Mak
 def law_from_dict(saved: Any) -> Law:
     """Inverse of `to_dict`; whether it gives a guarantee is for `prove`. Gaussian noise is a plan's `noise_units`."""
     with codec.Fields(saved, _WRONG) as fields:
-        kind = fields.take("kind", codec.word(BallLaw.kind, BoxLaw.kind, LaplaceLaw.kind, _MIXED))
+        kind = fields.take("kind", codec.word(BallLaw.kind, BoxLaw.kind, _MIXED))
         if kind == _MIXED:
             from .mixed_law import MixedLaw
 
             return MixedLaw(fields.take("pure", _box_from_dict), fields.take("units", codec.number))
         if kind == BallLaw.kind:
             return BallLaw(fields.take("scale", codec.number), fields.take("dimension", codec.integer(1, 1 << 40)))
-        if kind == LaplaceLaw.kind:
-            return LaplaceLaw(tuple(fields.take("scales", codec.list_of(codec.number))))
         return _box(fields)
 
 

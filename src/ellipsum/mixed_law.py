@@ -20,7 +20,7 @@ from .integers import Wide
 from .laws.ball_privacy import Guarantee
 from .laws.split import check_split
 from .noise import Stream, add_noise, box_draws, shift_for
-from .noise_laws import TOO_LITTLE, BoxLaw, GaussianLaw, Kinds, Uneven, joined, normal_multiple
+from .noise_laws import TOO_LITTLE, BoxLaw, GaussianLaw, Uneven, joined, normal_multiple
 from .privacy import Privacy
 
 
@@ -76,9 +76,7 @@ class MixedLaw(Uneven):
         scaled[..., normal] = np.ldexp(add_noise(rest, self.units, shift, stream, start).to_float(), shift)
         return scaled
 
-    def prove(
-        self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int], kinds: Kinds | None = None
-    ) -> None:
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
         """sensitivity: in l2, of the coordinates that are not `apart` [U9]."""
         valid = isinstance(privacy, Privacy) and privacy.mu > 0 and len(privacy.pure) == 1
         valid &= math.isfinite(self.units) and self.units > 0 and len(self.apart) < len(moves)

@@ -32,15 +32,6 @@ if TYPE_CHECKING:
 TOO_LITTLE = "this plan's noise is below what its guarantee needs. Make the plan anew."
 
 
-@dataclass(frozen=True)
-class Kinds:
-    """The kinds of rows of one column beside its counts: how far from zero each coordinate is at most [K5]."""
-
-    rows: tuple[tuple[Fraction, ...], ...]
-    changed: int
-    """So many rows come or go between neighbours, one that is replaced being two."""
-
-
 class Law:
     """What plans ask of a law of noise; all numbers are in units of the grid."""
 
@@ -78,13 +69,8 @@ class Law:
         """
         raise NotImplementedError
 
-    def prove(
-        self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int], kinds: Kinds | None = None
-    ) -> None:
-        """An error unless the noise gives the guarantee: sensitivity in l2, and how far each coordinate moves.
-
-        kinds: of one column beside its counts, what a row may hold.
-        """
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
+        """An error unless the noise gives the guarantee: sensitivity in l2, and how far each coordinate moves."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,9 +103,7 @@ class GaussianLaw(Law):
         scaled: Floats = np.ldexp(noisy.to_float(), shift)
         return scaled
 
-    def prove(
-        self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int], kinds: Kinds | None = None
-    ) -> None:
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
         mu = privacy.mu if isinstance(privacy, Privacy) and not privacy.pure else 0.0
         if not math.isfinite(self.units) or Fraction(self.units) * Fraction(mu) < sensitivity:
             raise UsageError(TOO_LITTLE)
@@ -158,9 +142,7 @@ class BallLaw(Law):
         runs = ball_runs(self.scale, self.dimension)
         return runs, math.ldexp(1.0, int(runs.shifts[0]))
 
-    def prove(
-        self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int], kinds: Kinds | None = None
-    ) -> None:
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
         valid = math.isfinite(self.scale) and self.dimension == len(moves) and isinstance(privacy, BallPrivacy)
         if not valid or not isinstance(privacy, BallPrivacy) or privacy.dimension != self.dimension:
             raise UsageError(TOO_LITTLE)
@@ -246,9 +228,7 @@ class BoxLaw(Uneven):
         units = np.ldexp(1.0, np.repeat(runs.shifts, runs.sizes))
         return order, bool((order == np.arange(order.size)).all()), runs, units
 
-    def prove(
-        self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int], kinds: Kinds | None = None
-    ) -> None:
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
         if not isinstance(privacy, Privacy) or privacy.mu or len(privacy.pure) != 1:
             raise UsageError(TOO_LITTLE)
         blocks = self.blocks.blocks
@@ -270,54 +250,6 @@ class BoxLaw(Uneven):
     def least(blocks: Blocks, moves: Sequence[int]) -> BoxLaw:
         scales = tuple(block.scale(Fraction(max(moves[j] for j in block.columns))) for block in blocks.blocks)
         return BoxLaw(blocks, scales)
-
-
-@dataclass(frozen=True)
-class LaplaceLaw(Law):
-    """Laplace noise, every coordinate its own, for one column beside its counts: pure [K5]."""
-
-    kind: ClassVar[str] = "laplace"
-    scales: tuple[float, ...]
-
-    def stds(self, width: int) -> Floats:
-        return math.sqrt(2) * np.array(self.scales)
-
-    def multiples(self, width: int, level: float) -> Floats:
-        """No less than the normal law's, which a sum of coordinates is nearer to [K3]."""
-        return np.full(width, max(-math.log1p(-level) / math.sqrt(2), normal_multiple(level)))
-
-    def as_rare(self, stds: Any) -> Any:
-        """Right within a tenth from 2 to 6 stds."""
-        return stds * np.sqrt(1 + np.asarray(stds) ** 2 / 8)
-
-    def squared_radius(self, rank: int, level: float) -> float:
-        return float(self.multiples(1, level)[0]) ** 2
-
-    def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
-        runs = box_runs([1] * len(self.scales), self.scales)
-        return add_block_noise(joined(sums, last), runs, stream).to_float() * np.ldexp(1.0, runs.shifts)
-
-    def prove(
-        self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int], kinds: Kinds | None = None
-    ) -> None:
-        valid = isinstance(privacy, Privacy) and not privacy.mu and len(privacy.pure) == 1 and kinds is not None
-        valid &= len(self.scales) == len(moves) and all(math.isfinite(scale) and scale > 0 for scale in self.scales)
-        if not valid or not isinstance(privacy, Privacy) or kinds is None:
-            raise UsageError(TOO_LITTLE)
-        scales = [Fraction(scale) for scale in self.scales]
-        most = max(sum(most / scale for most, scale in zip(row, scales, strict=True)) for row in kinds.rows)
-        if kinds.changed * most > Fraction(privacy.pure[0]):
-            raise UsageError(TOO_LITTLE)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "scales": list(self.scales)}
-
-    @staticmethod
-    def of(shares: Sequence[float], kinds: Kinds, epsilon: float) -> LaplaceLaw:
-        """shares: of what a row is given of epsilon, for each coordinate, as far as its most is."""
-        each = Fraction(epsilon) * (1 - Fraction(1, 1 << 40)) / kinds.changed
-        most = [max(row[j] for row in kinds.rows) for j in range(len(shares))]
-        return LaplaceLaw(tuple(round_up(far / (each * Fraction(x))) for far, x in zip(most, shares, strict=True)))
 
 
 def normal_multiple(level: float) -> float:

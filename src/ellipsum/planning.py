@@ -19,9 +19,9 @@ from .errors import Floats
 from .grid import clamp_limits, grid_bits, noise_units
 from .handling import Handling, lay_riders
 from .laws.ball_privacy import BallPrivacy, Guarantee, safe_ratio
-from .noise_laws import BallLaw, BoxLaw, LaplaceLaw, Law
+from .noise_laws import BallLaw, BoxLaw, Law
 from .people import People, unit_of
-from .plans import WIDEST_COUNT_WEIGHT, OutOfRange, Plan, kinds_of, rows_each
+from .plans import WIDEST_COUNT_WEIGHT, OutOfRange, Plan, rows_each
 from .privacy import Budget, Privacy
 from .riders import OCTAVES, Riders, free_squares, product_units
 from .row_maps import Body, clamped_body, clamped_moves, ellipsoid_body
@@ -38,9 +38,6 @@ _MOST_BOXED = 128  # columns' worth: with delta above 0 and more, noise in block
 MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
 _FEWEST_OCTAVES = 2
-_OUTSIDE, _MOST_OUTSIDE, _LEAST_OUTSIDE = 3000.0, 0.3, 0.2
-"""Of epsilon, for counts of rows outside that pulling them in does not pay for: over n epsilon, and the bounds."""
-_LEAST_LEVER = 0.01
 _CURIOSITY = 0.01  # weight of a count of cells outside, as a share of their column's half-width
 
 
@@ -138,7 +135,7 @@ def weighted_error(terms: Terms, plan: Plan) -> float:
     ellipsoid, std = plan.noise_base
     with np.errstate(over="ignore"):
         errors = (ellipsoid.reach * std) ** 2
-        if plan.riders.absences:
+        if plan.absence_stds.size:
             errors = errors + (terms.levers * plan.absence_stds) ** 2
         if plan.count_std is not None:
             errors = errors + (terms.levers * plan.count_std) ** 2
@@ -191,11 +188,20 @@ def _likely_dimension(terms: Terms) -> int:
 
 def boxed(terms: Terms) -> Plan:
     """Pure noise in blocks of columns that share a radius; every count is one more column [K1][K2]."""
-    from .laws.box import choose_blocks
-
     assert terms.budget.pair is not None
     epsilon = terms.budget.pair[0]
     region, kappa = lay_with_count(terms, epsilon)
+    made, law = _in_blocks(terms, region, kappa, epsilon)
+    if law is None:
+        return spherical(terms)
+    privacy = Privacy.of_pure(epsilon, terms.neighbours, unit_of(terms.people))
+    return finished(terms, made, privacy, law, 0.0)
+
+
+def _in_blocks(terms: Terms, region: Clip, kappa: float, epsilon: float) -> tuple[Draft, BoxLaw | None]:
+    """A draft whose columns are alike on the grid, and the blocks of least error; None where no row moves anything."""
+    from .laws.box import choose_blocks
+
     region = _alike(region, terms)
     made = _evenly(draft(terms, region, 1.0 if kappa > 0 else 0.0, epsilon), terms)
     each = terms.each or 1
@@ -203,7 +209,7 @@ def boxed(terms: Terms) -> Plan:
     moves = [each * move for move in clamped_moves(limits, made.riders, terms.neighbours)]
     moves += [each * made.count_units] if made.count_units else []
     if not any(moves):
-        return spherical(terms)
+        return made, None
     values = np.ldexp(np.array(moves[: terms.d], float), -made.bits) * region.ellipsoid.unscale
     widths = np.concatenate([values, np.full(made.dimension - terms.d, float(each))])  # a row moves a count by one
     weights = importances_of_all(terms, made.riders, made.count_units)
@@ -212,8 +218,7 @@ def boxed(terms: Terms) -> Plan:
         raise OutOfRange
     weights = np.where(live, np.maximum(weights, 1e-12 * float(weights.max())), 0.0)
     blocks = choose_blocks(np.where(live, np.maximum(widths, 1e-300), 0.0), weights, epsilon)
-    privacy = Privacy.of_pure(epsilon, terms.neighbours, unit_of(terms.people))
-    return finished(terms, made, privacy, BoxLaw.least(blocks, moves), 0.0)
+    return made, BoxLaw.least(blocks, moves)
 
 
 def _alike(region: Clip, terms: Terms) -> Clip:
@@ -317,37 +322,17 @@ def finished(
 def assemble(
     terms: Terms, privacy: Privacy, region: Clip, kappa: float, options: Mapping[str, Any], octaves: int = OCTAVES
 ) -> Plan:
-    """The last round in a region that is laid already: Gaussian, or for a pure guarantee Laplace or spherical noise."""
+    """The last round in a region that is laid already: Gaussian, or for a pure guarantee in blocks or spherical."""
     if not privacy.pure:
         made = draft(terms, region, kappa, privacy.mu, octaves)
         return finished(terms, made, privacy, None, noise_units(_needed(terms, made), privacy.mu), {}, options)
     epsilon = privacy.pure[0]
+    if terms.rows.clamps:
+        made, law = _in_blocks(terms, region, kappa, epsilon)
+        return finished(terms, made, privacy, law, 0.0, {}, options)
     made = draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, octaves)
-    if terms.d == 1 and region.ellipsoid.width == 1:
-        return finished(terms, made, privacy, _laplace(terms, made, epsilon), 0.0, {}, options)
     spherical = BallPrivacy(epsilon, made.dimension, privacy.neighbours, privacy.unit)
     return finished(terms, made, spherical, BallLaw.least(spherical, _needed(terms, made)), 0.0, {}, options)
-
-
-def _laplace(terms: Terms, draft: Draft, epsilon: float) -> LaplaceLaw:
-    """[K5] One column: what clipped rows are pulled in by pays for their counts; where that is little, epsilon does."""
-    riders, lever = draft.riders, _lever(terms, draft.region)
-    pulled = riders.pull
-    enough = min(max(_OUTSIDE / ((terms.n or 1) * epsilon), _LEAST_OUTSIDE), _MOST_OUTSIDE)
-    outside = max(1 - pulled, enough) if riders.octaves else 0.0
-    value = min(1.0, (1 - outside) / pulled)
-    shares = [value] + [1.0] * len(riders.absences) + [outside] * riders.octaves
-    counted = lever ** (2 / 3) / (1 + lever ** (2 / 3)) if draft.count_units else 0.0
-    shares = [(1 - counted) * share for share in shares] + ([counted] if draft.count_units else [])
-    kinds = kinds_of(draft.bits, riders, draft.count_units, terms.neighbours, terms.each)
-    return LaplaceLaw.of(shares, kinds, epsilon)
-
-
-def _lever(terms: Terms, region: Clip) -> float:
-    """By how much one row more in the count of rows moves a sum, in units of its radius."""
-    lever = abs(float(region.ellipsoid.center[0])) if terms.statistic == "sum" else region.center_spread
-    reach = float(region.ellipsoid.unscale[0])
-    return min(max(lever / reach, _LEAST_LEVER), 1 / _LEAST_LEVER) if reach > 0 else 1.0
 
 
 def lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:

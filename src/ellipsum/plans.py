@@ -30,12 +30,12 @@ from .grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
 from .hidden import cell_limits
 from .laws.ball_privacy import Guarantee
 from .noise import Stream
-from .noise_laws import GaussianLaw, Kinds, Law, Uneven
+from .noise_laws import GaussianLaw, Law, Uneven
 from .people import People
 from .plan_files import FORMAT, FORMAT_1, checked_spread, plan_fields, plan_to_dict
 from .release import Counts, Release, register_reader
 from .riders import PLAIN, Riders
-from .row_maps import ClampedMap, EllipsoidMap, body_without, clamped_moves, kinds_of_rows
+from .row_maps import ClampedMap, EllipsoidMap, body_without, clamped_moves
 from .rows import Rows
 from .runnable import Runnable, check_gaps, check_width, unserved_gaps
 from .session import Session
@@ -56,13 +56,6 @@ class OutOfRange(UsageError):
 
     def __init__(self) -> None:
         super().__init__("the noise of this plan or its forecast leaves the range of doubles. Rescale the columns.")
-
-
-def kinds_of(grid_bits: int, riders: Riders, count_units: int, neighbours: str, each: int | None) -> Kinds:
-    """What rows of one column may hold, each with the count of rows where there is one [K5]."""
-    last = (Fraction(count_units),) if count_units else ()
-    rows = tuple((*row, *last) for row in kinds_of_rows(grid_bits, riders))
-    return Kinds(rows, (2 if neighbours == "replace" else 1) * (each or 1))
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,7 +105,7 @@ class Plan(Runnable):
         check_squares(self)
         if self.law is not None and self.noise_units != 0:
             raise UsageError("this plan has two laws of noise. Make the plan anew.")
-        self.noise_law.prove(self.privacy, self._sensitivity(), self._moves(), self._kinds())
+        self.noise_law.prove(self.privacy, self._sensitivity(), self._moves())
         if self.stated:  # the last round of learning keeps its results within range itself
             self.check_range()
 
@@ -151,12 +144,6 @@ class Plan(Runnable):
             return [each * move for move in clamped_moves(row_map.limits, self.riders, self.neighbours)] + last
         return [math.ceil(row_map.body.sensitivity(self.neighbours, 0, each))] * row_map.width + last
 
-    def _kinds(self) -> Kinds | None:
-        """Of one column whose rows are clipped by their norm: what they may hold [K5]."""
-        if self.clamped or self.ellipsoid.width != 1 or self.d != 1:
-            return None
-        return kinds_of(self.grid_bits, self.riders, self.count_units, self.neighbours, rows_each(self.people))
-
     @cached_property
     def stds(self) -> Floats:
         """Noise stds of all coordinates in units of the grid: values, counts beside them, the count of rows."""
@@ -165,8 +152,15 @@ class Plan(Runnable):
     @cached_property
     def absence_stds(self) -> Floats:
         """Noise stds of the counts of absences, in rows; 0 where none is counted."""
+        if self.rows.known_absences is not None:
+            return self.rows.known_absences[1].copy()
         units = np.array(self.riders.absences, float)
         return self._beside(self.ellipsoid.width, units)
+
+    @property
+    def absent_at(self) -> Floats:
+        """What an absent cell that is counted adds to a sum: the centre, unless it was learned with its count."""
+        return self.ellipsoid.center if self.rows.known_absences is None else self.rows.absent_at()
 
     @cached_property
     def outside_stds(self) -> Floats:
@@ -350,7 +344,7 @@ class Plan(Runnable):
     def _absences_error(self, levers: Floats, rows: float) -> float:
         """What the noise of the absences' counts adds, as levers of the statistic [U6]."""
         with np.errstate(over="ignore"):
-            return float(np.sum((levers * self.absence_stds / rows) ** 2)) if self.riders.absences else 0.0
+            return float(np.sum((levers * self.absence_stds / rows) ** 2)) if self.absence_stds.size else 0.0
 
     def column_errors(self) -> Floats:
         """Forecast root mean square error of each column; what clipping costs is shared out by the columns' noise."""

@@ -477,7 +477,7 @@ def _check_counts(release: Release) -> None:
         return
     plan: Any = release.plan
     rows, stds, start = release.counts.rows, release.counts.stds, _start(release)
-    own = np.broadcast_to(plan.absence_stds if plan.riders.absences else np.zeros(1), rows.shape)
+    own = np.broadcast_to(plan.absence_stds if plan.absence_stds.size else np.zeros(1), rows.shape)
     rounding = _NEAR * max(abs(start), 1.0)
     within = (start - rows >= -_FARTHEST * own - rounding) & (rows >= -_FARTHEST * stds - rounding)
     within &= (own > 0) | (np.abs(start - rows) <= rounding)

@@ -51,6 +51,8 @@ class Request:
     grouping: Grouping | None = None
     groups: int | None = None
     """The number of groups that is expected, where they are not listed."""
+    later: bool = False
+    """Whether rows are learned for releases to come."""
 
     def __post_init__(self) -> None:
         choice("statistic", self.statistic, STATISTICS)
@@ -106,7 +108,7 @@ class Request:
 
             weights = self._learned_weights(named)
             noise = "gaussian" if self.noise == "auto" and self._gaussian_groups else self.noise
-            made = plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, noise)
+            made = plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, noise, self.later)
             return made if self.grouping is None else grouped(made, self.grouping, self.groups, self.budget)
         from .groups.planning import plan_groups
 
@@ -204,7 +206,7 @@ def request_of(plan: Plan | LearningPlan | GroupPlan) -> Request:
     common = plan.statistic, plan.rows, Budget(**plan.stated), plan.neighbours, plan.n, plan.people
     if isinstance(plan, LearningPlan):
         learning = plan.method, plan.options, plan.handling, plan.noise, False
-        return Request(*common, Wishes(weights=plan.weights), *learning, *_groups_of(plan))
+        return Request(*common, Wishes(weights=plan.weights), *learning, *_groups_of(plan), plan.later)
     options = plan.options
     wishes = Wishes(**{name: options[name] for name in _WISHES if name in options})
     handling = Handling(options.get("missing"), options["check"]) if "check" in options else Handling("center", False)

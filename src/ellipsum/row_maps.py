@@ -42,6 +42,8 @@ class Body:
     diameter: Fraction
     ones: int | None = None
     """Of how many one-hots a row consists, where it is nothing else: its norm in l1."""
+    apart: int | None = None
+    """How far two such rows are apart in l1, where that is less than twice the norm."""
 
     def sensitivity(self, neighbours: str, count_units: int = 0, rows_each: int | None = None) -> Fraction:
         """l2-sensitivity, rounded up, of the sum; [U2] with the count of rows as one more coordinate.
@@ -58,7 +60,8 @@ class Body:
         """l1-sensitivity of the sum of rows that are one-hots: what pure noise of each count has to cover [L8]."""
         if self.ones is None:
             raise UsageError("counts alone have a sensitivity in l1 here.")
-        return self.ones * (2 if neighbours == "replace" else 1) * (rows_each or 1)
+        apart = 2 * self.ones if self.apart is None else self.apart
+        return (apart if neighbours == "replace" else self.ones) * (rows_each or 1)
 
 
 class RowMap(Protocol):
@@ -138,22 +141,6 @@ def ellipsoid_body(values: int, grid_bits: int, riders: Riders) -> Body:
     squared_norm = norm**2 + riders.excess(grid_bits, 1)
     squared_diameter = 4 * norm**2 + 2 * riders.excess(grid_bits, 2)
     return _with_left_out(squared_norm, squared_diameter, riders)
-
-
-def kinds_of_rows(grid_bits: int, riders: Riders) -> list[list[Fraction]]:
-    """[K5] Of one column, rows inside, outside in each octave, and absent: how far each entry is from zero at most."""
-    norm = clipped_norm_bound(1, grid_bits)
-    half = Fraction(1, 2)  # of rounding, which no pull brings in
-    pulled = (norm - half) * Fraction(riders.pull) + half
-    absences, octaves = len(riders.absences), riders.octaves
-    nothing = [Fraction(0)] * (absences + octaves)
-    kinds = [[norm, *nothing]]
-    for place in range(octaves):
-        kinds.append([pulled, *nothing])
-        kinds[-1][1 + absences + place] = Fraction(riders.outside[0])
-    if absences:
-        kinds.append([Fraction(0), Fraction(riders.absences[0]), *nothing[1:]])
-    return kinds
 
 
 def _with_left_out(squared_norm: Fraction, squared_diameter: Fraction, riders: Riders) -> Body:

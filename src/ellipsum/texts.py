@@ -107,7 +107,6 @@ _LAWS = {
     "ball": "spherical (density falls with the length of the noise)",
     "box": "pure epsilon, columns in blocks that share a radius",
     "mixed": "pure epsilon in blocks for the widest columns, Gaussian for the others",
-    "laplace": "pure epsilon, Laplace noise of its own for the column and for each count",
 }
 
 
@@ -172,7 +171,9 @@ def missing_words(plan: Any) -> str:
         return missing_rule(asked, plan.statistic)
     if riders.missing == "row":
         return missing_rule("row", plan.statistic)
-    if riders.width == 0 and "check" not in plan.options:  # a plan of format 1
+    if plan.rows.known_absences is not None:
+        return missing_rule("column", plan.statistic)
+    if plan.rows.beyond() is None and riders.width == 0 and "check" not in plan.options:  # a plan of format 1
         return missing_rule("center", plan.statistic)
     about_zero = plan.statistic == "sum" and not plan.clamped and not plan.ellipsoid.center.any()
     if riders.missing == "center" and not about_zero:
@@ -218,7 +219,7 @@ def _planned_entries(plan: Any) -> list[tuple[str, str, str]]:
 
 def stated_of(rows: Any, j: int) -> str:
     """What is stated of a column, in its own units."""
-    if rows.kind == "box":
+    if rows.clamps:
         lower, upper = rows.bounds()
         return f"{lower[j]:g} to {upper[j]:g}"
     if rows.kind in ("normal", "learned"):
@@ -254,9 +255,13 @@ def release_entries(release: Any, most: int, magnitude: Any = None) -> list[Entr
 def _counted_rows(release: Any) -> list[str]:
     """How many rows have each column, where it was counted; else nothing."""
     riders, counts = release.plan.riders, release.counts
-    if counts is None or riders is None or riders.missing != "column":
+    if counts is None or riders is None:
         return [""] * release.value.size
-    pairs = zip(riders.absences, counts.rows.tolist(), counts.stds.tolist(), strict=True)
+    known = release.plan.rows.known_absences
+    units = riders.absences if known is None else known[1].tolist()
+    if len(units) != release.value.size or (known is None and riders.missing != "column"):
+        return [""] * release.value.size
+    pairs = zip(units, counts.rows.tolist(), counts.stds.tolist(), strict=True)
     return [f"{number(rows, std)} ± {std:.2g}" if unit else "" for unit, rows, std in pairs]
 
 
@@ -301,6 +306,9 @@ def covers(release: Any) -> str:
     noise = "the noise of sums and counts" if counts is not None and counts.stds.any() else "the noise"
     if riders is None:
         return f"95% intervals cover {noise}"
+    if release.plan.rows.beyond() is not None:
+        few = f"{release.hidden.unseen:.6g} or fewer entries far beyond the others"
+        return f"95% intervals cover {noise}, and what clamping a column to its learned ends may hide, but for {few}"
     if not riders.outside:
         return f"95% intervals cover {noise}; what was clipped is not in them, since it was not counted"
     if release.plan.clamped:

@@ -15,6 +15,7 @@ from .frame import Frame
 from .map_kernels import (
     add_absolutes,
     add_coordinate_bins,
+    add_far,
     add_norm_bins,
     add_outer_products,
     add_shells,
@@ -101,8 +102,12 @@ def _norm_histogram(row_map: Any, part: Rows, total: Ints) -> None:
         place += edges.size + 1
 
 
+def _far_count(row_map: Any, part: Rows, total: Ints) -> None:
+    add_far(part, row_map.center, row_map.reach, total)
+
+
 def _coordinate_histogram(row_map: Any, part: Rows, total: Ints) -> None:
-    add_coordinate_bins(part, row_map.edges, row_map.folded, total)
+    add_coordinate_bins(part, row_map.edges, row_map.folded, row_map.absences, total)
 
 
 def _absolute_sum(row_map: Any, part: Rows, total: Ints) -> None:
@@ -135,6 +140,7 @@ def _norm_surplus(row_map: Any, part: Rows, total: Ints) -> None:
 
 ADDERS: dict[str, Add] = {
     "count": _count,
+    "far_count": _far_count,
     "norm_histogram": _norm_histogram,
     "coordinate_histogram": _coordinate_histogram,
     "absolute_sum": _absolute_sum,

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import Floats
 from ..rows import NormLaw
 from ..shape import length
-from . import single
+from . import box
 from .axes import Turns
 from .columns import search, sizes
 from .last import absolute_std, last_round
@@ -52,7 +52,7 @@ def prepare(rounds: Rounds, magnitude: float | Floats) -> Final:
     if rounds.neighbours == "add_remove" and rounds.counted is None:
         measure.count(shares.count)  # a guess far off would misplace the centre
     rounds.draw()
-    if rounds.pure and rounds.d == 1 and (found := single.prepare(measure)) is not None:
+    if box.serves(rounds) and (found := box.prepare(measure)) is not None:
         return found
     early = shares.thinned(rounds.rate, rounds.d)
     state = by_columns(measure, early)

@@ -6,7 +6,8 @@ from ..errors import UsageError
 from ..people import People
 from ..privacy import Budget
 
-_ENOUGH_ROWS = 7000.0  # times epsilon: from here on pure rounds of one column err less
+_ENOUGH_ROWS = (900.0, 2500.0, 10_000.0, 20_000.0)
+"""Times epsilon, for one column, two, three and four: from here on pure rounds and a box err less."""
 _SMALL_MU = 0.4  # of epsilon: a larger delta makes Gaussian noise as good
 
 
@@ -16,7 +17,14 @@ def check_pure(method: str) -> None:
 
 
 def is_pure(
-    method: str, budget: Budget, noise: str, n: int | None, d: int, neighbours: str, people: People | None
+    method: str,
+    budget: Budget,
+    noise: str,
+    n: int | None,
+    d: int,
+    neighbours: str,
+    people: People | None,
+    later: bool = False,
 ) -> bool:
     """Whether rounds have pure noise: where delta is 0, or it was asked for, or is forecast to err less [L8]."""
     asked = noise == "norm" or (budget.largest_mu is None and noise != "gaussian")
@@ -24,18 +32,23 @@ def is_pure(
         check_pure(method)
     if asked and budget.pair is None:
         raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
-    return asked or (noise == "auto" and method == "auto" and pure_errs_less(budget, n, d, neighbours, people))
+    return asked or (noise == "auto" and method == "auto" and pure_errs_less(budget, n, d, neighbours, people, later))
 
 
-def pure_errs_less(budget: Budget, n: int | None, d: int, neighbours: str, people: People | None) -> bool:
-    """By public numbers: one column, enough rows for histograms under Laplace noise, and a delta that brings little."""
-    if d > 1 or n is None or budget.pair is None or budget.largest_mu is None:
+def pure_errs_less(
+    budget: Budget, n: int | None, d: int, neighbours: str, people: People | None, later: bool = False
+) -> bool:
+    """By public numbers: few columns, enough rows for histograms under Laplace noise, and a delta that brings little.
+
+    later: whether rows are learned for releases to come, which are served so for one column alone.
+    """
+    if d > (1 if later else len(_ENOUGH_ROWS)) or n is None or budget.pair is None or budget.largest_mu is None:
         return False
     epsilon = budget.pair[0]
-    enough = rows_in_epsilons(n, epsilon, neighbours, people) >= _ENOUGH_ROWS
+    enough = rows_in_epsilons(n, epsilon, neighbours, people) >= _ENOUGH_ROWS[d - 1]
     return enough and budget.mu < _SMALL_MU * epsilon
 
 
-def rows_in_epsilons(n: int, epsilon: float, neighbours: str, people: People | None) -> float:
+def rows_in_epsilons(n: float, epsilon: float, neighbours: str, people: People | None) -> float:
     """Rows times epsilon, twice that where rows come and go; rows of people, as many fewer as they may have."""
     return n * epsilon * (1 if neighbours == "replace" else 2) / ((people and people.rows_each) or 1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..answers import Tally, held, joined, tally
+from ..answers import Tally, absent_offset, held, joined, tally
 from ..errors import Floats
 from ..planning import Terms, assemble, few_octaves, last_count_weight
 from ..plans import Plan
@@ -34,10 +34,11 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     width = region.ellipsoid.width
     spend = rounds.charge("final", rounds.left, width)
     kappa = last_count_weight(region, statistic, rounds.n, spend, rounds.session.people)
-    rows = learned_rows(final, region.ellipsoid.center, None, columns)
+    rows = _rows(final, columns)
     people = rounds.session.people
+    wishes = Wishes(weights="relative" if rounds.relative and rows.clamps else None)
     terms = Terms(
-        rows, statistic, rounds.n, rounds.d, rounds.budget, rounds.neighbours, columns, people, Wishes(), handling
+        rows, statistic, rounds.n, rounds.d, rounds.budget, rounds.neighbours, columns, people, wishes, handling
     )
     octaves = few_octaves(rounds.d) if rounds.pure and rounds.d > 1 else _octaves(region.ellipsoid, final.magnitude)
     options = {"method": method, "missing": handling.missing}
@@ -46,6 +47,13 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     counts = _joined(rounds, plan, tally(plan, scaled))
     center, errors = _mean(plan, final, scaled[:width], counts)
     return _publish(rounds, plan, center, errors, counts, scaled, (method, final.clip_bias))
+
+
+def _rows(final: Final, columns: Any) -> Rows:
+    """What the last round takes rows to be: clamped column by column, or clipped by their norm."""
+    if final.box is None:
+        return learned_rows(final, final.region.ellipsoid.center, None, columns)
+    return final.box.named(columns)
 
 
 def _octaves(ellipsoid: Ellipsoid, magnitude: float | Floats) -> int:
@@ -74,8 +82,15 @@ def _mean(plan: Plan, final: Final, values: Floats, counts: Tally) -> tuple[Floa
     """The mean, and the std of its error along the axes."""
     ellipsoid = plan.ellipsoid
     rows = np.maximum(counts.rows, 1.0)
-    offset = ellipsoid.restore(values) / rows
+    start = absent_offset(plan)
+    whole = float(plan.n or 0) if counts.count is None else counts.count
+    offset = start + (ellipsoid.restore(values) - start * whole) / rows
     offset = held(plan, offset, counts)
+    if plan.clamped:
+        std = plan.noise_base[0].unscale * plan.noise_base[1] / rows
+        return (
+            (ellipsoid.center + offset, std) if final.combine is None else final.combine(ellipsoid.center + offset, std)
+        )
     along = 1 / rows if ellipsoid.axes is None else np.sqrt((ellipsoid.axes**2).T @ (1 / rows**2))
     std = plan.scaled_std * along
     if final.combine is not None:
@@ -101,7 +116,9 @@ def _publish(
         value = np.clip(center * times, -_MOST, _MOST)
         scale = np.where(errors > 0, 1 / np.maximum(errors * float(times.max()), _LEAST), 0.0)
     lever = start if whole else (center - start) / rows
-    own = np.abs(lever) * counts.own if counts.own.any() else None
+    own = (
+        np.abs(plan.absent_at if whole else (center - plan.absent_at) / rows) * counts.own if counts.own.any() else None
+    )
     shared = lever * counts.shared if counts.shared else None
     stretch = times / float(times.max()) if whole and (times != times[0]).any() else None
     return Release(

@@ -106,14 +106,29 @@ def add_norm_bins(
 
 
 @compiled
-def add_coordinate_bins(block: Any, edges: Any, folded: bool, total: Any) -> None:
-    """One-hot of every entry, or of its size, among its column's edges; NaN and infinite entries are left out."""
-    bins = edges.shape[1] + 1
+def add_coordinate_bins(block: Any, edges: Any, folded: bool, absences: bool, total: Any) -> None:
+    """One-hot of every entry, or of its size, among its column's edges.
+
+    absences: NaN and infinite entries have a bin of their own; else they are left out.
+    """
+    bins = edges.shape[1] + (2 if absences else 1)
     for r in range(block.shape[0]):
         for j in range(block.shape[1]):
             size = abs(block[r, j])
             if size < np.inf:
                 total[j * bins + _bin(edges[j], size if folded else block[r, j])] += 1
+            elif absences:
+                total[(j + 1) * bins - 1] += 1
+
+
+@compiled
+def add_far(block: Any, center: Any, reach: Any, total: Any) -> None:
+    """Rows with an entry farther than `reach` from its centre; NaN and infinite entries are not."""
+    for r in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            if abs(block[r, j]) < np.inf and not abs(block[r, j] - center[j]) <= reach[j]:
+                total[0] += 1
+                break
 
 
 @compiled

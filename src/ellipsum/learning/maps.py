@@ -42,7 +42,9 @@ def served_by_adders(*kinds: str) -> None:
         register_kernel(kind, _kernel)
 
 
-served_by_adders("count", "norm_histogram", "coordinate_histogram", "absolute_sum", "shell_sum", "outer_sum")
+served_by_adders(
+    "count", "far_count", "norm_histogram", "coordinate_histogram", "absolute_sum", "shell_sum", "outer_sum"
+)
 
 
 class Count:
@@ -87,26 +89,44 @@ class NormHistogram:
 class CoordinateHistogram:
     """One-hot of each entry of a row among its column's edges; `edges` has a row for each column.
 
-    folded: of its distance from zero.
-    d one-hots side by side, so norm sqrt(d) and diameter sqrt(2d) whatever the edges [L2][L10]. A missing entry
-    counts nowhere. `table(values)` has a row of bins for each column.
+    folded: of its distance from zero. absences: a missing entry counts in a last bin of its own, rather than nowhere.
+    d one-hots side by side, so norm sqrt(d) and diameter sqrt(2d) whatever the edges [L2][L10]. `table(values)` has a
+    row of bins for each column.
     """
 
     kind = "coordinate_histogram"
     grid_bits = 0
     rows_per_flush = _COUNTS_PER_FLUSH
 
-    def __init__(self, edges: Any, folded: bool = False) -> None:
-        self.folded = folded
+    def __init__(self, edges: Any, folded: bool = False, absences: bool = False) -> None:
+        self.folded, self.absences = folded, absences
         rows = [_increasing(row) for row in np.asarray(edges, np.float64)]
         self.edges = np.ascontiguousarray(np.stack(rows))
         self.columns = len(rows)
-        self.bins = self.edges.shape[1] + 1
+        self.bins = self.edges.shape[1] + (2 if absences else 1)
         self.width = self.columns * self.bins
         self.body = Body(_root(self.columns), _root(2 * self.columns), self.columns)
 
     def table(self, values: Floats) -> Floats:
         return values.reshape(self.columns, self.bins)
+
+
+class FarCount:
+    """1 of a row with an entry farther than `reach` from its column's centre, else 0: two are at most 1 apart [L2].
+
+    A missing entry is not far.
+    """
+
+    kind = "far_count"
+    width = 1
+    grid_bits = 0
+    body = Body(Fraction(1), Fraction(1), 1, 1)
+    rows_per_flush = _COUNTS_PER_FLUSH
+
+    def __init__(self, center: Any, reach: Any) -> None:
+        self.center = vector("center", center)
+        self.columns = self.center.size
+        self.reach = vector("reach", reach, self.columns)
 
 
 class FilledMap:

@@ -17,7 +17,7 @@ from ..riders import Riders
 from ..row_maps import RowMap
 from ..rows import Unknown
 from ..shape import Clip, Ellipsoid
-from .maps import AbsoluteSum, CoordinateHistogram, FilledMap, NormHistogram, OuterSum, ShellSum
+from .maps import AbsoluteSum, CoordinateHistogram, FarCount, FilledMap, NormHistogram, OuterSum, ShellSum
 from .rounds import NoisySum, Rounds
 from .state import Shape, State
 
@@ -85,6 +85,13 @@ class Measure:
         return self.rounds.n * self.rounds.rate
 
     @property
+    def can_miss(self) -> tuple[bool, ...]:
+        """For each column, whether its statistic is over the rows that have it, and some may not."""
+        handling = self.rounds.handling
+        counted = handling.rule(_UNKNOWN, self.d)[0] == "column"
+        return tuple(counted and can for can in handling.can_miss(self.d))
+
+    @property
     def units(self) -> Floats:
         """The unit of each column."""
         return self.magnitude * self.relative
@@ -120,14 +127,21 @@ class Measure:
         found = self._sum("norms", histogram, share)
         return histogram.split(found.values), found.std
 
-    def columns(self, edges: Floats, share: float, folded: bool = False) -> tuple[Floats, float]:
+    def columns(
+        self, edges: Floats, share: float, folded: bool = False, absences: bool = False
+    ) -> tuple[Floats, float]:
         """Histograms of all columns at once, edges in units of its magnitude; a row of counts for each column.
 
-        folded: of distances from zero.
+        folded: of distances from zero. absences: the last count is that of rows that lack the column.
         """
-        histogram = CoordinateHistogram(edges * self.magnitudes[:, None], folded)
+        histogram = CoordinateHistogram(edges * self.magnitudes[:, None], folded, absences)
         found = self._sum("columns", histogram, share)
         return histogram.table(found.values), found.std
+
+    def far(self, center: Floats, reach: Floats, share: float) -> tuple[float, float]:
+        """The number of rows with an entry farther than `reach` from the centre, in original units, and its noise."""
+        found = self._sum("far rows", FarCount(center, reach), share)
+        return float(found.values[0]), found.std
 
     def clipped_mean(self, name: str, state: State, radius: float, share: float) -> tuple[Floats, float]:
         """Mean of y clipped to the radius, over the rows that have each column, and the std of its noise."""

@@ -19,7 +19,7 @@ from ..charged import METHODS
 from ..errors import Floats, UsageError, choice
 from ..friendly.plan import require_replace
 from ..privacy import Budget
-from ..rows import NormLaw
+from ..rows import LearnedBox, NormLaw
 from ..shape import Clip
 from .rounds import Rounds
 
@@ -45,6 +45,9 @@ class Final:
     magnitude: float | Floats = math.inf
     law_about: Callable[[float], NormLaw] | None = None
     """Of one column, the law about any centre, where that of the region is not near the mean."""
+
+    box: LearnedBox | None = None
+    """The ends of each column, where the last round clamps columns rather than clips rows."""
 
     def about(self, center: Floats) -> Final:
         """What was learned, with the law about this centre."""

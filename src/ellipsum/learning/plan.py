@@ -21,6 +21,7 @@ from ..session import Session
 from ..sources import Source
 from ..texts import guarantee, hint, missing_rule, people_lines, weights_rule
 from ..version import VERSION
+from . import box
 from .choosing import check_pure, is_pure, pure_errs_less, rows_in_epsilons
 from .finish import finish, learned_rows
 from .methods import Final, prepare_for, slack_for
@@ -117,7 +118,7 @@ class LearningPlan(Runnable):
     @property
     def noise(self) -> str:
         """The word that asks for these rounds: "auto", unless that would choose others."""
-        chosen = pure_errs_less(Budget(**self.stated), self.n, self.d, self.neighbours, self.people)
+        chosen = pure_errs_less(Budget(**self.stated), self.n, self.d, self.neighbours, self.people, self.later)
         pure = self.stated.get("delta") == 0 or (self.method == "auto" and chosen)
         return "auto" if pure == self.pure else "norm" if self.pure else "gaussian"
 
@@ -131,7 +132,7 @@ class LearningPlan(Runnable):
         shares = self._shares()
         if shares is None:
             return ()
-        found = self._of_one_column() if self.pure and self.d == 1 else self._steps(shares)
+        found = self._of_few_columns() if self._boxed else self._steps(shares)
         if self.neighbours == "add_remove":
             found.insert(0, PlannedRound("count", shares.count, 1))
         if self.pure:
@@ -139,10 +140,19 @@ class LearningPlan(Runnable):
         spent = sum(step.share * step.times for step in found)
         return (*found, PlannedRound("final", 1 - spent, 1))
 
-    def _of_one_column(self) -> list[PlannedRound]:
-        """Of one column under pure noise."""
-        rows = rows_in_epsilons(self.n or 0, self.privacy.pure[0], self.neighbours, self.people)
-        parts = {"columns": (look_part(rows), _LOOKS), "distances": (last_part(rows), 1)}
+    @property
+    def _boxed(self) -> bool:
+        """Whether the last round clamps each column to ends of its own."""
+        return self.pure and self.d <= (1 if self.later else box.MOST_COLUMNS)
+
+    def _column_rows(self, n: float) -> float:
+        """Rows times epsilon, for each column."""
+        return rows_in_epsilons(n, self.privacy.pure[0], self.neighbours, self.people) / self.d
+
+    def _of_few_columns(self) -> list[PlannedRound]:
+        """Of few columns under pure noise."""
+        rows = self._column_rows(self.n or 0)
+        parts = {"columns": (look_part(rows), box.USUAL_LOOKS), "distances": (last_part(rows), 1)}
         return [PlannedRound(name, share_of_part(part), times) for name, (part, times) in parts.items()]
 
     def _steps(self, shares: Shares) -> list[PlannedRound]:
@@ -178,9 +188,9 @@ class LearningPlan(Runnable):
     def relative_error(self) -> float | None:
         """Forecast error over the rows' spread, both as lengths over all columns; uneven columns do better."""
         shares = self._shares()
-        if shares is None:
+        if shares is None or self.n is None:
             return None
-        return shares.relative_error
+        return box.forecast(self._column_rows(self.n), self.d) if self._boxed else shares.relative_error
 
     @property
     def finest(self) -> float | None:
@@ -210,8 +220,19 @@ class LearningPlan(Runnable):
 
     def n_needed(self, relative_error: float) -> float:
         """Rows for which the forecast relative error is this."""
+        if self._boxed:
+            return self._boxed_rows(relative_error)
         one = self._shares_of(1)
         return max(one.relative_error / relative_error, 40 / one.rows)
+
+    def _boxed_rows(self, relative_error: float) -> float:
+        """By halving: the more rows, the smaller the part of epsilon that learning takes."""
+        low, high = 1.0, 2.0**50
+        while high > low * (1 + 1e-6):
+            middle = math.sqrt(low * high)
+            enough = box.forecast(self._column_rows(middle), self.d) <= relative_error
+            low, high = (low, middle) if enough else (middle, high)
+        return high
 
     def run(self, session: Session) -> Release:
         """Learn, then release with all that is left [L7]."""
@@ -381,13 +402,15 @@ def plan_learning(
     handling: Handling = _USUAL,
     weights: str = "equal",
     noise: str = "auto",
+    later: bool = False,
 ) -> LearningPlan:
     """A plan for Unknown rows: `options` are the method's own."""
     choice("method", method, METHODS)
     prepare_for(method, options)
     slack = slack_for(method, budget, neighbours)
-    pure = is_pure(method, budget, noise, n, d, neighbours, people)
+    pure = is_pure(method, budget, noise, n, d, neighbours, people, later)
     privacy = promised(budget, slack, neighbours, unit_of(people), pure)
+    stated = dict(budget.stated)
     return LearningPlan(
-        rows, statistic, n, d, privacy, method, columns, dict(budget.stated), dict(options), people, weights, handling
+        rows, statistic, n, d, privacy, method, columns, stated, dict(options), people, weights, handling, later
     )

@@ -30,8 +30,13 @@ def look_part(rows: float) -> float:
 
 
 def last_part(rows: float) -> float:
-    """Of epsilon, for distances from the centre of one column; rows: times epsilon."""
-    return _between(300 / rows, 0.15, 0.2)
+    """Of epsilon, for distances from the centre of every column; rows: times epsilon, for each column."""
+    return _between(0.33 * (1000 / rows) ** 0.3, 0.06, 0.4)
+
+
+def far_part(rows: float) -> float:
+    """Of epsilon, for the number of rows far beyond the ends of their columns; rows: times epsilon."""
+    return _between(600 / rows, 0.02, 0.08)
 
 
 _PURE_ERROR, _PURE_ERROR_OF_ONE = 1.4, 1.9

@@ -20,7 +20,6 @@ NOISE = {
     "ball": "The noise is spherical: its density falls with its length",
     "box": "The noise is pure epsilon, in blocks of columns that share a radius",
     "mixed": "The noise is pure epsilon, in blocks, for the widest columns and Gaussian for the others",
-    "laplace": "The noise is pure epsilon: Laplace noise of its own for the column and for each count",
 }
 _ROWS = {
     "box": f"Bounds of every column were stated by the caller; entries beyond them count as the bound. {BEFOREHAND}",

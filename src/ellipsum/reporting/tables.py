@@ -20,6 +20,7 @@ _KNOWN = {
     "ball": "stated",
     "normal": "stated centre ± spread",
     "learned": "learned centre ± spread",
+    "learned_box": "learned ends",
 }
 
 

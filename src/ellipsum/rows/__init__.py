@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from .. import codec
-from ..errors import UsageError
+from ..errors import MOST_WHOLE, UsageError
 from .ball import Ball
 from .base import Reach, Rows, Wishes
 from .box import Box
 from .learned import LearnedRows, NormLaw
+from .learned_box import LearnedBox
 from .normal import Normal
 from .unknown import Unknown
 
@@ -21,6 +22,7 @@ __all__ = [
     "KINDS",
     "Ball",
     "Box",
+    "LearnedBox",
     "LearnedRows",
     "NormLaw",
     "Normal",
@@ -32,13 +34,14 @@ __all__ = [
     "rows_from_dict",
 ]
 
-KINDS: dict[str, type[Rows]] = {cls.kind: cls for cls in (Ball, Box, Normal, Unknown, LearnedRows)}
+KINDS: dict[str, type[Rows]] = {cls.kind: cls for cls in (Ball, Box, Normal, Unknown, LearnedRows, LearnedBox)}
 
 _NUMBERS = codec.any_of(codec.number, codec.numbers)
 _FIELDS: dict[str, codec.Kind[Any]] = {
     **dict.fromkeys(("radius", "law_start"), codec.number),
     **dict.fromkeys(("center", "lower", "upper", "std", "center_error", "magnitude"), _NUMBERS),
-    **dict.fromkeys(("scale", "law"), codec.numbers),
+    **dict.fromkeys(("scale", "law", "mean", "missed", "missed_std", "absent", "absent_std"), codec.numbers),
+    **dict.fromkeys(("unseen", "far"), codec.integer(0, MOST_WHOLE)),
     **dict.fromkeys(("cov", "axes"), codec.matrix),
     "columns": codec.names,
 }
