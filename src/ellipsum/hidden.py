@@ -18,7 +18,6 @@ from .shape import Ellipsoid
 
 _SURE = 4.0  # stds: a far octave enters the bound where its count is surely not noise; nearer ones earlier
 _NEAREST, _FURTHER = 2.0, 0.5  # stds for the first octave, and for each one further
-_SAFE = 3.25  # stds up to which longer tails than the normal law's are borne
 _ALWAYS = 2  # octaves: where only so many are told apart, both enter whatever their counts
 _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of one in 10^9
 _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
@@ -101,7 +100,7 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
     std = float(plan.outside_stds[0])
     excess = np.ldexp(1.0, np.arange(1, riders.octaves + 1)) - riders.pull  # the far end of each octave
     excess[0] = 1.0  # rows in the first, and what is further out but too little to be seen: half each
-    used = _used(found, std, plan.noise_law)
+    used = _used(found, std)
     if riders.octaves == _ALWAYS and not used[1]:
         excess[1] = 2.0**1.5 - riders.pull  # its middle
     used[: _ALWAYS if riders.octaves == _ALWAYS else 1] |= not plan.rows.firm
@@ -111,14 +110,14 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
     if plan.statistic != "sum":
         reach = reach / np.maximum(counts.rows, 1.0)
     bias = length * reach
-    unseen = max(math.floor(plan.noise_law.as_rare(_SURE) * std), 1)
+    unseen = max(math.floor(_SURE * std), 1)
     return Hidden(bias, spread * reach, (*_contradicted(plan, counts, bias, std), *few), unseen)
 
 
-def _used(found: Floats, std: float, law: Any) -> NDArray[np.bool_]:
+def _used(found: Floats, std: float) -> NDArray[np.bool_]:
     """Octaves up to the last that is told from noise, by itself or with the one after it [U7]."""
     stds = np.minimum(_NEAREST + _FURTHER * np.arange(found.size), _SURE)
-    needed = std * np.where(stds < _SAFE, stds, law.as_rare(stds))  # a near octave too many widens little
+    needed = std * stds
     seen = found > needed
     both = found[:-1] + found[1:] > np.sqrt(2) * needed[1:]
     seen[1:] |= both
@@ -131,7 +130,7 @@ def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]
     found = counts.clipped
     texts = []
     rows = max(float(plan.n) if plan.public_rows else float(np.max(counts.rows)), 1.0)  # absent cells or not
-    sure, warn = (plan.noise_law.as_rare(stds) * std for stds in (_SURE, _WARN))
+    sure, warn = _SURE * std, _WARN * std
     total = float(np.sum(np.where((found > sure) | (np.arange(found.size) == 0), found, 0.0)))
     many = total > warn and (plan.rows.firm or total > _SHARE * rows)
     expected = plan.outside_share * rows if many else 0.0
@@ -163,11 +162,17 @@ def _expected_far(plan: Any, rows: float) -> float:
 
 def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> tuple[str, ...]:
     """Learned columns whose rows seem to be all alike, where too few rows tell whether that is so [U7]."""
-    if magnitude is None or counts is None or counts.clipped is None:
+    beyond = plan.rows.beyond()
+    if magnitude is None or counts is None or (counts.clipped is None and beyond is None):
         return ()
-    narrow = plan.ellipsoid.reach < np.asarray(magnitude, float) * _NARROW
-    sure = plan.noise_law.as_rare(_SURE) * float(plan.outside_stds[0])
-    unseen = sure * np.sqrt(counts.clipped.size) / max(float(np.max(counts.rows)), 1.0)
+    if beyond is None:
+        unseen = _SURE * float(plan.outside_stds[0]) * np.sqrt(counts.clipped.size)
+        reach = plan.ellipsoid.reach
+    else:
+        unseen, (lower, upper) = float(beyond[2]), plan.rows.bounds()
+        reach = (upper - lower) / 2
+    narrow = reach < np.asarray(magnitude, float) * _NARROW
+    unseen = unseen / max(float(np.max(counts.rows)), 1.0)
     if not narrow.any() or unseen < _SHARE:
         return ()
     alike = [name for name, one in zip(names, narrow.tolist(), strict=True) if one]

@@ -54,10 +54,6 @@ class Law:
         """For each coordinate, the half-width of an interval at a level, in units of its std."""
         raise NotImplementedError
 
-    def as_rare(self, stds: Any) -> Any:
-        """The stds of one coordinate that its noise exceeds about as rarely as normal noise exceeds these."""
-        return stds
-
     def squared_radius(self, rank: int, level: float) -> float:
         """What the squared length of noise in so many directions, in stds, stays below at a level."""
         raise UsageError("noise in blocks has no confidence ellipsoid. Use confidence_region: a box.")

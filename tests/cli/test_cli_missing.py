@@ -225,7 +225,7 @@ LAST = ["scales", "scales", "recentre", "last norms", "final"]
 
 
 @pytest.mark.parametrize(
-    ("d", "order"), [(30, ["norms", *["ball", "norms"] * 3, *LAST]), (2, ["columns", "columns", "norms", *LAST])]
+    ("d", "order"), [(30, ["norms", *["ball", "norms"] * 3, *LAST]), (6, ["columns", "columns", "norms", *LAST])]
 )
 def test_time_goes_by_passes(d, order):
     """Every planned round moves the bar by one pass, in the order in which rounds come, whatever it costs."""

@@ -136,7 +136,7 @@ def test_noise_on_a_sample_is_that_of_a_round_on_all_rows(small, relation):
 def test_a_release_from_a_sample_costs_the_stated_budget(small, relation):
     rows = rng(2).normal(size=(30_000, 4))
     budget = es.Budget(epsilon=1, delta=1e-6)
-    found = es.mean(rows, es.Unknown(100.0), budget=budget, neighbours=relation, rng=rng())
+    found = es.mean(rows, es.Unknown(100.0), budget=budget, neighbours=relation, rng=rng(), noise="gaussian")
     assert found.privacy == es.Privacy(budget.mu, 0.0, relation)
     assert sum(step["privacy"]["mu"] ** 2 for step in found.learned["rounds"]) <= budget.mu**2 * (1 + 1e-12)
 

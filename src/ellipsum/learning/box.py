@@ -35,9 +35,9 @@ _ZERO = FIRST.size // 2
 _UNSEEN = 2.0**-10  # of the magnitude: the unit where no row is seen but those at a point
 _SURE = 3.0  # stds: more than noise
 _FAR = 4.0  # half-widths from the middle of a box: rows beyond are far out
-_SUSPICIOUS, _SURELY_FAR = 3.2, 6.2  # scales of the noise of their number: once in 50 by chance, and in 1000
+_SURELY_FAR, _TOLD = 5.8, 7.5  # scales of the noise of their number: once in 600 by chance, and in 3600
 _CLOSER = 0.3  # of epsilon, for another look at distances where some seem to be
-_FOUND = 0.75  # of the rows far out: so many are found by the closer look, or the release warns
+_FOUND = 0.75  # of the rows far out: fewer are found by the closer look, and the release warns
 _ALIKE = 0.5  # how far what is clipped on one side is taken to make up for the other
 _FINE = np.concatenate([np.arange(-4, -1, 0.25), np.arange(-1, 1, 1 / 8), np.arange(1, 4, 0.25)])
 _COARSE = np.concatenate([np.arange(-4, -1, 1.0), np.arange(-1, 4, 0.5)])
@@ -69,7 +69,7 @@ def prepare(measure: Measure) -> Final | None:
 
 def forecast(rows: float, d: int) -> float:
     """The error of a mean of normal columns, in their stds; rows: times epsilon, for each column."""
-    left = 1 - USUAL_LOOKS * look_part(rows) - last_part(rows)
+    left = 1 - USUAL_LOOKS * look_part(rows) - last_part(rows) - far_part(rows * d)
     return _USUAL_WIDTH * _block(d) / (rows * d * left)
 
 
@@ -252,15 +252,13 @@ class _Far:
     scale: float
     low: list[float]
     high: list[float]
+    lost: int = 0
+    """So many surely lie there, and it is not found where."""
 
     def found(self, sides: list[Sides], there: Floats) -> float:
         """How many rows the laws of columns put there."""
         columns = zip(sides, self.low, self.high, there.tolist(), strict=True)
         return float(sum(n * side.outside(low, high) for side, low, high, n in columns))
-
-    @property
-    def suspicious(self) -> bool:
-        return self.rows > _SUSPICIOUS * self.scale
 
     @property
     def sure(self) -> bool:
@@ -282,14 +280,13 @@ def _last(measure: Measure, distances: _Distances) -> Final:
     sides = distances.sides()
     clamps = _clamps(measure, distances, sides)
     far = _far_rows(measure, clamps, sides, distances.there)
-    lost = 0.0
-    if far.suspicious:
+    if far.sure:
         distances.again(min(_CLOSER, float(measure.left) / 2))
         sides = distances.sides(far=True)
         clamps = _clamps(measure, distances, sides)
-        if far.sure and far.found(sides, distances.there) < _FOUND * far.rows:
-            lost = far.rows
-    return _final(measure, distances, sides, clamps, lost)
+        if far.rows > _TOLD * far.scale and far.found(sides, distances.there) < _FOUND * far.rows:
+            far = replace(far, lost=round(far.rows))
+    return _final(measure, distances, sides, clamps, far)
 
 
 def _clamps(measure: Measure, distances: _Distances, sides: list[Sides]) -> list[_Clamp]:
@@ -297,18 +294,16 @@ def _clamps(measure: Measure, distances: _Distances, sides: list[Sides]) -> list
     return [_clamp(side, unit, rows) for side, rows in zip(sides, distances.there.tolist(), strict=True)]
 
 
-def _final(measure: Measure, distances: _Distances, sides: list[Sides], clamps: list[_Clamp], far: float) -> Final:
-    """The box, in original units; far: rows beyond it that were not found."""
+def _final(measure: Measure, distances: _Distances, sides: list[Sides], clamps: list[_Clamp], far: _Far) -> Final:
+    """The box, in original units."""
     n, size = measure.n, measure.magnitudes
     low, high, mean, std, left, missed, spread, lost = (
         np.array([getattr(clamp, name) for clamp in clamps]) * size
         for name in ("low", "high", "mean", "std", "left", "missed", "missed_std", "lost")
     )
     absent_std = np.where(measure.can_miss, distances.std, 0.0)
-    unseen = max(
-        math.floor(_SURELY_FAR / (far_part(noise_rows(measure) * measure.d) * measure.rounds.privacy.pure[0])), 1
-    )
-    box = LearnedBox(low, high, mean, std, missed, spread, distances.absent, absent_std, unseen, round(far))
+    unseen = max(math.ceil(_SURELY_FAR * far.scale), 1)
+    box = LearnedBox(low, high, mean, std, missed, spread, distances.absent, absent_std, unseen, far.lost)
 
     def combine(found: Floats, noise: Floats) -> tuple[Floats, Floats]:
         return np.clip(found, -size, size), np.hypot(noise, left)
@@ -346,7 +341,7 @@ def _ends(sides: Sides, unit: float) -> tuple[float, float]:
     ladders = [_ladder(side) for side in (sides.below, sides.above)]
     known = [ladder for ladder in ladders if ladder.size]
     if not known:
-        return _UNSEEN, _UNSEEN
+        return _POINT, _POINT
     rooms = sides.below.room, sides.above.room
     least = sides.below.least, sides.above.least
     others = [part for ladder in known for part in (LEAST_ROOM * ladder, ROOM * ladder)]

@@ -27,7 +27,17 @@ from .finish import finish, learned_rows
 from .methods import Final, prepare_for, slack_for
 from .result import Learned
 from .rounds import Rounds, noise_rows, promised
-from .schedule import MOST_PASSES, Shares, last_part, look_part, pure_cost, sample_rate, sample_rows, share_of_part
+from .schedule import (
+    MOST_PASSES,
+    Shares,
+    far_part,
+    last_part,
+    look_part,
+    pure_cost,
+    sample_rate,
+    sample_rows,
+    share_of_part,
+)
 
 FORMAT, FORMAT_1 = "ellipsum.learning-plan/2", "ellipsum.learning-plan/1"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
@@ -153,6 +163,7 @@ class LearningPlan(Runnable):
         """Of few columns under pure noise."""
         rows = self._column_rows(self.n or 0)
         parts = {"columns": (look_part(rows), box.USUAL_LOOKS), "distances": (last_part(rows), 1)}
+        parts["far rows"] = far_part(rows * self.d), 1
         return [PlannedRound(name, share_of_part(part), times) for name, (part, times) in parts.items()]
 
     def _steps(self, shares: Shares) -> list[PlannedRound]:

@@ -36,7 +36,7 @@ def last_part(rows: float) -> float:
 
 def far_part(rows: float) -> float:
     """Of epsilon, for the number of rows far beyond the ends of their columns; rows: times epsilon."""
-    return _between(600 / rows, 0.02, 0.08)
+    return _between(600 / rows, 0.02, 0.1)
 
 
 _PURE_ERROR, _PURE_ERROR_OF_ONE = 1.4, 1.9
