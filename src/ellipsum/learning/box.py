@@ -36,6 +36,7 @@ _UNSEEN = 2.0**-10  # of the magnitude: the unit where no row is seen but those 
 _SURE = 3.0  # stds: more than noise
 _FAR = 4.0  # half-widths from the middle of a box: rows beyond are far out
 _SURELY_FAR, _TOLD = 5.8, 7.5  # scales of the noise of their number: once in 600 by chance, and in 3600
+_BY_DISTANCES = 1.2  # times the noise of a count of distances: one that tells of as many rows in one bin
 _CLOSER = 0.3  # of epsilon, for another look at distances where some seem to be
 _FOUND = 0.75  # of the rows far out: fewer are found by the closer look, and the release warns
 _ALIKE = 0.5  # how far what is clipped on one side is taken to make up for the other
@@ -265,21 +266,23 @@ class _Far:
         return self.rows > _SURELY_FAR * self.scale
 
 
-def _far_rows(measure: Measure, clamps: list[_Clamp], sides: list[Sides], there: Floats) -> _Far:
+def _far_rows(measure: Measure, clamps: list[_Clamp], sides: list[Sides], distances: _Distances) -> _Far:
     """[L2] One count for all columns, whatever their number: it tells of fewer rows than any histogram of them."""
     low, high = (np.array([getattr(clamp, name) for clamp in clamps]) for name in ("low", "high"))
     center, reach = (low + high) / 2, _FAR * (high - low) / 2
     part = far_part(noise_rows(measure) * measure.d)
+    if part == 0:
+        return _Far(0.0, _BY_DISTANCES * distances.std, [], [])
     rows, std = measure.far(center * measure.magnitudes, reach * measure.magnitudes, share_of_part(part))
     found = _Far(rows, std / math.sqrt(2), (center - reach).tolist(), (center + reach).tolist())
-    return replace(found, rows=rows - found.found(sides, there))
+    return replace(found, rows=rows - found.found(sides, distances.there))
 
 
 def _last(measure: Measure, distances: _Distances) -> Final:
     """The ends of least forecast error, and the box between them; a closer look where rows seem to lie far beyond."""
     sides = distances.sides()
     clamps = _clamps(measure, distances, sides)
-    far = _far_rows(measure, clamps, sides, distances.there)
+    far = _far_rows(measure, clamps, sides, distances)
     if far.sure:
         distances.again(min(_CLOSER, float(measure.left) / 2))
         sides = distances.sides(far=True)

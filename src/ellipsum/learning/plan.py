@@ -163,7 +163,8 @@ class LearningPlan(Runnable):
         """Of few columns under pure noise."""
         rows = self._column_rows(self.n or 0)
         parts = {"columns": (look_part(rows), box.USUAL_LOOKS), "distances": (last_part(rows), 1)}
-        parts["far rows"] = far_part(rows * self.d), 1
+        if (far := far_part(rows * self.d)) > 0:
+            parts["far rows"] = far, 1
         return [PlannedRound(name, share_of_part(part), times) for name, (part, times) in parts.items()]
 
     def _steps(self, shares: Shares) -> list[PlannedRound]:

@@ -35,11 +35,15 @@ def last_part(rows: float) -> float:
 
 
 def far_part(rows: float) -> float:
-    """Of epsilon, for the number of rows far beyond the ends of their columns; rows: times epsilon."""
-    return _between(600 / rows, 0.02, 0.1)
+    """Of epsilon, for the number of rows far beyond the ends of their columns; rows: times epsilon.
+
+    None of few rows: those that a count would tell, distances tell as well.
+    """
+    return _between(600 / rows, 0.02, 0.1) if rows >= _FEWEST_FAR else 0.0
 
 
 _PURE_ERROR, _PURE_ERROR_OF_ONE = 1.4, 1.9
+_FEWEST_FAR = 2000.0  # rows times epsilon
 _PURE_NORMS = 0.18  # the last histogram, for one column: Laplace noise hides tails that Gaussian noise does not
 _CELLS, _MOST_CELLS = 1 << 24, 1 << 26  # of a sample in memory: as a rule, and where small budgets ask for more rows
 _LEAST_ROWS = 20_000
