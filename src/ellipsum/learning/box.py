@@ -1,4 +1,4 @@
-"""A last region by columns: few columns, each clamped to ends of its own, under pure noise.
+"""A last region by columns: few columns, each clamped to ends of its own.
 
 A count under Laplace noise is told from none only where it is ten times the noise's scale, so rounds are few, and each
 tells much of all columns at once: octaves of the distance from zero; even bins over the interval that holds most rows,
@@ -15,19 +15,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import Floats
+from ..privacy import Privacy
 from ..rows import LearnedBox, NormLaw
 from ..shape import Clip, Ellipsoid
 from .columns import FIRST, LEAST, Column, closer_look, even_bins, first_look, shortest
+from .looks import Looks
 from .measure import Measure
 from .methods import Final
 from .rounds import Rounds
-from .schedule import far_part, last_part, look_part, share_of_part
 from .sides import LEAST_ROOM, ROOM, Side, Sides, learned_sides
 
-MOST_COLUMNS = 4
-USUAL_LOOKS = 2
-_USUAL_WIDTH = 5.2  # stds of normal rows between the two ends
-_AGAIN = 0.08  # of epsilon, for rows elsewhere than at a point
 _MOST_SPENT, _MOST_LOOKS = 0.25, 8
 _HEAVY, _MOST = 0.3, 0.8  # of the rows: in one bin, where a point may be; in three, where nothing else is
 _POINT = 8 * LEAST
@@ -35,14 +32,15 @@ _ZERO = FIRST.size // 2
 _UNSEEN = 2.0**-10  # of the magnitude: the unit where no row is seen but those at a point
 _SURE = 3.0  # stds: more than noise
 _FAR = 4.0  # half-widths from the middle of a box: rows beyond are far out
-_SURELY_FAR, _TOLD = 5.8, 7.5  # scales of the noise of their number: once in 600 by chance, and in 3600
-_BY_DISTANCES = 1.2  # times the noise of a count of distances: one that tells of as many rows in one bin
-_CLOSER = 0.3  # of epsilon, for another look at distances where some seem to be
+_SURELY_FAR, _TOLD = (2.9, 4.1), (3.5, 5.3)
+"""Stds of the noise of their number: once in 600 by chance, and in 3600, under Gaussian noise and Laplace's."""
+_BY_DISTANCES = 1.7  # times the noise of a count of distances: one that tells of as many rows in one bin
 _FOUND = 0.75  # of the rows far out: fewer are found by the closer look, and the release warns
+_TAIL = 3.0  # times what the counts let expect beyond an end: the most that the stated error takes a tail to hold
 _ALIKE = 0.5  # how far what is clipped on one side is taken to make up for the other
 _FINE = np.concatenate([np.arange(-4, -1, 0.25), np.arange(-1, 1, 1 / 8), np.arange(1, 4, 0.25)])
 _COARSE = np.concatenate([np.arange(-4, -1, 1.0), np.arange(-1, 4, 0.5)])
-_NARROW_BINS = 2000.0  # rows times epsilon from which narrow bins are more than noise
+_NARROW_BINS, _AS_PURE = 2000.0, 4.0  # rows times epsilon from which narrow bins are more than noise; times mu
 
 
 @dataclass(frozen=True)
@@ -54,68 +52,63 @@ class Place:
 
 
 def serves(rounds: Rounds) -> bool:
-    """Whether a last region by columns may be learned: under pure noise, of few columns; of one for later releases."""
-    most = MOST_COLUMNS if rounds.purpose == "release" else 1
-    return rounds.pure and rounds.d <= most
+    """Whether these rounds are for a last region by columns; groups share a region, and each has a mean of its own."""
+    looks = looks_at(rounds.n, rounds.d, rounds.privacy, rounds.rows_each)
+    return rounds.purpose != "groups" and looks.serve(rounds.purpose == "later")
 
 
 def prepare(measure: Measure) -> Final | None:
     """Learn where to clamp each column; None where some column does not stand out of the noise."""
-    places = _places(measure, share_of_part(look_part(noise_rows(measure))))
+    places = _places(measure, _looks(measure))
     if places is None:
         return None
     measure.rounds.let_go()
     return _last(measure, _Distances(measure, places))
 
 
-def forecast(rows: float, d: int) -> float:
-    """The error of a mean of normal columns, in their stds; rows: times epsilon, for each column."""
-    left = 1 - USUAL_LOOKS * look_part(rows) - last_part(rows) - far_part(rows * d)
-    return _USUAL_WIDTH * _block(d) / (rows * d * left)
+def _looks(measure: Measure) -> Looks:
+    """For rounds that read the rows that are read now."""
+    return looks_at(measure.n, measure.d, measure.rounds.privacy, measure.rounds.rows_each)
 
 
-def _block(d: int) -> float:
-    """Noise std of a sum of one of d columns that share a block, for each unit of its width over epsilon [K2]."""
-    return math.sqrt((d + 1) * (d + 2) / 3)
+def looks_at(n: float, d: int, privacy: Privacy, rows_each: int) -> Looks:
+    """For so many rows under a guarantee."""
+    rows = n * (1 if privacy.neighbours == "replace" else 2) / rows_each
+    if privacy.pure:
+        return Looks(rows * privacy.pure[0] / d, d, True)
+    return Looks(rows * privacy.mu / math.sqrt(d), d, False)
 
 
-def noise_rows(measure: Measure) -> float:
-    """Rows times epsilon for each column: with part p of epsilon a count has Laplace noise of scale 2 n / (p rows)."""
-    rounds = measure.rounds
-    sides = 1 if rounds.neighbours == "replace" else 2
-    return measure.n * rounds.privacy.pure[0] * sides / (rounds.rows_each * measure.d)
-
-
-def _places(measure: Measure, share: float) -> list[Place] | None:
+def _places(measure: Measure, looks: Looks) -> list[Place] | None:
     """Octaves of all columns, then closer looks at those that need one."""
-    counts, std = measure.columns(np.tile(FIRST, (measure.d, 1)), share)
+    counts, std = measure.columns(np.tile(FIRST, (measure.d, 1)), looks.look)
     at_zero: list[bool] = (counts[:, _ZERO] > _HEAVY * measure.n + _SURE * std).tolist()
-    columns = [first_look(each, std, True) for each in counts]
+    columns = [first_look(each, std, looks.pure) for each in counts]
     if not all(column.seen or zero for column, zero in zip(columns, at_zero, strict=True)):
         return None
-    columns = _closer(measure, columns, at_zero, share)
-    units = _elsewhere(measure, counts, std, at_zero)
+    columns = _closer(measure, columns, at_zero, looks)
+    units = _elsewhere(measure, counts, std, at_zero, looks)
     return [
         Place(0.0, unit) if zero else Place(column.center, max(column.length, _POINT) / 4)
         for column, zero, unit in zip(columns, at_zero, units, strict=True)
     ]
 
 
-def _closer(measure: Measure, columns: list[Column], at_zero: list[bool], share: float) -> list[Column]:
+def _closer(measure: Measure, columns: list[Column], at_zero: list[bool], looks: Looks) -> list[Column]:
     """Even bins over the intervals that hold most rows, until every one is found."""
     for _ in range(_MOST_LOOKS):
         done = [zero or one.found or one.length <= _POINT for one, zero in zip(columns, at_zero, strict=True)]
         if all(done) or measure.spent > _MOST_SPENT:
             break
         edges = np.stack([even_bins(column) for column in columns])
-        counts, std = measure.columns(edges, share)
-        looks = [_look(*each, std, measure.n) for each in zip(columns, edges, counts, strict=True)]
-        columns = [old if still else new for old, new, still in zip(columns, looks, done, strict=True)]
+        counts, std = measure.columns(edges, looks.look)
+        seen = [_look(*each, std, measure.n, looks.pure) for each in zip(columns, edges, counts, strict=True)]
+        columns = [old if still else new for old, new, still in zip(columns, seen, done, strict=True)]
     return columns
 
 
-def _look(column: Column, edges: Floats, counts: Floats, std: float, n: float) -> Column:
-    return _at_a_point(column, edges, counts, std, n) or closer_look(column, edges, counts, std, True)
+def _look(column: Column, edges: Floats, counts: Floats, std: float, n: float, pure: bool) -> Column:
+    return _at_a_point(column, edges, counts, std, n) or closer_look(column, edges, counts, std, pure)
 
 
 def _at_a_point(column: Column, edges: Floats, counts: Floats, std: float, n: float) -> Column | None:
@@ -135,12 +128,12 @@ def _at_a_point(column: Column, edges: Floats, counts: Floats, std: float, n: fl
     return replace(column, low=window.low, high=window.high, center=center, found=True)
 
 
-def _elsewhere(measure: Measure, counts: Floats, std: float, at_zero: list[bool]) -> Floats:
+def _elsewhere(measure: Measure, counts: Floats, std: float, at_zero: list[bool], looks: Looks) -> Floats:
     """The usual distance from zero of rows that do not sit there, of columns that have many there, by magnitude."""
-    columns = [first_look(_without_zero(each), std, True) for each in counts]
+    columns = [first_look(_without_zero(each), std, looks.pure) for each in counts]
     if not all(column.seen for column, zero in zip(columns, at_zero, strict=True) if zero):
-        counts, std = measure.columns(np.tile(FIRST, (measure.d, 1)), share_of_part(_AGAIN))
-        again = [first_look(_without_zero(each), std, True) for each in counts]
+        counts, std = measure.columns(np.tile(FIRST, (measure.d, 1)), looks.again)
+        again = [first_look(_without_zero(each), std, looks.pure) for each in counts]
         columns = [old if old.seen else new for old, new in zip(columns, again, strict=True)]
     return np.array([_distance(column) for column in columns])
 
@@ -163,20 +156,21 @@ class _Distances:
 
     def __init__(self, measure: Measure, places: list[Place]) -> None:
         self._measure, self._places = measure, places
-        rows = noise_rows(measure)
+        self.looks = _looks(measure)
+        rows = self.looks.rows * (1 if self.looks.pure else _AS_PURE)
         self._edges = _edges(places, _FINE if rows > _NARROW_BINS else _COARSE)
-        self._counts, self.std = self._round(last_part(rows))
+        self._counts, self.std = self._round(self.looks.last)
 
-    def _round(self, part: float) -> tuple[Floats, float]:
+    def _round(self, share: float) -> tuple[Floats, float]:
         both = [
             np.concatenate([place.center - each[::-1], place.center + each])
             for place, each in zip(self._places, self._edges, strict=True)
         ]
-        return self._measure.columns(np.stack(both), share_of_part(part), absences=True)
+        return self._measure.columns(np.stack(both), share, absences=True)
 
-    def again(self, part: float) -> None:
+    def again(self, share: float) -> None:
         """Another round, joined with what is known by the noise of both."""
-        counts, std = self._round(part)
+        counts, std = self._round(share)
         weight = self.std**2 / (self.std**2 + std**2)
         self._counts = self._counts + weight * (counts - self._counts)
         self.std = std * math.sqrt(weight)
@@ -195,7 +189,7 @@ class _Distances:
         """The law of each column; far: whether some rows are known to lie far out."""
         columns = zip(self._counts, self._edges, self._places, self.there.tolist(), strict=True)
         return [
-            learned_sides(counts[:-1], self.std, edges, place.center, rows, place.unit, True, far)
+            learned_sides(counts[:-1], self.std, edges, place.center, rows, place.unit, self.looks.pure, far)
             for counts, edges, place, rows in columns
         ]
 
@@ -242,15 +236,17 @@ def _clamp(sides: Sides, unit: float, n: float) -> _Clamp:
     over = [float(side.excess(np.array([end]))[0]) for side, end in both]
     missed, spread = (max(part) for part in zip(*(side.missed(end, n) for side, end in both), strict=True))
     lost = math.sqrt(float(mass @ (x - inside) ** 2))
-    return _Clamp(low, high, mean, std, _left(*over), max(missed, *over), spread, lost)
+    likely = [min(max(one, side.likely(end)), _TAIL * one) for one, (side, end) in zip(over, both, strict=True)]
+    return _Clamp(low, high, mean, std, _left(*likely), max(missed, *over), spread, lost)
 
 
 @dataclass(frozen=True)
 class _Far:
-    """Rows far beyond the ends of their columns: how many, beside what the laws expect, and the scale of its noise."""
+    """Rows far beyond the ends of their columns: how many, beside what the laws expect, and the noise of that."""
 
     rows: float
-    scale: float
+    std: float
+    pure: bool
     low: list[float]
     high: list[float]
     lost: int = 0
@@ -262,19 +258,24 @@ class _Far:
         return float(sum(n * side.outside(low, high) for side, low, high, n in columns))
 
     @property
+    def unseen(self) -> float:
+        """So many may be noise alone."""
+        return _SURELY_FAR[self.pure] * self.std
+
+    @property
     def sure(self) -> bool:
-        return self.rows > _SURELY_FAR * self.scale
+        return self.rows > self.unseen
 
 
 def _far_rows(measure: Measure, clamps: list[_Clamp], sides: list[Sides], distances: _Distances) -> _Far:
     """[L2] One count for all columns, whatever their number: it tells of fewer rows than any histogram of them."""
     low, high = (np.array([getattr(clamp, name) for clamp in clamps]) for name in ("low", "high"))
     center, reach = (low + high) / 2, _FAR * (high - low) / 2
-    part = far_part(noise_rows(measure) * measure.d)
-    if part == 0:
-        return _Far(0.0, _BY_DISTANCES * distances.std, [], [])
-    rows, std = measure.far(center * measure.magnitudes, reach * measure.magnitudes, share_of_part(part))
-    found = _Far(rows, std / math.sqrt(2), (center - reach).tolist(), (center + reach).tolist())
+    looks = distances.looks
+    if looks.far == 0:
+        return _Far(0.0, _BY_DISTANCES * distances.std, looks.pure, [], [])
+    rows, std = measure.far(center * measure.magnitudes, reach * measure.magnitudes, looks.far)
+    found = _Far(rows, std, looks.pure, (center - reach).tolist(), (center + reach).tolist())
     return replace(found, rows=rows - found.found(sides, distances.there))
 
 
@@ -284,16 +285,16 @@ def _last(measure: Measure, distances: _Distances) -> Final:
     clamps = _clamps(measure, distances, sides)
     far = _far_rows(measure, clamps, sides, distances)
     if far.sure:
-        distances.again(min(_CLOSER, float(measure.left) / 2))
+        distances.again(distances.looks.closer)
         sides = distances.sides(far=True)
         clamps = _clamps(measure, distances, sides)
-        if far.rows > _TOLD * far.scale and far.found(sides, distances.there) < _FOUND * far.rows:
+        if far.rows > _TOLD[far.pure] * far.std and far.found(sides, distances.there) < _FOUND * far.rows:
             far = replace(far, lost=round(far.rows))
     return _final(measure, distances, sides, clamps, far)
 
 
 def _clamps(measure: Measure, distances: _Distances, sides: list[Sides]) -> list[_Clamp]:
-    unit = _noise_of_mean(measure)
+    unit = distances.looks.unit(measure.left)
     return [_clamp(side, unit, rows) for side, rows in zip(sides, distances.there.tolist(), strict=True)]
 
 
@@ -305,7 +306,7 @@ def _final(measure: Measure, distances: _Distances, sides: list[Sides], clamps: 
         for name in ("low", "high", "mean", "std", "left", "missed", "missed_std", "lost")
     )
     absent_std = np.where(measure.can_miss, distances.std, 0.0)
-    unseen = max(math.ceil(_SURELY_FAR * far.scale), 1)
+    unseen = max(math.ceil(far.unseen), 1)
     box = LearnedBox(low, high, mean, std, missed, spread, distances.absent, absent_std, unseen, far.lost)
 
     def combine(found: Floats, noise: Floats) -> tuple[Floats, Floats]:
@@ -327,11 +328,6 @@ def _final(measure: Measure, distances: _Distances, sides: list[Sides], clamps: 
 
     law = about(float(low[0]) + width)
     return Final(region, std, combine, bias, 1 / std, law, size, about, box=box)
-
-
-def _noise_of_mean(measure: Measure) -> float:
-    """Noise std of the last round's mean of a column for each unit of half its width, columns in one block [K2]."""
-    return 2 * _block(measure.d) / (noise_rows(measure) * measure.d * measure.left)
 
 
 def _left(below: float, above: float) -> float:

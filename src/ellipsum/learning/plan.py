@@ -22,22 +22,13 @@ from ..sources import Source
 from ..texts import guarantee, hint, missing_rule, people_lines, weights_rule
 from ..version import VERSION
 from . import box
-from .choosing import check_pure, is_pure, pure_errs_less, rows_in_epsilons
+from .choosing import check_pure, is_pure, pure_errs_less
 from .finish import finish, learned_rows
+from .looks import Looks
 from .methods import Final, prepare_for, slack_for
 from .result import Learned
 from .rounds import Rounds, noise_rows, promised
-from .schedule import (
-    MOST_PASSES,
-    Shares,
-    far_part,
-    last_part,
-    look_part,
-    pure_cost,
-    sample_rate,
-    sample_rows,
-    share_of_part,
-)
+from .schedule import MOST_PASSES, Shares, pure_cost, sample_rate, sample_rows
 
 FORMAT, FORMAT_1 = "ellipsum.learning-plan/2", "ellipsum.learning-plan/1"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
@@ -153,19 +144,15 @@ class LearningPlan(Runnable):
     @property
     def _boxed(self) -> bool:
         """Whether the last round clamps each column to ends of its own."""
-        return self.pure and self.d <= (1 if self.later else box.MOST_COLUMNS)
+        return self.n is not None and self._looks(self.n).serve(self.later)
 
-    def _column_rows(self, n: float) -> float:
-        """Rows times epsilon, for each column."""
-        return rows_in_epsilons(n, self.privacy.pure[0], self.neighbours, self.people) / self.d
+    def _looks(self, n: float) -> Looks:
+        return box.looks_at(n, self.d, self.privacy, (self.people and self.people.rows_each) or 1)
 
     def _of_few_columns(self) -> list[PlannedRound]:
         """Of few columns under pure noise."""
-        rows = self._column_rows(self.n or 0)
-        parts = {"columns": (look_part(rows), box.USUAL_LOOKS), "distances": (last_part(rows), 1)}
-        if (far := far_part(rows * self.d)) > 0:
-            parts["far rows"] = far, 1
-        return [PlannedRound(name, share_of_part(part), times) for name, (part, times) in parts.items()]
+        planned = self._looks(self.n or 0).planned
+        return [PlannedRound(name, share, times) for name, (share, times) in planned.items()]
 
     def _steps(self, shares: Shares) -> list[PlannedRound]:
         """The rounds before the last one, and their shares."""
@@ -202,7 +189,7 @@ class LearningPlan(Runnable):
         shares = self._shares()
         if shares is None or self.n is None:
             return None
-        return box.forecast(self._column_rows(self.n), self.d) if self._boxed else shares.relative_error
+        return self._looks(self.n).relative_error if self._boxed else shares.relative_error
 
     @property
     def finest(self) -> float | None:
@@ -242,7 +229,7 @@ class LearningPlan(Runnable):
         low, high = 1.0, 2.0**50
         while high > low * (1 + 1e-6):
             middle = math.sqrt(low * high)
-            enough = box.forecast(self._column_rows(middle), self.d) <= relative_error
+            enough = self._looks(middle).relative_error <= relative_error
             low, high = (low, middle) if enough else (middle, high)
         return high
 

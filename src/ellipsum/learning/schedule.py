@@ -24,26 +24,7 @@ def _between(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
 
 
-def look_part(rows: float) -> float:
-    """Of epsilon, for a look at one column; rows: times epsilon."""
-    return _between(120 / rows, 0.015, 0.08)
-
-
-def last_part(rows: float) -> float:
-    """Of epsilon, for distances from the centre of every column; rows: times epsilon, for each column."""
-    return _between(0.33 * (1000 / rows) ** 0.3, 0.06, 0.4)
-
-
-def far_part(rows: float) -> float:
-    """Of epsilon, for the number of rows far beyond the ends of their columns; rows: times epsilon.
-
-    None of few rows: those that a count would tell, distances tell as well.
-    """
-    return _between(600 / rows, 0.02, 0.1) if rows >= _FEWEST_FAR else 0.0
-
-
 _PURE_ERROR, _PURE_ERROR_OF_ONE = 1.4, 1.9
-_FEWEST_FAR = 2000.0  # rows times epsilon
 _PURE_NORMS = 0.18  # the last histogram, for one column: Laplace noise hides tails that Gaussian noise does not
 _CELLS, _MOST_CELLS = 1 << 24, 1 << 26  # of a sample in memory: as a rule, and where small budgets ask for more rows
 _LEAST_ROWS = 20_000

@@ -87,8 +87,11 @@ class Side:
     def missed(self, end: float, n: float) -> tuple[float, float]:
         """What lies beyond an end at most, as a mean over n rows, and the noise of that: what is counted, or likely."""
         rows, noise = self.counted.beyond(end)
-        likely = 0.0 if self.family is None else self.share * self.family.excess(end)
-        return max(rows / n, likely), noise / n
+        return max(rows / n, self.likely(end)), noise / n
+
+    def likely(self, end: float) -> float:
+        """What lies beyond an end, as a mean over all rows, with the whole tail of the law's family."""
+        return 0.0 if self.family is None else self.share * self.family.excess(end)
 
     def excess(self, at: Floats) -> Floats:
         """The mean, over all rows, of what lies beyond each distance."""
