@@ -120,6 +120,6 @@ def sum_noise(plan: Any, counts: Tally) -> Noise:
 
 
 def _total(plan: Any, counts: Tally, center: Floats, offset: Floats) -> tuple[Floats, Noise, Tally]:
-    if plan.count_std is None and not plan.public_rows:  # a sum about zero needs no count
+    if plan.needs_no_count:
         return offset, Noise(*plan.noise_base), counts
     return center * counts.rows + offset, sum_noise(plan, counts), counts

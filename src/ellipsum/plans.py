@@ -304,6 +304,12 @@ class Plan(Runnable):
         """Noise std of the published count (unknown n), or None."""
         return float(self.stds[-1]) / self.count_units if self.count_units else None
 
+    @property
+    def needs_no_count(self) -> bool:
+        """Whether it is a sum about zero: rows at the centre, and cells that are absent, add nothing to it."""
+        private = self.statistic == "sum" and self.count_std is None and not self.public_rows
+        return private and self.rows.known_absences is None
+
     def noise(self) -> Noise | None:
         """Noise of the planned statistic; None for a mean whose n nobody has guessed."""
         ellipsoid, std = self.noise_base

@@ -435,7 +435,7 @@ def _expected(plan: Any, release: Release) -> tuple[Noise, Floats]:
     counts = _tally(release)
     divisor = np.maximum(counts.rows, 1.0)
     if plan.statistic == "sum":
-        if plan.count_std is None and not plan.public_rows:
+        if plan.needs_no_count:
             return Noise(*plan.noise_base), nothing
         noise, alike = sum_noise(plan, counts), bool((divisor == divisor[0]).all())
         stretched = release.learned is not None and not alike  # a learned mean, times each column's rows

@@ -312,6 +312,8 @@ def test_whatever_the_rows_are_there_is_an_answer(n, epsilon):
         data = rng.choice(rng.choice(odd, rng.integers(1, 4)), (n, seed % 4 + 1)) * rng.choice([1.0, rng.random()])
         for neighbours in ("replace", "add_remove"):
             how = {"epsilon": epsilon, "delta": 0, "neighbours": neighbours, "n": n, "rng": rng}
-            release = es.mean(data, es.Unknown(float(rng.choice([1e-140, 1e4, 1e140]))), **how)
+            how |= {"missing": str(rng.choice(["column", "row", "center"])), "weights": "relative"}
+            statistic = es.mean if rng.random() < 0.5 else es.sum
+            release = statistic(data, es.Unknown(float(rng.choice([1e-140, 1e4, 1e140]))), **how)
             assert np.isfinite(release.value).all()
             assert es.Release.from_json(release.to_json()) == release

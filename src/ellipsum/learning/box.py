@@ -28,6 +28,7 @@ from .sides import LEAST_ROOM, ROOM, Side, Sides, learned_sides
 _MOST_SPENT, _MOST_LOOKS = 0.25, 8
 _HEAVY, _MOST = 0.3, 0.8  # of the rows: in one bin, where a point may be; in three, where nothing else is
 _POINT = 8 * LEAST
+_NEAREST = 2.0**-40  # of the magnitude: ends are no nearer to the centre, and stay apart in doubles
 _ZERO = FIRST.size // 2
 _UNSEEN = 2.0**-10  # of the magnitude: the unit where no row is seen but those at a point
 _SURE = 3.0  # stds: more than noise
@@ -226,7 +227,7 @@ class _Clamp:
 
 def _clamp(sides: Sides, unit: float, n: float) -> _Clamp:
     """unit: noise std of the column's mean for each unit of half its width."""
-    below, above = _ends(sides, unit)
+    below, above = (max(end, _NEAREST) for end in _ends(sides, unit))
     low, high = sides.center - below, sides.center + above
     x, mass = sides.points()
     inside = np.clip(x, low, high)

@@ -75,7 +75,7 @@ def _joined(rounds: Rounds, plan: Plan, counts: Tally) -> Tally:
     variance, earlier = plan.count_std**2, rounds.counted.std**2
     value = (counts.count * earlier + float(rounds.counted.values[0]) * variance) / (variance + earlier)
     both = joined(counts, plan.count_std, rounds.counted.std)
-    return replace(both, rows=counts.rows + (value - counts.count), count=value)
+    return replace(both, rows=value - (counts.count - counts.rows), count=value)
 
 
 def _mean(plan: Plan, final: Final, values: Floats, counts: Tally) -> tuple[Floats, Floats]:
@@ -115,11 +115,10 @@ def _publish(
     with np.errstate(divide="ignore", over="ignore"):
         value = np.clip(center * times, -_MOST, _MOST)
         scale = np.where(errors > 0, 1 / np.maximum(errors * float(times.max()), _LEAST), 0.0)
-    lever = start if whole else (center - start) / rows
-    own = (
-        np.abs(plan.absent_at if whole else (center - plan.absent_at) / rows) * counts.own if counts.own.any() else None
-    )
-    shared = lever * counts.shared if counts.shared else None
+    lever, absent = (place if whole else (center - place) / rows for place in (start, plan.absent_at))
+    known = not plan.needs_no_count
+    own = np.abs(absent) * counts.own if known and counts.own.any() else None
+    shared = lever * counts.shared if known and counts.shared else None
     stretch = times / float(times.max()) if whole and (times != times[0]).any() else None
     return Release(
         value=value,

@@ -165,7 +165,7 @@ class Rounds:
         if part <= 0:
             raise UsageError(f"share must be > 0, got {float(part)}. It is a part of the whole budget.")
         if self.pure:
-            part = min(max(part, Fraction(pure_cost(float(part)))), max(self.left, part))
+            part = min(max(part, Fraction(pure_cost(float(part)))), max(self.left / 2, part))  # never all but at last
         spend = self._spend(part, slack)
         if part > self.left:
             raise BudgetRefused(

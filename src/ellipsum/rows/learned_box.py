@@ -11,6 +11,7 @@ from ..errors import Floats, UsageError, vector, whole
 from .box import Box
 from .values import Columns, short
 
+_LEAST_DISTANCE = 0.02  # of half the width: the mean is known no better
 _WRONG = "the learned columns are not valid: ends in order, an own place for absent cells, nothing below zero."
 
 
@@ -65,7 +66,8 @@ class LearnedBox(Box):
 
     def distances(self, d: int, n: int | None) -> Floats:
         """How far the mean is from the middle of the ends."""
-        return np.hypot(self.mean - self.middle(), self.missed)
+        half, middle = self._halves()
+        return np.maximum(np.hypot(self.mean - middle, self.missed), _LEAST_DISTANCE * half)
 
     @property
     def known_absences(self) -> tuple[Floats, Floats] | None:
