@@ -4,6 +4,7 @@ What each is told besides n, d and the magnitude:
   auto, instance_optimal, variance_aware   nothing
   coinpress                                std = 1 with identity covariance, as its paper assumes; else nothing, and
                                            it learns the covariance first
+  friendly_core                            nothing, and the budget's delta; where there is none it cannot run
   coinpress, largest std known             the largest true standard deviation: a favour, reported apart
   oracle                                   the true centre and standard deviations (es.Normal, center_error = 0): as
                                            it knows the answer up to sampling, it may clip all rows and return that
@@ -67,6 +68,8 @@ def estimators(setting: Setting) -> dict[str, Estimator]:
     found["instance_optimal T=20, 1% radius"] = by_name(setting, "instance_optimal", steps=20, clip_share=0.01)
     for steps in (12, 20):
         found[f"variance_aware T={steps}"] = by_name(setting, "variance_aware", steps=steps)
+    if "delta" in dict(setting.budget.stated) and setting.n >= FRIENDLY_ROWS:
+        found["friendly_core"] = _friendly(setting)
     if setting.favour:
         for steps in (3, 4, 10):
             found[f"{FAVOURED}coinpress t={steps}"] = _favoured(setting, steps)
@@ -77,6 +80,16 @@ def estimators(setting: Setting) -> dict[str, Estimator]:
 
 
 FAVOURED = "largest std known: "
+FRIENDLY_ROWS = 300  # at (1, 1e-6); its gate closes with fewer
+
+
+def _friendly(setting: Setting) -> Estimator:
+    def run(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        known, weights = es.Unknown(setting.magnitude), None if setting.unit is None else "relative"
+        how = {"method": "friendly_core", "budget": setting.budget, "weights": weights, "threads": 1}
+        return es.mean(rows, known, rng=rng, **how).value
+
+    return run
 
 
 def _favoured(setting: Setting, steps: int) -> Estimator:
@@ -88,4 +101,4 @@ def _favoured(setting: Setting, steps: int) -> Estimator:
 
 
 def is_published(label: str) -> bool:
-    return label.startswith(("coinpress", "instance_optimal", "variance_aware"))
+    return label.startswith(("coinpress", "instance_optimal", "variance_aware", "friendly_core"))

@@ -7,8 +7,8 @@ Rows lie within 10^4, all columns have the same law. Shown are root mean square 
 over the first, the same of the medians; the last over that of Laplace noise for bounds that are known exactly (the
 least and the largest entry, epsilon shared by the columns); and for each noise the coverage of 95% intervals, the share
 of releases that warn, and the median half-width. Constants of pure rounds were chosen on the laws `chosen` with seeds 1
-to 3, and by faults that the laws `other` showed with seed 3: believe `fresh` laws and the usual seed. The last line counts
-the laws for which the last noise errs by more than a tenth more.
+to 3, and by faults that the laws `other` showed with seed 3: believe `fresh` laws and the usual seed. The last line
+counts the laws for which the last noise errs by more than a tenth more.
 """
 
 from __future__ import annotations

@@ -192,6 +192,7 @@ def picture(results: list[Measured], path: Path) -> None:
         "coinpress": 0,
         "instance_optimal": 2,
         "variance_aware": 3,
+        "friendly_core": 6,
         "oracle": 4,
         FAVOURED: 5,
     }
