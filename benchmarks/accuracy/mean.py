@@ -196,6 +196,7 @@ def picture(results: list[Measured], path: Path) -> None:
         "oracle": 4,
         FAVOURED: 5,
     }
+    colours = (*COLOURS, "0.5")
     for kind, colour in kinds.items():
         points = [
             (x, found.root(label) / found.root("auto"))
@@ -205,7 +206,7 @@ def picture(results: list[Measured], path: Path) -> None:
         ]
         if points:
             name = kind.removesuffix(": ")
-            axis.scatter(*zip(*points, strict=True), color=COLOURS[colour], marker="_", s=300, lw=2.5, label=name)
+            axis.scatter(*zip(*points, strict=True), color=colours[colour], marker="_", s=300, lw=2.5, label=name)
     axis.set_yscale("log")
     axis.set_ylim(0.5, 30)
     axis.set_ylabel("root mean square error / auto's (above 30 not shown)")
