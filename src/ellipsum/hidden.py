@@ -115,7 +115,7 @@ def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]
     """Where what was counted speaks against what was stated of the rows."""
     found = counts.clipped
     texts = []
-    rows = max(float(plan.n) if plan.public_rows else float(np.max(counts.rows)), 1.0)  # absent cells or not
+    rows = _all_rows(plan, counts)
     sure, warn = (plan.noise_law.as_rare(stds) * std for stds in (_SURE, _WARN))
     total = float(np.sum(np.where((found > sure) | (np.arange(found.size) == 0), found, 0.0)))
     many = total > warn and (plan.rows.firm or total > _SHARE * rows)
@@ -140,6 +140,11 @@ def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]
     return texts
 
 
+def _all_rows(plan: Any, counts: Any) -> float:
+    """The number of all rows, whatever cells they lack: public, or the largest count; at least 1."""
+    return max(float(plan.n) if plan.public_rows else float(np.max(counts.rows)), 1.0)
+
+
 def _expected_far(plan: Any, rows: float) -> float:
     """How many of the rows what is known of them puts beyond so many radii."""
     region = plan.ellipsoid
@@ -152,7 +157,7 @@ def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> 
         return ()
     narrow = plan.ellipsoid.reach < np.asarray(magnitude, float) * _NARROW
     sure = plan.noise_law.as_rare(_SURE) * float(plan.outside_stds[0])
-    unseen = sure * np.sqrt(counts.clipped.size) / max(float(np.max(counts.rows)), 1.0)
+    unseen = sure * np.sqrt(counts.clipped.size) / _all_rows(plan, counts)
     if not narrow.any() or unseen < _SHARE:
         return ()
     alike = [name for name, one in zip(names, narrow.tolist(), strict=True) if one]
