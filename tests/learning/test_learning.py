@@ -84,6 +84,7 @@ def test_overspending_is_refused_before_anything_is_read():
 ROUNDED = (1 + math.sqrt(5) / 2**21) ** 2  # rows of five entries, each rounded to 2^-20
 MAPS = {
     "histogram": (lambda e: NormHistogram([(e, [0.2, 0.4, 0.8])]), math.sqrt(2), 1.0),
+    "weighted": (lambda e: NormHistogram([(e, [0.4]), (e, [0.2, 0.4])], (2, 3)), math.sqrt(26), math.sqrt(13)),
     "distances": (
         lambda e: CoordinateHistogram([[9.5, 10.0, 11.0]] * 5, folded=True),
         math.sqrt(10),
