@@ -6,7 +6,7 @@ Everything here follows from noisy counts that were paid for, and from public nu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of o
 _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
 _TIMES = 3.0  # times as many as the stated law gives
 _FAR = 2  # octaves beyond the region: rows further out, where none are expected, are told even if they are few
+_LIKELY = 2.0  # stds by which rows that may be noise can be more
 _NARROW = 2.0**-30  # of the magnitude: columns within that are alike
 _LISTED = 3
 
@@ -165,6 +166,21 @@ def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> 
         f"the rows that can be told from noise are all alike in {_list(alike)}, but up to {min(unseen, 1.0):.2g} of "
         "the rows may differ unseen, by as much as the magnitude, and no interval covers that. Use more rows or a "
         "larger budget, or state bounds.",
+    )
+
+
+def perhaps_far(plan: Any, counts: Any, magnitude: Any, far: Mapping[str, float] | None) -> tuple[str, ...]:
+    """Rows far out that learning counted, too few to be told from noise; they lie within the magnitude [L12]."""
+    if far is None or counts is None or magnitude is None:
+        return ()
+    farthest = np.abs(plan.ellipsoid.center) + np.asarray(magnitude, float)
+    if plan.statistic != "sum":
+        farthest = farthest / _all_rows(plan, counts)
+    return (
+        f"about {far['rows']:.2g} rows may lie far beyond the others, perhaps {far['radii']:.2g} times as far out as "
+        f"rows were clipped, too few to be told from noise (its std is {far['std']:.2g} rows): the {plan.statistic} "
+        f"may be off by up to {_range((far['rows'] + _LIKELY * far['std']) * farthest)}. Check units and outliers, or "
+        "use a larger budget.",
     )
 
 

@@ -125,6 +125,7 @@ def learned_facts(rounds: Rounds, method: str, clip_bias: float | None) -> dict[
         "magnitude": magnitude.tolist() if isinstance(magnitude, np.ndarray) else magnitude,
         "stated": dict(rounds.budget.stated),
         "rounds": [step.to_dict() for step in rounds.history],
+        **({} if rounds.far is None else {"far": dict(rounds.far)}),
     }
 
 

@@ -26,7 +26,7 @@ from .finish import finish, learned_rows
 from .methods import Final, prepare_for, slack_for
 from .result import Learned
 from .rounds import Rounds, noise_rows, promised
-from .schedule import MOST_PASSES, Shares, last_part, look_part, pure_cost, sample_rate, sample_rows, share_of_part
+from .schedule import Shares, last_part, look_part, most_passes, pure_cost, sample_rate, sample_rows, share_of_part
 
 FORMAT, FORMAT_1 = "ellipsum.learning-plan/2", "ellipsum.learning-plan/1"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
@@ -158,13 +158,13 @@ class LearningPlan(Runnable):
         if self.d > 1 and not (relative and shares.by_columns(relative)):
             found.append(PlannedRound("scales", shares.scales, 2))
         found.append(PlannedRound("recentre", shares.center, 1))
-        found.append(PlannedRound("last norms", shares.final_norms, 1))
+        found.append(PlannedRound("last norms", shares.final_norms + shares.far_count, 1))
         return found
 
     @property
     def passes(self) -> int | None:
         """The most passes over all rows, unless an engine has them; None where each round is one [L9]."""
-        return MOST_PASSES if self._sample_rows is not None else None
+        return most_passes(self.pure) if self._sample_rows is not None else None
 
     @property
     def _sample_rows(self) -> float | None:
@@ -308,6 +308,7 @@ class LearningPlan(Runnable):
         ]
         if self._sample_rows is not None:
             lines.append(f"  passes          at most {self.passes} over all rows; {_early(self.n, self._sample_rows)}")
+            lines += [] if self.pure else [f"  {'':<15} half of them only where few rows seem to lie far out"]
         if self.pure:
             lines.append(f"  noise           pure in every round{'' if self.stated.get('delta') == 0 else _UNSPENT}")
         lines += [f"  {step.name:<15} {step.share:.2%} of the budget, {step.times} x" for step in self.rounds]

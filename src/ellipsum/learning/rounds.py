@@ -120,6 +120,8 @@ class Rounds:
         self._promised = n
         self.magnitude: float | Floats | None = None
         """What every entry is stated to lie within, where that was said."""
+        self.far: dict[str, float] | None = None
+        """Rows that may lie far out, or be noise: how many, the std of that, and how many radii away."""
         self.counted: NoisySum | None = None
         """The noisy count, where one was measured ("add_remove" only)."""
         self.rate = 1.0
@@ -220,14 +222,14 @@ class Rounds:
 
     def accumulate(self, row_map: RowMap) -> Partial:
         """Exact sums of one pass; under "replace" the pass must deliver the n rows that were promised."""
-        partial = self.session.total(row_map, self._public, self._part_of_progress(), self._drawn or self.source)
+        partial = self.session.total(row_map, self.public_rows, self._part_of_progress(), self._drawn or self.source)
         if self._drawn is None:
             self._check_rows(partial.rows)
         return partial
 
     def accumulate_by(self, row_map: RowMap, keys: Listed | None, source: Source | None = None) -> GroupSums:
         """Exact sums of each group, in one pass of the session's own rows [G5], or of those recentred [G10]."""
-        public = self._public and self.session.people is None
+        public = self.public_rows and self.session.people is None
         return self.session.total_by(row_map, keys, public, self._part_of_progress(), source)
 
     def draw(self) -> None:
@@ -243,7 +245,7 @@ class Rounds:
         begin = self._bar(self.spent)
         self._shown = self.spent, begin + _DRAWING * (1 - begin)
         progress = share(self.session.progress, begin, self._shown[1])
-        source, rows = self.session.drawn(rate, self._public, progress, self.source)
+        source, rows = self.session.drawn(rate, self.public_rows, progress, self.source)
         self._check_rows(rows)
         self._drawn, self.rate = source, rate
 
@@ -260,12 +262,12 @@ class Rounds:
         self._drawn, self.rate = drawn, rate
 
     @property
-    def _public(self) -> bool:
+    def public_rows(self) -> bool:
         """Whether the number of rows is public."""
         return self.neighbours == "replace" and self._each is None
 
     def _check_rows(self, rows: int) -> None:
-        if self._public and rows != self._promised:
+        if self.public_rows and rows != self._promised:
             raise UsageError(f"this is for n = {self._promised} rows, the data has {rows}.")
 
     def _part_of_progress(self) -> Progress | None:
