@@ -6,7 +6,7 @@ Everything here follows from noisy counts that were paid for, and from public nu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of o
 _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
 _TIMES = 3.0  # times as many as the stated law gives
 _FAR = 2  # octaves beyond the region: rows further out, where none are expected, are told even if they are few
+_LIKELY = 2.0  # stds by which rows that may be noise can be more
 _NARROW = 2.0**-30  # of the magnitude: columns within that are alike
 _LISTED = 3
 _FAR_OUT = (
@@ -129,7 +130,7 @@ def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]
     """Where what was counted speaks against what was stated of the rows."""
     found = counts.clipped
     texts = []
-    rows = max(float(plan.n) if plan.public_rows else float(np.max(counts.rows)), 1.0)  # absent cells or not
+    rows = _all_rows(plan, counts)
     sure, warn = _SURE * std, _WARN * std
     total = float(np.sum(np.where((found > sure) | (np.arange(found.size) == 0), found, 0.0)))
     many = total > warn and (plan.rows.firm or total > _SHARE * rows)
@@ -154,6 +155,11 @@ def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]
     return texts
 
 
+def _all_rows(plan: Any, counts: Any) -> float:
+    """The number of all rows, whatever cells they lack: public, or the largest count; at least 1."""
+    return max(float(plan.n) if plan.public_rows else float(np.max(counts.rows)), 1.0)
+
+
 def _expected_far(plan: Any, rows: float) -> float:
     """How many of the rows what is known of them puts beyond so many radii."""
     region = plan.ellipsoid
@@ -172,7 +178,7 @@ def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> 
         unseen, (lower, upper) = float(beyond[2]), plan.rows.bounds()
         reach = (upper - lower) / 2
     narrow = reach < np.asarray(magnitude, float) * _NARROW
-    unseen = unseen / max(float(np.max(counts.rows)), 1.0)
+    unseen = unseen / _all_rows(plan, counts)
     if not narrow.any() or unseen < _SHARE:
         return ()
     alike = [name for name, one in zip(names, narrow.tolist(), strict=True) if one]
@@ -180,6 +186,21 @@ def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> 
         f"the rows that can be told from noise are all alike in {_list(alike)}, but up to {min(unseen, 1.0):.2g} of "
         "the rows may differ unseen, by as much as the magnitude, and no interval covers that. Use more rows or a "
         "larger budget, or state bounds.",
+    )
+
+
+def perhaps_far(plan: Any, counts: Any, magnitude: Any, far: Mapping[str, float] | None) -> tuple[str, ...]:
+    """Rows far out that learning counted, too few to be told from noise; they lie within the magnitude [L12]."""
+    if far is None or counts is None or magnitude is None:
+        return ()
+    farthest = np.abs(plan.ellipsoid.center) + np.asarray(magnitude, float)
+    if plan.statistic != "sum":
+        farthest = farthest / _all_rows(plan, counts)
+    return (
+        f"about {far['rows']:.2g} rows may lie far beyond the others, perhaps {far['radii']:.2g} times as far out as "
+        f"rows were clipped, too few to be told from noise (its std is {far['std']:.2g} rows): the {plan.statistic} "
+        f"may be off by up to {_range((far['rows'] + _LIKELY * far['std']) * farthest)}. Check units and outliers, or "
+        "use a larger budget.",
     )
 
 

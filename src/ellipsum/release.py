@@ -16,7 +16,7 @@ from .answers import Tally, joined, mean_noise, sum_noise, tally_of
 from .charged import METHODS, Round, check_rounds
 from .errors import Floats, UsageError, open_unit
 from .files import Kept, Saved
-from .hidden import Hidden, at_a_point, hidden
+from .hidden import Hidden, at_a_point, hidden, perhaps_far
 from .laws.ball_privacy import Guarantee, guarantee_from_dict
 from .noise_laws import Law
 from .people import People
@@ -184,8 +184,10 @@ class Release(Alike, Kept, Saved, Shown):
         """What the counts say against the value, in words; nothing where there is nothing to say."""
         if self.learned is None:
             return self.hidden.warnings
-        alike = at_a_point(self.plan, self.counts, self.learned.get("magnitude"), self.names())
-        return (*self.hidden.warnings, *alike)
+        magnitude = self.learned.get("magnitude")
+        alike = at_a_point(self.plan, self.counts, magnitude, self.names())
+        far = perhaps_far(self.plan, self.counts, magnitude, self.learned.get("far"))
+        return (*self.hidden.warnings, *alike, *far)
 
     @property
     def error_std(self) -> Floats:
@@ -496,7 +498,17 @@ def learned_from_dict(saved: Any) -> dict[str, Any]:
             "magnitude": fields.maybe("magnitude", codec.any_of(codec.number, codec.list_of(codec.number)), None),
             "stated": fields.take("stated", stated_from_dict),
             "rounds": [step.to_dict() for step in fields.take("rounds", codec.list_of(Round.from_dict))],
+            **({"far": fields.take("far", _far_from_dict)} if "far" in saved else {}),
         }
+
+
+def _far_from_dict(saved: Any) -> dict[str, float]:
+    """Rows that may lie far out, or be noise."""
+    with codec.Fields(saved, WRONG) as fields:
+        far = {name: fields.take(name, codec.number) for name in ("rows", "std", "radii")}
+    if min(far.values()) <= 0:
+        raise UsageError(DOCTORED)
+    return far
 
 
 def check_learned(release: Any, planned: Any) -> None:

@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy import stats
 import ellipsum as es
 from ellipsum.accumulate import kernel_for
 from ellipsum.grid import ellipsoid_map
+from ellipsum.hidden import at_a_point
 from ellipsum.learning.maps import AbsoluteSum, CoordinateHistogram, Count, NormHistogram, OuterSum, ShellSum
 from ellipsum.learning.measure import Presence
 from ellipsum.learning.norm_law import fit_norm_law
@@ -82,6 +84,7 @@ def test_overspending_is_refused_before_anything_is_read():
 ROUNDED = (1 + math.sqrt(5) / 2**21) ** 2  # rows of five entries, each rounded to 2^-20
 MAPS = {
     "histogram": (lambda e: NormHistogram([(e, [0.2, 0.4, 0.8])]), math.sqrt(2), 1.0),
+    "weighted": (lambda e: NormHistogram([(e, [0.4]), (e, [0.2, 0.4])], (2, 3)), math.sqrt(26), math.sqrt(13)),
     "distances": (
         lambda e: CoordinateHistogram([[9.5, 10.0, 11.0]] * 5, folded=True),
         math.sqrt(10),
@@ -542,3 +545,30 @@ def test_a_ball_that_noise_alone_kept_from_shrinking_shrinks_again():
     x = 3000 + np.random.default_rng([20, 23, 22]).standard_normal((1000, 10))
     found = es.mean(x, es.Unknown(1e4), epsilon=1, delta=1e-6, rng=np.random.default_rng([20, 23, 22, 0]))
     assert np.linalg.norm(found.value - x.mean(axis=0)) < 0.3
+
+
+def test_rows_that_seem_alike_are_a_share_of_all_rows_with_gaps_or_without():
+    """Forty rows may differ unseen: a twenty-fifth of 1000 rows, a fifth of the 200 that have the column."""
+    law = SimpleNamespace(as_rare=lambda stds: stds)
+    plan = SimpleNamespace(n=1000, public_rows=True, noise_law=law, outside_stds=[5.0])
+    plan.ellipsoid = SimpleNamespace(reach=np.full(2, 1e-12))
+    counts = SimpleNamespace(rows=np.array([200.0, 150.0]), clipped=np.zeros(4))
+    assert at_a_point(plan, counts, 1.0, ["a", "b"]) == ()
+    plan.public_rows = False
+    (text,) = at_a_point(plan, counts, 1.0, ["a", "b"])
+    assert "up to 0.2 of the rows may differ unseen" in text
+
+
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
+@pytest.mark.parametrize("magnitude", [1e150, 1e160, 1e200])
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("weights", ["equal", "relative"])
+@pytest.mark.parametrize("method", ["auto", "coinpress", "friendly_core"])
+def test_releases_of_the_largest_rows_are_saved_and_read(magnitude, columns, weights, method):
+    """Squares of what clipping loses leave the range of doubles, and JSON has no infinity."""
+    for size in (1.0, 0.2 * magnitude):
+        x = np.clip(size * rng(2).normal(size=(500, columns)), -magnitude, magnitude)
+        words = {"epsilon": 2, "delta": 1e-6, "weights": weights, "method": method, "rng": rng(3)}
+        found = es.mean(x, es.Unknown(magnitude, columns=[f"c{j}" for j in range(columns)]), **words)
+        text = found.to_json()
+        assert es.Release.from_json(text).to_json() == text

@@ -25,6 +25,7 @@ def maps(ellipsoid):
         "count": Count(D),
         "norms": NormHistogram([(ellipsoid, EDGES)]),
         "three norms": NormHistogram([(ellipsoid, EDGES), (DIAGONAL, EDGES[:2]), (TURNED, EDGES * 3)]),
+        "weighted norms": NormHistogram([(ellipsoid, EDGES), (TURNED, EDGES[:1])], (3, 2)),
         "coordinates": CoordinateHistogram(np.add.outer(np.arange(D), EDGES)),
         "distances": CoordinateHistogram(np.add.outer(np.arange(D), EDGES), folded=True),
         "absolutes": AbsoluteSum(ellipsoid, BITS),
@@ -196,6 +197,8 @@ def test_matrix_undoes_the_triangle():
     [
         lambda: NormHistogram([(DIAGONAL, [1.0, 1.0])]),
         lambda: NormHistogram([(DIAGONAL, [1.0, 2.0**191])]),
+        lambda: NormHistogram([(DIAGONAL, [1.0])], (0,)),
+        lambda: NormHistogram([(DIAGONAL, [1.0])], (1, 1)),
         lambda: NormHistogram([(DIAGONAL, [2.0**-191, 1.0])]),
         lambda: ShellSum(DIAGONAL, 1.0, 1.0),
         lambda: ShellSum(DIAGONAL, 0.0, 1.0),

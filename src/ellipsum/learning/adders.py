@@ -96,9 +96,9 @@ def _count(row_map: Any, part: Rows, total: Ints) -> None:
 def _norm_histogram(row_map: Any, part: Rows, total: Ints) -> None:
     place = 0
     frame: Frame
-    for frame, edges in zip(row_map.frames, row_map.edges, strict=True):
+    for frame, edges, weight in zip(row_map.frames, row_map.edges, row_map.weights, strict=True):
         counts = total[place : place + edges.size + 1]
-        add_norm_bins(part, *frame.arguments(), edges, counts, *frame.scratch())
+        add_norm_bins(part, *frame.arguments(), edges, weight, counts, *frame.scratch())
         place += edges.size + 1
 
 

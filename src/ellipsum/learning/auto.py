@@ -25,12 +25,12 @@ from .methods import Final
 from .norm_law import fit_norm_law
 from .rounds import Rounds
 from .schedule import RESOLUTION, Shares
-from .state import Shape, State, choose_radius, clip_effects
+from .settle import settle_shape
+from .state import DOUBT, Shape, State, choose_radius, clip_effects
 
 _FEW_COLUMNS = 160  # up to here axes cost little beside other rounds, however many rows there are
 _MOST_COLUMNS, _MOST_WORK = 1024, 2.0**35  # products that turning all rows once may take
 _MOST_OCTAVES = 30.0
-_FAR_OCTAVES = 48.0  # from rows at one point, as near as balls shrink, to the magnitude and beyond
 _ABOUT_ONE = 2.0 ** np.arange(-6.0, 8.1, 0.25)
 _NEAR_ONE, _ASTRAY = 2.0 ** np.arange(-4.0, 3.1, 0.25), 4.0  # norms in units of sizes; those of rows elsewhere
 _MOST_SCALES = 5  # rounds of scales, those that axes ask for included
@@ -38,9 +38,8 @@ _MOST_UNITS = 8  # steps in which the spreads of columns in very different units
 _TOLD_APART, _BESIDE, _ALIKE = 30, 0.6, 1.5  # columns; part of how much norms of normal rows differ; the most
 _MOST_AGAIN = 2  # rounds for a centre beside the rows; those that lie on a sphere look so, too
 _SETTLED = 0.4  # of a spread: where the centre is off by more, the spread may be nothing but that
+_BESIDE_FAR = 0.05  # of what far rows move the mean by, squared: a centre that is off by more is measured once more
 _FAR_OFF = 2.0  # median norm, in units of the spread, above which the centre is looked for again
-_SHRUNK = 8.0  # times as much as another column's: units that may have shrunk too far, and how far they may
-_DOUBT = 0.1  # share of the worst-case clipping bias that early rounds reckon with
 
 
 def prepare(rounds: Rounds, magnitude: float | Floats) -> Final:
@@ -78,6 +77,10 @@ def from_state(measure: Measure, state: State, shares: Shares, standard: bool = 
     _leave_sample(measure, state)
     if shares.readable:
         settle_shape(measure, state, shares, units)
+        if state.far is not None:
+            if float(state.variance.sum()) > _BESIDE_FAR * state.hides_far(measure.n):
+                recentre(measure, state, shares)  # the last round will reach for the far rows, and see no other better
+            state.take_far(measure.n)
         state.doubt_centre()
     return last_round(measure, state, shares)
 
@@ -173,7 +176,7 @@ def _shrink(measure: Measure, state: State, shares: Shares, radius: float, reach
                 done, again = False, again - 1
         if done or radius < RESOLUTION * reach or measure.spent > 0.4:
             break
-    doubt = _DOUBT * state.law.excess(before) ** 2 / d
+    doubt = DOUBT * state.law.excess(before) ** 2 / d
     state.variance = np.full(d, (std**2 + doubt) / b**2)
     state.clipped = before / state.law.median
 
@@ -278,7 +281,7 @@ def recentre(measure: Measure, state: State, shares: Shares, wanted: float | Non
     law, shape, n = state.law, state.shape, measure.n
 
     def doubt(radius: float) -> float:
-        return _DOUBT * law.excess(radius) ** 2
+        return DOUBT * law.excess(radius) ** 2
 
     share = measure.affordable(shares.center if wanted is None else wanted)
     _, radius = choose_radius(state, shares.unit(share), n, law.ladder, doubt=doubt)
@@ -313,70 +316,3 @@ def _may_turn(measure: Measure) -> bool:
     """Whether rounds along other axes than the columns end in good time."""
     d = measure.d
     return d <= _FEW_COLUMNS or (d <= _MOST_COLUMNS and measure.rounds.n * float(d) ** 2 <= _MOST_WORK)
-
-
-_FINE = np.arange(-0.75, 0.75, 1 / 16)
-_SETTLE_STEPS = np.concatenate([np.arange(-4, -0.75, 0.25), _FINE, [0.75, 1, 1.25, 1.5, 2, 2.5, 3]])
-_COARSE_STEPS = np.concatenate([np.arange(-4, -1, 1.0), np.arange(-1, 1.01, 0.25), [1.5, 2, 3]])
-_FAR_STEP = 0.25
-_COARSE = 1000.0  # rows in units of the noise, up to which counts of narrow bins are nothing but noise
-
-
-def _settle_edges(measure: Measure, trial: State, steps: Floats) -> Floats:
-    """Edges about the expected median, and octaves up to the norm of the farthest row within the magnitude."""
-    shape, middle = trial.shape, math.log2(trial.law.median)
-    sides = np.abs(trial.center) + measure.sides
-    farthest = math.log2(length(shape.b * (sides if shape.basis is None else np.abs(shape.basis).T @ sides)))
-    return edges_about(middle, farthest, steps)
-
-
-def edges_about(middle: float, farthest: float, steps: Floats) -> Floats:
-    """Edges at these steps from the middle, and finer than octaves up to the farthest norm; all in octaves."""
-    octaves = np.arange(4.0, min(farthest - middle, _FAR_OCTAVES) + _FAR_STEP, _FAR_STEP)
-    return np.exp2(middle + np.concatenate([steps, octaves]))
-
-
-def settle_steps(shares: Shares) -> Floats:
-    """Where norms are counted about their middle, in octaves: coarse where counts of narrow bins are noise."""
-    return _SETTLE_STEPS if shares.rows > _COARSE else _COARSE_STEPS
-
-
-def _earlier(measure: Measure, state: State, units: list[Floats]) -> list[Shape]:
-    """Shapes in the units of the first step, or as near to them as this, where some column's have shrunk far since.
-
-    A column of one value in all but a few rows shrinks without end, until those few are farther off than anything.
-    """
-    b = measure.relative / units[0] if units else np.ones(measure.d)
-    if b.min() >= b.max() / _SHRUNK:
-        return []
-    near = np.maximum(b, b.max() / _SHRUNK)
-    return [Shape(state.shape.std, state.shape.basis, b=one / length(one * state.shape.std)) for one in (b, near)]
-
-
-def settle_shape(measure: Measure, state: State, shares: Shares, units: list[Floats]) -> None:
-    """Norms for b = std^-p, several p at once, and in earlier units: the shape whose law forecasts least error."""
-    std, n = state.shape.std, measure.n
-    uneven = len(std) * state.shape.squared_spread > (1.1 + 40 / shares.rows) * float(std.sum()) ** 2
-    several = (0.2, 0.5, 0.75) if shares.rows > 4000 else (0.0, 0.3, 0.5)
-    shapes = [Shape(std, state.shape.basis, power) for power in (several if uneven else (0.5,))]
-    law = state.law.scaled(1 / math.sqrt(float(((state.shape.b * std) ** 2).sum())))
-    shapes += _earlier(measure, state, units)
-    trials = [State(state.center, state.variance, shape, law, state.clipped) for shape in shapes]
-    steps = settle_steps(shares)
-    edges = [_settle_edges(measure, trial, steps) for trial in trials]
-    share = measure.affordable(shares.final_norms * (1 + len(trials)) / 2)
-    counts, noise_std = measure.norms(state.center, list(zip(shapes, edges, strict=True)), share)
-    best = math.inf
-    for trial, count, edge in zip(trials, counts, edges, strict=True):
-        trial.law = fit_norm_law(count, noise_std, edge, n, trial.law.median, pure=shares.pure)
-        forecast = _forecast(trial, shares, n)
-        if forecast < best:
-            best, state.shape, state.law = forecast, trial.shape, trial.law
-
-
-def _forecast(trial: State, shares: Shares, n: float) -> float:
-    """Expected squared error of a last round in this shape."""
-    law, spread = trial.law, trial.shape.squared_spread
-    candidates = law.ladder
-    bias = lambda radius: _DOUBT * law.excess(radius) ** 2 * spread  # noqa: E731
-    return choose_radius(trial, shares.unit(0.8), n, candidates, bias)[0]

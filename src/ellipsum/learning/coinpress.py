@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import Floats, UsageError, floats, vector, whole
 from ..grid import ellipsoid_map, grid_bits
-from ..shape import Clip, Ellipsoid
+from ..shape import Clip, Ellipsoid, length
 from .coinpress_covariance import covariance_bound, norm_bound
 from .methods import MOST_STEPS, Final
 from .rounds import Rounds
@@ -58,7 +58,7 @@ def _shrink(rounds: Rounds, white: Ellipsoid, radius: float, steps: int, share: 
     for step, part in enumerate(step_shares(steps)[:-1]):
         center, noise = _step(rounds, f"mean {step + 1}", white, radius, share * part)
         white, radius = replace(white, center=center), gamma * math.hypot(1 / math.sqrt(rounds.n), noise)
-    spread = radius / gamma * float(np.linalg.norm(white.unscale))
+    spread = radius / gamma * length(white.unscale)
     return Final(Clip(_region(white, radius, rounds.d), None, 0.0, spread), white.unscale)
 
 

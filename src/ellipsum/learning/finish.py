@@ -29,7 +29,7 @@ _MOST = float(np.finfo(np.float64).max)
 
 def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: str) -> Release:
     """Run the last round and publish."""
-    region = final.region
+    region = replace(final.region, clipping_error=min(final.region.clipping_error, _MOST))  # a square may overflow
     handling = rounds.handling
     width = region.ellipsoid.width
     spend = rounds.charge("final", rounds.left, width)
@@ -141,6 +141,7 @@ def learned_facts(rounds: Rounds, method: str, clip_bias: float | None) -> dict[
         "magnitude": magnitude.tolist() if isinstance(magnitude, np.ndarray) else magnitude,
         "stated": dict(rounds.budget.stated),
         "rounds": [step.to_dict() for step in rounds.history],
+        **({} if rounds.far is None else {"far": dict(rounds.far)}),
     }
 
 

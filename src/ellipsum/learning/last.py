@@ -11,12 +11,14 @@ from ..errors import Floats
 from ..rows import NormLaw
 from ..rows.base import PULL
 from ..shape import Clip, length
+from .far import Far
 from .measure import Measure
 from .methods import Final
 from .schedule import Shares
 from .state import State, choose_radius, clip_effects
 
 _ALIGNED = 0.1  # share of the worst squared bias that is stated where no shell was measured
+_BEYOND = 1.5  # radii: rows that may lie no further are as good as reached
 _FARTHEST_PULL, _PULL_NOISE = 0.3, 0.5  # of the radius at most, and as long as it moves the mean by this much noise
 
 
@@ -55,14 +57,17 @@ def last_round(measure: Measure, state: State, shares: Shares) -> Final:
     weight = shell.weight * shell.fade(law, radius)
     gain, residual = clip_effects(law, shape, radius, n)
     gain_shell = gain + weight * (clip_effects(law, shape, shell.outer, n)[0] - gain)
+    if state.perhaps is not None and state.perhaps.norm > _BEYOND * radius and measure.rounds.purpose == "release":
+        measure.rounds.far = state.perhaps.to_dict(radius)
     pull = _pull(law, radius, shares.unit(measure.left))
     left = _left(state, shell, radius, pull)
 
     def combine(mean: Floats, std: Floats) -> tuple[Floats, Floats]:
+        one_sided = _one_sided(mean * radius, state.far)
         spread = ((std * radius) ** 2 + (weight * shell.std) ** 2) / shape.b**2 + residual
         state.update((mean * radius + weight * shell.mean) / shape.b, gain_shell, spread)
         center = np.clip(state.center, -measure.sides, measure.sides)  # what is known of every row holds for the mean
-        return center * units, np.sqrt(state.variance + left / shape.b**2) * units
+        return center * units, np.sqrt(state.variance + one_sided**2 * left / shape.b**2) * units
 
     region = _region(measure, state, radius, residual, pull)
     bias = law.excess(radius) * length(shape.std * units)
@@ -80,8 +85,10 @@ def _shell(measure: Measure, state: State, shares: Shares) -> Shell:
     def worst(radius: float) -> float:
         return law.excess(radius) ** 2 * shape.squared_spread
 
-    _, inner = choose_radius(state, unit, n, law.ladder, lambda radius: worst(radius) / d**2)
     _, outer = choose_radius(state.doubtful, unit, n, law.ladder, worst)
+    if state.far is not None:  # so few rows that a shell would be nothing but noise
+        return Shell(outer, outer, np.zeros(d), 0.0, 0.0)
+    _, inner = choose_radius(state, unit, n, law.ladder, lambda radius: worst(radius) / d**2)
     if outer <= 1.02 * inner or measure.rounds.purpose == "groups":  # what is clipped of one group is not that of all
         return Shell(inner, inner, np.zeros(d), 0.0, 0.0)
     share = measure.affordable(min(max(0.4 * (outer / inner - 1) / math.sqrt(d), 0.004), 0.1))
@@ -114,12 +121,17 @@ def _left(state: State, shell: Shell, radius: float, pull: float) -> Floats:
     """Squared bias along the axes, in the scaled space, that clipping is expected to leave [L7]."""
     law = state.law
     worst = law.excess(shell.inner, shell.outer)
-    aligned = min(shell.size / worst, 1.0) if worst > 0 else math.sqrt(_ALIGNED)
+    aligned = min(shell.size / worst, 1.0) if worst > 0 else math.sqrt(_ALIGNED) if state.far is None else 1.0
     beyond = law.excess(shell.outer) + (1 - pull) * radius * law.beyond(radius)
     size = (1 - shell.weight) * shell.fade(law, radius) * shell.size + aligned * beyond
     squares = shell.squares if shell.squares.any() else np.ones(shell.mean.size)
     found: Floats = size**2 * squares / float(squares.sum())
     return found
+
+
+def _one_sided(moved: Floats, far: Far | None) -> float:
+    """Of what far rows move the mean by if they lie on one side, the part that it did move by, noise included."""
+    return 1.0 if far is None else min(length(moved) / far.moment(1), 1.0)
 
 
 def absolute_std(state: State) -> Floats:

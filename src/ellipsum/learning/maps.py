@@ -61,17 +61,17 @@ class Count:
 
 
 class NormHistogram:
-    """One-hot of ‖B (x - c)‖ among increasing edges, for one or several shapes at once.
+    """One-hot of ‖B (x - c)‖ among increasing edges, for one or several shapes at once, each times a whole weight.
 
-    With k shapes the integer row is k one-hots side by side: norm sqrt(k), diameter sqrt(2k) [L2]. Bin i of a shape
-    counts the rows with exactly i edges below their norm; a norm beyond the range of doubles is in the last.
+    With k shapes the integer row is k one-hots side by side: norm sqrt(k), diameter sqrt(2k), and with weights the
+    sum of their squares for k [L2]. Bin i of a shape counts the rows with exactly i edges below their norm; a norm
+    beyond the range of doubles is in the last.
     """
 
     kind = "norm_histogram"
     grid_bits = 0
-    rows_per_flush = _COUNTS_PER_FLUSH
 
-    def __init__(self, shapes: Sequence[tuple[Ellipsoid, Any]]) -> None:
+    def __init__(self, shapes: Sequence[tuple[Ellipsoid, Any]], weights: Sequence[int] | None = None) -> None:
         self.frames = [Frame(ellipsoid) for ellipsoid, _ in shapes]
         self.edges = [_increasing(edges) for _, edges in shapes]
         if any(e[0] < 1 / _WIDEST or e[-1] > _WIDEST for e in self.edges):
@@ -79,11 +79,15 @@ class NormHistogram:
         self.columns = self.frames[0].columns
         self.sizes = [edges.size + 1 for edges in self.edges]
         self.width = sum(self.sizes)
-        self.body = Body(_root(len(shapes)), _root(2 * len(shapes)), len(shapes))
+        self.weights = _weights(weights, len(shapes))
+        squares = sum(weight * weight for weight in self.weights)
+        self.body = Body(_root(squares), _root(2 * squares), sum(self.weights))
+        self.rows_per_flush = _COUNTS_PER_FLUSH // max(self.weights)
 
     def split(self, values: Floats) -> list[Floats]:
-        """The histogram of each shape."""
-        return np.split(values, np.cumsum(self.sizes)[:-1])
+        """The histogram of each shape, in rows."""
+        parts = np.split(values, np.cumsum(self.sizes)[:-1])
+        return [part / weight for part, weight in zip(parts, self.weights, strict=True)]
 
 
 class CoordinateHistogram:
@@ -229,6 +233,14 @@ class OuterSum(_Gridded):
         upper = np.triu_indices(self._sides)
         full[upper] = values / np.where(upper[0] == upper[1], *map(float, self.factors))
         return full + np.triu(full, 1).T
+
+
+def _weights(weights: Sequence[int] | None, shapes: int) -> tuple[int, ...]:
+    """One for each shape, 1 where none are given."""
+    found = (1,) * shapes if weights is None else tuple(weights)
+    if len(found) != shapes or min(found) < 1:
+        raise UsageError("every shape needs a whole weight of at least 1.")
+    return found
 
 
 def _increasing(edges: Any) -> Floats:

@@ -92,6 +92,11 @@ class Measure:
         return tuple(counted and can for can in handling.can_miss(self.d))
 
     @property
+    def public_n(self) -> float | None:
+        """n, where it is the exact and public number of the rows that are read."""
+        return self.n if self.rounds.public_rows and self.rounds.rate == 1 else None
+
+    @property
     def units(self) -> Floats:
         """The unit of each column."""
         return self.magnitude * self.relative
@@ -120,11 +125,21 @@ class Measure:
         _, fill = self.rounds.handling.rule(_UNKNOWN, self.d)
         return self.rounds.sum(name, row_map if fill is None else FilledMap(row_map, fill), self.share(share))
 
-    def norms(self, center: Floats, trials: Sequence[tuple[Shape, Floats]], share: float) -> tuple[list[Floats], float]:
-        """Histograms of ‖y‖ for several shapes at once, each among its own edges."""
+    def norms(
+        self,
+        center: Floats,
+        trials: Sequence[tuple[Shape, Floats]],
+        share: float,
+        weights: Sequence[int] | None = None,
+        name: str = "norms",
+    ) -> tuple[list[Floats], float]:
+        """Histograms of ‖y‖ for several shapes at once, each among its own edges, and the std of their noise.
+
+        weights: where noise is not to be alike, that of each is the std over its weight.
+        """
         shapes = [(shape.ellipsoid(center, 1.0, self.units), edges) for shape, edges in trials]
-        histogram = NormHistogram(shapes)
-        found = self._sum("norms", histogram, share)
+        histogram = NormHistogram(shapes, weights)
+        found = self._sum(name, histogram, share)
         return histogram.split(found.values), found.std
 
     def columns(

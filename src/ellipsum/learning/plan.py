@@ -167,7 +167,7 @@ class LearningPlan(Runnable):
         if self.d > 1 and not (relative and shares.by_columns(relative)):
             found.append(PlannedRound("scales", shares.scales, 2))
         found.append(PlannedRound("recentre", shares.center, 1))
-        found.append(PlannedRound("last norms", shares.final_norms, 1))
+        found.append(PlannedRound("last norms", shares.final_norms + shares.far_count, 1))
         return found
 
     @property

@@ -23,11 +23,11 @@ from ..rows import LearnedRows, Rows
 from ..shape import Ellipsoid, length
 from ..sources import Source
 from ..tables.listed import Listed
-from .auto import edges_about, settle_steps
 from .maps import NormHistogram
 from .norm_law import fit_norm_law
 from .rounds import Rounds
 from .schedule import Shares
+from .settle import edges_about, settle_steps
 
 
 class Planned(Protocol):

@@ -8,7 +8,7 @@ into the stated budget.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -23,6 +23,7 @@ from ..errors import BudgetRefused, Floats, UsageError, choice
 from ..grid import noise_units
 from ..group_sums import GroupSums
 from ..handling import Handling
+from ..integers import Wide
 from ..laws.ball import ball_std
 from ..noise import Stream, add_noise, shift_for
 from ..noise.ball_norm import add_ball_noise, ball_shift
@@ -40,6 +41,7 @@ from .schedule import PURE_PART, pure_cost, sample_rate, sample_rows
 _DRAWING = 0.15  # of what is left of the progress
 _COUNT_SHARE = Fraction(1, 100)
 _USUAL = Handling()
+Part = tuple[int, slice]
 
 
 @dataclass(frozen=True)
@@ -120,11 +122,14 @@ class Rounds:
         self._promised = n
         self.magnitude: float | Floats | None = None
         """What every entry is stated to lie within, where that was said."""
+        self.far: dict[str, float] | None = None
+        """Rows that may lie far out, or be noise: how many, the std of that, and how many radii away."""
         self.counted: NoisySum | None = None
         """The noisy count, where one was measured ("add_remove" only)."""
         self.rate = 1.0
         """The part of the rows that rounds read now."""
         self._drawn: Source | None = None
+        self._latest: Partial
         self._shown = (Fraction(0), 0.0)
         self._each = None if session.people is None else session.people.rows_each
         self.n = n if n is not None else 0
@@ -180,15 +185,27 @@ class Rounds:
     def sum(self, name: str, row_map: RowMap, share: float | Fraction) -> NoisySum:
         """The noisy sum of a row map over the source, for this share of the budget."""
         spend = self.charge(name, share, row_map.width)
+        return self._noisy(row_map, spend, lambda: self.accumulate(row_map).sums)
+
+    def _noisy(self, row_map: RowMap, spend: Privacy, sums: Callable[[], Wide]) -> NoisySum:
+        """The sums of a map with the noise that its round was charged for; no row is read before it was."""
         if self.pure:
-            return self._pure_sum(row_map, spend.pure[0])
+            return self._pure_sum(row_map, spend.pure[0], sums)
         needed = row_map.body.sensitivity(self.neighbours, rows_each=self._each)
         std = noise_units(needed, spend.mu)
-        partial = self.accumulate(row_map)
-        shift = shift_for(std)
-        noisy = add_noise(partial.sums, std, shift, self.stream()).to_float()
+        exact, shift = sums(), shift_for(std)
+        noisy = add_noise(exact, std, shift, self.stream()).to_float()
         bits = row_map.grid_bits
         return NoisySum(np.ldexp(noisy, shift - bits), math.ldexp(std, -bits))
+
+    def sum_again(self, name: str, row_map: RowMap, share: float | Fraction, parts: Sequence[Part]) -> NoisySum:
+        """The noisy sum of a map whose entries are sums of those that the latest pass added up: no rows are read.
+
+        parts: for each entry of the map, a whole weight and the entries of the latest one that it is the sum of [L12].
+        """
+        latest = self._latest.sums.to_ints()
+        sums = Wide.from_ints([weight * sum(latest[place]) for weight, place in parts])
+        return self._noisy(row_map, self.charge(name, share, row_map.width), lambda: sums)
 
     def within(self, share: float | Fraction) -> Privacy:
         """What a round of this share would have; nothing is charged."""
@@ -201,7 +218,7 @@ class Rounds:
             return Privacy.of_pure(epsilon, self.neighbours, self.privacy.unit)
         return Privacy(sqrt_down(part * Fraction(self.mu) ** 2), slack, self.neighbours, self.privacy.unit)
 
-    def _pure_sum(self, row_map: RowMap, epsilon: float) -> NoisySum:
+    def _pure_sum(self, row_map: RowMap, epsilon: float, sums: Callable[[], Wide]) -> NoisySum:
         """[L8] Counts with Laplace noise, each its own; other rows with noise of density exp(-length)."""
         counts = row_map.body.ones is not None
         if counts:
@@ -209,25 +226,26 @@ class Rounds:
         else:
             moved = row_map.body.sensitivity(self.neighbours, rows_each=self._each)
         scale = round_up(Fraction(moved) / Fraction(epsilon))
-        partial, bits = self.accumulate(row_map), row_map.grid_bits
+        exact, bits = sums(), row_map.grid_bits
         if counts:
             sizes, scales = [1] * row_map.width, [scale] * row_map.width
-            noisy = add_box_noise(partial.sums, sizes, scales, self.stream()).to_float()
+            noisy = add_box_noise(exact, sizes, scales, self.stream()).to_float()
             return NoisySum(np.ldexp(noisy, box_shifts(scales, sizes)), math.sqrt(2) * scale)
         width = row_map.width
-        noisy = add_ball_noise(partial.sums, scale, self.stream()).to_float()
+        noisy = add_ball_noise(exact, scale, self.stream()).to_float()
         return NoisySum(np.ldexp(noisy, ball_shift(scale, width) - bits), math.ldexp(scale * ball_std(width), -bits))
 
     def accumulate(self, row_map: RowMap) -> Partial:
         """Exact sums of one pass; under "replace" the pass must deliver the n rows that were promised."""
-        partial = self.session.total(row_map, self._public, self._part_of_progress(), self._drawn or self.source)
+        partial = self.session.total(row_map, self.public_rows, self._part_of_progress(), self._drawn or self.source)
         if self._drawn is None:
             self._check_rows(partial.rows)
+        self._latest = partial
         return partial
 
     def accumulate_by(self, row_map: RowMap, keys: Listed | None, source: Source | None = None) -> GroupSums:
         """Exact sums of each group, in one pass of the session's own rows [G5], or of those recentred [G10]."""
-        public = self._public and self.session.people is None
+        public = self.public_rows and self.session.people is None
         return self.session.total_by(row_map, keys, public, self._part_of_progress(), source)
 
     def draw(self) -> None:
@@ -243,7 +261,7 @@ class Rounds:
         begin = self._bar(self.spent)
         self._shown = self.spent, begin + _DRAWING * (1 - begin)
         progress = share(self.session.progress, begin, self._shown[1])
-        source, rows = self.session.drawn(rate, self._public, progress, self.source)
+        source, rows = self.session.drawn(rate, self.public_rows, progress, self.source)
         self._check_rows(rows)
         self._drawn, self.rate = source, rate
 
@@ -260,12 +278,12 @@ class Rounds:
         self._drawn, self.rate = drawn, rate
 
     @property
-    def _public(self) -> bool:
+    def public_rows(self) -> bool:
         """Whether the number of rows is public."""
         return self.neighbours == "replace" and self._each is None
 
     def _check_rows(self, rows: int) -> None:
-        if self._public and rows != self._promised:
+        if self.public_rows and rows != self._promised:
             raise UsageError(f"this is for n = {self._promised} rows, the data has {rows}.")
 
     def _part_of_progress(self) -> Progress | None:

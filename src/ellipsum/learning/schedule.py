@@ -33,10 +33,15 @@ _LEAST_PER_COLUMN = 1000.0  # noise rows for each sqrt(d): shares of early round
 _STAND_OUT, _JUST_STAND_OUT = 9.0, 6.0  # stds of noise that all rows of a column are: wanted, and the least
 _MOST_SIZES = 0.2
 _FAR_ROWS = 700.0  # so many rows, in units of the noise, of which 2% in one bin are ten stds of a small share's noise
+_FAR_COUNT, _FAR_COLUMNS = 0.01, 20  # for the number of far rows; columns beyond which a few of them matter less
 _KEPT = 0.2  # of the budget, for the last histogram, where rows are learned for later releases
 _TURN = 2.0  # noise of second moments against an even spectrum: d sqrt(d) over the rows, about
-MOST_PASSES = 6
-"""Passes over all rows: a count, the sample, second moments, the last norms, the shell, the release."""
+_PASSES, _FAR_PASSES = 6, 7  # a count, the sample, second moments, last norms, shell, release; counts of far rows
+
+
+def most_passes(pure: bool) -> int:
+    """Passes over all rows at most; pure rounds look for no far rows."""
+    return _PASSES if pure else _PASSES + _FAR_PASSES
 
 
 def sample_rows(d: int, noise_rows: float) -> float | None:
@@ -107,6 +112,16 @@ class Shares:
         return 2 / (self.rows * (pure_cost(share) / PURE_PART if self.pure else math.sqrt(share)))
 
     @property
+    def far_count(self) -> float:
+        """Beside the last histogram of norms, for the number of far rows; pure rounds do not count them."""
+        return 0.0 if self.pure else _FAR_COUNT * min(1.0, _FAR_COLUMNS / self._width)
+
+    @property
+    def _width(self) -> float:
+        """The number of columns."""
+        return (self.kappa * self.rows) ** 2
+
+    @property
     def step(self) -> float:
         """For a centre that the next step finds again: less, where it would be a large share."""
         return min(self.center, max(self.scales, 0.01))
@@ -150,9 +165,8 @@ class Shares:
     @property
     def relative_error(self) -> float:
         """Forecast error of a mean, in units of the rows' root mean square distance; less for uneven columns."""
-        columns = (self.kappa * self.rows) ** 2
-        pure = _PURE_ERROR_OF_ONE if columns < 1.5 else _PURE_ERROR
-        return (pure if self.pure else 2.2 + 4 / columns) * self.kappa
+        pure = _PURE_ERROR_OF_ONE if self._width < 1.5 else _PURE_ERROR
+        return (pure if self.pure else 2.2 + 4 / self._width) * self.kappa
 
     @property
     def finest(self) -> float:

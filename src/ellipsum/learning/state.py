@@ -14,10 +14,14 @@ import numpy as np
 from ..errors import Floats
 from ..rows import NormLaw
 from ..shape import Ellipsoid
+from .far import Far, Perhaps
 
+DOUBT = 0.1
+"""Share of the worst-case clipping bias that early rounds reckon with."""
 _STEEPEST = 1e300
 _FARTHEST = 8e307
 _SURE = 3.0  # stds of a sum of squares of noise, beyond which it is not noise alone
+_LIKELY = 1.0  # the same, where far rows were found, which may well lie on one side
 
 
 class Shape:
@@ -62,6 +66,7 @@ class State:
     """Centre, its error variance along the axes of the shape, the shape, and the law of ‖y‖ about the centre.
 
     clipped: the radius within which the centre was measured, in median norms.
+    far: few rows far beyond the law that were found; perhaps: such rows that may be noise, or not so far.
     """
 
     center: Floats
@@ -69,6 +74,8 @@ class State:
     shape: Shape
     law: NormLaw
     clipped: float = 1.0
+    far: Far | None = None
+    perhaps: Perhaps | None = None
 
     @property
     def off_centre(self) -> float:
@@ -93,6 +100,19 @@ class State:
         """
         self.variance = self.variance + (self._hidden / self.shape.std.size * self.shape.std) ** 2
 
+    def hides_far(self, n: float) -> float:
+        """Squared error of a centre that has not seen the far rows, if those lie on all sides."""
+        return 0.0 if self.far is None else self.far.moment(2) / n * self.shape.squared_spread
+
+    def take_far(self, n: float) -> None:
+        """Take far rows into the law, and what they move the centre by, if they lie on all sides.
+
+        If they lie on one side, the last step is longer than that explains, and raises the variance by itself.
+        """
+        if self.far is not None:
+            self.law = self.far.joined(self.law)
+            self.variance = self.variance + self.far.moment(2) / n * self.shape.std**2
+
     @property
     def doubtful(self) -> State:
         """The same, were all that is hidden on one side: no wide and noisy round is better than such a centre then."""
@@ -103,7 +123,7 @@ class State:
 
         A step longer than the stated errors explain, and not by chance, raises the variance of the centre first.
         """
-        chance = _SURE * math.sqrt(2 * float((spread**2).sum()))
+        chance = (_SURE if self.far is None else _LIKELY) * math.sqrt(2 * float((spread**2).sum()))
         surprise = float((moved**2).sum() - spread.sum() - chance) / float((gain**2 * self.variance).sum())
         variance = self.variance * max(1.0, surprise)
         k = gain * variance / (gain**2 * variance + spread)

@@ -1,0 +1,97 @@
+"""Few rows far beyond the others: counted again and again, as long as they seem to be there.
+
+k rows at a distance R that nobody saw move the mean by k R / n; a last round that reaches them has noise of
+2 R sqrt(d) / (n mu). So 2 sqrt(d) / mu rows are worth seeing, however many rows there are and however far these lie,
+and a bin of the last histogram has more noise than that. All far rows in one number leave noise no choice among bins.
+They are counted so beside the histogram; where that is more than nothing they are counted again, each time for a
+larger share, as long as noise explains it badly, and in the end by distance [L12]. Ordinary rows rarely get so far.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..errors import Floats
+from .far import Places, Tally, beyond
+from .measure import Measure
+from .state import State
+
+_ASK_AGAIN = ((0.0, 0.015), (0.8, 0.03))  # from so many stds on far rows are counted again, for this share
+_ASK_WHERE, _LEAST, _MOST = 1.8, 0.02, 0.1  # stds from which on they are counted by distance; least and largest share
+_PLAIN = 6.0  # stds: nothing but the distance is asked for any more, and no bin that holds all needs to be more
+_CONFIRMED = 4.25  # stds: by noise alone one release in 100,000 believes in rows that are not there
+_PERHAPS = 2.5  # stds from which on a release warns: by noise alone two in 1000 do
+_HALF, _MOST_HALVES = 0.04, 4  # of the budget, to tell two places apart, and how often
+_WIDE = 30.0  # columns beyond which shares fall, as more rows must be far before it pays to see them
+_COUNT_WEIGHT, _BINS_WEIGHT = 2, 3  # of the number of far rows, and of their histogram, in one round
+_KNOWN = 0.5  # of the rows that are worth seeing: where the law has more of them so far out, they are seen already
+_LEAST_BINS = 4
+
+
+def worth_looking(far_edges: Floats, pure: bool) -> bool:
+    """Whether rows may lie so far out; pure noise hides so many that it would take too much to see them."""
+    return not pure and far_edges.size >= _LEAST_BINS
+
+
+def seek(measure: Measure, state: State, edges: Floats, counts: Floats, noise: float, first: Tally) -> None:
+    """Count far rows until they are surely there or not; the state keeps those that are, or that may be noise.
+
+    edges: of the last histogram from where rows are far, counts and noise: its bins beyond; first: the first count.
+    """
+    known = measure.n * state.law.beyond(float(edges[0]))
+    if known > _KNOWN * _worth_seeing(measure):
+        return
+    part = min(1.0, _WIDE / measure.d)
+    found = _counted(measure, state, float(edges[0]), first.less(known), part, known)
+    if found is None:
+        return
+    again, bins, variance = _where(measure, state, edges, found.rows, part)
+    found = found.joined(again.less(known))
+    if found.sure < _PERHAPS:
+        return
+    places = Places(bins.size, found.rows)
+    places.take(bins, variance)
+    places.take(counts, noise**2)
+    for _ in range(_MOST_HALVES if found.sure >= _CONFIRMED else 0):
+        if (middle := places.middle) is not None:
+            places.halve(middle, _count(measure, state, float(edges[middle]), _HALF * part))
+    if found.sure >= _CONFIRMED:
+        state.far = places.found(edges, measure.n)
+    if found.sure < _CONFIRMED or places.middle is not None:
+        state.perhaps = places.perhaps(edges, found.std)
+
+
+def _counted(measure: Measure, state: State, start: float, found: Tally, part: float, known: float) -> Tally | None:
+    """The number of far rows beyond those that are known, by all counts; None where too little speaks for them."""
+    for enough, share in _ASK_AGAIN:
+        if found.sure < enough:
+            return None
+        if found.sure < _PLAIN:
+            found = found.joined(_count(measure, state, start, share * part).less(known))
+    return found if found.sure >= _ASK_WHERE else None
+
+
+def _worth_seeing(measure: Measure) -> float:
+    """Rows whose absence moves the mean by as much as the noise of a round that reaches them."""
+    sides = 2 if measure.rounds.neighbours == "replace" else 1
+    return sides * math.sqrt(measure.d) / measure.rounds.mu
+
+
+def _count(measure: Measure, state: State, start: float, share: float) -> Tally:
+    """Rows beyond a norm, in a round of its own [L12]."""
+    trial = state.shape, np.array([start])
+    (counts,), std = measure.norms(state.center, [trial], measure.affordable(share), name="far rows")
+    return beyond(counts, std, measure.public_n)
+
+
+def _where(measure: Measure, state: State, edges: Floats, rows: float, part: float) -> tuple[Tally, Floats, float]:
+    """How many rows lie beyond the first edge, how many in each bin beyond, and the variance of the latter [L12]."""
+    trials, weights = [(state.shape, edges[:1]), (state.shape, edges)], (_COUNT_WEIGHT, _BINS_WEIGHT)
+    one = 2 * (1 + (_COUNT_WEIGHT / _BINS_WEIGHT) ** 2) / measure.rounds.mu**2  # variance of a bin for the whole budget
+    share = min(max(one * (_PLAIN / rows) ** 2, _LEAST * part), _MOST * part)
+    (count, bins), std = measure.norms(state.center, trials, measure.affordable(share), weights, "far norms")
+    n = measure.public_n
+    total = beyond(count, std / _COUNT_WEIGHT, n).joined(beyond(bins, std / _BINS_WEIGHT, n))
+    return total, bins[1:], (std / _BINS_WEIGHT) ** 2
