@@ -119,7 +119,6 @@ def test_magnitudes_are_stated_by_column():
     assert np.array_equal(plan.release(table, rng=rng()).value, found.value)
 
 
-@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")  # one release in 400 takes noise for a few far rows
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 @pytest.mark.parametrize("weights", ["relative", "equal"])
 def test_every_value_lies_within_the_magnitude_of_its_column(relation, weights):

@@ -191,16 +191,17 @@ def doubtful():
 
 def test_rows_that_may_be_noise_are_told_and_the_warning_survives_a_file():
     found = doubtful()
-    assert found.learned["far"]["rows"] / found.learned["far"]["std"] > 2.5
+    far = found.learned["far"]
+    assert 3 < far["rows"] / far["std"] < 4.25
     (text,) = found.warnings
-    assert text.startswith("about 12 rows may lie far beyond the others")
+    assert text.startswith(f"about {far['rows']:.2g} rows may lie far beyond the others")
     assert "the mean may be off by up to" in text
     off = float(text.split("off by up to ")[1].split(". ")[0])
     assert np.abs(found.value - rows(10).mean(axis=0)).max() < off < 200
     again = es.Release.from_json(found.to_json())
     assert again.warnings == found.warnings
     assert again.to_json() == found.to_json()
-    with pytest.warns(es.AccuracyWarning, match="about 12 rows may lie"):
+    with pytest.warns(es.AccuracyWarning, match="rows may lie far beyond the others"):
         es.mean(rows(10), es.Unknown(MAGNITUDE), budget=MU, rng=rng(1), threads=1)
 
 

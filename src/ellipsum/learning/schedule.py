@@ -32,11 +32,11 @@ _LEAST_NOISE_ROWS = 5000.0
 _LEAST_PER_COLUMN = 1000.0  # noise rows for each sqrt(d): shares of early rounds are at their floors with a quarter
 _STAND_OUT, _JUST_STAND_OUT = 9.0, 6.0  # stds of noise that all rows of a column are: wanted, and the least
 _MOST_SIZES = 0.2
-_FAR_ROWS = 700.0  # so many rows, in units of the noise, of which 2% in one bin are ten stds of a small share's noise
+_FAR_ROWS, _FAR_SHARE = 700.0, 0.015  # rows, in units of the noise, of which 2% in a bin stand out; the share for it
 _FAR_COUNT, _FAR_COLUMNS = 0.01, 20  # for the number of far rows; columns beyond which a few of them matter less
 _KEPT = 0.2  # of the budget, for the last histogram, where rows are learned for later releases
 _TURN = 2.0  # noise of second moments against an even spectrum: d sqrt(d) over the rows, about
-_PASSES, _FAR_PASSES = 6, 7  # a count, the sample, second moments, last norms, shell, release; counts of far rows
+_PASSES, _FAR_PASSES = 6, 8  # a count, the sample, second moments, last norms, shell, release; counts of far rows
 
 
 def most_passes(pure: bool) -> int:
@@ -85,7 +85,7 @@ class Shares:
             kappa=kappa,
             norms=_between(((26 + 11 / d) / rows) ** 2, 0.0005, 0.033 + 0.007 / d),
             final_norms=_between(
-                max((75 * (1 + 1 / d) / rows) ** 2, 0.055 / math.sqrt(d), min((_FAR_ROWS / rows) ** 2, 0.02)),
+                max((75 * (1 + 1 / d) / rows) ** 2, 0.055 / math.sqrt(d), min((_FAR_ROWS / rows) ** 2, _FAR_SHARE)),
                 least,
                 0.05 + 0.25 / d,
             ),

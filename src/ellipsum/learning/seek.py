@@ -18,11 +18,11 @@ from .far import Places, Tally, beyond
 from .measure import Measure
 from .state import State
 
-_ASK_AGAIN = ((0.0, 0.015), (0.8, 0.03))  # from so many stds on far rows are counted again, for this share
-_ASK_WHERE, _LEAST, _MOST = 1.8, 0.02, 0.1  # stds from which on they are counted by distance; least and largest share
+_ASK_AGAIN = ((-0.1, 0.008), (0.4, 0.015), (1.2, 0.03))  # stds from which on far rows are counted again; the share
+_ASK_WHERE, _LEAST, _MOST = 2.0, 0.02, 0.1  # stds from which on they are counted by distance; least and largest share
 _PLAIN = 6.0  # stds: nothing but the distance is asked for any more, and no bin that holds all needs to be more
 _CONFIRMED = 4.25  # stds: by noise alone one release in 100,000 believes in rows that are not there
-_PERHAPS = 2.5  # stds from which on a release warns: by noise alone two in 1000 do
+_PERHAPS = 3.0  # stds from which on a release warns: by noise alone one in 1500 does
 _HALF, _MOST_HALVES = 0.04, 4  # of the budget, to tell two places apart, and how often
 _WIDE = 30.0  # columns beyond which shares fall, as more rows must be far before it pays to see them
 _COUNT_WEIGHT, _BINS_WEIGHT = 2, 3  # of the number of far rows, and of their histogram, in one round
