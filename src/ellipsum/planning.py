@@ -6,6 +6,7 @@ docs/proofs/plans.md: [U2] the weight of a count, [U9] the laws of noise.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -34,6 +35,7 @@ _FEW_ROWS = 28.0
 _FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
 _SETTLED = 0.01  # of the noise: a region that was laid for so little more or less errs by its square more
 LEAST_EPSILON = 1e-9
+_LARGE = 2.0**400
 _MOST_BOXED = 128  # columns' worth: with delta above 0 and more, noise in blocks never errs least
 MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
@@ -211,14 +213,24 @@ def _in_blocks(terms: Terms, region: Clip, kappa: float, epsilon: float) -> tupl
     if not any(moves):
         return made, None
     values = np.ldexp(np.array(moves[: terms.d], float), -made.bits) * region.ellipsoid.unscale
+    unit = _unit(values)
+    values = values / unit
     widths = np.concatenate([values, np.full(made.dimension - terms.d, float(each))])  # a row moves a count by one
-    weights = importances_of_all(terms, made.riders, made.count_units)
+    weights = importances_of_all(terms, made.riders, made.count_units, unit)
     live = np.array(moves) > 0
     if not np.isfinite(weights).all():
         raise OutOfRange
     weights = np.where(live, np.maximum(weights, 1e-12 * float(weights.max())), 0.0)
     blocks = choose_blocks(np.where(live, np.maximum(widths, 1e-300), 0.0), weights, epsilon)
+    if unit != 1:
+        blocks = replace(blocks, error=min(blocks.error * unit * unit, sys.float_info.max))
     return made, BoxLaw.least(blocks, moves)
+
+
+def _unit(widths: Floats) -> float:
+    """A power of two that lengths are measured in where their squares would leave the range of doubles; else 1."""
+    largest = float(widths.max())
+    return 1.0 if 1 / _LARGE < largest < _LARGE else math.ldexp(1.0, math.frexp(largest)[1])
 
 
 def _alike(region: Clip, terms: Terms) -> Clip:
@@ -244,16 +256,19 @@ def _evenly(draft: Draft, terms: Terms) -> Draft:
     return replace(draft, riders=riders, count_units=move if draft.count_units else 0)
 
 
-def importances_of_all(terms: Terms, riders: Riders, count_units: int) -> Floats:
-    """Weights of the squared error of every coordinate: values, absences, cells outside, squares, the count of rows."""
-    columns, levers = terms.importances, terms.levers
+def importances_of_all(terms: Terms, riders: Riders, count_units: int, unit: float = 1.0) -> Floats:
+    """Weights of the squared error of every coordinate: values, absences, cells outside, squares, the count of rows.
+
+    unit: what lengths are measured in.
+    """
+    columns, levers = terms.importances, terms.levers / unit
     by_column = columns * levers**2
     absences = len(riders.absences)
     beside = by_column if absences == terms.d else np.full(absences, float(by_column.sum()))
-    lower, upper = terms.rows.bounds()
+    lower, upper = (end / unit for end in terms.rows.bounds())
     curious = columns * (_CURIOSITY * (upper - lower) / 2) ** 2
     outside = curious[: len(riders.outside)]
-    squares = (columns * square_levers(terms.rows) ** 2)[: len(riders.squares)]
+    squares = (columns * (square_levers(terms.rows) / unit) ** 2)[: len(riders.squares)]
     least = terms.least_count**2 * float(columns @ ((upper - lower) / 2) ** 2) / terms.d
     last = [max(float(by_column.sum()), least)] if count_units else []
     return np.concatenate([columns, beside, outside, squares, last])

@@ -3,6 +3,7 @@
 import json
 import math
 import warnings
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,12 @@ import pytest
 import ellipsum as es
 from ellipsum.hidden import perhaps_far
 from ellipsum.learning.far import Far, Places, Tally, beyond
+from ellipsum.learning.measure import Bins, Measure
+from ellipsum.learning.rounds import Rounds
+from ellipsum.learning.state import Shape, State
 from ellipsum.rows import NormLaw
+from ellipsum.session import Reading, Session
+from ellipsum.sources import Selection, open_source
 
 MU = es.Budget(mu=1.0)
 N, D, MAGNITUDE = 1000, 10, 1e4
@@ -43,6 +49,37 @@ def looks(release):
 
 def error(release, x):
     return float(np.linalg.norm(release.value - x.mean(axis=0)))
+
+
+# --- counts again, without a pass [L12] -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+def test_counts_of_the_latest_pass_are_those_that_another_pass_would_give(relation):
+    """With next to no noise both are the exact counts, and no row is read for the second."""
+    x = rng(3).normal(size=(2000, 3))
+    session = Session(open_source(x, Selection()), None, Reading(rng(4), threads=1))
+    rounds = Rounds(session, es.Budget(mu=1e5), relation, 2000)
+    measure = Measure(rounds, 100.0)
+    state = State(np.zeros(3), np.zeros(3), Shape(np.full(3, 0.01)), NormLaw(np.zeros(1), np.ones(1)))
+    edges = [np.array([0.5, 1.0, 1.5]), np.array([0.25, 0.5, 1.0, 2.0])]
+    measure.norms(state.center, [(state.shape, each) for each in edges], 0.01, [16, 16])
+    latest = Bins(edges[1], edges[0].size + 1, 16)
+    asked, weights = [edges[1][1:2], edges[1][1:]], [2, 3]
+    direct, _ = measure.norms(state.center, [(state.shape, each) for each in asked], 0.01, weights)
+    measure.norms(state.center, [(state.shape, each) for each in edges], 0.01, [16, 16])
+    rounds.session.total = None  # whoever reads now fails
+    spent = rounds.spent
+    again, std = measure.norms_again(state, asked, latest, 0.01, weights, "far norms")
+    assert rounds.spent - spent == Fraction(0.01)
+    assert std == pytest.approx(math.sqrt(26 if relation == "replace" else 13) / (1e5 * 0.1), rel=1e-6)
+    norms = np.linalg.norm(x * state.shape.b / measure.units, axis=1)
+    for found, other, each in zip(again, direct, asked, strict=True):
+        exact = np.bincount(np.searchsorted(each, norms), minlength=each.size + 1)
+        assert exact.min() > 0
+        assert np.allclose(found, exact, atol=0.01)
+        assert np.allclose(other, exact, atol=0.01)
+    assert rounds.history[-1].name == "far norms"
 
 
 # --- what is made of counts -----------------------------------------------------------------------------

@@ -550,8 +550,8 @@ def test_a_ball_that_noise_alone_kept_from_shrinking_shrinks_again():
 
 def test_rows_that_seem_alike_are_a_share_of_all_rows_with_gaps_or_without():
     """Forty rows may differ unseen: a twenty-fifth of 1000 rows, a fifth of the 200 that have the column."""
-    law = SimpleNamespace(as_rare=lambda stds: stds)
-    plan = SimpleNamespace(n=1000, public_rows=True, noise_law=law, outside_stds=[5.0])
+    rows = SimpleNamespace(beyond=lambda: None)
+    plan = SimpleNamespace(n=1000, public_rows=True, rows=rows, outside_stds=[5.0])
     plan.ellipsoid = SimpleNamespace(reach=np.full(2, 1e-12))
     counts = SimpleNamespace(rows=np.array([200.0, 150.0]), clipped=np.zeros(4))
     assert at_a_point(plan, counts, 1.0, ["a", "b"]) == ()

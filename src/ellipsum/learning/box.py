@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import Floats
 from ..privacy import Privacy
 from ..rows import LearnedBox, NormLaw
-from ..shape import Clip, Ellipsoid
+from ..shape import Clip, Ellipsoid, length
 from .columns import FIRST, LEAST, Column, closer_look, even_bins, first_look, shortest
 from .looks import Looks
 from .measure import Measure
@@ -316,10 +316,10 @@ def _final(measure: Measure, distances: _Distances, sides: list[Sides], clamps: 
     region = Clip(
         ellipsoid=Ellipsoid((low + high) / 2, 2 / (high - low)),
         radius=None,
-        clipping_error=float((lost**2).sum()) * n,
-        center_spread=float(np.linalg.norm(mean - (low + high) / 2)),
+        clipping_error=length(lost) * length(lost) * n,
+        center_spread=length(mean - (low + high) / 2),
     )
-    bias = float(np.linalg.norm(missed))
+    bias = length(missed)
     if measure.d > 1:
         return Final(region, std, combine, bias, magnitude=size, box=box)
     (one,), width = sides, float(high[0] - low[0]) / 2

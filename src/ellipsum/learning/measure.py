@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -24,6 +25,21 @@ from .state import Shape, State
 _UNKNOWN = Unknown(1.0)
 _MOST_OF_THE_REST = Fraction(1, 2)  # no round before the last takes more than this of what is left
 _SURE = 14.0  # with d columns absences count from sqrt(2 ln(2 d) + 14) stds on: by noise alone once in 20,000 rounds
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Edges of a histogram, the place of its first bin among all of a round, and what a row counts there."""
+
+    edges: Floats
+    start: int
+    weight: int
+
+    def between(self, edges: Floats) -> list[slice]:
+        """The bins between some of the edges, which are among those of the histogram, and before and beyond them."""
+        places = [int(np.flatnonzero(self.edges == edge)[0]) + 1 for edge in edges]
+        ends = [0, *places, self.edges.size + 1]
+        return [slice(self.start + first, self.start + last) for first, last in itertools.pairwise(ends)]
 
 
 class Presence:
@@ -137,9 +153,26 @@ class Measure:
 
         weights: where noise is not to be alike, that of each is the std over its weight.
         """
-        shapes = [(shape.ellipsoid(center, 1.0, self.units), edges) for shape, edges in trials]
-        histogram = NormHistogram(shapes, weights)
+        histogram = self._histogram(center, trials, weights)
         found = self._sum(name, histogram, share)
+        return histogram.split(found.values), found.std
+
+    def _histogram(
+        self, center: Floats, trials: Sequence[tuple[Shape, Floats]], weights: Sequence[int] | None
+    ) -> NormHistogram:
+        shapes = [(shape.ellipsoid(center, 1.0, self.units), edges) for shape, edges in trials]
+        return NormHistogram(shapes, weights)
+
+    def norms_again(
+        self, state: State, asked: Sequence[Floats], bins: Bins, share: float, weights: Sequence[int], name: str
+    ) -> tuple[list[Floats], float]:
+        """The same, in the state's shape, for edges that the latest histogram had too: its bins are added up [L12].
+
+        No rows are read: what the latest pass counted exactly gets noise of its own again, for this share.
+        """
+        histogram = self._histogram(state.center, [(state.shape, edges) for edges in asked], weights)
+        parts = [(w, bins.weight, at) for w, edges in zip(weights, asked, strict=True) for at in bins.between(edges)]
+        found = self.rounds.sum_again(name, histogram, self.share(share), parts)
         return histogram.split(found.values), found.std
 
     def columns(

@@ -41,7 +41,7 @@ from .schedule import PURE_PART, pure_cost, sample_rate, sample_rows
 _DRAWING = 0.15  # of what is left of the progress
 _COUNT_SHARE = Fraction(1, 100)
 _USUAL = Handling()
-Part = tuple[int, slice]
+Part = tuple[int, int, slice]
 
 
 @dataclass(frozen=True)
@@ -201,10 +201,10 @@ class Rounds:
     def sum_again(self, name: str, row_map: RowMap, share: float | Fraction, parts: Sequence[Part]) -> NoisySum:
         """The noisy sum of a map whose entries are sums of those that the latest pass added up: no rows are read.
 
-        parts: for each entry of the map, a whole weight and the entries of the latest one that it is the sum of [L12].
+        parts: for each entry of the map, what a row counts in it and in the latest one, and the entries of that [L12].
         """
         latest = self._latest.sums.to_ints()
-        sums = Wide.from_ints([weight * sum(latest[place]) for weight, place in parts])
+        sums = Wide.from_ints([weight * (sum(latest[place]) // before) for weight, before, place in parts])
         return self._noisy(row_map, self.charge(name, share, row_map.width), lambda: sums)
 
     def within(self, share: float | Fraction) -> Privacy:

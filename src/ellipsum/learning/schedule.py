@@ -36,12 +36,9 @@ _FAR_ROWS, _FAR_SHARE = 700.0, 0.015  # rows, in units of the noise, of which 2%
 _FAR_COUNT, _FAR_COLUMNS = 0.01, 20  # for the number of far rows; columns beyond which a few of them matter less
 _KEPT = 0.2  # of the budget, for the last histogram, where rows are learned for later releases
 _TURN = 2.0  # noise of second moments against an even spectrum: d sqrt(d) over the rows, about
-_PASSES, _FAR_PASSES = 6, 8  # a count, the sample, second moments, last norms, shell, release; counts of far rows
-
-
-def most_passes(pure: bool) -> int:
-    """Passes over all rows at most; pure rounds look for no far rows."""
-    return _PASSES if pure else _PASSES + _FAR_PASSES
+MOST_PASSES = 6
+"""Passes over all rows: a count, the sample, second moments, the last norms, the shell, the release; where few columns
+are clamped a count, the sample, distances, far rows, distances again, the release."""
 
 
 def sample_rows(d: int, noise_rows: float) -> float | None:

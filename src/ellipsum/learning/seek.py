@@ -10,12 +10,13 @@ larger share, as long as noise explains it badly, and in the end by distance [L1
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import Floats
 from .far import Places, Tally, beyond
-from .measure import Measure
+from .measure import Bins, Measure
 from .state import State
 
 _ASK_AGAIN = ((-0.1, 0.008), (0.4, 0.015), (1.2, 0.03))  # stds from which on far rows are counted again; the share
@@ -35,19 +36,23 @@ def worth_looking(far_edges: Floats, pure: bool) -> bool:
     return not pure and far_edges.size >= _LEAST_BINS
 
 
-def seek(measure: Measure, state: State, edges: Floats, counts: Floats, noise: float, first: Tally) -> None:
+def seek(
+    measure: Measure, state: State, latest: Bins, edges: Floats, counts: Floats, noise: float, first: Tally
+) -> None:
     """Count far rows until they are surely there or not; the state keeps those that are, or that may be noise.
 
-    edges: of the last histogram from where rows are far, counts and noise: its bins beyond; first: the first count.
+    latest: the last histogram; edges: those of it from where rows are far, counts and noise: its bins beyond; first:
+    the first count.
     """
     known = measure.n * state.law.beyond(float(edges[0]))
     if known > _KNOWN * _worth_seeing(measure):
         return
     part = min(1.0, _WIDE / measure.d)
-    found = _counted(measure, state, float(edges[0]), first.less(known), part, known)
+    ask = _Asker(measure, state, latest, part)
+    found = _counted(ask, float(edges[0]), first.less(known), known)
     if found is None:
         return
-    again, bins, variance = _where(measure, state, edges, found.rows, part)
+    again, bins, variance = ask.where(edges, found.rows)
     found = found.joined(again.less(known))
     if found.sure < _PERHAPS:
         return
@@ -56,20 +61,20 @@ def seek(measure: Measure, state: State, edges: Floats, counts: Floats, noise: f
     places.take(counts, noise**2)
     for _ in range(_MOST_HALVES if found.sure >= _CONFIRMED else 0):
         if (middle := places.middle) is not None:
-            places.halve(middle, _count(measure, state, float(edges[middle]), _HALF * part))
+            places.halve(middle, ask.count(float(edges[middle]), _HALF))
     if found.sure >= _CONFIRMED:
         state.far = places.found(edges, measure.n)
     if found.sure < _CONFIRMED or places.middle is not None:
         state.perhaps = places.perhaps(edges, found.std)
 
 
-def _counted(measure: Measure, state: State, start: float, found: Tally, part: float, known: float) -> Tally | None:
+def _counted(ask: _Asker, start: float, found: Tally, known: float) -> Tally | None:
     """The number of far rows beyond those that are known, by all counts; None where too little speaks for them."""
     for enough, share in _ASK_AGAIN:
         if found.sure < enough:
             return None
         if found.sure < _PLAIN:
-            found = found.joined(_count(measure, state, start, share * part).less(known))
+            found = found.joined(ask.count(start, share).less(known))
     return found if found.sure >= _ASK_WHERE else None
 
 
@@ -79,19 +84,29 @@ def _worth_seeing(measure: Measure) -> float:
     return sides * math.sqrt(measure.d) / measure.rounds.mu
 
 
-def _count(measure: Measure, state: State, start: float, share: float) -> Tally:
-    """Rows beyond a norm, in a round of its own [L12]."""
-    trial = state.shape, np.array([start])
-    (counts,), std = measure.norms(state.center, [trial], measure.affordable(share), name="far rows")
-    return beyond(counts, std, measure.public_n)
+@dataclass(frozen=True)
+class _Asker:
+    """Rounds about far rows; part: of their shares, where there are many columns."""
 
+    measure: Measure
+    state: State
+    latest: Bins
+    part: float
 
-def _where(measure: Measure, state: State, edges: Floats, rows: float, part: float) -> tuple[Tally, Floats, float]:
-    """How many rows lie beyond the first edge, how many in each bin beyond, and the variance of the latter [L12]."""
-    trials, weights = [(state.shape, edges[:1]), (state.shape, edges)], (_COUNT_WEIGHT, _BINS_WEIGHT)
-    one = 2 * (1 + (_COUNT_WEIGHT / _BINS_WEIGHT) ** 2) / measure.rounds.mu**2  # variance of a bin for the whole budget
-    share = min(max(one * (_PLAIN / rows) ** 2, _LEAST * part), _MOST * part)
-    (count, bins), std = measure.norms(state.center, trials, measure.affordable(share), weights, "far norms")
-    n = measure.public_n
-    total = beyond(count, std / _COUNT_WEIGHT, n).joined(beyond(bins, std / _BINS_WEIGHT, n))
-    return total, bins[1:], (std / _BINS_WEIGHT) ** 2
+    def count(self, start: float, share: float) -> Tally:
+        """Rows beyond a norm [L12]."""
+        measure, edges = self.measure, np.array([start])
+        share = measure.affordable(share * self.part)
+        (counts,), std = measure.norms_again(self.state, [edges], self.latest, share, [1], "far rows")
+        return beyond(counts, std, measure.public_n)
+
+    def where(self, edges: Floats, rows: float) -> tuple[Tally, Floats, float]:
+        """How many rows lie beyond the first edge, how many in each bin beyond, and the variance of these [L12]."""
+        measure, weights = self.measure, (_COUNT_WEIGHT, _BINS_WEIGHT)
+        one = 2 * (1 + (_COUNT_WEIGHT / _BINS_WEIGHT) ** 2) / measure.rounds.mu**2  # variance of a bin for the budget
+        share = measure.affordable(min(max(one * (_PLAIN / rows) ** 2, _LEAST * self.part), _MOST * self.part))
+        asked = [edges[:1], edges]
+        (count, bins), std = measure.norms_again(self.state, asked, self.latest, share, weights, "far norms")
+        n = measure.public_n
+        total = beyond(count, std / _COUNT_WEIGHT, n).joined(beyond(bins, std / _BINS_WEIGHT, n))
+        return total, bins[1:], (std / _BINS_WEIGHT) ** 2

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import Floats
 from ..shape import length
 from .far import Tally, beyond
-from .measure import Measure
+from .measure import Bins, Measure
 from .norm_law import fit_norm_law
 from .schedule import Shares
 from .seek import seek, worth_looking
@@ -75,7 +75,8 @@ def settle_shape(measure: Measure, state: State, shares: Shares, units: list[Flo
     state.shape, state.law = trials[chosen].shape, trials[chosen].law
     far_edges = edges[chosen][steps.size :]
     if first is not None and worth_looking(far_edges, shares.pure):
-        seek(measure, state, far_edges, counts[chosen][steps.size + 1 :], noise_std, first)
+        latest = Bins(edges[chosen], sum(edge.size + 1 for edge in edges[:chosen]), _WEIGHT)
+        seek(measure, state, latest, far_edges, counts[chosen][steps.size + 1 :], noise_std, first)
         _in_earlier_units(state, earlier, forecasts[len(usual) :], shares, n)
 
 
