@@ -57,18 +57,18 @@ def _added_within(builder: Any, values: Iterable[Any], near: Any, sums: Any) -> 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
 def clamp_rows(
-    typing: Any, group: Any, x: Any, stride: Any, place: Any, like: Any, near: Any, total: Any, ahead: Any
+    typing: Any, group: Any, x: Any, stride: Any, place: Any, like: Any, near: Any, total: Any, leads: Any
 ) -> Any:
     """total[column:column+8] += the entries of a group of rows, where all are within their limits: whether they are.
 
-    near: where eight limits and a quarter lie; ahead: see `_ask_ahead`.
+    near: where eight limits and a quarter lie; leads: see `_ask_ahead`.
     """
     rows = group.count
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, x_now, stride_now, place_now, _, near_now, total_now, ahead_now = args
+        _, x_now, stride_now, place_now, _, near_now, total_now, leads_now = args
         starts, column = _starts(builder, x_now, stride_now, rows), builder.extract_value(place_now, 0)
-        _ask_ahead(builder, starts, column, like, ahead_now)
+        _ask_ahead(builder, starts, column, like, leads_now)
         pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [column])
         pointer = builder.bitcast(pointer, _LONGS.as_pointer())
         excess = ir.Constant(_LONGS, [rows * _MAGIC_BITS % 2**64] * LANES)
@@ -79,7 +79,7 @@ def clamp_rows(
             builder.store(sums, pointer, align=8)
         return within
 
-    return types.boolean(group, types.int64, types.int64, place, like, *[types.int64] * 3), generate
+    return types.boolean(group, types.int64, types.int64, place, like, types.int64, types.int64, leads), generate
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]

@@ -20,7 +20,7 @@ from ..errors import Floats
 from ..integers import Ints
 from ..row_maps import ClampedMap
 from .clamp_generators import add_unusual, clamp_column, clamp_rows, some_absent
-from .diagonal import lead
+from .diagonal import leads, leads_at
 from .generators import GROUP, SINGLE, address, element, entry_size
 from .layout import LANES
 from .memory import Rows, aligned, columns_of, readable
@@ -183,21 +183,20 @@ def _add_row(x: int, like: Any, lines: Any, sums: Any, drops: bool) -> None:
 
 @inner
 def _add_group(x: int, stride: int, like: Any, lines: Any, tail: Any, ahead: Any, sums: Any) -> None:
-    """Adds eight rows, none of which is left out; ahead: see `lead`."""
+    """Adds eight rows, none of which is left out; ahead: see `leads`."""
     width = lines.shape[1]
-    soon, turn, later = ahead
     center = address(lines)
     scale, near = center + 8 * width, center + 40 * width
     total, last = address(sums), address(tail)
     whole = width // LANES * LANES
     for j in range(0, whole, LANES):
-        place, lead_now = (j, center, scale, j), soon if j < turn else later
-        if not clamp_rows(GROUP, x, stride, place, like, near + 8 * j, total, lead_now):
+        place = (j, center, scale, j)
+        if not clamp_rows(GROUP, x, stride, place, like, near + 8 * j, total, leads_at(j, ahead)):
             for i in range(LANES):
                 _add_eight(x + i * stride, j, like, lines, sums)
     if whole < width:  # the last eight columns, those already added at scale zero
         place = (width - LANES, center, last, 0)
-        if not clamp_rows(GROUP, x, stride, place, like, last + 8 * LANES, total, later):
+        if not clamp_rows(GROUP, x, stride, place, like, last + 8 * LANES, total, (ahead[0][2], ahead[0][2])):
             for i in range(LANES):
                 for j in range(whole, width):
                     _add_entry(x + i * stride, j, like, lines, j, sums)
@@ -211,7 +210,7 @@ def add_clamped_rows(x: int, stride: int, rows: int, like: Any, lines: Any, tail
     drops: a row with an absence is left out, and counted in the first column.
     """
     width = lines.shape[1]
-    ahead = lead(stride, LANES, like, width)
+    ahead = leads(stride, LANES, like, width)
     for _ in range(rows // LANES):
         if drops and _some_left_out(GROUP, x, stride, like, width):
             for i in range(LANES):

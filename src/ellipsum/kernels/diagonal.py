@@ -29,8 +29,10 @@ from .generators import (
     zero_lanes,
 )
 from .layout import COUNTED, FAR_EXPONENT, LANES, LEFT_OUT, ROWS, SURELY_OUTSIDE
+from .memory import first_cache
 
-_AHEAD = 1 << 13  # bytes asked for before they are read: about what memory sends while it answers
+_AHEAD = first_cache() // 4  # bytes asked for before they are read: what else is read on the way pushes more out again
+_WIDE = 24  # columns: narrower rows lie so close that it does to ask once
 
 
 @inner
@@ -89,36 +91,48 @@ def _add_clipped(factor: float, x: int, frame: Any, total: Any) -> None:
 
 
 @inner
-def lead(stride: int, rows: int, like: Any, width: int) -> tuple[int, int, int]:
-    """How many bytes ahead each row of a group asks for what follows it, and from which column on how many.
+def _lead(ahead: int, group: int, length: int, size: int) -> tuple[int, int, int]:
+    """How many bytes ahead a row asks for what follows it, and from which column on how many.
 
     Behind a row's end follows the row of the next group that is in its place: each is a stream of its own.
     """
-    size = entry_size(like)
-    length = size * width
-    groups, rest = _AHEAD // rows // length, _AHEAD // rows % length
-    near = groups * rows * stride + rest
-    return near, (length - rest) // size, near + rows * stride - length
+    groups, rest = ahead // length, ahead % length
+    near = groups * group + rest
+    return near, (length - rest) // size, near + group - length
+
+
+@inner
+def leads(stride: int, rows: int, like: Any, width: int) -> Any:
+    """How far ahead the rows of a group ask for what follows them: at first, and once more halfway; see `_lead`."""
+    size, ahead = entry_size(like), _AHEAD // rows
+    again = ahead // 2 if width >= _WIDE else ahead
+    return _lead(ahead, rows * stride, size * width, size), _lead(again, rows * stride, size * width, size)
+
+
+@inner
+def leads_at(j: int, ahead: Any) -> tuple[int, int]:
+    """How many bytes ahead is asked at a column: at first, and halfway; ahead: see `leads`."""
+    (near, turn, far), (nearer, later, last) = ahead
+    return near if j < turn else far, nearer if j < later else last
 
 
 @inner
 def _add_and_square(factors: Any, groups: Any, like: Any, frame: Any, ahead: Any, total: int) -> Any:
     """Adds the rounded rows of one group to the total, and gives the squared norms of the next.
 
-    groups: as `add_and_square` takes them; ahead: see `lead`; total: an address.
+    groups: as `add_and_square` takes them; ahead: see `leads`; total: an address.
     """
     width = frame.shape[1]
     center = address(frame)
     scale, tail = center + 8 * width, center + 16 * width
     whole = width // LANES * LANES
-    near, turn, far = ahead
     lanes = zero_lanes(FOUR)
     for j in range(0, whole, LANES):
         place = (j, center, scale, j)
-        lanes = add_and_square(lanes, factors, groups, place, like, total, near if j < turn else far)
+        lanes = add_and_square(lanes, factors, groups, place, like, total, leads_at(j, ahead))
     if whole < width:
         place = (width - LANES, center, tail, 0)
-        lanes = add_and_square(lanes, factors, groups, place, like, total, far)
+        lanes = add_and_square(lanes, factors, groups, place, like, total, (ahead[0][2], ahead[0][2]))
     return lane_sums(lanes)
 
 
@@ -207,7 +221,7 @@ def add_rows(
     added before there is a group goes to the scratch.
     """
     row, nowhere = scratch[0], address(scratch) + 8 * scratch.shape[1]
-    ahead = lead(stride, ROWS, like, frame.shape[1])
+    ahead = leads(stride, ROWS, like, frame.shape[1])
     old, factors, sums = x, everywhere(0.0), nowhere
     for _ in range(rows // ROWS):
         squares = _add_and_square(factors, (old, x, stride), like, frame, ahead, sums)

@@ -15,7 +15,7 @@ import numba.core.cgutils
 import numba.extending
 import numpy as np
 
-from .layout import LANES, PANEL, ROWS
+from .layout import LANES, ROWS
 
 # compilers' parts whose types say nothing useful here
 ir: Any = llvmlite.ir
@@ -178,25 +178,25 @@ def add_rounded(typing: Any, factors: Any, x: Any, place: Any, like: Any, total:
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
 def add_and_square(
-    typing: Any, lanes: Any, factors: Any, groups: Any, place: Any, like: Any, total: Any, ahead: Any
+    typing: Any, lanes: Any, factors: Any, groups: Any, place: Any, like: Any, total: Any, leads: Any
 ) -> Any:
     """As `add_rounded` for the rows of one group and `plus_squares` for those of the next, in one reading.
 
-    groups: where the one and the other begin, and bytes from row to row; ahead: see `_ask_ahead`.
+    groups: where the one and the other begin, and bytes from row to row; leads: see `_ask_ahead`.
     """
     rows = lanes.count
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes_now, factors_now, groups_now, place_now, _, total_now, ahead_now = args
+        lanes_now, factors_now, groups_now, place_now, _, total_now, leads_now = args
         first, second, stride = (builder.extract_value(groups_now, i) for i in range(3))
         old, new = _starts(builder, first, stride, rows), _starts(builder, second, stride, rows)
         column = builder.extract_value(place_now, 0)
-        _ask_ahead(builder, new, column, like, ahead_now)
+        _ask_ahead(builder, new, column, like, leads_now)
         values = _mapped(builder, [*old, *new], place_now, like)
         _add_rounded(builder, values, rows, factors_now, total_now, column)
         return _plus_squares(builder, lanes_now, values, rows)
 
-    return lanes(lanes, factors, groups, place, like, types.int64, types.int64), generate
+    return lanes(lanes, factors, groups, place, like, types.int64, leads), generate
 
 
 def _halve(builder: Any, first: Any, second: Any, half: int) -> Any:
@@ -277,14 +277,27 @@ def fetch_ahead(typing: Any, address: Any) -> Any:
     return types.void(types.int64), generate
 
 
-def _ask_ahead(builder: Any, starts: list[Any], column: Any, like: Any, ahead: Any) -> None:
-    """Ask for what lies so many bytes ahead of a column of each row.
+def _ask_ahead(builder: Any, starts: list[Any], column: Any, like: Any, leads: Any) -> None:
+    """Ask for what lies so many bytes ahead of a column of each row, by two leads unless they are the same.
 
-    Addresses are made from those that are read next: the loop has few registers to spare.
+    A processor with much to fetch forgets what it is asked for: a line is asked for twice. Eight singles are half a
+    line, and the leads take turns. Addresses are made from those that are read next: the loop has few registers.
     """
-    offset = builder.mul(column, _I64(4 if like == types.float32 else 8))
-    for start in starts:
-        _prefetch(builder, builder.add(ahead, builder.add(start, offset)))
+    first, second = (builder.extract_value(leads, i) for i in range(2))
+    size = 4 if like == types.float32 else 8
+    offset = builder.mul(column, _I64(size))
+
+    def ask(lead: Any) -> None:
+        for start in starts:
+            _prefetch(builder, builder.add(lead, builder.add(start, offset)))
+
+    if size == 4:
+        odd = builder.trunc(builder.udiv(column, _I64(LANES)), ir.IntType(1))
+        ask(builder.select(odd, second, first))
+    else:
+        ask(first)
+        with builder.if_then(builder.icmp_unsigned("!=", first, second)):
+            ask(second)
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
@@ -358,50 +371,3 @@ def add_column(typing: Any, groups: Any, mapped: Any, factors: Any, sums: Any) -
         return context.get_dummy_value()
 
     return types.void(groups, *[types.int64] * 3), generate
-
-
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def load_quad(typing: Any, products: Any, stride: Any) -> Any:
-    """The running products of four rows in one panel: two vectors a row."""
-    result = types.UniTuple(_EIGHT, 8)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        quad = ir.Constant(ir.ArrayType(_DOUBLES, 8), ir.Undefined)
-        for i in range(8):
-            start = builder.add(args[0], builder.mul(args[1], _I64(i // 2)))
-            quad = builder.insert_value(quad, _load(builder, start, _I64(i % 2 * LANES)), i)
-        return quad
-
-    return result(types.int64, types.int64), generate
-
-
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def store_quad(typing: Any, quad: Any, products: Any, stride: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        for i in range(8):
-            start = builder.add(args[1], builder.mul(args[2], _I64(i // 2)))
-            _store(builder, builder.extract_value(args[0], i), start, _I64(i % 2 * LANES))
-        return context.get_dummy_value()
-
-    return types.void(quad, types.int64, types.int64), generate
-
-
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def plus_products(typing: Any, quad: Any, panel: Any, offsets: Any, stride: Any, column: Any) -> Any:
-    """quad + panel[column] * offset[column], the product rounded before the sum."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        quad_now, panel_now, offsets_now, stride_now, column_now = args
-        start = builder.mul(column_now, _I64(PANEL))
-        halves = [_load(builder, panel_now, builder.add(start, _I64(LANES * h))) for h in range(2)]
-        for i in range(8):
-            if i % 2 == 0:
-                row = builder.add(offsets_now, builder.mul(stride_now, _I64(i // 2)))
-                entry = builder.gep(builder.inttoptr(row, _F64.as_pointer()), [column_now])
-                offset = _splat(builder, builder.load(entry))
-            product = builder.fmul(halves[i % 2], offset)
-            sums = builder.fadd(builder.extract_value(quad_now, i), product)
-            quad_now = builder.insert_value(quad_now, sums, i)
-        return quad_now
-
-    return quad(quad, *[types.int64] * 4), generate
