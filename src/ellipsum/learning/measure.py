@@ -130,8 +130,8 @@ class Measure:
 
         weights: where noise is not to be alike, that of each is the std over its weight.
         """
-        shapes = [(shape.ellipsoid(center, 1.0, self.units), edges) for shape, edges in trials]
-        histogram = NormHistogram(shapes, weights)
+        ellipsoids = {id(shape): shape.ellipsoid(center, 1.0, self.units) for shape, _ in trials}
+        histogram = NormHistogram([(ellipsoids[id(shape)], edges) for shape, edges in trials], weights)
         found = self._sum(name, histogram, share)
         return histogram.split(found.values), found.std
 

@@ -88,10 +88,10 @@ def _count(measure: Measure, state: State, start: float, share: float) -> Tally:
 
 def _where(measure: Measure, state: State, edges: Floats, rows: float, part: float) -> tuple[Tally, Floats, float]:
     """How many rows lie beyond the first edge, how many in each bin beyond, and the variance of the latter [L12]."""
-    trials, weights = [(state.shape, edges[:1]), (state.shape, edges)], (_COUNT_WEIGHT, _BINS_WEIGHT)
+    trials, weights = [(state.shape, edges), (state.shape, edges[:1])], (_BINS_WEIGHT, _COUNT_WEIGHT)
     one = 2 * (1 + (_COUNT_WEIGHT / _BINS_WEIGHT) ** 2) / measure.rounds.mu**2  # variance of a bin for the whole budget
     share = min(max(one * (_PLAIN / rows) ** 2, _LEAST * part), _MOST * part)
-    (count, bins), std = measure.norms(state.center, trials, measure.affordable(share), weights, "far norms")
+    (bins, count), std = measure.norms(state.center, trials, measure.affordable(share), weights, "far norms")
     n = measure.public_n
     total = beyond(count, std / _COUNT_WEIGHT, n).joined(beyond(bins, std / _BINS_WEIGHT, n))
     return total, bins[1:], (std / _BINS_WEIGHT) ** 2
