@@ -25,7 +25,7 @@ def maps(ellipsoid):
         "count": Count(D),
         "norms": NormHistogram([(ellipsoid, EDGES)]),
         "three norms": NormHistogram([(ellipsoid, EDGES), (DIAGONAL, EDGES[:2]), (TURNED, EDGES * 3)]),
-        "weighted norms": NormHistogram([(ellipsoid, EDGES), (TURNED, EDGES[:1])], (3, 2)),
+        "weighted norms": NormHistogram([(ellipsoid, EDGES), (ellipsoid, EDGES[2:3])], (3, 2)),
         "coordinates": CoordinateHistogram(np.add.outer(np.arange(D), EDGES)),
         "distances": CoordinateHistogram(np.add.outer(np.arange(D), EDGES), folded=True),
         "absolutes": AbsoluteSum(ellipsoid, BITS),
@@ -99,6 +99,19 @@ def test_maps_equal_plain_python_to_the_last_bit(name, ellipsoid):
     row_map = maps(ellipsoid)[name]
     for row in ordinary:
         assert integers(row_map, row[None]).tolist() == plain_integers(name, ellipsoid, row.tolist())
+
+
+@pytest.mark.parametrize("some", [[0], [4], [1, 3], [0, 1, 2, 3, 4]])
+@pytest.mark.parametrize("ellipsoid", [DIAGONAL, TURNED], ids=["diagonal", "turned"])
+def test_bins_that_are_added_up_are_those_of_norms_worked_out_anew(ellipsoid, some):
+    """The same object has the same norms; an equal one, or edges that the first does not have, are worked out."""
+    x, again = rows(), Ellipsoid(ellipsoid.center, ellipsoid.scale, ellipsoid.axes)
+    added, anew = (NormHistogram([(ellipsoid, EDGES), (other, EDGES[some])], (3, 2)) for other in (ellipsoid, again))
+    assert (added.finer, anew.finer) == ([None, 0], [None, None])
+    assert np.array_equal(integers(added, x), integers(anew, x))
+    assert NormHistogram([(ellipsoid, EDGES), (ellipsoid, [0.7])]).finer == [None, None]
+    for counts in added.split(integers(added, x)):
+        assert counts.sum() == len(x)
 
 
 @pytest.mark.parametrize("name", ["coordinates", "distances"])

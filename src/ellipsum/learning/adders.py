@@ -94,12 +94,17 @@ def _count(row_map: Any, part: Rows, total: Ints) -> None:
 
 
 def _norm_histogram(row_map: Any, part: Rows, total: Ints) -> None:
-    place = 0
+    histograms: list[Ints] = []
     frame: Frame
-    for frame, edges, weight in zip(row_map.frames, row_map.edges, row_map.weights, strict=True):
-        counts = total[place : place + edges.size + 1]
-        add_norm_bins(part, *frame.arguments(), edges, weight, counts, *frame.scratch())
-        place += edges.size + 1
+    for frame, edges, finer in zip(row_map.frames, row_map.edges, row_map.finer, strict=True):
+        counts = np.zeros(edges.size + 1, np.int64)
+        if finer is None:
+            add_norm_bins(part, *frame.arguments(), edges, counts, *frame.scratch())
+        else:
+            counts[:] = np.add.reduceat(histograms[finer], row_map.starts(edges, finer))
+        histograms.append(counts)
+    weighted = [weight * counts for weight, counts in zip(row_map.weights, histograms, strict=True)]
+    total += np.concatenate(weighted)
 
 
 def _far_count(row_map: Any, part: Rows, total: Ints) -> None:

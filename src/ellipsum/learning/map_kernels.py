@@ -97,21 +97,12 @@ def _map(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, offsets
 
 @compiled
 def add_norm_bins(
-    block: Any,
-    center: Any,
-    scale: Any,
-    packed: Any,
-    exponents: Any,
-    edges: Any,
-    weight: int,
-    total: Any,
-    offsets: Any,
-    y: Any,
+    block: Any, center: Any, scale: Any, packed: Any, exponents: Any, edges: Any, total: Any, offsets: Any, y: Any
 ) -> None:
-    """One-hot of ‖y‖ among the edges, times the weight."""
+    """One-hot of ‖y‖ among the edges."""
     for r in range(block.shape[0]):
         square = _map(block[r], center, scale, packed, exponents, offsets, y)
-        total[_bin(edges, math.sqrt(square))] += weight
+        total[_bin(edges, math.sqrt(square))] += 1
 
 
 @compiled

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..accumulate import Kernel, register_kernel
 from ..errors import Floats, UsageError, vector
@@ -65,7 +66,8 @@ class NormHistogram:
 
     With k shapes the integer row is k one-hots side by side: norm sqrt(k), diameter sqrt(2k), and with weights the
     sum of their squares for k [L2]. Bin i of a shape counts the rows with exactly i edges below their norm; a norm
-    beyond the range of doubles is in the last.
+    beyond the range of doubles is in the last. Where an earlier one is the same object and has all of a shape's
+    edges, its bins are added up, and norms are not worked out again.
     """
 
     kind = "norm_histogram"
@@ -79,10 +81,20 @@ class NormHistogram:
         self.columns = self.frames[0].columns
         self.sizes = [edges.size + 1 for edges in self.edges]
         self.width = sum(self.sizes)
+        self.finer = [self._finer(shapes, i) for i in range(len(shapes))]
         self.weights = _weights(weights, len(shapes))
         squares = sum(weight * weight for weight in self.weights)
         self.body = Body(_root(squares), _root(2 * squares), sum(self.weights))
         self.rows_per_flush = _COUNTS_PER_FLUSH // max(self.weights)
+
+    def _finer(self, shapes: Sequence[tuple[Ellipsoid, Any]], i: int) -> int | None:
+        """The first of the shapes before this one that has its norms, worked out, and all of its edges."""
+        alike = (j for j in range(i) if shapes[j][0] is shapes[i][0])
+        return next((j for j in alike if np.isin(self.edges[i], self.edges[j]).all()), None)
+
+    def starts(self, edges: Floats, finer: int) -> NDArray[np.int64]:
+        """The first bin of a finer histogram within each bin of one that has some of its edges."""
+        return np.concatenate([[0], np.searchsorted(self.edges[finer], edges) + 1])
 
     def split(self, values: Floats) -> list[Floats]:
         """The histogram of each shape, in rows."""

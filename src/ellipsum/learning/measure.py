@@ -160,8 +160,8 @@ class Measure:
     def _histogram(
         self, center: Floats, trials: Sequence[tuple[Shape, Floats]], weights: Sequence[int] | None
     ) -> NormHistogram:
-        shapes = [(shape.ellipsoid(center, 1.0, self.units), edges) for shape, edges in trials]
-        return NormHistogram(shapes, weights)
+        ellipsoids = {id(shape): shape.ellipsoid(center, 1.0, self.units) for shape, _ in trials}
+        return NormHistogram([(ellipsoids[id(shape)], edges) for shape, edges in trials], weights)
 
     def norms_again(
         self, state: State, asked: Sequence[Floats], bins: Bins, share: float, weights: Sequence[int], name: str
