@@ -89,9 +89,9 @@ def _groups(keys: list[str] | None, pair: tuple[Any, Any], **words: Any) -> Case
     return Case(NoisyGroups(made, groups), pair, made.privacy, _BATCHED, WholeGroups(made, groups))
 
 
-def _learning(method: str, runs: int, **words: Any) -> Case:
-    made: Any = plan(Unknown(_FAR), n=100, d=1, statistic="mean", method=method, **words, **_LOOSE)
-    spread = np.linspace(-1, 1, 99)[:, None]
+def _learning(method: str, runs: int, n: int = 100, **words: Any) -> Case:
+    made: Any = plan(Unknown(_FAR), n=n, d=1, statistic="mean", method=method, **words, **_LOOSE)
+    spread = np.linspace(-1, 1, n - 1)[:, None]
     pair = np.vstack([spread, [[_FAR]]]), np.vstack([spread, [[-_FAR]]])
     return Case(Whole(made), pair, made.privacy, runs)
 
@@ -185,6 +185,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "projection": lambda: _projection("oblivious"),
     "projection-adaptive": lambda: _projection("adaptive"),
     "learning-auto": lambda: _learning("auto", 1_000),
+    "learning-columns": lambda: _learning("auto", 4_000, n=400, noise="norm"),
 }
 
 
