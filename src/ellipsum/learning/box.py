@@ -35,8 +35,9 @@ _SURE = 3.0  # stds: more than noise
 _FAR = 4.0  # half-widths from the middle of a box: rows beyond are far out
 _SURELY_FAR, _TOLD = (2.9, 4.1), (3.5, 5.3)
 """Stds of the noise of their number: once in 600 by chance, and in 3600, under Gaussian noise and Laplace's."""
-_BY_DISTANCES = 1.7  # times the noise of a count of distances: one that tells of as many rows in one bin
-_FOUND = 0.75  # of the rows far out: fewer are found by the closer look, and the release warns
+_ASK_AGAIN, _MISSED = 0.7, 2.1  # stds from which on they are counted again; so many more are missed once in 40 times
+_BY_DISTANCES = 7.0  # times the noise of a count of distances: rows in one bin that surely are told
+_FOUND = 0.6  # of the rows far out: fewer are found by the closer look, and the release warns
 _TAIL = 3.0  # times what the counts let expect beyond an end: the most that the stated error takes a tail to hold
 _ALIKE = 0.5  # how far what is clipped on one side is taken to make up for the other
 _FINE = np.concatenate([np.arange(-4, -1, 0.25), np.arange(-1, 1, 1 / 8), np.arange(1, 4, 0.25)])
@@ -250,6 +251,8 @@ class _Far:
     pure: bool
     low: list[float]
     high: list[float]
+    unseen: float = 0.0
+    """So many may go unseen."""
     lost: int = 0
     """So many surely lie there, and it is not found where."""
 
@@ -259,13 +262,8 @@ class _Far:
         return float(sum(n * side.outside(low, high) for side, low, high, n in columns))
 
     @property
-    def unseen(self) -> float:
-        """So many may be noise alone."""
-        return _SURELY_FAR[self.pure] * self.std
-
-    @property
     def sure(self) -> bool:
-        return self.rows > self.unseen
+        return self.rows > _SURELY_FAR[self.pure] * self.std
 
 
 def _far_rows(measure: Measure, clamps: list[_Clamp], sides: list[Sides], distances: _Distances) -> _Far:
@@ -274,10 +272,17 @@ def _far_rows(measure: Measure, clamps: list[_Clamp], sides: list[Sides], distan
     center, reach = (low + high) / 2, _FAR * (high - low) / 2
     looks = distances.looks
     if looks.far == 0:
-        return _Far(0.0, _BY_DISTANCES * distances.std, looks.pure, [], [])
-    rows, std = measure.far(center * measure.magnitudes, reach * measure.magnitudes, looks.far)
+        return _Far(0.0, 0.0, looks.pure, [], [], _BY_DISTANCES * distances.std)
+    place = center * measure.magnitudes, reach * measure.magnitudes
+    rows, std = measure.far(*place, looks.far)
     found = _Far(rows, std, looks.pure, (center - reach).tolist(), (center + reach).tolist())
-    return replace(found, rows=rows - found.found(sides, distances.there))
+    expected, limit = found.found(sides, distances.there), _ASK_AGAIN * std
+    found = replace(found, rows=rows - expected, unseen=limit + _MISSED * std)
+    if found.rows > limit:
+        again, other = measure.far_again(*place, looks.far_again)
+        weight = std**2 / (std**2 + other**2)
+        found = replace(found, rows=rows + weight * (again - rows) - expected, std=other * math.sqrt(weight))
+    return found
 
 
 def _last(measure: Measure, distances: _Distances) -> Final:

@@ -6,8 +6,8 @@ from ..errors import UsageError
 from ..people import People
 from ..privacy import Budget
 
-_ENOUGH_ROWS = (900.0, 2500.0, 10_000.0, 20_000.0)
-"""Times epsilon, for one column, two, three and four: from here on pure rounds and a box err less."""
+_ENOUGH_ROWS = (900.0, 5000.0, 20_000.0, 40_000.0)
+"""Times epsilon, for one column, two, three and four: from here on pure rounds and a box err less, far rows or not."""
 _SMALL_MU = 0.4  # of epsilon: a larger delta makes Gaussian noise as good
 
 

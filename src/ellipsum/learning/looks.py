@@ -70,6 +70,11 @@ class Looks:
         return 0.02
 
     @property
+    def far_again(self) -> float:
+        """For their number once more, where it may be more than noise."""
+        return share_of_part(0.08) if self.pure else 0.05
+
+    @property
     def closer(self) -> float:
         """For another look at distances, where some rows seem to be far out."""
         return share_of_part(0.3) if self.pure else 0.25

@@ -191,6 +191,11 @@ class Measure:
         found = self._sum("far rows", FarCount(center, reach), share)
         return float(found.values[0]), found.std
 
+    def far_again(self, center: Floats, reach: Floats, share: float) -> tuple[float, float]:
+        """The same number with other noise, as the latest pass counted it: no rows are read."""
+        found = self.rounds.sum_again("far rows", FarCount(center, reach), self.share(share), [(1, 1, slice(0, 1))])
+        return float(found.values[0]), found.std
+
     def clipped_mean(self, name: str, state: State, radius: float, share: float) -> tuple[Floats, float]:
         """Mean of y clipped to the radius, over the rows that have each column, and the std of its noise."""
         shape = state.shape
