@@ -114,7 +114,7 @@ def own_scale(release: Any, std: bool = False) -> tuple[Floats, Floats, str, tup
 def _stated_scale(release: Any, std: bool) -> tuple[Floats, Floats, str, tuple[float, ...]] | None:
     rows = release.plan.rows
     if rows is not None and rows.kind in ("normal", "learned", "learned_box") and release.statistic != "sum":
-        return np.asarray(rows.middle(), float), np.asarray(rows.spread(), float), _SPREADS, (0.0,)
+        return np.asarray(rows.absent_at(), float), np.asarray(rows.spread(), float), _SPREADS, (0.0,)
     low, high = stated_bounds(release, None)
     if np.isfinite(low).all() and np.isfinite(high).all():
         if std:

@@ -104,7 +104,7 @@ class Rows(Alike):
         return None
 
     def absent_at(self) -> Floats:
-        """What an absent cell that is counted adds to a sum, in original units."""
+        """Where rows lie, as far as is known: what an absent cell that is counted adds to a sum, in original units."""
         return self.middle()
 
     def beyond(self) -> tuple[Floats, Floats, int, int] | None:
