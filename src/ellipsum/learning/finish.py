@@ -40,7 +40,7 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     terms = Terms(
         rows, statistic, rounds.n, rounds.d, rounds.budget, rounds.neighbours, columns, people, wishes, handling
     )
-    octaves = few_octaves(rounds.d) if rounds.pure and rounds.d > 1 else _octaves(region.ellipsoid, final.magnitude)
+    octaves = few_octaves(rounds.d) if rounds.pure else _octaves(region.ellipsoid, final.magnitude)
     options = {"method": method, "missing": handling.missing}
     plan = assemble(terms, spend, region, kappa, options, octaves)
     scaled = plan.noisy_sums(rounds.accumulate(plan.row_map), rounds.stream())
