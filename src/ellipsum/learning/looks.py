@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .schedule import pure_cost, share_of_part
+from .schedule import between, pure_cost, share_of_part
 
 MOST_COLUMNS = 4
 USUAL_LOOKS = 2
 _USUAL_WIDTH = 5.2  # stds of normal rows between the two ends
 _FEWEST_FAR, _FEWEST_GAUSSIAN = 2000.0, 250.0  # rows times epsilon, and times mu
-
-
-def _between(value: float, low: float, high: float) -> float:
-    return min(max(value, low), high)
 
 
 @dataclass(frozen=True)
@@ -43,8 +39,8 @@ class Looks:
     def look(self) -> float:
         """For a look at where the rows of every column are."""
         if self.pure:
-            return share_of_part(_between(120 / self.rows, 0.015, 0.08))
-        return _between((60 / self.rows) ** 2, 0.0005, 0.06)
+            return share_of_part(between(120 / self.rows, 0.015, 0.08))
+        return between((60 / self.rows) ** 2, 0.0005, 0.06)
 
     @property
     def again(self) -> float:
@@ -55,8 +51,8 @@ class Looks:
     def last(self) -> float:
         """For distances from the centre of every column."""
         if self.pure:
-            return share_of_part(_between(0.33 * (1000 / self.rows) ** 0.3, 0.06, 0.4))
-        return _between((350 / self.rows) ** 2, 0.04, 0.3)
+            return share_of_part(between(0.33 * (1000 / self.rows) ** 0.3, 0.06, 0.4))
+        return between((350 / self.rows) ** 2, 0.04, 0.3)
 
     @property
     def far(self) -> float:
@@ -66,7 +62,7 @@ class Looks:
         """
         if self.pure:
             rows = self.rows * self.d
-            return share_of_part(_between(600 / rows, 0.02, 0.1)) if rows >= _FEWEST_FAR else 0.0
+            return share_of_part(between(600 / rows, 0.02, 0.1)) if rows >= _FEWEST_FAR else 0.0
         return 0.02
 
     @property

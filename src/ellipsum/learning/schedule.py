@@ -20,11 +20,12 @@ def share_of_part(part: float) -> float:
     return part if part > PURE_PART**2 else (part / PURE_PART) ** 2
 
 
-def _between(value: float, low: float, high: float) -> float:
+def between(value: float, low: float, high: float) -> float:
+    """The value, or the bound that it is beyond."""
     return min(max(value, low), high)
 
 
-_PURE_ERROR, _PURE_ERROR_OF_ONE = 1.4, 1.9
+_PURE_ERROR = 1.4
 _PURE_NORMS = 0.18  # the last histogram, for one column: Laplace noise hides tails that Gaussian noise does not
 _CELLS, _MOST_CELLS = 1 << 24, 1 << 26  # of a sample in memory: as a rule, and where small budgets ask for more rows
 _LEAST_ROWS = 20_000
@@ -80,19 +81,19 @@ class Shares:
         return Shares(
             rows=rows,
             kappa=kappa,
-            norms=_between(((26 + 11 / d) / rows) ** 2, 0.0005, 0.033 + 0.007 / d),
-            final_norms=_between(
+            norms=between(((26 + 11 / d) / rows) ** 2, 0.0005, 0.033 + 0.007 / d),
+            final_norms=between(
                 max((75 * (1 + 1 / d) / rows) ** 2, 0.055 / math.sqrt(d), min((_FAR_ROWS / rows) ** 2, _FAR_SHARE)),
                 least,
                 0.05 + 0.25 / d,
             ),
-            ball=_between((5.9 * kappa) ** 2, 0.001, 0.04),
-            scales=_between((7 * kappa) ** 2, 0.002, 0.06),
-            center=_between((11.7 * kappa) ** 2, 0.01, 0.12),
-            probe=_between((3 * d / rows) ** 2, 0.003, 0.01),
-            covariance=_between((_TURN * kappa * d) ** 2, 0.005, 0.06),
-            count=_between((100 / rows) ** 2, 0.0005, 0.01),
-            columns=_between((70 * kappa) ** 2, 0.0005, 0.04),
+            ball=between((5.9 * kappa) ** 2, 0.001, 0.04),
+            scales=between((7 * kappa) ** 2, 0.002, 0.06),
+            center=between((11.7 * kappa) ** 2, 0.01, 0.12),
+            probe=between((3 * d / rows) ** 2, 0.003, 0.01),
+            covariance=between((_TURN * kappa * d) ** 2, 0.005, 0.06),
+            count=between((100 / rows) ** 2, 0.0005, 0.01),
+            columns=between((70 * kappa) ** 2, 0.0005, 0.04),
             pure=pure,
         )
 
@@ -162,8 +163,7 @@ class Shares:
     @property
     def relative_error(self) -> float:
         """Forecast error of a mean, in units of the rows' root mean square distance; less for uneven columns."""
-        pure = _PURE_ERROR_OF_ONE if self._width < 1.5 else _PURE_ERROR
-        return (pure if self.pure else 2.2 + 4 / self._width) * self.kappa
+        return (_PURE_ERROR if self.pure else 2.2 + 4 / self._width) * self.kappa
 
     @property
     def finest(self) -> float:
