@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 import ellipsum as es
 from benchmarks import audit_peers
-from ellipsum.auditing.cases import CASES, Case, case_of
+from ellipsum.apps.audit.cases import CASES, Case, case_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "audit.md"
 WHOLE_RUNS = {"sum-ball": 20_000, "people-mean": 20_000}

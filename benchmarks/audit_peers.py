@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ellipsum as es
-from ellipsum.auditing.cases import Case
+from ellipsum.apps.audit.cases import Case
 
 Found = tuple[Callable[..., Any], Case, int]
 FEW = [0.0] * 4

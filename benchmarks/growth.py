@@ -137,9 +137,9 @@ Points = Mapping[str, Sequence[tuple[int, float, float]]]
 
 def draw(points: Points, path: Path) -> None:
     """Time and memory against size, each line with its exponent."""
-    from ellipsum.plots.canvas import figure
-    from ellipsum.plots.rendering import save
-    from ellipsum.plots.style import stroke, styled
+    from ellipsum.display.plots.canvas import figure
+    from ellipsum.display.plots.rendering import save
+    from ellipsum.display.plots.style import stroke, styled
 
     with styled():
         picture, axes = figure(12, 5.2, 2)

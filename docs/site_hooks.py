@@ -61,7 +61,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def commands() -> str:
     """Every command with its options, as the command line itself describes them."""
-    from ellipsum.cli.app import app
+    from ellipsum.apps.cli.app import app
 
     whole: Any = typer.main.get_command(app)
     return "\n".join(_command(f"ellipsum {name}", command) for name, command in sorted(whole.commands.items()))

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import ellipsum as es
+from ellipsum.display.plots.canvas import figure
 from ellipsum.friendly.core import near_counts, quantise, row_weights
-from ellipsum.plots.canvas import figure
 
 RADIUS, ROWS = 5.0, 2000
 

@@ -19,8 +19,8 @@ seed = 0  # of the noise: each test has its own
 PARENT = """
 import json, os, signal, sys
 import numba, numpy, pyarrow, scipy.special, typer
-import ellipsum.api, ellipsum.cli.app, ellipsum.cli.inputs, ellipsum.cli.show
-import ellipsum.tables.csv, ellipsum.tables.files
+import ellipsum.api, ellipsum.apps.cli.app, ellipsum.apps.cli.inputs, ellipsum.apps.cli.show
+import ellipsum.sources.csv, ellipsum.sources.paths
 requests = os.fdopen(os.dup(0), "r")
 answers = os.fdopen(os.dup(1), "w", buffering=1)
 for line in requests:
@@ -38,7 +38,7 @@ for line in requests:
         os.urandom = numpy.random.default_rng(request["seed"]).bytes
         sys.argv = ["ellipsum", *request["words"]]
         signal.alarm(request["seconds"])
-        ellipsum.cli.main()
+        ellipsum.apps.cli.main()
         sys.exit(0)
     _, status = os.waitpid(child, 0)
     answers.write(f"{os.waitstatus_to_exitcode(status)}\\n")

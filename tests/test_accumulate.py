@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ellipsum import accumulate as accumulating
-from ellipsum.accumulate import Partial, accumulate, default_threads, kernel_for
-from ellipsum.blocks import Columns
 from ellipsum.errors import UsageError
-from ellipsum.integers import Wide
-from ellipsum.row_maps import EllipsoidMap, clipped_norm_bound, sqrt_upper
+from ellipsum.kernels import accumulate as accumulating
+from ellipsum.kernels.accumulate import Partial, accumulate, default_threads, kernel_for
+from ellipsum.kernels.blocks import Columns
+from ellipsum.numerics.wide_integers import Wide
+from ellipsum.row_maps.maps import EllipsoidMap, clipped_norm_bound, sqrt_upper
 
 GRID_BITS = 40
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.alike import Alike, contents
 from ellipsum.friendly.plan import friendly_plan
-from ellipsum.release import Counts
-from ellipsum.riders import Riders
-from ellipsum.shape import Ellipsoid
-from ellipsum.vector_noise import Noise
+from ellipsum.regions.ellipsoid import Ellipsoid
+from ellipsum.releases.noise_covariance import Noise
+from ellipsum.releases.release import Counts
+from ellipsum.row_maps.auxiliary_counts import Riders
+from ellipsum.util.structural_equality import Alike, contents
 
 SPEND = {"epsilon": 1.0, "delta": 1e-6}
 X = np.random.default_rng(0).normal(5.0, 1.0, (500, 2))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ellipsum import contour
-from ellipsum.chisquare import WeightedChiSquare, tail_bound
 from ellipsum.errors import UsageError
+from ellipsum.numerics import contour
+from ellipsum.numerics.weighted_chisquare import WeightedChiSquare, tail_bound
 
 ACCURACY = 1e-10  # what the class promises
 TAILS = [1e-300, 1e-100, 1e-30, 1e-10, 1e-3, 0.05, 0.3, 0.5, 0.7, 0.99]

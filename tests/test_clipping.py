@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from ellipsum.clipping import Offsets, clipped, error_and_slope, removal, scaled_transforms
-from ellipsum.shape_normal import optimal_shape
+from ellipsum.numerics.clipped_normal import Offsets, clipped, error_and_slope, removal, scaled_transforms
+from ellipsum.regions.normal_shape import optimal_shape
 
 WEIGHTS = np.array([0.4, 0.25, 0.1, 0.02])
 

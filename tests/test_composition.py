@@ -10,10 +10,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from ellipsum import composition
-from ellipsum.composition import Filter, composed, composed_delta, composed_epsilon
-from ellipsum.curves import certified_mu, gaussian_delta_upper, gaussian_epsilon_upper, laplace_mu
 from ellipsum.errors import BudgetRefused, UsageError
+from ellipsum.privacy import composition
+from ellipsum.privacy.composition import Filter, composed, composed_delta, composed_epsilon
+from ellipsum.privacy.gaussian_curve import certified_mu, gaussian_delta_upper, gaussian_epsilon_upper, laplace_mu
 
 
 def gaussian_at(mu: float, x: mpmath.mpf) -> mpmath.mpf:

@@ -14,8 +14,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from ellipsum import curves
-from ellipsum.curves import (
+from ellipsum.errors import UsageError
+from ellipsum.privacy import gaussian_curve
+from ellipsum.privacy.gaussian_curve import (
     certified_mu,
     gaussian_delta,
     gaussian_delta_upper,
@@ -26,7 +27,6 @@ from ellipsum.curves import (
     sqrt_down,
     sqrt_up,
 )
-from ellipsum.errors import UsageError
 
 EPSILONS = [1e-8, 1e-5, 1e-3, 0.1, 0.999, 1.0, 2.5, 10.0, 100.0, 709.0, 710.0, 1e4]
 DELTAS = [1e-300, 1e-200, 1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.1, 0.4999, 0.5]
@@ -71,8 +71,8 @@ def test_out_of_reach_is_refused() -> None:
 
 @pytest.mark.parametrize("factor", [1.1, 1 + 1e-6, 0.9, 3.0])
 def test_a_wrong_root_finder_cannot_weaken_the_result(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
-    honest = curves._mu_estimate
-    monkeypatch.setattr(curves, "_mu_estimate", lambda e, d: factor * honest(e, d))
+    honest = gaussian_curve._mu_estimate
+    monkeypatch.setattr(gaussian_curve, "_mu_estimate", lambda e, d: factor * honest(e, d))
     for epsilon, delta in [(1.0, 1e-6), (1e-8, 1e-100), (1e4, 0.5)]:
         try:
             mu = certified_mu(epsilon, delta)
@@ -85,8 +85,8 @@ def test_a_wrong_root_finder_cannot_weaken_the_result(monkeypatch: pytest.Monkey
 def test_the_certificate_rejects_ten_percent_too_much() -> None:
     for epsilon, delta in [(1.0, 1e-6), (1e-8, 1e-100), (0.1, 0.5), (1e4, 1e-300)]:
         mu = certified_mu(epsilon, delta)
-        assert curves._delta_is_safe(mu, epsilon, delta)
-        assert not curves._delta_is_safe(1.1 * mu, epsilon, delta)
+        assert gaussian_curve._delta_is_safe(mu, epsilon, delta)
+        assert not gaussian_curve._delta_is_safe(1.1 * mu, epsilon, delta)
 
 
 def test_certified_mu_grows_with_epsilon_and_delta() -> None:
@@ -229,6 +229,6 @@ def test_threads_agree_and_leave_the_precision_alone() -> None:
 
 
 def test_importing_the_curves_does_not_load_ball_arithmetic() -> None:
-    script = "import sys, ellipsum.privacy; sys.exit('flint' in sys.modules)"
+    script = "import sys, ellipsum.privacy.guarantee; sys.exit('flint' in sys.modules)"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", script], check=False, env=env).returncode == 0

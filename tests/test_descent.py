@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from ellipsum.descent import descend
+from ellipsum.numerics.descent import descend
 
 FAR = np.full(30, 1e3)
 

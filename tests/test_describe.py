@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 import ellipsum as es
-from ellipsum.accumulate import accumulate
-from ellipsum.describing import Description
+from ellipsum.kernels.accumulate import accumulate
 from ellipsum.noise import Stream
+from ellipsum.releases.description import Description
 
 RELATIONS = ("replace", "add_remove")
 SPEND = {"epsilon": 1.0, "delta": 1e-6}
@@ -41,13 +41,13 @@ def plan_of(law, relation, rows=BOX, n=2000, **more):
     made = es.plan(rows, n=n, statistic="describe", neighbours=relation, **terms)
     if made.law_name == law:
         return made
-    from ellipsum import weighing
-    from ellipsum.request import Request  # as a call has it, with the other law alone
+    from ellipsum.plans import noise_selection
+    from ellipsum.request.request import Request  # as a call has it, with the other law alone
 
     request = Request("describe", rows, es.Budget(epsilon=terms["epsilon"], delta=terms["delta"]), relation, n)
     maker = {"ball": "boxed", "box": "spherical"}[law]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(weighing, maker, getattr(weighing, {"ball": "spherical", "box": "boxed"}[law]))
+        patch.setattr(noise_selection, maker, getattr(noise_selection, {"ball": "spherical", "box": "boxed"}[law]))
         made = replace(request, noise="norm").plan(n, rows.d)
     assert made.law_name == law
     return made

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ellipsum.integers import Wide
+from ellipsum.numerics.wide_integers import Wide
 
 numbers = st.integers(-(2**100), 2**100)
 

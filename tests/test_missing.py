@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 import ellipsum as es
-from ellipsum.grid import ellipsoid_map, noise_units
 from ellipsum.learning.plan import LearningPlan
-from ellipsum.shape import Ellipsoid
+from ellipsum.regions.ellipsoid import Ellipsoid
+from ellipsum.row_maps.grid import ellipsoid_map, noise_units
 
 HUGE = es.Budget(mu=1e6)
 RELATIONS = ["replace", "add_remove"]

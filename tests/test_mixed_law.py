@@ -10,16 +10,16 @@ import pytest
 from scipy.stats import binom
 
 import ellipsum as es
-from ellipsum.accumulate import accumulate
-from ellipsum.integers import Wide
-from ellipsum.laws.box import Block, Blocks
-from ellipsum.laws.split import mu_beside, splits
-from ellipsum.mixed_law import MixedLaw
+from ellipsum.kernels.accumulate import accumulate
 from ellipsum.noise import Stream
-from ellipsum.noise_laws import BoxLaw
-from ellipsum.privacy import compose
-from ellipsum.riders import Riders
-from ellipsum.row_maps import body_without
+from ellipsum.noise.block_law import Block, Blocks
+from ellipsum.noise.law import BoxLaw
+from ellipsum.noise.mixed_law import MixedLaw
+from ellipsum.numerics.wide_integers import Wide
+from ellipsum.privacy.budget_split import mu_beside, splits
+from ellipsum.privacy.guarantee import compose
+from ellipsum.row_maps.auxiliary_counts import Riders
+from ellipsum.row_maps.maps import body_without
 
 TERMS = {"epsilon": 1.0, "delta": 1e-6}
 PLAIN = {"missing": "center", "check": False}

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binom
 
 import ellipsum as es
-from ellipsum.laws.ball_privacy import BallPrivacy
-from ellipsum.noise_laws import BallLaw, BoxLaw
+from ellipsum.noise.law import BallLaw, BoxLaw
+from ellipsum.privacy.spherical_privacy import BallPrivacy
 
 TERMS = {"epsilon": 1.0, "delta": 1e-6}
 PLAIN = {"missing": "center", "check": False}

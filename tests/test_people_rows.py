@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ellipsum as es
-from ellipsum.people import People
+from ellipsum.request.people import People
 from ellipsum.session import Session
 from ellipsum.sources import Selection
 

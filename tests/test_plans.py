@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.grid import noise_units
-from ellipsum.row_maps import sqrt_upper
+from ellipsum.row_maps.grid import noise_units
+from ellipsum.row_maps.maps import sqrt_upper
 
 BUDGET = es.Budget(mu=0.5)
 TINY = 1e-9  # the grid's own inflation of the sensitivity is below 2^-40 d

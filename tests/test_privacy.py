@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.curves import gaussian_delta, laplace_mu
 from ellipsum.errors import UsageError
-from ellipsum.privacy import (
+from ellipsum.privacy.gaussian_curve import gaussian_delta, laplace_mu
+from ellipsum.privacy.guarantee import (
     Budget,
     Privacy,
     advanced_composition,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum import recalling
+from ellipsum.plans import recalling
 
 X = np.random.default_rng(0).random((200, 3))
 SPEND = {"epsilon": 1.0, "delta": 1e-6}

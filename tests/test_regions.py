@@ -5,11 +5,11 @@ import pytest
 from scipy import integrate, special, stats
 
 import ellipsum as es
-from ellipsum.integers import Wide
-from ellipsum.laws.box import Block, Blocks, box_largest_isf, box_largest_sf, box_sf
 from ellipsum.noise import Stream
-from ellipsum.noise_laws import BallLaw, BoxLaw, GaussianLaw
-from ellipsum.regions import ConfidenceBox, ConfidenceEllipsoid
+from ellipsum.noise.block_law import Block, Blocks, box_largest_isf, box_largest_sf, box_sf
+from ellipsum.noise.law import BallLaw, BoxLaw, GaussianLaw
+from ellipsum.numerics.wide_integers import Wide
+from ellipsum.releases.confidence_regions import ConfidenceBox, ConfidenceEllipsoid
 
 LEVEL, RUNS = 0.8, 10_000
 X = np.random.default_rng(0).uniform(0, 1, (300, 3)) * [1, 2, 10]

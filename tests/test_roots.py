@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ellipsum.roots import gauss_legendre, root
+from ellipsum.numerics.roots import gauss_legendre, root
 
 
 @pytest.mark.parametrize(

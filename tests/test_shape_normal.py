@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from ellipsum import Normal, shape_normal
-from ellipsum.chisquare import WeightedChiSquare, tail_bound
-from ellipsum.clipping import Offsets, error_and_slope, removal
+from ellipsum import Normal
 from ellipsum.errors import UsageError
-from ellipsum.privacy import Budget
-from ellipsum.shape_normal import (
+from ellipsum.numerics.clipped_normal import Offsets, error_and_slope, removal
+from ellipsum.numerics.weighted_chisquare import WeightedChiSquare, tail_bound
+from ellipsum.privacy.guarantee import Budget
+from ellipsum.regions import normal_shape as shape_normal
+from ellipsum.regions.normal_shape import (
     ball_scale,
     closed_form_scale,
     lay_normal,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.texts import missing_words, plan_html
+from ellipsum.display.texts import missing_words, plan_html
 
 SPEND = {"epsilon": 8, "delta": 1e-6}
 BOX = es.Box({"age": (0, 120), "income": (0, 5000)})

@@ -207,7 +207,7 @@ def test_the_picture_of_the_readme(page, server):
 
 
 def demo_bounds():
-    from ellipsum.demo import BOUNDS as known
+    from ellipsum.apps.demo import BOUNDS as known
 
     return list(known), list(known.values())
 

@@ -9,7 +9,7 @@ import yaml
 from dp_accounting import NeighboringRelation, dp_event, pld
 
 import ellipsum as es
-from ellipsum.composition import composed, composed_epsilon
+from ellipsum.privacy.composition import composed, composed_epsilon
 
 X = np.random.default_rng(0).uniform(0, 1, (400, 3))
 BOX = es.Box(0, 1)

@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "ledger"))
 from racing import ASK, kill_at_random, race
 
 import ellipsum as es
-from ellipsum.ledger import ahead, book, checking, store_postgresql
+from ellipsum.ledger import ahead, checking, postgresql_store
+from ellipsum.ledger import ledger as book
 
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
 
@@ -224,7 +225,7 @@ def test_a_clock_that_goes_backwards_breaks_nothing(server, monkeypatch):
 
 
 def test_placeholders_are_numbered():
-    assert store_postgresql._numbered("a = ? and b = ?") == "a = $1 and b = $2"
+    assert postgresql_store._numbered("a = ? and b = ?") == "a = $1 and b = $2"
 
 
 def test_a_long_ledger_is_followed_by_two_processes(server, monkeypatch):

@@ -16,8 +16,9 @@ from adbc_driver_postgresql import dbapi
 
 import ellipsum as es
 from ellipsum.errors import DataError, EllipsumError, UsageError
-from ellipsum.tables import Selection, open_table
-from ellipsum.tables.sql import SqlTable, sql
+from ellipsum.sources.open import open_table
+from ellipsum.sources.selection import Selection
+from ellipsum.sources.sql import SqlTable, sql
 
 SENTINEL = "Xq7secret"
 NAN = float("nan")
@@ -243,7 +244,7 @@ def test_a_server_that_is_not_there_is_an_error_without_its_address():
 INTERRUPTED = """
 import os, signal, sys, threading, time
 import ellipsum as es
-from ellipsum.tables.sql import sql
+from ellipsum.sources.sql import sql
 query = sql("select pg_sleep(60), 1.0 as a", sys.argv[1])
 threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
@@ -270,7 +271,7 @@ MEMORY = """
 import re, sys
 from pathlib import Path
 import ellipsum as es
-from ellipsum.tables.sql import sql
+from ellipsum.sources.sql import sql
 
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024

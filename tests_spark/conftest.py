@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ellipsum.engines.java import ensure_java
 from ellipsum.sources import Selection, open_source
+from ellipsum.sources.spark.java import ensure_java
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 ensure_java()

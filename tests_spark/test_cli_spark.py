@@ -17,7 +17,7 @@ import pytest
 from pyarrow import parquet
 
 import ellipsum as es
-from ellipsum.cli.commands import app
+from ellipsum.apps.cli.commands import app
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-6", "--engine", "spark", "--yes")
 KNOWN = ("--bounds", "flag=0:1", "--bounds", "short=0:1000")

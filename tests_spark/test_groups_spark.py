@@ -9,9 +9,9 @@ import pytest
 from conftest import kept_frames
 
 import ellipsum as es
-from ellipsum.people import People
+from ellipsum.request.people import People
 from ellipsum.sources import open_source
-from ellipsum.tables.selection import Selection
+from ellipsum.sources.selection import Selection
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}
 ROWS = es.Box({"a": (0, 1), "b": (-5, 5)})

@@ -6,7 +6,7 @@ import pytest
 from conftest import part_sizes
 
 import ellipsum as es
-from ellipsum.charged import METHODS
+from ellipsum.releases.round_record import METHODS
 
 BUDGET = {"epsilon": 2, "delta": 1e-6}
 ROWS = 1500

@@ -10,8 +10,8 @@ import pytest
 from conftest import kept_frames, part_sizes, source
 
 import ellipsum as es
-from ellipsum.engines.spark_people import checked_order
-from ellipsum.people import People
+from ellipsum.request.people import People
+from ellipsum.sources.spark.people import checked_order
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}
 ROWS, PEOPLE = 2500, 300

@@ -8,10 +8,10 @@ from conftest import ROWS, SMALL_BATCHES, failing, kept_frames, source
 from pyspark.cloudpickle import register_pickle_by_value
 
 import ellipsum as es
-from ellipsum.people import People
 from ellipsum.projection.matrix import draw_matrix
 from ellipsum.projection.products import Products
 from ellipsum.projection.region import region_of
+from ellipsum.request.people import People
 from ellipsum.session import Session
 from ellipsum.sources import Selection
 

@@ -11,8 +11,8 @@ import pytest
 from conftest import NUMBERS, ROWS, source
 
 import ellipsum as es
-from ellipsum.engines import EngineSource
-from ellipsum.engines.spark import MERGERS, SHORT_BYTES
+from ellipsum.sources.engine import EngineSource
+from ellipsum.sources.spark.source import MERGERS, SHORT_BYTES
 
 BOX = es.Box([-2, -2, -(2**40), 0, 0, 0], [2, 2, 2**40, 1000, 1, 100])
 CORRELATED = es.Normal([0, 0, 0, 500, 0.5, 50], cov=np.diag([1.0, 1, 2.0**78, 9e4, 0.25, 900]) + 0.1)
@@ -184,9 +184,9 @@ def test_spark_texts_never_pass_and_no_noise_is_drawn(spark, mixed, monkeypatch)
 
 
 def test_workers_with_another_version_are_refused(spark, mixed, monkeypatch):
-    import ellipsum.engines.spark
+    import ellipsum.sources.spark.source
 
-    monkeypatch.setattr(ellipsum.engines.spark, "VERSION", "0.0.0")
+    monkeypatch.setattr(ellipsum.sources.spark.source, "VERSION", "0.0.0")
     with pytest.raises(es.DataError, match="the same ellipsum"):
         es.sum(spark.read.parquet(mixed), es.Box(0, 1), columns=["flag"], neighbours="add_remove", n=9, **BUDGET)
 

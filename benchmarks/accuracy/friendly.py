@@ -22,10 +22,10 @@ import numpy as np
 from scipy.special import ndtri
 
 import ellipsum as es
+from ellipsum.display.plots.canvas import figure
+from ellipsum.display.plots.style import COLOURS
 from ellipsum.friendly import friendly_mean
 from ellipsum.friendly.plan import friendly_plan
-from ellipsum.plots.canvas import figure
-from ellipsum.plots.style import COLOURS
 
 EPSILON, DELTA = 1.0, 1e-6
 DIMENSIONS, SIZES = (10, 30, 100), (200, 500, 1000, 3000, 10_000)

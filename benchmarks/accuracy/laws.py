@@ -17,7 +17,7 @@ import sys
 import numpy as np
 
 import ellipsum as es
-from ellipsum.demo import BOUNDS
+from ellipsum.apps.demo import BOUNDS
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 PLAIN = {"missing": "center", "check": False}

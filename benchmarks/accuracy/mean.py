@@ -183,8 +183,8 @@ SUMMARY = (
 
 def picture(results: list[Measured], path: Path) -> None:
     """Root mean square error over auto's, one column a setting."""
-    from ellipsum.plots.canvas import figure
-    from ellipsum.plots.style import COLOURS
+    from ellipsum.display.plots.canvas import figure
+    from ellipsum.display.plots.style import COLOURS
 
     made, axis = figure(max(9.0, 1.6 * len(results)), 5.0)
     kinds = {

@@ -19,11 +19,11 @@ import math
 import numpy as np
 
 import ellipsum as es
-from ellipsum.curves import certified_mu
-from ellipsum.laws.ball_curve import certified_ratio
-from ellipsum.laws.box import choose_blocks
-from ellipsum.laws.split import beside
-from ellipsum.roots import root
+from ellipsum.noise.block_law import choose_blocks
+from ellipsum.numerics.roots import root
+from ellipsum.privacy.budget_split import beside
+from ellipsum.privacy.gaussian_curve import certified_mu
+from ellipsum.privacy.spherical_curve import certified_ratio
 
 SHARES = np.concatenate([np.linspace(0.05, 0.9, 18), [0.93, 0.96, 0.98, 0.99, 0.998]])
 WORTH = 1.1

@@ -24,8 +24,8 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import NearestNeighbors
 
 from ellipsum.projection import project
-from ellipsum.projection.calibration import ProjectionWarning
 from ellipsum.projection.curve import certified_scale
+from ellipsum.projection.forecast import ProjectionWarning
 from ellipsum.rows import Box
 
 matplotlib.use("Agg")

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ellipsum.accumulate import accumulate
-from ellipsum.row_maps import ClampedMap, EllipsoidMap
+from ellipsum.kernels.accumulate import accumulate
+from ellipsum.row_maps.maps import ClampedMap, EllipsoidMap
 
 from .._table import Measured, processor
 from ._plain import plain_loops, plain_run

@@ -1,4 +1,4 @@
-"""Reading files: `ellipsum.tables` and whole releases against pyarrow's own scan of the same columns.
+"""Reading files: `ellipsum.sources.open` and whole releases against pyarrow's own scan of the same columns.
 
 Run: python -m benchmarks.speed.files [--rows-parquet 5000000] [--rows-csv 1000000] [--repeats 5]
 
@@ -64,7 +64,8 @@ def scan(path: Path, **options: int) -> None:
 
 
 def consume(path: Path) -> None:
-    from ellipsum.tables import Selection, open_table
+    from ellipsum.sources.open import open_table
+    from ellipsum.sources.selection import Selection
 
     for _ in open_table(path, Selection(COLUMNS)).batches():
         pass
@@ -79,7 +80,7 @@ def release(path: Path) -> object:
 def main() -> None:
     import pyarrow.csv
 
-    from ellipsum.tables import open_table
+    from ellipsum.sources.open import open_table
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows-parquet", type=int, default=5_000_000)

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 import ellipsum as es
-from ellipsum.integers import Wide
 from ellipsum.noise import Stream
+from ellipsum.numerics.wide_integers import Wide
 
 from ._race import race
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ellipsum.integers import Wide
 from ellipsum.noise import Stream, add_noise, shift_for
+from ellipsum.numerics.wide_integers import Wide
 
 from .._table import Measured
 from ._race import least_times

@@ -25,9 +25,9 @@ from urllib.parse import urlencode
 import uvicorn
 
 import ellipsum as es
-from ellipsum.studio.app import make_app
-from ellipsum.studio.desks import Studio
-from ellipsum.studio.security import Guard
+from ellipsum.apps.studio.app import make_app
+from ellipsum.apps.studio.security import Guard
+from ellipsum.apps.studio.workspace import Studio
 
 COLUMNS, ROWS, TRIES = 200, 10_000, 15
 

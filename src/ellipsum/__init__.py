@@ -14,15 +14,17 @@ from .version import VERSION as __version__
 
 if TYPE_CHECKING:
     from .api import describe, learn, mean, plan, sum
-    from .auditing import Audit, BitsAudit, audit, audit_bits
-    from .chisquare import WeightedChiSquare, tail_bound
+    from .apps.audit import Audit, BitsAudit, audit, audit_bits
+    from .apps.suggest_max_rows import RowsPerPerson, suggest_max_rows
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
+    from .formats import Release
     from .friendly import NoCentre, friendly_mean, subsample_and_aggregate
-    from .groups import GroupDescription, GroupPlan, GroupRelease
     from .learning import Learned
     from .ledger import Ledger, LedgerWarning
-    from .plans import Plan
-    from .privacy import Budget, Privacy, calibrate, compose
+    from .numerics.weighted_chisquare import WeightedChiSquare, tail_bound
+    from .plans.group_plan import GroupPlan
+    from .plans.plan import Plan
+    from .privacy.guarantee import Budget, Privacy, calibrate, compose
     from .projection import (
         Projection,
         ProjectionPrivacy,
@@ -31,10 +33,10 @@ if TYPE_CHECKING:
         project,
         projection_forecast,
     )
-    from .results import Release
+    from .releases.group_description import GroupDescription
+    from .releases.group_release import GroupRelease
     from .rows import Ball, Box, Normal, Unknown
-    from .suggest import RowsPerPerson, suggest_max_rows
-    from .tables.sql import sql
+    from .sources.sql import sql
 
 # Public name -> module: each is imported when first used, so that importing the package costs little.
 _HOMES = {

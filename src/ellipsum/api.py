@@ -9,26 +9,28 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from .describing import Description
 from .errors import UsageError
-from .handling import Handling
-from .people import WAYS, people_of
-from .plans import Plan
-from .privacy import Budget
-from .recalling import recalled, size_of
-from .release import Release
-from .request import Request
+from .plans.base import run_and_tell
+from .plans.plan import Plan
+from .plans.recalling import recalled, size_of
+from .privacy.guarantee import Budget
+from .releases.description import Description
+from .releases.release import Release
+from .request.documentation import public
+from .request.missing import Handling
+from .request.people import WAYS, people_of
+from .request.request import Request
+from .request.target_error import checked_error, least_epsilon, least_rows
 from .rows import Rows, Unknown, Wishes
-from .runnable import run_and_tell
 from .session import Approve, Progress, Reading, Session, tab_of
 from .sources import EVERYTHING, Selection
-from .targets import checked_error, least_epsilon, least_rows
-from .words import public
 
 if TYPE_CHECKING:  # imported when rows are learned or have groups
-    from .groups import GroupDescription, GroupPlan, GroupRelease
     from .learning import Learned, LearningPlan
-    from .tables.listed import Grouping
+    from .plans.group_plan import GroupPlan
+    from .releases.group_description import GroupDescription
+    from .releases.group_release import GroupRelease
+    from .request.groups import Grouping
 
 AnyPlan: TypeAlias = "Plan | LearningPlan | GroupPlan"
 _METHODS_OWN = ("steps", "std", "clip_share")
@@ -319,7 +321,7 @@ def _grouping(words: Mapping[str, Any]) -> Grouping | None:
     by, keys, most = words.get("by"), words.get("keys"), words.get("max_groups")
     if by is None and keys is None and (most is None or (type(most) is int and most == 1)):
         return None
-    from .tables.listed import grouping_of
+    from .request.groups import grouping_of
 
     return grouping_of(by, keys, most, words["privacy_id"] is not None)
 

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from . import codec
-from .accumulate import Partial
 from .errors import BudgetRefused, UsageError, whole
+from .kernels.accumulate import Partial
 from .noise import Stream, check_rng, public_seed
-from .people import People
-from .privacy import HasPair, Privacy, fits
-from .row_maps import RowMap
+from .privacy.guarantee import HasPair, Privacy, fits
+from .request.documentation import LEDGER
+from .request.people import People
+from .row_maps.maps import RowMap
 from .sources import Selection, Source, open_source
-from .tables.base import as_names
-from .tables.progress import Progress, share, steps
-from .words import LEDGER
+from .sources.progress import Progress, share, steps
+from .sources.tables import as_names
+from .util import json_codec
 
 if TYPE_CHECKING:
-    from .group_sums import GroupSums
+    from .kernels.group_accumulate import GroupSums
     from .ledger import Reserved, Tab
-    from .tables.listed import Grouping, Listed
+    from .request.groups import Grouping, Listed
 
 __all__ = ["Account", "Approve", "Outline", "Progress", "Reading", "Session", "tab_of"]
 
@@ -217,7 +217,7 @@ class Session:
         from .ledger import Ask
 
         whose = None if self.people is None else self.people.identity
-        ask = Ask(note, guarantee, dict(plan.stated), whose, codec.dump(plan.to_dict()), self._columns)
+        ask = Ask(note, guarantee, dict(plan.stated), whose, json_codec.dump(plan.to_dict()), self._columns)
         reserved = tab.reserve(ask)
         if reserved.stored is not None:
             raise Repeated(reserved.stored)

@@ -10,10 +10,10 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
 import ellipsum as es
-from ellipsum.auditing.bounds import _looks
-from ellipsum.auditing.cases import CASES, case_of
-from ellipsum.auditing.events import at_least, at_most, epsilon_bound, pair_mu, pooled_mu
-from ellipsum.auditing.scores import learn_scores
+from ellipsum.apps.audit.bounds import _looks
+from ellipsum.apps.audit.cases import CASES, case_of
+from ellipsum.apps.audit.events import at_least, at_most, epsilon_bound, pair_mu, pooled_mu
+from ellipsum.apps.audit.scores import learn_scores
 
 GAUSSIAN = [
     name for name in CASES if name.startswith(("sum", "mean", "describe", "people")) and not name.endswith("-norm")
@@ -209,7 +209,7 @@ def test_processes_do_not_change_the_result():
 
 
 def test_slow_runs_are_shared_and_fast_ones_are_not():
-    from ellipsum.auditing.runs import Trial, trial_of
+    from ellipsum.apps.audit.runs import Trial, trial_of
 
     assert Trial(1, seconds=0.3).processes(1_000, None) == (os.cpu_count() or 1)
     assert Trial(1, seconds=1e-6).processes(20_000, None) == 1
@@ -221,8 +221,8 @@ def test_slow_runs_are_shared_and_fast_ones_are_not():
 
 def test_global_generators_are_seeded_apart_in_processes():
     """Alike in two processes, the same noise would come again."""
-    from ellipsum.auditing.pool import shared
-    from ellipsum.auditing.runs import Runner, parts_of
+    from ellipsum.apps.audit.pool import shared
+    from ellipsum.apps.audit.runs import Runner, parts_of
 
     runner = Runner(lambda data: np.random.normal(), (0.0, 0.0), 1)
     parts = list(parts_of(0, 1024, b"s" * 32, False))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.auditing.mechanisms import NoisySums
+from ellipsum.apps.audit.mechanisms import NoisySums
 
 
 class Many:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum import weighing
-from ellipsum.auditing.cases import CASES, case_of
-from ellipsum.auditing.mechanisms import NoisySums, friendly_numbers
-from ellipsum.groups.plan import GroupPlan
-from ellipsum.noise_laws import GaussianLaw
-from ellipsum.plans import Plan
-from ellipsum.row_maps import Body
+from ellipsum.apps.audit.cases import CASES, case_of
+from ellipsum.apps.audit.mechanisms import NoisySums, friendly_numbers
+from ellipsum.noise.law import GaussianLaw
+from ellipsum.plans import noise_selection
+from ellipsum.plans.group_plan import GroupPlan
+from ellipsum.plans.plan import Plan
+from ellipsum.row_maps.maps import Body
 
 RUNS = 10_000
 
@@ -40,7 +40,7 @@ def honest(name, runs=RUNS):
 @pytest.fixture
 def forgetful(monkeypatch):
     """Plans are made anew: none that was made before or here is remembered."""
-    monkeypatch.setattr(weighing, "_remembered", lambda asked: weighing._weighed(asked.terms))
+    monkeypatch.setattr(noise_selection, "_remembered", lambda asked: noise_selection._weighed(asked.terms))
 
 
 @pytest.mark.parametrize("name", ["sum-ball", "sum-box", "sum-ball-add-remove", "people-mean"])

@@ -201,7 +201,7 @@ def test_version_and_help():
 
 def test_help_examples_run(people):
     """Every `ellipsum ...` line in a command's help is executed as it stands; the studio's are in tests_browser."""
-    from ellipsum.cli.app import app
+    from ellipsum.apps.cli.app import app
 
     lines = people.read_text().splitlines()
     people.write_text("\n".join([f"{lines[0]},city", *(f"{line},Oslo" for line in lines[1:])]) + "\n")
@@ -321,7 +321,7 @@ def endless():
     Talkative()
     Late()
     time.sleep(60)
-from ellipsum.cli.app import app
+from ellipsum.apps.cli.app import app
 app.registered_commands[0].callback = endless
 sys.argv = ["ellipsum", "sum"]
 cli.main()

@@ -13,7 +13,7 @@ import pyarrow.csv as pacsv
 import pytest
 
 import ellipsum as es
-from ellipsum import cli
+from ellipsum.apps import cli
 from ellipsum.ledger.chain import canonical, digest
 
 

@@ -8,7 +8,7 @@ import pytest
 from commands import run
 
 import ellipsum as es
-from ellipsum.cli.show import Desk, by_passes
+from ellipsum.apps.cli.show import Desk, by_passes
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 BOUNDS = ["--bounds", "age=0:120", "--bounds", "income=0:5000"]

@@ -10,7 +10,7 @@ from commands import run
 import ellipsum as es
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
-NO_MATPLOTLIB = "import sys; sys.modules['matplotlib'] = None; from ellipsum.cli import main; main()"
+NO_MATPLOTLIB = "import sys; sys.modules['matplotlib'] = None; from ellipsum.apps.cli import main; main()"
 
 
 @pytest.fixture

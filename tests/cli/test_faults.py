@@ -226,7 +226,7 @@ cli.main()
 
 
 @pytest.mark.parametrize(
-    "module", ["typer", "rich.console", "numpy", "pyarrow", "flint", "numba", "ellipsum.noise.quantile"]
+    "module", ["typer", "rich.console", "numpy", "pyarrow", "flint", "numba", "ellipsum.noise.quantile_table"]
 )
 def test_an_interrupt_during_an_import(people, module, count):
     words = [sys.executable, "-c", IMPORTING, module, "mean", str(people), *BOUNDS, *BUDGET]
@@ -240,7 +240,7 @@ def test_an_interrupt_during_an_import(people, module, count):
 EXECUTING = """
 import sys
 from ellipsum import cli
-from ellipsum.cli.app import app
+from ellipsum.apps.cli.app import app
 app.registered_commands[0].callback = lambda: exec("import os, signal; os.kill(os.getpid(), signal.SIGTERM); 1 + 1")
 sys.argv[:] = ["ellipsum", "sum"]
 cli.main()
@@ -625,7 +625,7 @@ def test_it_runs_where_no_cache_can_be_written(frozen, people, count):
 
 
 TINY = """
-from ellipsum.compiled import compiled
+from ellipsum.util.compile import compiled
 @compiled
 def twice(x):
     return 2 * x
@@ -678,8 +678,8 @@ def test_a_disk_that_is_full_where_the_cache_is(tmp_path, count):
 FORKED = """
 import json, os, sys
 from ellipsum import cli
-from ellipsum.cli import commands, engine, inputs, show
-import ellipsum.kernels.ellipsoid, ellipsum.learning.adders, ellipsum.api, ellipsum.projection.run, ellipsum.tables.csv
+from ellipsum.apps.cli import commands, engine, inputs, show
+import ellipsum.kernels.ellipsoid, ellipsum.learning.adders, ellipsum.api, ellipsum.projection.run, ellipsum.sources.csv
 def end(words):
     os.dup2(os.open("out", os.O_RDWR | os.O_CREAT | os.O_TRUNC), 1)
     os.dup2(os.open("err", os.O_RDWR | os.O_CREAT | os.O_TRUNC), 2)

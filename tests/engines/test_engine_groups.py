@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import ellipsum as es
-from ellipsum.engines.base import EngineSource
 from ellipsum.sources import open_source
-from ellipsum.tables.selection import Selection
+from ellipsum.sources.engine import EngineSource
+from ellipsum.sources.selection import Selection
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}
 ROWS = es.Box({"a": (0, 1), "b": (-5, 5)})
@@ -61,9 +61,9 @@ def test_any_cut_gives_the_local_release(parts, keys):
 
 
 def test_sums_that_were_carried_survive_the_journey():
-    from ellipsum.engines.groups import _packed, _unpacked
-    from ellipsum.group_sums import GroupSums
-    from ellipsum.integers import Wide
+    from ellipsum.kernels.group_accumulate import GroupSums
+    from ellipsum.numerics.wide_integers import Wide
+    from ellipsum.sources.engine_groups import _packed, _unpacked
 
     high, low = np.array([[1 << 50, -3]]), np.array([[5, (1 << 48) - 1]])
     sums = GroupSums([pa.array([7])], ("integer",), np.array([3]), Wide(high, low))

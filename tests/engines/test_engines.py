@@ -10,14 +10,13 @@ from opening import session_on
 from scipy.stats import chi2
 
 import ellipsum as es
-from ellipsum.charged import METHODS
-from ellipsum.engines import EngineSource
-from ellipsum.engines.base import CountFold, SubsetFold, SumFold, blocks_of, same_version
-from ellipsum.engines.spark import _merged
 from ellipsum.friendly.release import some_rows
 from ellipsum.noise import public_words
+from ellipsum.releases.round_record import METHODS
 from ellipsum.sources import open_source
-from ellipsum.tables.selection import Selection
+from ellipsum.sources.engine import CountFold, EngineSource, SubsetFold, SumFold, blocks_of, same_version
+from ellipsum.sources.selection import Selection
+from ellipsum.sources.spark.source import _merged
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}
 
@@ -118,8 +117,8 @@ def test_people_are_not_served_by_an_engine_that_does_not_gather():
 def test_sums_beyond_64_bits_survive_the_journey():
     row_map = es.plan(es.Ball(1), n=3, d=2, missing="center", **BUDGET).row_map
     fold = SumFold(row_map, None)
-    from ellipsum.accumulate import Partial
-    from ellipsum.integers import Wide
+    from ellipsum.kernels.accumulate import Partial
+    from ellipsum.numerics.wide_integers import Wide
 
     first = Partial(2**40, Wide.from_ints([2**100 + 1, -(2**100) - 3]))
     other = Partial(1, Wide.from_ints([-5, 2**47 - 1]))

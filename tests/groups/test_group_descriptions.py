@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.describing import STATED
-from ellipsum.noise_laws import BoxLaw, GaussianLaw
+from ellipsum.noise.law import BoxLaw, GaussianLaw
+from ellipsum.releases.description import STATED
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 BOX = es.Box([0.0, -1.0, 2.0], [1.0, 4.0, 2.0])

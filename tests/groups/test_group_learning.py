@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import ellipsum as es
-from ellipsum.charged import Round
 from ellipsum.learning.grouped import GroupLearningPlan
-from ellipsum.noise_laws import GaussianLaw
+from ellipsum.noise.law import GaussianLaw
+from ellipsum.releases.round_record import Round
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 GROUPS, SIZE = 100, 400

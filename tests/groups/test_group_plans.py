@@ -11,10 +11,10 @@ import pytest
 from scipy.special import ndtr
 
 import ellipsum as es
-from ellipsum.groups.plan import group_sensitivity
-from ellipsum.laws.box import box_sf
-from ellipsum.riders import Riders
-from ellipsum.row_maps import ClampedMap, EllipsoidMap
+from ellipsum.noise.block_law import box_sf
+from ellipsum.plans.group_plan import group_sensitivity
+from ellipsum.row_maps.auxiliary_counts import Riders
+from ellipsum.row_maps.maps import ClampedMap, EllipsoidMap
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 BOX = es.Box(0, 1)
@@ -35,7 +35,7 @@ def plan(**words):
 
 def integer_rows(row_map):
     """Integer rows of corners, edges and gaps, each by itself."""
-    from ellipsum.accumulate import accumulate
+    from ellipsum.kernels.accumulate import accumulate
 
     cells = [-9.0, -1.0, -0.3, 0.0, 1.0, 9.0, np.nan]
     rows = [accumulate(row_map, [np.array([row])], 1) for row in itertools.product(cells, repeat=row_map.columns)]

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import ellipsum as es
-from ellipsum.charged import Round
-from ellipsum.groups.plan import group_sensitivity
 from ellipsum.learning import grouped
-from ellipsum.noise_laws import GaussianLaw
-from ellipsum.row_maps import EllipsoidMap
+from ellipsum.noise.law import GaussianLaw
+from ellipsum.plans.group_plan import group_sensitivity
+from ellipsum.releases.round_record import Round
+from ellipsum.request.groups import Listed
+from ellipsum.row_maps.maps import EllipsoidMap
 from ellipsum.sources import Selection, open_source
-from ellipsum.tables.listed import Listed
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 UNKNOWN = es.Unknown(1e6)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import ellipsum as es
-from ellipsum.groups.answers import shrunk
-from ellipsum.noise_laws import BoxLaw, GaussianLaw
+from ellipsum.noise.law import BoxLaw, GaussianLaw
+from ellipsum.releases.group_decode import shrunk
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 BOX = es.Box(0, 1)

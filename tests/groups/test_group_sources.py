@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import ellipsum as es
-from ellipsum.people import People
-from ellipsum.row_maps import ClampedMap
+from ellipsum.request.groups import listed
+from ellipsum.request.people import People
+from ellipsum.row_maps.maps import ClampedMap
 from ellipsum.sources import open_source
-from ellipsum.tables.listed import listed
-from ellipsum.tables.selection import Selection
+from ellipsum.sources.selection import Selection
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 ROWS = es.Box({"a": (0, 1), "b": (-5, 5)})

@@ -4,15 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ellipsum.accumulate import accumulate
-from ellipsum.blocks import Columns
-from ellipsum.group_sums import GroupAdder
+from ellipsum.kernels.accumulate import accumulate
+from ellipsum.kernels.blocks import Columns
+from ellipsum.kernels.group_accumulate import GroupAdder
 from ellipsum.kernels.grouped import GroupedKernel
-from ellipsum.riders import Riders
-from ellipsum.row_maps import ClampedMap, EllipsoidMap
+from ellipsum.row_maps.auxiliary_counts import Riders
+from ellipsum.row_maps.maps import ClampedMap, EllipsoidMap
 from ellipsum.sources import open_source
-from ellipsum.tables.interning import KeyTable
-from ellipsum.tables.selection import Selection
+from ellipsum.sources.group_codes import KeyTable
+from ellipsum.sources.selection import Selection
 
 BITS = 20
 

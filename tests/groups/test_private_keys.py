@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import ellipsum as es
-from ellipsum.integers import Wide
 from ellipsum.noise import Stream
+from ellipsum.numerics.wide_integers import Wide
 
 BOX = es.Box(0, 1)
 LOOSE = {"epsilon": 1.0, "delta": 0.02}  # so that failures are seen

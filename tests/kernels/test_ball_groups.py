@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ellipsum.accumulate import accumulate
+from ellipsum.kernels.accumulate import accumulate
 from ellipsum.kernels.layout import ROWS
-from ellipsum.row_maps import EllipsoidMap
+from ellipsum.row_maps.maps import EllipsoidMap
 
 
 def ball(columns):

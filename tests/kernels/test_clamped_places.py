@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from ellipsum.accumulate import accumulate
-from ellipsum.riders import Riders
-from ellipsum.row_maps import ClampedMap
+from ellipsum.kernels.accumulate import accumulate
+from ellipsum.row_maps.auxiliary_counts import Riders
+from ellipsum.row_maps.maps import ClampedMap
 
 LIMIT = 1 << 20
 UNIT = 3  # of a cell outside

@@ -3,7 +3,7 @@
 import pytest
 
 from ellipsum.kernels import memory
-from ellipsum.kernels.diagonal import _lead
+from ellipsum.kernels.ellipsoid_diagonal import _lead
 from ellipsum.kernels.layout import ROWS
 from ellipsum.kernels.memory import first_cache
 

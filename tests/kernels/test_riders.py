@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.accumulate import accumulate
-from ellipsum.blocks import Columns
-from ellipsum.riders import Riders, free_units, whole_shares
-from ellipsum.row_maps import ClampedMap, EllipsoidMap
+from ellipsum.kernels.accumulate import accumulate
+from ellipsum.kernels.blocks import Columns
+from ellipsum.row_maps.auxiliary_counts import Riders, free_units, whole_shares
+from ellipsum.row_maps.maps import ClampedMap, EllipsoidMap
 
 BITS = 40
 GRID = 2.0**BITS
@@ -160,7 +160,7 @@ def exact(wide):
 
 
 def wide_bits():
-    from ellipsum.integers import LOW_BITS
+    from ellipsum.numerics.wide_integers import LOW_BITS
 
     return LOW_BITS
 

@@ -9,10 +9,10 @@ import pytest
 from test_riders import RULES, each_row, exact, odd_rows
 
 import ellipsum as es
-from ellipsum.accumulate import accumulate, kernel_for
-from ellipsum.blocks import Columns
-from ellipsum.riders import WIDEST, Riders, free_squares
-from ellipsum.row_maps import FINE, ClampedMap, clamped_body, squared_cell
+from ellipsum.kernels.accumulate import accumulate, kernel_for
+from ellipsum.kernels.blocks import Columns
+from ellipsum.row_maps.auxiliary_counts import WIDEST, Riders, free_squares
+from ellipsum.row_maps.maps import FINE, ClampedMap, clamped_body, squared_cell
 
 BITS = 40
 GRID = 2.0**BITS

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.accumulate import accumulate
-from ellipsum.integers import Wide
+from ellipsum.kernels.accumulate import accumulate
 from ellipsum.learning.maps import CoordinateHistogram, FarCount
 from ellipsum.noise import Stream
+from ellipsum.numerics.wide_integers import Wide
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 N = 20_000

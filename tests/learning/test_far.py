@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.hidden import perhaps_far
 from ellipsum.learning.far import Far, Places, Tally, beyond
 from ellipsum.learning.measure import Bins, Measure
 from ellipsum.learning.rounds import Rounds
 from ellipsum.learning.state import Shape, State
+from ellipsum.releases.clipping_bias import perhaps_far
 from ellipsum.rows import NormLaw
 from ellipsum.session import Reading, Session
 from ellipsum.sources import Selection, open_source

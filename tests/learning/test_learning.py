@@ -12,17 +12,24 @@ from opening import open_table, session_on
 from scipy import stats
 
 import ellipsum as es
-from ellipsum.accumulate import kernel_for
-from ellipsum.grid import ellipsoid_map
-from ellipsum.hidden import at_a_point
-from ellipsum.learning.maps import AbsoluteSum, CoordinateHistogram, Count, NormHistogram, OuterSum, ShellSum
+from ellipsum.kernels.accumulate import kernel_for
+from ellipsum.learning.maps import (
+    AbsoluteSum,
+    CoordinateHistogram,
+    Count,
+    NormHistogram,
+    OuterSum,
+    ShellSum,
+)
 from ellipsum.learning.measure import Presence
 from ellipsum.learning.norm_law import fit_norm_law
 from ellipsum.learning.plan import LearningPlan
 from ellipsum.learning.rounds import Rounds
+from ellipsum.regions.ellipsoid import Ellipsoid
+from ellipsum.releases.clipping_bias import at_a_point
+from ellipsum.row_maps.grid import ellipsoid_map
 from ellipsum.rows import LearnedRows
 from ellipsum.session import Session
-from ellipsum.shape import Ellipsoid
 from ellipsum.sources import LocalSource
 
 MU = es.Budget(mu=1.0)

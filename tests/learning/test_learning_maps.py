@@ -6,10 +6,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ellipsum.accumulate import accumulate, kernel_for
 from ellipsum.errors import UsageError
-from ellipsum.learning.maps import AbsoluteSum, CoordinateHistogram, Count, NormHistogram, OuterSum, ShellSum
-from ellipsum.shape import Ellipsoid
+from ellipsum.kernels.accumulate import accumulate, kernel_for
+from ellipsum.learning.maps import (
+    AbsoluteSum,
+    CoordinateHistogram,
+    Count,
+    NormHistogram,
+    OuterSum,
+    ShellSum,
+)
+from ellipsum.regions.ellipsoid import Ellipsoid
 
 D = 5
 EDGES = np.array([0.1, 0.3, 0.5, 1.0, 2.0])

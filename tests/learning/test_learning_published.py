@@ -9,16 +9,16 @@ from opening import session_on
 from scipy import stats
 
 import ellipsum as es
-from ellipsum.accumulate import accumulate
-from ellipsum.handling import Handling
+from ellipsum.kernels.accumulate import accumulate
 from ellipsum.learning import coinpress, instance_optimal, variance_aware
 from ellipsum.learning.coinpress_covariance import covariance_bound, forecast_margin, second_moments
 from ellipsum.learning.finish import finish
 from ellipsum.learning.quantiles import CoordinateSurplus, NormSurplus, bisect, norm_quantile
 from ellipsum.learning.rotation import RotatedMap, Rotation
 from ellipsum.learning.rounds import Rounds
-from ellipsum.row_maps import EllipsoidMap
-from ellipsum.shape import Ellipsoid
+from ellipsum.regions.ellipsoid import Ellipsoid
+from ellipsum.request.missing import Handling
+from ellipsum.row_maps.maps import EllipsoidMap
 
 SEED = bytes(range(32))
 D = 6

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.charged import Round
 from ellipsum.learning import LearningPlan
 from ellipsum.learning.maps import NormHistogram
 from ellipsum.learning.rounds import Rounds
-from ellipsum.row_maps import EllipsoidMap
+from ellipsum.regions.ellipsoid import Ellipsoid
+from ellipsum.releases.round_record import Round
+from ellipsum.row_maps.maps import EllipsoidMap
 from ellipsum.session import Reading, Session
-from ellipsum.shape import Ellipsoid
 from ellipsum.sources import Selection
 
 PURE = {"epsilon": 2.0, "delta": 0}

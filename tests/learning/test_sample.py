@@ -15,8 +15,8 @@ from ellipsum.learning.measure import Measure
 from ellipsum.learning.rounds import Rounds
 from ellipsum.learning.state import Shape, State
 from ellipsum.noise import public_coins
+from ellipsum.regions.ellipsoid import Ellipsoid
 from ellipsum.rows import NormLaw
-from ellipsum.shape import Ellipsoid
 from ellipsum.sources import LocalSource
 
 RELATIONS = ["replace", "add_remove"]

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.curves import typed
-from ellipsum.ledger import Ask, book
+from ellipsum.ledger import Ask
+from ellipsum.ledger import ledger as book
 from ellipsum.ledger.amounts import amount, brief, written
+from ellipsum.privacy.gaussian_curve import typed
 
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
 BOX = es.Box(0, 1)

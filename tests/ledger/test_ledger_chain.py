@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.interpreters import started
 from ellipsum.ledger import Ask, ahead, checking
 from ellipsum.ledger.chain import canonical, digest
 from ellipsum.ledger.following import Following
+from ellipsum.util.interpreters import started
 
 BOX = es.Box(0, 1)
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))

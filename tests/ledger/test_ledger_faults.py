@@ -13,7 +13,7 @@ import pytest
 from racing import ASK, kill_at_random, race
 
 import ellipsum as es
-from ellipsum.ledger import book
+from ellipsum.ledger import ledger as book
 
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
 

@@ -13,12 +13,14 @@ from flint import arb, ctx
 from scipy import integrate, special, stats
 from test_noise import FALSE_ALARM, Scripted, seeded
 
-from ellipsum.curves import certified_mu, gaussian_delta
 from ellipsum.errors import UsageError
-from ellipsum.integers import Wide
-from ellipsum.laws import ball_curve
-from ellipsum.laws.ball import ball_isf, ball_sf, ball_square_isf, ball_square_sf, ball_std
-from ellipsum.laws.ball_curve import (
+from ellipsum.noise import Stream, vectors
+from ellipsum.noise.ball_norm import add_ball_noise, ball_draws, ball_shift
+from ellipsum.noise.spherical_law import ball_isf, ball_sf, ball_square_isf, ball_square_sf, ball_std
+from ellipsum.numerics.wide_integers import Wide
+from ellipsum.privacy import spherical_curve
+from ellipsum.privacy.gaussian_curve import certified_mu, gaussian_delta
+from ellipsum.privacy.spherical_curve import (
     ball_delta,
     ball_delta_upper,
     ball_epsilon_upper,
@@ -26,8 +28,6 @@ from ellipsum.laws.ball_curve import (
     ball_scale,
     certified_ratio,
 )
-from ellipsum.noise import Stream, vectors
-from ellipsum.noise.ball_norm import add_ball_noise, ball_draws, ball_shift
 
 DIMENSIONS = [1, 2, 3, 4, 8, 16, 32, 128, 1000, 4000]
 
@@ -86,7 +86,7 @@ def test_calibration_in_very_many_dimensions(d: int) -> None:
         ratio, mu = certified_ratio(epsilon, delta, d), certified_mu(epsilon, delta)
         assert 1 < (ratio / mu) ** 2 / (d + 1) < 1 + 30 / d**0.99
         assert ball_delta_upper(ratio, epsilon, d) <= delta
-        assert not ball_curve._is_safe(ratio * (1 + 1e-7), epsilon, delta, d)
+        assert not spherical_curve._is_safe(ratio * (1 + 1e-7), epsilon, delta, d)
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 0.03, 100.0])
@@ -95,8 +95,8 @@ def test_the_corners_of_the_promised_range(epsilon: float, delta: float) -> None
     for d in (1, 2, 3, 30, 1000, 10**5):
         ratio = certified_ratio(epsilon, delta, d)
         assert ratio >= epsilon
-        assert ball_curve._is_safe(ratio, epsilon, delta, d)
-        assert not ball_curve._is_safe(ratio * (1 + 1e-8), epsilon, delta, d), d
+        assert spherical_curve._is_safe(ratio, epsilon, delta, d)
+        assert not spherical_curve._is_safe(ratio * (1 + 1e-8), epsilon, delta, d), d
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_pure_and_refused() -> None:
 
 
 def test_an_enclosure_that_is_not_finite_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ball_curve, "_delta_ball", lambda *_: arb.nan())
+    monkeypatch.setattr(spherical_curve, "_delta_ball", lambda *_: arb.nan())
     certified_ratio.cache_clear()
-    assert not ball_curve._is_safe(1e9, 1.0, 0.5, 4)
+    assert not spherical_curve._is_safe(1e9, 1.0, 0.5, 4)
     assert certified_ratio(1.0, 1e-6, 8) == 1.0  # only the pure ratio is left
     assert ball_delta_upper(3.0, 1.0, 4) == 1.0
     certified_ratio.cache_clear()
@@ -138,8 +138,8 @@ def test_an_enclosure_that_is_not_finite_proves_nothing(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("factor", [1.1, 1 + 1e-6, 0.9])
 def test_a_wrong_root_finder_cannot_weaken_the_result(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
-    honest = ball_curve._ratio_estimate
-    monkeypatch.setattr(ball_curve, "_ratio_estimate", lambda *args: factor * honest(*args))
+    honest = spherical_curve._ratio_estimate
+    monkeypatch.setattr(spherical_curve, "_ratio_estimate", lambda *args: factor * honest(*args))
     for d in (2, 9, 100):
         ratio = certified_ratio.__wrapped__(1.0, 1e-6, d)
         assert true_delta(ratio, 1.0, d) <= 1e-6
@@ -187,8 +187,8 @@ def test_the_curve_is_the_expected_excess_loss(d: int) -> None:
 def test_ten_percent_less_noise_is_not_private() -> None:
     for d in (1, 2, 8, 100, 10**4):
         ratio = certified_ratio(1.0, 1e-6, d)
-        assert ball_curve._is_safe(ratio, 1.0, 1e-6, d)
-        assert not ball_curve._is_safe(1.1 * ratio, 1.0, 1e-6, d)
+        assert spherical_curve._is_safe(ratio, 1.0, 1e-6, d)
+        assert not spherical_curve._is_safe(1.1 * ratio, 1.0, 1e-6, d)
         assert ball_delta_upper(1.1 * ratio, 1.0, d) > 1.5e-6
 
 
@@ -446,4 +446,4 @@ def test_a_million_coordinates_with_their_own_length() -> None:
 
 @pytest.mark.parametrize("z", [1e-12, 1e-3, 0.5, 1.0, 7.3, 25.0, 80.0, 1e4])
 def test_the_quotient_of_bessel_functions_is_that_of_scipy(z):
-    assert ball_curve._bessel_quotient(z) == pytest.approx(float(special.kve(1, z) / special.kve(0, z)), rel=1e-13)
+    assert spherical_curve._bessel_quotient(z) == pytest.approx(float(special.kve(1, z) / special.kve(0, z)), rel=1e-13)

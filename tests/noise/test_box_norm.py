@@ -16,13 +16,21 @@ from scipy import stats
 from test_ball_norm import digits, open_everything, uniform
 from test_noise import FALSE_ALARM, Scripted, seeded
 
-from ellipsum.curves import certified_mu
 from ellipsum.errors import UsageError
-from ellipsum.integers import Wide
-from ellipsum.laws import box
-from ellipsum.laws.box import Block, Blocks, box_isf, box_isf_upper, box_sf, box_sf_upper, box_std, choose_blocks
-from ellipsum.noise import Stream, shared
+from ellipsum.noise import Stream, block_law, shared_factor
+from ellipsum.noise.block_law import (
+    Block,
+    Blocks,
+    box_isf,
+    box_isf_upper,
+    box_sf,
+    box_sf_upper,
+    box_std,
+    choose_blocks,
+)
 from ellipsum.noise.box_norm import add_box_noise, box_draws, box_shifts
+from ellipsum.numerics.wide_integers import Wide
+from ellipsum.privacy.gaussian_curve import certified_mu
 
 DEMO = [110, 250000, 84, 150, 16, 170, 40000, 50]
 
@@ -106,7 +114,7 @@ def test_very_many_columns() -> None:
     few = widths[:3000]
     coarse = choose_blocks(few, np.ones(3000), 1.0).error
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(box, "_FINE", 10**6)
+        patch.setattr(block_law, "_FINE", 10**6)
         fine = choose_blocks(few, np.ones(3000), 1.0).error
     assert fine <= coarse < fine * (1 + 1e-4)
 
@@ -312,9 +320,9 @@ def test_radii_in_doubles_are_within_their_error() -> None:
     worst = 0.0
     for uniforms, count in ((1, 400), (2, 300), (9, 100), (300, 10), (40_000, 1)):
         stream = seeded(uniforms)
-        sums, errors = shared.exponential_sums(stream, 5, np.full(count, uniforms, np.int64))
+        sums, errors = shared_factor.exponential_sums(stream, 5, np.full(count, uniforms, np.int64))
         for i in range(count):
-            ball = shared.Factor(stream, 5 + i * uniforms, uniforms).enclose(100)
+            ball = shared_factor.Factor(stream, 5 + i * uniforms, uniforms).enclose(100)
             with ctx.workprec(200):
                 off = abs(float((ball - float(sums[i])).mid()))
             assert off <= errors[i] < 2.0**-49 * (uniforms + 2 + sums[i])
@@ -326,7 +334,7 @@ def test_positions_blocks_and_refusals() -> None:
     rows = Wide.from_int64(np.arange(40_000, dtype=np.int64) * 2**30)
     whole = add_box_noise(rows, [30_000, 10_000], [1e9, 1e9], seeded(8))
     # a chunk boundary inside a block changes nothing: the last coordinates replayed alone agree
-    factor = shared.Factor(seeded(8), 30_001, 10_001).enclose(100)
+    factor = shared_factor.Factor(seeded(8), 30_001, 10_001).enclose(100)
     last = seeded(8)
     shift = int(box_shifts([1e9], [10_000])[0])
     with mpmath.workprec(400):

@@ -20,9 +20,9 @@ from scipy import stats
 
 from ellipsum import noise
 from ellipsum.errors import UsageError
-from ellipsum.integers import Wide
-from ellipsum.noise import Stream, add_noise, add_noise_exact, entropy, gaussian, public, shift_for
-from ellipsum.noise import quantile as _quantile
+from ellipsum.noise import Stream, add_noise, add_noise_exact, entropy, gaussian, public_random, shift_for
+from ellipsum.noise import quantile_table as _quantile
+from ellipsum.numerics.wide_integers import Wide
 
 UNIT = 2.0**-53
 SIGN = 1 << 63
@@ -530,7 +530,7 @@ def test_public_normals_beyond_the_table(tail: int, monkeypatch: pytest.MonkeyPa
     def rare(key: bytes, lane: int, start: int, out: np.ndarray) -> None:
         out[:] = [((i % 2) * SIGN | tail >> 64, tail & (2**64 - 1)) for i in range(len(out))]
 
-    monkeypatch.setattr(public, "keystream", rare)
+    monkeypatch.setattr(public_random, "keystream", rare)
     z = noise.public_normals(bytes(32), 2)
     assert z[0] == -z[1] > 5
     with mpmath.workprec(200):

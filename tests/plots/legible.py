@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ellipsum.plots import style
+from ellipsum.display.plots import style
 
 
 def boxes(picture):

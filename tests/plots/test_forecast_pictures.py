@@ -7,7 +7,7 @@ import pytest
 from legible import check_legible
 
 import ellipsum as es
-from ellipsum.plots.forecasts import curves_of, error_of, radii_of, shapes_of
+from ellipsum.plans.pictures import curves_of, error_of, radii_of, shapes_of
 
 SPEND = {"epsilon": 1.0, "delta": 1e-6}
 BOX = es.Box({"age": (0, 110), "income": (0, 250_000), "sleep": (0, 16)})

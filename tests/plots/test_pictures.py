@@ -7,10 +7,10 @@ import pytest
 from legible import boxes, check_legible
 
 import ellipsum as es
-from ellipsum.plots import canvas, rendering, strips, style
-from ellipsum.plots.audits import audit_plot
-from ellipsum.plots.labels import inches, label, ticks
-from ellipsum.plots.values import MOST_ROWS
+from ellipsum.apps.audit.picture import audit_plot
+from ellipsum.display.plots import canvas, rendering, strips, style
+from ellipsum.display.plots.labels import inches, label, ticks
+from ellipsum.releases.pictures import MOST_ROWS
 
 ODD = (
     "$x^2$", "$", r"\$5", "a" * 200, "tab\there", "\u202eevil", "收入（每个家庭的年收入，单位是元人民币）", "שלום עולם",

@@ -13,14 +13,14 @@ import pytest
 from pyarrow import parquet
 from scipy.stats import kstest
 
-import ellipsum.projection.files
 import ellipsum.projection.order
-from ellipsum.accumulate import kernel_for
-from ellipsum.curves import gaussian_delta
+import ellipsum.projection.parquet
 from ellipsum.errors import DataError, UsageError
-from ellipsum.privacy import Budget, Privacy, compose
+from ellipsum.kernels.accumulate import kernel_for
+from ellipsum.privacy.gaussian_curve import gaussian_delta
+from ellipsum.privacy.guarantee import Budget, Privacy, compose
 from ellipsum.projection import Projection, project
-from ellipsum.projection.calibration import ProjectionWarning, choose_k, projection_forecast
+from ellipsum.projection.forecast import ProjectionWarning, choose_k, projection_forecast
 from ellipsum.projection.matrix import (
     MATRIX_STD,
     ExactProduct,
@@ -34,7 +34,7 @@ from ellipsum.projection.products import Products
 from ellipsum.projection.rows import integer_rows
 from ellipsum.rows import Ball, Box, Normal, Unknown
 
-pytestmark = pytest.mark.filterwarnings("ignore::ellipsum.projection.calibration.ProjectionWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::ellipsum.projection.forecast.ProjectionWarning")
 BUDGET = {"epsilon": 20.0, "delta": 1e-6}
 
 
@@ -657,7 +657,7 @@ def test_a_file_is_a_function_of_its_numbers_whatever_blocks_they_came_in(tmp_pa
 
 def test_row_groups_depend_on_k_alone(tmp_path, monkeypatch):
     """[J10] Blocks of any size, and ranges of hashes of rows in an order of their own, end in groups of one size."""
-    monkeypatch.setattr(ellipsum.projection.files, "_GROUP_CELLS", 300)
+    monkeypatch.setattr(ellipsum.projection.parquet, "_GROUP_CELLS", 300)
     rows = some_rows(1050, 6)
     cuts = [rows[:1], rows[1:333], rows[333:340], rows[340:]]
     for name, source in (("listed", cuts), ("iterated", iter(cuts))):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from ellipsum.curves import certified_mu, gaussian_delta
 from ellipsum.errors import UsageError
-from ellipsum.privacy import Privacy, compose
+from ellipsum.privacy.gaussian_curve import certified_mu, gaussian_delta
+from ellipsum.privacy.guarantee import Privacy, compose
 from ellipsum.projection.curve import (
     ProjectionPrivacy,
     certified_scale,

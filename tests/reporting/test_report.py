@@ -13,9 +13,9 @@ import pytest
 from commands import run
 
 import ellipsum as es
-from ellipsum.reporting.page import html
-from ellipsum.reporting.recipes import masked, shell
-from ellipsum.texts import number
+from ellipsum.display.html import html
+from ellipsum.display.recipe import masked, shell
+from ellipsum.display.texts import number
 
 SPEND = {"epsilon": 3.0, "delta": 1e-6}
 N = 4321
@@ -209,7 +209,7 @@ def test_without_matplotlib_a_report_has_no_pictures(monkeypatch):
 
 
 def test_many_columns_have_a_table_and_the_first_pictures(monkeypatch):
-    monkeypatch.setattr("ellipsum.reporting.page._MOST_PAGES", 1)
+    monkeypatch.setattr("ellipsum.display.html._MOST_PAGES", 1)
     wide = es.mean(np.zeros((50, 1000)), es.Box(-1, 1), rng=rng(), noise="gaussian", **SPEND)
     text = html(wide)
     assert text.count("<tr>") > 1000

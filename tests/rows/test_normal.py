@@ -272,7 +272,7 @@ def squared_error_of_the_mean(plan, center_error, n, repeats):
 
 def forecast_at(plan, n):
     """The forecast of a plan that had no guess of n, once n is known."""
-    from ellipsum.shape_normal import forecast_of
+    from ellipsum.regions.normal_shape import forecast_of
 
     region = forecast_of(plan.rows, plan.ellipsoid.scale, n)
     known = {"sum_clipping_error": region.clipping_error, "center_spread": region.center_spread}

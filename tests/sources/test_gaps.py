@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import ellipsum as es
-from ellipsum.engines import EngineSource
-from ellipsum.people import people_of
+from ellipsum.request.people import people_of
 from ellipsum.session import Session
 from ellipsum.sources import open_source
-from ellipsum.tables.selection import Selection
+from ellipsum.sources.engine import EngineSource
+from ellipsum.sources.selection import Selection
 
 WHOLE = np.arange(6).reshape(3, 2)
 

@@ -9,8 +9,8 @@ import pytest
 from opening import open_table
 
 import ellipsum as es
-from ellipsum.accumulate import accumulate
-from ellipsum.row_maps import EllipsoidMap
+from ellipsum.kernels.accumulate import accumulate
+from ellipsum.row_maps.maps import EllipsoidMap
 from ellipsum.sources.threads import accumulate_local
 
 

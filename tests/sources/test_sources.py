@@ -21,10 +21,10 @@ import pytest
 from opening import open_table
 
 import ellipsum as es
-from ellipsum.charged import METHODS
 from ellipsum.errors import DataError, EllipsumError, UsageError
 from ellipsum.projection.order import _marked
-from ellipsum.tables.sql import Query, sql
+from ellipsum.releases.round_record import METHODS
+from ellipsum.sources.sql import Query, sql
 
 SENTINEL = "Xq7secret"
 NAN = float("nan")
@@ -276,7 +276,7 @@ CUT = """
 import os, sys
 import numpy as np
 from ellipsum import DataError
-from ellipsum.tables import open_table
+from ellipsum.sources.open import open_table
 
 table = open_table(sys.argv[1])
 batches = table.batches()
@@ -783,7 +783,7 @@ def test_selects_of_every_form_are_queries():
 
 
 def test_a_password_in_an_address_is_warned_of_and_not_repeated(capsys):
-    from ellipsum.cli.engine import source_of
+    from ellipsum.apps.cli.engine import source_of
 
     for address in ("postgresql://me:hunter2@host/db", "postgresql://host/db?user=me&password=hunter2"):
         source_of([address], "select 1")

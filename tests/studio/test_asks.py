@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.studio import worker
-from ellipsum.studio.asks import Ask, Data, command_line, python_text
-from ellipsum.studio.forecasts import plan_of
+from ellipsum.apps.studio import worker
+from ellipsum.apps.studio.asks import Ask, Data, command_line, python_text
+from ellipsum.apps.studio.forecasts import plan_of
 
 PLAIN = {"columns": ("age", "income"), "pairs": ((0.0, 120.0), (0.0, 2e5)), "epsilon": 1.0, "delta": 1e-6}
 ASKS = {
@@ -60,7 +60,7 @@ def folder(tmp_path_factory):
 
 
 def in_shell(line, capsys):
-    from ellipsum.cli.commands import app
+    from ellipsum.apps.cli.commands import app
 
     program, *words = shlex.split(line)
     assert program == "ellipsum"

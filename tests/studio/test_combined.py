@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.studio.combined import _weights, can_combine, combine, combines
+from ellipsum.apps.studio.combined import _weights, can_combine, combine, combines
 
 BOX = es.Box({"x": (0, 1), "y": (0, 100)})
 

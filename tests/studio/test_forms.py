@@ -2,8 +2,8 @@
 
 import pytest
 
-from ellipsum.studio.forms import Filled, Reader
-from ellipsum.tables.schema import Field
+from ellipsum.apps.studio.forms import Filled, Reader
+from ellipsum.sources.schema import Field
 
 SCHEMA = (Field("age"), Field("income"), Field("city", "string", numeric=False), Field("who"), Field("who"))
 GOOD = {"a-0": "0", "b-0": "120", "a-1": "0", "b-1": "2e5", "epsilon": "1", "delta": "1e-6"}

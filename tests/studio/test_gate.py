@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from visiting import BOUNDS, BUDGET
 
-from ellipsum.studio import app as application
-from ellipsum.studio.security import FORM_BYTES, HEADERS, UPLOAD_BYTES, is_loopback
+from ellipsum.apps.studio import app as application
+from ellipsum.apps.studio.security import FORM_BYTES, HEADERS, UPLOAD_BYTES, is_loopback
 
 pytest_plugins = ["studios"]
 
@@ -149,7 +149,7 @@ def test_a_password_is_not_taken(visitor):
 
 def test_what_fails_is_told_in_fixed_words(visitor, people, monkeypatch):
     desk = visitor.opened(people)
-    monkeypatch.setattr("ellipsum.studio.forecasts.forecast", lambda *_: 1 / 0)
+    monkeypatch.setattr("ellipsum.apps.studio.forecasts.forecast", lambda *_: 1 / 0)
     done = visitor.send(f"{desk}/forecast", {**BOUNDS, **BUDGET})
     assert done.status == 500
     assert "could not be done" in done.text

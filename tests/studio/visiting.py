@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 import uvicorn
 
-from ellipsum.studio.app import make_app
-from ellipsum.studio.desks import Studio
-from ellipsum.studio.security import Guard
+from ellipsum.apps.studio.app import make_app
+from ellipsum.apps.studio.security import Guard
+from ellipsum.apps.studio.workspace import Studio
 
 BOUNDS = {"use": ["0", "1"], "a-0": "0", "b-0": "120", "a-1": "0", "b-1": "200000"}
 BUDGET = {"epsilon": "1", "delta": "1e-6"}

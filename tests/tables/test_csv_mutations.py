@@ -9,8 +9,8 @@ from counting import count_cases
 from csv_rules import cells_of, identity_of, numbers_of, rows_of
 
 from ellipsum.errors import EllipsumError
-from ellipsum.tables.csv import CsvTable
-from ellipsum.tables.selection import Selection
+from ellipsum.sources.csv import CsvTable
+from ellipsum.sources.selection import Selection
 
 SECRET = "Xq7"  # in every cell of text, and in no name
 QUICK, SLOW = range(3), range(3, 43)

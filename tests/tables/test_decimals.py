@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from opening import open_table
 
-from ellipsum.tables.decimals import digits, nearest_double
+from ellipsum.sources.decimals import digits, nearest_double
 
 
 def bits(number):

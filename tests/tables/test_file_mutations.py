@@ -210,7 +210,7 @@ def ways(path):
         return ""
 
     def command(*words):
-        from ellipsum import cli
+        from ellipsum.apps import cli
 
         shown, errors = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(errors), pytest.MonkeyPatch.context() as m:
@@ -409,7 +409,7 @@ def misplaced(folder):
 _READ = """
 import json, sys
 import pyarrow.dataset as ds
-from ellipsum.tables import Selection, open_table
+from ellipsum.sources.open import Selection, open_table
 from ellipsum.errors import DataError
 for path, column, key in json.loads(sys.argv[1]):
     lists = column != "x"

@@ -17,9 +17,9 @@ from opening import open_table
 
 import ellipsum as es
 from ellipsum.errors import UsageError
-from ellipsum.people import People
-from ellipsum.tables.grouping import gather
-from ellipsum.tables.keys import canonical
+from ellipsum.request.people import People
+from ellipsum.sources.identities import canonical
+from ellipsum.sources.people import gather
 
 CLOSE = [1.0, math.nextafter(1.0, 2), 1e22, math.nextafter(1e22, 0), 0.1, 0.1 + 2**-56, -5e-324, 123456789.12345678]
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

@@ -28,12 +28,12 @@ from hypothesis import strategies as st
 from opening import open_table
 
 import ellipsum as es
-from ellipsum import cli
+from ellipsum.apps import cli
 from ellipsum.errors import DataError, UsageError
-from ellipsum.people import People, people_of
-from ellipsum.tables.grouping import gather
-from ellipsum.tables.keys import canonical
-from ellipsum.tables.selection import Selection
+from ellipsum.request.people import People, people_of
+from ellipsum.sources.identities import canonical
+from ellipsum.sources.people import gather
+from ellipsum.sources.selection import Selection
 
 NAN = float("nan")
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -315,7 +315,7 @@ def test_csv_identities_are_cells_and_a_ragged_line_keeps_its_own(tmp_path):
     rows = people_rows(tmp_path / "t.csv")
     assert same_rows(rows, [[3.0], [1.0], [NAN], [5.0]])
     for chunk in (1, 3, 7):
-        from ellipsum.tables.csv import CsvTable
+        from ellipsum.sources.csv import CsvTable
 
         table = gather(CsvTable(tmp_path / "t.csv", Selection(key="id"), chunk_bytes=chunk), People("id"))
         assert same_rows(np.vstack(list(table.batches())), rows)
@@ -533,9 +533,9 @@ def test_nothing_is_written_to_standard_output(monkeypatch, capfd):
 INTERRUPTED = """
 import os, signal, sys, tempfile, threading
 import numpy as np, pyarrow as pa
-from ellipsum.tables import Selection, open_table
-from ellipsum.people import People
-from ellipsum.tables.grouping import gather
+from ellipsum.sources.open import Selection, open_table
+from ellipsum.request.people import People
+from ellipsum.sources.people import gather
 tempfile.tempdir = sys.argv[1]
 rows = pa.record_batch({"id": np.arange(50_000), "a": np.ones(50_000)})
 class Endless:

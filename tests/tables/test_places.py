@@ -15,9 +15,9 @@ from pyarrow import feather
 import ellipsum as es
 from ellipsum.friendly.aggregate import subsample_and_aggregate
 from ellipsum.friendly.release import some_rows
-from ellipsum.people import People
 from ellipsum.projection.order import _marked
-from ellipsum.tables.grouping import gather
+from ellipsum.request.people import People
+from ellipsum.sources.people import gather
 
 N = 600
 BUDGET = {"epsilon": 200, "delta": 1e-6}

@@ -17,7 +17,7 @@ from opening import open_table
 
 import ellipsum as es
 from ellipsum.errors import DataError, UsageError
-from ellipsum.tables.plain import identity, number
+from ellipsum.sources.python_objects import identity, number
 
 NAN = math.nan
 SENTINEL = "Xq7secret"

@@ -9,7 +9,7 @@ import pytest
 import ellipsum as es
 from ellipsum.friendly.core import find_core
 from ellipsum.sources import LocalSource
-from ellipsum.tables.progress import share, steps
+from ellipsum.sources.progress import share, steps
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 STEPS = [i / 100 for i in range(101)]

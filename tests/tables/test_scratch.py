@@ -15,9 +15,9 @@ import pytest
 from opening import open_table
 
 import ellipsum as es
-from ellipsum.people import People
-from ellipsum.tables.grouping import gather
-from ellipsum.tables.scratch import Scratch, clear_own
+from ellipsum.request.people import People
+from ellipsum.sources.people import gather
+from ellipsum.sources.scratch import Scratch, clear_own
 
 ENDINGS = [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 

@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 from opening import open_table
 
 from ellipsum.errors import DataError, EllipsumError, UsageError
-from ellipsum.tables import csv_text
-from ellipsum.tables.csv import CsvTable
-from ellipsum.tables.selection import Selection
+from ellipsum.sources import csv_rows
+from ellipsum.sources.csv import CsvTable
+from ellipsum.sources.selection import Selection
 
 SENTINEL = "Xq7secret"
 NAN = float("nan")
@@ -570,11 +570,11 @@ def test_a_line_beyond_the_limit_is_one_missing_row_and_is_not_held(tmp_path):
 
 
 def test_every_state_of_the_automaton_is_reached():
-    steps = csv_text._STEP.reshape(-1, 16)[:-3, : csv_text._OTHER + 1] // 16
+    steps = csv_rows._STEP.reshape(-1, 16)[:-3, : csv_rows._OTHER + 1] // 16
     reached = {0}
     while (more := reached | set(steps[[s for s in reached if s < len(steps)]].ravel().tolist())) != reached:
         reached = more
-    assert reached == set(range(len(csv_text._STATES)))
+    assert reached == set(range(len(csv_rows._STATES)))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from neighbour_sources import NAMES, Change, D, Data, N, Source
 from neighbours import Place, Seen, watch_call, watch_command
 
 import ellipsum as es
-from ellipsum.charged import METHODS
+from ellipsum.releases.round_record import METHODS
 
 TERMS = {"epsilon": 2.0, "delta": 1e-6}
 WIDE = {"epsilon": 60.0, "delta": 1e-3}  # 40 rows are few for a friendly core

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import ellipsum as es
-from ellipsum import cli
+from ellipsum.apps import cli
 
 _NUMBER = re.compile(r"[-+−]?\d[\d,._]*(?:e[-+]?\d+)?")
 _DRAWN = re.compile(r"[\s─━│┃┏┓┗┛┡┩┌┐└┘├┤┬┴┼╇╈╋┳┻╭╮╰╯]+")

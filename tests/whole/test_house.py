@@ -158,10 +158,10 @@ def test_costly_tests_that_are_thinned_exist():
 
 def test_a_plain_release_imports_nothing_of_pictures_and_reports():
     code = (
-        "import sys, numpy, ellipsum as es, ellipsum.cli.show;"
+        "import sys, numpy, ellipsum as es, ellipsum.apps.cli.show;"
         "es.mean(numpy.ones((50, 1)), es.Ball(2.0), epsilon=50, delta=1e-6);"
-        "heavy = [m for m in sys.modules if m.startswith(('matplotlib', 'ellipsum.plots', 'ellipsum.reporting.'))];"
+        "heavy = [m for m in sys.modules if m.startswith(('matplotlib', 'ellipsum.display.plots', 'ellipsum.display.'))];"
         "print(sorted(heavy))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['ellipsum.reporting.shown']"
+    assert done.stdout.strip() == "['ellipsum.display.document']"

@@ -16,13 +16,13 @@ from counting import count_cases
 from pyarrow import parquet
 
 import ellipsum as es
-from ellipsum.accumulate import accumulate
-from ellipsum.cli.inputs import named_rows, plan_of
+from ellipsum.apps.cli.inputs import named_rows, plan_of
 from ellipsum.friendly.plan import FriendlyPlan
 from ellipsum.friendly.release import FriendlyRelease
+from ellipsum.kernels.accumulate import accumulate
 from ellipsum.learning.grouped import GroupLearningPlan
 from ellipsum.learning.plan import LearningPlan
-from ellipsum.privacy import fits
+from ellipsum.privacy.guarantee import fits
 from ellipsum.projection.curve import ProjectionPrivacy
 from ellipsum.rows import rows_from_dict
 

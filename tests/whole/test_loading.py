@@ -7,12 +7,12 @@ import pytest
 from pyarrow import parquet
 
 import ellipsum as es
-from ellipsum import codec
-from ellipsum.accumulate import Partial
 from ellipsum.friendly.plan import FriendlyPlan, friendly_plan
-from ellipsum.integers import Wide
+from ellipsum.kernels.accumulate import Partial
 from ellipsum.learning.plan import LearningPlan
 from ellipsum.noise import Stream
+from ellipsum.numerics.wide_integers import Wide
+from ellipsum.util import json_codec
 
 SPEND = {"epsilon": 1.0, "delta": 1e-6}
 X = np.random.default_rng(0).normal(5.0, 1.0, (500, 2))
@@ -386,11 +386,11 @@ def test_a_plan_beyond_the_range_of_doubles_is_refused(rows, relation):
 
 def test_json_holds_finite_numbers_only():
     with pytest.raises(es.UsageError, match="range"):
-        codec.dump({"a": [1.0, float("inf")]})
-    assert codec.parse('{"a": [1.0, 2]}') == {"a": [1.0, 2]}
+        json_codec.dump({"a": [1.0, float("inf")]})
+    assert json_codec.parse('{"a": [1.0, 2]}') == {"a": [1.0, 2]}
     for text in ('{"a": NaN}', '{"a": 1e999}', '{"a": 1, "a": 2}', '{"a": ' + "9" * 50 + "}", "[" * 10**6, "{}x", "3"):
         with pytest.raises(es.UsageError, match="JSON"):
-            codec.parse(text)
+            json_codec.parse(text)
 
 
 def test_a_table_says_that_its_noise_is_not_secure():

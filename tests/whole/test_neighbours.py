@@ -33,7 +33,7 @@ from neighbour_sources import (
 from neighbours import Place, check, said
 
 import ellipsum as es
-from ellipsum.people import people_of
+from ellipsum.request.people import people_of
 from ellipsum.session import Session
 from ellipsum.sources import Selection
 
@@ -504,7 +504,7 @@ def test_a_command_on_an_odd_line(line, command, heard, place, counted):
 SEEDED = """
 import os, numpy
 os.urandom = numpy.random.default_rng(5).bytes
-from ellipsum.cli import main
+from ellipsum.apps.cli import main
 main()
 """
 

@@ -16,13 +16,13 @@ import scipy.sparse
 from opening import open_table
 
 import ellipsum as es
-from ellipsum.accumulate import accumulate
-from ellipsum.engines.base import SubsetFold
 from ellipsum.errors import DataError, UsageError
+from ellipsum.kernels.accumulate import accumulate
 from ellipsum.sources import open_source
-from ellipsum.tables.arrow import Layout
-from ellipsum.tables.keys import canonical
-from ellipsum.tables.selection import Selection
+from ellipsum.sources.arrow import Layout
+from ellipsum.sources.engine import SubsetFold
+from ellipsum.sources.identities import canonical
+from ellipsum.sources.selection import Selection
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 NAN = np.nan
@@ -308,7 +308,7 @@ CALLS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::ellipsum.projection.calibration.ProjectionWarning")  # of the public plan
+@pytest.mark.filterwarnings("ignore::ellipsum.projection.forecast.ProjectionWarning")  # of the public plan
 @pytest.mark.parametrize("arithmetic", ["warn", "raise"])
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("dtype", SIGNALLING)

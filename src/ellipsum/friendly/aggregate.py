@@ -7,15 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MOST_WHOLE, Floats, UsageError, positive, whole, yes_or_no
+from ..errors import (
+    MOST_WHOLE,
+    Floats,
+    UsageError,
+    positive,
+    whole,
+    yes_or_no,
+)
 from ..errors import names as column_names
 from ..noise import public_permutation
-from ..people import people_of
-from ..privacy import Budget
+from ..privacy.guarantee import Budget
+from ..request.documentation import public
+from ..request.people import people_of
 from ..rows import Normal
 from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection
-from ..words import public
 from .core import MOST_ROWS
 from .plan import FLOOR, TARGET, friendly_plan, require_replace
 from .release import (

@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import Floats
-from ..integers import Ints
-from ..tables.progress import Progress, steps
+from ..numerics.wide_integers import Ints
+from ..sources.progress import Progress, steps
 
 RADIUS_BITS = 22
 RADIUS = 1 << RADIUS_BITS

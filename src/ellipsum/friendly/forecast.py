@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..curves import _certainly_positive, _nudged
 from ..errors import Floats, UsageError
+from ..privacy.gaussian_curve import _certainly_positive, _nudged
 
 WEIGHT_SENSITIVITY = 3
 """[F2] One replaced row moves the sum of weights by at most 3."""

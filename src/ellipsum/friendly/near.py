@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import compiled
 from ..errors import Floats
-from ..integers import Ints
+from ..numerics.wide_integers import Ints
+from ..util.compile import compiled
 
 _STRIPE = 16  # columns between two looks at whether any pair of the tile is still in play
 

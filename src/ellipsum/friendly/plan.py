@@ -19,9 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .. import codec
-from ..alike import Alike
-from ..curves import _nudged, round_down, sqrt_down
+from ..display.texts import guarantee, people_lines
 from ..errors import (
     MOST_COLUMNS,
     Floats,
@@ -34,16 +32,18 @@ from ..errors import (
     positive,
     whole,
 )
-from ..files import Saved
-from ..grid import noise_units
-from ..laws.ball import ball_std
-from ..noise_laws import BallLaw, GaussianLaw, Law
-from ..people import People, unit_of
-from ..plan_files import COUNT, people_from_dict
-from ..privacy import Budget, Privacy, fits, laplace_mu, stated_from_dict
-from ..shape import Ellipsoid
-from ..texts import guarantee, people_lines
-from ..vector_noise import Noise
+from ..noise.law import BallLaw, GaussianLaw, Law
+from ..noise.spherical_law import ball_std
+from ..plans.json import COUNT, people_from_dict
+from ..privacy.gaussian_curve import _nudged, round_down, sqrt_down
+from ..privacy.guarantee import Budget, Privacy, fits, laplace_mu, stated_from_dict
+from ..regions.ellipsoid import Ellipsoid
+from ..releases.noise_covariance import Noise
+from ..request.people import People, unit_of
+from ..row_maps.grid import noise_units
+from ..util import json_codec
+from ..util.atomic_files import Saved
+from ..util.structural_equality import Alike
 from ..version import VERSION
 from .core import RADIUS, RADIUS_BITS
 from .forecast import FEWEST_ROWS, WEIGHT_SENSITIVITY, Steps, forecast, gate_margin
@@ -280,11 +280,11 @@ class FriendlyPlan(Alike, Saved):
         }
 
     def to_json(self) -> str:
-        return codec.dump(self.to_dict())
+        return json_codec.dump(self.to_dict())
 
     @staticmethod
     def from_json(text: str) -> FriendlyPlan:
-        return friendly_plan_from_dict(codec.parse(text))
+        return friendly_plan_from_dict(json_codec.parse(text))
 
     def __repr__(self) -> str:
         radius = "found privately" if self.radius is None else f"{self.radius:.6g}"
@@ -442,32 +442,32 @@ def require_replace(neighbours: str) -> None:
 
 def friendly_plan_from_dict(saved: Any) -> FriendlyPlan:
     """Inverse of `FriendlyPlan.to_dict`."""
-    with codec.Fields(saved, _WRONG_PLAN) as fields:
+    with json_codec.Fields(saved, _WRONG_PLAN) as fields:
         fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
         plan = FriendlyPlan(
             n=fields.take("n", COUNT),
-            d=fields.take("d", codec.integer(1, MOST_COLUMNS)),
-            radius=fields.maybe("radius", codec.number),
+            d=fields.take("d", json_codec.integer(1, MOST_COLUMNS)),
+            radius=fields.maybe("radius", json_codec.number),
             privacy=fields.take("privacy", Privacy.from_dict),
-            gate=fields.take("gate", codec.word(*GATES)),
-            gate_mu=fields.take("gate_mu", codec.number),
-            mean_mu=fields.take("mean_mu", codec.number),
-            search_mu=fields.take("search_mu", codec.number),
-            radii=fields.take("radii", codec.list_of(codec.number)),
-            target=fields.take("target", codec.number),
-            floor=fields.take("floor", codec.number),
+            gate=fields.take("gate", json_codec.word(*GATES)),
+            gate_mu=fields.take("gate_mu", json_codec.number),
+            mean_mu=fields.take("mean_mu", json_codec.number),
+            search_mu=fields.take("search_mu", json_codec.number),
+            radii=fields.take("radii", json_codec.list_of(json_codec.number)),
+            target=fields.take("target", json_codec.number),
+            floor=fields.take("floor", json_codec.number),
             source=fields.take("source", _source),
-            columns=fields.maybe("columns", codec.names),
+            columns=fields.maybe("columns", json_codec.names),
             stated=fields.take("stated", stated_from_dict),
             people=fields.take("options", people_from_dict, None),
-            epsilons=fields.take("epsilons", codec.list_of(codec.number), ()),
+            epsilons=fields.take("epsilons", json_codec.list_of(json_codec.number), ()),
         )
     return plan
 
 
 def _source(value: Any) -> str:
     """What the vectors are: it is shown, so that it must be one of the library's own wordings."""
-    source = codec.text(value)
+    source = json_codec.text(value)
     if source not in ("rows", "people", "blocks") and not _SOURCE.fullmatch(source):
-        raise codec.Wrong
+        raise json_codec.Wrong
     return source

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import codec
-from ..alike import Alike
+from ..display.document import Shown
+from ..display.texts import INSECURE, guarantee, people_lines
 from ..errors import Floats, UsageError, open_unit, whole
-from ..files import Kept, Saved
-from ..integers import Wide
 from ..noise import Stream, add_laplace, add_noise_exact, public_subset, shift_for
 from ..noise.ball_norm import add_ball_noise, ball_shift
-from ..people import people_of
-from ..postprocess import METHODS as DENOISED
-from ..privacy import Budget, Privacy
-from ..release import DOCTORED, WRONG, Release, check_shown, register_reader
-from ..reporting.shown import Shown
+from ..numerics.wide_integers import Wide
+from ..privacy.guarantee import Budget, Privacy
+from ..releases.noise_covariance import Noise
+from ..releases.postprocess import METHODS as DENOISED
+from ..releases.release import DOCTORED, WRONG, Release, check_shown, register_reader
+from ..request.documentation import public
+from ..request.people import people_of
 from ..rows import Normal
 from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection
-from ..texts import INSECURE, guarantee, people_lines
-from ..vector_noise import Noise
+from ..util import json_codec
+from ..util.atomic_files import Kept, Saved
+from ..util.structural_equality import Alike
 from ..version import VERSION
-from ..words import public
 from .core import MOST_ROWS, RADIUS_BITS, find_core
 from .plan import (
     FINE_BITS,
@@ -48,7 +48,7 @@ from .plan import (
 )
 
 if TYPE_CHECKING:
-    from ..reporting.subject import Subject
+    from ..display.subject import Subject
 
 RELEASE_FORMAT, NO_CENTRE_FORMAT = "ellipsum.release/1", "ellipsum.no_centre/1"
 _USUAL_ROWS, _USUAL_CELLS = 10_000, 1 << 26
@@ -85,13 +85,13 @@ class FriendlyRelease(Release):
         }
 
     def subject(self) -> Subject:
-        from ..reporting.other_subjects import friendly_subject
+        from ..releases.other_subjects import friendly_subject
 
         return friendly_subject(self)
 
     @staticmethod
     def from_json(text: str) -> FriendlyRelease:
-        return friendly_release_from_dict(codec.parse(text))
+        return friendly_release_from_dict(json_codec.parse(text))
 
     def __repr__(self) -> str:
         agreement = f"  agreement       {self.agreement:.4g} (noisy; 1 where all rows agree)"
@@ -126,17 +126,19 @@ class NoCentre(Alike, Kept, Saved, Shown):
         return False
 
     def subject(self) -> Subject:
-        from ..reporting.other_subjects import no_centre_subject
+        from ..releases.other_subjects import no_centre_subject
 
         return no_centre_subject(self)
 
     def to_json(self) -> str:
         fields = {"agreement": self.agreement, "secure": self.secure, "plan": self.plan.to_dict()}
-        return codec.dump({"format": NO_CENTRE_FORMAT, "version": VERSION, "privacy": self.privacy.to_dict(), **fields})
+        return json_codec.dump(
+            {"format": NO_CENTRE_FORMAT, "version": VERSION, "privacy": self.privacy.to_dict(), **fields}
+        )
 
     @staticmethod
     def from_json(text: str) -> NoCentre:
-        return no_centre_from_dict(codec.parse(text))
+        return no_centre_from_dict(json_codec.parse(text))
 
     def __repr__(self) -> str:
         plan = self.plan
@@ -334,7 +336,7 @@ def radius_for(rows: Normal, d: int | None = None, outside: float = 0.02) -> flo
 
     The difference of two rows of N(c, Sigma) is N(0, 2 Sigma): its squared length is a weighted chi-square.
     """
-    from ..chisquare import WeightedChiSquare
+    from ..numerics.weighted_chisquare import WeightedChiSquare
 
     share = open_unit("outside", outside)
     if rows.cov is None:
@@ -403,7 +405,7 @@ def check_count(planned: int, found: int) -> None:
 
 def read_friendly(text: str) -> FriendlyRelease | NoCentre:
     """What a friendly average gave, from its JSON."""
-    none = codec.parse(text).get("format") == NO_CENTRE_FORMAT
+    none = json_codec.parse(text).get("format") == NO_CENTRE_FORMAT
     return NoCentre.from_json(text) if none else FriendlyRelease.from_json(text)
 
 
@@ -413,19 +415,19 @@ def read_friendly(text: str) -> FriendlyRelease | NoCentre:
 def friendly_release_from_dict(saved: Any) -> FriendlyRelease:
     """Inverse of `FriendlyRelease.to_dict`."""
     other = f"not a release of format {RELEASE_FORMAT}. It may come from another version of ellipsum."
-    with codec.Fields(saved, WRONG) as fields:
+    with json_codec.Fields(saved, WRONG) as fields:
         fields.check_format(RELEASE_FORMAT, other)
         plan, spent = fields.take("plan", friendly_plan_from_dict), fields.take("privacy", Privacy.from_dict)
         if plan.radius is None or spent != plan.privacy:
             raise UsageError(DOCTORED)
-        lower = fields.take("weight_lower", codec.number)
+        lower = fields.take("weight_lower", json_codec.number)
         release = FriendlyRelease(
-            value=fields.take("value", codec.numbers),
+            value=fields.take("value", json_codec.numbers),
             plan=plan,
             noise=Noise(plan.ellipsoid, fields.take("noise", _std)),
-            secure=fields.take("secure", codec.flag),
-            denoised=fields.maybe("denoised", codec.word(*DENOISED)),
-            agreement=fields.take("agreement", codec.number),
+            secure=fields.take("secure", json_codec.flag),
+            denoised=fields.maybe("denoised", json_codec.word(*DENOISED)),
+            agreement=fields.take("agreement", json_codec.number),
             weight_lower=lower,
         )
         check_shown(release, fields)
@@ -437,18 +439,18 @@ def friendly_release_from_dict(saved: Any) -> FriendlyRelease:
 
 
 def _std(saved: Any) -> float:
-    with codec.Fields(saved, WRONG) as fields:
-        return fields.take("scaled_std", codec.number)
+    with json_codec.Fields(saved, WRONG) as fields:
+        return fields.take("scaled_std", json_codec.number)
 
 
 def no_centre_from_dict(saved: Any) -> NoCentre:
     """Inverse of `NoCentre.to_json`."""
-    with codec.Fields(saved, "the result has missing, unknown or wrong fields.") as fields:
+    with json_codec.Fields(saved, "the result has missing, unknown or wrong fields.") as fields:
         fields.check_format(NO_CENTRE_FORMAT, f"not a result of format {NO_CENTRE_FORMAT}.")
         plan, spent = fields.take("plan", friendly_plan_from_dict), fields.take("privacy", Privacy.from_dict)
         if plan.radius is None or spent != plan.privacy:
             raise UsageError(DOCTORED)
-        return NoCentre(plan, fields.take("agreement", codec.number), fields.take("secure", codec.flag))
+        return NoCentre(plan, fields.take("agreement", json_codec.number), fields.take("secure", json_codec.flag))
 
 
 register_reader(FORMAT, friendly_release_from_dict)

@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import floats
 from ..errors import Floats, UsageError
+from ..kernels.blocks import floats
 from ..noise import public_seed, public_words, seed_globals
 
 Progress = Callable[[float], None]

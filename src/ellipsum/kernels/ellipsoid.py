@@ -7,14 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import Columns
 from ..errors import Floats
-from ..integers import Ints
-from ..riders import Riders
-from ..row_maps import EllipsoidMap
-from .columns import add_columns
-from .diagonal import add_rows
-from .layout import BLOCK, COUNTED, FILLED, LANES, LEFT_OUT, PANEL, TILE, UNUSED
+from ..numerics.wide_integers import Ints
+from ..row_maps.auxiliary_counts import Riders
+from ..row_maps.maps import EllipsoidMap
+from .blocks import Columns
+from .ellipsoid_columns import add_columns
+from .ellipsoid_diagonal import add_rows
+from .layout import (
+    BLOCK,
+    COUNTED,
+    FILLED,
+    LANES,
+    LEFT_OUT,
+    PANEL,
+    TILE,
+    UNUSED,
+)
 from .matrix import add_products
 from .memory import Rows, aligned, columns_of, readable, unset
 

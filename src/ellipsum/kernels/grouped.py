@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import Columns
-from ..compiled import compiled, inner
-from ..integers import LOW_BITS, Ints
-from ..row_maps import ClampedMap, EllipsoidMap
-from .clamped import ClampedKernel, clamped_entry
-from .columns import mend_columns
-from .diagonal import add_mended
+from ..numerics.wide_integers import LOW_BITS, Ints
+from ..row_maps.maps import ClampedMap, EllipsoidMap
+from ..util.compile import compiled, inner
+from .blocks import Columns
+from .clamp import ClampedKernel, clamped_entry
 from .ellipsoid import EllipsoidKernel
+from .ellipsoid_columns import mend_columns
+from .ellipsoid_diagonal import add_mended
 from .generators import address, element, fetch_ahead
 from .layout import BLOCK, LEFT_OUT, LINE, TILE
 from .matrix import add_products

@@ -7,10 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import compiled, inner
-from .diagonal import absent_cell, add_mended, add_rows, squared_norm
+from ..util.compile import compiled, inner
+from .ellipsoid_diagonal import absent_cell, add_mended, add_rows, squared_norm
 from .generators import address, all_below, element
-from .layout import BLOCK, FAR_EXPONENT, LARGE, PANEL, TILE, UNUSED
+from .layout import (
+    BLOCK,
+    FAR_EXPONENT,
+    LARGE,
+    PANEL,
+    TILE,
+    UNUSED,
+)
 from .matrix_generators import load_quad, plus_products, store_quad
 
 

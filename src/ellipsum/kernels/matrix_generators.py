@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from .generators import _DOUBLES, _EIGHT, _F64, _I64, _load, _splat, _store, extending, ir, types
+from .generators import (
+    _DOUBLES,
+    _EIGHT,
+    _F64,
+    _I64,
+    _load,
+    _splat,
+    _store,
+    extending,
+    ir,
+    types,
+)
 from .layout import LANES, PANEL
 
 

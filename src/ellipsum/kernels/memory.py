@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..blocks import Addresses, Columns, fill
 from ..errors import Floats
+from .blocks import Addresses, Columns, fill
 from .layout import BLOCK, LANES
 
 Rows = NDArray[Any]

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import Columns
-from ..compiled import compiled, inner
 from ..errors import Floats
-from ..integers import Ints
-from ..row_maps import ClampedMap
-from .clamped import ClampedKernel, side_by_side
+from ..numerics.wide_integers import Ints
+from ..row_maps.maps import ClampedMap
+from ..util.compile import compiled, inner
+from .blocks import Columns
+from .clamp import ClampedKernel, side_by_side
 from .generators import address, element
 from .layout import LANES
 from .memory import Rows, aligned, columns_of, readable

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..accumulate import kernel_for
-from ..blocks import floats
-from ..integers import Ints
+from ..kernels.accumulate import kernel_for
+from ..kernels.blocks import floats
 from ..kernels.memory import Rows
+from ..numerics.wide_integers import Ints
 from .frame import Frame
 from .map_kernels import (
     add_absolutes,

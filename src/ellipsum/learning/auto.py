@@ -14,8 +14,8 @@ import math
 import numpy as np
 
 from ..errors import Floats
+from ..regions.ellipsoid import length
 from ..rows import NormLaw
-from ..shape import length
 from . import box
 from .axes import Turns
 from .columns import search, sizes

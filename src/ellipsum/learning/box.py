@@ -15,10 +15,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import Floats
-from ..privacy import Privacy
+from ..privacy.guarantee import Privacy
+from ..regions.ellipsoid import Clip, Ellipsoid, length
 from ..rows import LearnedBox, NormLaw
-from ..shape import Clip, Ellipsoid, length
-from .columns import FIRST, LEAST, Column, closer_look, even_bins, first_look, shortest
+from .columns import (
+    FIRST,
+    LEAST,
+    Column,
+    closer_look,
+    even_bins,
+    first_look,
+    shortest,
+)
 from .looks import Looks
 from .measure import Measure
 from .methods import Final

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..errors import UsageError
-from ..people import People
-from ..privacy import Budget
+from ..privacy.guarantee import Budget
+from ..request.people import People
 
 _ENOUGH_ROWS = (900.0, 5000.0, 20_000.0, 40_000.0)
 """Times epsilon, for one column, two, three and four: from here on pure rounds and a box err less, far rows or not."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, UsageError, floats, vector, whole
-from ..grid import ellipsoid_map, grid_bits
-from ..shape import Clip, Ellipsoid, length
+from ..regions.ellipsoid import Clip, Ellipsoid, length
+from ..row_maps.grid import ellipsoid_map, grid_bits
 from .coinpress_covariance import covariance_bound, norm_bound
 from .methods import MOST_STEPS, Final
 from .rounds import Rounds

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import Floats
-from ..shape import Ellipsoid
+from ..regions.ellipsoid import Ellipsoid
 from .maps import OuterSum
 from .rounds import Rounds
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ..answers import Tally, absent_offset, held, joined, tally
 from ..errors import Floats
-from ..planning import Terms, assemble, few_octaves, last_count_weight
-from ..plans import Plan
-from ..release import Counts, Release
-from ..riders import MOST_OCTAVES, OCTAVES
+from ..plans.build import Terms, assemble, few_octaves, last_count_weight
+from ..plans.plan import Plan
+from ..regions.ellipsoid import Ellipsoid, length
+from ..releases.decode import Tally, absent_offset, held, joined, tally
+from ..releases.noise_covariance import Noise
+from ..releases.release import Counts, Release
+from ..row_maps.auxiliary_counts import MOST_OCTAVES, OCTAVES
 from ..rows import LearnedRows, NormLaw, Rows, Wishes
-from ..shape import Ellipsoid, length
-from ..vector_noise import Noise
 from .methods import Final
 from .rounds import Rounds
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import Floats, UsageError
-from ..integers import Ints
 from ..kernels.layout import UNUSED
-from ..shape import Ellipsoid
+from ..numerics.wide_integers import Ints
+from ..regions.ellipsoid import Ellipsoid
 
 
 class Frame:

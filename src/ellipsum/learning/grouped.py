@@ -12,18 +12,18 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from .. import codec
-from ..curves import sqrt_down
 from ..errors import UsageError, named, whole
-from ..groups import GroupPlan, GroupRelease
-from ..groups.files import grouping_from_dict, grouping_to_dict
-from ..groups.plan import InGroups
-from ..groups.planning import check_people, gaussian_slack, plan_groups
-from ..plan_files import COUNT
-from ..privacy import Budget, Privacy
+from ..plans.group_plan import GroupPlan, InGroups
+from ..plans.group_planning import check_people, gaussian_slack, plan_groups
+from ..plans.json import COUNT
+from ..privacy.gaussian_curve import sqrt_down
+from ..privacy.guarantee import Budget, Privacy
+from ..releases.group_json import grouping_from_dict, grouping_to_dict
+from ..releases.group_release import GroupRelease
+from ..request.groups import Grouping
 from ..rows import LearnedRows, Normal, Rows, Wishes
 from ..session import Session
-from ..tables.listed import Grouping
+from ..util import json_codec
 from ..version import VERSION
 from .finish import learned_facts, learned_rows
 from .methods import Final, slack_for
@@ -183,7 +183,7 @@ class GroupLearningPlan(InGroups, LearningPlan):
 
     @staticmethod
     def from_json(text: str) -> GroupLearningPlan:
-        with codec.Fields(codec.parse(text), _WRONG) as fields:
+        with json_codec.Fields(json_codec.parse(text), _WRONG) as fields:
             fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
             grouping = grouping_from_dict(fields, _WRONG)
             groups = fields.maybe("groups", COUNT)

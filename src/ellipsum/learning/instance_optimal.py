@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import Floats, open_unit, whole
-from ..row_maps import RowMap
-from ..shape import Clip, Ellipsoid
+from ..regions.ellipsoid import Clip, Ellipsoid
+from ..row_maps.maps import RowMap
 from .methods import MOST_STEPS, Final
 from .quantiles import CoordinateSurplus, bisect, norm_quantile
 from .rotation import RotatedMap, Rotation

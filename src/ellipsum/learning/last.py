@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import Floats
+from ..regions.ellipsoid import Clip, length
 from ..rows import NormLaw
 from ..rows.base import PULL
-from ..shape import Clip, length
 from .far import Far
 from .measure import Measure
 from .methods import Final
@@ -136,7 +136,7 @@ def _one_sided(moved: Floats, far: Far | None) -> float:
 
 def absolute_std(state: State) -> Floats:
     """Spread along the axes with its level: the median norm of normal rows is that of the learned law."""
-    from ..chisquare import WeightedChiSquare
+    from ..numerics.weighted_chisquare import WeightedChiSquare
 
     typical = math.sqrt(WeightedChiSquare(state.shape.weights).isf(0.5))
     return state.shape.std * (state.law.median / typical)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import compiled, inner
 from ..kernels.layout import FAR_EXPONENT, LARGE, UNUSED
+from ..util.compile import compiled, inner
 
 EXACT_ROWS = 1 << 12
 

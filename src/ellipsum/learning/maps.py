@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accumulate import Kernel, register_kernel
 from ..errors import Floats, UsageError, vector
-from ..grid import GRID_BITS
-from ..row_maps import Body, RowMap, clipped_norm_bound, sqrt_upper
-from ..shape import Ellipsoid
+from ..kernels.accumulate import Kernel, register_kernel
+from ..regions.ellipsoid import Ellipsoid
+from ..row_maps.grid import GRID_BITS
+from ..row_maps.maps import Body, RowMap, clipped_norm_bound, sqrt_upper
 from .frame import Frame
 
 _WIDEST = 2.0**190  # radii and edges lie between its inverse and it: rows that overflow come out at 2^199 or above

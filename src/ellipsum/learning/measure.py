@@ -12,13 +12,21 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import Floats
-from ..grid import ellipsoid_map, grid_bits
-from ..handling import clipped_riders
-from ..riders import Riders
-from ..row_maps import RowMap
+from ..regions.ellipsoid import Clip, Ellipsoid
+from ..request.missing import clipped_riders
+from ..row_maps.auxiliary_counts import Riders
+from ..row_maps.grid import ellipsoid_map, grid_bits
+from ..row_maps.maps import RowMap
 from ..rows import Unknown
-from ..shape import Clip, Ellipsoid
-from .maps import AbsoluteSum, CoordinateHistogram, FarCount, FilledMap, NormHistogram, OuterSum, ShellSum
+from .maps import (
+    AbsoluteSum,
+    CoordinateHistogram,
+    FarCount,
+    FilledMap,
+    NormHistogram,
+    OuterSum,
+    ShellSum,
+)
 from .rounds import NoisySum, Rounds
 from .state import Shape, State
 

@@ -15,12 +15,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any, cast
 
-from ..charged import METHODS
 from ..errors import Floats, UsageError, choice
 from ..friendly.plan import require_replace
-from ..privacy import Budget
+from ..privacy.guarantee import Budget
+from ..regions.ellipsoid import Clip
+from ..releases.round_record import METHODS
 from ..rows import LearnedBox, NormLaw
-from ..shape import Clip
 from .rounds import Rounds
 
 

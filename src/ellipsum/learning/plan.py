@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import codec
-from ..charged import METHODS
+from ..display.texts import guarantee, hint, missing_rule, people_lines, weights_rule
 from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names
-from ..handling import Handling
-from ..people import People, unit_of
-from ..plan_files import COUNT, MISSING, PEOPLE, STATISTICS, options_from_dict
-from ..privacy import Budget, Privacy, stated_from_dict
-from ..release import Release
+from ..plans.base import Runnable, check_width
+from ..plans.json import COUNT, MISSING, PEOPLE, STATISTICS, options_from_dict
+from ..privacy.guarantee import Budget, Privacy, stated_from_dict
+from ..releases.release import Release
+from ..releases.round_record import METHODS
+from ..request.missing import Handling
+from ..request.people import People, unit_of
 from ..rows import Rows, Unknown, rows_from_dict
-from ..runnable import Runnable, check_width
 from ..session import Session
 from ..sources import Source
-from ..texts import guarantee, hint, missing_rule, people_lines, weights_rule
+from ..util import json_codec
 from ..version import VERSION
 from . import box
 from .choosing import check_pure, is_pure, pure_errs_less
@@ -38,10 +38,10 @@ _HOPELESS, _ROUGH = 0.5, 0.1
 _UNSPENT = ", which is forecast to err less; delta is not spent"
 _USUAL, _BY_CENTRE = Handling(), Handling("center", check=False)
 _NO_OPTIONS: dict[str, Any] = {"options": {}, "people": None}
-_OWN: dict[str, codec.Kind[Any]] = {
+_OWN: dict[str, json_codec.Kind[Any]] = {
     "steps": COUNT,
-    "std": codec.any_of(codec.number, codec.list_of(codec.number)),
-    "clip_share": codec.number,
+    "std": json_codec.any_of(json_codec.number, json_codec.list_of(json_codec.number)),
+    "clip_share": json_codec.number,
 }
 
 
@@ -301,11 +301,11 @@ class LearningPlan(Runnable):
         }
 
     def to_json(self) -> str:
-        return codec.dump(self.to_dict())
+        return json_codec.dump(self.to_dict())
 
     @staticmethod
     def from_json(text: str) -> LearningPlan:
-        return LearningPlan(**learning_fields(codec.parse(text)))
+        return LearningPlan(**learning_fields(json_codec.parse(text)))
 
     _error_of = "(even columns; uneven: less)"
 
@@ -341,29 +341,29 @@ class LearningPlan(Runnable):
 def learning_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a plan from a file; whether they make one is checked as the plan is made."""
     other = f"not a plan of format {FORMAT}. Plans for other rows are read by es.Plan.from_json."
-    with codec.Fields(saved, _WRONG) as fields:
+    with json_codec.Fields(saved, _WRONG) as fields:
         first = saved.get("format") == FORMAT_1
         fields.check_format(FORMAT_1 if first else FORMAT, other)
         for shown in ("rounds", "relative_error", "warning"):
             fields.take(shown, lambda value: None)  # worked out anew
         return {
             "rows": _unknown(fields.take("rows", rows_from_dict)),
-            "statistic": fields.take("statistic", codec.word(*STATISTICS)),
+            "statistic": fields.take("statistic", json_codec.word(*STATISTICS)),
             "n": fields.maybe("n", COUNT),
-            "d": fields.take("d", codec.integer(1, MOST_COLUMNS)),
+            "d": fields.take("d", json_codec.integer(1, MOST_COLUMNS)),
             "privacy": fields.take("privacy", Privacy.from_dict),
-            "method": fields.take("method", codec.word(*METHODS)),
-            "columns": fields.maybe("columns", codec.names),
+            "method": fields.take("method", json_codec.word(*METHODS)),
+            "columns": fields.maybe("columns", json_codec.names),
             "stated": fields.take("stated", stated_from_dict),
-            "weights": "equal" if first else fields.take("weights", codec.word("relative", "equal")),
+            "weights": "equal" if first else fields.take("weights", json_codec.word("relative", "equal")),
             "handling": _BY_CENTRE if first else _handling(fields),
-            "later": fields.take("later", codec.flag, False),
+            "later": fields.take("later", json_codec.flag, False),
             **fields.take("options", _options, _NO_OPTIONS),
         }
 
 
-def _handling(fields: codec.Fields) -> Handling:
-    return Handling(fields.maybe("missing", MISSING), fields.maybe("check", codec.flag))
+def _handling(fields: json_codec.Fields) -> Handling:
+    return Handling(fields.maybe("missing", MISSING), fields.maybe("check", json_codec.flag))
 
 
 def _early(n: int | None, wanted: float) -> str:

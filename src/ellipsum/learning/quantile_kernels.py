@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import compiled
+from ..util.compile import compiled
 from .map_kernels import _map
 
 

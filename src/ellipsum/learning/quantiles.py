@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, UsageError, open_unit, vector
-from ..row_maps import Body, RowMap, sqrt_upper
-from ..shape import Ellipsoid
+from ..regions.ellipsoid import Ellipsoid
+from ..row_maps.maps import Body, RowMap, sqrt_upper
 from .frame import Frame
 from .maps import served_by_adders
 from .rounds import Rounds

@@ -15,14 +15,14 @@ from typing import Protocol
 import numpy as np
 
 from ..errors import Floats
-from ..groups import GroupPlan
-from ..groups.answers import Centers, answers, lengths_of, spread_of
-from ..plans import Plan
-from ..privacy import Privacy
+from ..plans.group_plan import GroupPlan
+from ..plans.plan import Plan
+from ..privacy.guarantee import Privacy
+from ..regions.ellipsoid import Ellipsoid, length
+from ..releases.group_decode import Centers, answers, lengths_of, spread_of
+from ..request.groups import Listed
 from ..rows import LearnedRows, Rows
-from ..shape import Ellipsoid, length
 from ..sources import Source
-from ..tables.listed import Listed
 from .maps import NormHistogram
 from .norm_law import fit_norm_law
 from .rounds import Rounds

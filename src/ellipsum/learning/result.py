@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .. import codec
-from ..alike import Alike
-from ..charged import METHODS, Round, check_rounds
+from ..display.document import Shown
+from ..display.texts import INSECURE, guarantee, people_lines
 from ..errors import UsageError
-from ..files import Kept, Saved
-from ..people import People
-from ..plan_files import people_from_dict
-from ..privacy import Privacy, stated_from_dict
-from ..reporting.shown import Shown
+from ..plans.json import people_from_dict
+from ..privacy.guarantee import Privacy, stated_from_dict
+from ..releases.round_record import METHODS, Round, check_rounds
+from ..request.people import People
 from ..rows import LearnedRows, Normal, Rows, rows_from_dict
-from ..texts import INSECURE, guarantee, people_lines
+from ..util import json_codec
+from ..util.atomic_files import Kept, Saved
+from ..util.structural_equality import Alike
 from ..version import VERSION
 
 if TYPE_CHECKING:
-    from ..plots.strips import Sheet
-    from ..reporting.subject import Subject
+    from ..display.plots.strips import Sheet
+    from ..display.subject import Subject
 
 FORMAT = "ellipsum.rows/1"
 
@@ -60,11 +60,13 @@ class Learned(Alike, Kept, Saved, Shown):
         }
 
     def to_json(self) -> str:
-        return codec.dump(self.to_dict())
+        return json_codec.dump(self.to_dict())
 
     @staticmethod
     def from_json(text: str) -> Learned:
-        with codec.Fields(codec.parse(text), "the learned rows have missing, unknown or wrong fields.") as fields:
+        with json_codec.Fields(
+            json_codec.parse(text), "the learned rows have missing, unknown or wrong fields."
+        ) as fields:
             fields.check_format(FORMAT, f"not learned rows of format {FORMAT}. Give the file that es.learn wrote.")
             rows = fields.take("rows", rows_from_dict)
             if not isinstance(rows, (LearnedRows, Normal)):
@@ -72,20 +74,20 @@ class Learned(Alike, Kept, Saved, Shown):
             return Learned(
                 rows=rows,
                 privacy=fields.take("privacy", Privacy.from_dict),
-                rounds=fields.take("rounds", codec.list_of(Round.from_dict)),
-                method=fields.take("method", codec.word(*METHODS)),
+                rounds=fields.take("rounds", json_codec.list_of(Round.from_dict)),
+                method=fields.take("method", json_codec.word(*METHODS)),
                 stated=fields.take("stated", stated_from_dict),
-                secure=fields.take("secure", codec.flag),
+                secure=fields.take("secure", json_codec.flag),
                 people=fields.take("people", people_from_dict, None),
             )
 
     def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
-        from ..plots.values import learned_sheet
+        from ..releases.pictures import learned_sheet
 
         return learned_sheet(self, order, columns)
 
     def subject(self) -> Subject:
-        from ..reporting.other_subjects import learned_subject
+        from ..releases.other_subjects import learned_subject
 
         return learned_subject(self)
 

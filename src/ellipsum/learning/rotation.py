@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..accumulate import Kernel, register_kernel
 from ..errors import Floats, UsageError, positive, whole
+from ..kernels.accumulate import Kernel, register_kernel
 from ..noise import public_normals
-from ..row_maps import Body, RowMap
+from ..row_maps.maps import Body, RowMap
 
 PASSES = 3
 

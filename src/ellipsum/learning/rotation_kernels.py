@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import compiled
+from ..util.compile import compiled
 
 _SIDE_BY_SIDE = 8
 

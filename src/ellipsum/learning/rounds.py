@@ -16,25 +16,25 @@ from typing import Any
 
 import numpy as np
 
-from ..accumulate import Partial
-from ..charged import Round
-from ..curves import round_down, round_up, sqrt_down
 from ..errors import BudgetRefused, Floats, UsageError, choice
-from ..grid import noise_units
-from ..group_sums import GroupSums
-from ..handling import Handling
-from ..integers import Wide
-from ..laws.ball import ball_std
+from ..kernels.accumulate import Partial
+from ..kernels.group_accumulate import GroupSums
 from ..noise import Stream, add_noise, shift_for
 from ..noise.ball_norm import add_ball_noise, ball_shift
 from ..noise.box_norm import add_box_noise, box_shifts
-from ..people import unit_of
-from ..privacy import NEIGHBOURS, Budget, Privacy
-from ..row_maps import RowMap
+from ..noise.spherical_law import ball_std
+from ..numerics.wide_integers import Wide
+from ..privacy.gaussian_curve import round_down, round_up, sqrt_down
+from ..privacy.guarantee import NEIGHBOURS, Budget, Privacy
+from ..releases.round_record import Round
+from ..request.groups import Listed
+from ..request.missing import Handling
+from ..request.people import unit_of
+from ..row_maps.grid import noise_units
+from ..row_maps.maps import RowMap
 from ..session import Progress, Session
 from ..sources import Source
-from ..tables.listed import Listed
-from ..tables.progress import share
+from ..sources.progress import share
 from .maps import Count
 from .schedule import PURE_PART, pure_cost, sample_rate, sample_rows
 

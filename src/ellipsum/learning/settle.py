@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import Floats
-from ..shape import length
+from ..regions.ellipsoid import length
 from .far import Tally, beyond
 from .measure import Bins, Measure
 from .norm_law import fit_norm_law

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import Floats
+from ..regions.ellipsoid import Ellipsoid
 from ..rows import NormLaw
-from ..shape import Ellipsoid
 from .far import Far, Perhaps
 
 DOUBT = 0.1

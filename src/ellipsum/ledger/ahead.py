@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from ..interpreters import ended, started
+from ..util.interpreters import ended, started
 from .following import Anchor, Following, Found
 from .opening import open_store
 

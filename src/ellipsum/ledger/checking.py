@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from ..accumulate import default_threads
 from ..errors import DataError
+from ..kernels.accumulate import default_threads
 from .ahead import Ahead
 from .chain import anchor_of, bad, digest, parsed_anchor
 from .following import Anchor, Following, Found
 from .store import Store, Transaction
-from .tally import Tally
+from .totals import Tally
 
 MANY = 100_000
 """From so many entries on a second process is worth its start."""

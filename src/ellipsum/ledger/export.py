@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from ..curves import round_down, round_up, sqrt_up
 from ..errors import choice
+from ..privacy.gaussian_curve import round_down, round_up, sqrt_up
+from .account_state import Account, account_of
 from .amounts import brief, written
 from .chain import as_written, canonical, fields_of
-from .refusals import spent_of
-from .state import Account, account_of
+from .refusal import spent_of
 from .store import Transaction
 
 KINDS = ("jsonl", "dp_accounting", "registry")

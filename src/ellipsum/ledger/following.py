@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .chain import ORIGIN, Follower, bad
 from .store import Row, Transaction
-from .tally import Tally
+from .totals import Tally
 
 _ENTRIES = "select number, body, digest, dataset, what, analyst, key, of from ellipsum_entries"
 Anchor = tuple[int, str]

@@ -19,15 +19,15 @@ def open_store(url: str | Path) -> Store:
         raise UsageError(_ADDRESS)
     scheme, mark, rest = url.partition("://")
     if not mark:
-        from .store_sqlite import SqliteStore
+        from .sqlite_store import SqliteStore
 
         return SqliteStore(os.path.expanduser(url))
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        from .store_sqlite import SqliteStore
+        from .sqlite_store import SqliteStore
 
         return SqliteStore(rest[1:])
     if scheme in ("postgresql", "postgres"):
-        from .store_postgresql import PostgresqlStore
+        from .postgresql_store import PostgresqlStore
 
         return PostgresqlStore(url)
     raise UsageError(_ADDRESS)

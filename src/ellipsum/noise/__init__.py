@@ -8,7 +8,7 @@ from .box_norm import add_box_noise, box_draws, box_shifts
 from .entropy import KEY_BYTES, check_rng, secret_name
 from .gaussian import add_noise, add_noise_exact, shift_for
 from .laplace import add_laplace
-from .public import (
+from .public_random import (
     public_coins,
     public_generator,
     public_integers,

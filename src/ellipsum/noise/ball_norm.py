@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import UsageError, positive, whole
-from ..integers import Wide
+from ..numerics.wide_integers import Wide
 from .box_norm import compiled_parts
 from .gaussian import shift_for
 from .stream import Stream
 
 if TYPE_CHECKING:
-    from .shared import Factor
+    from .shared_factor import Factor
     from .vectors import Runs
 
 

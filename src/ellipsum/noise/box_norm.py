@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import Floats, UsageError, vector, whole
-from ..integers import Ints, Wide
+from ..numerics.wide_integers import Ints, Wide
 from .entropy import Words
 from .gaussian import SCALE_BITS
 from .stream import Stream
 
 if TYPE_CHECKING:
-    from .shared import Factor
+    from .shared_factor import Factor
     from .vectors import Runs
 
 _NOTHING = np.empty(0)
@@ -65,7 +65,7 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
 
 def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
     """`add_box_noise` for blocks that were made before."""
-    shared, vectors_of = compiled_parts()
+    shared_factor, vectors_of = compiled_parts()
     if runs.width != sums.high.shape[-1]:
         raise UsageError(_COLUMNS)
     vectors, radii = sums.high.size // runs.width, runs.width + runs.sizes.size
@@ -80,19 +80,19 @@ def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> W
     uniforms = runs.longer if vectors == 1 else np.tile(runs.longer, vectors)
 
     def exact(place: int) -> Factor:
-        factor: Factor = shared.Factor(stream, start + int(uniforms[:place].sum()), int(uniforms[place]))
+        factor: Factor = shared_factor.Factor(stream, start + int(uniforms[:place].sum()), int(uniforms[place]))
         return factor
 
-    factors, errors = shared.exponential_sums(stream, start, uniforms, vectors * radii)
+    factors, errors = shared_factor.exponential_sums(stream, start, uniforms, vectors * radii)
     noisy: Wide = vectors_of.add_vectors(sums, runs, factors, errors, exact, stream, start + vectors * radii)
     return noisy
 
 
 def _add_few(sums: Wide, radii: Words, draws: Words, runs: Runs) -> Wide | None:
     """One vector, without what others need; None where doubles leave a coordinate open [N7]."""
-    (shared, vectors), count, size = compiled_parts(), runs.sizes.size, len(draws)
+    (shared_factor, vectors), count, size = compiled_parts(), runs.sizes.size, len(draws)
     factors, errors, state = np.empty(count), np.empty(count), np.zeros(5)
-    shared._exponential_sums(radii, runs.longer, state, factors, errors)
+    shared_factor._exponential_sums(radii, runs.longer, state, factors, errors)
     high, low, undecided = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
     still_open = vectors._round_runs(
         draws, None, 0, runs.ends, runs.shifted, runs.served, factors, errors, sums.high, sums.low, _NOTHING,
@@ -104,6 +104,6 @@ def _add_few(sums: Wide, radii: Words, draws: Words, runs: Runs) -> Wide | None:
 @cache
 def compiled_parts() -> tuple[Any, Any]:
     """What compiles: imported when noise is drawn, and looked up once."""
-    from . import shared, vectors
+    from . import shared_factor, vectors
 
-    return shared, vectors
+    return shared_factor, vectors

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ball_arithmetic import FLINT
 from ..errors import Floats, UsageError, positive, whole
-from ..integers import LOW_BITS, Ints, Wide
+from ..numerics.ball_arithmetic import FLINT
+from ..numerics.wide_integers import LOW_BITS, Ints, Wide
 from .entropy import BLOCK, Words
 from .stream import Stream
 
@@ -150,9 +150,9 @@ def _settle(
 @cache
 def _quantile() -> Any:
     """The compiled rounding and its table: imported when noise is drawn, and looked up once."""
-    from . import quantile
+    from . import quantile_table
 
-    return quantile
+    return quantile_table
 
 
 def _decide(fraction: Fraction, scale: float, stream: Stream, index: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ball_arithmetic import FLINT
+from ..numerics.ball_arithmetic import FLINT
 from .stream import Stream
 
 

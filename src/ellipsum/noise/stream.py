@@ -11,7 +11,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..errors import UsageError
-from .entropy import BLOCK, KEY_BYTES, LANE_BITS, Words, fresh_key, keystream, system_words
+from .entropy import (
+    BLOCK,
+    KEY_BYTES,
+    LANE_BITS,
+    Words,
+    fresh_key,
+    keystream,
+    system_words,
+)
 
 _LAST_DRAW = (1 << LANE_BITS) - 2
 _FEW = 128  # draws that take no longer from the operating system than from a cipher

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ball_arithmetic import FLINT
-from ..compiled import compiled, inner
 from ..errors import Floats
-from ..integers import LOW_BITS, Ints, Wide
+from ..numerics.ball_arithmetic import FLINT
+from ..numerics.wide_integers import LOW_BITS, Ints, Wide
+from ..util.compile import compiled, inner
 from .entropy import BLOCK
 from .gaussian import _floor_and_rest
-from .quantile import _LOW_BITS, _LOW_MASK, round_noisy, table
-from .shared import FIRST_BITS, Factor
+from .quantile_table import _LOW_BITS, _LOW_MASK, round_noisy, table
+from .shared_factor import FIRST_BITS, Factor
 from .stream import Stream
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Row-level private random projections: XP + G with exact calibration (docs/proofs/projections.md)."""
 
-from .calibration import ProjectionWarning, choose_k, projection_forecast
 from .curve import ProjectionPrivacy
+from .forecast import ProjectionWarning, choose_k, projection_forecast
 from .release import Projection
 from .run import project
 

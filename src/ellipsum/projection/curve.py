@@ -20,8 +20,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .. import codec
-from ..curves import (
+from ..errors import (
+    MOST_COLUMNS,
+    Floats,
+    UsageError,
+    choice,
+    columns_of,
+    non_negative,
+    open_unit,
+    positive,
+)
+from ..numerics.roots import root
+from ..privacy.gaussian_curve import (
     _at_rising_precision,
     _certainly_positive,
     _epsilon_estimate,
@@ -31,9 +41,8 @@ from ..curves import (
     gaussian_delta,
     round_up,
 )
-from ..errors import MOST_COLUMNS, Floats, UsageError, choice, columns_of, non_negative, open_unit, positive
-from ..privacy import UNITS, Privacy
-from ..roots import root
+from ..privacy.guarantee import UNITS, Privacy
+from ..util import json_codec
 
 if TYPE_CHECKING:
     from flint import arb
@@ -98,13 +107,13 @@ class ProjectionPrivacy:
     @classmethod
     def from_dict(cls, saved: Any) -> ProjectionPrivacy:
         complaint = "A projection's guarantee has the fields k, scale, excess, stated_delta and, maybe, unit."
-        with codec.Fields(saved, complaint) as fields:
+        with json_codec.Fields(saved, complaint) as fields:
             return cls(
-                fields.take("k", codec.integer(1, MOST_COLUMNS)),
-                fields.take("scale", codec.number),
-                fields.take("excess", codec.number),
-                fields.take("stated_delta", codec.number),
-                fields.take("unit", codec.text, "row"),
+                fields.take("k", json_codec.integer(1, MOST_COLUMNS)),
+                fields.take("scale", json_codec.number),
+                fields.take("excess", json_codec.number),
+                fields.take("stated_delta", json_codec.number),
+                fields.take("unit", json_codec.text, "row"),
             )
 
     def __str__(self) -> str:

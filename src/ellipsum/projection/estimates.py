@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError, open_unit
-from ..integers import Ints
+from ..numerics.wide_integers import Ints
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats
-from ..integers import Ints
-from ..tables.base import attempt
-from .files import ProjectionWriter
+from ..numerics.wide_integers import Ints
+from ..sources.tables import attempt
+from .parquet import ProjectionWriter
 
 _FAILED = "Temporary files could not be written. Check that their folder has room."
 _CHUNK_BYTES = 1 << 25
@@ -83,7 +83,7 @@ class OwnOrder:
 
 def _marked(values: Floats) -> Ints:
     """Each row's bits behind their hash."""
-    from ..tables.grouping_kernels import content_hashes
+    from ..sources.exact_sums import content_hashes
 
     bits = np.ascontiguousarray(values).view(np.int64)
     marked = np.empty((len(bits), bits.shape[1] + 1), np.int64)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from ..integers import LOW_BITS, Ints, Wide
-from ..row_maps import EllipsoidMap
+from ..numerics.wide_integers import LOW_BITS, Ints, Wide
+from ..row_maps.maps import EllipsoidMap
 from .matrix import ExactProduct
 
 _INT64 = np.dtype("<i8")

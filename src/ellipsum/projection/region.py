@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import codec
 from ..errors import Floats, UsageError, choice, positive
-from ..grid import ellipsoid_map
-from ..row_maps import EllipsoidMap
+from ..regions.ellipsoid import Ellipsoid
+from ..row_maps.grid import ellipsoid_map
+from ..row_maps.maps import EllipsoidMap
 from ..rows import Normal, Rows, checked_rows
-from ..shape import Ellipsoid
+from ..util import json_codec
 from .matrix import row_grid_bits
 
 METRICS = ("original", "scaled")
@@ -74,13 +74,13 @@ class Region:
 
     @classmethod
     def from_dict(cls, saved: Any) -> Region:
-        with codec.Fields(saved, "the projection's region has missing, unknown or wrong fields.") as fields:
+        with json_codec.Fields(saved, "the projection's region has missing, unknown or wrong fields.") as fields:
             return cls(
-                fields.take("center", codec.numbers),
-                fields.take("scale", codec.numbers),
-                fields.take("radius", codec.number),
-                fields.take("metric", codec.word(*METRICS)),
-                fields.maybe("axes", codec.matrix),
+                fields.take("center", json_codec.numbers),
+                fields.take("scale", json_codec.numbers),
+                fields.take("radius", json_codec.number),
+                fields.take("metric", json_codec.word(*METRICS)),
+                fields.maybe("axes", json_codec.matrix),
             )
 
 

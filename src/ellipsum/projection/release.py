@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import codec
-from ..alike import contents
+from ..display.document import Shown
+from ..display.texts import INSECURE, people_lines
 from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names
-from ..integers import Ints
-from ..people import People, unit_of
-from ..plan_files import COUNT, people_from_dict
-from ..privacy import Privacy
-from ..reporting.shown import Shown
-from ..texts import INSECURE, people_lines
+from ..numerics.wide_integers import Ints
+from ..plans.json import COUNT, people_from_dict
+from ..privacy.guarantee import Privacy
+from ..request.people import People, unit_of
+from ..util import json_codec
+from ..util.structural_equality import contents
 from ..version import VERSION
-from .calibration import ADVERSARIES, Forecast, adaptive_noise, noise_std_of, oblivious_noise
 from .curve import CALIBRATIONS, ProjectionPrivacy
 from .estimates import (
     Estimates,
@@ -34,17 +33,18 @@ from .estimates import (
     squared_distances,
     squares,
 )
-from .files import ProjectionWriter, read_metadata, read_rows, read_shape
+from .forecast import ADVERSARIES, Forecast, adaptive_noise, noise_std_of, oblivious_noise
 from .matrix import as_seed, draw_matrix, matrix_excess, spectral_norm_upper, unit
+from .parquet import ProjectionWriter, read_metadata, read_rows, read_shape
 from .region import Region
 
 if TYPE_CHECKING:
-    from ..reporting.subject import Subject
+    from ..display.subject import Subject
 
 FORMAT = "ellipsum.projection/1"
 _WRONG = "the projection has missing, unknown or wrong fields."
 _DOCTORED = "this projection's noise, guarantee or size is not what it says. It was changed after it was made."
-_INTEGERS = codec.table(codec.integer(-(1 << 40), 1 << 40), np.int64)
+_INTEGERS = json_codec.table(json_codec.integer(-(1 << 40), 1 << 40), np.int64)
 _NEAR = 1e-6  # what rounding may change in the norm of a matrix
 
 
@@ -148,13 +148,13 @@ class Projection(Shown):
 
     def plot(self, path: str | Path | None = None) -> Any:  # type: ignore[override]
         """A matplotlib figure of how far off squared distances are, written to a file where one is named."""
-        from ..plots.projections import projection_plot
+        from .picture import projection_plot
 
         what = "rows" if self.people is None else "people"
         return projection_plot(self.forecast(), f"Distances of {self.n} {what}, {self.k} numbers each", path)
 
     def subject(self) -> Subject:
-        from ..reporting.other_subjects import projection_subject
+        from ..releases.other_subjects import projection_subject
 
         return projection_subject(self)
 
@@ -181,7 +181,7 @@ class Projection(Shown):
 
     def to_json(self) -> str:
         """Everything but the values, as JSON."""
-        return codec.dump(self.to_dict())
+        return json_codec.dump(self.to_dict())
 
     def save(self, path: str | Path) -> None:
         """Write values and metadata to one Parquet file, atomically; `Projection.load` reads it back."""
@@ -222,7 +222,7 @@ class Projection(Shown):
 
 def load_projection(path: Path) -> Projection:
     """Inverse of `Projection.save`; values stay in the file until asked for."""
-    projection, std = _from_dict(codec.parse(read_metadata(path)), path)
+    projection, std = _from_dict(json_codec.parse(read_metadata(path)), path)
     _check_size(projection, path)
     _check_matrix(projection)
     _check_noise(projection)
@@ -234,27 +234,27 @@ def load_projection(path: Path) -> Projection:
 def _from_dict(saved: Any, path: Path) -> tuple[Projection, float]:
     """The projection, and the noise std that it shows."""
     other = f"not a projection of format {FORMAT}. It may come from another version of ellipsum."
-    with codec.Fields(saved, _WRONG) as fields:
+    with json_codec.Fields(saved, _WRONG) as fields:
         fields.check_format(FORMAT, other)
-        adversary = fields.take("adversary", codec.word(*ADVERSARIES))
-        spent: codec.Kind[Any] = ProjectionPrivacy.from_dict if adversary == "oblivious" else Privacy.from_dict
+        adversary = fields.take("adversary", json_codec.word(*ADVERSARIES))
+        spent: json_codec.Kind[Any] = ProjectionPrivacy.from_dict if adversary == "oblivious" else Privacy.from_dict
         projection = Projection(
             region=fields.take("region", Region.from_dict),
-            k=fields.take("k", codec.integer(1, MOST_COLUMNS)),
+            k=fields.take("k", json_codec.integer(1, MOST_COLUMNS)),
             privacy=fields.take("privacy", spent),
-            noise_units=fields.take("noise_units", codec.number),
+            noise_units=fields.take("noise_units", json_codec.number),
             adversary=adversary,
-            calibration=fields.take("calibration", codec.word(*CALIBRATIONS)),
-            secure=fields.take("secure", codec.flag),
-            matrix_seed=fields.maybe("matrix_seed", codec.text),
+            calibration=fields.take("calibration", json_codec.word(*CALIBRATIONS)),
+            secure=fields.take("secure", json_codec.flag),
+            matrix_seed=fields.maybe("matrix_seed", json_codec.text),
             n=fields.take("n", COUNT),
-            columns=fields.maybe("columns", codec.names),
+            columns=fields.maybe("columns", json_codec.names),
             path=path,
-            ordered=fields.take("ordered", codec.flag, True),
+            ordered=fields.take("ordered", json_codec.flag, True),
             people=fields.take("options", people_from_dict, None),
             _matrix_integers=fields.maybe("matrix_integers", _INTEGERS),
         )
-        return projection, fields.take("noise_std", codec.number)
+        return projection, fields.take("noise_std", json_codec.number)
 
 
 def _check_size(projection: Projection, path: Path) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import compiled
 from ..errors import Floats
-from ..kernels.diagonal import add_rows
 from ..kernels.ellipsoid import EllipsoidKernel
+from ..kernels.ellipsoid_diagonal import add_rows
 from ..kernels.layout import BLOCK, TILE
 from ..kernels.matrix import add_products
 from ..kernels.memory import readable
-from ..row_maps import EllipsoidMap
+from ..row_maps.maps import EllipsoidMap
+from ..util.compile import compiled
 
 
 def integer_rows(row_map: EllipsoidMap, block: Any) -> Floats:

@@ -15,20 +15,28 @@ from typing import Any
 
 import numpy as np
 
-from ..engines import is_frame
 from ..errors import UsageError, choice, columns_of, floats
-from ..files import check_writable
-from ..integers import Ints
 from ..noise import Stream, add_noise, shift_for
-from ..people import people_of, unit_of
-from ..privacy import NEIGHBOURS, Budget, Privacy
+from ..numerics.wide_integers import Ints
+from ..privacy.guarantee import NEIGHBOURS, Budget, Privacy
+from ..request.documentation import public
+from ..request.people import people_of, unit_of
 from ..rows import Normal, Rows, checked_rows
-from ..session import Approve, Outline, Progress, Reading, Session, tab_of
+from ..session import (
+    Approve,
+    Outline,
+    Progress,
+    Reading,
+    Session,
+    tab_of,
+)
 from ..sources import Selection, Source
-from ..tables.files import check_apart
-from ..tables.progress import steps
-from ..words import public
-from .calibration import (
+from ..sources.engine_frames import is_frame
+from ..sources.paths import check_apart
+from ..sources.progress import steps
+from ..util.atomic_files import check_writable
+from .curve import CALIBRATIONS, ProjectionPrivacy
+from .forecast import (
     ADVERSARIES,
     Forecast,
     ProjectionWarning,
@@ -39,10 +47,9 @@ from .calibration import (
     oblivious_noise,
     projection_forecast,
 )
-from .curve import CALIBRATIONS, ProjectionPrivacy
-from .files import ProjectionWriter
 from .matrix import as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
 from .order import OwnOrder
+from .parquet import ProjectionWriter
 from .products import Products
 from .region import Region, region_of
 from .release import Projection

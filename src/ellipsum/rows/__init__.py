@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import codec
 from ..errors import MOST_WHOLE, UsageError
+from ..util import json_codec
 from .ball import Ball
 from .base import Reach, Rows, Wishes
 from .box import Box
@@ -36,21 +36,21 @@ __all__ = [
 
 KINDS: dict[str, type[Rows]] = {cls.kind: cls for cls in (Ball, Box, Normal, Unknown, LearnedRows, LearnedBox)}
 
-_NUMBERS = codec.any_of(codec.number, codec.numbers)
-_FIELDS: dict[str, codec.Kind[Any]] = {
-    **dict.fromkeys(("radius", "law_start"), codec.number),
+_NUMBERS = json_codec.any_of(json_codec.number, json_codec.numbers)
+_FIELDS: dict[str, json_codec.Kind[Any]] = {
+    **dict.fromkeys(("radius", "law_start"), json_codec.number),
     **dict.fromkeys(("center", "lower", "upper", "std", "center_error", "magnitude"), _NUMBERS),
-    **dict.fromkeys(("scale", "law", "mean", "missed", "missed_std", "absent", "absent_std"), codec.numbers),
-    **dict.fromkeys(("unseen", "far"), codec.integer(0, MOST_WHOLE)),
-    **dict.fromkeys(("cov", "axes"), codec.matrix),
-    "columns": codec.names,
+    **dict.fromkeys(("scale", "law", "mean", "missed", "missed_std", "absent", "absent_std"), json_codec.numbers),
+    **dict.fromkeys(("unseen", "far"), json_codec.integer(0, MOST_WHOLE)),
+    **dict.fromkeys(("cov", "axes"), json_codec.matrix),
+    "columns": json_codec.names,
 }
 
 
 def rows_from_dict(saved: Any) -> Rows:
     """Inverse of `to_dict`."""
-    with codec.Fields(saved, "the description of rows has missing, unknown or wrong fields.") as fields:
-        kind = fields.take("kind", codec.any_of(codec.word(*KINDS), lambda value: None))
+    with json_codec.Fields(saved, "the description of rows has missing, unknown or wrong fields.") as fields:
+        kind = fields.take("kind", json_codec.any_of(json_codec.word(*KINDS), lambda value: None))
         if kind is None:
             raise UsageError(f"rows are of one kind of {', '.join(KINDS)}.")
         known = {name: fields.take(name, take) for name, take in _FIELDS.items() if name in saved}

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import Floats, UsageError, choice, names, positive
-from ..shape import Clip, Ellipsoid
+from ..regions.ellipsoid import Clip, Ellipsoid
 from .base import Reach, Rows, Wishes, close, without_clip
-from .values import Columns, length_of, scalar_or_vector, short, spread_out
+from .parsing import Columns, length_of, scalar_or_vector, short, spread_out
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ..alike import Alike
 from ..errors import Floats, UsageError, choice, vector
-from ..shape import THIN, Clip, Ellipsoid, length
-from .values import Columns, plain
+from ..regions.ellipsoid import THIN, Clip, Ellipsoid, length
+from ..util.structural_equality import Alike
+from .parsing import Columns, plain
 
 _R = TypeVar("_R", bound="Rows")
 NEAR = 1e-6  # what rounding on another machine may change

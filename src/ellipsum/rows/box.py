@@ -12,9 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError, choice, names
-from ..shape import THIN, Clip, Ellipsoid, balanced_scale
-from .base import NEAR, Reach, Rows, Wishes, close, without_clip
-from .values import Columns, alike, length_of, named_pairs, named_short, short, spread_out
+from ..regions.ellipsoid import THIN, Clip, Ellipsoid, balanced_scale
+from .base import (
+    NEAR,
+    Reach,
+    Rows,
+    Wishes,
+    close,
+    without_clip,
+)
+from .parsing import (
+    Columns,
+    alike,
+    length_of,
+    named_pairs,
+    named_short,
+    short,
+    spread_out,
+)
 
 _WIDEST = sys.float_info.max / 4  # of half a width
 

@@ -9,10 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import Floats, UsageError, finite, names, vector
-from ..shape import Clip, Ellipsoid, length
-from .base import NEAR, PULL, Reach, Rows, Wishes, close
+from ..regions.ellipsoid import Clip, Ellipsoid, length
+from .base import (
+    NEAR,
+    PULL,
+    Reach,
+    Rows,
+    Wishes,
+    close,
+)
 from .normal import Normal
-from .values import Columns, short
+from .parsing import Columns, short
 
 STEP = 1 / 16  # octaves between the radii of a law
 _LADDER, _FAR = np.arange(-1.5, 4.0, STEP), 1 / 4  # octaves from the median, and steps beyond

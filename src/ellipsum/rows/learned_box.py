@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import Floats, UsageError, vector, whole
 from .box import Box
-from .values import Columns, short
+from .parsing import Columns, short
 
 _LEAST_DISTANCE = 0.02  # of half the width: the mean is known no better
 _WRONG = "the learned columns are not valid: ends in order, an own place for absent cells, nothing below zero."

@@ -10,9 +10,24 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import Floats, UsageError, floats, names, open_unit
-from ..shape import Clip, Ellipsoid
-from .base import NEAR, PULL, Reach, Rows, Wishes, close
-from .values import Columns, alike, length_of, named_pairs, scalar_or_vector, short, spread_out
+from ..regions.ellipsoid import Clip, Ellipsoid
+from .base import (
+    NEAR,
+    PULL,
+    Reach,
+    Rows,
+    Wishes,
+    close,
+)
+from .parsing import (
+    Columns,
+    alike,
+    length_of,
+    named_pairs,
+    scalar_or_vector,
+    short,
+    spread_out,
+)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -89,14 +104,14 @@ class Normal(Rows):
 
     def region(self, d: int, wishes: Wishes, n: int | None, noise_multiplier: float) -> Clip:
         """[E15]"""
-        from ..shape_normal import lay_normal
+        from ..regions.normal_shape import lay_normal
 
         weights = self.importances(d, wishes.weights)
         rules = wishes.shape, wishes.clip, wishes.clip_probability
         return lay_normal(self, *rules, weights, n, noise_multiplier, PULL if wishes.check else 1.0)
 
     def fits(self, region: Clip, n: int | None, noise: float) -> bool:
-        from ..shape_normal import forecast_of
+        from ..regions.normal_shape import forecast_of
 
         ellipsoid = region.ellipsoid
         if not close(ellipsoid.center, self.center) or not self._has_axes(ellipsoid.axes):
@@ -121,13 +136,13 @@ class Normal(Rows):
         return np.asarray(self.center, float)
 
     def distances(self, d: int, n: int | None) -> Floats:
-        from ..shape_normal import normal_distances
+        from ..regions.normal_shape import normal_distances
 
         return normal_distances(self, n)
 
     def outside_share(self, ellipsoid: Ellipsoid) -> float:
         """The upper tail of a weighted chi-square law."""
-        from ..chisquare import WeightedChiSquare
+        from ..numerics.weighted_chisquare import WeightedChiSquare
 
         stds, _ = self.along_axes
         weights = (ellipsoid.scale * stds) ** 2 * (1 + np.asarray(self.center_error, float) ** 2)
@@ -139,7 +154,7 @@ class Normal(Rows):
 
     def reach(self, d: int, metric: str, n: int | None, clip_probability: float | None) -> Reach:
         """The ball that a row leaves with probability clip_probability, the centre's uncertainty included."""
-        from ..chisquare import WeightedChiSquare
+        from ..numerics.weighted_chisquare import WeightedChiSquare
 
         if clip_probability is None:
             if n is None:

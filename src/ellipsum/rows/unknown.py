@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import Floats, UsageError, names, positive, shown
 from .base import Reach, Rows
-from .values import Columns, length_of, scalar_or_vector, short, spread_out
+from .parsing import Columns, length_of, scalar_or_vector, short, spread_out
 
 _LEAST, _MOST = 1e-200, 1e200  # doubles hold every width, spread and noise that is learned within such a magnitude
 

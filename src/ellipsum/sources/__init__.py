@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..tables import SourceTable, open_table
-from ..tables.selection import EVERYTHING, Selection
 from .local import LocalSource
+from .open import open_table
 from .protocol import Source
+from .selection import EVERYTHING, Selection
+from .tables import SourceTable
 
 __all__ = ["EVERYTHING", "LocalSource", "Selection", "Source", "open_source"]
 
@@ -25,7 +26,7 @@ def open_source(data: Any, selection: Selection) -> Source:
 
 
 def _remote(data: Any, selection: Selection) -> Source | None:
-    from ..engines import engine_source  # imported for what may be a frame
+    from .engine_frames import engine_source  # imported for what may be a frame
 
     return engine_source(data, selection)
 
@@ -34,7 +35,7 @@ def _opened(data: Any, selection: Selection) -> SourceTable:
     """The table of local data; with arrays beside it that name groups, they are put to its rows."""
     if not selection.labels:
         return open_table(data, selection)
-    from ..tables.labelled import LabelledTable
+    from .labelled import LabelledTable
 
     table = open_table(data, replace(selection, by=(), labels=()))
     return LabelledTable(table, list(selection.labels), [str(name) for name in selection.by])

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..accumulate import Partial, accumulate_few
-from ..blocks import floats
 from ..errors import Floats
-from ..integers import Ints
+from ..kernels.accumulate import Partial, accumulate_few
+from ..kernels.blocks import floats
 from ..noise import public_coins, public_subset
-from ..people import People
-from ..row_maps import RowMap
-from ..tables import Block, Progress, SourceTable
-from ..tables.ahead import map_ahead
-from ..tables.arrays import ArrayTable
-from ..tables.base import Chain
-from ..work import BlockWork, Result
+from ..numerics.wide_integers import Ints
+from ..request.people import People
+from ..row_maps.maps import RowMap
+from .arrays import ArrayTable
+from .block_work import BlockWork, Result
+from .progress import Progress
+from .read_ahead import map_ahead
+from .tables import Block, Chain, SourceTable
 from .threads import accumulate_local
 
 if TYPE_CHECKING:  # imported where rows are people's, or in groups
-    from ..group_sums import GroupSums
-    from ..tables.listed import Listed
+    from ..kernels.group_accumulate import GroupSums
+    from ..request.groups import Listed
 
 
 def _drawn(block: Block, rate: float, seed: bytes, start: int) -> Floats:
@@ -99,28 +99,28 @@ class LocalSource:
         return np.concatenate(parts)
 
     def grouped(self, people: People) -> LocalSource:
-        from ..tables.grouping import gather
+        from .people import gather
 
         table = gather(self._table, people)
         return LocalSource(table, table.close, table.people)
 
     def grouped_by(self, people: People, most: int, listed: Listed | None) -> LocalSource:
-        from ..tables.group_people import gather_groups
+        from .people_groups import gather_groups
 
         keys = None if listed is None else listed.table(self.by)
         table = gather_groups(self._table, people, most, keys)
         return LocalSource(table, table.close, table.people)
 
     def recentred(self, listed: Listed, offsets: Floats) -> LocalSource:
-        from ..tables.recentred import RecentredTable
+        from .recentred import RecentredTable
 
         return LocalSource(RecentredTable(self._table, listed, offsets))
 
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None
     ) -> GroupSums:
-        from ..group_sums import add_groups
-        from ..tables.interning import KeyTable
+        from ..kernels.group_accumulate import add_groups
+        from .group_codes import KeyTable
 
         keys = KeyTable(self.by) if listed is None else listed.table(self.by)
         return add_groups(row_map, self._table.pieces(progress), keys, listed is not None, threads)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from ..accumulate import Partial
 from ..errors import Floats
-from ..people import People
-from ..row_maps import RowMap
-from ..tables import Progress
-from ..work import BlockWork, Result
+from ..kernels.accumulate import Partial
+from ..request.people import People
+from ..row_maps.maps import RowMap
+from .block_work import BlockWork, Result
+from .progress import Progress
 
 if TYPE_CHECKING:
-    from ..group_sums import GroupSums
-    from ..tables.listed import Listed
+    from ..kernels.group_accumulate import GroupSums
+    from ..request.groups import Listed
 
 
 class Source(Protocol):

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from ..accumulate import Partial, accumulate, default_threads
 from ..errors import whole
-from ..row_maps import RowMap
-from ..tables import Block, Progress, SourceTable
-from ..tables.base import Part
+from ..kernels.accumulate import Partial, accumulate, default_threads
+from ..row_maps.maps import RowMap
+from .progress import Progress
+from .tables import Block, Part, SourceTable
 
 _POLL_SECONDS = 0.05
 

@@ -1,0 +1,305 @@
+"""The web application: every address of the studio, and what answers there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException as PlainHTTPException
+
+from ...errors import EllipsumError, UsageError
+from ...ledger.dataset_account import VARIABLE
+from . import forecasts, ledger_panel, opening, pages
+from .downloads import DOWNLOADS
+from .forms import Filled, Reader, about, sentence
+from .jobs import Job
+from .pictures import curve_svg
+from .posting import Csrf, Form, Posted, TheStudio, to
+from .security import ENTER_PATH, UPLOAD_PATH, Gate, Guard
+from .workspace import Desk, Released, Studio, short_name
+
+_USED = "This form was used already. Check it, and press Release again if you want another one."
+_STALE = "This form is not from this run of the studio. Check it, and press Release again."
+_NOT_THERE = "There is nothing at this address. The studio forgets what it had when it ends."
+_SHOWN = 200
+_FAILED = "This could not be done."
+
+
+def _desk(studio: Studio, number: str) -> Desk:
+    if number not in studio.desks:
+        raise HTTPException(404, _NOT_THERE)
+    return studio.desks[number]
+
+
+def _job(studio: Studio, number: str) -> Job:
+    if number not in studio.jobs:
+        raise HTTPException(404, _NOT_THERE)
+    return studio.jobs[number]
+
+
+def _released(studio: Studio, number: str) -> Released:
+    found = studio.result(studio.jobs[number]) if number in studio.jobs else None
+    if found is None:
+        raise HTTPException(404, _NOT_THERE)
+    return found
+
+
+# Coming in -----------------------------------------------------------------------------------------------
+
+
+async def enter(request: Request) -> Response:
+    """Exchange the start-up token for a cookie."""
+    guard: Guard = request.app.state.guard
+    fields = await request.form(max_files=0, max_fields=2)
+    session = guard.enter(str(fields.get("token", "")))
+    if session is None:
+        return HTMLResponse(pages.render("enter.html", wrong=True), 403)
+    answer = to("/")
+    answer.set_cookie(guard.cookie, session, httponly=True, samesite="strict", path="/")
+    return answer
+
+
+def home(studio: TheStudio) -> Response:
+    return to("/open" if studio.first is None else f"/desk/{studio.first}")
+
+
+# A table, its form and its forecast -----------------------------------------------------------------------
+
+
+def _form_page(
+    studio: Studio, csrf: str, desk: Desk, filled: Filled, errors: dict[str, str], notice: str = ""
+) -> Response:
+    ledger = os.environ.get(VARIABLE, "")
+    page = pages.desk_page(desk, filled, csrf, studio.new_form(), errors, notice, ledger)
+    return HTMLResponse(page, 422 if errors or notice else 200)
+
+
+def desk_page(number: str, studio: TheStudio, csrf: Csrf) -> Response:
+    desk = _desk(studio, number)
+    return _form_page(studio, csrf, desk, desk.start, {})
+
+
+def forecast(number: str, studio: TheStudio, form: Posted) -> Response:
+    """What the form would give as it stands; what is still missing is said in one line."""
+    desk = _desk(studio, number)
+    reader = Reader(form.filled, desk.schema, desk.header)
+    ask = reader.ask(budget=False)
+    wanted = reader.number("error") if form["goal"] == "error" else None
+    if ask is None or reader.errors:
+        return JSONResponse({"hint": next(iter(reader.errors.values()))})
+    if ask.delta is None:
+        return JSONResponse({"hint": "Type delta to see the forecast."})
+    try:
+        return JSONResponse(_forecast(studio, desk, ask, wanted, _place(form)))
+    except EllipsumError as error:
+        field, text = about(error)
+        return JSONResponse({"hint": text, "field": field})
+
+
+def _place(form: Form) -> int | None:
+    """Of the columns that are ticked, the one whose error is asked for; None for all together."""
+    ticked, text = sorted(form.used), form["error_of"]
+    return ticked.index(int(text)) if text.isdigit() and int(text) in form.used else None
+
+
+def _forecast(studio: Studio, desk: Desk, ask: Any, wanted: float | None, error_of: int | None) -> dict[str, Any]:
+    rows = desk.public_rows(ask)
+    if rows is None and ask.neighbours == "replace":
+        counting = not desk.plans_only and ask.privacy_id is None
+        return {"hint": "Counting the rows ..." if counting else "Type the number of rows.", "again": counting}
+    found = None
+    if wanted is not None:
+        found = forecasts.for_error(ask, rows, wanted, error_of)
+    elif ask.epsilon is not None:
+        found = forecasts.forecast(ask, rows, error_of)
+    answer = {} if found is None else {**vars(found), "columns": found.columns[:_SHOWN], "more": len(found.columns)}
+    return {**answer, "n": rows}
+
+
+def curve(number: str, studio: TheStudio, form: Posted) -> Response:
+    """The picture of the error against epsilon."""
+    desk = _desk(studio, number)
+    ask = Reader(form.filled, desk.schema, desk.header).ask(budget=False)
+    if ask is None or ask.delta is None:
+        return JSONResponse({"svg": ""})
+    try:
+        rows, place = desk.public_rows(ask), _place(form)
+        made = studio.curves.of(ask, rows, place)
+        shown = None if ask.epsilon is None else forecasts.forecast(ask, rows, place).error
+    except EllipsumError:
+        return JSONResponse({"svg": ""})
+    points = [(e, v) for e, v in zip(made.epsilons, made.errors, strict=True) if v is not None]
+    return JSONResponse({"svg": curve_svg(made, ask.epsilon, shown), "points": points})
+
+
+def plan(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    """The plan as a file: every public number, and no data."""
+    desk = _desk(studio, number)
+    reader = Reader(form.filled, desk.schema, desk.header)
+    ask = reader.ask()
+    if ask is None:
+        return _form_page(studio, csrf, desk, form.filled, reader.errors)
+    try:
+        text = forecasts.plan_of(ask, desk.public_rows(ask)).to_json()
+    except EllipsumError as error:
+        return _form_page(studio, csrf, desk, form.filled, dict([about(error)]))
+    return _attached("plan.json", "application/json", text + "\n")
+
+
+def _attached(name: str, kind: str, text: str) -> Response:
+    return Response(text, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
+
+
+# Releasing --------------------------------------------------------------------------------------------------
+
+
+def release(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    """Start a release, once for each form."""
+    desk = _desk(studio, number)
+    if desk.plans_only:
+        raise HTTPException(404, _NOT_THERE)
+    reader = Reader(form.filled, desk.schema, desk.header)
+    ask = reader.ask()
+    if ask is None:
+        return _form_page(studio, csrf, desk, form.filled, reader.errors)
+    job = Job(short_name(), desk.number, ask, desk.data, bool(form["accepted"]), form.filled)
+    return _begun(studio, csrf, desk, form, job)
+
+
+def _begun(studio: Studio, csrf: str, desk: Desk, form: Form, job: Job) -> Response:
+    known = studio.knows(form["form"])
+    try:
+        begun = studio.begin(form["form"], job)
+    except UsageError as error:
+        return _form_page(studio, csrf, desk, job.fields, {"": str(error)})
+    if begun is None:
+        return _form_page(studio, csrf, desk, job.fields, {}, _USED if known else _STALE)
+    return to(f"/job/{begun.number}")
+
+
+def job_page(number: str, studio: TheStudio, csrf: Csrf) -> Response:
+    job = _job(studio, number)
+    if job.state == "released":
+        return to(f"/release/{number}")
+    return HTMLResponse(pages.job_page(job, studio.desks.get(job.desk), csrf))
+
+
+def job_state(number: str, studio: TheStudio) -> Response:
+    job = _job(studio, number)
+    return JSONResponse({"state": job.state, "part": job.part})
+
+
+def cancel(number: str, studio: TheStudio, form: Posted) -> Response:
+    job = _job(studio, number)
+    studio.workers.cancel(job)
+    return to(f"/job/{number}")
+
+
+def edit(number: str, studio: TheStudio, csrf: Csrf) -> Response:
+    """The form of an earlier request, to be changed."""
+    job = _job(studio, number)
+    desk = _desk(studio, job.desk)
+    errors = dict([about(UsageError(job.text))]) if job.kind == "usage" else {}
+    errors |= {"accepted": job.text} if job.kind == "doubt" else {}
+    return _form_page(studio, csrf, desk, job.fields, errors)
+
+
+def release_page(number: str, studio: TheStudio, csrf: Csrf) -> Response:
+    one = _released(studio, number)
+    return HTMLResponse(pages.release_page(studio, one, csrf, studio.new_form()))
+
+
+def again(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    """The same request once more, which is charged once more."""
+    one = _released(studio, number)
+    desk = _desk(studio, one.job.desk)
+    job = Job(short_name(), desk.number, one.ask, one.job.data, one.job.accepted, one.job.fields)
+    return _begun(studio, csrf, desk, form, job)
+
+
+def download(number: str, file: str, studio: TheStudio) -> Response:
+    one = _released(studio, number)
+    if file not in DOWNLOADS:
+        raise HTTPException(404, _NOT_THERE)
+    _, kind, write = DOWNLOADS[file]
+    return _attached(file, kind, write(one))
+
+
+def history(studio: TheStudio) -> Response:
+    return HTMLResponse(pages.render("history.html", releases=studio.history(), desks=studio.desks))
+
+
+# The ledger -------------------------------------------------------------------------------------------------
+
+
+def ledger_balance(form: Posted) -> Response:
+    try:
+        if not form["dataset"]:
+            return JSONResponse({"datasets": ledger_panel.data_sets(form["ledger"])})
+        return JSONResponse(vars(ledger_panel.balance(form["ledger"], form["dataset"])))
+    except EllipsumError as error:
+        return JSONResponse({"problem": sentence(str(error))})
+
+
+def ledger_open(form: Posted) -> Response:
+    try:
+        made = ledger_panel.open_budget(form["ledger"], form["dataset"], form["whole_epsilon"], form["whole_delta"])
+        return JSONResponse(vars(made))
+    except EllipsumError as error:
+        return JSONResponse({"problem": sentence(str(error))})
+
+
+# All together -----------------------------------------------------------------------------------------------
+
+_GET: dict[str, Callable[..., Any]] = {
+    "/": home,
+    "/open": opening.open_page,
+    "/desk/{number}": desk_page,
+    "/job/{number}": job_page,
+    "/job/{number}/state": job_state,
+    "/job/{number}/edit": edit,
+    "/release/{number}": release_page,
+    "/release/{number}/{file}": download,
+    "/history": history,
+}
+_POST: dict[str, Callable[..., Any]] = {
+    ENTER_PATH: enter,
+    "/open/file": opening.open_file,
+    UPLOAD_PATH: opening.open_upload,
+    "/open/database": opening.open_database,
+    "/open/names": opening.open_names,
+    "/open/demo": opening.open_demo,
+    "/desk/{number}/forecast": forecast,
+    "/desk/{number}/curve": curve,
+    "/desk/{number}/plan": plan,
+    "/desk/{number}/release": release,
+    "/job/{number}/cancel": cancel,
+    "/release/{number}/again": again,
+    "/ledger/balance": ledger_balance,
+    "/ledger/open": ledger_open,
+}
+
+
+def _problem(_: Request, error: Exception) -> Response:
+    """A page of fixed words: nobody's error text is passed on."""
+    status = error.status_code if isinstance(error, PlainHTTPException) else 500
+    text = str(error.detail) if isinstance(error, HTTPException) else _NOT_THERE if status == 404 else _FAILED
+    return HTMLResponse(pages.render("problem.html", text=text), status)
+
+
+def make_app(studio: Studio, guard: Guard) -> Gate:
+    """The application behind its gate."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    for kind in (PlainHTTPException, Exception):
+        app.add_exception_handler(kind, _problem)
+    app.state.studio = studio
+    app.state.guard = guard
+    for methods, table in ((["GET"], _GET), (["POST"], _POST)):
+        for path, answer in table.items():
+            app.add_api_route(path, answer, methods=methods, response_model=None)
+    app.mount("/static", StaticFiles(packages=[("ellipsum.apps.studio", "static")]))
+    return Gate(app, guard, lambda: pages.render("enter.html", wrong=False).encode())

@@ -1,0 +1,109 @@
+"""Several releases of one request, as one: each column's values weighed by the inverse variance of their noise [O5]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...display.texts import guarantee, number
+from ...errors import Floats, UsageError, shown
+from ...privacy.guarantee import compose
+from ...releases.group_release import GroupRelease
+
+_LEVEL = 0.95
+_NORMAL = 1.959963984540054  # what a sum of several noises tends to
+
+
+@dataclass(frozen=True)
+class Combined:
+    """One value for several releases. labels: the group and column of each line, its value, and its 95% interval."""
+
+    count: int
+    lines: tuple[tuple[str, str, str], ...]
+    guarantee: str
+
+
+def can_combine(releases: Sequence[Any]) -> bool:
+    """Whether there are several, all of one plan but for the budget, and none of them learned its own region [O5]."""
+    if len(releases) < 2 or not all(map(combines, releases)):
+        return False
+    first = releases[0]
+    return all(np.shape(other.value) == np.shape(first.value) for other in releases)
+
+
+def combines(release: Any) -> bool:
+    """Whether others like it can be joined with it: learned regions differ, and so do groups that are not listed."""
+    if isinstance(release, GroupRelease) and release.plan.grouping.keys is None:
+        return False
+    return release.learned is None
+
+
+def combine(releases: Sequence[Any]) -> Combined:
+    """[O5] The weighted mean of several releases, with intervals, and what all of them together guarantee."""
+    if not can_combine(releases):
+        raise UsageError("these releases cannot be combined.")
+    weights = _weights([_sum_stds(release) for release in releases])
+    value = _weighed(weights, [release.value for release in releases])
+    halves = [_halves(release) for release in releases]
+    noisy = np.sqrt(_weighed(weights**2, [noise**2 for noise, _ in halves]))
+    half = noisy + _weighed(weights, [bias for _, bias in halves])
+    spent = compose([release.privacy for release in releases])
+    lines = zip(_labels(releases[0]), value.ravel(), half.ravel(), strict=True)
+    return Combined(len(releases), tuple(_line(*line) for line in lines), f"{_pair(releases, spent)}{guarantee(spent)}")
+
+
+def _pair(releases: Sequence[Any], spent: Any) -> str:
+    """Epsilon at the largest delta that was stated."""
+    deltas = [release.stated["delta"] for release in releases if "delta" in release.stated]
+    if not deltas:
+        return ""
+    return f"epsilon {spent.epsilon(max(deltas)):.4g} at delta {max(deltas):g}; "
+
+
+def _sum_stds(release: Any) -> Floats:
+    """The std of the noise of each column's sum: a public number."""
+    plan = release.plan.one if isinstance(release, GroupRelease) else release.plan
+    ellipsoid, std = plan.noise_base
+    stds: Floats = ellipsoid.reach * std
+    return stds
+
+
+def _weights(stds: Sequence[Floats]) -> Floats:
+    """(releases, d), adding up to 1 in each column; equal where there is no noise."""
+    precise = np.stack([1 / np.where(std > 0, std, 1.0) ** 2 for std in stds])
+    shares: Floats = precise / precise.sum(axis=0)
+    return shares
+
+
+def _weighed(weights: Floats, parts: Sequence[Any]) -> Floats:
+    total: Floats = np.sum([w * np.asarray(part) for w, part in zip(weights, parts, strict=True)], axis=0)
+    return total
+
+
+def _halves(release: Any) -> tuple[Floats, Floats]:
+    """Half the width of each interval that noise takes, no less than the normal one, and what clipping may hide."""
+    spans = release.confidence_interval(_LEVEL)
+    half = (spans[..., 1] - spans[..., 0]) / 2
+    bias = np.zeros_like(half) if isinstance(release, GroupRelease) else release.hidden.bias
+    wide = (
+        release.error_std if isinstance(release, GroupRelease) else np.hypot(release.noise_std, release.hidden.spread)
+    )
+    return np.maximum(half - bias, _NORMAL * wide), bias
+
+
+def _labels(release: Any) -> list[str]:
+    names = [shown(name) for name in release.names()]
+    if release.statistic == "describe":
+        names = [f"mean of {name}" for name in names]
+    if isinstance(release, GroupRelease):
+        return [f"{', '.join(map(shown, key))}: {name}" for key in release.keys for name in names]
+    return names
+
+
+def _line(label: str, value: float, half: float) -> tuple[str, str, str]:
+    std = float(half) / _NORMAL
+    low, high = number(float(value - half), std), number(float(value + half), std)
+    return label, number(float(value), std), f"{low} to {high}"

@@ -1,0 +1,82 @@
+"""The ledger beside a form: what is left of a data set's budget, and opening one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ...errors import UsageError
+from ...ledger import Account, Ledger
+from ...ledger.refusal import left_of, spent_of
+from ...sources.sql import has_password
+
+_PASSWORD = "a ledger's address must not tell a password: use PGPASSWORD, ~/.pgpass or a service file."
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What a ledger says of a data set, in words; share: how much of the budget is spent, from 0 to 1."""
+
+    dataset: str
+    budget: str
+    spent: str
+    left: str
+    share: float
+    protects: str
+    releases: str
+
+
+def balance(address: str, dataset: str) -> Balance:
+    """The balance of a data set."""
+    return _balance(_opened(address).account(dataset.partition("@")[0]))
+
+
+def data_sets(address: str) -> list[str]:
+    """The data sets that a ledger has budgets of."""
+    return [account.dataset for account in _opened(address).accounts()]
+
+
+def open_budget(address: str, dataset: str, epsilon: str, delta: str) -> Balance:
+    """Open the budget of a data set; the ledger is made where there is none."""
+    if not dataset:
+        raise UsageError("dataset is missing. Type its name.")
+    for name, text in (("epsilon", epsilon), ("delta", delta)):
+        if not text:
+            raise UsageError(f"{name} of the whole budget is missing.")
+    return _balance(_opened(address).init(dataset, epsilon=epsilon, delta=delta))
+
+
+def history(address: str, dataset: str) -> list[dict[str, Any]]:
+    """The last entries of a data set."""
+    return _opened(address).history(dataset.partition("@")[0], last=20)
+
+
+def _opened(address: str) -> Ledger:
+    if has_password(address):
+        raise UsageError(_PASSWORD)
+    return Ledger(address)
+
+
+def _balance(account: Account) -> Balance:
+    caps = account.caps
+    budget = ", ".join(f"{name} {float(value):g}" for name, value in account.budget.items())
+    return Balance(
+        account.dataset,
+        budget + (" (closed)" if account.closed else ""),
+        "nothing yet" if caps is None else spent_of(caps),
+        "all of it" if caps is None else left_of(caps),
+        _share(account),
+        str(account.protects),
+        f"{account.released} of {account.reserved} that were charged",
+    )
+
+
+def _share(account: Account) -> float:
+    """Of the cap that is used up most."""
+    caps = account.caps
+    if caps is None:
+        return 0.0
+    pairs = [(spent, Fraction(cap)) for spent, cap in zip(caps.pure_spent, caps.pure, strict=True)]
+    pairs += [(caps.squares_spent, Fraction(caps.mu) ** 2), (caps.slack_spent, Fraction(caps.slack))]
+    return max((float(spent / cap) for spent, cap in pairs if cap), default=0.0)

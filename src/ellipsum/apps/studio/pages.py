@@ -1,0 +1,130 @@
+"""The pages of the studio, from templates that escape everything; nothing but schema, plans and releases goes in."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ...display.texts import covers, guarantee, missing_words, release_entries, rows_lines
+from ...errors import shown
+from ...releases import group_texts
+from ...releases.description import Description
+from ...releases.description_texts import HEADINGS as DESCRIBED
+from ...releases.description_texts import described_columns, facts_of
+from ...releases.group_release import GroupRelease
+from ...version import VERSION
+from .asks import command_line, python_text, typed
+from .combined import can_combine, combine, combines
+from .downloads import DOWNLOADS
+from .forms import Filled, sentence
+from .jobs import Job
+from .pictures import panels
+from .workspace import Desk, Released, Studio
+
+_MOST_LINES = 2000
+_LABELS = {
+    "epsilon": "Epsilon",
+    "delta": "Delta",
+    "error": "Wanted error",
+    "radius": "Radius",
+    "center": "Centre",
+    "magnitude": "Magnitude",
+    "n": "Number of rows",
+    "privacy_id": "Person",
+    "max_rows": "Rows of a person",
+    "by": "Groups",
+    "keys": "List of groups",
+    "max_groups": "Groups of a person",
+    "groups": "Expected groups",
+    "fill": "Missing entries",
+    "ledger": "Ledger",
+    "dataset": "Data set",
+}
+_COLUMNS = ("column", "value", "error std", "95% interval", "rows with it", "note")
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=PackageLoader("ellipsum.apps.studio"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    made.globals.update(version=VERSION, shown=shown, typed=typed, sentence=sentence)
+    return made
+
+
+def render(name: str, **context: Any) -> str:
+    """A page."""
+    text: str = _templates().get_template(name).render(**context)
+    return text
+
+
+def desk_page(
+    desk: Desk, filled: Filled, csrf: str, form: str, errors: dict[str, str], notice: str = "", ledger: str = ""
+) -> str:
+    """The form of a table."""
+    known = {"ledger": ledger} if "ledger" not in filled.values else {}
+    filled = Filled({**filled.values, **known}, filled.used)
+    context = {"desk": desk, "filled": filled, "csrf": csrf, "form": form, "errors": errors, "notice": notice}
+    names = [(column.name, shown(column.name)) for column in desk.schema]
+    return render("desk.html", **context, summary=_summary(errors, desk), names=names)
+
+
+def _summary(errors: dict[str, str], desk: Desk) -> list[tuple[str, str]]:
+    """Every error with the field that it links to, and the name of that field or column before it."""
+    lines = []
+    for name, text in errors.items():
+        end, _, place = name.partition("-")
+        column = shown(desk.schema[int(place)].name) if end in ("a", "b") and place.isdigit() else ""
+        label = column or _LABELS.get(name, "")
+        lines.append((name or "release", f"{label}: {text}" if label else text))
+    return lines
+
+
+def job_page(job: Job, desk: Desk | None, csrf: str) -> str:
+    return render("job.html", job=job, desk=desk, csrf=csrf)
+
+
+def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
+    """A release: its table, pictures, what it guarantees, how to make it again, and all of its kind combined."""
+    release = one.release
+    heads, lines, facts = _table(release)
+    alike = studio.alike(one)
+    several = [other.release for other in alike]
+    return render(
+        "release.html",
+        one=one,
+        release=release,
+        heads=heads,
+        lines=lines,
+        facts=facts,
+        left_out=max(len(release.value) - len(lines), 0),
+        panels=[(panel.title, Markup(panel.svg), panel.rest) for panel in panels(release)],  # drawn here, escaped there
+        guarantee=guarantee(release.privacy, release.stated),
+        warnings=[*release.warnings, *one.job.warnings],
+        command=command_line(one.ask, one.job.data, one.job.accepted),
+        python=python_text(one.ask, one.job.data),
+        downloads=[(file, title) for file, (title, _, _) in DOWNLOADS.items()],
+        combined=combine(several) if can_combine(several) else None,
+        combines=combines(release),
+        alike=alike,
+        csrf=csrf,
+        form=form,
+    )
+
+
+def _table(release: Any) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
+    """Titles, lines and what holds for all of them."""
+    if isinstance(release, GroupRelease):
+        return group_texts.heads(release), list(map(tuple, group_texts.lines(release))), group_texts.facts(release)[:-1]
+    if isinstance(release, Description):
+        described = [astuple(column) for column in described_columns(release, _MOST_LINES)]
+        return list(DESCRIBED), described, facts_of(release)
+    entries = [astuple(entry) for entry in release_entries(release, _MOST_LINES)]
+    used = [place for place in range(len(_COLUMNS)) if any(entry[place] for entry in entries)]
+    lines = [tuple(entry[place] for place in used) for entry in entries]
+    facts = [*rows_lines(release), f"missing entries: {missing_words(release.plan)}", covers(release)]
+    return [_COLUMNS[place] for place in used], lines, facts

@@ -1,0 +1,171 @@
+"""Who may speak to the studio: every request passes one gate before any page is made.
+
+The gate looks at the Host and Origin headers, at the cookie that the start-up token was exchanged for, and at the size
+of what is sent; it puts the same strict headers on every answer. Forms carry a token of their own session besides.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from ...noise import secret_name
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+FORM_BYTES = 4 << 20
+UPLOAD_BYTES = 512 << 20
+UPLOAD_PATH = "/open/upload"
+ENTER_PATH = "/enter"
+_OPEN = (ENTER_PATH,)
+_STATIC = "/static/"
+_MOST_SESSIONS = 100
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # with no-referrer browsers hide the origin of our own forms from us too
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    "cache-control": "no-store",
+}
+_WRONG_HOST = "This studio answers at the address that it printed, and at no other."
+_WRONG_ORIGIN = "This request came from another site, and was refused."
+_NO_LENGTH = "The size of a form must be stated."
+_TOO_LARGE = "What was sent is too large. Type the path of a large file instead of uploading it."
+_NO_METHOD = "Only GET and POST are understood."
+
+
+class Guard:
+    """The start-up token, the sessions that were opened with it, and the names that the studio goes by."""
+
+    def __init__(self, hosts: Iterable[str], port: int) -> None:
+        self.token = secret_name()
+        self.cookie = f"ellipsum_studio_{port}"
+        self.hosts = {f"{host}:{port}" for host in hosts}
+        self.origins = {f"http://{host}" for host in self.hosts}
+        self._sessions: dict[str, str] = {}
+
+    def enter(self, token: str) -> str | None:
+        """A new session for whoever has the token; None for everybody else."""
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            return None
+        while len(self._sessions) >= _MOST_SESSIONS:
+            self._sessions.pop(next(iter(self._sessions)))
+        session = secret_name()
+        self._sessions[session] = secret_name()
+        return session
+
+    def csrf_of(self, session: str | None) -> str | None:
+        """The token that the forms of a session carry."""
+        return None if session is None else self._sessions.get(session)
+
+    def session_of(self, scope: Scope) -> str | None:
+        """The session that a request belongs to."""
+        try:
+            found = SimpleCookie(_header(scope, b"cookie")).get(self.cookie)
+        except CookieError:
+            return None
+        return None if found is None or found.value not in self._sessions else found.value
+
+    def is_own(self, scope: Scope, sent: str) -> bool:
+        """Whether the token of a form is that of its session."""
+        own = self.csrf_of(self.session_of(scope))
+        return own is not None and hmac.compare_digest(sent.encode(), own.encode())
+
+
+class Gate:
+    """The application behind the checks that every request must pass."""
+
+    def __init__(self, app: App, guard: Guard, entry: Callable[[], bytes]) -> None:
+        self._app = app
+        self._guard = guard
+        self._entry = entry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # nothing here speaks over web sockets
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await _answer(send, *refusal)
+        else:
+            await self._app(scope, receive, _with_headers(send))
+
+    def _refusal(self, scope: Scope) -> tuple[int, bytes, str] | None:
+        """Why a request is not let in: status, text and type; None where it is."""
+        guard, path, method = self._guard, scope["path"], scope["method"]
+        if _header(scope, b"host") not in guard.hosts:
+            return _plain(400, _WRONG_HOST)
+        if method not in ("GET", "HEAD", "POST"):
+            return _plain(405, _NO_METHOD)
+        origin = _header(scope, b"origin")
+        if (origin or method == "POST") and origin not in guard.origins:
+            return _plain(403, _WRONG_ORIGIN)
+        if method == "POST":
+            too_much = _sized(scope)
+            if too_much is not None:
+                return too_much
+        if path in _OPEN or path.startswith(_STATIC) or guard.session_of(scope) is not None:
+            return None
+        return 401, self._entry(), "text/html; charset=utf-8"
+
+
+def _sized(scope: Scope) -> tuple[int, bytes, str] | None:
+    """A refusal of bodies without a stated size, or of more than fits."""
+    length = _header(scope, b"content-length")
+    if not (length.isascii() and length.isdigit()):
+        return _plain(411, _NO_LENGTH)
+    most = UPLOAD_BYTES if scope["path"] == UPLOAD_PATH else FORM_BYTES
+    return _plain(413, _TOO_LARGE) if int(length) > most else None
+
+
+def _plain(status: int, text: str) -> tuple[int, bytes, str]:
+    return status, text.encode(), "text/plain; charset=utf-8"
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    found = [value for key, value in scope["headers"] if key == name]
+    return found[0].decode("latin-1") if len(found) == 1 else ""
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            kept = [pair for pair in message["headers"] if pair[0].decode("latin-1").lower() not in HEADERS]
+            own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            message = {**message, "headers": [*kept, *own]}
+        await send(message)
+
+    return sending
+
+
+async def _answer(send: Send, status: int, body: bytes, kind: str) -> None:
+    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
+    sending = _with_headers(send)
+    await sending({"type": "http.response.start", "status": status, "headers": headers})
+    await sending({"type": "http.response.body", "body": body})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine alone."""
+    from ipaddress import ip_address
+
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

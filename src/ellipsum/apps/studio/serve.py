@@ -1,0 +1,99 @@
+"""Running the studio: a port of this machine, a line with its address, and a browser."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+
+import uvicorn
+
+from ...errors import DataError, UsageError
+from ...sources.scratch import Scratch
+from .app import make_app
+from .security import Guard, is_loopback
+from .workspace import Studio
+
+PORT = 8642
+_TRIES = 20
+_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_REMOTE = (
+    "the studio answers this machine alone. Anybody who reaches another address may try to read the token from the "
+    "network, which is not encrypted: --allow-network says that you want this all the same."
+)
+
+
+def run(
+    path: str | None, host: str, port: int | None, network: bool, browser: bool, say: Callable[[str], None]
+) -> None:
+    """Serve until the process is told to end. say: prints a line."""
+    if not is_loopback(host) and not network:
+        raise UsageError(f"--host {host} is refused: {_REMOTE}")
+    listener = _listener(host, port)
+    bound = listener.getsockname()[1]
+    name = f"[{host}]" if ":" in host else host
+    guard = Guard({*_NAMES, name}, bound)
+    studio = Studio()
+    try:
+        if path is not None:
+            studio.first = studio.open_path(path).number
+        _serve(studio, guard, listener, f"http://{name}:{bound}/#{guard.token}", browser, say)
+    finally:
+        studio.close()
+        listener.close()
+
+
+def _serve(
+    studio: Studio, guard: Guard, listener: socket.socket, address: str, browser: bool, say: Callable[[str], None]
+) -> None:
+    config = uvicorn.Config(
+        make_app(studio, guard),  # type: ignore[arg-type]
+        access_log=False,
+        log_config=None,
+        log_level="critical",
+        server_header=False,
+        date_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=2,
+    )
+    threading.Thread(target=studio.workers.warm, daemon=True).start()
+    say(address)
+    page = _open(address) if browser else None
+    try:
+        uvicorn.Server(config).run([listener])
+    finally:
+        if page is not None:
+            page.close()
+
+
+def _listener(host: str, port: int | None) -> socket.socket:
+    """A socket at the port that was asked for, or at the first free one."""
+    wanted = range(PORT, PORT + _TRIES) if port is None else [port]
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for number in wanted:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, number))
+            listener.listen()  # whoever reads the address may come at once, and waits
+        except (OSError, OverflowError):
+            listener.close()
+            continue
+        return listener
+    raise DataError(f"port {wanted[0]} of {host} cannot be used: it is taken, or not allowed. State another --port.")
+
+
+def _open(address: str) -> Scratch:
+    """Let the browser open a file of the user's own that leads to the address: others see a command's arguments."""
+    import webbrowser
+
+    folder = Scratch()
+    page = Path(folder.path) / "studio.html"
+    page.write_text(
+        f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(address)}"><title>studio</title>'
+    )
+    page.chmod(0o600)
+    threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
+    return folder

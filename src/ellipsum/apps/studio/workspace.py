@@ -1,0 +1,260 @@
+"""What the studio remembers while it runs: tables that were opened, releases on their way, and releases that came."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...errors import EllipsumError, UsageError, shown
+from ...formats import Release
+from ...noise import secret_name
+from ...sources import Selection, open_source
+from ...sources.schema import Field, schema_of
+from ...sources.scratch import Scratch
+from ...sources.sql import has_password
+from ..demo import BOUNDS, generate_people
+from .asks import Ask, Data
+from .forecasts import Curves
+from .forms import Filled
+from .jobs import Job, Workers
+
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
+MOST_COLUMNS = 2000
+DEMO_ROWS = 20_000
+_MOST_KEPT = 200
+_PATIENCE_SECONDS = 0.4
+_COPY_BYTES = 1 << 20
+_PASSWORD = (
+    "keep the password out of the address: set PGPASSWORD before the studio starts, or use ~/.pgpass or a service file."
+)
+
+
+def short_name() -> str:
+    """A name for an address, which nobody can guess."""
+    return secret_name()[:24]
+
+
+@dataclass
+class Desk:
+    """A table that was opened: where it is, its public schema, and how many rows it has once somebody needs that."""
+
+    number: str
+    label: str
+    data: Data
+    schema: tuple[Field, ...]
+    header: bool = False
+    start: Filled = field(default_factory=Filled)
+    """What the form says at first."""
+    _count: int | None = None
+    _failure: EllipsumError | None = None
+    _counting: threading.Thread | None = None
+
+    @property
+    def plans_only(self) -> bool:
+        return not self.data.readable
+
+    def public_rows(self, ask: Ask) -> int | None:
+        """The n of a forecast: counted where it is public, the typed guess where it is not; None while it is counted.
+
+        How many people there are is known only after their rows were brought together: a guess serves until then.
+        """
+        if self.plans_only or ask.neighbours != "replace" or ask.privacy_id is not None:
+            return ask.n
+        if self._counting is None:
+            self._counting = threading.Thread(target=self._run_count, daemon=True)
+            self._counting.start()
+        self._counting.join(_PATIENCE_SECONDS)
+        if self._failure is not None:
+            raise self._failure
+        return self._count
+
+    def _run_count(self) -> None:
+        try:
+            column = next((one.name for one in self.schema if one.numeric), None)
+            chosen = Selection(None if column is None else [column], header=self.header or None)
+            self._count = open_source(self.data.open(), chosen).count()
+        except EllipsumError as error:
+            self._failure = error
+        except Exception:  # its text may quote a cell
+            self._failure = UsageError("the rows could not be counted. Type a guess of their number.")
+
+
+@dataclass(frozen=True)
+class Released:
+    """A release that came, and the request that it answers."""
+
+    number: str
+    job: Job
+    release: Any
+
+    @property
+    def ask(self) -> Ask:
+        return self.job.ask
+
+    @property
+    def question(self) -> Any:
+        """What releases must have in common to be combined: everything but budget, law of noise and ledger."""
+        plain = replace(
+            self.ask, epsilon=None, delta=None, noise="auto", weights=None, ledger=None, dataset=None, n=None
+        )
+        return self.job.desk, plain
+
+
+class Studio:
+    """Everything that one run of the studio knows; nothing of it outlives the process."""
+
+    def __init__(self) -> None:
+        self.desks: dict[str, Desk] = {}
+        self.jobs: dict[str, Job] = {}
+        self.released: dict[str, Released] = {}
+        self.curves = Curves()
+        self.workers = Workers()
+        self.first: str | None = None
+        """The table that was named when the studio was started."""
+        self._scratch: Scratch | None = None
+        self._forms: dict[str, str | None] = {}
+        """The job that each form began."""
+        self._lock = threading.Lock()
+
+    # Opening tables ------------------------------------------------------------------------------------------
+
+    def open_path(self, path: str, header: bool = False) -> Desk:
+        """A file, folder or glob at a path of this machine."""
+        full = os.path.abspath(os.path.expanduser(path)) if path else path
+        return self._opened(shown(os.path.basename(full)), Data(path=full), header)
+
+    def open_database(self, address: str, query: str, table: str) -> Desk:
+        """A query over a database, or a whole table of it."""
+        if has_password(address):
+            raise UsageError(_PASSWORD)
+        if bool(query) == bool(table):
+            raise UsageError("type a query, or the name of a table: one of the two.")
+        text = query or "select * from " + ".".join(_quoted(part) for part in table.split("."))
+        return self._opened(shown(table or "query"), Data(database=address, query=text))
+
+    def open_names(self, names: list[str]) -> Desk:
+        """Column names alone: plans, and no data."""
+        if not names or len(set(names)) < len(names):
+            raise UsageError("type the names of the columns, one to a line or with commas between them, none twice.")
+        return self._keep(Desk(short_name(), "column names", Data(), tuple(map(Field, names))))
+
+    def open_upload(self, name: str, file: Any, header: bool = False) -> Desk:
+        """A file that was sent, kept for this user alone until the studio ends."""
+        suffix = max((end for end in SUFFIXES if name.lower().endswith(end)), key=len, default="")
+        if not suffix:
+            raise UsageError("choose a CSV, Parquet or Feather file: its name says which it is.")
+        path = self._folder() / f"{short_name()}{suffix}"
+        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as out:
+            while part := file.read(_COPY_BYTES):
+                out.write(part)
+        own = shown(Path(name.replace("\\", "/")).name)
+        data = Data(path=str(path), shown_path=own)
+        try:
+            return self._opened(own, data, header)
+        except EllipsumError as error:
+            path.unlink()
+            raise type(error)(data.renamed(str(error))) from None
+
+    def open_demo(self) -> Desk:
+        """A table of invented people, with bounds that suit it."""
+        path = self._folder() / "demo.csv"
+        if not path.exists():
+            lines = [",".join(f"{cell:.6g}" for cell in row) for row in generate_people(DEMO_ROWS).tolist()]
+            path.write_text("\n".join([",".join(BOUNDS), *lines]) + "\n")
+        ends = {f"{end}-{i}": f"{pair[k]:g}" for i, pair in enumerate(BOUNDS.values()) for k, end in enumerate("ab")}
+        desk = self._opened("demo table of invented people", Data(path=str(path), shown_path="demo.csv"))
+        desk.start = Filled(ends, frozenset(range(len(BOUNDS))))
+        return desk
+
+    def _opened(self, label: str, data: Data, header: bool = False) -> Desk:
+        schema = schema_of(data.open(), header or None)
+        if len(schema) > MOST_COLUMNS:
+            raise UsageError(f"this table has more than {MOST_COLUMNS} columns. Use the library for it.")
+        return self._keep(Desk(short_name(), label, data, schema, header))
+
+    def _keep(self, desk: Desk) -> Desk:
+        with self._lock:
+            _forget_oldest(self.desks)
+            self.desks[desk.number] = desk
+        return desk
+
+    def _folder(self) -> Path:
+        with self._lock:
+            if self._scratch is None:
+                self._scratch = Scratch()
+            return self._scratch.path
+
+    # Forms, which serve once ----------------------------------------------------------------------------------
+
+    def new_form(self) -> str:
+        """A token for a form that may make one release."""
+        token = secret_name()
+        with self._lock:
+            _forget_oldest(self._forms, 10 * _MOST_KEPT)
+            self._forms[token] = None
+        return token
+
+    def knows(self, token: str) -> bool:
+        """Whether a form's token is from this run of the studio."""
+        return token in self._forms
+
+    def begin(self, token: str, job: Job) -> Job | None:
+        """Let a job run for a form's token; the job of before for the same form again; None for a token without use."""
+        with self._lock:
+            if token not in self._forms:
+                return None
+            if self._forms[token] is not None:
+                earlier = self.jobs.get(self._forms[token] or "")
+                return earlier if earlier is not None and earlier.is_for(job) else None
+            self._forms[token] = job.number
+            _forget_oldest(self.jobs)
+            self.jobs[job.number] = job
+        try:
+            self.workers.start(job)
+        except UsageError:
+            with self._lock:
+                self._forms[token] = None
+                del self.jobs[job.number]
+            raise
+        return job
+
+    # Releases -------------------------------------------------------------------------------------------------
+
+    def result(self, job: Job) -> Released | None:
+        """The release of a job that came."""
+        if job.state != "released":
+            return None
+        with self._lock:
+            if job.number not in self.released:
+                _forget_oldest(self.released)
+                self.released[job.number] = Released(job.number, job, Release.from_json(job.text))
+            return self.released[job.number]
+
+    def history(self) -> list[Released]:
+        """Every release of this studio, the last one first."""
+        found = [self.result(job) for job in reversed(list(self.jobs.values()))]
+        return [one for one in found if one is not None]
+
+    def alike(self, one: Released) -> list[Released]:
+        """The releases that ask the same, this one among them, in the order they came."""
+        return [other for other in reversed(self.history()) if other.question == one.question]
+
+    def close(self) -> None:
+        """End every process, and remove every file of the studio's own."""
+        self.workers.close()
+        if self._scratch is not None:
+            self._scratch.close()
+
+
+def _forget_oldest(kept: dict[str, Any] | Mapping[str, Any], most: int = _MOST_KEPT) -> None:
+    assert isinstance(kept, dict)
+    while len(kept) >= most:
+        kept.pop(next(iter(kept)))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

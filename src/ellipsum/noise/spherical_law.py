@@ -1,0 +1,119 @@
+"""The law of a coordinate, and of several, of spherical noise exp(-|eta|), in units of its scale [B4], [B5]."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from ..errors import Floats, open_unit, whole
+from ..numerics.roots import root
+
+_NODES, _DROP = 400, 45.0
+_SMALLEST = 1e-320
+
+
+def ball_std(d: int) -> float:
+    """Standard deviation of a coordinate in d dimensions."""
+    return math.sqrt(d + 1)
+
+
+def ball_sf(x: float, d: int) -> float:
+    """P[coordinate > x]: the mean of the normal tail over the shared factor, by the trapezoid rule [B4]."""
+    from scipy.special import log_ndtr
+
+    if x <= 0:
+        return 0.5 if x == 0 else 1 - ball_sf(-x, d)
+    shape = (whole("d", d) + 1) / 2
+    spread = x / math.sqrt(2 * shape)
+
+    def log_value(t: Floats) -> Floats:  # half the squared factor is shape e^t
+        value: Floats = log_ndtr(-spread * np.exp(-t / 2)) + shape * (t - np.expm1(t))
+        return value
+
+    return _factor_mean(log_value, shape)
+
+
+def _factor_mean(log_value: Callable[[Floats], Floats], shape: float) -> float:
+    """The mean over the shared factor, of which log_value has the density without its constant: a log-concave peak."""
+    low, high = _window(log_value, 1 / math.sqrt(shape))
+    t = np.linspace(low, high, _NODES)
+    values = log_value(t)
+    top = float(values.max())
+    total = math.log(float(np.exp(values - top).sum()) * (high - low) / (_NODES - 1))
+    return math.exp(top + total + _log_peak(shape))
+
+
+def _window(log_value: Callable[[Floats], Floats], step: float) -> tuple[float, float]:
+    """Where a concave function is within 45 of its largest value, and a little beyond."""
+
+    def at(t: float) -> float:
+        return float(log_value(np.array([t]))[0])
+
+    peak, stride = 0.0, step
+    while stride > step / 64:
+        here = at(peak)
+        if at(peak + stride) > here:
+            peak += stride
+        elif at(peak - stride) > here:
+            peak -= stride
+        else:
+            stride /= 2
+    floor = at(peak) - _DROP
+    ends = []
+    for side in (-1.0, 1.0):
+        reach = step
+        while at(peak + side * reach) > floor:
+            reach *= 1.25
+        ends.append(peak + side * reach)
+    return ends[0], ends[1]
+
+
+def _log_peak(shape: float) -> float:
+    """shape log(shape) - shape - log Gamma(shape), without cancellation."""
+    if shape < 50:
+        return shape * math.log(shape) - shape - math.lgamma(shape)
+    inverse = 1 / shape
+    series = inverse / 12 - inverse**3 / 360 + inverse**5 / 1260
+    return 0.5 * math.log(shape / (2 * math.pi)) - series
+
+
+@lru_cache(maxsize=256)
+def ball_isf(p: float, d: int) -> float:
+    """The x with P[coordinate > x] = p."""
+    p = open_unit("p", p)
+    if p >= 0.5:
+        return 0.0 if p == 0.5 else -ball_isf(1 - p, d)
+    most = ball_std(d)
+    while ball_sf(most, d) > p:
+        most *= 2
+    return root(lambda x: math.log(max(ball_sf(x, d), _SMALLEST) / p), 0.0, most, 1e-13 * most)
+
+
+def ball_square_sf(x: float, rank: int, d: int) -> float:
+    """P[squared length of `rank` coordinates > x]: a chi-square tail, averaged over the shared factor [B5]."""
+    from scipy.special import gammaincc
+
+    if x <= 0:
+        return 1.0
+    shape = (whole("d", d) + 1) / 2
+
+    def log_value(t: Floats) -> Floats:  # half the squared factor is shape e^t
+        tail = np.maximum(gammaincc(rank / 2, x / (4 * shape) * np.exp(-t)), _SMALLEST)
+        value: Floats = np.log(tail) + shape * (t - np.expm1(t))
+        return value
+
+    return _factor_mean(log_value, shape)
+
+
+@lru_cache(maxsize=256)
+def ball_square_isf(p: float, rank: int, d: int) -> float:
+    """The x that the squared length of `rank` coordinates exceeds with probability p: a confidence region."""
+    from scipy.special import chdtri
+
+    p = open_unit("p", p)
+    half = math.sqrt(p)  # both factors above these: probability p; one of them above those: at most p
+    least, most = (float(chdtri(d + 1, tail) * chdtri(rank, tail)) for tail in (half, p / 2))
+    return root(lambda x: math.log(ball_square_sf(x, rank, d) / p), least, most, 1e-13 * most)

@@ -1,0 +1,1 @@
+"""Mathematics without privacy: roots, wide integers, the weighted chi-square distribution."""

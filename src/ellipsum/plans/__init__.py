@@ -1,0 +1,1 @@
+"""Plans: every public number of a release, made without data."""

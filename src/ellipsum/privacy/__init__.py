@@ -1,0 +1,1 @@
+"""Privacy accounting: budgets, guarantees, certified curves and their composition."""

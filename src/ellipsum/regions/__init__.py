@@ -1,0 +1,1 @@
+"""Ellipsoids that rows are clipped to."""

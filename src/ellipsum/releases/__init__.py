@@ -1,0 +1,1 @@
+"""Releases: noisy sums decoded to values, intervals and warnings."""

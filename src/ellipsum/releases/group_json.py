@@ -1,0 +1,284 @@
+"""Plans and releases of groups in JSON; what comes from a file is checked as if it were made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from ..errors import MOST_WHOLE, Floats, UsageError
+from ..plans.json import COUNT, STATISTICS, options_from_dict
+from ..plans.json import FORMAT as ONE_FORMAT
+from ..plans.plan import plan_from_dict as one_from_dict
+from ..privacy.guarantee import Privacy, stated_from_dict
+from ..regions.ellipsoid import Clip
+from ..request.groups import Grouping, Listed
+from ..request.people import People
+from ..sources.group_labels import canonical_labels, known_kind, published_type, read_dates, spelled_date
+from ..util import json_codec
+from ..version import VERSION
+from .group_decode import Centers
+from .group_keys import keys_of, order_of
+from .release import DOCTORED, WRONG, check_learned, learned_from_dict
+from .release import FORMAT as RELEASE_FORMAT
+
+FORMAT = "ellipsum.groups/1"
+_WRONG_PLAN = "the plan of groups has missing, unknown or wrong fields. Make it anew with es.plan."
+_NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
+_CELL = json_codec.optional(
+    json_codec.any_of(json_codec.flag, json_codec.integer(-(1 << 63), 1 << 64), json_codec.number, json_codec.text)
+)
+_NAME = json_codec.any_of(json_codec.text, json_codec.integer(0, MOST_WHOLE))
+_LEVEL = 0.95
+_BESIDE = ("count", "std")
+"""What a description says of every column beside its mean."""
+
+
+def plan_to_dict(plan: Any) -> dict[str, Any]:
+    keys = plan.grouping.keys
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        **grouping_to_dict(plan.grouping),
+        "n": plan.n,
+        "groups": plan.groups,
+        "privacy": plan.privacy.to_dict(),
+        "stated": dict(plan.stated),
+        "people": {} if plan.people is None else plan.people.to_dict(),
+        "threshold": plan.threshold if keys is None else None,
+        "one_group": plan.one.to_dict(),
+    }
+
+
+def plan_from_dict(saved: Any) -> dict[str, Any]:
+    """The fields of a plan from a file; whether they make one is checked as the plan is made."""
+    with json_codec.Fields(saved, _WRONG_PLAN) as fields:
+        fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
+        grouping = grouping_from_dict(fields, _WRONG_PLAN)
+        fields.maybe("threshold", json_codec.number)  # worked out anew
+        one = fields.take("one_group", _one_group)
+        people = People.of_options(fields.take("people", options_from_dict))
+        return {
+            "one": one,
+            "grouping": grouping,
+            "privacy": fields.take("privacy", Privacy.from_dict),
+            "n": fields.maybe("n", COUNT),
+            "groups": fields.maybe("groups", COUNT),
+            "stated": fields.take("stated", stated_from_dict),
+            "people": people,
+        }
+
+
+def grouping_to_dict(grouping: Grouping) -> dict[str, Any]:
+    keys = grouping.keys
+    return {
+        "by": list(grouping.by),
+        "keys": None if keys is None else [list(column) for column in keys.columns],
+        "max_groups": grouping.max_groups,
+    }
+
+
+def grouping_from_dict(fields: json_codec.Fields, complaint: str) -> Grouping:
+    """Inverse of `grouping_to_dict`."""
+    by = fields.take("by", json_codec.list_of(_NAME))
+    keys = fields.maybe("keys", json_codec.list_of(json_codec.list_of(_CELL)))
+    most = fields.take("max_groups", COUNT)
+    if not by or len(set(by)) < len(by) or (keys is not None and len(keys) != len(by)):
+        raise UsageError(complaint)
+    return Grouping(by, None if keys is None else Listed(keys), most)
+
+
+def _one_group(saved: Any) -> Any:
+    """The plan of a single group, whose region must be that of its rows."""
+    if not isinstance(saved, Mapping) or saved.get("format") != ONE_FORMAT:
+        raise json_codec.Wrong
+    one = one_from_dict(saved)
+    rows = one.rows.resolve(one.d)
+    region = Clip(one.ellipsoid, one.clip_radius, one.sum_clipping_error, one.center_spread, one.riders.pull)
+    noise = one.noise_base[1] ** 2 * one.noise_base[0].trace
+    if rows.kind == "unknown" or one.clamped != rows.clamps or not rows.fits(region, one.n, noise):
+        raise json_codec.Wrong
+    return one
+
+
+# Releases -----------------------------------------------------------------------------------------------
+
+
+def release_to_dict(release: Any) -> dict[str, Any]:
+    bounds = release.confidence_interval(_LEVEL)
+    return {
+        "format": RELEASE_FORMAT,
+        "version": VERSION,
+        "statistic": release.statistic,
+        "by": list(release.by),
+        "kinds": list(release.kinds),
+        "columns": list(release.names()),
+        "keys": [[_shown(cell) for cell in key] for key in release.keys],
+        "count": release.counts.tolist(),
+        "value": release.value.tolist(),
+        "noise_std": release.noise_std.tolist(),
+        "interval": {"level": _LEVEL, "low": bounds[:, :, 0].tolist(), "high": bounds[:, :, 1].tolist()},
+        "privacy": release.privacy.to_dict(),
+        "secure": release.secure,
+        "shrunk": release.shrinks,
+        "warnings": list(release.warnings),
+        "noisy": release.noisy.tolist(),
+        "plan": release.plan.to_dict(),
+        **({} if release.learned is None else {"learned": dict(release.learned)}),
+        **({} if release.centers is None else {"centers": _centers_to_dict(release.centers)}),
+    }
+
+
+def _shown(cell: Any) -> Any:
+    return spelled_date(cell) if isinstance(cell, date) else cell
+
+
+def release_from_dict(saved: Mapping[str, Any], make_plan: Any, make_release: Any) -> Any:
+    """Inverse of `release_to_dict`: keys and noisy sums are taken, all else must follow from them."""
+    with json_codec.Fields(saved, WRONG) as fields:
+        fields.check_format(RELEASE_FORMAT, f"not a release of format {RELEASE_FORMAT}.")
+        plan = make_plan(**fields.take("plan", plan_from_dict))
+        kinds = fields.take("kinds", json_codec.names)
+        keys = fields.take("keys", json_codec.list_of(json_codec.list_of(_CELL)))
+        noisy = fields.take("noisy", _table)
+        if len(kinds) != len(plan.grouping.by) or not all(map(known_kind, kinds)):
+            raise UsageError(DOCTORED)
+        if noisy.shape != (len(keys), plan.width) and (len(noisy) or keys):
+            raise UsageError(DOCTORED)
+        release = make_release(
+            plan,
+            _keys(keys, kinds),
+            kinds,
+            noisy.reshape(-1, plan.width),
+            fields.take("secure", json_codec.flag),
+            fields.take("shrunk", json_codec.flag),
+        )
+        spent = fields.take("privacy", Privacy.from_dict)
+        if "learned" in saved:
+            release = replace(release, privacy_spent=spent, learned=fields.take("learned", learned_from_dict))
+            check_learned(release, plan.privacy)
+        if "centers" in saved:
+            release = replace(release, centers=fields.take("centers", _centers_from_dict))
+            _check_centers(release)
+        if release.shrinks and release.statistic != "mean":
+            raise UsageError(DOCTORED)
+        shown = {
+            "count": np.array(fields.take("count", json_codec.list_of(json_codec.number))),
+            "value": fields.take("value", _table),
+            "noise_std": fields.take("noise_std", _table),
+        }
+        if release.statistic == "describe":
+            shown |= fields.take("describe", _described)
+        shown["low"], shown["high"] = fields.take("interval", _interval)
+        fields.take("warnings", json_codec.names)  # worked out anew
+        statistic, by = fields.take("statistic", json_codec.word(*STATISTICS)), fields.take("by", json_codec.names)
+        columns = fields.take("columns", json_codec.names)
+    same = (statistic, by, columns, spent) == (release.statistic, release.by, release.names(), release.privacy)
+    if not same or not _follows(release, shown):
+        raise UsageError(DOCTORED)
+    _check_groups(release)
+    return release
+
+
+def _centers_to_dict(centers: Centers) -> dict[str, Any]:
+    return {"places": centers.places.tolist(), "reach": centers.reach}
+
+
+def _centers_from_dict(saved: Any) -> Centers:
+    with json_codec.Fields(saved, WRONG) as fields:
+        return Centers(fields.take("places", _table), fields.take("reach", json_codec.number))
+
+
+def _check_centers(release: Any) -> None:
+    """Centres of their own are for the means of listed groups of learned rows [G10]."""
+    plan, centers = release.plan, release.centers
+    fit = centers.places.shape == (len(release.keys), plan.d) and centers.reach > 0
+    served = release.learned is not None and plan.statistic == "mean" and plan.grouping.keys is not None
+    if not (fit and served):
+        raise UsageError(DOCTORED)
+
+
+def _table(value: Any) -> Floats:
+    """Lists of numbers, all of one length; there may be none."""
+    lines = json_codec.list_of(json_codec.list_of(json_codec.number))(value)
+    if len({len(line) for line in lines}) > 1:
+        raise json_codec.Wrong
+    return np.array(lines, np.float64)
+
+
+def _described(saved: Any) -> dict[str, Floats]:
+    """What a description says beside its means, by name."""
+    with json_codec.Fields(saved, WRONG) as fields:
+        found = {name: fields.take(name, _table) for name in ("std_error", *_BESIDE)}
+        for name in _BESIDE:
+            found[f"{name}_low"], found[f"{name}_high"] = fields.take(f"{name}_interval", _interval)
+    found["rows"] = found.pop("count")  # the count of a whole group has that name
+    return found
+
+
+def _interval(saved: Any) -> tuple[Floats, Floats]:
+    with json_codec.Fields(saved, WRONG) as fields:
+        if fields.take("level", json_codec.number) != _LEVEL:
+            raise json_codec.Wrong
+        return fields.take("low", _table), fields.take("high", _table)
+
+
+def _keys(keys: Any, kinds: tuple[str, ...]) -> Any:
+    """The keys of a file, each a value of its kind."""
+    if any(len(key) != len(kinds) for key in keys):
+        raise UsageError(DOCTORED)
+    return keys_of([_column([key[i] for key in keys], kind) for i, kind in enumerate(kinds)])
+
+
+def _column(cells: list[Any], kind: str) -> Any:
+    import pyarrow as pa
+
+    target = published_type(kind)
+    try:
+        if pa.types.is_temporal(target):
+            return read_dates(cells, kind)
+        return pa.array(cells, target)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise UsageError(DOCTORED) from None
+
+
+def _follows(release: Any, shown: Mapping[str, Any]) -> bool:
+    """Whether what a file shows is what its noisy sums give."""
+    bounds = release.confidence_interval(_LEVEL)
+    wanted = {"count": release.counts, "value": release.value, "noise_std": release.noise_std}
+    wanted |= {"low": bounds[:, :, 0], "high": bounds[:, :, 1]}
+    if release.statistic == "describe":
+        wanted |= {"rows": release.count, "std": release.std, "std_error": release.std_error}
+        for name in _BESIDE:
+            bounds = release.confidence_interval(_LEVEL, name)
+            wanted |= {f"{name}_low": bounds[:, :, 0], f"{name}_high": bounds[:, :, 1]}
+    near = _NEAR * float(np.abs(release.noise_std).max(initial=0.0))
+    empty = len(release.keys) == 0
+    return all(
+        shown[name].size == right.size
+        and (empty or shown[name].shape == right.shape)
+        and (empty or np.allclose(shown[name], right, rtol=_NEAR, atol=near))
+        for name, right in wanted.items()
+    )
+
+
+def _check_groups(release: Any) -> None:
+    """Sorted, each once; those that are listed, or those whose noisy counts reach the threshold [G3]."""
+    plan, arrays = release.plan, release.key_arrays()
+    order = order_of(arrays)
+    given = [canonical_labels(array, kind) for array, kind in zip(arrays, release.kinds, strict=True)]
+    distinct = len(set(zip(*[cells.to_pylist() for cells in given], strict=True))) == len(release.keys)
+    if not distinct or not np.array_equal(order, np.arange(len(order))):
+        raise UsageError(DOCTORED)
+    listed = plan.grouping.keys
+    if listed is None:
+        if (release.counts < plan.threshold * (1 - 1e-12)).any():
+            raise UsageError(DOCTORED)
+        return
+    labels = listed.labels(release.kinds)
+    wanted = sorted(zip(*[map(repr, cells.to_pylist()) for cells in labels], strict=True))
+    if wanted != sorted(zip(*[map(repr, cells.to_pylist()) for cells in given], strict=True)):
+        raise UsageError(DOCTORED)

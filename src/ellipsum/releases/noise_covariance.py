@@ -1,0 +1,121 @@
+"""The noise of a published vector: its covariance, spelled by the ellipsoid of the release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import Floats
+from ..regions.ellipsoid import Ellipsoid
+from ..util.structural_equality import Alike
+
+_FEW = 3.0  # stds of the count: a column of fewer rows is held to its region
+
+
+@dataclass(frozen=True)
+class Noise(Alike):
+    """Noise of a vector: covariance std^2 S L L^T S + u u^T + diag(own^2), L the ellipsoid's inverse map.
+
+    stretch: S, one per column, where columns are divided by counts of their own. count_direction: u, the noise of a
+    count that all columns share. own: stds of the columns' own counts.
+    """
+
+    ellipsoid: Ellipsoid
+    std: float
+    count_direction: Floats | None = None
+    stretch: Floats | None = None
+    own: Floats | None = None
+
+    @property
+    def sums_stds(self) -> Floats:
+        """Stds of the noise of the sums alone, counts left aside."""
+        stds = self.ellipsoid.reach * self.std
+        return stds if self.stretch is None else stds * self.stretch
+
+    @property
+    def stds(self) -> Floats:
+        stds = self.sums_stds
+        for part in (self.count_direction, self.own):
+            stds = stds if part is None else np.hypot(stds, part)
+        return stds
+
+    @property
+    def covariance(self) -> Floats:
+        """The full d x d matrix."""
+        axes, lengths = self.ellipsoid.axes, (self.ellipsoid.unscale * self.std) ** 2
+        matrix = np.diag(lengths) if axes is None else (axes * lengths) @ axes.T
+        if self.stretch is not None:
+            matrix = matrix * np.outer(self.stretch, self.stretch)
+        if self.count_direction is not None:
+            matrix = matrix + np.outer(self.count_direction, self.count_direction)
+        return matrix if self.own is None else matrix + np.diag(self.own**2)
+
+    def squared_length(self, offset: Floats) -> float:
+        """offset^T V^-1 offset over the directions that carry noise."""
+        ellipsoid = self.ellipsoid
+        stretch = 1.0 if self.stretch is None else self.stretch
+        if ellipsoid.axes is None:
+            stds, live = self.straight_stds, self.straight_stds > 0
+            shared, rest = self.without_shared(offset)
+            if shared is not None:
+                return shared**2 + float(np.sum((rest[live] / stds[live]) ** 2))
+            return self._white_length(offset, lambda part: part[live] / stds[live])
+        if self.own is None:
+            return self._white_length(offset, lambda part: ellipsoid.scaled(part / stretch) / self.std)
+        live = self.stds > 0
+        matrix = self.covariance[np.ix_(live, live)]
+        return float(offset[live] @ np.linalg.solve(matrix, offset[live]))
+
+    @property
+    def straight_stds(self) -> Floats:
+        """Stds of the noise that each column has to itself, where the axes are the columns."""
+        return self.sums_stds if self.own is None else np.hypot(self.sums_stds, self.own)
+
+    def without_shared(self, offset: Floats) -> tuple[float | None, Floats]:
+        """The shared count's noise, in stds, where a column shows nothing else, and the rest of the offset."""
+        if self.count_direction is None or self.ellipsoid.axes is not None:
+            return None, offset
+        bare = np.where(self.straight_stds > 0, 0.0, self.count_direction)
+        clearest = int(np.argmax(np.abs(bare)))
+        if bare[clearest] == 0:
+            return None, offset
+        shared = float(offset[clearest] / bare[clearest])
+        return shared, offset - shared * self.count_direction
+
+    @property
+    def rank(self) -> int:
+        """In how many directions there is noise."""
+        if self.ellipsoid.axes is not None:
+            return int(np.count_nonzero(self.ellipsoid.scale if self.own is None else self.stds))
+        shown = self.without_shared(np.zeros(self.stds.size))[0] is not None
+        return int(np.count_nonzero(self.straight_stds)) + shown
+
+    def _white_length(self, offset: Floats, whiten: Callable[[Floats], Floats]) -> float:
+        """Where the shared count's noise is one more direction beside noise that `whiten` makes white."""
+        white = whiten(offset)
+        square = float(white @ white)
+        if self.count_direction is not None:  # Sherman-Morrison
+            shared = whiten(self.count_direction)
+            square -= float(white @ shared) ** 2 / (1 + float(shared @ shared))
+        return square
+
+    @property
+    def total(self) -> float:
+        """Expected squared norm: the trace of the covariance."""
+        with np.errstate(over="ignore", under="ignore"):
+            if self.stretch is None:
+                total = self.std * self.std * self.ellipsoid.trace
+            else:
+                total = float(np.sum(self.sums_stds**2))
+            for part in (self.count_direction, self.own):
+                total += 0.0 if part is None else float(part @ part)
+        return total
+
+
+def in_doubt(rows: Floats, stds: Floats) -> NDArray[np.bool_]:
+    """The columns whose noisy counts are hardly above their noise [U3]."""
+    few: NDArray[np.bool_] = (stds > 0) & (rows < np.maximum(1.0, _FEW * stds))
+    return few

@@ -1,0 +1,182 @@
+"""Free clean-up of a release: post-processing costs no privacy, and adds none (docs/proofs/postprocess.md).
+
+Off by default. Each method trades variance for bias about the centre; the noise std of a denoised release
+is that of the raw one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import (
+    Floats,
+    UsageError,
+    choice,
+    floats,
+    positive,
+    vector,
+)
+from .noise_covariance import Noise, in_doubt
+
+
+class Published(Protocol):
+    """What the clean-up reads of a release."""
+
+    @property
+    def value(self) -> Floats: ...
+    @property
+    def noise(self) -> Noise: ...
+    @property
+    def noise_std(self) -> Floats: ...
+    @property
+    def statistic(self) -> str: ...
+    @property
+    def count(self) -> float | None: ...
+    @property
+    def counts(self) -> Any: ...
+    @property
+    def denoised(self) -> str | None: ...
+    @property
+    def learned(self) -> Mapping[str, Any] | None: ...
+    @property
+    def plan(self) -> Any: ...
+
+
+def denoised(release: Published, method: str, **options: Any) -> Floats:
+    """The value of a release, cleaned by "james_stein", "soft_threshold", "wiener" or "clamp"."""
+    choice("method", method, METHODS)
+    if release.denoised is not None:
+        raise UsageError(f"this release was denoised already, by {release.denoised}. Start from the raw release.")
+    try:
+        return _METHODS[method](release, **options)
+    except TypeError:
+        raise UsageError(f"{method} does not take {', '.join(options)}.") from None
+
+
+def target(release: Published) -> Floats:
+    """Where shrinkage pulls to: the plan's centre, times the (public or noisy) count of each column for a sum."""
+    center: Floats = release.plan.ellipsoid.center
+    if release.statistic == "mean":
+        return center
+    if release.counts is not None:
+        return np.asarray(center * release.counts.rows)
+    count = release.count if release.count is not None else release.plan.n
+    return center * float(count or 0)
+
+
+def james_stein(release: Published) -> Floats:
+    """[O1] Positive-part shrinkage towards the centre, refused where it could raise the error.
+
+    t + (1 - (p - 2) / Q)_+ (v - t),  Q = (v - t)^T V^-1 (v - t),  p = tr V / lambda_max(V) > 2.
+
+    References: Bock 1975, Theorem 2 (minimax for unequal variances).
+    """
+    # The offset from the centre carries the sums' noise alone: the counts' is in the target, or in factors.
+    noise, pull = replace(release.noise, count_direction=None, own=None), target(release)
+    if release.statistic == "mean" and _in_doubt(release.counts):
+        raise UsageError(
+            "james_stein needs counts of rows that are well above their noise, and not all of these are. "
+            "Use soft_threshold or nothing."
+        )
+    effective = effective_dimension(noise)
+    if effective <= 2:
+        raise UsageError(
+            "james_stein needs noise spread over more than two columns' worth "
+            f"(tr V / largest eigenvalue = {effective:.3g}, must exceed 2). Use soft_threshold or nothing."
+        )
+    offset = release.value - pull
+    square = noise.squared_length(offset)
+    shrink = max(0.0, 1 - (effective - 2) / square) if square > 0 else 0.0
+    return pull + shrink * offset
+
+
+def _in_doubt(counts: Any) -> bool:
+    """Whether a column may have been held to its region [U3], so that its noise is no Gaussian."""
+    return counts is not None and bool(in_doubt(counts.rows, counts.stds).any())
+
+
+def effective_dimension(noise: Noise) -> float:
+    """tr V / lambda_max(V), or less where columns of a rotated region have counts of their own."""
+    straight = noise.ellipsoid.axes is None
+    lengths = noise.sums_stds if straight else noise.ellipsoid.unscale * noise.std
+    largest = float(np.max(lengths)) ** 2
+    return noise.total / largest if largest > 0 else 0.0
+
+
+def soft_threshold(release: Published, threshold: float | None = None) -> Floats:
+    """[O2] Pull every coordinate towards the centre by `threshold` noise stds, and to it if it is nearer.
+
+    The default sqrt(2 ln d) is the universal threshold: good where most columns sit at their centre.
+
+    References: Donoho & Johnstone 1994; Balle & Wang 2018, section 4.
+    """
+    pull, d = target(release), release.value.size
+    stds = math.sqrt(2 * math.log(d)) if threshold is None else positive("threshold", threshold)
+    offset = release.value - pull
+    return np.asarray(pull + np.sign(offset) * np.maximum(np.abs(offset) - stds * release.noise_std, 0.0))
+
+
+def clamp(release: Published, lower: Any = None, upper: Any = None) -> Floats:
+    """[O3] Move each coordinate into public bounds: the given ones, or those of Box and Ball rows."""
+    d = release.value.size
+    if lower is None and upper is None:
+        low, high = _stated_bounds(release)
+    else:
+        low, high = _bound("lower", lower, -math.inf, d), _bound("upper", upper, math.inf, d)
+        if (low > high).any():
+            raise UsageError("lower must be <= upper in every column.")
+    return np.clip(release.value, low, high)
+
+
+def _stated_bounds(release: Published) -> tuple[Floats, Floats]:
+    low: Floats
+    high: Floats
+    low, high = release.plan.rows.bounds()
+    if release.statistic == "mean":
+        return low, high
+    if release.plan.neighbours != "replace" or release.plan.n is None:
+        raise UsageError("a sum of an unknown number of rows has no stated bounds. State lower= and upper=.")
+    return low * release.plan.n, high * release.plan.n
+
+
+def _bound(name: str, value: Any, default: float, d: int) -> Floats:
+    if value is None:
+        return np.full(d, default)
+    bounds = floats(name, value)
+    if bounds.ndim:
+        return vector(name, bounds, d)
+    if np.isnan(bounds):
+        raise UsageError(f"{name} must be a number, or one per column.")
+    return np.full(d, float(bounds))
+
+
+def wiener(release: Published) -> Floats:
+    """[O4] The linear filter of least expected error when the law of the rows is stated (Normal rows)."""
+    if release.plan.rows.kind != "normal" or release.learned is not None:
+        raise UsageError("wiener needs the law of the rows as the caller stated it: it is for Normal rows.")
+    from ..regions.normal_shape import wiener_gains
+
+    plan = release.plan
+    count = plan.n if release.count is None else release.count
+    gains = wiener_gains(plan.rows, plan.ellipsoid, plan.scaled_std, count)
+    pull = target(release)
+    axes: Floats | None = plan.ellipsoid.axes
+    offset = release.value - pull
+    if axes is None:
+        return pull + gains * offset
+    return pull + axes @ (gains * (axes.T @ offset))
+
+
+_METHODS: dict[str, Callable[..., Floats]] = {
+    "james_stein": james_stein,
+    "soft_threshold": soft_threshold,
+    "wiener": wiener,
+    "clamp": clamp,
+}
+
+METHODS = tuple(_METHODS)

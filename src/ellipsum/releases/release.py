@@ -1,0 +1,530 @@
+"""What may be published: the noisy value with its noise, guarantee and plan, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from ..display.document import Shown
+from ..errors import Floats, UsageError, open_unit
+from ..noise.law import Law
+from ..plans.json import STATISTICS
+from ..privacy.guarantee import Privacy, stated_from_dict
+from ..privacy.spherical_privacy import Guarantee, guarantee_from_dict
+from ..regions.ellipsoid import Ellipsoid
+from ..request.people import People
+from ..row_maps.auxiliary_counts import Riders
+from ..util import json_codec
+from ..util.atomic_files import Kept, Saved
+from ..util.structural_equality import Alike
+from ..version import VERSION
+from .clipping_bias import Hidden, at_a_point, hidden, perhaps_far
+from .confidence_regions import ConfidenceBox, ConfidenceEllipsoid, confidence_ellipsoid, confidence_region
+from .decode import Tally, joined, mean_noise, sum_noise, tally_of
+from .noise_covariance import Noise
+from .postprocess import METHODS as DENOISED
+from .postprocess import denoised
+from .round_record import METHODS, Round, check_rounds
+
+if TYPE_CHECKING:
+    import pandas
+
+    from ..display.plots.strips import Sheet
+    from ..display.subject import Subject
+
+FORMAT, FORMAT_1 = "ellipsum.release/2", "ellipsum.release/1"
+WRONG = "the release has missing, unknown or wrong fields."
+DOCTORED = "this release's value, noise or guarantee is not that of its plan. It was changed after it was made."
+_LEVEL = 0.95
+_FARTHEST = 64.0  # stds that noise may move a count by; more has odds below 1e-890
+_NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
+
+
+@dataclass(frozen=True)
+class Counts(Alike):
+    """Noisy numbers of rows that were published beside a value.
+
+    rows: how many rows have each column, one per column, and stds: their noise. clipped: rows outside the region, by
+    octave (up to 2, 4, 8, ... radii away, the last without end). outside: cells outside their bounds, one per column.
+    The last two are None where nothing was counted.
+    """
+
+    rows: Floats
+    stds: Floats
+    clipped: Floats | None = None
+    outside: Floats | None = None
+
+    @staticmethod
+    def of(plan: Any, tally: Tally, scaled: Floats) -> Counts:
+        """The counts behind the values of noisy sums."""
+        riders = plan.riders
+        if not riders.outside:
+            return Counts(tally.rows, tally.stds)
+        start = plan.ellipsoid.width + len(riders.absences)
+        behind = scaled[start : plan.ellipsoid.width + riders.counted] * 2.0**plan.grid_bits
+        if riders.octaves:
+            return Counts(tally.rows, tally.stds, behind / max(riders.outside[0], 1))
+        return Counts(tally.rows, tally.stds, None, behind / riders.cell_units)
+
+    def to_dict(self) -> dict[str, Any]:
+        parts = {"rows": self.rows, "stds": self.stds, "clipped": self.clipped, "outside": self.outside}
+        return {name: None if part is None else part.tolist() for name, part in parts.items()}
+
+
+def _counts_from_dict(saved: Any, plan: Any) -> Counts:
+    with json_codec.Fields(saved, WRONG) as fields:
+        counts = Counts(
+            fields.take("rows", json_codec.numbers),
+            fields.take("stds", json_codec.numbers),
+            fields.maybe("clipped", json_codec.numbers),
+            fields.maybe("outside", json_codec.numbers),
+        )
+    octaves, cells = plan.riders.octaves, 0 if plan.riders.octaves else len(plan.riders.outside)
+    sizes = counts.rows.size, counts.stds.size, _size(counts.clipped), _size(counts.outside)
+    if sizes != (plan.d, plan.d, octaves, cells) or (counts.stds < 0).any():
+        raise UsageError(DOCTORED)
+    return counts
+
+
+def _size(part: Floats | None) -> int:
+    """0 where nothing was counted, which is not the same as counts of nothing."""
+    return 0 if part is None else part.size or -1
+
+
+class Planned(Protocol):
+    """What a release asks of its plan, whatever kind of plan it is."""
+
+    @property
+    def statistic(self) -> str: ...
+    @property
+    def columns(self) -> tuple[str, ...] | None: ...
+    @property
+    def privacy(self) -> Guarantee: ...
+    @property
+    def stated(self) -> Mapping[str, float]: ...
+    @property
+    def n(self) -> int | None: ...
+    @property
+    def d(self) -> int: ...
+    @property
+    def neighbours(self) -> str: ...
+    @property
+    def people(self) -> People | None: ...
+    @property
+    def riders(self) -> Riders | None: ...
+    @property
+    def ellipsoid(self) -> Ellipsoid: ...
+    @property
+    def law_name(self) -> str: ...
+    @property
+    def noise_law(self) -> Law: ...
+    @property
+    def noise_base(self) -> tuple[Ellipsoid, float]: ...
+    def multiples(self, level: float) -> Floats: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, repr=False)
+class Release(Alike, Kept, Saved, Shown):
+    """A published statistic. Every field is a function of the noisy integers and of public numbers."""
+
+    saved_as: ClassVar[str] = "release"
+    value: Floats
+    plan: Planned
+    """The plan that was run: every public number of this release."""
+    noise: Noise
+    secure: bool
+    count: float | None = None
+    """The noisy count under add_remove, where n is private."""
+    denoised: str | None = None
+    privacy_spent: Guarantee | None = None
+    """Set where earlier rounds (learning) spent budget too."""
+    learned: Mapping[str, Any] | None = None
+    """Where rounds came before: the method, the budget as stated, and every round's name and cost."""
+    counts: Counts | None = None
+    """How many rows have each column, and how many were clipped: noisy, paid for within the same guarantee."""
+
+    @property
+    def statistic(self) -> str:
+        return self.plan.statistic
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        return self.plan.columns
+
+    @property
+    def privacy(self) -> Guarantee:
+        """Everything that was spent on this value."""
+        return self.privacy_spent or self.plan.privacy
+
+    @property
+    def stated(self) -> Mapping[str, float]:
+        """The budget in the caller's own words."""
+        return self.plan.stated if self.learned is None else dict(self.learned["stated"])
+
+    @property
+    def noise_std(self) -> Floats:
+        """Std of the noise in each coordinate; the error of clipping is not in it."""
+        return self.noise.stds
+
+    @cached_property
+    def hidden(self) -> Hidden:
+        """What clipping may hide of the data, as far as it was measured."""
+        if self.counts is None:
+            return Hidden(np.zeros(self.value.size), np.zeros(self.value.size))
+        return hidden(self.plan, self.counts, self.names)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the counts say against the value, in words; nothing where there is nothing to say."""
+        if self.learned is None:
+            return self.hidden.warnings
+        magnitude = self.learned.get("magnitude")
+        alike = at_a_point(self.plan, self.counts, magnitude, self.names())
+        far = perhaps_far(self.plan, self.counts, magnitude, self.learned.get("far"))
+        return (*self.hidden.warnings, *alike, *far)
+
+    @property
+    def error_std(self) -> Floats:
+        """Root mean square error in each column: noise, counts, and clipping as far as it was measured."""
+        stds: Floats = np.hypot(np.hypot(self._wide_stds, self.hidden.spread), self.hidden.bias)
+        return stds
+
+    @property
+    def _wide_stds(self) -> Floats:
+        """Noise stds, widened where a mean divides by a count that is itself in doubt [U2]."""
+        if self.counts is None or self.statistic == "sum":
+            return self.noise_std
+        doubt = self.counts.stds / np.maximum(self.counts.rows, 1.0)
+        wide: Floats = self.noise_std * np.sqrt(1 + 3 * np.minimum(doubt, 1.0) ** 2)
+        return wide
+
+    def confidence_interval(self, level: float = 0.95) -> Floats:
+        """(d, 2) bounds for the statistic of the data, each covering its own column at `level`.
+
+        They cover the noise of sums and counts and, where rows are clipped, what the counted rows may hide; for Box
+        rows they speak of the clamped values. `warnings` says where they cannot be relied on. What was not measured
+        (check=False) is not in them, nor is sampling error.
+        """
+        quantiles = self.plan.multiples(open_unit("level", level))
+        half = quantiles * np.hypot(self._wide_stds, self.hidden.spread) + self.hidden.bias
+        return np.stack([self.value - half, self.value + half], axis=1)
+
+    def confidence_region(self, level: float = 0.95) -> ConfidenceEllipsoid | ConfidenceBox:
+        """The joint region of all columns: it covers the privacy noise. An ellipsoid, or a box for noise in blocks."""
+        return confidence_region(self.value, self.noise, self.plan, level)
+
+    def confidence_ellipsoid(self, level: float = 0.95) -> ConfidenceEllipsoid:
+        """The joint region of all columns as an ellipsoid: Gaussian and spherical noise have one."""
+        return confidence_ellipsoid(self.value, self.noise, self.plan, level)
+
+    def denoise(self, method: str, **options: Any) -> Release:
+        """Post-processing, free of privacy cost: "james_stein", "soft_threshold", "wiener" or "clamp"."""
+        return replace(self, value=denoised(self, method, **options), denoised=method)
+
+    def names(self) -> tuple[str, ...]:
+        """Column names, or x1, x2, ... where there are none."""
+        return self.columns or tuple(f"x{j + 1}" for j in range(self.value.size))
+
+    def to_dict(self) -> dict[str, Any]:
+        noise = self.noise
+        directions = {"count_direction": noise.count_direction, "stretch": noise.stretch, "own": noise.own}
+        fields: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "statistic": self.statistic,
+            "columns": list(self.names()),
+            "value": self.value.tolist(),
+            "noise_std": self.noise_std.tolist(),
+            "privacy": self.privacy.to_dict(),
+            "secure": self.secure,
+            "count": self.count,
+            "denoised": self.denoised,
+            "noise": {
+                "scaled_std": self.noise.std,
+                **{name: None if part is None else part.tolist() for name, part in directions.items()},
+            },
+            "counts": None if self.counts is None else self.counts.to_dict(),
+            "error_std": self.error_std.tolist(),
+            "interval": {"level": _LEVEL, "bounds": self.confidence_interval(_LEVEL).tolist()},
+            "warnings": list(self.warnings),
+            "plan": self.plan.to_dict(),
+        }
+        if self.learned is not None:  # the noise is then that of all rounds together, not the plan's
+            fields["noise"] = {**fields["noise"], "scale": self.noise.ellipsoid.scale.tolist()}
+            fields["learned"] = self.learned
+        return fields
+
+    def to_json(self) -> str:
+        return json_codec.dump(self.to_dict())
+
+    @staticmethod
+    def from_json(text: str) -> Release:
+        return release_from_dict(json_codec.parse(text))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row per column: what was published, with 95% intervals; a column tells where the noise is not secure."""
+        try:
+            import pandas
+        except ImportError:
+            raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
+        from ..display.texts import guarantee
+
+        table = self._table()
+        if not self.secure:
+            table["secure"] = False
+        frame = pandas.DataFrame(table, index=pandas.Index(self.names(), name="column"))
+        frame.attrs.update(secure=self.secure, guarantee=guarantee(self.privacy, self.stated))
+        frame.attrs.update(level=_LEVEL, warnings=list(self.warnings))
+        return frame
+
+    def _table(self) -> dict[str, Any]:
+        low, high = self.confidence_interval(_LEVEL).T
+        errors = {"noise_std": self.noise_std, "error_std": self.error_std}
+        return {"value": self.value, **errors, "lower": low, "upper": high}
+
+    def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
+        from .pictures import release_sheet
+
+        return release_sheet(self, order, columns)
+
+    def subject(self) -> Subject:
+        from .subjects import release_subject
+
+        return release_subject(self)
+
+    def __repr__(self) -> str:
+        from ..display.texts import describe_release
+
+        return describe_release(self)
+
+    def _repr_html_(self) -> str:
+        from ..display.texts import release_html
+
+        return release_html(self)
+
+
+# From a file: whatever a release shows is checked against its plan ------------------------------------
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any]], Release]] = {}
+
+
+def register_reader(plan_format: str, read: Callable[[Mapping[str, Any]], Release]) -> None:
+    """From now on releases whose plan has this format are read so."""
+    _READERS[plan_format] = read
+
+
+_MORE: list[Callable[[], None]] = []
+
+
+def register_more(bring: Callable[[], None]) -> None:
+    """Where no reader is known for a format, bring() imports modules that may have one."""
+    _MORE[:] = [bring]
+
+
+def _reader(kind: Any) -> Callable[[Mapping[str, Any]], Release] | None:
+    if not isinstance(kind, str):
+        return None
+    if kind not in _READERS:
+        for bring in _MORE:
+            bring()
+    return _READERS.get(kind)
+
+
+def release_from_dict(saved: Mapping[str, Any]) -> Release:
+    """Inverse of `Release.to_dict`."""
+    plan = saved.get("plan")
+    read = _reader(plan.get("format") if isinstance(plan, Mapping) else None)
+    if read is None:
+        raise UsageError(f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
+    return read(saved)
+
+
+def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], Any]) -> Release:
+    """A release of a plan of one kind, from a file; format 1 had no counts."""
+    first = saved.get("format") == FORMAT_1
+    with json_codec.Fields(saved, WRONG) as fields:
+        wanted = FORMAT_1 if first else FORMAT
+        fields.check_format(wanted, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
+        plan = fields.take("plan", plan_from_dict)
+        spent = fields.take("privacy", guarantee_from_dict)
+        learned = fields.take("learned", learned_from_dict) if "learned" in saved else None
+        release = Release(
+            value=fields.take("value", json_codec.numbers),
+            plan=plan,
+            noise=fields.take("noise", lambda noise: _noise(noise, plan, learned is not None)),
+            secure=fields.take("secure", json_codec.flag),
+            count=fields.maybe("count", json_codec.number),
+            denoised=fields.maybe("denoised", json_codec.word(*DENOISED)),
+            privacy_spent=None if learned is None else spent,
+            learned=learned,
+            counts=None if first else fields.maybe("counts", lambda counts: _counts_from_dict(counts, plan)),
+        )
+        if not first:
+            for shown in ("error_std", "interval", "warnings"):
+                fields.take(shown, lambda value: None)  # worked out anew
+        check_shown(release, fields)
+    if spent != release.privacy or (release.count is None) != (plan.count_std is None):
+        raise UsageError(DOCTORED)
+    if not first and release.counts is None and plan.riders.width:
+        raise UsageError(DOCTORED)
+    if learned is not None:
+        check_learned(release, plan.privacy)
+        if release.noise.std != 1:
+            raise UsageError(DOCTORED)
+    if learned is None or not first:
+        _check_counts(release)
+        _check_noise(release)
+    return release
+
+
+def check_shown(release: Release, fields: json_codec.Fields) -> None:
+    """The fields that repeat, for a reader, what follows from others."""
+    statistic, columns = (
+        fields.take("statistic", json_codec.word(*STATISTICS)),
+        fields.take("columns", json_codec.names),
+    )
+    stds = fields.take("noise_std", json_codec.numbers)
+    shaped = release.value.shape == release.noise.stds.shape == stds.shape
+    if statistic != release.statistic or not shaped or columns != release.names():
+        raise UsageError(DOCTORED)
+    if not np.allclose(stds, release.noise_std, rtol=_NEAR, atol=0):
+        raise UsageError(DOCTORED)
+
+
+def _noise(saved: Any, plan: Planned, learned: bool) -> Noise:
+    with json_codec.Fields(saved, WRONG) as fields:
+        std = fields.take("scaled_std", json_codec.number)
+        names = ("count_direction", "stretch", "own")
+        direction, stretch, own = (fields.maybe(name, json_codec.numbers, None) for name in names)
+        ellipsoid = (
+            replace(plan.ellipsoid, scale=fields.take("scale", json_codec.numbers)) if learned else plan.ellipsoid
+        )
+    if not learned and plan.law_name in ("box", "mixed"):
+        ellipsoid = plan.noise_base[0]
+    ellipsoid.check()
+    sized = all(part is None or part.size == plan.d for part in (direction, stretch, own))
+    if std <= 0 or ellipsoid.width != plan.ellipsoid.width or not sized:
+        raise UsageError(DOCTORED)
+    return Noise(ellipsoid, std, direction, stretch, own)
+
+
+def _check_noise(release: Release) -> None:
+    """One round's noise follows from the plan and, where counts are noisy, from those and the published value."""
+    wanted, rounding = _expected(release.plan, release)
+    noise = release.noise
+    if release.learned is None and not math.isclose(noise.std, wanted.std, rel_tol=_NEAR):
+        raise UsageError(DOCTORED)
+    if not _alike(noise.stretch, wanted.stretch, _NEAR):
+        raise UsageError(DOCTORED)
+    skipped = release.statistic == "mean" and release.denoised is not None  # the value before it is not kept
+    tolerance = rounding + _NEAR * wanted.stds
+    for part, expected in ((noise.count_direction, wanted.count_direction), (noise.own, wanted.own)):
+        if (part is None) != (expected is None) or not (skipped or _alike(part, expected, tolerance)):
+            raise UsageError(DOCTORED)
+
+
+def _alike(part: Floats | None, expected: Floats | None, tolerance: Any) -> bool:
+    if part is None or expected is None:
+        return part is expected
+    return bool((np.abs(part - expected) <= tolerance).all())
+
+
+def _expected(plan: Any, release: Release) -> tuple[Noise, Floats]:
+    """The noise of a release as `answers` has it, and how far rounding of the value may move its directions."""
+    center, nothing = plan.ellipsoid.center, np.zeros(plan.d)
+    counts = _tally(release)
+    divisor = np.maximum(counts.rows, 1.0)
+    if plan.statistic == "sum":
+        if plan.needs_no_count:
+            return Noise(*plan.noise_base), nothing
+        noise, alike = sum_noise(plan, counts), bool((divisor == divisor[0]).all())
+        stretched = release.learned is not None and not alike  # a learned mean, times each column's rows
+        return replace(noise, stretch=divisor / float(divisor.max()) if stretched else None), nothing
+    lever = counts.stds / divisor
+    noise = mean_noise(plan, counts, release.value - center)
+    noise = noise if release.learned is None else replace(noise, stretch=None)
+    return noise, 4 * np.finfo(float).eps * lever * (np.abs(center) + np.abs(release.value))
+
+
+def _tally(release: Release) -> Tally:
+    """The counts of a release, with the noise that they have by its plan and by the rounds before."""
+    plan: Any = release.plan
+    rows = np.full(plan.d, _start(release)) if release.counts is None else release.counts.rows
+    counts = tally_of(plan, rows, release.count)
+    before = [Round.from_dict(step) for step in release.learned["rounds"]] if release.learned is not None else []
+    measured = [step.privacy for step in before if step.name == "count"]
+    if not measured or plan.count_std is None:
+        return counts
+    each = None if plan.people is None else plan.people.rows_each
+    return joined(counts, plan.count_std, _count_std(measured[-1], each or 1))
+
+
+def _count_std(spent: Privacy, each: int) -> float:
+    """The noise of a round that counted rows [L6][L8]."""
+    if not spent.pure:
+        return each / spent.mu
+    return math.sqrt(2) * each * (2 if spent.neighbours == "replace" else 1) / spent.pure[0]
+
+
+def _start(release: Release) -> float:
+    """The number of all rows, as far as it is known."""
+    return float(release.plan.n or 0) if release.count is None else release.count
+
+
+def _check_counts(release: Release) -> None:
+    """Rows that have a column are all rows less the absent ones, and both numbers may be off by noise alone."""
+    if release.counts is None:
+        return
+    plan: Any = release.plan
+    rows, stds, start = release.counts.rows, release.counts.stds, _start(release)
+    own = np.broadcast_to(plan.absence_stds if plan.absence_stds.size else np.zeros(1), rows.shape)
+    rounding = _NEAR * max(abs(start), 1.0)
+    within = (start - rows >= -_FARTHEST * own - rounding) & (rows >= -_FARTHEST * stds - rounding)
+    within &= (own > 0) | (np.abs(start - rows) <= rounding)
+    if not within.all() or (plan.riders.missing == "row" and (rows != rows[0]).any()):
+        raise UsageError(DOCTORED)
+    if not _alike(stds, _tally(release).stds, _NEAR * stds):
+        raise UsageError(DOCTORED)
+
+
+def learned_from_dict(saved: Any) -> dict[str, Any]:
+    """What a release tells of the rounds before it."""
+    with json_codec.Fields(saved, WRONG) as fields:
+        return {
+            "method": fields.take("method", json_codec.word(*METHODS)),
+            "clip_bias": fields.maybe("clip_bias", json_codec.number),
+            "magnitude": fields.maybe(
+                "magnitude", json_codec.any_of(json_codec.number, json_codec.list_of(json_codec.number)), None
+            ),
+            "stated": fields.take("stated", stated_from_dict),
+            "rounds": [step.to_dict() for step in fields.take("rounds", json_codec.list_of(Round.from_dict))],
+            **({"far": fields.take("far", _far_from_dict)} if "far" in saved else {}),
+        }
+
+
+def _far_from_dict(saved: Any) -> dict[str, float]:
+    """Rows that may lie far out, or be noise."""
+    with json_codec.Fields(saved, WRONG) as fields:
+        far = {name: fields.take(name, json_codec.number) for name in ("rows", "std", "radii")}
+    if min(far.values()) <= 0:
+        raise UsageError(DOCTORED)
+    return far
+
+
+def check_learned(release: Any, planned: Any) -> None:
+    """The rounds fit into the guarantee [P5], which is that of the stated budget; the last one is the plan's."""
+    rounds = [Round.from_dict(step) for step in release.learned["rounds"]]
+    total = release.privacy.as_pair()
+    if all(step.privacy.unit == "row" for step in rounds):  # so earlier versions wrote the rounds of people too
+        total = replace(total, unit="row")
+    check_rounds(total, rounds, release.stated)
+    last, own = rounds[-1].privacy, planned.as_pair()
+    if (last.mu, last.pure, last.slack) != (own.mu, own.pure, own.slack):
+        raise UsageError(DOCTORED)

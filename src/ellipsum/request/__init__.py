@@ -1,0 +1,1 @@
+"""What a caller asks for, checked before any data is opened."""

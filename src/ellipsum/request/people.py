@@ -1,0 +1,102 @@
+"""People with many rows: the person that a row belongs to, and what becomes of the rows of one person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..errors import UsageError, choice, whole
+
+Made = TypeVar("Made")
+_NOTES = ("privacy_id", "per_person", "max_rows")
+WAYS = ("mean", "sum", "rows")
+COUNTS = "count"
+"""Not for callers: a person's row is the number of their rows."""
+_ONE_ROW = ("mean", "sum")
+_CAPPED = {"sum": "enter the sum", "rows": "count"}
+
+
+@dataclass(frozen=True)
+class People:
+    """The column that names the person a row belongs to, and what becomes of the rows of one person.
+
+    per_person: "mean" or "sum" make one row of them; "rows" leaves them as they are, and a statistic is over rows.
+    max_rows: so many rows of a person count at most (sum and rows need it).
+    """
+
+    privacy_id: str | int
+    per_person: str = "mean"
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.privacy_id, bool) or not isinstance(self.privacy_id, (str, int, np.integer)):
+            raise UsageError(f"privacy_id must be the name of a column, got {type(self.privacy_id).__name__}.")
+        choice("per_person", self.per_person, (*WAYS, COUNTS))
+        _check_cap("max_rows", self.per_person, self.max_rows)
+
+    @property
+    def rows_each(self) -> int | None:
+        """So many rows of a person enter a statistic of rows; None where a person is one row."""
+        return int(self.max_rows) if self.per_person == "rows" and self.max_rows is not None else None
+
+    @property
+    def identity(self) -> str | int:
+        """The column by its name, or by its place: the first column is not the one called "0"."""
+        return self.privacy_id if isinstance(self.privacy_id, str) else int(self.privacy_id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a plan's options say of it."""
+        cap = {} if self.max_rows is None else {"max_rows": int(self.max_rows)}
+        return {"privacy_id": self.identity, "per_person": self.per_person, **cap}
+
+    @staticmethod
+    def of_options(options: Mapping[str, Any]) -> People | None:
+        """The people that a plan's options speak of."""
+        whose, per_person, max_rows = (options.get(name) for name in _NOTES)
+        return people_of(whose, per_person, max_rows, ways=WAYS)
+
+
+def _check_cap(name: str, per_person: str, max_rows: int | None) -> None:
+    if max_rows is not None:
+        whole(name, max_rows)
+    elif per_person in _CAPPED:
+        raise UsageError(f"{name} is missing. State how many rows of a person may {_CAPPED[per_person]} at most.")
+
+
+def people_of(
+    privacy_id: Any,
+    per_person: str | None = None,
+    max_rows: int | None = None,
+    cap: str = "max_rows",
+    ways: tuple[str, ...] = _ONE_ROW,
+) -> People | None:
+    """The arguments of a call, where the last is called `cap`; None where every row is a person of its own."""
+    if privacy_id is None:
+        given = [name for name, value in (("per_person", per_person), (cap, max_rows)) if value is not None]
+        if given:
+            raise UsageError(f"{' and '.join(given)} need privacy_id, the column that names people.")
+        return None
+    what = "mean" if per_person is None else choice("per_person", per_person, ways)
+    _check_cap(cap, what, max_rows)
+    return People(privacy_id, what, max_rows)
+
+
+def with_people(plan: Made, people: People | None) -> Made:
+    """A plan (of any kind) whose rows are people."""
+    if people is None:
+        return plan
+    some: Any = plan
+    if people.rows_each is not None and some.people != people:
+        raise UsageError(
+            "this plan is not for rows of people. Plan it with privacy_id, per_person='rows' and max_rows."
+        )
+    changed: Made = replace(some, people=people, privacy=replace(some.privacy, unit="person"))
+    return changed
+
+
+def unit_of(people: People | None) -> str:
+    """What a guarantee hides: a row, or a person with all of theirs."""
+    return "row" if people is None else "person"

@@ -1,0 +1,200 @@
+"""What a row carries beside its values: an entry for each absence, for what lay outside the region, for a square.
+
+[S10] An absent cell takes a share of the squared radius with it, a row that was clipped is pulled inwards a little, and
+the room this leaves in the norm pays for the counts: they cost no noise up to the units that are computed here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import Floats, UsageError
+from ..numerics.wide_integers import Ints
+from ..util import json_codec
+from ..util.structural_equality import Alike
+
+RULES = ("column", "row", "center", "fill")
+WRONG = "what this plan counts beside its values is not valid. Make the plan anew."
+OCTAVES = 12
+"""Rows outside are counted by how far: up to 2, 4, 8, ... radii; the last octave has no end."""
+MOST_OCTAVES = 64
+SHARE_BITS = 40
+"""Shares of the squared radius are multiples of 2^-40: sums of them are exact in doubles."""
+_LARGEST_UNIT = 1 << 62
+WIDEST = Fraction(83, 50)
+"""Squares are free beside two rows up to this many limits: below sqrt((11 + 5 sqrt 5) / 8) [S11]."""
+MOST_SQUARE = 1 << 46
+"""Units of a square stay below this: rounding then moves them by less than 5/8 [S11]."""
+
+
+@dataclass(frozen=True)
+class Riders(Alike):
+    """The rule for missing entries, and whole-numbered entries of a row that count what is absent or outside.
+
+    missing: "column", each absent cell is counted; "row", a row with one is left out and counted; "center", it counts
+        as the centre; "fill", it counts as `fill` (a clamped column may be filled beside others that are counted).
+    absences: units of an absent cell, one per column (0: not counted); for "row" one number.
+    shares: the part of the squared radius that an absent cell takes with it, one per column (ellipsoids only).
+    outside: units of a clipped row (one number, with `octaves`), or of a clamped cell (one per column).
+    pull: a clipped row is brought to this share of the radius.
+    squares: of clamped cells, one per column: units of 1 - y^2, y the cell in units of its limit [S11] (0: none).
+    products: units of y_i y_j, for every pair of columns i < j [S12] (0: none).
+    """
+
+    missing: str = "center"
+    fill: Floats | None = None
+    absences: tuple[int, ...] = ()
+    shares: Floats | None = None
+    outside: tuple[int, ...] = ()
+    octaves: int = 0
+    pull: float = 1.0
+    squares: tuple[int, ...] = ()
+    products: int = 0
+
+    def check(self, columns: int, clamped: bool) -> None:
+        """An error unless all this fits rows of so many columns; a plan may come from a file."""
+        units = (*self.absences, *self.outside, *self.squares, self.products)
+        sizes = {"column": columns, "row": 1}.get(self.missing, 0), (columns if clamped else 1)
+        valid = self.missing in RULES and len(self.absences) == sizes[0] and len(self.outside) in (0, sizes[1])
+        valid &= all(isinstance(unit, int) and 0 <= unit < _LARGEST_UNIT for unit in units)
+        valid &= 0.5 <= self.pull <= 1 and (self.pull == 1 or not clamped)
+        valid &= 0 <= self.octaves <= MOST_OCTAVES and (self.octaves > 0) == (bool(self.outside) and not clamped)
+        valid &= len(self.squares) in ((0, columns) if clamped else (0,)) and max(self.squares, default=0) < MOST_SQUARE
+        valid &= self.products < MOST_SQUARE and (not self.products or self._has_whole_rows())
+        valid &= self._has_fill(columns) and self._has_shares(columns, clamped)
+        valid &= clamped or self.missing != "column" or self.fill is None
+        if not valid:
+            raise UsageError(WRONG)
+
+    def _has_whole_rows(self) -> bool:
+        """Products need both of their cells: absent ones are filled in, or their rows left out."""
+        return bool(self.squares) and (self.missing != "column" or not any(self.absences))
+
+    def _has_fill(self, columns: int) -> bool:
+        if self.missing not in ("fill", "column") or (self.missing == "column" and self.fill is None):
+            return self.fill is None
+        return self.fill is not None and self.fill.shape == (columns,) and bool(np.isfinite(self.fill).all())
+
+    def _has_shares(self, columns: int, clamped: bool) -> bool:
+        """Multiples of 2^-40 that leave half of the squared radius, for the columns that are counted."""
+        if self.missing != "column" or clamped:
+            return self.shares is None
+        shares = self.shares
+        if shares is None or shares.shape != (columns,) or not (np.isfinite(shares).all() and (shares >= 0).all()):
+            return False
+        whole = np.ldexp(shares, SHARE_BITS)
+        return bool((whole == np.rint(whole)).all()) and float(shares.sum()) <= 0.5
+
+    @property
+    def width(self) -> int:
+        """Entries of a row beside its values."""
+        return self.counted + len(self.squares) + self.pairs
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of columns whose products are added."""
+        return math.comb(len(self.squares), 2) if self.products else 0
+
+    @property
+    def counted(self) -> int:
+        """Entries that count something: absences, then what lay outside; squares follow."""
+        return len(self.absences) + (self.octaves or len(self.outside))
+
+    @cached_property
+    def cell_units(self) -> Floats:
+        """The units of a clamped cell, one per column; without end where none is counted."""
+        units = np.array(self.outside, float)
+        units[units == 0] = np.inf
+        return units
+
+    @property
+    def units(self) -> Ints:
+        """The units of every such entry."""
+        outside = self.outside * self.octaves if self.octaves else self.outside
+        return np.array(self.absences + outside + self.squares + (self.products,) * self.pairs, np.int64)
+
+    def excess(self, grid_bits: int, factor: int) -> Fraction:
+        """[S10] By how much the counts exceed what is free, in squared units; factor: 2 for two rows, 1 for one."""
+        pull = Fraction(self.pull) ** 2
+        over, scale = 0, pull.denominator << SHARE_BITS
+        if self.missing == "column" and self.shares is not None:
+            free = factor * pull.numerator << 2 * grid_bits
+            for unit, share in zip(self.absences, np.ldexp(self.shares, SHARE_BITS).astype(int).tolist(), strict=True):
+                over += max(0, unit * unit * scale - share * free)
+        beside = (
+            max(Fraction(0), self.outside[0] ** 2 - factor * (1 - pull) * (1 << 2 * grid_bits)) if self.outside else 0
+        )
+        return Fraction(over, scale) + beside
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "missing": self.missing,
+            "fill": None if self.fill is None else self.fill.tolist(),
+            "absences": list(self.absences),
+            "shares": None if self.shares is None else self.shares.tolist(),
+            "outside": list(self.outside),
+            "octaves": self.octaves,
+            "pull": self.pull,
+            **({"squares": list(self.squares)} if self.squares else {}),
+            **({"products": self.products} if self.products else {}),
+        }
+
+
+PLAIN = Riders()
+_UNIT = json_codec.integer(0, _LARGEST_UNIT)
+
+
+def riders_from_dict(value: Mapping[str, Any]) -> Riders:
+    """Inverse of `Riders.to_dict`; `check` is for whoever knows the columns."""
+    with json_codec.Fields(value, WRONG) as fields:
+        return Riders(
+            fields.take("missing", json_codec.word(*RULES)),
+            fields.maybe("fill", json_codec.numbers),
+            tuple(fields.take("absences", json_codec.list_of(_UNIT))),
+            fields.maybe("shares", json_codec.numbers),
+            tuple(fields.take("outside", json_codec.list_of(_UNIT))),
+            fields.take("octaves", json_codec.integer(0, MOST_OCTAVES)),
+            fields.take("pull", json_codec.number),
+            tuple(fields.take("squares", json_codec.list_of(_UNIT), ())),
+            fields.take("products", _UNIT, 0),
+        )
+
+
+def whole_shares(weights: Floats, counted: tuple[bool, ...]) -> Floats:
+    """Shares of half the squared radius, in proportion to weights, for the columns that are counted."""
+    relative = np.where(counted, np.maximum(weights, 0.0), 0.0)
+    total = float(weights.sum()) or 1.0
+    least = 0.25 / len(weights)  # every column's absences can be told, whatever its weight
+    spread = np.where(counted, np.maximum(relative / total, least), 0.0)
+    spread *= min(1.0, 1.0 / float(spread.sum())) if spread.any() else 1.0
+    return np.ldexp(np.floor(np.ldexp(spread / 2, SHARE_BITS)), -SHARE_BITS)
+
+
+def free_units(square: float, grid_bits: int) -> int:
+    """The largest unit, but for a millionth, whose square is at most this part of the squared radius."""
+    return max(0, math.floor(math.ldexp(math.sqrt(max(square, 0.0)) * (1 - 2.0**-20), grid_bits)))
+
+
+def free_squares(limits: Sequence[int], riders: Riders, alone: bool) -> tuple[int, ...]:
+    """[S11] The largest units of squares that cost no noise.
+
+    alone: only the distance of two rows matters, not the length of one. Where absences are counted it does.
+    """
+    counted = riders.absences if riders.missing == "column" else (int(riders.missing == "row"),) * len(limits)
+    counted = counted or (0,) * len(limits)
+    wide = [limit * WIDEST.numerator // WIDEST.denominator for limit in limits]
+    pairs = zip(limits, wide, counted, strict=True)
+    return tuple(most if alone and not count else max(limit - 2, min(limit, 1)) for limit, most, count in pairs)
+
+
+def product_units(limits: Sequence[int]) -> int:
+    """[S12] Units of products whose squares, over all pairs of columns, add up to those of the limits."""
+    pairs = math.comb(len(limits), 2)
+    return math.isqrt(sum(limit**2 for limit in limits) // pairs) if pairs else 0

@@ -1,0 +1,246 @@
+"""Row maps: fixed public maps from a row to a bounded row of integers, described without any code that runs them.
+
+row x -> y = B (x - c) -> clip to ‖y‖ <= 1, or each entry to its own limit -> q = rint(y 2^m). A map says how long its
+integer rows can be and how far apart (its body); whoever has the rows picks the kernel for its kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import Floats, UsageError, vector, whole
+from ..numerics.wide_integers import Ints
+from .auxiliary_counts import PLAIN, WIDEST, WRONG, Riders
+
+MOST_GRID_BITS = 48
+_SQRT_BITS = 32
+FINE = 1 << 10
+"""Limits from here on are fine enough that rounding a square is below what its curve leaves free [S11]."""
+
+
+def sqrt_upper(square: int | Fraction, bits: int = 60) -> Fraction:
+    """A multiple of 2^-bits at least sqrt(square), within 2^(1-bits) of it."""
+    exact = Fraction(square)
+    scaled = -((-exact.numerator << 2 * bits) // exact.denominator)
+    root = math.isqrt(scaled - 1) + 1 if scaled > 0 else 0
+    return Fraction(root, 1 << bits)
+
+
+@dataclass(frozen=True)
+class Body:
+    """Bounds on the integer rows of a map, in exact arithmetic: no row is longer, no two rows are further apart."""
+
+    norm: Fraction
+    diameter: Fraction
+    ones: int | None = None
+    """Of how many one-hots a row consists, where it is nothing else: its norm in l1."""
+    apart: int | None = None
+    """How far two such rows are apart in l1, where that is less than twice the norm."""
+
+    def sensitivity(self, neighbours: str, count_units: int = 0, rows_each: int | None = None) -> Fraction:
+        """l2-sensitivity, rounded up, of the sum; [U2] with the count of rows as one more coordinate.
+
+        rows_each: where a person has up to so many rows [U8], any number of which may go or come.
+        """
+        if neighbours == "replace" and rows_each is None:
+            return self.diameter
+        one = sqrt_upper(self.norm**2 + count_units**2) if count_units else self.norm
+        one = max(one, self.diameter) if neighbours == "replace" else one
+        return one * (rows_each or 1)
+
+    def changes(self, neighbours: str, rows_each: int | None = None) -> int:
+        """l1-sensitivity of the sum of rows that are one-hots: what pure noise of each count has to cover [L8]."""
+        if self.ones is None:
+            raise UsageError("counts alone have a sensitivity in l1 here.")
+        apart = 2 * self.ones if self.apart is None else self.apart
+        return (apart if neighbours == "replace" else self.ones) * (rows_each or 1)
+
+
+class RowMap(Protocol):
+    """A fixed public map from rows to bounded integer rows; `kind` names the kernel that runs it."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def columns(self) -> int:
+        """Entries of a row that goes in."""
+
+    @property
+    def width(self) -> int:
+        """Entries of the integer row that comes out."""
+
+    @property
+    def grid_bits(self) -> int:
+        """Integer rows are multiples of 2^-grid_bits of what they stand for; 0 for counts."""
+
+    @property
+    def body(self) -> Body: ...
+
+    @property
+    def rows_per_flush(self) -> int:
+        """So many integer rows surely add up within 64 bits."""
+
+
+@lru_cache(maxsize=1024)
+def clipped_norm_bound(width: int, grid_bits: int) -> Fraction:
+    """R = 2^m (1 + (width + 8) 2^-52) + sqrt(width)/2, rounded up ([S2])."""
+    return (1 << grid_bits) * (1 + Fraction(width + 8, 1 << 52)) + sqrt_upper(width, _SQRT_BITS) / 2
+
+
+class EllipsoidMap:
+    """q = rint(2^m y / max(1, ‖y‖)) with y = B (x - c), B diagonal (`scale`) or a matrix; then what its riders count.
+
+    Guarantee [S2][S10]: whatever rounding does to y, no integer row is longer than body.norm and no two are further
+    apart than body.diameter. q depends on its row alone ([S1]).
+    Edge cases [S3]: a NaN or infinite entry is missing, and treated by the riders' rule; a finite row whose y overflows
+    is clipped along its direction; a column of scale zero gives zero whatever it holds.
+    """
+
+    kind = "ellipsoid"
+
+    def __init__(
+        self, center: Any, scale: Any = None, matrix: Any = None, *, grid_bits: int, riders: Riders = PLAIN
+    ) -> None:
+        self.center = vector("center", center)
+        self.grid_bits = whole("grid_bits", grid_bits, least=0)
+        if self.grid_bits > MOST_GRID_BITS:
+            raise UsageError(f"grid_bits must be <= {MOST_GRID_BITS}, got {grid_bits}. Take a coarser grid.")
+        if (scale is None) == (matrix is None):
+            raise UsageError("Exactly one of scale and matrix must be given. Leave the other out.")
+        self.columns = self.center.size
+        self.scale = None if scale is None else vector("scale", scale, self.columns)
+        self.matrix = None if matrix is None else _finite_matrix(matrix, self.columns)
+        self.riders = riders
+        riders.check(self.columns, clamped=False)
+        self.values = self.columns if self.matrix is None else len(self.matrix)
+        self.width = self.values + riders.width
+        self.body = ellipsoid_body(self.values, self.grid_bits, riders)
+        self.rows_per_flush = 1 << 62 - max(self.grid_bits, _bits(riders))  # |q_j| < 2^(m+1), [S4]
+
+
+def _bits(riders: Riders) -> int:
+    """So many bits hold every unit of the riders, less one."""
+    units = (*riders.absences, *riders.outside, *riders.squares, riders.products)
+    return max(units).bit_length() - 1
+
+
+def ellipsoid_body(values: int, grid_bits: int, riders: Riders) -> Body:
+    """[S10] The ball's own bounds, and what the riders exceed the room by that they were given."""
+    norm = clipped_norm_bound(values, grid_bits)
+    if riders.width == 0:
+        return Body(norm, 2 * norm)
+    squared_norm = norm**2 + riders.excess(grid_bits, 1)
+    squared_diameter = 4 * norm**2 + 2 * riders.excess(grid_bits, 2)
+    return _with_left_out(squared_norm, squared_diameter, riders)
+
+
+def _with_left_out(squared_norm: Fraction, squared_diameter: Fraction, riders: Riders) -> Body:
+    """Where rows are left out: they are nothing but their unit, away from every other row."""
+    if riders.missing == "row":
+        left_out = Fraction(riders.absences[0]) ** 2
+        squared_diameter = max(squared_diameter, squared_norm + left_out)
+        squared_norm = max(squared_norm, left_out)
+    return Body(sqrt_upper(squared_norm), sqrt_upper(squared_diameter))
+
+
+class ClampedMap:
+    """q_j = rint(clip((x_j - c_j) s_j, -L_j, L_j)), L_j whole; then what its riders count, cell by cell.
+
+    Guarantee [S9]: |q_j| <= L_j exactly. A column's cell is (q_j, 0, 0) inside its bounds, (±L_j, 0, W_j) outside,
+    (0, E_j, 0) where it is absent, and the bounds on rows add up column by column.
+    [S11] The squares of a row follow: Q_j (1 - (q_j/L_j)^2), rounded, of every cell that is not counted as absent.
+    `lower` and `upper` are the stated bounds: a cell counts as outside where it is beyond them by more than rounding.
+    """
+
+    def __init__(
+        self, center: Any, scale: Any, limits: Any, bounds: tuple[Any, Any], *, grid_bits: int, riders: Riders = PLAIN
+    ) -> None:
+        self.center = vector("center", center)
+        self.columns = self.center.size
+        self.scale = vector("scale", scale, self.columns)
+        self.limits = np.array(limits, np.int64)
+        self.lower, self.upper = (vector("bounds", side, self.columns) for side in bounds)
+        if self.limits.shape != (self.columns,) or not ((self.limits >= 0) & (self.limits < 1 << MOST_GRID_BITS)).all():
+            raise UsageError(f"limits must be whole numbers below 2^{MOST_GRID_BITS}, one per column.")
+        self.grid_bits = whole("grid_bits", grid_bits, least=0)
+        self.riders = riders
+        riders.check(self.columns, clamped=True)
+        if riders.fill is not None and riders.absences:  # a cell that is counted is at the centre
+            counted = np.array(riders.absences) > 0
+            if (riders.fill != self.center)[counted].any():
+                raise UsageError(WRONG)
+        self.values = self.columns
+        self.width = self.values + riders.width
+        self.kind = "squared" if riders.squares else "clamped"
+        self.body = clamped_body(self.limits, riders)
+        self.rows_per_flush = 1 << 62 - max(int(self.limits.max()).bit_length() - 1, _bits(riders), 0)
+
+
+def clamped_moves(limits: Ints, riders: Riders, neighbours: str) -> list[int]:
+    """How far each coordinate of a clamped row moves between two rows, or at all [S9]."""
+    factor = 2 if neighbours == "replace" else 1
+    beside = [int(unit) for unit in riders.units[: riders.width - riders.pairs]]
+    return [factor * limit for limit in limits.tolist()] + beside + [factor * riders.products] * riders.pairs
+
+
+def clamped_body(limits: Ints, riders: Riders) -> Body:
+    """[S9] Column by column, in whole numbers."""
+    columns = len(limits)
+    absences = riders.absences if riders.missing == "column" else (0,) * columns
+    outside, squares = riders.outside or (0,) * columns, riders.squares or (0,) * columns
+    squared_norm = squared_diameter = 0
+    alike = Counter(zip(limits.tolist(), absences, outside, squares, strict=True))  # a million are often all alike
+    for (limit, absent, out, square), times in alike.items():
+        length, apart = squared_cell(limit, square)
+        beside = length + out**2
+        squared_norm += times * max(beside, absent**2)
+        squared_diameter += times * max(apart + out**2, beside + absent**2)
+    products = riders.pairs * riders.products**2  # [S12]
+    return _with_left_out(Fraction(squared_norm + products), Fraction(squared_diameter + 4 * products), riders)
+
+
+def body_without(limits: Ints, riders: Riders, apart: frozenset[int]) -> Body:
+    """[U9] The body of clamped rows without some of their entries: with zeros in their place, it is another such row's.
+
+    apart: places of values, absences and cells outside.
+    """
+    if riders.squares or riders.products:
+        raise UsageError(WRONG)
+
+    def kept(units: Sequence[int], start: int) -> tuple[int, ...]:
+        return tuple(0 if place in apart else unit for place, unit in enumerate(units, start))
+
+    columns, behind = len(limits), len(limits) + len(riders.absences)
+    values = np.array(kept(limits.tolist(), 0), np.int64)
+    beside = replace(riders, absences=kept(riders.absences, columns), outside=kept(riders.outside, behind))
+    return clamped_body(values, beside)
+
+
+def squared_cell(limit: int, square: int) -> tuple[int, int]:
+    """[S11] How long the cell (q, Q (1 - (q/L)^2)) is at most, and how far two are apart, squared."""
+    length, apart = limit**2 + square**2, 4 * limit**2 + square**2
+    if limit < FINE:
+        return length, apart
+    free = square * WIDEST.denominator <= limit * WIDEST.numerator
+    return max(limit**2, (square + 2) ** 2) if square else limit**2, 4 * limit**2 if free else apart
+
+
+def _finite_matrix(matrix: Any, columns: int) -> Floats:
+    try:
+        given = np.array(matrix, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UsageError("matrix must be a table of numbers. Check for text or ragged nesting.") from None
+    if given.ndim != 2 or given.shape[0] == 0 or given.shape[1] != columns:
+        raise UsageError(f"matrix must have {columns} columns, one for each entry of center.")
+    if not np.isfinite(given).all():
+        raise UsageError("matrix must be finite: it holds a NaN or an infinity.")
+    return given

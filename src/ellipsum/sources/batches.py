@@ -1,0 +1,119 @@
+"""Batches that the caller hands over one by one: iterables of arrays, record batches or frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import Any
+
+from ..errors import DataError, UsageError
+from .progress import Progress
+from .selection import Selection
+from .tables import (
+    Batches,
+    Piece,
+    SourceTable,
+    as_names,
+    own_copy,
+    sealed,
+    single_pass,
+)
+
+Opener = Callable[[Any, Selection], SourceTable]
+_FAILED = "The iterable of batches raised an error of its own. Run it by itself to see which."
+
+
+class BatchesTable(Batches):
+    """An iterable of batches; an iterator or generator serves one pass, anything else as many as wanted.
+
+    The first batch is drawn on opening: its columns and width are those of the table. What hands the batches over
+    may be a query or a shuffling loader, so their rows have no places [T9].
+    """
+
+    ordered = False
+
+    def __init__(self, data: Iterable[Any], selection: Selection, opener: Opener) -> None:
+        self._data = data
+        self._selection = selection
+        self._opener = opener
+        self.reopenable = not isinstance(data, Iterator)
+        self._rows: int | None = None
+        source = sealed(_FAILED, data)
+        first = list(islice(source, 1))
+        opened = self._open(first[0]) if first else _nothing(selection.named())
+        self.columns, self.width = opened.columns, opened.width
+        self.gaps = (True,) * self.width  # later batches may be of other types
+        self.available, self.chosen, self.key = opened.available, opened.chosen, opened.key
+        self.by = opened.by
+        self._waiting: tuple[list[Any], Iterator[Any]] | None = None if self.reopenable else (first, source)
+
+    def _open(self, batch: Any) -> SourceTable:
+        if isinstance(batch, (str, bytes)) or (isinstance(batch, Iterator) and not _speaks_arrow(batch)):
+            raise UsageError("A batch must be a two-dimensional array or an Arrow table.")
+        return self._opener(batch, self._selection)
+
+    def rows(self) -> int:
+        if self._rows is None:
+            if not self.reopenable:
+                raise UsageError("A one-shot source knows its rows only after its pass. Pass a table or a file.")
+            self._rows = sum(self._checked(batch).rows() for batch in sealed(_FAILED, self._data))
+        return self._rows
+
+    def _checked(self, batch: Any) -> SourceTable:
+        table = self._open(batch)
+        check_same(self, table, "A later batch", "the first")
+        return table
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        if self.reopenable:
+            return self._read(sealed(_FAILED, self._data))
+        if self._waiting is None:
+            raise single_pass("This iterator")
+        (first, rest), self._waiting = self._waiting, None
+        return self._read(chain(first, rest))
+
+    def _read(self, source: Iterator[Any]) -> Iterator[Piece]:
+        rows = 0
+        for batch in source:
+            for piece in self._checked(batch).pieces():
+                rows += len(piece[1])
+                yield own_copy(piece)  # the caller may fill the same memory with the next batch
+        self._rows = rows
+
+
+def _nothing(selection: Selection) -> SourceTable:
+    """A table of no rows, where the names of several columns say what its rows would be.
+
+    One name alone may stand for a column of lists, and an array has no names: nothing then tells what to publish.
+    """
+    import pyarrow as pa
+
+    from .arrow import ArrowTable
+
+    names = as_names(selection.columns) or ()
+    if len(names) < 2 or not all(isinstance(name, str) for name in names):
+        raise DataError(
+            "The iterable of batches is empty. It must yield at least one batch, of any length, unless columns names "
+            "several."
+        )
+    behind = [(str(name), pa.int64()) for name in selection.beside]
+    kinds = [*((name, pa.float64()) for name in names), *behind]
+    return ArrowTable(pa.schema(kinds).empty_table(), selection)
+
+
+def _speaks_arrow(data: Any) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+def check_same(first: SourceTable, other: SourceTable, what: str, than: str) -> None:
+    """A usage error unless both deliver the same columns."""
+    if other.width != first.width:
+        raise UsageError(f"{what} has {other.width} columns, {than} has {first.width}. All must have the same.")
+    if other.columns != first.columns:
+        raise UsageError(f"{what} has other column names than {than}. All must have the same.")
+    if other.by != first.by:
+        raise UsageError(f"{what} names groups by columns of other types than {than}. Convert one of them.")
+    if other.key != first.key:
+        raise UsageError(
+            f"{what} names people by {other.key}, {than} by {first.key}: one person would be two. Convert one of them."
+        )

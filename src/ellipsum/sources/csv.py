@@ -1,0 +1,258 @@
+"""CSV files, plain or gzipped: every line below the header is one row, whatever it holds."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError, UsageError
+from .csv_header import column_names
+from .csv_rows import (
+    ENDED,
+    IMPROPER,
+    START,
+    byte_classes,
+    cells_at,
+    follow,
+    parse,
+    settle,
+)
+from .group_labels import beside, canonical_labels
+from .identities import bounded
+from .progress import Progress
+from .read_ahead import map_ahead
+from .selection import EVERYTHING, Selection
+from .tables import (
+    Batches,
+    Block,
+    Piece,
+    Watch,
+    as_names,
+    attempt,
+    pick,
+)
+
+_CHUNK_BYTES = 1 << 20  # small enough for the cache of one core
+_LINE_FEED = 10
+_LONGEST_LINE = 16 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class _Lines(NamedTuple):
+    """Some whole rows: their text, in which every line end ends a row, and as it stands in the file."""
+
+    text: bytearray
+    exact: bytearray
+
+
+class CsvTable(Batches):
+    """The numbers of some columns of a CSV file.
+
+    The first line names the columns and is public; what may be a row (numbers, unless the caller typed them or says
+    `header=True`) is refused, since a file without a header would publish its first row as names [T3].
+    Every further line is a row, a blank one too; properly quoted cells may run over line ends. Cells that are no
+    decimal number, and all cells of a line with too few or too many, are missing [T3]. The values do not depend on
+    where the file is cut into chunks.
+    """
+
+    reopenable = True
+    ordered = True
+
+    def __init__(
+        self,
+        path: Path,
+        selection: Selection = EVERYTHING,
+        *,
+        separator: str = ",",
+        chunk_bytes: int = _CHUNK_BYTES,
+        longest_line: int = _LONGEST_LINE,
+    ) -> None:
+        self._path = path
+        self._watch = Watch(path)
+        self._classes = byte_classes(separator)
+        self._chunk_bytes = chunk_bytes
+        self._longest_line = longest_line
+        self._unreadable = f"{path} could not be read as a CSV file (damaged, cut short or not allowed)."
+        line, self._body_start = attempt(self._unreadable, self._first_line)
+        key = selection.key
+        wanted = as_names(selection.named().columns)
+        typed = [] if wanted is None else [str(name) for name in (*wanted, *selection.beside)]
+        self.available = attempt(self._unreadable, column_names, path, line, separator, typed, selection.header is True)
+        chosen = pick(self.available, selection, str(path))
+        if chosen.size is not None:
+            raise UsageError(f"columns declares lists, and {path} is a CSV file: its cells are numbers.")
+        places, self._key_place, self._by_places = chosen.places, chosen.key, chosen.by
+        self.key, self.by = None if key is None else "text", ("text",) * len(chosen.by)
+        self.columns = self.chosen = tuple(self.available[i] for i in places)
+        self.width = len(places)
+        self.gaps = (True,) * self.width
+        self._wanted = np.zeros(len(self.available), np.bool_)
+        self._wanted[list(places)] = True
+        # The parser delivers file order; `_order` puts the columns into the caller's.
+        order = np.argsort(np.argsort(places))
+        self._order = None if np.array_equal(order, np.arange(self.width)) else order
+        self._rows: int | None = None
+
+    def _open(self) -> tuple[BinaryIO, BinaryIO]:
+        """(the stream of text, the file beneath it)."""
+        raw = open(self._path, "rb")  # noqa: SIM115
+        if self._path.suffix.lower() != ".gz":
+            return raw, raw
+        return gzip.GzipFile(fileobj=raw), raw  # type: ignore[return-value]
+
+    def _first_line(self) -> tuple[bytes, int]:
+        """The header without byte-order mark, and the number of bytes before the first row."""
+        stream, raw = self._open()
+        with raw, stream:
+            line = stream.readline(self._longest_line + len(_BYTE_ORDER_MARK))
+        if not line:
+            raise DataError(f"{self._path} is empty: it has not even a header line.")
+        if len(line) > self._longest_line:
+            raise DataError(f"{self._path} has no header line in its first {self._longest_line} bytes.")
+        return line.removeprefix(_BYTE_ORDER_MARK), len(line)
+
+    def _chunks(self, progress: Progress | None = None) -> Generator[_Lines]:
+        """The file below the header, cut between rows; of a row beyond the limit only its beginning is kept [T3]."""
+        self._watch.check()
+        stream, raw = attempt(self._unreadable, self._open)
+        with raw, stream:
+            size = max(1, attempt(self._unreadable, self._path.stat).st_size)
+            attempt(self._unreadable, stream.seek, self._body_start)
+            pending, told = b"", 0.0
+            while True:
+                text = bytearray(len(pending) + self._chunk_bytes)
+                text[: len(pending)] = pending
+                got = attempt(self._unreadable, _fill, stream, text, len(pending))
+                del text[len(pending) + got :]
+                if not text:
+                    break
+                if got == 0 and not text.endswith(b"\n"):  # the last line may lack its end
+                    text += b"\n"
+                cut, hidden = self._settled(text, got == 0)
+                pending = bytes(memoryview(text)[cut:])
+                if cut:
+                    del text[cut:]
+                    yield _hide(text, hidden)
+                elif len(pending) > self._longest_line:
+                    yield attempt(self._unreadable, self._long_row, stream, pending)
+                    pending = b""
+                if progress is not None:
+                    told = max(told, min(1.0, raw.tell() / size))
+                    progress(told)
+
+    def _settled(self, text: bytearray, complete: bool) -> tuple[int, NDArray[np.int64]]:
+        """How many bytes of the text are whole rows, and where in them line ends are within quotes."""
+        if b'"' not in text:
+            return text.rfind(b"\n") + 1, np.empty(0, np.int64)
+        view = np.frombuffer(text, np.uint8)
+        inner = np.empty(_count(text), np.int64)
+        cut, hidden = settle(view, self._classes, complete, inner)
+        return int(cut), inner[:hidden]
+
+    def _long_row(self, stream: BinaryIO, text: bytes) -> _Lines:
+        """The beginning of a row that goes beyond the limit; the stream then stands behind that row."""
+        begin = stream.tell() - len(text)
+        end = self._row_end(stream, text)
+        stream.seek(begin + end)
+        kept = text[: min(end - 1, self._longest_line)]
+        return _Lines(bytearray(kept.replace(b"\n", b"\0") + b"\n"), bytearray(kept + b"\n"))
+
+    def _row_end(self, stream: BinaryIO, text: bytes) -> int:
+        """Bytes of the row that the text begins; of its first line, if the row is not quoted properly [T3]."""
+        state = START
+        passed = first = used = 0
+        for piece in chain([text], iter(lambda: stream.read(self._chunk_bytes), b""), [b"\n"]):
+            passed += used
+            used, state, crossed = map(int, follow(np.frombuffer(piece, np.uint8), self._classes, 0, state))
+            first = first or (passed + crossed if crossed else 0)
+            if state == ENDED:
+                return passed + used
+            if state == IMPROPER:
+                break
+        if first:
+            return first
+        passed, rest = passed + used, piece[used:]
+        while b"\n" not in rest:
+            passed += len(rest)
+            rest = stream.read(self._chunk_bytes) or b"\n"
+        return passed + rest.index(b"\n") + 1
+
+    def _block(self, text: bytearray) -> Block:
+        import pyarrow as pa
+
+        cells = _count(text) * self.width
+        values, late_cells = np.empty(cells), np.empty(cells, np.int64)
+        late, ends = np.empty(len(text) + 1, np.uint8), np.zeros(cells + 1, np.int32)
+        view = np.frombuffer(text, np.uint8)
+        _, count = parse(view, self._classes, self._wanted, self._longest_line, values, late, ends, late_cells)
+        if count:
+            buffers = [None, pa.py_buffer(ends), pa.py_buffer(late)]
+            texts = pa.Array.from_buffers(pa.string(), count, buffers)
+            values[late_cells[:count]] = texts.cast(pa.float64()).to_numpy()
+        block: NDArray[np.float64] = values.reshape(-1, self.width)
+        return block if self._order is None else block[:, self._order]
+
+    def _keys(self, lines: _Lines) -> Any:
+        """Whose each row is, and of which group: the text of a cell; nobody's where it is empty or not there [T6]."""
+        who = None if self._key_place is None else bounded(self._texts(lines, self._key_place))
+        return beside([canonical_labels(self._texts(lines, place), "text") for place in self._by_places], who)
+
+    def _texts(self, lines: _Lines, place: int) -> Any:
+        """The cells of one column; null where they are empty or not there."""
+        import pyarrow as pa
+
+        offsets, letters = np.zeros(_count(lines.text) + 1, np.int64), np.empty(len(lines.text), np.uint8)
+        text, exact = np.frombuffer(lines.text, np.uint8), np.frombuffer(lines.exact, np.uint8)
+        cells_at(text, exact, self._classes, place, self._longest_line, letters, offsets)
+        named = np.packbits(offsets[1:] > offsets[:-1], bitorder="little")
+        buffers = [pa.py_buffer(named), pa.py_buffer(offsets), pa.py_buffer(letters)]
+        return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+    def _piece(self, lines: _Lines) -> Piece:
+        return self._keys(lines), self._block(lines.text)
+
+    def rows(self) -> int:
+        """Counted in a pass over the line ends alone, or remembered from a complete pass."""
+        if self._rows is None:
+            self._rows = sum(_count(lines.text) for lines in self._chunks())
+        return self._rows
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        rows = 0
+
+        def piece(lines: _Lines) -> Piece:
+            return attempt(self._unreadable, self._piece, lines)
+
+        with closing(self._chunks(progress)) as chunks, closing(map_ahead(piece, chunks)) as parsed:
+            for part in parsed:
+                rows += len(part[1])
+                yield part
+        self._watch.check()
+        self._rows = rows
+
+
+def _fill(stream: BinaryIO, text: bytearray, start: int) -> int:
+    """Read into the text from `start` on; the bytes read, 0 at the end of the stream."""
+    with memoryview(text) as whole, whole[start:] as room:
+        return stream.readinto(room)  # type: ignore[attr-defined, no-any-return]
+
+
+def _count(text: bytearray) -> int:
+    """The number of line ends."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_FEED))
+
+
+def _hide(text: bytearray, inner: NDArray[np.int64]) -> _Lines:
+    """The text with the line ends at some places hidden from `parse`."""
+    if inner.size == 0:
+        return _Lines(text, text)
+    hidden = bytearray(text)
+    np.frombuffer(hidden, np.uint8)[inner] = 0
+    return _Lines(hidden, text)

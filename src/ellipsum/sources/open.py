@@ -1,0 +1,133 @@
+"""Sources of rows: arrays, Arrow data and files, all read as the same re-openable blocks of numbers.
+
+Whether opening or reading fails, and with which words, depends on names, types, shapes and the readability of files
+alone, never on the numbers or texts in the cells ([T1] to [T5] in docs/proofs/tables.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from io import IOBase
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from ..errors import UsageError
+from .arrays import ArrayTable
+from .progress import Progress
+from .selection import EVERYTHING, Selection
+from .tables import Block, Chain, SourceTable, Table
+
+__all__ = ["Block", "Progress", "Selection", "SourceTable", "Table", "open_table"]
+
+_KINDS = (
+    "a two-dimensional array, a table that speaks Arrow (pandas, polars, pyarrow, DuckDB), a dict of columns, a path, "
+    "or a list of those or of rows"
+)
+
+
+def _is_path(data: Any) -> bool:
+    return isinstance(data, (str, PathLike))
+
+
+def open_table(data: Any, selection: Selection = EVERYTHING) -> SourceTable:
+    """A table of the rows in `data`: the columns that the selection takes, in its order.
+
+    data: an array, an Arrow-speaking table or frame, a pyarrow data set or scanner, a query (`ellipsum.sql`), a path,
+        glob or folder of CSV, Parquet or Feather files, a list of any one of these, an iterable of batches (an
+        iterator serves one pass), a lazy frame or single column of polars or pandas, a dict of columns, a list of
+        records (dicts) or a list of rows (lists or tuples); `plain` says what is taken of the last three.
+    Raises UsageError for wrong columns, types and shapes; DataError for files that cannot be read.
+    """
+    if type(data) is np.ndarray:
+        return ArrayTable(data, selection)
+    if _is_path(data):
+        from .paths import open_files
+
+        return open_files([data], selection)
+    if isinstance(data, (list, tuple)):
+        return _open_list(data, selection)
+    if isinstance(data, Mapping):
+        from .python_objects import open_columns
+
+        return open_columns(data, selection)
+    return _open_whole(data, selection)
+
+
+def _open_whole(data: Any, selection: Selection) -> SourceTable:
+    """What is data by itself, but no batch of it."""
+    from .python_objects import is_series, open_series
+
+    if is_series(data):
+        return open_series(data, selection)
+    if type(data).__name__ == "LazyFrame" and hasattr(data, "collect_schema"):
+        from .lazy import LazyTable
+
+        return LazyTable(data, selection)
+    return _open_one(data, selection)
+
+
+def _open_one(data: Any, selection: Selection) -> SourceTable:
+    if isinstance(data, np.ndarray):
+        return ArrayTable(data, selection)
+    home = type(data).__module__
+    if home.startswith("ellipsum.sources.sql"):
+        from .sql import open_query
+
+        return open_query(data, selection)
+    if home == "pyarrow._dataset":
+        from .datasets import open_dataset
+
+        return open_dataset(data, selection)
+    if home.startswith("scipy.sparse"):
+        raise UsageError("data is a sparse matrix. Pass data.toarray(), or a list of its parts so.")
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        from .arrow import ArrowTable
+
+        return ArrowTable(data, selection)
+    if hasattr(data, "__array__"):
+        from .tables import attempt
+
+        array = attempt("data could not be turned into an array.", np.asarray, data)
+        return ArrayTable(array, selection)
+    if isinstance(data, IOBase):
+        raise UsageError("data is an open file. Pass its path.")
+    if isinstance(data, Iterable) and not isinstance(data, (Mapping, bytes, bytearray, set, frozenset)):
+        from .batches import BatchesTable
+
+        return BatchesTable(data, selection, _open_batch)
+    raise UsageError(f"data must be {_KINDS}, got {type(data).__name__}.")
+
+
+def _open_batch(batch: Any, selection: Selection) -> SourceTable:
+    """One batch of a list or iterable: anything that is itself a table in memory."""
+    if type(batch).__module__.split(".")[0] == "pyspark":
+        raise UsageError("A batch must be a table in memory, got a Spark frame. Pass one frame: unite several first.")
+    if isinstance(batch, np.ndarray) or hasattr(batch, "__array__") or hasattr(batch, "__arrow_c_array__"):
+        return _open_one(batch, selection)
+    if hasattr(batch, "__arrow_c_stream__"):
+        return _open_one(batch, selection)
+    kind = type(batch).__name__
+    raise UsageError(f"A batch must be a two-dimensional array or an Arrow table, got {kind}. Try numpy.asarray(data).")
+
+
+def _open_list(data: list[Any] | tuple[Any, ...], selection: Selection) -> SourceTable:
+    from .batches import check_same
+
+    if not data and selection.named().columns is None:
+        raise UsageError(f"data is an empty list. Pass {_KINDS}, or name its columns.")
+    if not data or isinstance(data[0], (Mapping, list, tuple)):  # a batch or a row: the type of the first decides
+        from .python_objects import open_rows
+
+        return open_rows(data, selection)
+    if all(map(_is_path, data)):
+        from .paths import open_files
+
+        return open_files(data, selection)
+    tables = [_open_batch(batch, selection) for batch in data]
+    for index, table in enumerate(tables[1:], 1):
+        check_same(tables[0], table, f"Batch {index}", "batch 0")
+    if len(tables) == 1:
+        return tables[0]
+    return Chain(tables, [1.0] * len(tables))

@@ -1,0 +1,42 @@
+"""Rows about a place of their own group's: what is published of them is put back there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..errors import Floats
+from ..kernels.blocks import floats
+from ..request.groups import Listed
+from .progress import Progress
+from .tables import Batches, Block, Piece, SourceTable
+
+
+class RecentredTable(Batches):
+    """A table with its group's offset taken from each row of a listed group; other rows, and what is missing, stay.
+
+    A row remains a function of its own cells and key [G10]. offsets: (groups, width), in the order of the list.
+    """
+
+    def __init__(self, table: SourceTable, listed: Listed, offsets: Floats) -> None:
+        self._table = table
+        self._keys = listed.table(table.by)
+        self._offsets = np.concatenate([offsets, np.zeros((1, table.width))])  # the last is that of no group
+        self.by, self.columns, self.width, self.gaps = table.by, table.columns, table.width, table.gaps
+        self.reopenable, self.ordered = table.reopenable, table.ordered
+        self.available, self.chosen, self.key = table.available, table.chosen, table.key
+
+    def rows(self) -> int:
+        return self._table.rows()
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        for labels, block in self._table.pieces(progress):
+            yield labels, self._moved(labels, block)
+
+    def _moved(self, labels: object, block: Block) -> Floats:
+        codes = self._keys.codes([labels.field(i) for i in range(len(self.by))])  # type: ignore[attr-defined]
+        rows: Floats = floats(block, copy=True)
+        with np.errstate(all="ignore"):
+            rows -= self._offsets[codes]
+        return rows

@@ -1,0 +1,1 @@
+"""Spark data frames as sources of rows."""

@@ -1,0 +1,1 @@
+"""Foundations that know nothing of privacy: strict JSON, atomic files, signals, compilation."""
