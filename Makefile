@@ -18,7 +18,7 @@ test-slow: $(READY)
 # Processes that race for a budget, and are killed; commands without a cache or with few file handles.
 test-races: $(READY)
 	$(BIN)/python -m pytest -m slow tests/ledger
-	$(BIN)/python -m pytest -m slow tests/cli/test_faults.py tests/whole/test_run.py -k "no_cache or file_handles or whoever_waits"
+	$(BIN)/python -m pytest -m slow tests/apps/cli/test_faults.py tests/whole/test_run.py -k "no_cache or file_handles or whoever_waits"
 
 # A real PostgreSQL server, from a package that carries it; needs no root.
 test-postgres: .venv-postgres/.ready

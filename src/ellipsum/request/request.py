@@ -246,7 +246,9 @@ def gaps_of(plan: Plan | LearningPlan | GroupPlan) -> tuple[bool, ...] | None:
 
 def _other_releases() -> None:
     """Releases of other plans than of one vector: their modules say how they are read."""
-    from .. import friendly, groups  # noqa: F401
+    from .. import friendly  # noqa: F401
+    from ..plans import group_plan  # noqa: F401
+    from ..releases import group_description  # noqa: F401
 
 
 register_remaker(remade)

@@ -63,7 +63,7 @@ class _SealedFile(caching.IndexDataCacheFile):  # type: ignore[misc]
 
 def _stamp_of_parts(function: Callable[..., Any]) -> tuple[tuple[str, int, int], ...]:
     """Every module beside the function's own, and the kernels: compiled functions are made of each other's parts."""
-    folders = {Path(function.__code__.co_filename).parent, Path(__file__).parent / "kernels"}
+    folders = {Path(function.__code__.co_filename).parent, Path(__file__).parents[1] / "kernels"}
     return tuple(stamp for folder in sorted(folders) for stamp in _stamps(folder))
 
 

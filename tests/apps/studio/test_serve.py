@@ -45,7 +45,7 @@ def test_a_port_that_is_taken():
 
 
 def test_without_its_packages_it_says_which_to_install():
-    code = "import sys; sys.modules['fastapi'] = None; from ellipsum.apps.cli import main; sys.argv[0] = 'ellipsum'; main()"
+    code = "import sys; sys.modules['fastapi'] = None; from ellipsum.apps.cli import main; main()"
     done = run("studio", command=[sys.executable, "-c", code])
     assert done.returncode == 2
     assert "ellipsum[studio]" in done.stderr
