@@ -21,7 +21,7 @@ WHOLE_RUNS = {"sum-ball": 20_000, "people-mean": 20_000}
 HEAD = """# Claimed and audited
 
 What each mechanism claims, and what runs of it prove at least, at 99% confidence each: `python -m benchmarks.audit`
-makes this page. Each is run on two neighbouring data sets that bring out as much as it may give away, as far as we know
+makes this page. Each is run on two neighboring data sets that bring out as much as it may give away, as far as we know
 of such; that little is found on a weaker pair says nothing for or against a mechanism. The method is in the
 [guide](guides/audit.md), its proof in [proofs/audit.md](proofs/audit.md).
 

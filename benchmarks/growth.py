@@ -67,7 +67,7 @@ def _coordinates(k: int) -> Job:
 
 def _groups(groups: int) -> Job:
     table, names = _table(4 * groups, groups), [f"x{j}" for j in range(4)]
-    words: dict[str, Any] = {"by": "key", "columns": names, "missing": "center", "neighbours": "add_remove"}
+    words: dict[str, Any] = {"by": "key", "columns": names, "missing": "center", "neighbors": "add_remove"}
     return lambda: es.mean(table, es.Box(0, 1), n=len(table), **words, **BUDGET)
 
 

@@ -18,7 +18,7 @@ from sklearn.datasets import load_breast_cancer
 
 import ellipsum as es
 
-# Bounds from what the measurements are (millimetres, shares), not from the table.
+# Bounds from what the measurements are (millimeters, shares), not from the table.
 BOUNDS = {
     "mean radius": (5, 30),
     "mean texture": (5, 45),

@@ -22,7 +22,7 @@ def write_vectors(path: Path, people: int, rows: int) -> np.ndarray:
     """A Parquet file with a column of lists of fixed length; returns the true mean over people."""
     rng = np.random.default_rng(0)
     spread = np.exp(rng.normal(0, 1, WIDTH))
-    centres = spread * (1.5 * rng.normal(size=WIDTH) + rng.normal(size=(TOPICS, WIDTH)))
+    centers = spread * (1.5 * rng.normal(size=WIDTH) + rng.normal(size=(TOPICS, WIDTH)))
     frequency = 1 / np.arange(1, TOPICS + 1)
     tastes = rng.choice(TOPICS, size=people, p=frequency / frequency.sum())
     owners = np.concatenate([np.arange(people), rng.integers(0, people, rows - people)])
@@ -31,7 +31,7 @@ def write_vectors(path: Path, people: int, rows: int) -> np.ndarray:
     with pq.ParquetWriter(path, pa.schema([("person", pa.int64()), ("vector", kind)])) as out:
         for start in range(0, rows, 5000):
             who = owners[start : start + 5000]
-            vectors = (centres[tastes[who]] + spread * rng.normal(size=(len(who), WIDTH))).astype(np.float32)
+            vectors = (centers[tastes[who]] + spread * rng.normal(size=(len(who), WIDTH))).astype(np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
             np.add.at(totals, who, vectors)
             np.add.at(counts, who, 1)

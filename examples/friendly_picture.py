@@ -2,7 +2,7 @@
 
     python examples/friendly_picture.py [folder]
 
-Writes friendly_picture.png. Colours show each row's weight, which is raw data: made-up rows may be drawn so, real
+Writes friendly_picture.png. Colors show each row's weight, which is raw data: made-up rows may be drawn so, real
 ones may not. Only the star and the noisy agreement in the title are private.
 """
 
@@ -50,7 +50,7 @@ def main() -> None:
             axis.scatter(
                 *result.value, marker="*", s=190, color="red", edgecolor="white", label="private friendly mean"
             )
-        outcome = "released" if result else "no centre"
+        outcome = "released" if result else "no center"
         axis.set_title(f"{name}\n{outcome}, noisy agreement {result.agreement:.2f}", fontsize=10)
         axis.set(xlim=(-9, 13), ylim=(-9, 12), aspect="equal")
     axes[0].legend(frameon=False, loc="lower left", fontsize=8)

@@ -50,7 +50,7 @@ def main() -> None:
             fit, train, blocks=BLOCKS, radius=(0.1, 30.0), epsilon=epsilon, delta=DELTA, dimension=FEATURES + 1
         )
         if not release:
-            print(f"epsilon {epsilon:4g} no centre")
+            print(f"epsilon {epsilon:4g} no center")
             continue
         distance = float(np.linalg.norm(release.value - plain))
         print(f"epsilon {epsilon:4g} {accuracy(release.value, held_back):9.4f} {distance:30.3f}")

@@ -251,7 +251,7 @@ WRONG = {
 
 def test_wrong_input_in_every_field(page, server, people):
     open_file(page, server, people)
-    for words in ("A person may have several rows", "One result for each group", "Neighbours, missing entries, noise"):
+    for words in ("A person may have several rows", "One result for each group", "Neighbors, missing entries, noise"):
         page.unfold(words)
     page.find("privacy_id").send_keys("who")
     page.find("missing").send_keys("counts as a number")
@@ -436,7 +436,7 @@ def test_a_studio_that_is_started_again(page, people, tmp_path):
         server.stop()
 
 
-def test_long_work_shows_progress_and_can_be_cancelled(page, server, tmp_path):
+def test_long_work_shows_progress_and_can_be_canceled(page, server, tmp_path):
     import sqlite3
 
     sqlite3.connect(tmp_path / "d.db").close()
@@ -449,8 +449,8 @@ def test_long_work_shows_progress_and_can_be_cancelled(page, server, tmp_path):
     page.type("query", many)
     page.click(page.find("query").find_element(By.XPATH, "ancestor::form//button[@class='main']"))
     page.titled("query")
-    page.unfold("Neighbours, missing entries, noise")
-    page.choose("neighbours", "add_remove")
+    page.unfold("Neighbors, missing entries, noise")
+    page.choose("neighbors", "add_remove")
     page.type("n", "60000000")
     fill(page, "x 0 1e8")
     charge(page, tmp_path / "budget.db")
@@ -462,7 +462,7 @@ def test_long_work_shows_progress_and_can_be_cancelled(page, server, tmp_path):
     page.wait(lambda: ledger.account("survey").reserved == 1, "the charge")
     page.click(page.button("Cancel"))
     page.wait(lambda: "The charge stays" in page.text(), "the end")
-    page.check("cancelled")
+    page.check("canceled")
     assert ledger.account("survey").released == 0
 
 

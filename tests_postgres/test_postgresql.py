@@ -68,7 +68,7 @@ def releases(data):
     box = es.Box(-3, 3)
     return [
         es.sum(data, box, rng=np.random.default_rng(1), **terms),
-        es.mean(data, box, neighbours="add_remove", rng=np.random.default_rng(2), **terms),
+        es.mean(data, box, neighbors="add_remove", rng=np.random.default_rng(2), **terms),
         es.mean(data, es.Unknown(1e4), rng=np.random.default_rng(3), **terms),
         es.mean(data, box, privacy_id="id", rng=np.random.default_rng(4), **terms),
         es.sum(data, box, privacy_id="id", per_person="sum", max_rows=2, rng=np.random.default_rng(5), **terms),
@@ -179,9 +179,9 @@ def test_a_query_is_one_select_and_cannot_write(address, people, text):
     ],
 )
 def test_a_query_that_fails_does_not_speak(address, text):
-    for neighbours in ("replace", "add_remove"):
+    for neighbors in ("replace", "add_remove"):
         with pytest.raises(DataError, match="query failed") as caught:
-            es.sum(sql(text, address), es.Box(0, 1), neighbours=neighbours, **BUDGET)
+            es.sum(sql(text, address), es.Box(0, 1), neighbors=neighbors, **BUDGET)
         assert_silent(caught)
 
 
@@ -248,7 +248,7 @@ from ellipsum.sources.sql import sql
 query = sql("select pg_sleep(60), 1.0 as a", sys.argv[1])
 threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
-    es.sum(query, es.Box(0, 1), columns=["a"], epsilon=1, delta=1e-6, neighbours="add_remove")
+    es.sum(query, es.Box(0, 1), columns=["a"], epsilon=1, delta=1e-6, neighbors="add_remove")
 except KeyboardInterrupt:
     print("interrupted")
 """

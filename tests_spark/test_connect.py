@@ -62,7 +62,7 @@ def interrupt():
 
 threading.Thread(target=interrupt).start()
 try:
-    es.sum(frame.select("a").mapInArrow(slow, "a double"), es.Ball(1), neighbours="add_remove", n=9, **budget)
+    es.sum(frame.select("a").mapInArrow(slow, "a double"), es.Ball(1), neighbors="add_remove", n=9, **budget)
 except KeyboardInterrupt:
     begin = time.monotonic()
     # Its tasks would keep both cores for five minutes: that this ends says that they are gone.

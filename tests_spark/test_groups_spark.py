@@ -71,7 +71,7 @@ def file(tmp_path_factory):
         (["city", "year"], None, {"max_groups": 2}),
         (["city", "year"], {"city": ["Oslo", None], "year": [2020, 2021]}, {"max_groups": 1}),
         (["real", "flag"], None, {"max_groups": 3, "per_person": "sum", "max_rows": 2}),
-        (["day"], None, {"max_groups": 2, "neighbours": "add_remove", "n": 700}),
+        (["day"], None, {"max_groups": 2, "neighbors": "add_remove", "n": 700}),
         (["moment", "city"], None, {}),
     ],
 )

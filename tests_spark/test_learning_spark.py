@@ -40,7 +40,7 @@ def test_every_method_learns_what_it_learns_locally(frame, data, method):
 def test_means_of_unknown_rows(frame, data, monkeypatch):
     """Nothing but merged parts reaches the driver, round by round."""
     sizes = part_sizes(monkeypatch, type(frame))
-    how = {**BUDGET, "neighbours": "add_remove", "columns": ["a", "b", "c"]}
+    how = {**BUDGET, "neighbors": "add_remove", "columns": ["a", "b", "c"]}
     here, there = (es.mean(source, es.Unknown(100), rng=fixed(), **how) for source in (data, frame))
     assert there.to_json() == here.to_json()
     assert len(sizes) > 5

@@ -69,7 +69,7 @@ def visits(tmp_path_factory):
     [
         *(("text", {"per_person": "mean"}, partitions) for partitions in (1, 7, 50)),
         *(("long", {"per_person": "sum", "max_rows": 3}, partitions) for partitions in (1, 7, 50)),
-        ("text", {"per_person": "mean", "max_rows": 2, "neighbours": "add_remove", "n": 400}, 7),
+        ("text", {"per_person": "mean", "max_rows": 2, "neighbors": "add_remove", "n": 400}, 7),
     ],
 )
 def test_releases_equal_local_ones(spark, visits, who, how, partitions):

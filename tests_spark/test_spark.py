@@ -24,16 +24,16 @@ def fixed():
 
 
 @pytest.mark.parametrize(
-    ("statistic", "neighbours", "rows", "partitions"),
+    ("statistic", "neighbors", "rows", "partitions"),
     [
         *(("sum", "replace", BOX, partitions) for partitions in (1, 7, 200)),
         *(("mean", "add_remove", CORRELATED, partitions) for partitions in (2, 50)),
         ("describe", "replace", BOX, 7),
     ],
 )
-def test_releases_equal_local_ones(spark, mixed, statistic, neighbours, rows, partitions):
+def test_releases_equal_local_ones(spark, mixed, statistic, neighbors, rows, partitions):
     publish = getattr(es, statistic)
-    how = {**BUDGET, "neighbours": neighbours, "columns": NUMBERS, "n": ROWS}
+    how = {**BUDGET, "neighbors": neighbors, "columns": NUMBERS, "n": ROWS}
     local = publish(mixed, rows, rng=fixed(), **how)
     frame = spark.read.parquet(mixed).repartition(partitions)
     remote = publish(frame, rows, rng=fixed(), **how)
@@ -55,7 +55,7 @@ def test_a_saved_plan_runs_on_a_frame(spark, mixed):
 
 def test_empty_frames_and_empty_partitions(spark, mixed):
     frame = spark.read.parquet(mixed).select("long").where("long = 0.5")
-    release = es.mean(frame, es.Ball(10), neighbours="add_remove", n=5, **BUDGET)
+    release = es.mean(frame, es.Ball(10), neighbors="add_remove", n=5, **BUDGET)
     assert np.isfinite(release.value).all()
     with pytest.raises(es.UsageError, match="no rows"):
         es.mean(frame, es.Ball(10), **BUDGET)
@@ -80,7 +80,7 @@ def test_columns_are_chosen_as_everywhere(spark, mixed):
 
 
 def test_arrays_of_a_declared_length_are_rows(spark):
-    """An array of another length, and a null, is a row at the centre, as in every table."""
+    """An array of another length, and a null, is a row at the center, as in every table."""
     lists = [[1.0, 2.0, 3.0], None, [4.0], [0.5, None, float("nan")]]
     frame = spark.createDataFrame([(row,) for row in lists], "v array<float>").repartition(2)
     local = pa.table({"v": pa.array(lists, pa.list_(pa.float32()))})
@@ -135,7 +135,7 @@ def test_a_private_number_of_rows_does_not_show(spark):
     for rows, parts in ((10, 1), (11, 7), (100_000, 30)):
         shown = []
         frame = spark.range(rows).repartition(parts)
-        es.sum(frame, es.Ball(1), neighbours="add_remove", n=9, progress=shown.append, **BUDGET)
+        es.sum(frame, es.Ball(1), neighbors="add_remove", n=9, progress=shown.append, **BUDGET)
         assert shown == [0.0, 1.0]
 
 
@@ -158,7 +158,7 @@ def test_an_interrupt_cancels_the_jobs(spark):
     try:
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            es.sum(frame, es.Ball(1), neighbours="add_remove", n=9, **BUDGET)
+            es.sum(frame, es.Ball(1), neighbors="add_remove", n=9, **BUDGET)
     finally:
         signal.signal(signal.SIGINT, heard)
     for _ in range(300):
@@ -177,7 +177,7 @@ def test_spark_texts_never_pass_and_no_noise_is_drawn(spark, mixed, monkeypatch)
     monkeypatch.setattr(ellipsum.session.Stream, "open", refused)
     frame = spark.read.parquet(mixed).selectExpr("cast(raise_error(name) as double) as x")
     with pytest.raises(es.DataError) as caught:
-        es.sum(frame, es.Ball(1), neighbours="add_remove", n=9, **BUDGET)
+        es.sum(frame, es.Ball(1), neighbors="add_remove", n=9, **BUDGET)
     assert "Smith" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
@@ -188,7 +188,7 @@ def test_workers_with_another_version_are_refused(spark, mixed, monkeypatch):
 
     monkeypatch.setattr(ellipsum.sources.spark.source, "VERSION", "0.0.0")
     with pytest.raises(es.DataError, match="the same ellipsum"):
-        es.sum(spark.read.parquet(mixed), es.Box(0, 1), columns=["flag"], neighbours="add_remove", n=9, **BUDGET)
+        es.sum(spark.read.parquet(mixed), es.Box(0, 1), columns=["flag"], neighbors="add_remove", n=9, **BUDGET)
 
 
 def test_streams_and_series_are_refused(spark, tmp_path):

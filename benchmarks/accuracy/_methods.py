@@ -5,8 +5,8 @@ What each is told besides n, d and the magnitude:
   coinpress                                std = 1 with identity covariance, as its paper assumes; else nothing, and
                                            it learns the covariance first
   friendly_core                            nothing, and the budget's delta; where there is none it cannot run
-  coinpress, largest std known             the largest true standard deviation: a favour, reported apart
-  oracle                                   the true centre and standard deviations (es.Normal, center_error = 0): as
+  coinpress, largest std known             the largest true standard deviation: a favor, reported apart
+  oracle                                   the true center and standard deviations (es.Normal, center_error = 0): as
                                            it knows the answer up to sampling, it may clip all rows and return that
   sources' rule                            the same, with the region and radius of the source documents, which clips
                                            one row in n, and Gaussian noise
@@ -70,16 +70,16 @@ def estimators(setting: Setting) -> dict[str, Estimator]:
         found[f"variance_aware T={steps}"] = by_name(setting, "variance_aware", steps=steps)
     if "delta" in dict(setting.budget.stated) and setting.n >= FRIENDLY_ROWS:
         found["friendly_core"] = _friendly(setting)
-    if setting.favour:
+    if setting.favor:
         for steps in (3, 4, 10):
-            found[f"{FAVOURED}coinpress t={steps}"] = _favoured(setting, steps)
+            found[f"{FAVORED}coinpress t={steps}"] = _favored(setting, steps)
     if setting.std is not None or setting.cov is not None:
         found["oracle"] = _oracle(setting)
         found["sources' rule"] = _oracle(setting, **RULE)
     return found
 
 
-FAVOURED = "largest std known: "
+FAVORED = "largest std known: "
 FRIENDLY_ROWS = 300  # at (1, 1e-6); its gate closes with fewer
 
 
@@ -92,7 +92,7 @@ def _friendly(setting: Setting) -> Estimator:
     return run
 
 
-def _favoured(setting: Setting, steps: int) -> Estimator:
+def _favored(setting: Setting, steps: int) -> Estimator:
     def run(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         std = rows.std(axis=0) if setting.std is None else setting.std
         return by_name(setting, "coinpress", steps=steps, std=float(std.max()))(rows, rng)

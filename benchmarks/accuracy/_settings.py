@@ -1,7 +1,7 @@
 """Data for the comparison of private means: synthetic laws and the tables that come with scikit-learn.
 
 A setting says what is public (n, d, magnitude), draws rows from a generator, and carries what only an oracle or a
-favoured method would know: the true centre and the standard deviations.
+favored method would know: the true center and the standard deviations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Setting:
     budget: es.Budget = es.Budget(mu=1.0)  # noqa: RUF009
     unit: np.ndarray | None = None
     """What the error of each column is measured in; such columns have names, and their errors count relatively."""
-    favour: bool = False
+    favor: bool = False
     """Also run CoinPress with the largest standard deviation known: reported apart, not a fair competitor."""
 
 
@@ -54,7 +54,7 @@ def normal(name: str, n: int, std: np.ndarray, mean: float, magnitude: float, to
         center,
         std,
         told,
-        favour=told is None,
+        favor=told is None,
     )
 
 
@@ -70,7 +70,7 @@ def law(name: str, n: int, d: int, magnitude: float, draw: Draw) -> Setting:
     def held(g: np.random.Generator) -> np.ndarray:
         return np.clip(draw(g), -magnitude, magnitude)
 
-    return Setting(f"{name}, d = {d}, n = {n}", n, d, magnitude, held, favour=True)
+    return Setting(f"{name}, d = {d}, n = {n}", n, d, magnitude, held, favor=True)
 
 
 MAIN = [identity(10, 1000), identity(100, 1000), identity(1000, 4000), uneven(10, 1000), uneven(100, 1000)]
@@ -103,7 +103,7 @@ def _table(name: str) -> np.ndarray:
 def _real(name: str, magnitude: float) -> Setting:
     rows = _table(name)
     n, d = rows.shape
-    return Setting(f"{name}, d = {d}, n = {n}", n, d, magnitude, lambda g: rows, favour=True)
+    return Setting(f"{name}, d = {d}, n = {n}", n, d, magnitude, lambda g: rows, favor=True)
 
 
 def more() -> list[Setting]:

@@ -117,7 +117,7 @@ def _generator(name: str) -> np.random.Generator:
 
 def _lognormal() -> Columns:
     g = _generator("lognormal")
-    units = {"metres": 1.0, "grams": 1000.0, "share": 0.01, "euros": 1e6, "minutes": 50.0}
+    units = {"meters": 1.0, "grams": 1000.0, "share": 0.01, "euros": 1e6, "minutes": 50.0}
     return {name: unit * g.lognormal(size=20_000) for name, unit in units.items()}
 
 

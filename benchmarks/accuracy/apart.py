@@ -1,10 +1,10 @@
-"""Means of listed groups of Unknown rows: centres of their own against the one centre, at the same guarantee.
+"""Means of listed groups of Unknown rows: centers of their own against the one center, at the same guarantee.
 
     python -m benchmarks.accuracy.apart [--groups 20] [--runs 5]
 
 Eight columns of normal rows of spread 1, epsilon = 1 and delta = 1e-6, one row replaced. Prints, for groups whose means
 lie so many spreads apart, root mean square errors over all groups and columns, the share of 95% intervals that cover,
-and how often groups got centres of their own.
+and how often groups got centers of their own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _table(groups: int, size: int, between: float, seed: int) -> tuple[Any, Any,
 
 
 def _measured(groups: int, size: int, between: float, runs: int) -> tuple[float, float, float]:
-    """(root mean square error, share of intervals that cover, share of runs with several centres)."""
+    """(root mean square error, share of intervals that cover, share of runs with several centers)."""
     squares, covered, several = [], [], []
     for run in range(runs):
         data, codes, truth = _table(groups, size, between, run)
@@ -50,11 +50,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(f"{'rows':>7}{'apart':>7}{'error':>9}{'covered':>9}{'centres':>9}{'one centre':>12}{'ratio':>7}")
+    print(f"{'rows':>7}{'apart':>7}{'error':>9}{'covered':>9}{'centers':>9}{'one center':>12}{'ratio':>7}")
     for size in SIZES:
         for between in BETWEEN:
             own, covered, several = _measured(given.groups, size, between, given.runs)
-            with mock.patch.object(grouped, "recentred", return_value=None):
+            with mock.patch.object(grouped, "recentered", return_value=None):
                 one, _, _ = _measured(given.groups, size, between, given.runs)
             line = f"{own:9.4f}{covered:9.3f}{several:9.1f}{one:12.4f}{own / one:7.2f}"
             print(f"{size:7}{between:7.1f}{line}", flush=True)

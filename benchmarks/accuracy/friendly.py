@@ -1,4 +1,4 @@
-"""Error of friendly means over n and d, against the rate of the theory and against knowing the centre.
+"""Error of friendly means over n and d, against the rate of the theory and against knowing the center.
 
     python -m benchmarks.accuracy.friendly [--output out] [--repeats 5]
 
@@ -7,9 +7,9 @@ friendly_accuracy.png and prints, for each d and n, root mean square norms over 
   noise      the private mean minus the plain mean of the rows
   ratio      noise over d sqrt(ln(1/delta)) / (n epsilon): the theory's rate, so nearly constant for large n
   usual      the noise that 2 r s_n / (W_lo mu2), a fixed threshold, would need with its best split, over noise
-  total      the private mean minus the true centre
-  sampling   the plain mean minus the true centre
-  known      the same error of `es.mean` for rows whose centre is known to within 10% of their spread
+  total      the private mean minus the true center
+  sampling   the plain mean minus the true center
+  known      the same error of `es.mean` for rows whose center is known to within 10% of their spread
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scipy.special import ndtri
 
 import ellipsum as es
 from ellipsum.display.plots.canvas import figure
-from ellipsum.display.plots.style import COLOURS
+from ellipsum.display.plots.style import COLORS
 from ellipsum.friendly import friendly_mean
 from ellipsum.friendly.plan import friendly_plan
 
@@ -47,22 +47,22 @@ def usual_noise(n: int, d: int, radius: float) -> float:
 
 
 def measure(n: int, d: int, repeats: int, rng: np.random.Generator) -> dict[str, float]:
-    centre = np.full(d, FAR / math.sqrt(d))
+    center = np.full(d, FAR / math.sqrt(d))
     noise, total, sampling, known = [], [], [], []
     radius = math.nan
     for _ in range(repeats):
-        rows = rng.normal(size=(n, d)) + centre
+        rows = rng.normal(size=(n, d)) + center
         plain = rows.mean(axis=0)
         release = friendly_mean(rows, es.Normal(0, std=1.0), epsilon=EPSILON, delta=DELTA, rng=rng)
         if not release:
             continue
         radius = release.plan.radius
-        guess = es.Normal(centre, std=np.ones(d), center_error=0.1)
+        guess = es.Normal(center, std=np.ones(d), center_error=0.1)
         informed = es.mean(rows, guess, epsilon=EPSILON, delta=DELTA, rng=rng)
         noise.append(release.value - plain)
-        total.append(release.value - centre)
-        sampling.append(plain - centre)
-        known.append(informed.value - centre)
+        total.append(release.value - center)
+        sampling.append(plain - center)
+        known.append(informed.value - center)
     if not noise:
         return {}
     found = root_mean_square(noise)
@@ -79,16 +79,16 @@ def measure(n: int, d: int, repeats: int, rng: np.random.Generator) -> dict[str,
 
 def draw(results: dict[tuple[int, int], dict[str, float]], path: Path) -> None:
     made, axes = figure(12, 4.6, columns=2)
-    for colour, d in zip(COLOURS[1:], DIMENSIONS, strict=False):
+    for color, d in zip(COLORS[1:], DIMENSIONS, strict=False):
         sizes = [n for n in SIZES if results[d, n]]
         theory = [d * math.sqrt(math.log(1 / DELTA)) / (n * EPSILON) for n in sizes]
-        axes[0].plot(sizes, [results[d, n]["noise"] for n in sizes], "o-", color=colour, label=f"d = {d}")
-        axes[0].plot(sizes, theory, ":", color=colour)
-        axes[1].plot(sizes, [results[d, n]["total"] for n in sizes], "o-", color=colour, label=f"d = {d}, friendly")
-        axes[1].plot(sizes, [results[d, n]["known"] for n in sizes], "--", color=colour)
-        axes[1].plot(sizes, [results[d, n]["sampling"] for n in sizes], ":", color=colour)
+        axes[0].plot(sizes, [results[d, n]["noise"] for n in sizes], "o-", color=color, label=f"d = {d}")
+        axes[0].plot(sizes, theory, ":", color=color)
+        axes[1].plot(sizes, [results[d, n]["total"] for n in sizes], "o-", color=color, label=f"d = {d}, friendly")
+        axes[1].plot(sizes, [results[d, n]["known"] for n in sizes], "--", color=color)
+        axes[1].plot(sizes, [results[d, n]["sampling"] for n in sizes], ":", color=color)
     axes[0].set_title("Private minus plain mean (dotted: the theory's rate)", fontsize=10)
-    axes[1].set_title("Distance from the true centre (dashed: centre known, dotted: no privacy)", fontsize=10)
+    axes[1].set_title("Distance from the true center (dashed: center known, dotted: no privacy)", fontsize=10)
     for axis in axes:
         axis.set(xscale="log", yscale="log", xlabel="rows", ylabel="root mean square norm")
         axis.legend(frameon=False)

@@ -10,7 +10,7 @@ Writes mean_accuracy.md and mean_accuracy.png, and says for each setting whether
   - auto's mean squared error is at least 20% below the best published one, or that one is better, and by how many
     standard errors of their difference, run by run, and
   - auto's root mean square error is within 1.25 of the oracle's (where n >= 10 d),
-and beside them the ratio to the sources' rule that knows centre and scales, the standard error of auto's, its stated
+and beside them the ratio to the sources' rule that knows center and scales, the standard error of auto's, its stated
 error over the measured one, how often its 95% intervals hold the mean, and the share of runs that warned.
 `_methods.py` says what each method is told.
 """
@@ -33,7 +33,7 @@ import numpy as np
 
 import ellipsum as es
 
-from ._methods import FAVOURED, Estimator, estimators, is_published, release
+from ._methods import FAVORED, Estimator, estimators, is_published, release
 from ._settings import MAIN, Setting, hard, more
 
 SEED = 20
@@ -122,7 +122,7 @@ class Measured:
         return f"{self.root(STATED) / self.root('auto'):.2f} | {covered:.3f} | {warned:.2f}"
 
     def to(self, label: str) -> float | None:
-        """Root mean square error of auto over that of an estimator which knows centre and scales."""
+        """Root mean square error of auto over that of an estimator which knows center and scales."""
         return self.root("auto") / self.root(label) if label in self.squares else None
 
 
@@ -165,11 +165,11 @@ def verdict(measured: Measured) -> str:
     if near is not None:
         asked = s.n >= MANY_ROWS * s.d
         close = f"{near:.3f}" + (f" {'yes' if near <= NEAR else 'NO'}" if asked else " (n < 10 d)")
-    favoured = [measured.root(label) for label in measured.squares if label.startswith(FAVOURED)]
-    favour = f"{(measured.root('auto') / min(favoured)) ** 2:.3f}" if favoured else ""
+    favored = [measured.root(label) for label in measured.squares if label.startswith(FAVORED)]
+    favor = f"{(measured.root('auto') / min(favored)) ** 2:.3f}" if favored else ""
     ours = f"{measured.root('auto'):.4g} ± {measured.error:.2g} | {measured.honesty}"
     peers = f"{measured.best} | {gain:.3f} | {better} | {measured.median_gain:.3f}"
-    return f"| {s.name} | {ours} | {peers} | {close} | {'' if rule is None else f'{rule:.3f}'} | {favour} |"
+    return f"| {s.name} | {ours} | {peers} | {close} | {'' if rule is None else f'{rule:.3f}'} | {favor} |"
 
 
 SUMMARY = (
@@ -184,7 +184,7 @@ SUMMARY = (
 def picture(results: list[Measured], path: Path) -> None:
     """Root mean square error over auto's, one column a setting."""
     from ellipsum.display.plots.canvas import figure
-    from ellipsum.display.plots.style import COLOURS
+    from ellipsum.display.plots.style import COLORS
 
     made, axis = figure(max(9.0, 1.6 * len(results)), 5.0)
     kinds = {
@@ -194,10 +194,10 @@ def picture(results: list[Measured], path: Path) -> None:
         "variance_aware": 3,
         "friendly_core": 6,
         "oracle": 4,
-        FAVOURED: 5,
+        FAVORED: 5,
     }
-    colours = (*COLOURS, "0.5")
-    for kind, colour in kinds.items():
+    colors = (*COLORS, "0.5")
+    for kind, color in kinds.items():
         points = [
             (x, found.root(label) / found.root("auto"))
             for x, found in enumerate(results)
@@ -206,7 +206,7 @@ def picture(results: list[Measured], path: Path) -> None:
         ]
         if points:
             name = kind.removesuffix(": ")
-            axis.scatter(*zip(*points, strict=True), color=colours[colour], marker="_", s=300, lw=2.5, label=name)
+            axis.scatter(*zip(*points, strict=True), color=colors[color], marker="_", s=300, lw=2.5, label=name)
     axis.set_yscale("log")
     axis.set_ylim(0.5, 30)
     axis.set_ylabel("root mean square error / auto's (above 30 not shown)")

@@ -27,9 +27,9 @@ def laws(n: int, stds: np.ndarray) -> dict[str, Draw]:
         "exponential": lambda rng: (rng.exponential(1, shape) - 1) * stds,
         "std twice as large": lambda rng: 2 * rng.standard_normal(shape) * stds,
         "std half as large": lambda rng: 0.5 * rng.standard_normal(shape) * stds,
-        "centre off by 0.3 std": lambda rng: (0.3 + rng.standard_normal(shape)) * stds,
-        "centre off by 1 std": lambda rng: (1 + rng.standard_normal(shape)) * stds,
-        "centre off by 3 std": lambda rng: (3 + rng.standard_normal(shape)) * stds,
+        "center off by 0.3 std": lambda rng: (0.3 + rng.standard_normal(shape)) * stds,
+        "center off by 1 std": lambda rng: (1 + rng.standard_normal(shape)) * stds,
+        "center off by 3 std": lambda rng: (3 + rng.standard_normal(shape)) * stds,
     }
 
 

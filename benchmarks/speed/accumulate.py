@@ -81,7 +81,7 @@ def _ratios(runs: Runs, repeats: int) -> dict[str, float]:
 
 
 def square_matrix(rows: int, columns: int, repeats: int) -> Iterator[Measured]:
-    """The matrix map against numpy's centred product, which needs a second array and no integers."""
+    """The matrix map against numpy's centered product, which needs a second array and no integers."""
     generator = np.random.default_rng(1)
     data = generator.standard_normal((rows, columns))
     matrix = generator.standard_normal((columns, columns)) / columns

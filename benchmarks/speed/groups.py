@@ -45,7 +45,7 @@ def _plain(table: pa.Table, key: str) -> object:
 
 def _private(table: pa.Table, key: str, noise: str, keys: list[int] | None = None) -> object:
     columns = [f"x{j}" for j in range(WIDTH)]
-    words = {"by": key, "columns": columns, "noise": noise, "missing": "center", "neighbours": "add_remove"}
+    words = {"by": key, "columns": columns, "noise": noise, "missing": "center", "neighbors": "add_remove"}
     words["keys"] = keys  # type: ignore[assignment]
     return es.mean(table, es.Box(0, 1), n=len(table), **words, **BUDGET)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""A lake of Unknown rows: a release whose centre and spread are learned against one plain pass.
+"""A lake of Unknown rows: a release whose center and spread are learned against one plain pass.
 
 Run: python -m benchmarks.speed.learning [--rows 50000000] [--folder DIR]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 WIDTH, HEIGHT = 640, 460
 QUESTIONS = [
     ("Bounds for each column?", "es.Box(lower, upper)", "noise fitted to each column"),
-    ("A centre and spreads, roughly?", "es.Normal(center, std)", "noise fitted to the spreads"),
+    ("A center and spreads, roughly?", "es.Normal(center, std)", "noise fitted to the spreads"),
     ("A length that no row exceeds?", "es.Ball(radius)", "equal noise: embeddings, gradients"),
     ("A size that no entry exceeds?", "es.Unknown(magnitude)", "the rest is learned privately"),
     ("How far apart rows are?", "es.friendly_mean(data, radius)", "the mean of rows that agree"),

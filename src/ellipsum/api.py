@@ -44,7 +44,7 @@ def sum(
     epsilon: float | None = None,
     delta: float | None = None,
     budget: Budget | None = None,
-    neighbours: str = "replace",
+    neighbors: str = "replace",
     n: int | None = None,
     columns: list[str] | tuple[str, ...] | None = None,
     header: bool | None = None,
@@ -76,7 +76,7 @@ def sum(
 ) -> Release | GroupRelease:
     """Publish the sum of the rows; with `by`, of the rows of each group.
 
-    Guarantee: [U1], `Release.privacy`, for the relation in `neighbours`.
+    Guarantee: [U1], `Release.privacy`, for the relation in `neighbors`.
     """
     released: Release | GroupRelease = _released("sum", locals())
     return released
@@ -90,7 +90,7 @@ def mean(
     epsilon: float | None = None,
     delta: float | None = None,
     budget: Budget | None = None,
-    neighbours: str = "replace",
+    neighbors: str = "replace",
     n: int | None = None,
     columns: list[str] | tuple[str, ...] | None = None,
     header: bool | None = None,
@@ -122,7 +122,7 @@ def mean(
 ) -> Release | GroupRelease:
     """Publish the mean of the rows; with `by`, of the rows of each group.
 
-    Guarantee: [U1], `Release.privacy`, for the relation in `neighbours`.
+    Guarantee: [U1], `Release.privacy`, for the relation in `neighbors`.
     """
     released: Release | GroupRelease = _released("mean", locals())
     return released
@@ -136,7 +136,7 @@ def describe(
     epsilon: float | None = None,
     delta: float | None = None,
     budget: Budget | None = None,
-    neighbours: str = "replace",
+    neighbors: str = "replace",
     n: int | None = None,
     columns: list[str] | tuple[str, ...] | None = None,
     header: bool | None = None,
@@ -165,7 +165,7 @@ def describe(
 
     The standard deviation is the population's: squared distances from the mean are divided by the number of rows, not
     by one less. Squares cost no noise: under Gaussian noise the means are as exact as those of `ellipsum.mean` [S11].
-    Guarantee: [U1], `Release.privacy`, for the relation in `neighbours`.
+    Guarantee: [U1], `Release.privacy`, for the relation in `neighbors`.
 
     rows: Box, since each entry must be clamped to bounds of its own.
     """
@@ -181,7 +181,7 @@ def learn(
     epsilon: float | None = None,
     delta: float | None = None,
     budget: Budget | None = None,
-    neighbours: str = "replace",
+    neighbors: str = "replace",
     n: int | None = None,
     columns: list[str] | tuple[str, ...] | None = None,
     header: bool | None = None,
@@ -201,12 +201,12 @@ def learn(
     key: str | None = None,
     analyst: str | None = None,
 ) -> Learned:
-    """Learn centre and spread of the rows, spending the whole stated budget.
+    """Learn center and spread of the rows, spending the whole stated budget.
 
-    `Learned.rows` is a `Normal` with the centre's error, for `ellipsum.mean`, `sum` and `plan` with a budget of
+    `Learned.rows` is a `Normal` with the center's error, for `ellipsum.mean`, `sum` and `plan` with a budget of
     their own. Data is read several times: a one-shot source is refused before anything is spent.
 
-    Guarantee [L6]: everything in the result is `Learned.privacy`, for the relation in `neighbours`.
+    Guarantee [L6]: everything in the result is `Learned.privacy`, for the relation in `neighbors`.
     """
     words = locals()
     if not isinstance(rows, Unknown):
@@ -230,7 +230,7 @@ def plan(
     delta: float | None = None,
     budget: Budget | None = None,
     statistic: str = "sum",
-    neighbours: str = "replace",
+    neighbors: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
     privacy_id: str | int | None = None,
     per_person: str | None = None,
@@ -298,7 +298,7 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         statistic,
         words["rows"],
         Budget.of(words["epsilon"], words["delta"], words["budget"]).as_typed(),
-        words["neighbours"],
+        words["neighbors"],
         words["n"],
         people_of(words["privacy_id"], words["per_person"], words["max_rows"], ways=WAYS),
         Wishes(

@@ -22,7 +22,7 @@ from .privacy.guarantee import Budget
 from .rows import Box, Rows
 
 _WORDS = (
-    *("epsilon", "delta", "budget", "neighbours", "noise", "missing", "weights"),
+    *("epsilon", "delta", "budget", "neighbors", "noise", "missing", "weights"),
     *("ledger", "dataset", "key", "analyst", "rng"),
 )
 _BOUNDS = "bounds is a dict with (lower, upper) for each column, or a pair of lower and upper."
@@ -51,7 +51,7 @@ class _Fitted(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         epsilon: float | None = None,
         delta: float | None = None,
         budget: Budget | None = None,
-        neighbours: str = "replace",
+        neighbors: str = "replace",
         noise: str = "auto",
         missing: Any = None,
         weights: Any = None,
@@ -66,7 +66,7 @@ class _Fitted(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         self.epsilon = epsilon
         self.delta = delta
         self.budget = budget
-        self.neighbours = neighbours
+        self.neighbors = neighbors
         self.noise = noise
         self.missing = missing
         self.weights = weights

@@ -278,19 +278,17 @@ class Session:
         progress: Progress | None = None,
         source: Source | None = None,
     ) -> GroupSums:
-        """The exact sums of a row map in each group: those listed, or all that occur; source: its rows, recentred."""
+        """The exact sums of a row map in each group: those listed, or all that occur; source: its rows, recentered."""
         with steps(progress or self.progress, public) as tell:
             return (source or self.source).total_by(row_map, keys, self.threads, tell)
 
-    def public_count(self, neighbours: str, n: int | None) -> int | None:
+    def public_count(self, neighbors: str, n: int | None) -> int | None:
         """The n that a plan may use: counted under "replace", the caller's guess under "add_remove"."""
-        if neighbours != "replace":
+        if neighbors != "replace":
             return n
         count = self.source.count()
         if count == 0:
-            raise UsageError(
-                "the data has no rows. Use neighbours='add_remove' if that may happen: n is private there."
-            )
+            raise UsageError("the data has no rows. Use neighbors='add_remove' if that may happen: n is private there.")
         if n is not None and n != count:
             raise UsageError(f"n is {n} but the data has {count} rows. Under 'replace' n is counted: leave it out.")
         return count

@@ -17,14 +17,14 @@ NORMAL = es.Normal([0.0, 1.0], cov=[[2.0, 0.5], [0.5, 1.0]])
 PLANS = {
     "box": lambda: es.plan(BOX, n=300, statistic="mean", **SPEND),
     "box sum": lambda: es.plan(BOX, n=300, statistic="sum", noise="gaussian", check=True, **SPEND),
-    "add_remove": lambda: es.plan(BOX, n=300, statistic="mean", neighbours="add_remove", missing="row", **SPEND),
+    "add_remove": lambda: es.plan(BOX, n=300, statistic="mean", neighbors="add_remove", missing="row", **SPEND),
     "describe": lambda: es.plan(BOX, n=300, statistic="describe", missing="row", covariance=True, **SPEND),
     "people, pure": lambda: es.plan(BOX, n=300, statistic="mean", privacy_id="who", epsilon=2.0, delta=0.0),
     "ball, rho": lambda: es.plan(es.Ball(2.0, [1.0, 5.0]), n=300, statistic="mean", budget=es.Budget(rho=0.1)),
     "normal": lambda: es.plan(NORMAL, n=300, statistic="mean", clip="quantile", noise="gaussian", **SPEND),
     "unknown": lambda: es.plan(es.Unknown(9.0), n=3000, d=2, **SPEND),
     "groups": lambda: es.plan(BOX, n=3000, groups=7, by="city", statistic="mean", **SPEND),
-    "listed": lambda: es.plan(BOX, n=3000, keys=["a", "b"], by="city", neighbours="add_remove", **SPEND),
+    "listed": lambda: es.plan(BOX, n=3000, keys=["a", "b"], by="city", neighbors="add_remove", **SPEND),
 }
 
 
@@ -75,7 +75,7 @@ def test_laws_that_do_not_serve_a_budget_are_not_drawn():
     rho = curves_of(es.plan(BOX, n=300, statistic="mean", budget=es.Budget(rho=0.1)))
     assert set(rho.lines) == {"gaussian"}
     assert rho.budget == "rho"
-    assert curves_of(es.plan(BOX, statistic="mean", neighbours="add_remove", **SPEND)) is None  # n is missing
+    assert curves_of(es.plan(BOX, statistic="mean", neighbors="add_remove", **SPEND)) is None  # n is missing
 
 
 def test_the_ellipse_is_the_noise_of_the_columns_that_are_named():
@@ -114,5 +114,5 @@ def test_plans_are_legible(name):
 def test_odd_names_and_hopeless_plans_are_drawn(tmp_path):
     names = {"$a$" * 60: (0, 1e-9), "收" * 100: (-1e9, 1e12)}
     check_legible(es.plan(es.Box(names), n=100, statistic="mean", **SPEND).plot(tmp_path / "plan.svg"))
-    unknown = es.plan(es.Ball(1.0), d=1, statistic="mean", neighbours="add_remove", **SPEND)
+    unknown = es.plan(es.Ball(1.0), d=1, statistic="mean", neighbors="add_remove", **SPEND)
     assert any("state n=" in text for text, _ in check_legible(unknown.plot()))

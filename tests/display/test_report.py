@@ -33,7 +33,7 @@ def rng():
 
 RESULTS = {
     "mean": lambda: es.mean(TABLE, BOX, rng=rng(), **SPEND),
-    "sum": lambda: es.sum(TABLE, BOX, neighbours="add_remove", n=4000, noise="gaussian", rng=rng(), **SPEND),
+    "sum": lambda: es.sum(TABLE, BOX, neighbors="add_remove", n=4000, noise="gaussian", rng=rng(), **SPEND),
     "describe": lambda: es.describe(TABLE, BOX, missing="row", covariance=True, rng=rng(), **SPEND),
     "people": lambda: es.mean(TABLE, BOX, privacy_id="who", per_person="sum", max_rows=2, rng=rng(), **SPEND),
     "ball": lambda: es.mean(X, es.Ball(9e4, [50.0, 4e4]), check=False, budget=es.Budget(mu=1.0), rng=rng()),
@@ -43,7 +43,7 @@ RESULTS = {
     "friendly": lambda: es.friendly_mean(X[:500] / [10, 1e4], (1.0, 64.0), rng=rng(), **SPEND),
 }
 NOT_LOADED = {
-    "no centre": lambda: es.friendly_mean(X[:500], 1e-3, rng=rng(), **SPEND),
+    "no center": lambda: es.friendly_mean(X[:500], 1e-3, rng=rng(), **SPEND),
     "learned": lambda: es.learn(X, es.Unknown(1e6), rng=rng(), **SPEND),
     "projection": lambda: es.project(X[:50], 1, es.Box(0, 1e5), epsilon=300.0, delta=1e-6, rng=rng()),
 }

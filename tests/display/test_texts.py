@@ -36,7 +36,7 @@ def test_a_plan_has_a_line_for_every_column():
     [
         (es.Normal({"a": (1, 2)}), "1 ± 2"),
         (es.Normal([5.0, 6.0], cov=[[4.0, 1.0], [1.0, 9.0]]), "6 ± 3"),
-        (es.Ball(3, center=[7.0, 8.0]), "centre 8"),
+        (es.Ball(3, center=[7.0, 8.0]), "center 8"),
         (es.Box([0, 1], [1, 3.5]), "1 to 3.5"),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_plan_says_which_statistic_it_took():
 
 
 def test_a_plan_without_n_still_lists_its_columns():
-    text = repr(es.plan(BOX, neighbours="add_remove", statistic="mean", **SPEND))
+    text = repr(es.plan(BOX, neighbors="add_remove", statistic="mean", **SPEND))
     assert "give n=" in text
     assert "0 to 120" in text
 
@@ -95,7 +95,7 @@ def test_weights_are_named():
 
 ROW = "rows with a missing entry are left out, their number noisy"
 COLUMN = "each column over the rows that have it, counts noisy"
-CENTRE = "a missing entry counts as the centre"
+CENTER = "a missing entry counts as the center"
 NOTHING = "a missing entry adds nothing"
 
 
@@ -104,17 +104,17 @@ NOTHING = "a missing entry adds nothing"
     [
         (BOX, "mean", None, COLUMN),
         (BOX, "mean", "row", ROW),
-        (BOX, "mean", "center", CENTRE),
+        (BOX, "mean", "center", CENTER),
         (BOX, "mean", 0, "a missing entry counts as 0"),
         (BOX, "mean", np.array([1.5, 2]), "a missing entry counts as 1.5, 2"),
         (BOX, "sum", None, NOTHING),  # 0 is within the bounds: filled in, not counted
         (es.Box({"age": (10, 120)}), "sum", None, f"{NOTHING}, counts noisy"),
-        (BOX, "sum", "center", CENTRE),
+        (BOX, "sum", "center", CENTER),
         (es.Normal([0.0, 0.0], std=1.0), "sum", None, NOTHING),
         (es.Normal([0.0, 1.0], std=1.0), "sum", None, f"{NOTHING}, counts noisy"),
         (es.Ball(1, [0.0, 0.0]), "mean", None, ROW),
         (es.Ball(1, [0.0, 0.0]), "mean", "column", COLUMN),
-        (es.Ball(1, [0.0, 0.0]), "sum", "center", CENTRE),
+        (es.Ball(1, [0.0, 0.0]), "sum", "center", CENTER),
     ],
 )
 def test_the_rule_for_missing_entries(rows, statistic, missing, said):

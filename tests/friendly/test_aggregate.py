@@ -12,7 +12,7 @@ import pytest
 
 import ellipsum.friendly.aggregate
 from ellipsum.errors import UsageError
-from ellipsum.friendly import FriendlyRelease, NoCentre
+from ellipsum.friendly import FriendlyRelease, NoCenter
 from ellipsum.friendly.aggregate import deal, subsample_and_aggregate
 from ellipsum.friendly.workers import made_up, run_blocks
 from ellipsum.rows import Normal
@@ -89,7 +89,7 @@ def misbehave(block):
     return [number, 2.0]
 
 
-def test_every_misbehaviour_is_a_row_of_nan_and_nothing_shows(capfd, recwarn):
+def test_every_misbehavior_is_a_row_of_nan_and_nothing_shows(capfd, recwarn):
     started = time.monotonic()
     results = run_blocks(misbehave, tagged(24), 2, workers=2, time_limit=0.5)
     failed = np.isnan(results).any(axis=1)
@@ -279,25 +279,25 @@ def test_failing_blocks_are_outliers_whichever_they_are():
     outcomes = [ask(fragile, people(seed=seed), blocks=BLOCKS, radius=1.5, **SPEND) for seed in (0, 1)]
     sound = ask(median, people(), blocks=BLOCKS, radius=1.5, **SPEND)
     assert all(outcome.privacy == sound.privacy for outcome in outcomes)
-    assert all(type(outcome) in (FriendlyRelease, NoCentre) for outcome in outcomes)
+    assert all(type(outcome) in (FriendlyRelease, NoCenter) for outcome in outcomes)
 
 
-def test_a_function_that_always_fails_finds_no_centre():
+def test_a_function_that_always_fails_finds_no_center():
     def hopeless(block):
         if block.max() > 1:  # never on made-up rows
             raise ValueError("secret")
         return block[0]
 
     result = ask(hopeless, people(), blocks=BLOCKS, radius=1.5, **SPEND)
-    assert isinstance(result, NoCentre)
+    assert isinstance(result, NoCenter)
     assert not result
     assert "blocks" in repr(result)
 
 
-def test_blocks_that_disagree_find_no_centre():
+def test_blocks_that_disagree_find_no_center():
     rows = people()
     result = ask(lambda block: 1e3 * block[0], rows, blocks=BLOCKS, radius=1.5, **SPEND)
-    assert isinstance(result, NoCentre)
+    assert isinstance(result, NoCenter)
 
 
 def test_different_lengths_are_outliers_not_errors():
@@ -305,7 +305,7 @@ def test_different_lengths_are_outliers_not_errors():
         return block[0] if block[0, 0] < 1 or block.max() <= 1 else block[0, :2]
 
     result = ask(ragged, people(), blocks=BLOCKS, radius=10.0, **SPEND)
-    assert isinstance(result, NoCentre)
+    assert isinstance(result, NoCenter)
 
 
 def test_dimension_is_stated_or_learned_from_made_up_rows():
@@ -323,7 +323,7 @@ def test_dimension_is_stated_or_learned_from_made_up_rows():
     stated = ask(needs_real_rows, rows, blocks=BLOCKS, radius=1.5, dimension=3, **SPEND)
     assert stated.value.shape == (3,)
     wrong = ask(median, rows, blocks=BLOCKS, radius=1.5, dimension=2, **SPEND)
-    assert isinstance(wrong, NoCentre)
+    assert isinstance(wrong, NoCenter)
 
 
 def test_missing_entries_reach_the_function_as_nan():
@@ -381,7 +381,7 @@ def test_made_up_rows_are_zeros_and_ones_of_any_shape():
         ({"blocks": 0}, "blocks must be a whole number"),
         ({"blocks": 10}, "too few"),
         ({"radius": 0.0}, "radius"),
-        ({"neighbours": "add_remove"}, "replace"),
+        ({"neighbors": "add_remove"}, "replace"),
         ({"dimension": 0}, "dimension"),
         ({"time_limit": 0.0}, "time_limit"),
         ({"names": ["a"]}, "names must have 3"),

@@ -1,4 +1,4 @@
-"""Friendly averages: bounds searched by force, exact arithmetic, noise laws, behaviour on any data."""
+"""Friendly averages: bounds searched by force, exact arithmetic, noise laws, behavior on any data."""
 
 import itertools
 import math
@@ -22,7 +22,7 @@ from ellipsum.friendly.plan import (
 )
 from ellipsum.friendly.release import (
     FriendlyRelease,
-    NoCentre,
+    NoCenter,
     _noisy,
     friendly_center,
     friendly_mean,
@@ -182,7 +182,7 @@ def test_adversarial_climb_stays_within_the_bounds(n, d):
     assert best.max() > 0.55  # half the bound would have been broken
 
 
-def test_positive_rows_of_neighbours_lie_within_two_radii():
+def test_positive_rows_of_neighbors_lie_within_two_radii():
     """[F3], exhaustively on a line, for the union of both data sets; and two radii are needed."""
     spots = np.arange(8, dtype=float)
     sets = np.array(list(itertools.product(spots, repeat=5)))[:, :, None]
@@ -237,7 +237,7 @@ def test_double_precision_means_would_break_the_bound_there():
     assert shift > bound or shift == 0  # doubles: either nothing is seen or the bound is broken
 
 
-def test_sensitivity_covers_a_neighbour_with_three_weights_less():
+def test_sensitivity_covers_a_neighbor_with_three_weights_less():
     n = 200
     for lower in (Fraction(60), Fraction(150), Fraction(200)):
         assert mean_sensitivity(lower, n) == mean_constant(lower - 3, n) / lower
@@ -284,11 +284,11 @@ def test_the_source_mean_is_not_private_even_with_stable_weights():
     other = rows.copy()
     other[0] = 0.0
     shifts = []
-    for normalise in (False, True):
+    for normalize in (False, True):
         means = []
         for data in (rows, other):
             weights = weights_of(data[None], radius)[0] / (n - 1)
-            means.append(float(weights @ data[:, 0]) / (weights.sum() if normalise else n))
+            means.append(float(weights @ data[:, 0]) / (weights.sum() if normalize else n))
         shifts.append(abs(means[0] - means[1]))
     claimed = 10 * radius / n  # the source's noise std per unit of sigma: 10 sqrt(d) / n with d = 1
     assert shifts[0] > 100 * claimed
@@ -423,14 +423,14 @@ def test_a_doctored_plan_is_refused():
         FriendlyPlan.from_json("{}")
 
 
-# Behaviour -----------------------------------------------------------------------------------------------
+# Behavior -----------------------------------------------------------------------------------------------
 
 
 def sample(n=1500, d=5, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d)) + 1000.0
 
 
-def test_finds_the_centre_wherever_it_is():
+def test_finds_the_center_wherever_it_is():
     release = friendly_mean(sample(), Normal(0, std=1.0), rng=np.random.default_rng(1), **SPEND)
     assert release
     assert isinstance(release, FriendlyRelease)
@@ -461,18 +461,18 @@ def test_release_is_a_release():
     assert friendly_mean(sample(), 8.0, **SPEND).secure
 
 
-def test_no_centre_is_an_ordinary_result():
+def test_no_center_is_an_ordinary_result():
     rows = sample()
     rows[::2] += 500
     result = friendly_mean(rows, 8.0, rng=np.random.default_rng(17), **SPEND)
-    assert isinstance(result, NoCentre)
+    assert isinstance(result, NoCenter)
     assert not result
     assert result.privacy == friendly_mean(sample(), 8.0, **SPEND).privacy
-    assert "NoCentre" in repr(result)
+    assert "NoCenter" in repr(result)
     assert "larger radius" in result.advice
-    assert NoCentre.from_json(result.to_json()) == result
+    assert NoCenter.from_json(result.to_json()) == result
     with pytest.raises(UsageError):
-        NoCentre.from_json("{}")
+        NoCenter.from_json("{}")
 
 
 def test_a_weak_majority_is_held_back():
@@ -483,7 +483,7 @@ def test_a_weak_majority_is_held_back():
     assert 0 < core.weight / (1500 * 1499) < 0.1
     source = np.random.default_rng(17)
     for _ in range(20):
-        assert isinstance(friendly_mean(rows, 8.0, rng=source, **SPEND), NoCentre)
+        assert isinstance(friendly_mean(rows, 8.0, rng=source, **SPEND), NoCenter)
 
 
 def test_the_answer_does_not_depend_on_order_threads_or_container():
@@ -526,7 +526,7 @@ def test_no_value_of_a_row_raises_or_warns(poison):
     assert friendly_mean(rows, (1.0, 64.0), **SPEND) is not None
 
 
-def test_rows_spread_over_every_magnitude_find_no_centre():
+def test_rows_spread_over_every_magnitude_find_no_center():
     rng = np.random.default_rng(0)
     rows = np.exp(rng.uniform(-700, 700, size=(400, 3))) * rng.choice([-1, 1], size=(400, 3))
     assert not friendly_mean(rows, 1e-3, rng=np.random.default_rng(17), **SPEND)
@@ -629,8 +629,8 @@ def test_noise_is_far_below_the_usual_bound():
         ({"radius": (2.0, 1.0)}, "low < high"),
         ({"radius": (1.0, 2.0, 3.0)}, "pair"),
         ({"radius": (1e-260, 1e260)}, "narrower"),
-        ({"neighbours": "add_remove"}, "replace"),
-        ({"neighbours": "other"}, "neighbours must be one of"),
+        ({"neighbors": "add_remove"}, "replace"),
+        ({"neighbors": "other"}, "neighbors must be one of"),
         ({"gate": "uniform"}, "gate must be one of"),
         ({"delta": None}, "delta"),
         ({"slack": 1e-6, "noise": "gaussian"}, "slack must be below delta"),
@@ -674,7 +674,7 @@ def test_a_budget_in_mu_needs_a_slack():
     assert result.privacy == Privacy(0.5, 1e-8, "replace")
 
 
-def test_a_centre_for_longer_schedules():
+def test_a_center_for_longer_schedules():
     stream = Stream.open(np.random.default_rng(16))
     first = friendly_center(sample(400), 8.0, mu=0.6, slack=1e-8, stream=stream)
     second = friendly_center(sample(400), (1.0, 64.0), mu=0.8, slack=1e-8, stream=stream)

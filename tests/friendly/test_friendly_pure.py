@@ -37,7 +37,7 @@ def test_every_step_has_the_noise_that_its_part_of_epsilon_needs():
 
 
 def test_the_mean_on_its_grid_moves_no_further_than_its_noise_is_for():
-    """[F12] Random neighbours, rounding included."""
+    """[F12] Random neighbors, rounding included."""
     rng = np.random.default_rng(1)
     for trial in range(40):
         n, d = int(rng.integers(5, 12)), int(rng.integers(1, 4))

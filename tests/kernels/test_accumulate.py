@@ -260,7 +260,7 @@ def test_only_the_rounding_of_many_small_entries_needs_the_square_root():
 
 @every_map
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
-def test_an_odd_entry_counts_as_the_centre(row_map, odd):
+def test_an_odd_entry_counts_as_the_center(row_map, odd):
     data = random_rows(30, row_map.columns, seed=3, odd=False)
     for j in {0, row_map.columns // 2, row_map.columns - 1}:
         holed, mended = data.copy(), data.copy()

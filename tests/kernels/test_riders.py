@@ -114,7 +114,7 @@ def test_kernels_count_as_the_reference_does(kind, d, rule):
 @pytest.mark.parametrize("d", [1, 2, 3, 8, 11, 70])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ["ellipsoid", "clamped"])
-def test_what_a_row_adds_does_not_depend_on_its_neighbours(kind, rule, d):
+def test_what_a_row_adds_does_not_depend_on_its_neighbors(kind, rule, d):
     """[S1] Rows a hair inside and outside, in vectors and beside a row that makes the kernel look again."""
     row_map = clamped(d, rule) if kind == "clamped" else ellipsoid(d, rule)
     if kind == "clamped":

@@ -72,7 +72,7 @@ def test_the_kernel_adds_what_the_reference_does(d, rule, dtype):
 
 @pytest.mark.parametrize("d", [2, 3, 8, 11])
 @pytest.mark.parametrize("rule", RULES)
-def test_what_a_row_adds_does_not_depend_on_its_neighbours(rule, d):
+def test_what_a_row_adds_does_not_depend_on_its_neighbors(rule, d):
     """[S1] Cells a hair inside and outside, beside rows that are absent or far away."""
     row_map = squared(d, rule)
     hair = [0, 1e-9, 0.5, 1 - 2.0**-41, 1 - 2.0**-52, 1, 1 + 2.0**-45, 1 + 2.0**-19, 1 + 1e-5, 9]

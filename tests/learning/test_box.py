@@ -69,14 +69,14 @@ def test_chosen_by_public_numbers_alone():
     assert pure(n=40_000, d=4)
     assert [pure(n=2000, d=d) for d in (1, 2)] == [True, False]
     assert not pure(n=800)
-    assert pure(n=500, neighbours="add_remove")
+    assert pure(n=500, neighbors="add_remove")
     assert not pure(n=N, epsilon=0.01)
     assert not pure(noise="gaussian")
     assert not pure(method="coinpress")
     assert not pure(epsilon=1.0, delta=0.3)  # Gaussian noise of so large a delta is as good
     assert not es.plan(es.Unknown(1e4), n=N, d=1, statistic="mean", budget=es.Budget(mu=0.5)).pure
     assert not es.plan(es.Unknown(1e4), n=N, d=1, statistic="mean", budget=es.Budget(rho=0.1)).pure
-    assert not es.plan(es.Unknown(1e4), d=1, statistic="mean", neighbours="add_remove", **BUDGET).pure
+    assert not es.plan(es.Unknown(1e4), d=1, statistic="mean", neighbors="add_remove", **BUDGET).pure
 
 
 def test_people_with_many_rows_need_more_of_them():
@@ -123,11 +123,11 @@ def test_missing_entries_are_counted():
     assert float(release.counts.rows[0]) == pytest.approx(0.75 * N, abs=60)
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 @pytest.mark.parametrize("statistic", [es.mean, es.sum])
-def test_sums_and_private_sizes(statistic, neighbours):
+def test_sums_and_private_sizes(statistic, neighbors):
     data = column("normal")
-    how = {"neighbours": neighbours, "n": N, "rng": np.random.default_rng(3), **BUDGET}
+    how = {"neighbors": neighbors, "n": N, "rng": np.random.default_rng(3), **BUDGET}
     release = statistic(data, es.Unknown(1e4), **how)
     assert release.plan.law_name == "box"
     truth = float(data.mean() if statistic is es.mean else data.sum())
@@ -155,11 +155,11 @@ def released_table(rows, statistic=es.mean, seed=1, **words):
     return statistic(frame, MAGNITUDES, rng=np.random.default_rng(seed), **{**BUDGET, **words})
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 @pytest.mark.parametrize("statistic", [es.mean, es.sum])
-def test_few_columns_are_clamped_one_by_one(statistic, neighbours):
+def test_few_columns_are_clamped_one_by_one(statistic, neighbors):
     rows = table()
-    release = released_table(rows, statistic, neighbours=neighbours, n=len(rows))
+    release = released_table(rows, statistic, neighbors=neighbors, n=len(rows))
     plan = release.plan
     assert (plan.law_name, plan.clamped, plan.rows.kind) == ("box", True, "learned_box")
     truth = np.nanmean(rows, axis=0) if statistic is es.mean else np.nansum(rows, axis=0)
@@ -311,8 +311,8 @@ def test_whatever_the_rows_are_there_is_an_answer(n, epsilon):
         rng = np.random.default_rng([seed, n])
         odd = [0.0, 1e4, -1e4, np.nan, np.inf, 1e-300, 5.0, 1e300]
         data = rng.choice(rng.choice(odd, rng.integers(1, 4)), (n, seed % 4 + 1)) * rng.choice([1.0, rng.random()])
-        for neighbours in ("replace", "add_remove"):
-            how = {"epsilon": epsilon, "delta": 0, "neighbours": neighbours, "n": n, "rng": rng}
+        for neighbors in ("replace", "add_remove"):
+            how = {"epsilon": epsilon, "delta": 0, "neighbors": neighbors, "n": n, "rng": rng}
             how |= {"missing": str(rng.choice(["column", "row", "center"])), "weights": "relative"}
             statistic = es.mean if rng.random() < 0.5 else es.sum
             release = statistic(data, es.Unknown(float(rng.choice([1e-140, 1e4, 1e140]))), **how)

@@ -33,7 +33,7 @@ def counted(values, edges, noise, g):
 )
 @pytest.mark.parametrize("noise", [0.0, 30.0, 150.0])
 def test_a_column_is_found_through_the_noise(draw, center, spread, noise):
-    """Counts of 10,000 rows; the spread within a factor of 2, the centre within one spread."""
+    """Counts of 10,000 rows; the spread within a factor of 2, the center within one spread."""
     g = rng(1)
     values = draw(g)
     column = first_look(counted(values, FIRST, noise, g), noise)
@@ -125,7 +125,7 @@ def test_every_value_lies_within_the_magnitude_of_its_column(relation, weights):
     x = np.array([[1.0, -50.0, 1e6]]) * (1 - 0.01 * rng(9).random((300, 3)))
     sizes = np.array([1.0, 50.0, 1e6])
     for seed in range(3):
-        found = es.mean(x, es.Unknown(sizes), budget=MU, neighbours=relation, weights=weights, rng=rng(seed))
+        found = es.mean(x, es.Unknown(sizes), budget=MU, neighbors=relation, weights=weights, rng=rng(seed))
         assert (np.abs(found.value) <= sizes).all()
 
 
@@ -214,7 +214,7 @@ def test_zeros_that_are_fewer_than_the_rows_elsewhere_are_not_the_column():
 
 @pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
 def test_learned_rows_of_many_zeros_clip_where_their_own_release_does():
-    """Norms about a centre beside the zeros are many spreads long: clipping seemed to lose seven times too much."""
+    """Norms about a center beside the zeros are many spreads long: clipping seemed to lose seven times too much."""
     g = np.random.default_rng(7)
     rows = np.array([3.0, 2000.0, 0.5, 40.0]) * g.lognormal(size=(10_000, 4)) * (g.random((10_000, 4)) < 0.2)
     known = es.Unknown(1e6, columns=["visits", "claims", "hours", "points"])

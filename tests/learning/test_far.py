@@ -179,7 +179,7 @@ def test_ordinary_rows_are_hardly_ever_asked_for_distances_and_never_reached_for
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 def test_looks_are_charged(relation):
     """They are rounds in the history, and all rounds together spend the budget, no more."""
-    found = released(rows(30), 1, neighbours=relation)
+    found = released(rows(30), 1, neighbors=relation)
     assert "far norms" in looks(found)
     spent = sum(step["privacy"]["mu"] ** 2 for step in found.learned["rounds"])
     assert spent == pytest.approx(1.0, rel=1e-9)

@@ -35,17 +35,17 @@ def plan(**words):
     return es.plan(given.pop("rows", UNKNOWN), **given)
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 @pytest.mark.parametrize("listed", [True, False])
-def test_means_err_as_forecast_and_intervals_cover(neighbours, listed):
+def test_means_err_as_forecast_and_intervals_cover(neighbors, listed):
     data, codes = table()
     keys = list(range(GROUPS)) if listed else None
-    words = {"by": codes, "keys": keys, "neighbours": neighbours, "n": len(data), "rng": np.random.default_rng(3)}
+    words = {"by": codes, "keys": keys, "neighbors": neighbors, "n": len(data), "rng": np.random.default_rng(3)}
     release = es.mean(data, UNKNOWN, **words, **BUDGET)
     assert len(release.keys) == GROUPS
     truth = true_means(data, codes)
     relative = (release.value - truth) / data.std(axis=0)
-    made = plan(neighbours=neighbours, keys=keys, groups=None if listed else GROUPS)
+    made = plan(neighbors=neighbors, keys=keys, groups=None if listed else GROUPS)
     assert isinstance(made, GroupLearningPlan)
     assert math.sqrt(np.mean(relative**2)) < 1.2 * made.relative_error
     assert math.sqrt(np.mean(relative**2)) > 0.4 * made.relative_error
@@ -121,9 +121,9 @@ def test_people_are_learned_from_once_each():
     assert release.privacy.unit == "person"
     people = len(np.unique(who))
     assert release.plan.n == people
-    centre = release.plan.rows.center
+    center = release.plan.rows.center
     each = np.array([data[who == person].mean(axis=0) for person in np.unique(who)])
-    assert np.abs(centre - each.mean(axis=0)).max() < 0.2 * each.std(axis=0).max()
+    assert np.abs(center - each.mean(axis=0)).max() < 0.2 * each.std(axis=0).max()
     alone = es.mean(frame, UNKNOWN, rng=np.random.default_rng(2), **{**words, "max_groups": 1}, **BUDGET)
     noise = [made.plan.one.noise_units * made.plan.privacy.mu for made in (release, alone)]
     assert noise[0] / noise[1] == pytest.approx(math.sqrt(3), rel=1e-6)
@@ -137,7 +137,7 @@ def test_plans_say_how_the_budget_is_divided():
     assert "for a group of 400" in repr(made)
     assert f"about {made.forecast.threshold:.4g}" in repr(made)
     assert "2 listed" in repr(plan(keys=["a", "b"], groups=None))
-    assert "large enough" in repr(plan(n=None, neighbours="add_remove"))
+    assert "large enough" in repr(plan(n=None, neighbors="add_remove"))
     assert plan(groups=4000).doubt is not None  # groups of ten are hardly published
     assert "as many" not in repr(made)
     again = made.again(n=2 * made.n)
@@ -209,4 +209,4 @@ def test_sources_that_are_read_once_are_refused():
     for people in ({}, {"privacy_id": "who"}):
         reader = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
         with pytest.raises(es.UsageError, match="single pass"):
-            es.mean(reader, UNKNOWN, by="g", columns=["a"], neighbours="add_remove", n=1600, **people, **BUDGET)
+            es.mean(reader, UNKNOWN, by="g", columns=["a"], neighbors="add_remove", n=1600, **people, **BUDGET)

@@ -56,14 +56,14 @@ def rounds_of(x, relation="replace", budget=MU, n=None, seed=0):
 @pytest.mark.parametrize("n", [3, 40, 1000])
 @pytest.mark.parametrize("budget", [MU, es.Budget(epsilon=1, delta=1e-6), es.Budget(rho=3.0)], ids=str)
 def test_all_rounds_together_cost_the_stated_budget(relation, n, budget):
-    found = es.mean(data(n), es.Unknown(50.0), budget=budget, neighbours=relation, rng=rng())
+    found = es.mean(data(n), es.Unknown(50.0), budget=budget, neighbors=relation, rng=rng())
     assert found.privacy == es.Privacy(budget.mu, 0.0, relation)
     spent = sum(Fraction(step["privacy"]["mu"]) ** 2 for step in found.learned["rounds"])
     assert spent <= Fraction(budget.mu) ** 2
     assert spent >= Fraction(budget.mu) ** 2 * (1 - Fraction(1, 10**12))
     assert found.learned["rounds"][-1]["name"] == "final"
     assert found.plan.privacy.mu == found.learned["rounds"][-1]["privacy"]["mu"]
-    assert found.plan.neighbours == relation
+    assert found.plan.neighbors == relation
 
 
 def test_overspending_is_refused_before_anything_is_read():
@@ -131,7 +131,7 @@ def test_noise_of_each_round_is_its_sensitivity_over_its_share_and_not_a_tenth_l
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_noise_of_the_last_round_is_what_its_plan_says(relation):
     """With the rounds before it fixed by their results, the last round's noise is its plan's."""
-    found = es.mean(data(), es.Unknown(50.0), budget=MU, neighbours=relation, rng=rng())
+    found = es.mean(data(), es.Unknown(50.0), budget=MU, neighbors=relation, rng=rng())
     plan = found.plan
     bound = (2 if relation == "replace" else math.hypot(1, plan.count_weight)) / plan.privacy.mu
     assert plan.scaled_std == pytest.approx(bound, rel=1e-9)
@@ -147,10 +147,10 @@ def test_auto_is_far_better_than_a_ball_over_the_magnitude(relation, release, tr
     """Squared errors of 10 releases against the noise of the ball that the magnitude allows: 1000 times less."""
     n, d, magnitude = 1000, 5, 1e4
     x = data(n, d)
-    made = es.plan(es.Ball(magnitude), n=n, d=d, budget=MU, statistic=release.__name__, neighbours=relation)
+    made = es.plan(es.Ball(magnitude), n=n, d=d, budget=MU, statistic=release.__name__, neighbors=relation)
     errors, claims = [], []
     for seed in range(10):
-        found = release(x, es.Unknown(magnitude), budget=MU, neighbours=relation, rng=rng(seed))
+        found = release(x, es.Unknown(magnitude), budget=MU, neighbors=relation, rng=rng(seed))
         errors.append(float(((found.value - truth(x, axis=0)) ** 2).sum()))
         claims.append(float((found.noise_std**2).sum()))
     assert max(errors) < made.noise_error / 1000
@@ -175,7 +175,7 @@ def test_uneven_and_correlated_columns_are_learned(relation):
     g = np.random.default_rng(4)
     base = g.normal(size=(20_000, 2)) @ np.array([[3.0, 2.9, 0.0, 1.0], [0.0, 0.4, 0.001, -1.0]])
     x = 5 + base + 0.001 * g.normal(size=(20_000, 4))
-    found = es.learn(x, es.Unknown(100.0), budget=MU, neighbours=relation, rng=rng()).rows
+    found = es.learn(x, es.Unknown(100.0), budget=MU, neighbors=relation, rng=rng()).rows
     assert found.kind == "learned"
     assert found.axes is not None
     cov = (found.axes * found.std**2) @ found.axes.T
@@ -220,7 +220,7 @@ def test_learned_rows_are_saved_and_read(tmp_path):
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("release", [es.mean, es.sum])
 def test_a_release_survives_json(relation, release):
-    found = release(data(), es.Unknown(50.0), epsilon=1, delta=1e-5, neighbours=relation, rng=rng())
+    found = release(data(), es.Unknown(50.0), epsilon=1, delta=1e-5, neighbors=relation, rng=rng())
     again = es.Release.from_json(found.to_json())
     assert again.to_json() == found.to_json()
     assert np.array_equal(again.noise_std, found.noise_std)
@@ -236,7 +236,7 @@ def test_a_release_survives_json(relation, release):
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (1, 3), (2, 2), (10, 1), (10, 4), (30, 2), (200, 1), (50, 200)])
 def test_few_rows_give_an_answer(relation, n, d):
     for release in (es.mean, es.sum):
-        found = release(data(n, d), es.Unknown(50.0), budget=MU, neighbours=relation, rng=rng())
+        found = release(data(n, d), es.Unknown(50.0), budget=MU, neighbors=relation, rng=rng())
         assert np.isfinite(found.value).all()
         assert (found.noise_std > 0).all()
         if release is es.mean:
@@ -247,7 +247,7 @@ def test_empty_data_under_add_remove():
     x = np.zeros((0, 3))
     for seed in range(5):
         for release in (es.mean, es.sum):
-            found = release(x, es.Unknown(50.0), budget=MU, neighbours="add_remove", rng=rng(seed))
+            found = release(x, es.Unknown(50.0), budget=MU, neighbors="add_remove", rng=rng(seed))
             assert np.isfinite(found.value).all()
     with pytest.raises(es.UsageError, match="no rows"):
         es.mean(x, es.Unknown(50.0), budget=MU)
@@ -257,9 +257,9 @@ def test_empty_data_under_add_remove():
 def test_constant_columns(relation):
     x = np.full((1000, 3), 3.0)
     x[:, 0] += np.random.default_rng(0).normal(size=1000)
-    found = es.mean(x, es.Unknown(50.0), budget=MU, neighbours=relation, rng=rng())
+    found = es.mean(x, es.Unknown(50.0), budget=MU, neighbors=relation, rng=rng())
     assert found.value == pytest.approx(x.mean(axis=0), abs=0.1)
-    same = es.mean(np.full((1000, 3), 3.0), es.Unknown(50.0), budget=MU, neighbours=relation, rng=rng())
+    same = es.mean(np.full((1000, 3), 3.0), es.Unknown(50.0), budget=MU, neighbors=relation, rng=rng())
     assert same.value == pytest.approx([3.0] * 3, abs=1e-6)
 
 
@@ -267,8 +267,8 @@ def test_constant_columns(relation):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_any_scale_of_numbers(size, relation):
     x = data(500, 3)
-    plain = es.mean(x, es.Unknown(50.0), budget=MU, neighbours=relation, rng=rng())
-    found = es.mean(x * size, es.Unknown(50.0 * size), budget=MU, neighbours=relation, rng=rng())
+    plain = es.mean(x, es.Unknown(50.0), budget=MU, neighbors=relation, rng=rng())
+    found = es.mean(x * size, es.Unknown(50.0 * size), budget=MU, neighbors=relation, rng=rng())
     assert found.value / size == pytest.approx(plain.value, rel=1e-6)
     assert found.noise_std / size == pytest.approx(plain.noise_std, rel=1e-6)
     repr(found.plan)
@@ -296,18 +296,18 @@ def test_odd_entries_never_change_success(relation):
     x[::7, 1], x[5], x[6] = np.nan, np.inf, -np.inf
     x[8], x[9] = 1e308, np.nan
     before = x.copy()
-    found = es.mean(x, es.Unknown(50.0), budget=MU, neighbours=relation, rng=rng())
+    found = es.mean(x, es.Unknown(50.0), budget=MU, neighbors=relation, rng=rng())
     assert found.value == pytest.approx([10.0] * 3, abs=1.5)
     assert np.array_equal(x, before, equal_nan=True)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        nothing = es.mean(np.full((300, 3), np.nan), es.Unknown(50.0), budget=MU, neighbours=relation, rng=rng())
+        nothing = es.mean(np.full((300, 3), np.nan), es.Unknown(50.0), budget=MU, neighbors=relation, rng=rng())
     assert np.isfinite(nothing.value).all()
     if relation == "replace":  # else no row is as good as none
         assert any("too few rows" in str(each.message) for each in told)
 
 
-def test_absences_that_noise_alone_may_show_do_not_move_the_centre():
+def test_absences_that_noise_alone_may_show_do_not_move_the_center():
     """1000 columns with every entry present: no share below 1; half absent is seen where the noise allows it."""
     presence = Presence(1000)
     presence.take(0.3 * rng(3).normal(size=1000), np.full(1000, 0.3))
@@ -339,7 +339,7 @@ def test_a_one_shot_source_is_refused_before_anything_is_spent():
     with pytest.raises(es.UsageError, match="several times"):
         es.mean(generator, es.Unknown(50.0), budget=MU)
     with pytest.raises(es.UsageError, match="several times"):
-        es.learn(iter([data(50)]), es.Unknown(50.0), budget=MU, neighbours="add_remove")
+        es.learn(iter([data(50)]), es.Unknown(50.0), budget=MU, neighbors="add_remove")
 
 
 def test_progress_runs_once_from_zero_to_one():
@@ -403,7 +403,7 @@ def test_a_plan_says_when_the_data_cannot_support_an_answer(n, d, word):
 
 
 def test_a_plan_without_n_has_no_forecast():
-    made = es.plan(es.Unknown(50.0), d=3, budget=MU, neighbours="add_remove")
+    made = es.plan(es.Unknown(50.0), d=3, budget=MU, neighbors="add_remove")
     assert made.rounds == ()
     assert made.relative_error is None
     assert made.warning is None
@@ -438,7 +438,7 @@ def test_claimed_errors_hold_on_average(relation, n, d, std):
     ratios = []
     for seed in range(40):
         x = data(n, d, seed=seed, std=std)
-        found = es.mean(x, es.Unknown(5000.0), budget=MU, neighbours=relation, rng=rng(seed))
+        found = es.mean(x, es.Unknown(5000.0), budget=MU, neighbors=relation, rng=rng(seed))
         ratios.append(float(((found.value - x.mean(axis=0)) ** 2).sum()) / float((found.noise_std**2).sum()))
     assert 0.7 < np.mean(ratios) < 1.3
 

@@ -1,4 +1,4 @@
-"""method="friendly_core": the charge, the fallback, the refusals, and that it finds a far centre."""
+"""method="friendly_core": the charge, the fallback, the refusals, and that it finds a far center."""
 
 import warnings
 
@@ -10,7 +10,7 @@ import ellipsum as es
 TERMS = {"epsilon": 3.0, "delta": 1e-6, "method": "friendly_core"}
 
 
-def test_a_far_centre_is_found_and_everything_is_charged():
+def test_a_far_center_is_found_and_everything_is_charged():
     rng = np.random.default_rng(0)
     x = 1000 + rng.standard_normal((3000, 5))
     found = es.mean(x, es.Unknown(1e9), rng=rng, **TERMS)
@@ -20,7 +20,7 @@ def test_a_far_centre_is_found_and_everything_is_charged():
     assert found.privacy.delta(3.0) <= 1e-6
     assert found.privacy.mu < es.Budget(epsilon=3.0, delta=1e-6).mu
     learned = es.learn(x, es.Unknown(1e9), rng=rng, **TERMS)
-    assert learned.rounds[0].name == "friendly centre"
+    assert learned.rounds[0].name == "friendly center"
     assert learned.rounds[0].privacy.slack == pytest.approx(1e-7)
     total = es.compose([step.privacy for step in learned.rounds])
     assert total.mu <= learned.privacy.mu * (1 + 1e-12)
@@ -35,13 +35,13 @@ def test_without_agreement_the_usual_search_takes_over():
         warnings.simplefilter("ignore", es.AccuracyWarning)  # two clusters: a release may rightly doubt its radius
         found = es.mean(x, es.Unknown(1e7), rng=rng, **TERMS)
     assert np.isfinite(found.value).all()
-    assert found.learned["rounds"][0]["name"] == "friendly centre"
+    assert found.learned["rounds"][0]["name"] == "friendly center"
 
 
 def test_refusals_come_before_anything_is_read():
     x = np.zeros((500, 3))
     for change, word in (
-        ({"neighbours": "add_remove"}, "replace"),
+        ({"neighbors": "add_remove"}, "replace"),
         ({"epsilon": None, "delta": None, "budget": es.Budget(mu=1.0)}, "failure probability"),
     ):
         with pytest.raises(es.UsageError, match=word):

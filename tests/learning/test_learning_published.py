@@ -78,7 +78,7 @@ def furthest(images):
     return max(squared([a - b for a, b in zip(p, q, strict=True)]) for p in images for q in images)
 
 
-def neighbours_rows(row_map, d):
+def neighbors_rows(row_map, d):
     """Nasty rows, and for a rotation the rows that it turns into opposite corners."""
     rows = nasty_rows(d)
     if isinstance(row_map, RotatedMap):
@@ -95,7 +95,7 @@ def neighbours_rows(row_map, d):
 @pytest.mark.parametrize("name", MAPS)
 def test_no_two_rows_are_further_apart_than_the_map_says(name):
     row_map = MAPS[name]
-    images = integer_rows(row_map, neighbours_rows(row_map, D))
+    images = integer_rows(row_map, neighbors_rows(row_map, D))
     assert max(map(squared, images)) <= row_map.body.norm**2
     assert furthest(images) <= row_map.body.diameter**2
     # The bounds are not slack: half of either would be refuted here. A padded rotation cannot reach every corner.
@@ -195,11 +195,11 @@ def run(name, rows, relation="replace", mu=1.0, seed=0, n=None, statistic="mean"
 
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 @pytest.mark.parametrize("name", METHODS)
-def test_every_round_has_noise_for_its_worst_neighbours(name, relation):
+def test_every_round_has_noise_for_its_worst_neighbors(name, relation):
     rounds, release = run(name, sample(3000, 3), relation, mu=2.0)
     assert ("covariance 1" in [step.name for step in rounds.history]) == ("covariance" in name)
     for step, row_map, std, _ in rounds.kept:
-        images = integer_rows(row_map, neighbours_rows(row_map, 3))
+        images = integer_rows(row_map, neighbors_rows(row_map, 3))
         far = furthest(images) if relation == "replace" else max(map(squared, images))
         units = Fraction(math.ldexp(std, getattr(row_map, "grid_bits", 0)))
         assert (units * Fraction(step.privacy.mu)) ** 2 >= far
@@ -228,7 +228,7 @@ def test_the_rounds_together_spend_the_stated_budget(name, relation):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_noise_drawn_is_the_noise_stated_and_not_a_tenth_less(name):
-    """Squares of thousands of standardised draws; a noise of 0.9 times would be rejected."""
+    """Squares of thousands of standardized draws; a noise of 0.9 times would be rejected."""
     draws = []
     for seed in range(400):
         rounds, release = run(name, sample(60, 16, seed), seed=seed, handling=Handling("center", check=False))
@@ -292,10 +292,10 @@ def test_any_magnitude_is_served(name, magnitude):
 def test_methods_go_by_name(method, relation):
     rows, known = sample(5000, 4), es.Unknown(MAGNITUDE)
     rng = np.random.default_rng(7)
-    release = es.mean(rows, known, budget=es.Budget(mu=3.0), neighbours=relation, method=method, rng=rng)
+    release = es.mean(rows, known, budget=es.Budget(mu=3.0), neighbors=relation, method=method, rng=rng)
     assert np.abs(release.value - rows.mean(axis=0)).max() < 1.0
-    assert release.privacy.neighbours == relation
-    learned = es.learn(rows, known, budget=es.Budget(mu=3.0), neighbours=relation, method=method, rng=rng)
+    assert release.privacy.neighbors == relation
+    learned = es.learn(rows, known, budget=es.Budget(mu=3.0), neighbors=relation, method=method, rng=rng)
     assert learned.method == method
     assert learned.privacy == es.Privacy(3.0, 0.0, relation)
     assert isinstance(learned.rows, es.Normal)
@@ -319,7 +319,7 @@ def test_coinpress_shrinks_the_ball_to_the_noise_of_one_clipped_mean():
     clip = 1 / final.region.ellipsoid.scale[0]
     assert gamma < clip < 1.1 * gamma
     assert rounds.left == Fraction(3, 4)
-    # centre within six standard errors of each coordinate: noise of a twelfth of the budget, and sampling
+    # center within six standard errors of each coordinate: noise of a twelfth of the budget, and sampling
     error = final.region.ellipsoid.center - rows.mean(axis=0)
     assert np.abs(error).max() < 6 * 2 * clip / n * math.sqrt(12)
 
@@ -368,7 +368,7 @@ def test_bisection_finds_quantiles_when_noise_is_small():
 
     found = bisect(rounds, "q", surplus, np.full(2, -8.0), np.full(2, 8.0), 16, Fraction(1, 4))
     # rank noise sqrt(2) sqrt(16 / 0.25) / 50 < 0.3 rows a step: the sample quantile, to the width of the last interval
-    # and the gap between neighbouring rows (density 0.17: 20 gaps of 3e-4)
+    # and the gap between neighboring rows (density 0.17: 20 gaps of 3e-4)
     assert np.abs(found - np.quantile(rows, 0.9, axis=0)).max() < 16 / 2**16 + 6e-3
     length = norm_quantile(rounds, ball(2), 0.5, 10.0, 16, Fraction(1, 4))
     assert length == pytest.approx(np.median(np.linalg.norm(rows, axis=1)), abs=6e-3)

@@ -103,7 +103,7 @@ def test_a_hump_lies_where_its_rows_are_and_not_at_the_loudest_bin_beyond():
 
 
 def test_noise_alone_makes_no_far_tail():
-    """Of neighbouring bins many windows are looked at: 4.5 stds of noise for the loudest would be one in 300."""
+    """Of neighboring bins many windows are looked at: 4.5 stds of noise for the loudest would be one in 300."""
     rng = np.random.default_rng(9)
     beyond = np.arange(4.0, 32.0, 0.25)
     nothing = np.zeros(beyond.size)
@@ -126,7 +126,7 @@ def test_where_counts_are_mostly_noise_what_is_expected_counts():
 
 
 def test_a_tail_that_would_move_nothing_widens_no_early_round():
-    """A step that is known to be off moves the centre less: to reach a far tail would drown it in noise."""
+    """A step that is known to be off moves the center less: to reach a far tail would drown it in noise."""
     grid = np.arange(-4.0, 9.0, 0.125)
     mass = np.where(np.abs(grid) < 0.2, 0.95, np.where(grid == 8.0, 0.05, 0.0))
     shape = Shape(np.ones(4))
@@ -147,8 +147,8 @@ def test_a_hundredth_of_the_rows_far_off_enters_in_full():
 
 
 @pytest.mark.parametrize("d", [1, 2, 10, 30])
-def test_norms_that_hardly_differ_tell_of_a_centre_beside_the_rows(d):
-    """As those of rows ten of their spreads away; normal rows about the centre, even under noise, do not."""
+def test_norms_that_hardly_differ_tell_of_a_center_beside_the_rows(d):
+    """As those of rows ten of their spreads away; normal rows about the center, even under noise, do not."""
     rng = np.random.default_rng(10)
     rows = rng.standard_normal((5_000, d))
     away = np.zeros(d)

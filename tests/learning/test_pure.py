@@ -39,11 +39,11 @@ def test_the_guarantee_is_pure_and_the_rounds_add_up_to_it():
     assert sum(Fraction(step.privacy.pure[0]) for step in rounds) <= 2
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 @pytest.mark.parametrize("statistic", [es.mean, es.sum])
-def test_the_answer_is_near_and_covered(statistic, neighbours):
+def test_the_answer_is_near_and_covered(statistic, neighbors):
     data = rows()
-    release = statistic(data, es.Unknown(1e4), rng=np.random.default_rng(3), neighbours=neighbours, n=4000, **PURE)
+    release = statistic(data, es.Unknown(1e4), rng=np.random.default_rng(3), neighbors=neighbors, n=4000, **PURE)
     truth = data.mean(axis=0) * (len(data) if statistic is es.sum else 1)
     assert np.abs(release.value / truth - 1).max() < 0.2
     low, high = release.confidence_interval(0.999).T
@@ -115,9 +115,9 @@ def test_people_and_missing_entries():
 WIDE = 8000
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 @pytest.mark.parametrize("counts", [True, False])
-def test_noise_of_a_round_is_its_sensitivity_over_its_epsilon_and_not_a_tenth_less(counts, neighbours):
+def test_noise_of_a_round_is_its_sensitivity_over_its_epsilon_and_not_a_tenth_less(counts, neighbors):
     """One wide round: Laplace noise of 8000 counts, or one spherical vector of as many entries."""
     if counts:
         row_map = NormHistogram([(Ellipsoid(np.zeros(WIDE), np.ones(WIDE)), np.arange(1.0, WIDE))])
@@ -125,10 +125,10 @@ def test_noise_of_a_round_is_its_sensitivity_over_its_epsilon_and_not_a_tenth_le
         row_map = EllipsoidMap(np.zeros(WIDE), np.full(WIDE, 0.1), grid_bits=40)
     data = np.zeros((3, WIDE))
     with Session.open(data, Selection(None), None, Reading(rng=np.random.default_rng(7))) as session:
-        rounds = Rounds(session, es.Budget(epsilon=1.0, delta=0), neighbours, 3, pure=True)
+        rounds = Rounds(session, es.Budget(epsilon=1.0, delta=0), neighbors, 3, pure=True)
         found = rounds.sum("round", row_map, 0.5)
         assert rounds.history[-1].privacy.pure == (0.5,)
-    moved = 2.0 if neighbours == "replace" else 1.0
+    moved = 2.0 if neighbors == "replace" else 1.0
     std = moved / 0.5 * (math.sqrt(2) if counts else math.sqrt(WIDE + 1))
     assert found.std == pytest.approx(std, rel=1e-6)
     noise = found.values[1:]  # the first bin holds the rows

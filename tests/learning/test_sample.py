@@ -136,7 +136,7 @@ def test_noise_on_a_sample_is_that_of_a_round_on_all_rows(small, relation):
 def test_a_release_from_a_sample_costs_the_stated_budget(small, relation):
     rows = rng(2).normal(size=(30_000, 4))
     budget = es.Budget(epsilon=1, delta=1e-6)
-    found = es.mean(rows, es.Unknown(100.0), budget=budget, neighbours=relation, rng=rng(), noise="gaussian")
+    found = es.mean(rows, es.Unknown(100.0), budget=budget, neighbors=relation, rng=rng(), noise="gaussian")
     assert found.privacy == es.Privacy(budget.mu, 0.0, relation)
     assert sum(step["privacy"]["mu"] ** 2 for step in found.learned["rounds"]) <= budget.mu**2 * (1 + 1e-12)
 
@@ -171,7 +171,7 @@ CASES = [
 @pytest.mark.parametrize(("relation", "weights", "n", "stated"), CASES)
 def test_all_rows_are_read_six_times_at_most(small, relation, weights, n, stated):
     lake = Lake(awkward(n))
-    asked = {"budget": MU, "neighbours": relation, "weights": weights, "n": stated}
+    asked = {"budget": MU, "neighbors": relation, "weights": weights, "n": stated}
     found = es.mean(lake, es.Unknown(1e4), **asked, rng=rng(6))
     assert len(found.learned["rounds"]) > 7
     assert 3 <= lake.passes <= schedule.MOST_PASSES
@@ -183,7 +183,7 @@ def test_a_plan_says_how_often_all_rows_are_read():
     assert large.passes == 6
     assert "at most 6 over all rows; early rounds read about 838,861 of them" in repr(large)
     assert "a copy in memory" in repr(es.plan(es.Unknown(1e6), n=1000, d=20, **budget))
-    private = es.plan(es.Unknown(1e6), d=20, neighbours="add_remove", **budget)
+    private = es.plan(es.Unknown(1e6), d=20, neighbors="add_remove", **budget)
     assert "or up to twice as many" in repr(private)
 
 
@@ -220,13 +220,13 @@ def test_a_sample_errs_no_more_than_all_rows(small, monkeypatch):
 
 
 def test_errors_from_a_sample_are_as_stated(small):
-    """The centre of a sample of a twentieth is off by more than the last round's noise: it must not be held to."""
+    """The center of a sample of a twentieth is off by more than the last round's noise: it must not be held to."""
     _, whitened = errors(uneven(), range(6))
     low, high = stats.chi2.ppf([1e-9, 1 - 1e-9], whitened.size)
     assert low < (whitened**2).sum() < high
 
 
-def test_what_a_sample_is_off_by_enters_the_error_of_the_centre(small):
+def test_what_a_sample_is_off_by_enters_the_error_of_the_center(small):
     """Squared distances of 60 samples' means from the mean: half the variance is rejected at 1e-9."""
     rows, std = uneven(), np.array([1.0, 2, 3, 4])
     rounds = Rounds(session_on(rows, rng(9)), MU, "replace", len(rows))
@@ -252,7 +252,7 @@ def test_progress_runs_from_zero_to_one_with_a_sample(small):
     assert seen[0] == 0.0
     assert seen[-1] == pytest.approx(1.0)
     private = []
-    es.mean(Lake(rows), es.Unknown(100.0), budget=MU, neighbours="add_remove", rng=rng(), progress=private.append)
+    es.mean(Lake(rows), es.Unknown(100.0), budget=MU, neighbors="add_remove", rng=rng(), progress=private.append)
     assert private == sorted(private)
     assert len(private) <= 2 * 40  # the beginning and the end of each pass
 

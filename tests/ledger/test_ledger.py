@@ -311,7 +311,7 @@ def test_units_are_not_added_up(ledger):
 
 
 def test_units_are_stated_beforehand(ledger):
-    ledger.init("visits", epsilon=1, delta=0, privacy_id="patient", neighbours="add_remove")
+    ledger.init("visits", epsilon=1, delta=0, privacy_id="patient", neighbors="add_remove")
     with pytest.raises(es.BudgetRefused, match="one person by 'patient' added or removed"):
         ledger.reserve("visits", pure(0.1))
     right = Ask("x", es.Privacy.of_pure(0.1, "add_remove", "person"), {}, "patient")
@@ -355,7 +355,7 @@ def test_a_key_is_for_one_request(ledger):
     mean(ledger, epsilon=0.5, delta=0, key="monday")
     for other in (
         {"epsilon": 0.4},
-        {"epsilon": 0.5, "neighbours": "add_remove", "n": 300},
+        {"epsilon": 0.5, "neighbors": "add_remove", "n": 300},
         {"epsilon": 0.5, "rows": es.Box(0, 2)},
         {"epsilon": 0.5, "dataset": "survey@2027"},
         {"epsilon": 0.5, "columns": [1, 0]},

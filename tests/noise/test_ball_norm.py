@@ -36,7 +36,7 @@ DIMENSIONS = [1, 2, 3, 4, 8, 16, 32, 128, 1000, 4000]
 
 
 def true_delta(ratio: float, epsilon: float, d: int) -> mpmath.mpf:
-    """delta by mpmath's own Bessel functions and quadrature, the law's normaliser from the Bessel I function."""
+    """delta by mpmath's own Bessel functions and quadrature, the law's normalizer from the Bessel I function."""
     with mpmath.workdps(30):
         loss, z = mpmath.mpf(epsilon), mpmath.mpf(ratio) / 2
         if d == 1:

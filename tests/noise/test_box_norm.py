@@ -173,7 +173,7 @@ def test_no_output_tells_more_than_epsilon() -> None:
 
 @pytest.mark.slow
 def test_published_integers_obey_epsilon() -> None:
-    """Two neighbours' outputs of the real program, in cells: frequencies within e^epsilon, at false alarm 1e-9."""
+    """Two neighbors' outputs of the real program, in cells: frequencies within e^epsilon, at false alarm 1e-9."""
     epsilon, count, top = 1.0, 400_000, 2**21
     scale = Block((0, 1), epsilon).scale(top)
     shift = int(box_shifts([scale], [2])[0])

@@ -29,9 +29,9 @@ WORDS = (
     PLAIN,
     {"check": True},
     {"missing": "row", "check": True},
-    {"neighbours": "add_remove", **PLAIN},
-    {"neighbours": "add_remove", "check": True},
-    {"neighbours": "add_remove", "missing": "row", "check": True},
+    {"neighbors": "add_remove", **PLAIN},
+    {"neighbors": "add_remove", "check": True},
+    {"neighbors": "add_remove", "missing": "row", "check": True},
 )
 
 
@@ -56,7 +56,7 @@ PLANS = list(every())
 def test_there_are_such_plans_with_all_that_may_be_counted():
     for relation in ("replace", "add_remove"):
         for missing in ("column", "row", "center"):
-            found = [plan for plan in PLANS if (plan.neighbours, plan.riders.missing) == (relation, missing)]
+            found = [plan for plan in PLANS if (plan.neighbors, plan.riders.missing) == (relation, missing)]
             assert found, (relation, missing)
     assert any(plan.riders.outside for plan in PLANS)
     shared = [plan.stds.size - 1 in plan.law.apart for plan in PLANS if plan.count_units]
@@ -136,7 +136,7 @@ def test_both_parts_keep_to_the_stated_budget_and_spend_it(epsilon, delta):
         assert es.Privacy(mu * (1 + 1e-6), 0.0, pure=(first,)).delta(epsilon) > delta
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.statistic}-{plan.neighbours}-{plan.stds.size}")
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.statistic}-{plan.neighbors}-{plan.stds.size}")
 def test_every_plan_is_within_its_stated_budget(plan):
     assert plan.privacy.epsilon(TERMS["delta"]) <= TERMS["epsilon"]
     assert plan.privacy.delta(TERMS["epsilon"]) <= TERMS["delta"]
@@ -144,7 +144,7 @@ def test_every_plan_is_within_its_stated_budget(plan):
     assert len(plan.privacy.pure) == 1
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.statistic}-{plan.neighbours}-{plan.stds.size}")
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.statistic}-{plan.neighbors}-{plan.stds.size}")
 def test_a_hundredth_too_little_noise_is_refused_in_either_part(plan):
     law = plan.law
     short = [dataclasses.replace(law, units=law.units * 0.99)]
@@ -236,9 +236,9 @@ def _rows(limits, absences, outside, rule):
     return found
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.statistic}-{plan.neighbours}-{plan.stds.size}")
-def test_neighbours_move_each_part_by_no_more_than_it_claims(plan):
-    """Integer sums of neighbouring data, as the kernels make them: corners, cells outside, absent ones."""
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.statistic}-{plan.neighbors}-{plan.stds.size}")
+def test_neighbors_move_each_part_by_no_more_than_it_claims(plan):
+    """Integer sums of neighboring data, as the kernels make them: corners, cells outside, absent ones."""
     rng = np.random.default_rng(7)
     lower, upper = plan.rows.bounds()
     blocks, law = plan.law.pure.blocks, plan.law
@@ -246,7 +246,7 @@ def test_neighbours_move_each_part_by_no_more_than_it_claims(plan):
     for trial in range(40):
         first, second = (_corner(rng, lower, upper, trial) for _ in range(2)) if trial else (lower, upper)
         before = _sums(plan, first[None])
-        after = _sums(plan, second[None]) if plan.neighbours == "replace" else np.zeros_like(before)
+        after = _sums(plan, second[None]) if plan.neighbors == "replace" else np.zeros_like(before)
         moved = np.abs(before - after)
         loss = sum(
             moved[list(block.columns)].max() / scale
@@ -315,7 +315,7 @@ def test_boxes_cover_all_wanted_coordinates_at_once(noise):
 
 def test_one_vector_and_counts_behind_it_are_drawn_as_many_are():
     """The whole of a release: sums of any size, a count of rows that follows."""
-    law = planned(neighbours="add_remove").law
+    law = planned(neighbors="add_remove").law
     width = 103
     sums = Wide.from_ints([1 << 90] * (width - 1))
     many = [law.add(sums, [1 << 80], Stream.open(np.random.default_rng(seed))) for seed in range(300)]
@@ -324,7 +324,7 @@ def test_one_vector_and_counts_behind_it_are_drawn_as_many_are():
     assert np.mean(moved[:, sorted(law.apart)] ** 2) == pytest.approx(1, rel=0.5)
 
 
-@pytest.mark.parametrize("words", [PLAIN, {"neighbours": "add_remove", **PLAIN}, {"neighbours": "add_remove"}])
+@pytest.mark.parametrize("words", [PLAIN, {"neighbors": "add_remove", **PLAIN}, {"neighbors": "add_remove"}])
 def test_releases_err_as_forecast_and_intervals_cover(words):
     runs, n = 1500, 1000
     plan = planned(**{"missing": "column", **words})
@@ -344,14 +344,14 @@ def test_releases_err_as_forecast_and_intervals_cover(words):
     regions = np.mean([release.confidence_region(0.9).contains(truth) for release in releases[:400]])
     assert regions >= 0.85
     total = np.mean(np.sum(errors**2, axis=1))
-    if plan.neighbours == "replace":
+    if plan.neighbors == "replace":
         assert total == pytest.approx(plan.expected_squared_error, rel=0.15)
 
 
 # Files, texts, sums of guarantees -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.statistic}-{plan.neighbours}-{plan.stds.size}")
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.statistic}-{plan.neighbors}-{plan.stds.size}")
 def test_plans_and_releases_are_read_back(plan):
     again = es.Plan.from_json(plan.to_json())
     assert again.law == plan.law

@@ -307,7 +307,7 @@ def test_kernel_error_on_a_dense_grid() -> None:
 # ---- The law ----
 
 
-def standardised(stream: Stream, std: float, count: int) -> np.ndarray:
+def standardized(stream: Stream, std: float, count: int) -> np.ndarray:
     shift = shift_for(std)
     sums = np.random.default_rng(12).integers(-(2**50), 2**50, count)
     noisy = add_noise(Wide.from_int64(sums), std, shift, stream)
@@ -325,7 +325,7 @@ def law_p_values(z: np.ndarray) -> tuple[float, float]:
 def test_the_law_is_the_stated_normal_and_no_other(secure: bool) -> None:
     """False alarm 5e-10 (two tests at 2.5e-10); noise 10% smaller or larger is rejected."""
     stream = Stream.open() if secure else seeded(13)
-    z = standardised(stream, STD, 100_000)
+    z = standardized(stream, STD, 100_000)
     assert min(law_p_values(z)) > FALSE_ALARM / 4
     assert max(law_p_values(0.9 * z)) < FALSE_ALARM / 4
     assert max(law_p_values(1.1 * z)) < FALSE_ALARM / 4
@@ -333,8 +333,8 @@ def test_the_law_is_the_stated_normal_and_no_other(secure: bool) -> None:
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_draws_at_different_positions_are_independent(secure: bool) -> None:
-    """Lagged products of centred functions in [-1, 1] are martingale differences: Azuma, 8 means."""
-    z = standardised(Stream.open() if secure else seeded(14), STD, 100_000)
+    """Lagged products of centered functions in [-1, 1] are martingale differences: Azuma, 8 means."""
+    z = standardized(Stream.open() if secure else seeded(14), STD, 100_000)
     uniform = 2 * stats.norm.cdf(z) - 1
     limit = math.sqrt(2 * math.log(2 * 8 / FALSE_ALARM) / (z.size - 1000))
     for f, lag in itertools.product((uniform, 2 * np.abs(uniform) - 1), (1, 2, 3, 1000)):

@@ -133,7 +133,7 @@ def exact_common(center_error, radius):
 
 @pytest.mark.parametrize("center_error", [0.03, 0.1, 0.3, 1.0, 3.0])
 @pytest.mark.parametrize("radius", [0.01, 1.0, 3.0, 5.0])
-def test_bias_of_an_uncertain_centre_in_one_dimension(center_error, radius):
+def test_bias_of_an_uncertain_center_in_one_dimension(center_error, radius):
     offsets = Offsets.about(np.ones(1), np.full(1, center_error))
     found = removal(offsets, (offsets.stds / radius) ** 2)
     square, share = float(offsets.stds[0] ** 2), float(offsets.shared[0])
@@ -142,7 +142,7 @@ def test_bias_of_an_uncertain_centre_in_one_dimension(center_error, radius):
     # the bounds of [E14], up to the accuracy of the reference quadrature (differences of size 1e-16)
     assert share * first**2 <= exact * (1 + 1e-9) + 1e-16
     assert exact <= share * second * (1 + 1e-9) + 1e-16
-    # and the estimate: never below in this family, and exact where clipping takes all or nothing of the centre
+    # and the estimate: never below in this family, and exact where clipping takes all or nothing of the center
     assert exact <= found.common[0] * (1 + 1e-9) + 1e-16
     if radius == 0.01 or center_error <= 0.03:
         assert found.common[0] == pytest.approx(exact, rel=0.05)

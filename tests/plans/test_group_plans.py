@@ -42,21 +42,21 @@ def integer_rows(row_map):
     return np.array([part.sums.to_ints() for part in rows], float)
 
 
-def worst(rows, count, neighbours):
+def worst(rows, count, neighbors):
     """The longest change that one row makes: within its group, to another, or out of all."""
     counted = np.hstack([rows, np.full((len(rows), 1), float(count))])
     alone = np.linalg.norm(counted, axis=1)
-    if neighbours == "add_remove":
+    if neighbors == "add_remove":
         return alone.max()
     within = max(np.linalg.norm(rows - row, axis=1).max() for row in rows)
     moved = math.sqrt(2 * (alone.max() ** 2))
     return max(within, moved)
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 @pytest.mark.parametrize("missing", ["column", "center", "row"])
 @pytest.mark.parametrize("kind", ["clamped", "squares", "ellipsoid"])
-def test_no_row_changes_the_groups_by_more(neighbours, missing, kind):
+def test_no_row_changes_the_groups_by_more(neighbors, missing, kind):
     bits = 12
     limits = np.array([1200, 900])
     units = {"column": (1150, 880), "center": (), "row": (0,)}[missing]
@@ -72,8 +72,8 @@ def test_no_row_changes_the_groups_by_more(neighbours, missing, kind):
         row_map = EllipsoidMap([0.0] * 2, scale=[0.6, 0.5], grid_bits=bits, riders=Riders(missing, None, units, shares))
     rows = integer_rows(row_map)
     for count in (0, 700, 1500, 4000):
-        stated = float(group_sensitivity(row_map.body, count, neighbours, 1))
-        found = worst(rows, count, neighbours)
+        stated = float(group_sensitivity(row_map.body, count, neighbors, 1))
+        found = worst(rows, count, neighbors)
         assert found <= stated * (1 + 1e-12)
         assert stated <= found * 1.06  # rounding of a coarse grid
 
@@ -98,13 +98,13 @@ def test_people_in_several_groups(most):
 # Noise --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 @pytest.mark.parametrize("noise", ["gaussian", "norm"])
 @pytest.mark.parametrize("keys", [None, ["a", "b"]])
 @pytest.mark.parametrize("people", [{}, {"privacy_id": "who", "max_groups": 4}])
 @pytest.mark.parametrize("statistic", ["mean", "describe"])
-def test_a_tenth_less_noise_is_refused(neighbours, noise, keys, people, statistic):
-    made = plan(neighbours=neighbours, noise=noise, keys=keys, statistic=statistic, **people)
+def test_a_tenth_less_noise_is_refused(neighbors, noise, keys, people, statistic):
+    made = plan(neighbors=neighbors, noise=noise, keys=keys, statistic=statistic, **people)
     assert made.law_name == ("gaussian" if noise == "gaussian" else "box")
     one = made.one
     if noise == "gaussian":
@@ -124,7 +124,7 @@ def test_a_tenth_less_noise_is_refused(neighbours, noise, keys, people, statisti
 
 
 def test_noise_is_no_more_than_the_guarantee_needs():
-    made = plan(noise="gaussian", keys=["a"], neighbours="replace", d=1, missing="center")
+    made = plan(noise="gaussian", keys=["a"], neighbors="replace", d=1, missing="center")
     needed = group_sensitivity(made.one.row_map.body, made.one.count_units, "replace", 1)
     assert made.one.noise_units * made.privacy.mu == pytest.approx(float(needed), rel=1e-12)
     alone = es.plan(BOX, d=1, n=50_000, statistic="mean", noise="gaussian", missing="center", check=False, **BUDGET)
@@ -132,9 +132,9 @@ def test_noise_is_no_more_than_the_guarantee_needs():
 
 
 def test_pure_noise_is_shared_by_a_persons_groups():
-    for neighbours, times in (("add_remove", 1), ("replace", 2)):
+    for neighbors, times in (("add_remove", 1), ("replace", 2)):
         for most in (1, 5):
-            made = plan(noise="norm", neighbours=neighbours, privacy_id="who", max_groups=most, keys=["a"])
+            made = plan(noise="norm", neighbors=neighbors, privacy_id="who", max_groups=most, keys=["a"])
             assert made.one.privacy.pure[0] == pytest.approx(1 / (times * most), rel=1e-12)
             assert Fraction(made.one.privacy.pure[0]) * times * most <= 1
 
@@ -160,11 +160,11 @@ def test_the_law_that_errs_least_is_taken():
 # Thresholds ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 @pytest.mark.parametrize("noise", ["gaussian", "norm"])
 @pytest.mark.parametrize("most", [1, 4])
-def test_a_group_of_one_reaches_the_threshold_as_seldom_as_promised(neighbours, noise, most):
-    made = plan(neighbours=neighbours, noise=noise, privacy_id="who", max_groups=most)
+def test_a_group_of_one_reaches_the_threshold_as_seldom_as_promised(neighbors, noise, most):
+    made = plan(neighbors=neighbors, noise=noise, privacy_id="who", max_groups=most)
     far = (made.threshold - 1) / made.one.count_std  # stds
     if noise == "gaussian":
         chance = float(ndtr(-far))
@@ -178,9 +178,9 @@ def test_a_group_of_one_reaches_the_threshold_as_seldom_as_promised(neighbours, 
 
 
 def test_the_forecast_speaks_of_the_expected_size():
-    made = plan(noise="gaussian", neighbours="add_remove", n=50_000, groups=500)
+    made = plan(noise="gaussian", neighbors="add_remove", n=50_000, groups=500)
     assert made.size == 100
-    assert made.noise_std == pytest.approx(plan(noise="gaussian", neighbours="add_remove", n=5000, groups=50).noise_std)
+    assert made.noise_std == pytest.approx(plan(noise="gaussian", neighbors="add_remove", n=5000, groups=50).noise_std)
     assert "a group of 100" in repr(made)
     assert f"reaches {made.threshold:.4g}" in repr(made)
     assert made.threshold < 50
@@ -198,7 +198,7 @@ PLANS = {
     "listed": plan(keys=["b", None, "a"]),
     "people": plan(privacy_id="who", max_groups=3, noise="gaussian"),
     "several": plan(by=["g", "h"], keys={"g": ["x", "y"], "h": [1, 2.5, True]}),
-    "ball": plan(rows=es.Ball(2.0, [1.0] * 8), neighbours="add_remove"),
+    "ball": plan(rows=es.Ball(2.0, [1.0] * 8), neighbors="add_remove"),
     "describe": plan(statistic="describe", d=3),
     "describe people": plan(statistic="describe", privacy_id="who", max_groups=3, noise="gaussian"),
     "normal": plan(rows=es.Normal(0.0, cov=np.diag([1.0, 4.0]) + 0.3), d=2, statistic="sum"),
@@ -221,9 +221,9 @@ def test_plans_come_back_from_files(name, tmp_path):
         {"keys": None},
         {"groups": 7},
         {"keys": [["a", "a", "b"]]},
-        {"privacy": {"mu": 0.0, "slack": 0.0, "neighbours": "replace", "pure": [0.5]}},
-        {"privacy": {"mu": 0.0, "slack": 1e-9, "neighbours": "replace", "pure": [1.0]}},
-        {"privacy": {"mu": 0.0, "slack": 0.0, "neighbours": "add_remove", "pure": [1.0], "unit": "person"}},
+        {"privacy": {"mu": 0.0, "slack": 0.0, "neighbors": "replace", "pure": [0.5]}},
+        {"privacy": {"mu": 0.0, "slack": 1e-9, "neighbors": "replace", "pure": [1.0]}},
+        {"privacy": {"mu": 0.0, "slack": 0.0, "neighbors": "add_remove", "pure": [1.0], "unit": "person"}},
         {"stated": {"epsilon": 0.5, "delta": 1e-6}},
         {"by": []},
         {"by": ["g", "g"]},

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
 
 
 def released(call, data, rows, law, relation, **words):
-    return call(data, rows, **{**RICH, **LAWS[law], "neighbours": relation, "rng": np.random.default_rng(3), **words})
+    return call(data, rows, **{**RICH, **LAWS[law], "neighbors": relation, "rng": np.random.default_rng(3), **words})
 
 
 def near(found, truth, stds, times=8.0):

@@ -68,7 +68,7 @@ def wanted(x, missing, statistic, center):
 def test_with_a_huge_budget_every_rule_gives_its_statistic(statistic, relation, kind, missing, pattern):
     x = data(pattern)
     known = {"n": len(x)} if relation == "add_remove" else {}
-    how = {"budget": HUGE, "neighbours": relation, "missing": missing, **known}
+    how = {"budget": HUGE, "neighbors": relation, "missing": missing, **known}
     made = getattr(es, statistic)(x, ROWS[kind], **how)
     rule = USUAL[kind] if missing is None else missing
     value, rows = wanted(x, rule, statistic, MIDDLE)
@@ -104,7 +104,7 @@ def test_unknown_rows_are_over_the_rows_that_have_a_column(relation, pattern):
     x = data(pattern, 4000)
     for statistic in ("mean", "sum"):
         for missing in (None, "row", 3.0):
-            how = {"budget": es.Budget(mu=300.0), "neighbours": relation, "missing": missing, "rng": rng()}
+            how = {"budget": es.Budget(mu=300.0), "neighbors": relation, "missing": missing, "rng": rng()}
             made = getattr(es, statistic)(x, es.Unknown(50.0), n=len(x), **how)
             rule = "column" if missing is None else missing
             value, rows = wanted(x, rule, statistic, None)
@@ -116,8 +116,8 @@ def test_unknown_rows_are_over_the_rows_that_have_a_column(relation, pattern):
                 assert made.counts.rows == pytest.approx(rows, abs=3)
 
 
-def test_the_centre_keeps_missing_entries_of_unknown_rows_where_they_were():
-    """missing="center": they count as wherever the centre was found, and nothing is counted."""
+def test_the_center_keeps_missing_entries_of_unknown_rows_where_they_were():
+    """missing="center": they count as wherever the center was found, and nothing is counted."""
     x = data("random", 4000)
     made = es.mean(x, es.Unknown(50.0), budget=es.Budget(mu=300.0), missing="center", rng=rng())
     assert made.plan.riders.absences == ()
@@ -174,14 +174,14 @@ def test_a_text_file_may_lack_any_cell(tmp_path):
 def test_a_sum_with_zero_inside_its_bounds_needs_no_count(relation):
     """An absent cell adds nothing: where 0 is a value of the column it is filled in, exactly."""
     inside, outside = es.Box([-1, 0, -5], [4, 2, 0]), es.Box([1, 0, -5], [4, 2, -1])
-    free = es.plan(inside, n=100, neighbours=relation, budget=HUGE)
+    free = es.plan(inside, n=100, neighbors=relation, budget=HUGE)
     assert not any(free.riders.absences)
-    plain = es.plan(inside, n=100, neighbours=relation, missing="center", budget=HUGE)
+    plain = es.plan(inside, n=100, neighbors=relation, missing="center", budget=HUGE)
     assert np.array_equal(free.noise_std, plain.noise_std)
     assert free.expected_squared_error == plain.expected_squared_error
-    counted = es.plan(outside, n=100, neighbours=relation, budget=HUGE)
+    counted = es.plan(outside, n=100, neighbors=relation, budget=HUGE)
     assert [unit > 0 for unit in counted.riders.absences] == [True, False, True]
-    about_zero = es.plan(es.Normal(0.0, 1.0), n=100, d=3, neighbours=relation, budget=HUGE)
+    about_zero = es.plan(es.Normal(0.0, 1.0), n=100, d=3, neighbors=relation, budget=HUGE)
     assert not any(about_zero.riders.absences)
     x = rng().uniform([1, 0, -5], [4, 2, -1], (100, 3))
     x[rng(3).random(x.shape) < 0.3] = np.nan
@@ -190,7 +190,7 @@ def test_a_sum_with_zero_inside_its_bounds_needs_no_count(relation):
 
 
 def test_a_plan_for_columns_without_gaps_is_not_run_on_others():
-    """Their types say so, before any value is read: gaps would sit at the centre without a word."""
+    """Their types say so, before any value is read: gaps would sit at the center without a word."""
     whole = rng().integers(1, 5, (50, 2))
     for rows in (es.Box(0, 9), es.Normal(2.5, 1.0), es.Ball(9.0)):
         plan = es.mean(whole, rows, budget=HUGE, check=False).plan
@@ -235,7 +235,7 @@ def test_errors_are_as_forecast(statistic, relation, share):
     x = MIDDLE + half / np.sqrt(3) + rng().uniform(-0.1, 0.1, (n, 3)) * half
     for j in range(3):
         x[rng(j).permutation(n)[: round(share * n)], j] = np.nan
-    plan = es.plan(ROWS["box"], n=n, statistic=statistic, neighbours=relation, budget=es.Budget(mu=mu))
+    plan = es.plan(ROWS["box"], n=n, statistic=statistic, neighbors=relation, budget=es.Budget(mu=mu))
     truth = np.nanmean(x, axis=0) if statistic == "mean" else np.nansum(x, axis=0)
     generator = rng(7)
     errors = np.array([np.sum((plan.release(x, rng=generator, threads=1).value - truth) ** 2) for _ in range(300)])
@@ -257,7 +257,7 @@ def test_noise_is_as_stated(kind, statistic, relation, missing, share):
     x = MIDDLE + rng().uniform(0.1, 0.5, (n, 3)) * (UPPER - LOWER) / 2
     x[rng(3).random(x.shape) < share] = np.nan
     budget = es.Budget(mu=1.0)
-    plan = es.plan(ROWS[kind], n=n, statistic=statistic, neighbours=relation, missing=missing, budget=budget, **how)
+    plan = es.plan(ROWS[kind], n=n, statistic=statistic, neighbors=relation, missing=missing, budget=budget, **how)
     truth, _ = wanted(x, missing, statistic, MIDDLE)
     generator = rng(8)
     made = [plan.release(x, rng=generator, threads=1) for _ in range(repeats)]
@@ -288,15 +288,15 @@ def first_format(plan):
     fields["options"] = {k: v for k, v in fields["options"].items() if k not in ("missing", "check")}
     ellipsoid = Ellipsoid(plan.ellipsoid.center, plan.ellipsoid.scale, plan.ellipsoid.axes)
     body = ellipsoid_map(ellipsoid, plan.grid_bits).body
-    fields["noise_units"] = noise_units(body.sensitivity(plan.neighbours, plan.count_units), plan.privacy.mu)
+    fields["noise_units"] = noise_units(body.sensitivity(plan.neighbors, plan.count_units), plan.privacy.mu)
     return fields
 
 
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_plan_of_the_first_format_runs_by_its_own_rules(kind, relation):
-    """Missing entries sit at the centre, rows are clipped along their direction, nothing is counted or told."""
-    how = {"missing": "center", "check": False, "statistic": "mean", "neighbours": relation, "budget": HUGE}
+    """Missing entries sit at the center, rows are clipped along their direction, nothing is counted or told."""
+    how = {"missing": "center", "check": False, "statistic": "mean", "neighbors": relation, "budget": HUGE}
     old = es.Plan.from_json(json.dumps(first_format(es.plan(ROWS[kind], n=2000, **how))))
     assert not old.clamped
     assert old.riders.width == 0
@@ -339,7 +339,7 @@ def test_a_release_of_the_first_format_loads():
     assert loaded.confidence_interval() == pytest.approx(made.confidence_interval())
 
 
-def test_a_learning_plan_of_the_first_format_keeps_gaps_at_the_centre():
+def test_a_learning_plan_of_the_first_format_keeps_gaps_at_the_center():
     plan = es.plan(es.Unknown(50.0), n=2000, d=3, statistic="mean", budget=es.Budget(mu=50.0))
     fields = {**json.loads(plan.to_json()), "format": "ellipsum.learning-plan/1"}
     del fields["missing"], fields["check"]

@@ -40,7 +40,7 @@ def test_balls_too(d, most):
 def test_the_choice_is_the_least_forecast_and_never_above_the_gaussian():
     for d in (1, 3, 10, 40, 300):
         for rows in (es.Box(0.0, 1.0), es.Ball(2.0), es.Normal(np.zeros(d), std=1.0)):
-            for words in ({}, PLAIN, {"neighbours": "add_remove"}):
+            for words in ({}, PLAIN, {"neighbors": "add_remove"}):
                 assert share(rows, d, statistic="mean", **words) <= 1 + 1e-9
 
 
@@ -56,13 +56,13 @@ def plans():
                         statistic="mean",
                         epsilon=2.0,
                         delta=delta,
-                        neighbours=relation,
+                        neighbors=relation,
                         noise="norm",
                         **words,
                     )
 
 
-@pytest.mark.parametrize("plan", list(plans()), ids=lambda plan: f"{plan.law_name}-{plan.neighbours}-{len(plan.stds)}")
+@pytest.mark.parametrize("plan", list(plans()), ids=lambda plan: f"{plan.law_name}-{plan.neighbors}-{len(plan.stds)}")
 def test_a_tenth_too_little_noise_is_refused(plan):
     law = plan.law
     if isinstance(law, BallLaw):
@@ -76,7 +76,7 @@ def test_a_tenth_too_little_noise_is_refused(plan):
         dataclasses.replace(plan, law=None, noise_units=1e9)  # no Gaussian gives a pure guarantee
 
 
-@pytest.mark.parametrize("plan", list(plans()), ids=lambda plan: f"{plan.law_name}-{plan.neighbours}-{len(plan.stds)}")
+@pytest.mark.parametrize("plan", list(plans()), ids=lambda plan: f"{plan.law_name}-{plan.neighbors}-{len(plan.stds)}")
 def test_plans_and_releases_are_read_back_and_doctored_ones_refused(plan):
     rows = np.full((50, 2), 0.5)
     release = plan.release(rows, rng=np.random.default_rng(1))
@@ -139,7 +139,7 @@ def test_intervals_have_the_laws_own_quantiles(drawn, law):
 
 
 @pytest.mark.parametrize(("rows", "far"), [(es.Box(0.0, 1.0), 1.0), (es.Ball(0.5, center=0.5), 1.0)])
-def test_neighbours_cannot_be_told_apart_by_more_than_epsilon(rows, far):
+def test_neighbors_cannot_be_told_apart_by_more_than_epsilon(rows, far):
     """Two data sets a whole row apart: no event is more than e^epsilon times as likely, tested at 40 thresholds."""
     epsilon, runs = 1.0, 4000
     plan = es.plan(rows, n=5, d=1, statistic="sum", epsilon=epsilon, delta=0, **PLAIN)
@@ -190,7 +190,7 @@ def test_guarantees_of_every_law_compose():
     assert es.compose([box, box]).epsilon(0.0) == 2.0
     assert es.Privacy.from_dict(together.to_dict()) == together
     with pytest.raises(es.UsageError, match="do not compose"):
-        es.compose([ball, dataclasses.replace(box, neighbours="add_remove")])
+        es.compose([ball, dataclasses.replace(box, neighbors="add_remove")])
 
 
 def test_zero_widths_one_row_and_many_columns():

@@ -61,7 +61,7 @@ def test_with_a_huge_budget_the_statistic_is_over_capped_rows(statistic, kind, r
         privacy_id="who",
         per_person="rows",
         max_rows=3,
-        neighbours=relation,
+        neighbors=relation,
         budget=HUGE,
         **how,
     )
@@ -119,7 +119,7 @@ def test_no_person_moves_the_sums_by_more_than_the_noise_supposes(statistic, kin
         known,
         n=3,
         statistic=statistic,
-        neighbours=relation,
+        neighbors=relation,
         privacy_id="who",
         per_person="rows",
         max_rows=cap,
@@ -153,7 +153,7 @@ def test_noise_grows_with_the_cap(cap):
                 es.Box([-1, 2], [1, 6]),
                 n=100,
                 statistic="mean",
-                neighbours=relation,
+                neighbors=relation,
                 privacy_id="who",
                 per_person="rows",
                 max_rows=rows,
@@ -219,7 +219,7 @@ def test_progress_says_nothing_of_how_many_rows_people_have(tmp_path, relation, 
             privacy_id="who",
             per_person="rows",
             max_rows=4,
-            neighbours=relation,
+            neighbors=relation,
             n=None if relation == "replace" else 30_000,
             budget=es.Budget(mu=1.0),
             progress=told[-1].append,
@@ -248,14 +248,14 @@ def test_the_rows_that_count_do_not_follow_their_order():
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_how_many_rows_people_have_is_counted_by_octave(relation):
     who, rows, each = visits(2000)
-    found = es.suggest_max_rows(table(who, rows), "who", neighbours=relation, budget=HUGE)
+    found = es.suggest_max_rows(table(who, rows), "who", neighbors=relation, budget=HUGE)
     ends = np.array([0, *found.most[:-1], np.inf])
     wanted = [np.sum((each > low) & (each <= high)) for low, high in itertools.pairwise(ends)]
     assert found.people == pytest.approx(np.array(wanted, float), abs=0.01)
     assert found.privacy == es.Privacy(HUGE.mu, 0.0, relation, "person")
     assert found.max_rows in found.most
     assert found.std == pytest.approx((math.sqrt(2) if relation == "replace" else 1.0) / HUGE.mu, rel=1e-9)
-    nobody = es.suggest_max_rows(table(who[:0], rows[:0]), "who", neighbours="add_remove", budget=HUGE, rng=rng())
+    nobody = es.suggest_max_rows(table(who[:0], rows[:0]), "who", neighbors="add_remove", budget=HUGE, rng=rng())
     assert nobody.max_rows == 1
 
 

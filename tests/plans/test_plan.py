@@ -95,13 +95,13 @@ def test_a_mean_over_the_rows_that_have_a_column_is_forecast_with_its_count():
 
 @pytest.mark.parametrize("d", [1, 2, 10, 1000])
 def test_unknown_count_of_unit_cube_sums_reaches_the_correlated_noise_bound(d):
-    plan = make(es.Box(0.0, 1.0), d=d, neighbours="add_remove")
+    plan = make(es.Box(0.0, 1.0), d=d, neighbors="add_remove")
     assert plan.noise_std == pytest.approx(np.full(d, (math.sqrt(d) + 1) / 2 / 0.5), rel=1e-8)
 
 
 def test_count_weight_is_the_best():
     """Any other weight of the count costs more, by the formula of [U2]."""
-    plan = make(es.Box([0, 10], [1, 14]), neighbours="add_remove", missing="center")
+    plan = make(es.Box([0, 10], [1, 14]), neighbors="add_remove", missing="center")
     trace, center = plan.ellipsoid.trace, plan.ellipsoid.center
 
     def error(kappa):
@@ -112,7 +112,7 @@ def test_count_weight_is_the_best():
 
 
 def test_sum_about_the_origin_needs_no_count():
-    plan = make(es.Ball(1.0), d=3, neighbours="add_remove")
+    plan = make(es.Ball(1.0), d=3, neighbors="add_remove")
     assert plan.count_units == 0
     assert plan.noise_std == pytest.approx(np.full(3, 1 / 0.5), rel=TINY)
 
@@ -120,7 +120,7 @@ def test_sum_about_the_origin_needs_no_count():
 def test_noise_covers_the_sensitivity_exactly():
     for mu in (1e-6, 0.1, 1 / 3, 7.3):
         for relation in ("replace", "add_remove"):
-            plan = make(es.Box([0, 1], [1, 3]), budget=es.Budget(mu=mu), neighbours=relation)
+            plan = make(es.Box([0, 1], [1, 3]), budget=es.Budget(mu=mu), neighbors=relation)
             needed = plan.row_map.body.sensitivity(relation, plan.count_units)
             assert Fraction(plan.noise_units) * Fraction(plan.privacy.mu) >= needed
             assert Fraction(plan.noise_units) * Fraction(plan.privacy.mu) < needed * (1 + Fraction(1, 2**50))
@@ -145,7 +145,7 @@ def test_a_plan_cannot_claim_more_than_its_noise():
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 @pytest.mark.parametrize("statistic", ["sum", "mean"])
 def test_json_round_trip(relation, statistic):
-    plan = make(es.Box({"a": (0, 1), "b": (2, 9)}), neighbours=relation, statistic=statistic)
+    plan = make(es.Box({"a": (0, 1), "b": (2, 9)}), neighbors=relation, statistic=statistic)
     again = es.Plan.from_json(plan.to_json())
     assert again.to_json() == plan.to_json()
     assert np.array_equal(again.noise_std, plan.noise_std)
@@ -156,7 +156,7 @@ def test_json_round_trip(relation, statistic):
 
 
 def test_noise_covariance_has_the_stds_on_its_diagonal():
-    plan = make(es.Box([0, 1], [1, 3]), neighbours="add_remove", missing="center")
+    plan = make(es.Box([0, 1], [1, 3]), neighbors="add_remove", missing="center")
     assert np.sqrt(np.diag(plan.noise_cov)) == pytest.approx(plan.noise_std)
     assert np.trace(plan.noise_cov) == pytest.approx(plan.noise_error)
     assert plan.noise_cov[0, 1] > 0  # the count's noise is shared
@@ -185,7 +185,7 @@ def test_repr_says_what_matters():
     assert "n = 100" in text
     assert "mu = 0.5" in text
     assert "needs" not in text
-    guess = es.plan(es.Box([0, 1], [1, 3]), budget=BUDGET, statistic="mean", neighbours="add_remove")
+    guess = es.plan(es.Box([0, 1], [1, 3]), budget=BUDGET, statistic="mean", neighbors="add_remove")
     assert guess.noise_std is None
     assert "give n=" in repr(guess)
 
@@ -206,7 +206,7 @@ def test_repr_says_what_matters():
         ({"n": 2.5}, "n must"),
         ({"d": 3}, "disagree"),
         ({"statistic": "median"}, "statistic"),
-        ({"neighbours": "swap"}, "neighbours"),
+        ({"neighbors": "swap"}, "neighbors"),
         ({"shape": "closed_form"}, "shape"),
         ({"clip": 3.0}, "clip"),
         ({"weights": [1.0]}, "weights"),
@@ -228,9 +228,9 @@ def test_width_must_be_known():
 
 
 @pytest.mark.parametrize("noise", ["auto", "gaussian", "norm"])
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_columns_that_cannot_vary_are_published_as_they_are_stated(neighbours, noise):
-    words = {"epsilon": 1, "delta": 1e-6, "neighbours": neighbours, "noise": noise, "n": 10}
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
+def test_columns_that_cannot_vary_are_published_as_they_are_stated(neighbors, noise):
+    words = {"epsilon": 1, "delta": 1e-6, "neighbors": neighbors, "noise": noise, "n": 10}
     release = es.mean(np.full((10, 2), 5), es.Box(5, 5), **words)
     assert release.value.tolist() == [5.0, 5.0]
 

@@ -20,7 +20,7 @@ def seeded():
 
 
 @pytest.mark.parametrize("call", [es.sum, es.mean, es.describe])
-@pytest.mark.parametrize("words", [{}, {"neighbours": "add_remove"}, {"noise": "gaussian"}, {"missing": 0.5}])
+@pytest.mark.parametrize("words", [{}, {"neighbors": "add_remove"}, {"noise": "gaussian"}, {"missing": 0.5}])
 def test_a_call_that_is_recalled_gives_what_the_first_gave(call, words):
     first = call(X, es.Box(0, 1), **SPEND, **words, rng=seeded())
     assert len(recalling._CALLS) == 1

@@ -24,7 +24,7 @@ def test_gaussian_guesses(mu):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-def test_guesses_after_a_pure_step_are_those_of_randomised_response(epsilon):
+def test_guesses_after_a_pure_step_are_those_of_randomized_response(epsilon):
     pure = es.Privacy.of_pure(epsilon)
     assert right_guesses(pure) == pytest.approx(1 / (1 + math.exp(-epsilon)), rel=1e-12)
     corner = 1 / (1 + math.exp(epsilon))  # where false alarms and misses are as many
@@ -38,7 +38,7 @@ def test_slack_adds_half_of_itself():
 
 
 def test_steps_of_several_laws_together():
-    """Every likelihood ratio of a Gaussian output and two answers of randomised response, summed up."""
+    """Every likelihood ratio of a Gaussian output and two answers of randomized response, summed up."""
     mu, pure = 0.7, (0.4, 0.9)
     x = np.linspace(-12, 12 + mu, 400_001)
     first, second = (np.exp(-0.5 * (x - shift) ** 2) / math.sqrt(2 * math.pi) for shift in (mu, 0.0))

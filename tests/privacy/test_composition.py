@@ -67,7 +67,7 @@ def test_the_lattice_is_above_the_sum_and_close(mu: float, monkeypatch: pytest.M
 
 
 def test_the_lattice_keeps_both_masses() -> None:
-    """Splitting an atom keeps its probability under both neighbours, so merging the parts gives the atom back [P9]."""
+    """Splitting an atom keeps its probability under both neighbors, so merging the parts gives the atom back [P9]."""
     rng = np.random.default_rng(2)
     groups = [(float(e), 3) for e in rng.random(7)]
     law = composition._on_lattice(groups)
@@ -127,7 +127,7 @@ def test_known_numbers() -> None:
     assert composed_delta(0.0, [1.2], 0.0, 0.5) > composed_delta(0.0, [0.6, 0.6], 0.0, 0.5)
 
 
-def test_many_releases_of_equal_size_favour_the_gaussian() -> None:
+def test_many_releases_of_equal_size_favor_the_gaussian() -> None:
     """One column, (1, 1e-6) in all: 8 Laplace releases have 12% less variance than 8 Gaussians, 10 have 11% more."""
     mu = certified_mu(1.0, 1e-6)
     gains = {}

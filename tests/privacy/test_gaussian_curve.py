@@ -189,7 +189,7 @@ def test_laplace_mu_is_rounded_up_and_tight() -> None:
 
 
 def test_laplace_curve_covers_every_pure_step() -> None:
-    # randomised response is the least private epsilon-DP pair: delta(t) = (e^epsilon - e^t)/(1 + e^epsilon)
+    # randomized response is the least private epsilon-DP pair: delta(t) = (e^epsilon - e^t)/(1 + e^epsilon)
     for epsilon in [1e-6, 0.1, 1.0, 5.0, 50.0]:
         mu = laplace_mu(epsilon)
         for share in np.linspace(0, 1, 21):

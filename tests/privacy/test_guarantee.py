@@ -202,7 +202,7 @@ def test_a_guarantee_round_trips_through_json() -> None:
     assert eval(repr(spent)) == spent
     assert str(spent) == "mu = 0.3 but for probability 1e-300 (one row added or removed)"
     assert str(Privacy(1.0)) == "mu = 1 (one row replaced)"
-    with pytest.raises(UsageError, match="mu, slack, neighbours"):
+    with pytest.raises(UsageError, match="mu, slack, neighbors"):
         Privacy.from_dict({"mu": 1.0, "slack": 0.0})
 
 
@@ -330,7 +330,7 @@ def test_rho_reads_one_way_only() -> None:
     for mu in [0.1, 1.0, 3.3]:
         assert Fraction(rho_of(mu)) >= Fraction(mu) ** 2 / 2
         assert mu_cap_of(rho_of(mu)) == pytest.approx(mu, rel=1e-15)
-    # randomised response at epsilon is epsilon^2/2-zCDP, yet it is not on the curve mu = epsilon
+    # randomized response at epsilon is epsilon^2/2-zCDP, yet it is not on the curve mu = epsilon
     epsilon = 1.0
     assert math.tanh(epsilon / 2) > Privacy(mu_cap_of(epsilon**2 / 2)).delta(0.0)
     assert math.tanh(epsilon / 2) <= Privacy.of_pure(epsilon).delta(0.0)
@@ -367,7 +367,7 @@ def test_releases_plans_and_the_like_compose_as_they_are() -> None:
     assert whole == compose([one.privacy for one in made])
     assert whole.mu > compose(made[1:]).mu > 0
     with pytest.raises(UsageError, match="do not compose"):
-        compose([made[1], es.plan(es.Ball(1.0), n=500, d=2, neighbours="add_remove", **spend)])
+        compose([made[1], es.plan(es.Ball(1.0), n=500, d=2, neighbors="add_remove", **spend)])
     for odd in (made[1], [es.Release], ["privacy"], [None], 3):
         with pytest.raises(UsageError, match="must be a list of releases"):
             compose(odd)

@@ -211,7 +211,7 @@ def test_a_row_changes_its_own_numbers_alone():
 
 
 @pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf])
-def test_odd_entries_count_as_the_centre(entry):
+def test_odd_entries_count_as_the_center(entry):
     rows = some_rows() + 2.0
     odd, plain = rows.copy(), rows.copy()
     odd[3, 1], plain[3, 1] = entry, 2.0
@@ -385,7 +385,7 @@ def test_guarantee_composes():
         ({"rows": Unknown(10.0)}, "bound"),
         ({"rows": 3}, "rows must"),
         ({"rows": Box(1.0, 1.0)}, "spread"),
-        ({"neighbours": "add_remove"}, "replace"),
+        ({"neighbors": "add_remove"}, "replace"),
         ({"adversary": "friendly"}, "adversary"),
         ({"calibration": "guess"}, "calibration"),
         ({"calibration": "composition"}, "epsilon < 1"),

@@ -36,7 +36,7 @@ def source_rule(stds, n, center_error=0.0):
 
 
 @pytest.mark.parametrize("scale", [closed_form_scale, ball_scale, lambda s: quantile_optimal_scale(s, 1e-3)])
-def test_scales_are_normalised(scale):
+def test_scales_are_normalized(scale):
     for stds in (zipf(7, 1.0), 1e-200 * zipf(7, 1.0), zipf(100, 70.0), np.ones(1)):
         assert np.sum((scale(stds) * stds) ** 2) == pytest.approx(1.0, rel=1e-12)
 
@@ -56,7 +56,7 @@ def test_closed_form_is_the_least_noise():
 
 
 @pytest.mark.parametrize(
-    ("d", "n", "alpha", "closed", "optimised"),
+    ("d", "n", "alpha", "closed", "optimized"),
     [
         (10, 10**3, 1, 2.958, 3.443),
         (10, 10**6, 1, 3.190, 4.215),
@@ -67,7 +67,7 @@ def test_closed_form_is_the_least_noise():
         (1000, 10**6, 2, 593.2, 750.3),
     ],
 )
-def test_ratios_of_noise_at_the_exact_quantile(d, n, alpha, closed, optimised):
+def test_ratios_of_noise_at_the_exact_quantile(d, n, alpha, closed, optimized):
     stds = zipf(d, alpha)
 
     def noise(scale):
@@ -77,7 +77,7 @@ def test_ratios_of_noise_at_the_exact_quantile(d, n, alpha, closed, optimised):
     digits = 0.5 * 10.0 ** -(3 - math.floor(math.log10(closed))) * (10 if closed == 56.1 else 1)
     assert flat / noise(closed_form_scale(stds)) == pytest.approx(closed, abs=digits)
     # the last printed digit of the published figure may have been rounded up
-    assert flat / noise(quantile_optimal_scale(stds, 1 / n)) >= optimised * (1 - 1e-4)
+    assert flat / noise(quantile_optimal_scale(stds, 1 / n)) >= optimized * (1 - 1e-4)
 
 
 def test_quantile_optimum_is_stationary():
@@ -124,7 +124,7 @@ def simulated_error(stds, shape, n, center_error, repeats, seed):
 
 
 @pytest.mark.parametrize(("d", "alpha", "n"), [(1, 1.0, 300), (5, 1.0, 1000), (30, 1.0, 1000), (30, 0.01, 1000)])
-def test_forecast_matches_simulation_for_an_exact_centre(d, alpha, n):
+def test_forecast_matches_simulation_for_an_exact_center(d, alpha, n):
     stds = zipf(d, alpha)
     shape = optimal_shape(stds, n, MULTIPLIER, 0.0)
     errors = simulated_error(stds, shape, n, 0.0, 1500, 7)
@@ -137,7 +137,7 @@ def test_forecast_matches_simulation_for_an_exact_centre(d, alpha, n):
 
 @pytest.mark.parametrize("center_error", [0.1, 0.5, 2.0])
 @pytest.mark.parametrize(("d", "n"), [(1, 400), (8, 400), (60, 400)])
-def test_forecast_matches_simulation_for_an_uncertain_centre(d, n, center_error):
+def test_forecast_matches_simulation_for_an_uncertain_center(d, n, center_error):
     stds = zipf(d, 1.0)
     shape = optimal_shape(stds, n, MULTIPLIER, center_error)
     offsets = Offsets.about(stds, np.full(d, center_error))
@@ -172,7 +172,7 @@ def test_optimum_is_stationary(d, alpha, n, center_error):
         scale = scale / np.linalg.norm(scale * stds)
         radius = optimal_radius(stds, scale, n, MULTIPLIER, center_error)
         assert normal_shape(stds, scale, radius, n, MULTIPLIER, center_error).error >= total * (1 - 1e-6)
-    # returning the stated centre is never better
+    # returning the stated center is never better
     square = float(offsets.stds**2 @ (1 + (n - 1) * offsets.shared)) * n
     assert total < square
     assert 0 < shape.clip_probability <= 1

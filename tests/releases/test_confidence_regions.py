@@ -76,7 +76,7 @@ def test_the_largest_of_a_blocks_coordinates(size):
 def test_regions_of_releases_cover_the_truth(rows, statistic, relation):
     """Counts of absences and rows join in: a box is then wider than need be, an ellipsoid is not."""
     repeats = 150
-    plan = es.plan(rows, n=300, statistic=statistic, neighbours=relation, noise="norm", **BUDGET)
+    plan = es.plan(rows, n=300, statistic=statistic, neighbors=relation, noise="norm", **BUDGET)
     rng, truth = np.random.default_rng(1), getattr(X, statistic)(axis=0)
     regions = [plan.release(X, rng=rng).confidence_region(LEVEL) for _ in range(repeats)]
     covered = sum(region.contains(truth) for region in regions)
@@ -88,7 +88,7 @@ def test_regions_of_releases_cover_the_truth(rows, statistic, relation):
 
 @pytest.mark.parametrize("missing", ["center", "row", "column"])
 def test_what_is_done_about_absent_cells_is_in_the_box(missing):
-    plan = es.plan(BOX, n=300, statistic="mean", missing=missing, epsilon=3.0, delta=0, neighbours="add_remove")
+    plan = es.plan(BOX, n=300, statistic="mean", missing=missing, epsilon=3.0, delta=0, neighbors="add_remove")
     data = np.where(np.random.default_rng(2).random(X.shape) < 0.1, np.nan, X)
     whole = ~np.isnan(data).any(axis=1)
     truths = {"center": np.where(np.isnan(data), [0.5, 1, 5], data).mean(0), "row": data[whole].mean(0)}
@@ -117,7 +117,7 @@ def test_columns_without_width_have_the_noise_of_their_counts_alone(noise, relat
     """Their sums are the column's value times noisy counts, which other columns share; no such point was inside."""
     rows = es.Box({"a": (0, 1), "fixed": (7, 7), "still": (2, 2), "b": (0, 2)})
     data = np.stack([X[:, 0], np.full(300, 7.0), np.full(300, 2.0), X[:, 1]], axis=1)
-    plan = es.plan(rows, n=300, statistic="sum", neighbours=relation, noise=noise, missing="center", **BUDGET)
+    plan = es.plan(rows, n=300, statistic="sum", neighbors=relation, noise=noise, missing="center", **BUDGET)
     rng, truth = np.random.default_rng(6), data.sum(axis=0)
     regions = [plan.release(data, rng=rng).confidence_region(LEVEL) for _ in range(120)]
     covered = sum(region.contains(truth) for region in regions)

@@ -38,7 +38,7 @@ def data(n=2000, share=0.3):
 def plan_of(law, relation, rows=BOX, n=2000, **more):
     """A plan under one law; of the two norm laws the one that is asked for."""
     terms = {**SPEND, **LAWS[law], **more}
-    made = es.plan(rows, n=n, statistic="describe", neighbours=relation, **terms)
+    made = es.plan(rows, n=n, statistic="describe", neighbors=relation, **terms)
     if made.law_name == law:
         return made
     from ellipsum.plans import noise_selection
@@ -70,7 +70,7 @@ def test_with_a_huge_budget_the_columns_come_out(law, relation, missing):
     x[5] = [1e9, -1e300, np.inf]
     rows = BOX if missing != 15.0 else es.Box([0, -3, 10], [100, 20, 30])
     lower, upper = rows.bounds()
-    terms = {"neighbours": relation, "n": 2000, "missing": missing, "check": False, **SPEND, **LAWS[law]}
+    terms = {"neighbors": relation, "n": 2000, "missing": missing, "check": False, **SPEND, **LAWS[law]}
     made = es.describe(x, rows, rng=rng(), **{**terms, "epsilon": 1e6})
     assert isinstance(made, Description)
     assert made.statistic == "describe"
@@ -90,7 +90,7 @@ def test_with_a_huge_budget_the_columns_come_out(law, relation, missing):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_means_have_the_noise_of_mean(relation, check, missing):
     """Under Gaussian noise, to the last bit: squares are free [S11]."""
-    how = {"n": 500, "neighbours": relation, "check": check, "missing": missing, "noise": "gaussian", **SPEND}
+    how = {"n": 500, "neighbors": relation, "check": check, "missing": missing, "noise": "gaussian", **SPEND}
     ours, plain = (es.plan(BOX, statistic=statistic, **how) for statistic in ("describe", "mean"))
     assert np.array_equal(ours.noise_std, plain.noise_std)
     assert ours.noise_units == plain.noise_units
@@ -105,7 +105,7 @@ def test_squares_are_wider_where_only_the_distance_of_rows_matters():
     counted = es.plan(BOX, statistic="describe", **how)
     assert wide.noise_units == counted.noise_units
     assert (1.65 * wide.std_errors < counted.std_errors).all()
-    private = es.plan(BOX, statistic="describe", missing="center", neighbours="add_remove", **how)
+    private = es.plan(BOX, statistic="describe", missing="center", neighbors="add_remove", **how)
     ratio = np.array(private.riders.squares) / private.row_map.limits
     assert (ratio < 1).all()
     assert (ratio > 0.999).all()
@@ -166,7 +166,7 @@ def test_people(relation, per_person, each):
     who = np.repeat(np.arange(400), 3)
     x = rng().uniform(-1, 1, (1200, 2))
     table = pandas.DataFrame({"who": who, "a": x[:, 0], "b": x[:, 1]})
-    how = {"privacy_id": "who", "per_person": per_person, "neighbours": relation, "noise": "gaussian"}
+    how = {"privacy_id": "who", "per_person": per_person, "neighbors": relation, "noise": "gaussian"}
     how |= {} if per_person == "mean" else {"max_rows": 3}
     n = {"n": 400} if relation == "add_remove" else {}
     made = es.describe(table, es.Box(-3, 3), rng=rng(), **how, **n, epsilon=1e6, delta=1e-6)
@@ -346,7 +346,7 @@ def test_texts_and_frames():
     assert "std error" in repr(made.plan)
     assert "std error" in made.plan._repr_html_()
     assert made.std_error.shape == (3,)
-    private = es.describe(data(), es.Box(names), neighbours="add_remove", n=2000, **SPEND)
+    private = es.describe(data(), es.Box(names), neighbors="add_remove", n=2000, **SPEND)
     assert "noisy count" in repr(private)
     assert private.row_count == pytest.approx(2000, abs=300)
 
@@ -419,7 +419,7 @@ def correlations(x):
 def test_correlations_come_out(relation, missing):
     x = related()
     box = es.Box(-np.ones(5), np.ones(5))
-    how = {"neighbours": relation, "n": 5000, "missing": missing, "epsilon": 1e6, "delta": 1e-6}
+    how = {"neighbors": relation, "n": 5000, "missing": missing, "epsilon": 1e6, "delta": 1e-6}
     made = es.describe(x, box, covariance=True, rng=rng(), **how)
     filled = x[np.isfinite(x).all(1)] if missing == "row" else np.nan_to_num(x, nan=0 if missing == "center" else 0.5)
     assert made.covariance == pytest.approx(np.cov(filled.T, bias=True), abs=1e-4)
@@ -446,7 +446,7 @@ def test_the_error_of_a_correlation_is_as_forecast(relation):
     """Evenly spread columns, each by itself; 10% less noise would be noticed."""
     n, d, repeats = 20_000, 6, 400
     x = even(n, d)
-    plan = es.plan(es.Box(-1, 1), d=d, n=n, statistic="describe", neighbours=relation, **CORRELATED, **SPEND)
+    plan = es.plan(es.Box(-1, 1), d=d, n=n, statistic="describe", neighbors=relation, **CORRELATED, **SPEND)
     pairs = np.triu_indices(d, 1)
     errors = np.array([r.correlation[pairs] for r in drawn(plan, x, repeats)]) - np.corrcoef(x.T)[pairs]
     squares = ((errors / plan.correlation_error) ** 2).mean(1)
@@ -459,7 +459,7 @@ def test_the_error_of_a_correlation_is_as_forecast(relation):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_intervals_of_correlations_cover(relation, n):
     x, repeats = related(n), 300
-    plan = es.plan(es.Box(-1, 1), d=5, n=n, statistic="describe", neighbours=relation, **CORRELATED, **SPEND)
+    plan = es.plan(es.Box(-1, 1), d=5, n=n, statistic="describe", neighbors=relation, **CORRELATED, **SPEND)
     wanted = correlations(x)
     for level in (0.5, 0.95):
         spans = np.array([r.correlation_interval(level) for r in drawn(plan, x, repeats)])

@@ -27,7 +27,7 @@ def by_group(fold, data, codes):
     return np.stack([fold(data[codes == g], axis=0) for g in range(GROUPS)])
 
 
-@pytest.mark.parametrize("words", [{}, {"noise": "gaussian"}, {"missing": "row"}, {"neighbours": "add_remove"}])
+@pytest.mark.parametrize("words", [{}, {"noise": "gaussian"}, {"missing": "row"}, {"neighbors": "add_remove"}])
 def test_each_group_is_what_its_plan_makes_of_its_sums(words):
     rng = np.random.default_rng(7)
     data = rng.normal([0.5, 1.0, 2.5], 0.5, (6000, 3))
@@ -45,11 +45,11 @@ def test_each_group_is_what_its_plan_makes_of_its_sums(words):
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "norm"])
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_intervals_cover(noise, neighbours):
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
+def test_intervals_cover(noise, neighbors):
     data, codes = table()
     box = es.Box([0.0, -1.0], [1.0, 4.0])
-    words = {"noise": noise, "neighbours": neighbours, "n": len(data)}
+    words = {"noise": noise, "neighbors": neighbors, "n": len(data)}
     release = es.describe(data, box, by=codes, rng=np.random.default_rng(3), **words, **BUDGET)
     assert len(release.keys) == GROUPS
     truth = {

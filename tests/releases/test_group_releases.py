@@ -33,7 +33,7 @@ def true_means(data, codes):
 
 
 @pytest.mark.parametrize(
-    ("neighbours", "noise", "most"),
+    ("neighbors", "noise", "most"),
     [
         ("add_remove", "gaussian", 7.5),
         ("add_remove", "norm", 3.5),
@@ -42,13 +42,13 @@ def true_means(data, codes):
     ],
 )
 @pytest.mark.parametrize("listed", [True, False])
-def test_measured_errors(neighbours, noise, most, listed):
+def test_measured_errors(neighbors, noise, most, listed):
     """Of means within a sixth of the middle, where the noise of the counts adds little; elsewhere as forecast."""
     errors = []
     for near in (1 / 6, 1 / 2):
         data, codes = table(groups=600, size=400, near=near)
         keys = list(range(600)) if listed else None
-        words = {"neighbours": neighbours, "noise": noise, "missing": "center", "n": len(data)}
+        words = {"neighbors": neighbors, "noise": noise, "missing": "center", "n": len(data)}
         release = es.mean(data, BOX, by=codes, keys=keys, rng=np.random.default_rng(3), **words, **BUDGET)
         assert len(release.keys) == 600
         errors.append(math.sqrt(np.mean((release.value - true_means(data, codes)) ** 2)) * 400)
@@ -83,7 +83,7 @@ def test_intervals_cover(noise, statistic, missing):
 
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
 def test_intervals_cover_sums_of_values_and_counts_that_share_a_radius(level):
-    words = {"statistic": "sum", "by": "g", "keys": list(range(20_000)), "noise": "norm", "neighbours": "add_remove"}
+    words = {"statistic": "sum", "by": "g", "keys": list(range(20_000)), "noise": "norm", "neighbors": "add_remove"}
     plan = es.plan(es.Box([0, 0, 0], 1), d=3, n=1, **words, **BUDGET)
     bounds = plan.release(np.ones((1, 3)), by=np.array([-1])).confidence_interval(level)
     covered = ((bounds[:, :, 0] <= 0) & (bounds[:, :, 1] >= 0)).mean(axis=0)
@@ -306,7 +306,7 @@ def test_one_group_alone_and_none_at_all():
     assert none.confidence_interval().shape == (0, 2, 2)
     assert es.GroupRelease.from_json(none.to_json()) == none
     assert "in 0 groups" in repr(none)
-    empty = es.sum(np.ones((0, 2)), es.Box(0, 2), by=np.zeros(0, int), neighbours="add_remove", **BUDGET)
+    empty = es.sum(np.ones((0, 2)), es.Box(0, 2), by=np.zeros(0, int), neighbors="add_remove", **BUDGET)
     assert len(empty.keys) == 0
 
 

@@ -23,14 +23,14 @@ def gain(found, method, truth, **options):
 
 @pytest.mark.parametrize("statistic", ["sum", "mean"])
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
-def test_james_stein_helps_near_the_centre_and_never_hurts_far_away(statistic, relation):
+def test_james_stein_helps_near_the_center_and_never_hurts_far_away(statistic, relation):
     n, d = 100, 20
     near = 0.5 + RNG.uniform(-0.2, 0.2, (n, d))
     terms = {
         "epsilon": 0.3,
         "delta": 1e-6,
         "statistic": statistic,
-        "neighbours": relation,
+        "neighbors": relation,
         "missing": "center",
         "noise": "gaussian",
     }
@@ -53,11 +53,11 @@ def sure(found):
 
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 def test_james_stein_with_counts_of_every_column(relation):
-    """Rows that lack entries: it helps near the centre, does not hurt far from it, for means as for sums."""
+    """Rows that lack entries: it helps near the center, does not hurt far from it, for means as for sums."""
     n, d = 2000, 20
     for rows, statistic in ((es.Box(0, 1), "mean"), (es.Box(1, 2), "sum"), (es.Normal(3.0, 1.0), "sum")):
         plan = es.plan(
-            rows, n=n, d=d, epsilon=0.5, delta=1e-6, noise="gaussian", statistic=statistic, neighbours=relation
+            rows, n=n, d=d, epsilon=0.5, delta=1e-6, noise="gaussian", statistic=statistic, neighbors=relation
         )
         center = plan.ellipsoid.center
         for offset, least in ((0.01, 6.5), (0.4, -6.5)):
@@ -82,7 +82,7 @@ def test_james_stein_is_refused_where_it_could_raise_the_error():
         skewed.denoise("james_stein")
 
 
-def test_soft_threshold_returns_idle_columns_to_the_centre():
+def test_soft_threshold_returns_idle_columns_to_the_center():
     n, d = 200, 400
     x = np.full((n, d), 0.5)
     x[:, 0] = 1.0
@@ -119,7 +119,7 @@ def test_the_ball_and_unknown_counts():
     x = np.ones((5, 2))
     ball = es.mean(x, es.Ball(2.0, center=1.0), epsilon=0.1, delta=1e-6, noise="gaussian").denoise("clamp").value
     assert ((ball >= -1) & (ball <= 3)).all()
-    unknown = es.sum(x, es.Box(0, 1), epsilon=1, delta=1e-6, noise="gaussian", neighbours="add_remove")
+    unknown = es.sum(x, es.Box(0, 1), epsilon=1, delta=1e-6, noise="gaussian", neighbors="add_remove")
     with pytest.raises(es.UsageError, match="unknown number"):
         unknown.denoise("clamp")
 

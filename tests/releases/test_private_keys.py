@@ -1,4 +1,4 @@
-"""Groups that are not listed: how often a group of one is published, and what neighbours can tell."""
+"""Groups that are not listed: how often a group of one is published, and what neighbors can tell."""
 
 import math
 import warnings
@@ -33,10 +33,10 @@ def least(made, trials, wanted):
     return trials * wanted + 7 * math.sqrt(trials * wanted) + 20
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 @pytest.mark.parametrize("noise", ["gaussian", "norm"])
-def test_a_group_of_one_is_published_as_seldom_as_promised(neighbours, noise):
-    made = es.plan(BOX, n=1000, d=2, by="g", neighbours=neighbours, noise=noise, **LOOSE)
+def test_a_group_of_one_is_published_as_seldom_as_promised(neighbors, noise):
+    made = es.plan(BOX, n=1000, d=2, by="g", neighbors=neighbors, noise=noise, **LOOSE)
     trials = 200_000
     found = published(made, trials, 1, 3)
     assert found <= least(made, trials, made.failure)
@@ -60,9 +60,9 @@ def test_false_keys_end_to_end(noise):
     """A hundred thousand groups of one person each, in runs of a thousand."""
     found = 0
     for seed in range(100):
-        words = {"by": np.arange(1000), "noise": noise, "neighbours": "add_remove", "rng": np.random.default_rng(seed)}
+        words = {"by": np.arange(1000), "noise": noise, "neighbors": "add_remove", "rng": np.random.default_rng(seed)}
         found += len(es.sum(np.ones((1000, 1)), BOX, **words, **LOOSE).keys)
-    made = es.plan(BOX, d=1, by="g", noise=noise, neighbours="add_remove", **LOOSE)
+    made = es.plan(BOX, d=1, by="g", noise=noise, neighbors="add_remove", **LOOSE)
     assert found <= least(made, 100_000, made.failure)
     assert found >= 100_000 * made.failure * 0.8
 
@@ -82,7 +82,7 @@ def test_large_groups_are_published_and_small_ones_not():
     assert [key for (key,) in release.keys.tolist()] == list(range(50))
 
 
-# Neighbours ---------------------------------------------------------------------------------------------
+# Neighbors ---------------------------------------------------------------------------------------------
 
 
 def watched(data, codes, **words):
@@ -105,12 +105,12 @@ KEYS = ["g1", None, "", "x" * 5000, "never seen", "\ud800", "g2\n\x00", "0"]
 
 
 @pytest.mark.parametrize("keys", [None, ["g0", "g1", "g2"]])
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_one_row_decides_nothing_that_shows(keys, neighbours):
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
+def test_one_row_decides_nothing_that_shows(keys, neighbors):
     rng = np.random.default_rng(1)
     data = rng.random((600, 2))
     codes = np.array([f"g{i % 3}" for i in range(600)], object)
-    words = {"keys": keys, "neighbours": neighbours, "n": 600}
+    words = {"keys": keys, "neighbors": neighbors, "n": 600}
     release, said, told = watched(data, codes, **words)
     assert isinstance(release, es.GroupRelease)
     for entries in ODD:
@@ -127,7 +127,7 @@ def test_one_row_decides_nothing_that_shows(keys, neighbours):
             if keys is not None or key in ("g1", None, "x" * 5000):  # as many groups have the same noise
                 moved = np.linalg.norm(found.noisy - release.noisy)
                 assert moved <= 2 * math.sqrt(1 + release.plan.one.count_weight**2) + 1e-6
-    if neighbours == "add_remove":
+    if neighbors == "add_remove":
         found, words_said, steps = watched(data[:-1], codes[:-1], **words)
         assert (words_said, steps) == (said, told)
         assert found.keys.tolist() == release.keys.tolist()
@@ -136,7 +136,7 @@ def test_one_row_decides_nothing_that_shows(keys, neighbours):
 def test_suppressed_and_absent_groups_look_the_same():
     data, codes = np.ones((900, 1)), np.repeat(["a", "b", "c"], 300)
     small = np.append(codes, "d")
-    words = {"neighbours": "add_remove", "noise": "gaussian", "epsilon": 1, "delta": 1e-6}
+    words = {"neighbors": "add_remove", "noise": "gaussian", "epsilon": 1, "delta": 1e-6}
     without = es.sum(data, BOX, by=codes, rng=np.random.default_rng(0), **words)
     having = es.sum(np.ones((901, 1)), BOX, by=small, rng=np.random.default_rng(0), **words)
     assert having == without  # the last key in order: the others have the noise that they had
@@ -165,11 +165,11 @@ def test_a_million_groups():
     rng = np.random.default_rng(0)
     codes = np.concatenate([np.arange(1_000_000), rng.integers(0, 100, 500_000)])
     data = rng.random((codes.size, 8))
-    release = es.mean(data, BOX, by=codes, neighbours="add_remove", epsilon=1, delta=1e-9)
+    release = es.mean(data, BOX, by=codes, neighbors="add_remove", epsilon=1, delta=1e-9)
     assert [key for (key,) in release.keys.tolist()] == list(range(100))
     with pytest.warns(es.AccuracyWarning):
         listed = es.mean(
-            data, BOX, by=codes, keys=list(range(1_000_000)), neighbours="add_remove", epsilon=1, delta=1e-6
+            data, BOX, by=codes, keys=list(range(1_000_000)), neighbors="add_remove", epsilon=1, delta=1e-6
         )
     assert listed.value.shape == (1_000_000, 8)
     assert listed.to_arrow().num_rows == 1_000_000

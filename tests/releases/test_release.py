@@ -21,7 +21,7 @@ def test_intervals_and_ellipsoids_cover_at_their_level(relation):
     from scipy import stats
 
     level, repeats = 0.8, 1000
-    plan = es.plan(BOX, n=200, epsilon=3.0, delta=1e-6, noise="gaussian", statistic="sum", neighbours=relation)
+    plan = es.plan(BOX, n=200, epsilon=3.0, delta=1e-6, noise="gaussian", statistic="sum", neighbors=relation)
     rng, truth = np.random.default_rng(1), X.sum(axis=0)
     releases = [plan.release(X, rng=rng) for _ in range(repeats)]
     inside = np.stack([(lo < truth) & (truth < hi) for lo, hi in (r.confidence_interval(level).T for r in releases)])

@@ -18,7 +18,7 @@ def error_of(plan):
 @pytest.mark.parametrize("delta", [0, 1e-6])
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 def test_the_least_epsilon_meets_the_error(rows, delta, relation):
-    terms = {"n": 5000, "statistic": "mean", "delta": delta, "neighbours": relation}
+    terms = {"n": 5000, "statistic": "mean", "delta": delta, "neighbors": relation}
     wanted = 3 * error_of(es.plan(rows, epsilon=1.0, **terms))
     plan = es.plan(rows, error=wanted, **terms)
     assert error_of(plan) <= wanted
@@ -51,7 +51,7 @@ def test_the_fewest_rows():
         ({"n": 10, "error": "small", "delta": 1e-6}, "error"),
         ({"n": "auto", "epsilon": 1.0, "delta": 1e-6}, "needs error"),
         ({"n": "many", "error": 1.0, "delta": 1e-6}, "n must be"),
-        ({"error": 1.0, "delta": 1e-6, "statistic": "mean", "neighbours": "add_remove"}, "n is missing"),
+        ({"error": 1.0, "delta": 1e-6, "statistic": "mean", "neighbors": "add_remove"}, "n is missing"),
     ],
 )
 def test_wrong_words(words, said):

@@ -21,7 +21,7 @@ def source_rule(rows, n):
 
 
 def test_closed_form_with_a_quantile_is_the_sources_algorithm():
-    """b_j = 1/sqrt(sigma_j sum sigma), clipped with probability 1/n, noise 2C/(mu b_j), centre added afterwards."""
+    """b_j = 1/sqrt(sigma_j sum sigma), clipped with probability 1/n, noise 2C/(mu b_j), center added afterwards."""
     sigma, n = np.array([3.0, 1.0, 0.5]), 1000
     plan = source_rule(es.Normal([10.0, -4.0, 2.0], std=sigma), n)
     b = 1 / np.sqrt(sigma * sigma.sum())
@@ -99,7 +99,7 @@ def test_wildly_different_spreads(spread):
 
 
 @pytest.mark.parametrize("check", [False, True])
-def test_a_neighbouring_row_moves_the_release_by_at_most_mu_stds(check):
+def test_a_neighboring_row_moves_the_release_by_at_most_mu_stds(check):
     """Adversarial rows at opposite ends, far outside: the clip bounds what they do; where they are counted, less."""
     rows = es.Normal([0.0, 0.0, 1e6], std=[1.0, 5.0, 0.1])
     plan = es.plan(rows, n=10, missing="center", check=check, **TERMS)
@@ -123,9 +123,9 @@ def test_the_count_is_released_along_and_means_come_out(relation):
     rng = np.random.default_rng(5)
     x = rng.normal([100.0, -3.0], [4.0, 1.0], (4000, 2))
     rows = es.Normal([100.0, -3.0], std=[4.0, 1.0])
-    found = es.mean(x, rows, neighbours=relation, n=4000 if relation == "add_remove" else None, rng=rng, **TERMS)
+    found = es.mean(x, rows, neighbors=relation, n=4000 if relation == "add_remove" else None, rng=rng, **TERMS)
     assert (abs(found.value - x.mean(axis=0)) < 6.4 * found.noise_std + 0.5).all()
-    unknown = es.mean(x, rows, neighbours="add_remove", rng=rng, **TERMS)
+    unknown = es.mean(x, rows, neighbors="add_remove", rng=rng, **TERMS)
     assert np.isfinite(unknown.value).all()
 
 
@@ -202,7 +202,7 @@ def test_forecasts_are_honest(d, n, alpha, epsilon, clip):
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [0.05, 0.5])
 @pytest.mark.parametrize("n", [200, 5000])
-def test_the_uncertain_centre_is_in_the_forecast(error, n):
+def test_the_uncertain_center_is_in_the_forecast(error, n):
     d = 20
     stds = zipf(0.7, d)
     plan = es.plan(es.Normal(0.0, std=stds, center_error=error), n=n, **TERMS)
@@ -283,18 +283,18 @@ def forecast_at(plan, n):
 @pytest.mark.parametrize("n", [100, 10_000])
 @pytest.mark.parametrize("guess", [True, False])
 def test_a_mean_with_a_private_count_errs_as_forecast(center_error, n, guess):
-    """[U2] However well the centre is known, the mean of n rows is not there, and its count has a weight.
+    """[U2] However well the center is known, the mean of n rows is not there, and its count has a weight.
 
     The squares have a relative std of about 1 each: 5 of the standard errors, and 5% for the clipped mean's lever.
     """
     rows = es.Normal(10.0, std=1.0, center_error=center_error)
-    plan = es.plan(rows, n=n if guess else None, d=2, statistic="mean", neighbours="add_remove", **TERMS)
+    plan = es.plan(rows, n=n if guess else None, d=2, statistic="mean", neighbors="add_remove", **TERMS)
     repeats = 600 if n == 100 else 200
     measured = squared_error_of_the_mean(plan, center_error, n, repeats)
     forecast = plan.expected_squared_error if guess else forecast_at(plan, n)
     assert abs(measured / forecast - 1) < 5 / np.sqrt(repeats) + 0.05
     if not guess and n == 10_000:  # what a count for few rows costs where there are many
-        known = es.plan(rows, n=n, d=2, statistic="mean", neighbours="add_remove", **TERMS)
+        known = es.plan(rows, n=n, d=2, statistic="mean", neighbors="add_remove", **TERMS)
         assert forecast < 1.09 * known.expected_squared_error
 
 
@@ -302,10 +302,10 @@ def test_a_mean_with_a_private_count_errs_as_forecast(center_error, n, guess):
 def test_the_lever_of_a_count_has_the_noise_in_it(rows):
     """[U2] With few rows for the budget, the count of every kind of rows gets more weight."""
     few, many = (
-        es.plan(rows, n=n, d=3, statistic="mean", neighbours="add_remove", **TERMS).count_weight for n in (30, 10**6)
+        es.plan(rows, n=n, d=3, statistic="mean", neighbors="add_remove", **TERMS).count_weight for n in (30, 10**6)
     )
     assert few > 1.05 * many
     assert many > 0
-    plan = es.plan(rows, n=30, d=3, statistic="mean", neighbours="add_remove", **TERMS)
+    plan = es.plan(rows, n=30, d=3, statistic="mean", neighbors="add_remove", **TERMS)
     with pytest.raises(es.UsageError, match="count"):
         dataclasses.replace(plan, count_units=0)

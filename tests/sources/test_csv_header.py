@@ -20,7 +20,7 @@ from ellipsum.errors import UsageError, listing, named, shown
 SECRET = "Xq7secret"
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 ESCAPE = "\x1b[31mred\u202egnp\r\n\x07"
-"""A column whose name would colour a terminal, turn its text around, break a line and ring."""
+"""A column whose name would color a terminal, turn its text around, break a line and ring."""
 
 
 def run(*words):
@@ -40,7 +40,7 @@ STRAY = 'id,"weight,name\n' + "".join(f"{i},{50 + i % 50},{SECRET}{i}\n" for i i
 @pytest.mark.parametrize(
     "options",
     [
-        ("--bounds", "0:7", "--neighbours", "add-remove", "--json"),
+        ("--bounds", "0:7", "--neighbors", "add-remove", "--json"),
         ("--bounds", "weight=0:100"),
         ("--bounds", "0:7", "--header"),
     ],

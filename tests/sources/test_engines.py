@@ -75,10 +75,10 @@ def cut(table, parts):
 
 @pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")  # half of b is clamped, and counted
 @pytest.mark.parametrize("parts", [1, 2, 11, 600])
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_any_cut_gives_the_local_release(parts, neighbours):
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
+def test_any_cut_gives_the_local_release(parts, neighbors):
     table, rows = table_of(), es.Box([-1, 0, 0], [1, 50, 1])
-    how = {**BUDGET, "neighbours": neighbours, "n": 500, "columns": ["a", "b", "c"]}
+    how = {**BUDGET, "neighbors": neighbors, "n": 500, "columns": ["a", "b", "c"]}
     local = es.mean(table, rows, rng=np.random.default_rng(2), **how)
     remote = es.mean(Lists(cut(table, parts), ["a", "b", "c"]), rows, rng=np.random.default_rng(2), **how)
     assert remote.to_json() == local.to_json()
@@ -94,15 +94,15 @@ def test_descriptions_travel_as_other_maps_do():
         assert es.describe(frame, rows, rng=np.random.default_rng(2), **how, **more).to_json() == local.to_json()
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 @pytest.mark.parametrize("method", METHODS)
-def test_learning_on_a_frame_is_learning_on_its_rows(method, neighbours):
+def test_learning_on_a_frame_is_learning_on_its_rows(method, neighbors):
     """Every round's row map survives the journey (`Lists` pickles it), and the rounds see the same sums."""
-    if (method, neighbours) == ("friendly_core", "add_remove"):
+    if (method, neighbors) == ("friendly_core", "add_remove"):
         pytest.skip("friendly averages are for replace")
     rng = np.random.default_rng(4)
     data = pa.table({name: rng.normal(3, scale, 2000) for name, scale in zip("abc", (1, 2, 9), strict=True)})
-    how = {**BUDGET, "neighbours": neighbours, "n": 2000, "method": method}
+    how = {**BUDGET, "neighbors": neighbors, "n": 2000, "method": method}
     here, there = (
         es.learn(source, es.Unknown(100), rng=np.random.default_rng(2), **how) for source in (data, Lists(cut(data, 5)))
     )

@@ -223,7 +223,7 @@ def ways(path):
         return last.removeprefix("error: ") if code else ""
 
     bounds = [word for name in COLUMNS for word in ("--bounds", f"{name}=0:1e7")]
-    private = {**spend, "neighbours": "add_remove", "n": 100}
+    private = {**spend, "neighbors": "add_remove", "n": 100}
     money = ["--epsilon", "1", "--delta", "1e-6"]
     return [
         lambda: es.mean(path, ball, columns=COLUMNS, **spend) and "",

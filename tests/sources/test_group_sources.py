@@ -77,7 +77,7 @@ def test_every_source_gives_the_same_bits(tmp_path):
     pq.write_table(table.slice(0, 0), tmp_path / "none.parquet")
     wanted = None
     for name, data in sources(table, tmp_path).items():
-        words = {"by": ["city", "year"], "columns": ["a", "b"], "neighbours": "add_remove", "noise": "gaussian"}
+        words = {"by": ["city", "year"], "columns": ["a", "b"], "neighbors": "add_remove", "noise": "gaussian"}
         given = data() if callable(data) else data
         release = es.sum(given, ROWS, rng=np.random.default_rng(0), **words, **BUDGET)
         keys = [[city, str(year)] for city, year in release.keys.tolist()]
@@ -117,7 +117,7 @@ def test_keys_beside_an_array():
         assert (found.value == wanted.value).all()
         assert found.by == ("key",)
     several = [pl.Series("town", cities.to_pylist()), table["year"].to_numpy()]
-    pairs = es.sum(data, es.Box([0, -5], [1, 5]), by=several, neighbours="add_remove", **BUDGET)
+    pairs = es.sum(data, es.Box([0, -5], [1, 5]), by=several, neighbors="add_remove", **BUDGET)
     assert pairs.by == ("town", "key2")
     with_year = np.column_stack([data, table["year"].to_numpy()])
     by_place = es.mean(with_year, es.Box([0, -5], [1, 5]), by=2, **BUDGET)
@@ -126,7 +126,7 @@ def test_keys_beside_an_array():
 
 def test_objects_of_pandas_go_by_their_texts():
     frame = pd.DataFrame({"a": np.full(300, 0.5), "k": pd.Series(["x", 7, None] * 100, dtype=object)})
-    release = es.sum(frame, es.Box({"a": (0, 1)}), by="k", neighbours="add_remove", **BUDGET)
+    release = es.sum(frame, es.Box({"a": (0, 1)}), by="k", neighbors="add_remove", **BUDGET)
     assert release.keys.tolist() == [["7"], ["x"]]
 
 
@@ -163,7 +163,7 @@ KINDS = {
 def test_keys_of_every_type(name):
     cells, wanted = KINDS[name]
     data = pa.table({"a": np.full(300, 0.5), "k": cells})
-    rows, words = es.Box({"a": (0, 1)}), {"by": "k", "neighbours": "add_remove", **BUDGET}
+    rows, words = es.Box({"a": (0, 1)}), {"by": "k", "neighbors": "add_remove", **BUDGET}
     release = es.sum(data, rows, **words)
     assert [key for (key,) in release.keys.tolist()] == wanted
     assert es.GroupRelease.from_json(release.to_json()) == release
@@ -188,7 +188,7 @@ def test_keys_of_every_type(name):
 )
 def test_what_cannot_be_shown_names_no_group(cells):
     data = pa.table({"a": np.full(300, 0.5), "k": cells})
-    release = es.sum(data, es.Box({"a": (0, 1)}), by="k", neighbours="add_remove", **BUDGET)
+    release = es.sum(data, es.Box({"a": (0, 1)}), by="k", neighbors="add_remove", **BUDGET)
     assert len(release.keys) == 1
     assert es.GroupRelease.from_json(release.to_json()) == release
 
@@ -196,7 +196,7 @@ def test_what_cannot_be_shown_names_no_group(cells):
 def test_times_are_told_apart_as_finely_as_python_does():
     whole = pa.array([1_000_000_001, 1_000_000_999, 1_000_001_000] * 100)
     data = pa.table({"a": np.full(300, 0.5), "k": whole.cast(pa.timestamp("ns"))})
-    release = es.sum(data, es.Box({"a": (0, 1)}), by="k", neighbours="add_remove", **BUDGET)
+    release = es.sum(data, es.Box({"a": (0, 1)}), by="k", neighbors="add_remove", **BUDGET)
     assert [key.microsecond for (key,) in release.keys.tolist()] == [0, 1]
     assert release.counts == pytest.approx([200, 100], abs=60)
 
@@ -249,7 +249,7 @@ MOMENTS = {
 def test_times_can_be_listed_and_come_back_from_files(name):
     cells = pa.concat_arrays([MOMENTS[name]] * 300)
     data = pa.table({"a": np.ones(len(cells)), "k": cells})
-    words = {"by": "k", "neighbours": "add_remove", **BUDGET}
+    words = {"by": "k", "neighbors": "add_remove", **BUDGET}
     found = es.sum(data, es.Box({"a": (0, 1)}), **words)
     assert len(found.keys) == 2
     listed_too = es.sum(data, es.Box({"a": (0, 1)}), keys=[key for (key,) in found.keys], **words)
@@ -260,7 +260,7 @@ def test_times_can_be_listed_and_come_back_from_files(name):
 
 def test_keys_of_numpy_and_pandas_are_times_too():
     days = np.array(["2026-01-01", "NaT"] * 300, "datetime64[ns]")
-    words = {"by": days, "neighbours": "add_remove", **BUDGET}
+    words = {"by": days, "neighbors": "add_remove", **BUDGET}
     for keys in (days[:2], list(days[:2]), [pd.Timestamp(days[0]), pd.NaT]):
         release = es.sum(np.ones((600, 1)), es.Box(0, 1), keys=keys, **words)
         assert release.keys.tolist() == [[datetime(2026, 1, 1)], [None]]
@@ -277,11 +277,11 @@ def test_letters_that_are_no_characters_raise_nothing(pack):
         column = pd.Series(cells, dtype=pd.StringDtype("python")) if pack is pd.Series else pack(cells)
         columns = {"b": np.ones(400), "k": column, "who": column}
         data = pd.DataFrame(columns) if pack is pd.Series else columns
-        words = {"columns": ["b"], "neighbours": "add_remove", **BUDGET}
+        words = {"columns": ["b"], "neighbors": "add_remove", **BUDGET}
         assert es.sum(data, es.Box(0, 1), by="k", **words).keys.tolist() == [["a"]]
         es.sum(data, es.Box(0, 1), privacy_id="who", **words)
         beside = np.array(cells) if pack is list else column
-        assert es.sum(np.ones((400, 1)), es.Box(0, 1), by=beside, neighbours="add_remove", **BUDGET).keys.tolist() == [
+        assert es.sum(np.ones((400, 1)), es.Box(0, 1), by=beside, neighbors="add_remove", **BUDGET).keys.tolist() == [
             ["a"]
         ]
     listing = es.sum(data, es.Box(0, 1), by="k", keys=[HALF], **words)
@@ -292,7 +292,7 @@ def test_long_and_broken_texts():
     cells = pa.array([b"x" * 1024, b"y" * 1025, b"\xff\xfe", b"\\xff\\xfe"] * 200, pa.binary()).cast(pa.large_binary())
     texts = pa.LargeStringArray.from_buffers(800, cells.buffers()[1], cells.buffers()[2])
     release = es.sum(
-        pa.table({"a": np.ones(800), "k": texts}), es.Box({"a": (0, 1)}), by="k", neighbours="add_remove", **BUDGET
+        pa.table({"a": np.ones(800), "k": texts}), es.Box({"a": (0, 1)}), by="k", neighbors="add_remove", **BUDGET
     )
     assert [key for (key,) in release.keys.tolist()] == ["\\xff\\xfe", "x" * 1024]  # the longer one names no group
 
@@ -315,7 +315,7 @@ def test_columns_that_cannot_be(words, message):
 def test_keys_beside_rows_without_places():
     query = es.sql("select 1.0 as a", "duckdb://")
     with pytest.raises(es.UsageError, match="have no places"):
-        es.sum(query, es.Box(0, 1), by=np.arange(1), neighbours="add_remove", **BUDGET)
+        es.sum(query, es.Box(0, 1), by=np.arange(1), neighbors="add_remove", **BUDGET)
 
 
 # People -------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def test_cancelling_entries_keep_what_a_plain_sum_would_lose():
     assert people_rows(small, per_person="sum", max_rows=3) == 2.0**-1074
 
 
-def test_ties_go_to_the_even_neighbour():
+def test_ties_go_to_the_even_neighbor():
     """The sums that lie halfway between two doubles, wherever the limbs of the exact sum are cut."""
     cases = [
         (sign * step * 2.0**place, sign * 2.0 ** (place - 53), sign * even * 2.0**place)
@@ -334,15 +334,15 @@ def test_a_release_of_people_is_the_release_of_their_rows():
     table = example()
     for how in ({}, {"per_person": "sum", "max_rows": 4}):
         rows = people_rows(table, **how)
-        for neighbours in ("replace", "add_remove"):
+        for neighbors in ("replace", "add_remove"):
             for release in (es.sum, es.mean):
-                terms = {"neighbours": neighbours, **BUDGET}
+                terms = {"neighbors": neighbors, **BUDGET}
                 got = release(table, es.Box(-9, 9), privacy_id="id", rng=np.random.default_rng(5), **how, **terms)
                 plain = release(rows, es.Box(-9, 9), rng=np.random.default_rng(5), **terms)
                 assert got.value.tolist() == plain.value.tolist()
                 assert got.privacy == dataclasses.replace(plain.privacy, unit="person")
                 assert got.columns == ("a", "b")
-                assert got.plan.n == (None if neighbours == "add_remove" else len(rows))
+                assert got.plan.n == (None if neighbors == "add_remove" else len(rows))
                 assert es.Release.from_json(got.to_json()).plan.people.privacy_id == "id"
 
 
@@ -370,16 +370,16 @@ def test_a_plan_of_people_groups_wherever_it_is_run_again():
     assert other.value.tolist() == plain.value.tolist()
 
 
-def results_of_people(neighbours, **how):
+def results_of_people(neighbors, **how):
     """Everything that speaks of a guarantee, from data whose rows belong to people, or from rows."""
     table = example(3000, 400)
-    terms = {"neighbours": neighbours, "columns": ["a", "b"], **how, **BUDGET}
+    terms = {"neighbors": neighbors, "columns": ["a", "b"], **how, **BUDGET}
     release = es.mean(table, es.Box(-9, 9), **terms)
     unknown = es.mean(table, es.Unknown(1e3), **terms)
     found = [release, release.plan, es.Release.from_json(release.to_json()), unknown, release.denoise("soft_threshold")]
     found += [es.learn(table, es.Unknown(1e3), **terms)]
     found += [es.Learned.from_json(found[-1].to_json())]
-    if neighbours == "replace":
+    if neighbors == "replace":
         for radius in (10.0, 1e-9):
             friendly = es.friendly_mean(table, radius, **terms)
             found += [friendly, friendly.plan, type(friendly).from_json(friendly.to_json())]
@@ -387,11 +387,11 @@ def results_of_people(neighbours, **how):
 
 
 @pytest.mark.parametrize(
-    ("neighbours", "change"), [("replace", "replaced, n public"), ("add_remove", "added or removed")]
+    ("neighbors", "change"), [("replace", "replaced, n public"), ("add_remove", "added or removed")]
 )
-def test_the_guarantee_says_whom_it_hides(neighbours, change):
+def test_the_guarantee_says_whom_it_hides(neighbors, change):
     for how, right, wrong in (({"privacy_id": "id"}, "person", "row"), ({}, "row", "person")):
-        for result in results_of_people(neighbours, **how):
+        for result in results_of_people(neighbors, **how):
             assert f"one {right} {change}" in repr(result), type(result)
             assert f"one {wrong}" not in repr(result)
             if hasattr(result, "_repr_html_"):
@@ -758,7 +758,7 @@ def test_every_guarantee_of_people_is_for_a_person():
     how = {"epsilon": 1, "delta": 1e-6, "privacy_id": "who", "rng": np.random.default_rng(1)}
     found = [
         es.mean(table, es.Box(-4, 4), **how),
-        es.sum(table, es.Unknown(10), neighbours="add_remove", n=300, **how),
+        es.sum(table, es.Unknown(10), neighbors="add_remove", n=300, **how),
         es.learn(table, es.Unknown(10), **how),
         es.friendly_mean(table, 8.0, **how),
         es.project(table, 2, es.Ball(5), **(how | {"epsilon": 50})),

@@ -243,7 +243,7 @@ def test_lists_that_are_refused():
 
 
 def test_no_rows_are_an_answer_where_their_number_is_private():
-    how = {"neighbours": "add_remove", "n": 10, **BUDGET}
+    how = {"neighbors": "add_remove", "n": 10, **BUDGET}
     for rows in ([], RECORDS[:1], [[1, 2]]):
         assert es.mean(rows, NAMED, **how).columns == ("age", "income")
     for rows in ([], RECORDS[:1]):

@@ -82,13 +82,13 @@ def test_a_pass_over_a_public_number_of_rows_is_a_hundred_steps(tmp_path, make):
 
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
 def test_a_pass_over_a_private_number_of_rows_is_a_beginning_and_an_end(tmp_path, make):
-    private = {"neighbours": "add_remove", "n": 30, "check": False}
+    private = {"neighbors": "add_remove", "n": 30, "check": False}
     for rows in (30, 31, 150_000):
         assert heard(es.sum, make(tmp_path, rows), es.Box(0, 1), **private, **BUDGET) == COARSE
 
 
 def test_no_rows_at_all_sound_the_same():
-    assert heard(es.sum, np.empty((0, 2)), es.Box(0, 1), neighbours="add_remove", n=30, **BUDGET) == COARSE
+    assert heard(es.sum, np.empty((0, 2)), es.Box(0, 1), neighbors="add_remove", n=30, **BUDGET) == COARSE
 
 
 def test_the_length_of_a_cell_does_not_show(tmp_path):
@@ -99,26 +99,26 @@ def test_the_length_of_a_cell_does_not_show(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("neighbours", "last"), [("replace", [0.8 + 0.2 * step for step in STEPS]), ("add_remove", [0.8, 1.0])]
+    ("neighbors", "last"), [("replace", [0.8 + 0.2 * step for step in STEPS]), ("add_remove", [0.8, 1.0])]
 )
-def test_how_many_rows_a_person_has_does_not_show(neighbours, last):
-    guess = {} if neighbours == "replace" else {"n": 100}
+def test_how_many_rows_a_person_has_does_not_show(neighbors, last):
+    guess = {} if neighbors == "replace" else {"n": 100}
     for rows in (1, 2, 200_000):
         data = pa.table({"id": [*range(99), *[99] * rows], "a": np.ones(99 + rows)})
-        told = heard(es.mean, data, es.Box(0, 1), privacy_id="id", neighbours=neighbours, **guess, **BUDGET)
+        told = heard(es.mean, data, es.Box(0, 1), privacy_id="id", neighbors=neighbors, **guess, **BUDGET)
         assert told == pytest.approx([0.0, 0.8, *last], abs=1e-12)
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_rounds_of_learning_are_told_pass_by_pass(monkeypatch, neighbours):
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
+def test_rounds_of_learning_are_told_pass_by_pass(monkeypatch, neighbors):
     passes = []
     for name in ("total", "sampled"):  # sums, and the pass that draws rows for the early rounds
         read = getattr(LocalSource, name)
         monkeypatch.setattr(LocalSource, name, lambda *all, read=read: passes.append(1) or read(*all))
-    words = {"neighbours": neighbours, "rng": np.random.default_rng(0), **BUDGET}
+    words = {"neighbors": neighbors, "rng": np.random.default_rng(0), **BUDGET}
     told = heard(es.mean, np.ones((5000, 2)), es.Unknown(10.0), **words)
     assert len(passes) > 1
-    assert len(told) == len(passes) * (101 if neighbours == "replace" else 2)
+    assert len(told) == len(passes) * (101 if neighbors == "replace" else 2)
     assert told == sorted(told)
     assert told[0] == 0
     assert told[-1] == pytest.approx(1.0)

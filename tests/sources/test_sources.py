@@ -165,7 +165,7 @@ def every_call(data, columns, person):
     mean = lambda block: np.nanmean(block, axis=0)  # noqa: E731
     unknown = es.Unknown(1e4, columns=["c", "a"])  # names, or errors of an array would count in other units
     yield es.sum(data, box, **chosen, **terms(1)).value
-    yield es.mean(data, box, neighbours="add_remove", **chosen, **terms(2)).value
+    yield es.mean(data, box, neighbors="add_remove", **chosen, **terms(2)).value
     for seed, method in enumerate(METHODS, 3):
         yield es.mean(data, unknown, method=method, **chosen, **terms(seed)).value
     yield es.learn(data, unknown, **chosen, **terms(20)).rows.center
@@ -376,7 +376,7 @@ def test_one_pass_of_a_one_shot_source_gives_what_a_table_gives(kind):
     for call in (
         lambda data: plan.release(data, columns=["a"], rng=np.random.default_rng(1)),
         lambda data: es.sum(
-            data, es.Box(-3, 3), columns=["a"], neighbours="add_remove", rng=np.random.default_rng(2), **BUDGET
+            data, es.Box(-3, 3), columns=["a"], neighbors="add_remove", rng=np.random.default_rng(2), **BUDGET
         ),
         lambda data: es.mean(data, es.Unknown(1e3), privacy_id="id", rng=np.random.default_rng(3), **BUDGET),
         lambda data: es.friendly_mean(data, 9.0, columns=["a"], rng=np.random.default_rng(4), **BUDGET),
@@ -390,7 +390,7 @@ def test_a_one_shot_source_is_refused_unread_where_several_passes_are_needed(kin
     for call in (
         lambda data: es.sum(data, es.Box(0, 3), **BUDGET),
         lambda data: es.mean(data, es.Unknown(9.0), **BUDGET),
-        lambda data: es.learn(data, es.Unknown(9.0), neighbours="add_remove", **BUDGET),
+        lambda data: es.learn(data, es.Unknown(9.0), neighbors="add_remove", **BUDGET),
         lambda data: es.plan(es.Unknown(9.0), n=900, d=1, **BUDGET).release(data),
     ):
         with pytest.raises(UsageError, match="one-shot|single pass") as caught:
@@ -556,7 +556,7 @@ def test_files_may_differ_in_order_types_and_format(tmp_path):
     assert equal(rows_of(tmp_path), [[1, 3], [2, 4], [5, 6], [7, 8]])
     with pytest.raises(UsageError, match="no rows"):
         es.sum([tmp_path / "4.parquet", tmp_path / "5.csv"], es.Box(0, 1), **BUDGET)
-    empty = es.sum([tmp_path / "4.parquet", tmp_path / "5.csv"], es.Box(0, 1), neighbours="add_remove", **BUDGET)
+    empty = es.sum([tmp_path / "4.parquet", tmp_path / "5.csv"], es.Box(0, 1), neighbors="add_remove", **BUDGET)
     assert np.isfinite(empty.value).all()
 
 
@@ -586,7 +586,7 @@ def test_batches_that_differ_publish_nothing():
     for bad in (good.select(["a"]), good.rename_columns(["a", "c"]), text):
         for data in ([good, bad], (batch for batch in (good, bad))):
             with pytest.raises(UsageError) as caught:
-                es.mean(data, es.Box(0, 1), neighbours="add_remove", **BUDGET)
+                es.mean(data, es.Box(0, 1), neighbors="add_remove", **BUDGET)
             assert_silent(caught)
 
 

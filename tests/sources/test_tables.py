@@ -1,4 +1,4 @@
-"""Sources of rows: the same blocks from every kind of source, and behaviour that no cell can change."""
+"""Sources of rows: the same blocks from every kind of source, and behavior that no cell can change."""
 
 import csv
 import gzip

@@ -94,7 +94,7 @@ RESULTS = {
     "release": (lambda: es.mean(X, es.Box(0, 9), **SPEND), es.Release.from_json),
     "learned": (lambda: es.learn(X, es.Unknown(100.0), **SPEND), es.Learned.from_json),
     "friendly": (lambda: es.friendly_mean(X, 8.0, epsilon=10.0, delta=1e-6), es.Release.from_json),
-    "no centre": (lambda: es.friendly_mean(X, 0.01, epsilon=10.0, delta=1e-6), es.NoCentre.from_json),
+    "no center": (lambda: es.friendly_mean(X, 0.01, epsilon=10.0, delta=1e-6), es.NoCenter.from_json),
 }
 
 

@@ -28,7 +28,7 @@ SAID = [
     "__version__",
 ]
 """Errors, warnings and a text: there is nothing to call."""
-FROM_TEXT = ["GroupDescription", "GroupPlan", "GroupRelease", "Learned", "NoCentre", "Plan", "Release", "RowsPerPerson"]
+FROM_TEXT = ["GroupDescription", "GroupPlan", "GroupRelease", "Learned", "NoCenter", "Plan", "Release", "RowsPerPerson"]
 MADE_HERE = ["Audit", "BitsAudit"]
 """Handed out by calls that are fuzzed, and read from nowhere."""
 
@@ -74,7 +74,7 @@ USUAL = {
     "epsilon": st.sampled_from([0.5, 2, 50.0]),
     "delta": st.sampled_from([0, 1e-6, 1e-2]),
     "budget": st.sampled_from([es.Budget(mu=1.0), es.Budget(rho=0.1), es.Privacy(1.0)]),
-    "neighbours": st.sampled_from(["replace", "add_remove"]),
+    "neighbors": st.sampled_from(["replace", "add_remove"]),
     "n": st.one_of(st.integers(1, 30), st.just("auto")),
     "d": st.integers(1, 4),
     "k": st.integers(1, 4),
@@ -256,7 +256,7 @@ def test_made_up_guarantees(name, saved):
 
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(content=st.one_of(st.binary(max_size=60), json_like.map(lambda made: json.dumps(made).encode())))
-@pytest.mark.parametrize("name", ["Projection", "Release", "Plan", "Learned", "GroupPlan", "GroupRelease", "NoCentre"])
+@pytest.mark.parametrize("name", ["Projection", "Release", "Plan", "Learned", "GroupPlan", "GroupRelease", "NoCenter"])
 def test_made_up_files(name, content, tmp_path_factory):
     path = tmp_path_factory.mktemp("made-up") / "saved.json"
     path.write_bytes(content)
@@ -268,7 +268,7 @@ BUDGETS = {
     "delta": st.one_of(st.just(0), odd),
     "mu": odd,
     "caps": odd,
-    "neighbours": st.one_of(st.just("replace"), odd),
+    "neighbors": st.one_of(st.just("replace"), odd),
     "privacy_id": st.one_of(st.just("a"), odd),
     "analyst_caps": odd,
     "period": st.one_of(st.just({"day": "0.5"}), odd),

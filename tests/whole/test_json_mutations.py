@@ -39,17 +39,17 @@ def rng():
 def plans():
     box, normal = es.Box({"a": (0, 1), "b": (2, 9)}), es.Normal([1.0, 2.0], cov=COV)
     yield es.plan(box, n=100, **SPEND)
-    yield es.plan(es.Ball(2.0, [1.0, 5.0]), n=100, statistic="mean", neighbours="add_remove", budget=es.Budget(mu=0.5))
+    yield es.plan(es.Ball(2.0, [1.0, 5.0]), n=100, statistic="mean", neighbors="add_remove", budget=es.Budget(mu=0.5))
     yield es.plan(normal, n=1000, statistic="mean", budget=es.Budget(rho=0.1))
     yield es.plan(box, n=100, statistic="mean", missing="row", check=True, **SPEND)
-    yield es.plan(box, n=100, missing=[0.5, 3.0], neighbours="add_remove", **SPEND)
+    yield es.plan(box, n=100, missing=[0.5, 3.0], neighbors="add_remove", **SPEND)
     yield es.plan(box, n=100, statistic="mean", missing="center", check=False, **SPEND)
     yield es.plan(box, n=100, statistic="describe", noise="gaussian", **SPEND)
-    yield es.plan(box, n=100, statistic="describe", neighbours="add_remove", **SPEND)
+    yield es.plan(box, n=100, statistic="describe", neighbors="add_remove", **SPEND)
     people = {"privacy_id": "who", "per_person": "rows", "max_rows": 3}
     yield es.plan(box, n=100, statistic="mean", **people, **SPEND)
     yield es.plan(
-        es.Normal(0.0, 1.0), d=3, neighbours="add_remove", statistic="mean", clip=2.0, weights=[1, 2, 3], **SPEND
+        es.Normal(0.0, 1.0), d=3, neighbors="add_remove", statistic="mean", clip=2.0, weights=[1, 2, 3], **SPEND
     )
     yield es.mean(COLUMNS, es.Box(0, 9), privacy_id="who", per_person="sum", max_rows=2, **SPEND).plan
 
@@ -58,23 +58,23 @@ def releases():
     for plan in (es.plan(es.Box(0, 9), n=600, d=2, **SPEND), es.plan(es.Normal(5.0, 1.0), n=600, d=2, **SPEND)):
         yield plan.release(X, rng=rng())
     for statistic in (es.sum, es.mean):
-        yield statistic(X, es.Box(0, 9), neighbours="add_remove", rng=rng(), **SPEND)
-        yield statistic(X, es.Unknown(9), neighbours="add_remove", rng=rng(), **SPEND)
-    yield es.mean(X, es.Box(0, 9), neighbours="add_remove", rng=rng(), **SPEND).denoise("soft_threshold")
+        yield statistic(X, es.Box(0, 9), neighbors="add_remove", rng=rng(), **SPEND)
+        yield statistic(X, es.Unknown(9), neighbors="add_remove", rng=rng(), **SPEND)
+    yield es.mean(X, es.Box(0, 9), neighbors="add_remove", rng=rng(), **SPEND).denoise("soft_threshold")
     yield es.mean(COLUMNS, es.Unknown(9), privacy_id="who", rng=rng(), **SPEND)
     gaps = np.where(np.random.default_rng(2).random(X.shape) < 0.3, np.nan, X)
     for rows in (es.Box(0, 9), es.Normal(5.0, 1.0), es.Ball(5.0, 5.0), es.Unknown(9)):
         yield es.mean(gaps, rows, rng=rng(), **SPEND)
     yield es.describe(gaps, es.Box(0, 9), noise="gaussian", rng=rng(), **SPEND)
-    yield es.describe(gaps, es.Box(0, 9), neighbours="add_remove", noise="gaussian", rng=rng(), **SPEND)
-    yield es.sum(gaps, es.Box(1, 9), neighbours="add_remove", rng=rng(), **SPEND)
+    yield es.describe(gaps, es.Box(0, 9), neighbors="add_remove", noise="gaussian", rng=rng(), **SPEND)
+    yield es.sum(gaps, es.Box(1, 9), neighbors="add_remove", rng=rng(), **SPEND)
     yield es.mean(COLUMNS, es.Box(0, 9), privacy_id="who", per_person="rows", max_rows=2, rng=rng(), **SPEND)
     yield es.mean(X, es.Unknown(9), method="friendly_core", rng=rng(), epsilon=5.0, delta=1e-6)
 
 
 def grouped():
     codes = np.repeat(["a", "b", "c", "d"], 150)
-    for words in ({}, {"keys": ["d", "b"], "noise": "gaussian"}, {"neighbours": "add_remove", "missing": "row"}):
+    for words in ({}, {"keys": ["d", "b"], "noise": "gaussian"}, {"neighbors": "add_remove", "missing": "row"}):
         yield es.sum(X, es.Box(0, 9), by=codes, rng=rng(), **words, **SPEND)
     pairs = [codes, np.arange(600) % 2]
     yield es.mean(X, es.Ball(9.0, 5.0), by=pairs, rng=rng(), epsilon=20.0, delta=1e-6).shrink()
@@ -134,16 +134,16 @@ def check_plan(plan):
     assert (plan.privacy.unit == "person") == (plan.people is not None)
     check_stated(plan.privacy, plan.stated)
     each = None if plan.people is None else plan.people.rows_each
-    needed = sensitivity(plan.row_map, plan.neighbours, plan.count_units, each)
+    needed = sensitivity(plan.row_map, plan.neighbors, plan.count_units, each)
     assert enough(plan, needed)
 
 
-def sensitivity(row_map, neighbours, count_units, each):
+def sensitivity(row_map, neighbors, count_units, each):
     """What the noise must cover, from the integer rows themselves: corners, absences and rows outside, every pair."""
     integers = [np.array(row, object) for row in extreme_rows(row_map)]
     longest = max(sum(entry**2 for entry in row) for row in integers) + count_units**2
     furthest = max(sum(entry**2 for entry in a - b) for a in integers for b in integers)
-    if neighbours == "replace":
+    if neighbors == "replace":
         longest = furthest if each is None else max(furthest, longest)
     return math.isqrt(longest) * (each or 1)
 
@@ -173,12 +173,12 @@ def check_groups_plan(plan):
     alone = sensitivity(one.row_map, "add_remove", one.count_units, None)
     assert enough(one, alone)
     if one.law is None:
-        square = max(within**2, 2 * alone**2) if plan.neighbours == "replace" else alone**2
+        square = max(within**2, 2 * alone**2) if plan.neighbors == "replace" else alone**2
         assert Fraction(one.noise_units) * Fraction(plan.privacy.mu) * (1 + Fraction(1, 2**40)) >= math.isqrt(
             most * square
         )
     else:
-        times = most * (2 if plan.neighbours == "replace" else 1)
+        times = most * (2 if plan.neighbors == "replace" else 1)
         assert Fraction(one.privacy.pure[0]) * times <= Fraction(plan.privacy.pure[0])
     assert (plan.grouping.keys is None) == (plan.privacy.slack > 0)
     if plan.grouping.keys is None:
@@ -361,7 +361,7 @@ def loaders(tmp_path_factory):
             Loader("LearningPlan", [learning.to_json()], LearningPlan.from_json, check_learning_plan),
             Loader(
                 "GroupLearningPlan",
-                [_learned_groups(), _learned_groups(keys=["a", None], neighbours="add_remove")],
+                [_learned_groups(), _learned_groups(keys=["a", None], neighbors="add_remove")],
                 GroupLearningPlan.from_json,
                 check_learning_plan,
             ),
@@ -371,7 +371,7 @@ def loaders(tmp_path_factory):
             Loader("Learned", [each.to_json() for each in learned], es.Learned.from_json, check_learned),
             Loader("FriendlyPlan", [found.plan.to_json()], FriendlyPlan.from_json, check_friendly_plan),
             Loader("FriendlyRelease", [found.to_json()], es.Release.from_json, check_friendly),
-            Loader("NoCentre", [nowhere.to_json()], es.NoCentre.from_json, check_friendly),
+            Loader("NoCenter", [nowhere.to_json()], es.NoCenter.from_json, check_friendly),
             Loader("Projection", [each.to_json() for each in made], load_projection(folder), check_projection),
             Loader(
                 "Privacy", [again(es.Privacy(1.0, 1e-9, "replace", "person"))], tolerant(privacy), check_privacy, again
@@ -488,7 +488,7 @@ def mutate_bytes(text, dice):
 
 LOADERS = [
     "GroupLearningPlan", "GroupPlan", "GroupRelease",
-    "Plan", "--plan", "LearningPlan", "Release", "Learned", "FriendlyPlan", "FriendlyRelease", "NoCentre", "Projection",
+    "Plan", "--plan", "LearningPlan", "Release", "Learned", "FriendlyPlan", "FriendlyRelease", "NoCenter", "Projection",
     "Privacy", "rows", "--bounds",
 ]  # fmt: skip
 

@@ -74,7 +74,7 @@ def test_a_stated_budget_is_the_one_that_is_spent():
 )
 def test_a_plan_is_that_of_its_rows(name, to):
     relation = "add_remove" if name == "count_units" else "replace"
-    plan = es.plan(es.Box([0, 1], [2, 3]), n=100, statistic="mean", neighbours=relation, **SPEND).to_json()
+    plan = es.plan(es.Box([0, 1], [2, 3]), n=100, statistic="mean", neighbors=relation, **SPEND).to_json()
     assert es.Plan.from_json(plan).to_json() == plan
     refused(es.Plan.from_json, plan, name, to=to)
 
@@ -102,7 +102,7 @@ def counted_plans():
         (es.Ball(2.0, [1.0, 5.0]), {"check": True}),
     ]:
         for relation in ("replace", "add_remove"):
-            yield es.plan(rows, n=300, statistic="mean", neighbours=relation, **how, **SPEND)
+            yield es.plan(rows, n=300, statistic="mean", neighbors=relation, **how, **SPEND)
 
 
 def test_what_a_plan_counts_beside_its_values_is_within_its_noise():
@@ -163,7 +163,7 @@ def test_shares_of_a_friendly_plan_are_positive():
 
 
 def test_plans_and_releases_of_earlier_versions_load():
-    """A centre spread without the sampling error, and another version's number."""
+    """A center spread without the sampling error, and another version's number."""
     old = es.plan(es.Normal(0.0, 1.0), n=100, d=2, statistic="mean", **SPEND).to_json()
     assert es.Plan.from_json(changed(old, "center_spread", to=0.1414)).to_json() == old
     assert es.Plan.from_json(changed(old, "version", to="0.0.1")).to_json() == old
@@ -209,7 +209,7 @@ def test_a_release_agrees_with_its_plan(path, to):
 
 
 def test_the_count_of_a_release_agrees_with_its_noise():
-    text = release(neighbours="add_remove", missing="center").to_json()
+    text = release(neighbors="add_remove", missing="center").to_json()
     assert es.Release.from_json(text).to_json() == text
     for path, to in [
         (("count",), None),
@@ -230,7 +230,7 @@ def counted_releases():
     for relation in ("replace", "add_remove"):
         for rows in (es.Box(1, 10), es.Normal(5.0, 1.0), es.Ball(9.0, 5.0), es.Unknown(50.0)):
             for call in (es.mean, es.sum):
-                yield call(GAPS, rows, neighbours=relation, rng=np.random.default_rng(1), epsilon=9.0, delta=1e-6)
+                yield call(GAPS, rows, neighbors=relation, rng=np.random.default_rng(1), epsilon=9.0, delta=1e-6)
 
 
 def wrong_counts(made):
@@ -258,7 +258,7 @@ def test_a_smaller_noise_cannot_be_shown_with_more_rows():
     """The counts, the noise and its stds changed together: whole numbers have no gaps, so n rows have every column."""
     whole = np.rint(X).astype(int)
     for relation, rows in (("replace", [5000.0] * 2), ("add_remove", None)):
-        made = es.mean(whole, es.Box(0, 10), neighbours=relation, rng=np.random.default_rng(1), **SPEND)
+        made = es.mean(whole, es.Box(0, 10), neighbors=relation, rng=np.random.default_rng(1), **SPEND)
         fields = made.to_dict()
         rows = rows or [10 * count for count in made.counts.rows]
         ratio = rows[0] / made.counts.rows[0]
@@ -362,9 +362,9 @@ def test_a_projection_agrees_with_itself(adversary, tmp_path):
 
 
 def test_a_count_is_exact_for_any_number_of_rows():
-    """A centre far from the origin weighs the count 2^74 units a row: 2^38 rows and more must add up all the same."""
+    """A center far from the origin weighs the count 2^74 units a row: 2^38 rows and more must add up all the same."""
     rows = es.Ball(1e-9, center=[1e9, 0.0])
-    plan = es.plan(rows, n=None, neighbours="add_remove", noise="gaussian", **SPEND)
+    plan = es.plan(rows, n=None, neighbors="add_remove", noise="gaussian", **SPEND)
     assert plan.count_units > 2**70
     for count in (1000, 2**38, 2**60):
         release = plan.publish(
@@ -381,7 +381,7 @@ def test_a_count_is_exact_for_any_number_of_rows():
 def test_a_plan_beyond_the_range_of_doubles_is_refused(rows, relation):
     for statistic in ("sum", "mean"):
         with pytest.raises(es.UsageError, match="Rescale"):
-            es.plan(rows, n=1000, d=2, statistic=statistic, neighbours=relation, **SPEND)
+            es.plan(rows, n=1000, d=2, statistic=statistic, neighbors=relation, **SPEND)
 
 
 def test_json_holds_finite_numbers_only():

@@ -222,7 +222,7 @@ def test_what_cannot_be_read_is_an_error_of_ours(name):
 def test_no_rows_are_an_answer_where_their_number_is_private():
     for data in (np.zeros((0, 2)), REFUSED["a frame of no rows"], [np.zeros((0, 2))] * 2):
         for how in ({}, {"privacy_id": first_column(data)}):
-            release = es.mean(data, es.Box(0, 9), neighbours="add_remove", n=10, **how, **BUDGET)
+            release = es.mean(data, es.Box(0, 9), neighbors="add_remove", n=10, **how, **BUDGET)
             assert np.isfinite(release.value).all()
 
 
@@ -233,15 +233,15 @@ def test_an_iterable_of_no_batches_is_no_rows_where_names_tell_its_columns():
     for how in ({}, {"privacy_id": "id"}):
         for batches in ([], [empty], [one]):
             release = es.mean(
-                iter(batches), es.Box(0, 9), columns=["a", "b"], neighbours="add_remove", n=5, **how, **BUDGET
+                iter(batches), es.Box(0, 9), columns=["a", "b"], neighbors="add_remove", n=5, **how, **BUDGET
             )
             assert release.columns == ("a", "b")
             assert np.isfinite(release.value).all()
     named = es.Box(0, 9, columns=["a", "b"])
-    assert es.sum(iter([]), named, neighbours="add_remove", n=5, **BUDGET).columns == ("a", "b")
+    assert es.sum(iter([]), named, neighbors="add_remove", n=5, **BUDGET).columns == ("a", "b")
     for columns in (None, ["a"], "a[3]", [0, 1]):  # a release of one row could have another width, or names
         with pytest.raises(DataError, match="iterable of batches is empty"):
-            es.mean(iter([]), es.Box(0, 9), columns=columns, neighbours="add_remove", n=5, **BUDGET)
+            es.mean(iter([]), es.Box(0, 9), columns=columns, neighbors="add_remove", n=5, **BUDGET)
     with pytest.raises(UsageError, match="one-shot"):
         es.mean(iter([]), es.Box(0, 9), columns=["a", "b"], **BUDGET)
 
@@ -300,8 +300,8 @@ SHAPES = {
 BALL = es.Ball(3.0)
 CALLS = {
     "mean": lambda x: es.mean(x, BALL, **BUDGET),
-    "add_remove": lambda x: es.mean(x, BALL, neighbours="add_remove", n=400, **BUDGET),
-    "people": lambda x: es.mean(x, BALL, privacy_id=first_column(x), neighbours="add_remove", n=400, **BUDGET),
+    "add_remove": lambda x: es.mean(x, BALL, neighbors="add_remove", n=400, **BUDGET),
+    "people": lambda x: es.mean(x, BALL, privacy_id=first_column(x), neighbors="add_remove", n=400, **BUDGET),
     "unknown": lambda x: es.mean(x, es.Unknown(50.0), **BUDGET),
     "friendly": lambda x: es.friendly_mean(x, 8.0, **BUDGET),
     "project": lambda x: es.project(x, 2, BALL, **BUDGET),

@@ -29,10 +29,10 @@ def data(n=50, d=3, seed=1):
 @pytest.mark.parametrize("rows", [es.Box(-1, 1), es.Box(-1, 3), es.Ball(4.0), es.Ball(4.0, center=1.0)])
 def test_with_a_huge_budget_the_statistic_comes_out(relation, release, truth, rows):
     x = data()
-    found = release(x, rows, budget=HUGE, neighbours=relation)
+    found = release(x, rows, budget=HUGE, neighbors=relation)
     assert found.value == pytest.approx(truth(x, axis=0), abs=1e-5)
     assert found.secure
-    assert found.privacy.neighbours == relation
+    assert found.privacy.neighbors == relation
 
 
 def test_rows_outside_the_region_are_clipped_along_their_direction():
@@ -55,7 +55,7 @@ def test_entries_outside_their_bounds_are_clamped_one_by_one(relation):
     x[3] = [1e300, 1.0, 0.25]
     x[4] = [-7.0, 9.0, 0.25]
     with pytest.warns(es.AccuracyWarning, match="of the entries of 'x[12]'") as told:
-        found = es.sum(x, es.Box([0, 0, 0], [1, 5, 1]), budget=HUGE, neighbours=relation)
+        found = es.sum(x, es.Box([0, 0, 0], [1, 5, 1]), budget=HUGE, neighbors=relation)
     assert found.value == pytest.approx([18 * 0.5 + 1.0, 18 * 3.0 + 1.0 + 5.0, 5.0], abs=1e-5)
     assert found.counts.outside == pytest.approx([2.0, 1.0, 0.0], abs=1e-5)
     assert len(told) == 2
@@ -73,7 +73,7 @@ def test_noise_has_the_stated_covariance_and_not_a_tenth_less(relation, release)
         d=d,
         budget=es.Budget(mu=2.0),
         statistic=release.__name__,
-        neighbours=relation,
+        neighbors=relation,
         missing="center",
     )
     generator = rng(3)
@@ -92,7 +92,7 @@ def test_noise_has_the_stated_covariance_and_not_a_tenth_less(relation, release)
     assert abs(errors.mean(axis=0) / np.sqrt(np.diag(covariance) / repeats)).max() < 6.5
 
 
-def test_each_neighbouring_pair_stays_within_the_stated_distance():
+def test_each_neighboring_pair_stays_within_the_stated_distance():
     """The shift that one row can cause, in noise stds, is at most mu: halving the noise would break it."""
     x = data(20, 4)
     plan = es.plan(es.Box(-1, 1), n=20, d=4, budget=BUDGET)
@@ -156,11 +156,11 @@ def test_inputs_are_never_modified():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 def test_missing_entries_are_handled_as_the_call_says(bad, relation):
-    """At the centre, filled, left out with their rows, or left out of their column; never an error, and finite."""
+    """At the center, filled, left out with their rows, or left out of their column; never an error, and finite."""
     x = data(30, 3)
     x[5, 1] = bad
     box = es.Box([-1, 0, -1], [1, 2, 1])
-    how = {"budget": BUDGET, "neighbours": relation, "check": False}
+    how = {"budget": BUDGET, "neighbors": relation, "check": False}
     for missing, fill in (("center", 1.0), (0.25, 0.25), ([0.0, 0.75, 0.0], 0.75)):
         filled = x.copy()
         filled[5, 1] = fill
@@ -191,10 +191,10 @@ def test_rows_at_the_end_of_the_number_range_are_clipped():
 
 def test_empty_data_under_add_remove_gives_an_answer():
     x = np.zeros((0, 3))
-    total = es.sum(x, es.Box(0, 1), budget=BUDGET, neighbours="add_remove")
+    total = es.sum(x, es.Box(0, 1), budget=BUDGET, neighbors="add_remove")
     assert np.isfinite(total.value).all()
     for seed in range(20):
-        mean = es.mean(x, es.Box(0, 1), budget=es.Budget(mu=0.01), neighbours="add_remove", rng=rng(seed))
+        mean = es.mean(x, es.Box(0, 1), budget=es.Budget(mu=0.01), neighbors="add_remove", rng=rng(seed))
         assert np.isfinite(mean.value).all()
         if mean.count < 1:
             assert np.linalg.norm((mean.value - 0.5) * mean.plan.ellipsoid.scale) <= 1 + 1e-9
@@ -204,7 +204,7 @@ def test_empty_data_under_add_remove_gives_an_answer():
 
 def test_the_true_count_is_not_used_under_add_remove():
     """Noise and plan are the same whatever the number of rows; only the sums differ."""
-    plan = es.plan(es.Box(0, 1), n=10, d=2, budget=BUDGET, neighbours="add_remove")
+    plan = es.plan(es.Box(0, 1), n=10, d=2, budget=BUDGET, neighbors="add_remove")
     a = plan.release(np.full((10, 2), 0.5), rng=rng())
     b = plan.release(np.full((1000, 2), 0.5), rng=rng())
     assert b.count - a.count == pytest.approx(990, abs=1e-6)

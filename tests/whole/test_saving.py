@@ -21,7 +21,7 @@ KEPT = {
     "friendly plan": (lambda: friendly_plan(500, 2, 3.0, **SPEND), FriendlyPlan.load),
     "release": (lambda: es.sum(X, es.Box(0, 9), **SPEND), es.Release.load),
     "friendly release": (lambda: es.friendly_mean(X, 8.0, epsilon=10.0, delta=1e-6), es.Release.load),
-    "no centre": (lambda: es.friendly_mean(X, 0.01, epsilon=10.0, delta=1e-6), es.NoCentre.load),
+    "no center": (lambda: es.friendly_mean(X, 0.01, epsilon=10.0, delta=1e-6), es.NoCenter.load),
     "learned": (lambda: es.learn(X, es.Unknown(100.0), **SPEND), es.Learned.load),
 }
 
@@ -97,7 +97,7 @@ def test_counts_that_a_plan_has_not_are_refused():
     ("name", "value"),
     [
         ("std", 0.1),
-        ("privacy", {"mu": 0.01, "slack": 0.0, "neighbours": "replace", "unit": "person"}),
+        ("privacy", {"mu": 0.01, "slack": 0.0, "neighbors": "replace", "unit": "person"}),
         ("people", [1.0]),
     ],
 )

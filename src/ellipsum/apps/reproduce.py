@@ -39,7 +39,7 @@ def zipf_stds(alpha: float, d: int) -> Floats:
 
 
 def improvement(alpha: float, d: int, n: int) -> tuple[float, float]:
-    """Squared noise without transformation over that with one: closed form (lemma 4.1), then optimised (equation 25).
+    """Squared noise without transformation over that with one: closed form (lemma 4.1), then optimized (equation 25).
 
     The report's E_n = (2 C_n sigma_opt)^2 misses the factor d of d coordinates; it is in here.
     """
@@ -108,7 +108,7 @@ def _improvements(alphas: Floats, advance: Advance) -> list[dict[str, float]]:
     for i, (d, n, alpha) in enumerate(cases):
         advance("noise, exact quantiles", i / len(cases))
         closed, best = improvement(alpha, d, n)
-        ratios.append({"d": d, "n": n, "alpha": alpha, "closed_form": closed, "optimised": best})
+        ratios.append({"d": d, "n": n, "alpha": alpha, "closed_form": closed, "optimized": best})
     return ratios
 
 

@@ -12,7 +12,7 @@ from ..display.texts import INSECURE, guarantee
 from ..errors import MOST_WHOLE, Floats, UsageError, choice
 from ..learning.maps import NormHistogram
 from ..noise import add_noise, shift_for
-from ..privacy.guarantee import NEIGHBOURS, Budget, Privacy, stated_from_dict
+from ..privacy.guarantee import NEIGHBORS, Budget, Privacy, stated_from_dict
 from ..regions.ellipsoid import Ellipsoid
 from ..request.documentation import public
 from ..request.people import COUNTS, People
@@ -103,7 +103,7 @@ def suggest_max_rows(
     epsilon: float | None = None,
     delta: float | None = None,
     budget: Budget | None = None,
-    neighbours: str = "replace",
+    neighbors: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
     header: bool | None = None,
     rng: np.random.Generator | None = None,
@@ -122,7 +122,7 @@ def suggest_max_rows(
     Guarantee [U8]: `privacy` of the result; a person is one entry of the histogram.
     """
     spend = Budget.of(epsilon, delta, budget).as_typed()
-    privacy = Privacy(spend.mu, 0.0, choice("neighbours", neighbours, NEIGHBOURS), "person")
+    privacy = Privacy(spend.mu, 0.0, choice("neighbors", neighbors, NEIGHBORS), "person")
     people = People(privacy_id, COUNTS)
     reading = Reading(rng, threads, progress, tab=tab_of(ledger, dataset, key, analyst))
     with Session.open(data, Selection(columns, header=header), people, reading) as session:
@@ -142,7 +142,7 @@ def _counted(session: Session, spend: Budget, privacy: Privacy) -> RowsPerPerson
 
 def _std(privacy: Privacy) -> float:
     """The noise of every line: a person is one of them, in however many columns."""
-    return noise_units(_by_octave(1).body.sensitivity(privacy.neighbours), privacy.mu)
+    return noise_units(_by_octave(1).body.sensitivity(privacy.neighbors), privacy.mu)
 
 
 def _by_octave(width: int) -> NormHistogram:

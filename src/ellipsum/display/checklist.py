@@ -36,7 +36,7 @@ def _parameters(subject: Subject) -> list[Item]:
     }
     return [
         Item("Who is protected (unit of privacy)", unit, row),
-        Item("Which data sets must look alike (neighbours)", relation[privacy.neighbours]),
+        Item("Which data sets must look alike (neighbors)", relation[privacy.neighbors]),
         Item(
             "How strong it is (epsilon and delta)",
             subject.guarantee + ".",

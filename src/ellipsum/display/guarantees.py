@@ -19,7 +19,7 @@ FORMULA = "Pr[M(D) ∈ S] ≤ e^ε · Pr[M(D′) ∈ S] + δ"
 def secret(privacy: Any) -> str:
     """What the guesser wants to know."""
     unit = "row" if privacy.unit == "row" else "person with all of their rows"
-    if privacy.neighbours == "replace":
+    if privacy.neighbors == "replace":
         return f"which of two possibilities one {unit} holds, whatever they are"
     return f"whether one {unit} is among the data at all"
 

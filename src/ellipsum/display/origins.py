@@ -23,10 +23,10 @@ NOISE = {
 }
 _ROWS = {
     "box": f"Bounds of every column were stated by the caller; entries beyond them count as the bound. {BEFOREHAND}",
-    "ball": f"Rows were stated to lie within a distance of a centre; those beyond it are drawn in. {BEFOREHAND}",
-    "normal": "Centre and spread of roughly normal rows were stated by the caller; rows far out are drawn in. "
+    "ball": f"Rows were stated to lie within a distance of a center; those beyond it are drawn in. {BEFOREHAND}",
+    "normal": "Center and spread of roughly normal rows were stated by the caller; rows far out are drawn in. "
     f"{BEFOREHAND} Where they come from an earlier private release, add its cost.",
-    "learned": "Centre, spread and radius come from rows that were learned privately before, with a budget of their "
+    "learned": "Center, spread and radius come from rows that were learned privately before, with a budget of their "
     "own, which is not part of this guarantee: add it.",
 }
 
@@ -38,7 +38,7 @@ def origin(release: Any) -> list[str]:
     limit = release.learned.get("magnitude")
     size = "a bound on the size of every entry" if limit is None else f"that no entry exceeds {np.max(limit):g} in size"
     return [
-        f"All that was stated is {size}. {BEFOREHAND} Centre, scales and the radius of clipping were learned "
+        f"All that was stated is {size}. {BEFOREHAND} Center, scales and the radius of clipping were learned "
         "privately, in rounds that are part of the guarantee."
     ]
 

@@ -24,7 +24,7 @@ _USUAL = {
     "weights": None,
     "noise": "auto",
     "missing": None,
-    "neighbours": "replace",
+    "neighbors": "replace",
     "method": "auto",
     "check": True,
     "max_groups": 1,
@@ -204,10 +204,10 @@ def release_recipe(release: Any) -> Recipe:
     people = people_words(plan.people)
     if release.learned is not None:
         limit = release.learned.get("magnitude")
-        words = {"neighbours": plan.neighbours, "method": release.learned["method"], **people}
+        words = {"neighbors": plan.neighbors, "method": release.learned["method"], **people}
         return recipe(release.statistic, None if limit is None else Unknown(limit), release.stated, words)
-    guess = plan.n if plan.neighbours == "add_remove" else None
-    words = {**plan.options, "neighbours": plan.neighbours, "n": guess, **people}
+    guess = plan.n if plan.neighbors == "add_remove" else None
+    words = {**plan.options, "neighbors": plan.neighbors, "n": guess, **people}
     words["covariance"] = True if plan.riders.products else None
     return recipe(release.statistic, plan.rows, release.stated, words)
 
@@ -217,7 +217,7 @@ def groups_recipe(release: Any) -> Recipe:
     plan = release.plan
     keys = plan.grouping.keys
     learned, rows = release.learned, plan.rows
-    words = {**plan.options, "neighbours": plan.neighbours, **people_words(plan.people), "check": None}
+    words = {**plan.options, "neighbors": plan.neighbors, **people_words(plan.people), "check": None}
     if learned is not None:
         rows = None if learned.get("magnitude") is None else Unknown(learned["magnitude"])
         words |= {"noise": None, "method": learned["method"]}

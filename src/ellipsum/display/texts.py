@@ -43,7 +43,7 @@ def guarantee(privacy: Any, stated: Mapping[str, float] | None = None) -> str:
 
 def protected(privacy: Any) -> str:
     """What a guarantee hides, and what it does not."""
-    return f"{privacy.change}, n public" if privacy.neighbours == "replace" else str(privacy.change)
+    return f"{privacy.change}, n public" if privacy.neighbors == "replace" else str(privacy.change)
 
 
 def people_lines(people: People | None) -> list[str]:
@@ -127,7 +127,7 @@ def _ten_releases(plan: Any) -> str:
     """What composes well is not what errs least alone."""
     delta = plan.stated["delta"]
     ours = compose([plan.privacy] * 10).epsilon(delta)
-    gaussian = compose([Privacy(Budget(**plan.stated).mu, 0.0, plan.neighbours)] * 10).epsilon(delta)
+    gaussian = compose([Privacy(Budget(**plan.stated).mu, 0.0, plan.neighbors)] * 10).epsilon(delta)
     return f"ten releases like this: epsilon {ours:.3g} with this law, {gaussian:.3g} with Gaussian noise"
 
 
@@ -188,7 +188,7 @@ def missing_rule(asked: Any, statistic: str) -> str:
     if asked == "row":
         return "rows with a missing entry are left out, their number noisy"
     if asked == "center":
-        return "a missing entry counts as the centre"
+        return "a missing entry counts as the center"
     return f"{_NOTHING_ADDED if statistic == 'sum' else 'each column over the rows that have it'}, counts noisy"
 
 
@@ -224,7 +224,7 @@ def stated_of(rows: Any, j: int) -> str:
         return f"{lower[j]:g} to {upper[j]:g}"
     if rows.kind in ("normal", "learned"):
         return f"{rows.center[j]:g} ± {rows.spread()[j]:.4g}"
-    return f"centre {rows.center[j]:g}" if rows.kind == "ball" and np.any(rows.center) else ""
+    return f"center {rows.center[j]:g}" if rows.kind == "ball" and np.any(rows.center) else ""
 
 
 @dataclass(frozen=True)
@@ -388,6 +388,6 @@ def _range(values: np.ndarray) -> str:
 
 
 def rows_word(plan: Any) -> str:
-    if plan.neighbours == "replace":
+    if plan.neighbors == "replace":
         return f"n = {plan.n}" + ("" if plan.people is None else " people")
     return "n private" + (f", guessed {plan.n}" if plan.n is not None else "")

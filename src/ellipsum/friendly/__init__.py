@@ -1,6 +1,6 @@
 """Averages of the points that most others agree with, and subsample-and-aggregate (docs/proofs/friendly.md)."""
 
 from .aggregate import subsample_and_aggregate
-from .release import FriendlyRelease, NoCentre, friendly_center, friendly_mean
+from .release import FriendlyRelease, NoCenter, friendly_center, friendly_mean
 
-__all__ = ["FriendlyRelease", "NoCentre", "friendly_center", "friendly_mean", "subsample_and_aggregate"]
+__all__ = ["FriendlyRelease", "NoCenter", "friendly_center", "friendly_mean", "subsample_and_aggregate"]

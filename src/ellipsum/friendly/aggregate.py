@@ -27,7 +27,7 @@ from .core import MOST_ROWS
 from .plan import FLOOR, TARGET, friendly_plan, require_replace
 from .release import (
     FriendlyRelease,
-    NoCentre,
+    NoCenter,
     SomeRows,
     check_count,
     counted_rows,
@@ -56,7 +56,7 @@ def subsample_and_aggregate(
     dimension: int | None = None,
     gate: str | None = None,
     noise: str = "auto",
-    neighbours: str = "replace",
+    neighbors: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
     privacy_id: str | int | None = None,
     per_person: str | None = None,
@@ -79,7 +79,7 @@ def subsample_and_aggregate(
     dataset: str | None = None,
     key: str | None = None,
     analyst: str | None = None,
-) -> FriendlyRelease | NoCentre:
+) -> FriendlyRelease | NoCenter:
     """Publish function(rows) privately: run it on disjoint blocks, release the friendly mean of the results.
 
     function: takes a block, a float64 array (rows, columns) with NaN for missing entries, and returns a
@@ -103,12 +103,12 @@ def subsample_and_aggregate(
     Further keywords are those of `friendly_plan`.
 
     Guarantee: `privacy` of the result, for one replaced row [F10], of a source without places too, or person [T9].
-    Edge cases: too few agreeing blocks give `NoCentre`; which blocks fail never decides whether the call
+    Edge cases: too few agreeing blocks give `NoCenter`; which blocks fail never decides whether the call
     succeeds.
 
     References: Nissim, Raskhodnikova & Smith 2007 (sample and aggregate).
     """
-    require_replace(neighbours)
+    require_replace(neighbors)
     yes_or_no("shuffle", shuffle)
     count = whole("blocks", blocks, 1)
     limit = positive("time_limit", time_limit, "State CPU seconds per block.")
@@ -151,7 +151,7 @@ def subsample_and_aggregate(
         parts = deal(n, count, session.seed() if shuffle else None)
         seed = session.seed()
 
-        def run() -> FriendlyRelease | NoCentre:
+        def run() -> FriendlyRelease | NoCenter:
             stream = session.spend(plan.privacy, f"subsample and aggregate of {_called(function)}", plan)
             rows = some.read()
             check_count(n, len(rows))

@@ -2,7 +2,7 @@
 
 With n rows, W the sum of their weights and r the radius (docs/proofs/friendly.md):
     gate:  G = W + noise of scale 3 / mu1,   L = min(n, G - margin) <= W but for probability `slack`   [F5]
-    mean:  sum w_i x_i / W + N(0, (r k(L - 3) / (L mu2))^2 I)  if L >= floor, else no centre            [F4]
+    mean:  sum w_i x_i / W + N(0, (r k(L - 3) / (L mu2))^2 I)  if L >= floor, else no center            [F4]
 For few columns the gate's noise is Laplace and the mean's spherical, each at a part of epsilon: less noise [F12].
 """
 
@@ -67,7 +67,7 @@ _LEAST_SCALE = 2.0**7  # on that grid
 
 
 def mean_constant(weight: Fraction, n: int) -> Fraction:
-    """[F4] k(W'): |m - m'| <= r k(W') / W for neighbouring data sets with sums of weights W and W'."""
+    """[F4] k(W'): |m - m'| <= r k(W') / W for neighboring data sets with sums of weights W and W'."""
     moved = 3 - (weight - 1) / (n - 1)
     far = (2 * (n + 1 - weight) + Fraction(n - 1, 4) + 1) / weight
     return moved + min(moved, far)
@@ -133,8 +133,8 @@ class FriendlyPlan(Alike, Saved):
         choice("gate", self.gate, GATES)
         self.privacy.check_unit(self.people is not None)
         self.privacy.check_stated(self.stated)
-        if self.privacy.neighbours != "replace" or self.privacy.slack <= 0:
-            raise UsageError("a friendly mean is private for neighbours='replace', with some slack.")
+        if self.privacy.neighbors != "replace" or self.privacy.slack <= 0:
+            raise UsageError("a friendly mean is private for neighbors='replace', with some slack.")
         self._check_shares()
         if self.n < FEWEST_ROWS or not 0 < self.floor < 1 or not 0 < self.target < 1:
             raise UsageError("this plan's n, floor or target is out of range. Make the plan anew.")
@@ -162,8 +162,8 @@ class FriendlyPlan(Alike, Saved):
             raise UsageError("this plan's search has no radii, or its radii no search. Make the plan anew.")
 
     @property
-    def neighbours(self) -> str:
-        return self.privacy.neighbours
+    def neighbors(self) -> str:
+        return self.privacy.neighbors
 
     @property
     def slack(self) -> float:
@@ -193,7 +193,7 @@ class FriendlyPlan(Alike, Saved):
 
     @property
     def least_weight(self) -> Fraction:
-        """The floor as a sum of weights; above 3, so that a neighbour's weights cannot vanish."""
+        """The floor as a sum of weights; above 3, so that a neighbor's weights cannot vanish."""
         return max(Fraction(self.floor) * self.n, Fraction(FEWEST_ROWS))
 
     def weight_lower(self, noisy: Fraction) -> Fraction:
@@ -431,12 +431,12 @@ def _spend(budget: Budget, slack: float | None) -> tuple[float, float]:
     return whole_mu, open_unit("slack", slack)
 
 
-def require_replace(neighbours: str) -> None:
-    choice("neighbours", neighbours, ("replace", "add_remove"))
-    if neighbours != "replace":
+def require_replace(neighbors: str) -> None:
+    choice("neighbors", neighbors, ("replace", "add_remove"))
+    if neighbors != "replace":
         raise UsageError(
-            "friendly averages are private for neighbours='replace' only: every weight depends on n. "
-            "For a private n use es.mean with neighbours='add_remove'."
+            "friendly averages are private for neighbors='replace' only: every weight depends on n. "
+            "For a private n use es.mean with neighbors='add_remove'."
         )
 
 

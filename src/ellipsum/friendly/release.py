@@ -1,4 +1,4 @@
-"""Friendly averages: the mean of the rows that agree with most others, for data with no known centre.
+"""Friendly averages: the mean of the rows that agree with most others, for data with no known center.
 
 Each row is weighted by how many rows lie within `radius` of it; a noisy sum of the weights decides whether
 there is a core at all and how little noise its mean needs. Proofs: docs/proofs/friendly.md, [F1] to [F8].
@@ -50,7 +50,7 @@ from .plan import (
 if TYPE_CHECKING:
     from ..display.subject import Subject
 
-RELEASE_FORMAT, NO_CENTRE_FORMAT = "ellipsum.release/1", "ellipsum.no_centre/1"
+RELEASE_FORMAT, NO_CENTER_FORMAT = "ellipsum.release/1", "ellipsum.no_center/1"
 _USUAL_ROWS, _USUAL_CELLS = 10_000, 1 << 26
 _RADII_STEP = math.sqrt(2)
 _MOST_RADII = 1024
@@ -102,7 +102,7 @@ class FriendlyRelease(Release):
 
 
 @dataclass(frozen=True, repr=False)
-class NoCentre(Alike, Kept, Saved, Shown):
+class NoCenter(Alike, Kept, Saved, Shown):
     """The gate stayed shut: too few rows agree within the radius. An ordinary, publishable, falsy result."""
 
     plan: FriendlyPlan
@@ -119,31 +119,31 @@ class NoCentre(Alike, Kept, Saved, Shown):
     def advice(self) -> str:
         return (
             "State a larger radius, or use more rows or a larger budget. Rows in several clusters, none of "
-            "which holds well over half of them, have no centre at a radius that tells them apart."
+            "which holds well over half of them, have no center at a radius that tells them apart."
         )
 
     def __bool__(self) -> bool:
         return False
 
     def subject(self) -> Subject:
-        from ..releases.other_subjects import no_centre_subject
+        from ..releases.other_subjects import no_center_subject
 
-        return no_centre_subject(self)
+        return no_center_subject(self)
 
     def to_json(self) -> str:
         fields = {"agreement": self.agreement, "secure": self.secure, "plan": self.plan.to_dict()}
         return json_codec.dump(
-            {"format": NO_CENTRE_FORMAT, "version": VERSION, "privacy": self.privacy.to_dict(), **fields}
+            {"format": NO_CENTER_FORMAT, "version": VERSION, "privacy": self.privacy.to_dict(), **fields}
         )
 
     @staticmethod
-    def from_json(text: str) -> NoCentre:
-        return no_centre_from_dict(json_codec.parse(text))
+    def from_json(text: str) -> NoCenter:
+        return no_center_from_dict(json_codec.parse(text))
 
     def __repr__(self) -> str:
         plan = self.plan
         lines = [
-            f"NoCentre: too few of {plan.n} {plan.source.split()[0]} agree within radius {plan.radius:.6g}",
+            f"NoCenter: too few of {plan.n} {plan.source.split()[0]} agree within radius {plan.radius:.6g}",
             f"  guarantee       {guarantee(self.privacy, plan.stated)}",
             *people_lines(plan.people),
             *subset_lines(plan),
@@ -174,7 +174,7 @@ def friendly_mean(
     budget: Budget | None = None,
     gate: str | None = None,
     noise: str = "auto",
-    neighbours: str = "replace",
+    neighbors: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
     privacy_id: str | int | None = None,
     per_person: str | None = None,
@@ -194,11 +194,11 @@ def friendly_mean(
     dataset: str | None = None,
     key: str | None = None,
     analyst: str | None = None,
-) -> FriendlyRelease | NoCentre:
+) -> FriendlyRelease | NoCenter:
     """Publish the mean of the rows' friendly core, wherever it lies.
 
     radius: how far apart two typical rows are at most; or (low, high), and a power of sqrt 2 between them is
-        found privately; or Normal(0, std=...) with the rows' spread (its centre is not used).
+        found privately; or Normal(0, std=...) with the rows' spread (its center is not used).
     privacy_id: the column that names the person a row belongs to. Each person's rows become one, their mean, or with
         per_person="sum" the sum of at most max_rows_per_person of them; radius and max_rows then speak of people.
     noise: "auto" takes the law of less noise for this budget and so many columns; "norm" has a Laplace gate and
@@ -213,7 +213,7 @@ def friendly_mean(
 
     References: Tsfadia, Cohen, Kaplan, Mansour & Stemmer 2022 (FriendlyCore), with the repairs of [F9].
     """
-    require_replace(neighbours)
+    require_replace(neighbors)
     people = people_of(privacy_id, per_person, max_rows_per_person, cap="max_rows_per_person")
     reading = Reading(rng, threads, progress, approve, tab_of(ledger, dataset, key, analyst))
     with Session.open(data, Selection(columns, header=header), people, reading) as session:
@@ -237,7 +237,7 @@ def friendly_mean(
         )
         session.propose(plan)
 
-        def run() -> FriendlyRelease | NoCentre:
+        def run() -> FriendlyRelease | NoCenter:
             stream = session.spend(plan.privacy, "a friendly mean", plan)
             rows = some.read()
             check_count(plan.n, len(rows))
@@ -252,7 +252,7 @@ def run_friendly(
     stream: Stream,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> FriendlyRelease | NoCentre:
+) -> FriendlyRelease | NoCenter:
     """Run a plan on vectors in memory: search (if planned), filter, gate, mean, noise.
 
     Guarantee: `plan.privacy`, for one replaced vector [F5], [F8].
@@ -268,7 +268,7 @@ def run_friendly(
     agreement = float(value / (plan.n * (plan.n - 1)))
     # [F5] A weight of 0 passes only within the slack, and has no mean to show.
     if lower < plan.least_weight or core.weight == 0:
-        return NoCentre(plan, agreement, stream.secure)
+        return NoCenter(plan, agreement, stream.secure)
     mean = np.ldexp(_noisy_mean(plan, core.mean(), lower, stream), -RADIUS_BITS) * plan.radius
     noise = plan.noise_at(lower)
     return FriendlyRelease(mean, plan, noise, stream.secure, agreement=agreement, weight_lower=float(lower))  # type: ignore[arg-type]
@@ -295,8 +295,8 @@ def friendly_center(
     stream: Stream,
     threads: int | None = None,
     **options: Any,
-) -> FriendlyRelease | NoCentre:
-    """A coarse centre of rows in memory, as one round of a longer schedule that pays (mu, slack) for it.
+) -> FriendlyRelease | NoCenter:
+    """A coarse center of rows in memory, as one round of a longer schedule that pays (mu, slack) for it.
 
     Guarantee: Privacy(mu, slack, "replace") [F5]; noise is taken from the next positions of the stream.
     """
@@ -403,10 +403,10 @@ def check_count(planned: int, found: int) -> None:
         raise UsageError(f"the data had {planned} rows when they were counted, and now has {found}.")
 
 
-def read_friendly(text: str) -> FriendlyRelease | NoCentre:
+def read_friendly(text: str) -> FriendlyRelease | NoCenter:
     """What a friendly average gave, from its JSON."""
-    none = json_codec.parse(text).get("format") == NO_CENTRE_FORMAT
-    return NoCentre.from_json(text) if none else FriendlyRelease.from_json(text)
+    none = json_codec.parse(text).get("format") == NO_CENTER_FORMAT
+    return NoCenter.from_json(text) if none else FriendlyRelease.from_json(text)
 
 
 # From files --------------------------------------------------------------------------------------
@@ -443,14 +443,14 @@ def _std(saved: Any) -> float:
         return fields.take("scaled_std", json_codec.number)
 
 
-def no_centre_from_dict(saved: Any) -> NoCentre:
-    """Inverse of `NoCentre.to_json`."""
+def no_center_from_dict(saved: Any) -> NoCenter:
+    """Inverse of `NoCenter.to_json`."""
     with json_codec.Fields(saved, "the result has missing, unknown or wrong fields.") as fields:
-        fields.check_format(NO_CENTRE_FORMAT, f"not a result of format {NO_CENTRE_FORMAT}.")
+        fields.check_format(NO_CENTER_FORMAT, f"not a result of format {NO_CENTER_FORMAT}.")
         plan, spent = fields.take("plan", friendly_plan_from_dict), fields.take("privacy", Privacy.from_dict)
         if plan.radius is None or spent != plan.privacy:
             raise UsageError(DOCTORED)
-        return NoCentre(plan, fields.take("agreement", json_codec.number), fields.take("secure", json_codec.flag))
+        return NoCenter(plan, fields.take("agreement", json_codec.number), fields.take("secure", json_codec.flag))
 
 
 register_reader(FORMAT, friendly_release_from_dict)

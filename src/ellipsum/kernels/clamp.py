@@ -30,7 +30,7 @@ _ALLOWANCE = 2.0**-20  # of half a width
 
 
 class _Frame:
-    """What the loops read: centres, scales, limits, fills, edges and limits and a quarter, at least eight wide.
+    """What the loops read: centers, scales, limits, fills, edges and limits and a quarter, at least eight wide.
 
     tail: scales and limits and a quarter of the last eight columns, zero for those that a whole vector has served.
     """
@@ -82,7 +82,7 @@ class ClampedKernel:
 
     @property
     def lines(self) -> Floats:
-        """Centres, scales, limits, fills, edges, and limits and a quarter."""
+        """Centers, scales, limits, fills, edges, and limits and a quarter."""
         return self._one.lines
 
     @cached_property

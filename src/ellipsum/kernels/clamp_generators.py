@@ -122,7 +122,7 @@ def some_absent(typing: Any, group: Any, x: Any, stride: Any, column: Any, like:
 def add_unusual(typing: Any, x: Any, column: Any, like: Any, frame: Any, sums: Any) -> Any:
     """Eight entries of which some are outside or missing: sums += clamped entries, absences, and entries outside.
 
-    frame: where eight centres, scales, limits, fills and edges lie; sums: where the three sums lie.
+    frame: where eight centers, scales, limits, fills and edges lie; sums: where the three sums lie.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

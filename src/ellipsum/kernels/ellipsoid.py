@@ -118,7 +118,7 @@ def _pack(matrix: Floats) -> tuple[Floats, Ints]:
 
 
 def _frame(center: Floats, scale: Floats) -> Floats:
-    """Centres, scales and the scales of the last vector, whose columns counted before are at scale zero."""
+    """Centers, scales and the scales of the last vector, whose columns counted before are at scale zero."""
     columns = center.size
     width = max(columns, LANES)
     frame = aligned(3, width)

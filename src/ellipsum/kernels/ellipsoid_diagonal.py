@@ -70,7 +70,7 @@ def count_group(squares: Any, riders: Any) -> None:
 
 @inner
 def squared_norm(x: int, frame: Any) -> Any:
-    """The squared norm of a mapped row of doubles, in the first lane; frame: centres, scales and the tail's scales."""
+    """The squared norm of a mapped row of doubles, in the first lane; frame: centers, scales and the tail's scales."""
     width = frame.shape[1]
     center = address(frame)
     scale, tail = center + 8 * width, center + 16 * width
@@ -173,7 +173,7 @@ def absent_cell(j: int, riders: Any) -> float:
 
 @inner
 def _mend(x: int, like: Any, frame: Any, row: Any, riders: Any) -> float:
-    """Copies a row, with the fill in place of entries that are missing, the centre's in columns of scale zero ([S3]).
+    """Copies a row, with the fill in place of entries that are missing, the center's in columns of scale zero ([S3]).
 
     Returns the share of the squared radius that went with absent cells; infinity for a row that is left out.
     """

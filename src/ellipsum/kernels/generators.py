@@ -154,7 +154,7 @@ def _add_rounded(builder: Any, values: Iterator[Any], rows: int, factors: Any, t
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
 def plus_squares(typing: Any, lanes: Any, x: Any, place: Any, like: Any) -> Any:
-    """lanes + mapped^2 of the one row at x; place: (column, centres, scales, index of the scale)."""
+    """lanes + mapped^2 of the one row at x; place: (column, centers, scales, index of the scale)."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes_now, x_now, place_now, _ = args

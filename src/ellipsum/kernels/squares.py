@@ -27,7 +27,7 @@ _WIDEST = 64  # rows narrower than this are read several at once, as one row tha
 
 
 class _Frame:
-    """What the loops read: centres, scales, limits, units, and of an absent cell its square and itself."""
+    """What the loops read: centers, scales, limits, units, and of an absent cell its square and itself."""
 
     def __init__(self, row_map: ClampedMap, times: int = 1) -> None:
         riders, limits = row_map.riders, row_map.limits.astype(np.float64)
@@ -69,7 +69,7 @@ class SquaresKernel:
 
     @property
     def lines(self) -> Floats:
-        """Centres, scales, limits, units, and of an absent cell its square and itself."""
+        """Centers, scales, limits, units, and of an absent cell its square and itself."""
         return self._one.lines
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Rows of which only a magnitude is known: centre, scales, axes and radius, learned privately."""
+"""Rows of which only a magnitude is known: center, scales, axes and radius, learned privately."""
 
 from .plan import LearningPlan, plan_learning
 from .result import Learned

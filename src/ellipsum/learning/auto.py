@@ -1,9 +1,9 @@
-"""method="auto": centre, scales, axes and radius, each from a small private round; the rest is for the last one.
+"""method="auto": center, scales, axes and radius, each from a small private round; the rest is for the last one.
 
 Every decision depends on noisy results and public numbers alone. Rounds: *columns* (where columns have units of their
 own, or where it is cheap: each one's place, or with small budgets its size alone); *locate* (a clipped mean in a ball,
 the ball from a histogram of norms, until it stops shrinking); *scales* (clipped absolute values along the axes) with
-*recentring* in between; *rotation* (second moments, where a cheap probe says that it pays); *settle* (norms under
+*recentering* in between; *rotation* (second moments, where a cheap probe says that it pays); *settle* (norms under
 several shapes at once: the one that forecasts least error); *shell* (what the best radius would lose, measured).
 """
 
@@ -36,10 +36,10 @@ _NEAR_ONE, _ASTRAY = 2.0 ** np.arange(-4.0, 3.1, 0.25), 4.0  # norms in units of
 _MOST_SCALES = 5  # rounds of scales, those that axes ask for included
 _MOST_UNITS = 8  # steps in which the spreads of columns in very different units are found
 _TOLD_APART, _BESIDE, _ALIKE = 30, 0.6, 1.5  # columns; part of how much norms of normal rows differ; the most
-_MOST_AGAIN = 2  # rounds for a centre beside the rows; those that lie on a sphere look so, too
-_SETTLED = 0.4  # of a spread: where the centre is off by more, the spread may be nothing but that
-_BESIDE_FAR = 0.05  # of what far rows move the mean by, squared: a centre that is off by more is measured once more
-_FAR_OFF = 2.0  # median norm, in units of the spread, above which the centre is looked for again
+_MOST_AGAIN = 2  # rounds for a center beside the rows; those that lie on a sphere look so, too
+_SETTLED = 0.4  # of a spread: where the center is off by more, the spread may be nothing but that
+_BESIDE_FAR = 0.05  # of what far rows move the mean by, squared: a center that is off by more is measured once more
+_FAR_OFF = 2.0  # median norm, in units of the spread, above which the center is looked for again
 
 
 def prepare(rounds: Rounds, magnitude: float | Floats) -> Final:
@@ -48,8 +48,8 @@ def prepare(rounds: Rounds, magnitude: float | Floats) -> Final:
     shares = Shares.of(rounds.noise_rows, rounds.d, rounds.pure)
     if rounds.purpose == "later":
         shares = shares.for_later()
-    if rounds.neighbours == "add_remove" and rounds.counted is None:
-        measure.count(shares.count)  # a guess far off would misplace the centre
+    if rounds.neighbors == "add_remove" and rounds.counted is None:
+        measure.count(shares.count)  # a guess far off would misplace the center
     rounds.draw()
     if box.serves(rounds) and (found := box.prepare(measure)) is not None:
         return found
@@ -61,7 +61,7 @@ def prepare(rounds: Rounds, magnitude: float | Floats) -> Final:
 
 
 def from_state(measure: Measure, state: State, shares: Shares, standard: bool = False) -> Final:
-    """From a coarse centre to the last round; the norms of all rows settle what a sample has shown.
+    """From a coarse center to the last round; the norms of all rows settle what a sample has shown.
 
     standard: whether columns are in units of their own spread already.
     """
@@ -69,24 +69,24 @@ def from_state(measure: Measure, state: State, shares: Shares, standard: bool = 
     units: list[Floats] = []
     if measure.d > 1 and early.hopeful and not standard:
         if measure.rounds.relative:
-            units = standardise(measure, state, early)
+            units = standardize(measure, state, early)
         else:
             learn_shape(measure, state, early)
-    if early.hopeful and state.off_centre > 0.02:
-        recentre(measure, state, early)
+    if early.hopeful and state.off_center > 0.02:
+        recenter(measure, state, early)
     _leave_sample(measure, state)
     if shares.readable:
         settle_shape(measure, state, shares, units)
         if state.far is not None:
             if float(state.variance.sum()) > _BESIDE_FAR * state.hides_far(measure.n):
-                recentre(measure, state, shares)  # the last round will reach for the far rows, and see no other better
+                recenter(measure, state, shares)  # the last round will reach for the far rows, and see no other better
             state.take_far(measure.n)
-        state.doubt_centre()
+        state.doubt_center()
     return last_round(measure, state, shares)
 
 
 def _leave_sample(measure: Measure, state: State) -> None:
-    """From here on all rows are read: that the centre is one of those that were drawn is an error of it, too."""
+    """From here on all rows are read: that the center is one of those that were drawn is an error of it, too."""
     rate, n = measure.rounds.rate, measure.n
     if rate < 1:
         state.variance = state.variance + absolute_std(state) ** 2 * ((1 - rate) / n)
@@ -94,7 +94,7 @@ def _leave_sample(measure: Measure, state: State) -> None:
 
 
 def by_columns(measure: Measure, shares: Shares) -> State | None:
-    """Coarse centre and spreads column by column, where that is cheap, or where columns have units of their own."""
+    """Coarse center and spreads column by column, where that is cheap, or where columns have units of their own."""
     relative = measure.rounds.relative
     if not shares.by_columns(relative):
         return None
@@ -117,7 +117,7 @@ def by_columns(measure: Measure, shares: Shares) -> State | None:
 
 
 def by_sizes(measure: Measure, shares: Shares) -> State | None:
-    """Coarse centre of columns in units of their own, by how far from zero they lie, where no closer look is to be had.
+    """Coarse center of columns in units of their own, by how far from zero they lie, where no closer look is to be had.
 
     None where that drowns in noise, or rows turn out to lie elsewhere.
     """
@@ -138,7 +138,7 @@ def by_sizes(measure: Measure, shares: Shares) -> State | None:
 
 
 def locate(measure: Measure, shares: Shares) -> State:
-    """Coarse centre: clipped mean in a ball, ball from the histogram of norms, until the ball stops shrinking."""
+    """Coarse center: clipped mean in a ball, ball from the histogram of norms, until the ball stops shrinking."""
     d = measure.d
     reach = length(measure.sides)
     ball = Shape(np.full(d, 1 / math.sqrt(d)), b=np.ones(d))  # y = x - c
@@ -182,7 +182,7 @@ def _shrink(measure: Measure, state: State, shares: Shares, radius: float, reach
 
 
 def _beside(law: NormLaw, d: int) -> bool:
-    """Whether norms differ so little that the centre must lie beside the rows, and not among them."""
+    """Whether norms differ so little that the center must lie beside the rows, and not among them."""
     from scipy.special import gammaincinv
 
     if d > _TOLD_APART:
@@ -191,13 +191,13 @@ def _beside(law: NormLaw, d: int) -> bool:
     return law.quantile(0.95) / law.quantile(0.05) < min(1 + _BESIDE * (among - 1), _ALIKE)
 
 
-def standardise(measure: Measure, state: State, shares: Shares) -> list[Floats]:
+def standardize(measure: Measure, state: State, shares: Shares) -> list[Floats]:
     """Each column in units of its own spread, found step by step; rows are located anew in every new unit.
 
     Returns the units of every step.
     """
     d, units = measure.d, []
-    last = np.full(d, np.inf)  # noise of the latest centre
+    last = np.full(d, np.inf)  # noise of the latest center
     for _ in range(_MOST_UNITS):
         std, loss = measure_scales(measure, state, shares, state.shape.std, even=True)
         std = np.maximum(std, measure.least / measure.relative)
@@ -206,8 +206,8 @@ def standardise(measure: Measure, state: State, shares: Shares) -> list[Floats]:
         last = last / std
         state.shape = Shape(np.ones(d))
         _relocate(measure, state, shares)
-        if state.off_centre > 0.04:
-            last = recentre(measure, state, shares, shares.center if settled else shares.step)
+        if state.off_center > 0.04:
+            last = recenter(measure, state, shares, shares.center if settled else shares.step)
             before = measure.relative
             _relocate(measure, state, shares)
             last = last * before / measure.relative
@@ -218,14 +218,14 @@ def standardise(measure: Measure, state: State, shares: Shares) -> list[Floats]:
 
 
 def _change_units(measure: Measure, state: State, ratio: Floats) -> None:
-    """The same centre and error in units that are `ratio` times as large."""
+    """The same center and error in units that are `ratio` times as large."""
     measure.relative = measure.relative * ratio
     state.center = state.center / ratio
     state.variance = state.variance / ratio**2
 
 
 def _relocate(measure: Measure, state: State, shares: Shares) -> None:
-    """The law of norms in new units, and where those show that the centre is far off, the centre."""
+    """The law of norms in new units, and where those show that the center is far off, the center."""
     state.law = norm_law(measure, state, _ABOUT_ONE, shares.norms, 1.0)
     if state.law.median > _FAR_OFF:
         _shrink(measure, state, shares, state.law.quantile(0.85), 1.0)
@@ -246,7 +246,7 @@ def _ball_state(d: int, radius: float, law: NormLaw) -> State:
 
 
 def norm_law(measure: Measure, state: State, edges: Floats, share: float, expected: float | None = None) -> NormLaw:
-    """The law of the norms about the state's centre, in its shape; expected: its median, if all went well."""
+    """The law of the norms about the state's center, in its shape; expected: its median, if all went well."""
     (counts,), std = measure.norms(state.center, [(state.shape, edges)], share)
     return fit_norm_law(counts, std, edges, measure.n, expected, _MOST_OCTAVES, measure.rounds.pure)
 
@@ -276,8 +276,8 @@ def measure_scales(
     return std, loss
 
 
-def recentre(measure: Measure, state: State, shares: Shares, wanted: float | None = None) -> Floats:
-    """A clipped mean in the shape learned so far, combined with the centre by their variances; returns its noise."""
+def recenter(measure: Measure, state: State, shares: Shares, wanted: float | None = None) -> Floats:
+    """A clipped mean in the shape learned so far, combined with the center by their variances; returns its noise."""
     law, shape, n = state.law, state.shape, measure.n
 
     def doubt(radius: float) -> float:
@@ -285,25 +285,25 @@ def recentre(measure: Measure, state: State, shares: Shares, wanted: float | Non
 
     share = measure.affordable(shares.center if wanted is None else wanted)
     _, radius = choose_radius(state, shares.unit(share), n, law.ladder, doubt=doubt)
-    offset, std = measure.clipped_mean("recentre", state, radius, share)
+    offset, std = measure.clipped_mean("recenter", state, radius, share)
     gain, residual = clip_effects(law, shape, radius, n)
-    before = state.off_centre
+    before = state.off_center
     state.clipped = radius / law.median
     state.update(offset / shape.b, gain, (std / shape.b) ** 2 + residual + doubt(radius) * shape.std**2)
-    state.law = law.scaled(math.sqrt(min(max(1 - before + state.off_centre, 0.25), 1)))
+    state.law = law.scaled(math.sqrt(min(max(1 - before + state.off_center, 0.25), 1)))
     noise: Floats = std / shape.b
     return noise
 
 
 def learn_shape(measure: Measure, state: State, shares: Shares) -> None:
-    """Scales, recentring, and once the axes, until better scales would cost more than they bring."""
+    """Scales, recentering, and once the axes, until better scales would cost more than they bring."""
     prior = state.shape.std
     turns = Turns(measure, shares) if _may_turn(measure) and shares.kappa < 0.05 and not shares.pure else None
     for _ in range(_MOST_SCALES if measure.spent < 0.45 else 0):
         std, loss = measure_scales(measure, state, shares, prior)
         state.reshape(std)
-        if state.off_centre > 0.04:
-            recentre(measure, state, shares)
+        if state.off_center > 0.04:
+            recenter(measure, state, shares)
         prior = std
         if turns is not None and turns.next(state):
             prior = state.shape.std

@@ -2,7 +2,7 @@
 
 A count under Laplace noise is told from none only where it is ten times the noise's scale, so rounds are few, and each
 tells much of all columns at once: octaves of the distance from zero; even bins over the interval that holds most rows,
-until it covers several; then distances from the centre on either side, and how many rows lack the column. The last
+until it covers several; then distances from the center on either side, and how many rows lack the column. The last
 round clamps each column between the two ends that are forecast to err least: an outlier stays in its column, and what
 is clamped away was counted on either side, so that the bias is bounded column by column.
 """
@@ -36,7 +36,7 @@ from .sides import LEAST_ROOM, ROOM, Side, Sides, learned_sides
 _MOST_SPENT, _MOST_LOOKS = 0.25, 8
 _HEAVY, _MOST = 0.3, 0.8  # of the rows: in one bin, where a point may be; in three, where nothing else is
 _POINT = 8 * LEAST
-_NEAREST = 2.0**-40  # of the magnitude: ends are no nearer to the centre, and stay apart in doubles
+_NEAREST = 2.0**-40  # of the magnitude: ends are no nearer to the center, and stay apart in doubles
 _ZERO = FIRST.size // 2
 _UNSEEN = 2.0**-10  # of the magnitude: the unit where no row is seen but those at a point
 _SURE = 3.0  # stds: more than noise
@@ -55,7 +55,7 @@ _NARROW_BINS, _AS_PURE = 2000.0, 4.0  # rows times epsilon from which narrow bin
 
 @dataclass(frozen=True)
 class Place:
-    """Where a column's rows are: their centre, and about how far they lie from it, in units of the magnitude."""
+    """Where a column's rows are: their center, and about how far they lie from it, in units of the magnitude."""
 
     center: float
     unit: float
@@ -83,7 +83,7 @@ def _looks(measure: Measure) -> Looks:
 
 def looks_at(n: float, d: int, privacy: Privacy, rows_each: int) -> Looks:
     """For so many rows under a guarantee."""
-    rows = n * (1 if privacy.neighbours == "replace" else 2) / rows_each
+    rows = n * (1 if privacy.neighbors == "replace" else 2) / rows_each
     if privacy.pure:
         return Looks(rows * privacy.pure[0] / d, d, True)
     return Looks(rows * privacy.mu / math.sqrt(d), d, False)
@@ -162,7 +162,7 @@ def _without_zero(counts: Floats) -> Floats:
 
 
 class _Distances:
-    """Counts of every column's rows by distance from its centre, and of those that lack it: of one round, or two."""
+    """Counts of every column's rows by distance from its center, and of those that lack it: of one round, or two."""
 
     def __init__(self, measure: Measure, places: list[Place]) -> None:
         self._measure, self._places = measure, places
@@ -205,7 +205,7 @@ class _Distances:
 
 
 def _edges(places: list[Place], steps: Floats) -> list[Floats]:
-    """Distances from each centre up to the magnitude and beyond, as many for every column."""
+    """Distances from each center up to the magnitude and beyond, as many for every column."""
     farthest = max(math.log2((abs(place.center) + 1) / place.unit) for place in places)
     octaves = np.concatenate([steps, np.arange(4.0, farthest + 0.25, 0.25)])
     found = []
@@ -350,7 +350,7 @@ def _left(below: float, above: float) -> float:
 
 
 def _ends(sides: Sides, unit: float) -> tuple[float, float]:
-    """How far the region reaches below and above the centre."""
+    """How far the region reaches below and above the center."""
     ladders = [_ladder(side) for side in (sides.below, sides.above)]
     known = [ladder for ladder in ladders if ladder.size]
     if not known:

@@ -22,7 +22,7 @@ def is_pure(
     noise: str,
     n: int | None,
     d: int,
-    neighbours: str,
+    neighbors: str,
     people: People | None,
     later: bool = False,
 ) -> bool:
@@ -32,11 +32,11 @@ def is_pure(
         check_pure(method)
     if asked and budget.pair is None:
         raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
-    return asked or (noise == "auto" and method == "auto" and pure_errs_less(budget, n, d, neighbours, people, later))
+    return asked or (noise == "auto" and method == "auto" and pure_errs_less(budget, n, d, neighbors, people, later))
 
 
 def pure_errs_less(
-    budget: Budget, n: int | None, d: int, neighbours: str, people: People | None, later: bool = False
+    budget: Budget, n: int | None, d: int, neighbors: str, people: People | None, later: bool = False
 ) -> bool:
     """By public numbers: few columns, enough rows for histograms under Laplace noise, and a delta that brings little.
 
@@ -45,10 +45,10 @@ def pure_errs_less(
     if d > (1 if later else len(_ENOUGH_ROWS)) or n is None or budget.pair is None or budget.largest_mu is None:
         return False
     epsilon = budget.pair[0]
-    enough = rows_in_epsilons(n, epsilon, neighbours, people) >= _ENOUGH_ROWS[d - 1]
+    enough = rows_in_epsilons(n, epsilon, neighbors, people) >= _ENOUGH_ROWS[d - 1]
     return enough and budget.mu < _SMALL_MU * epsilon
 
 
-def rows_in_epsilons(n: float, epsilon: float, neighbours: str, people: People | None) -> float:
+def rows_in_epsilons(n: float, epsilon: float, neighbors: str, people: People | None) -> float:
     """Rows times epsilon, twice that where rows come and go; rows of people, as many fewer as they may have."""
-    return n * epsilon * (1 if neighbours == "replace" else 2) / ((people and people.rows_each) or 1)
+    return n * epsilon * (1 if neighbors == "replace" else 2) / ((people and people.rows_each) or 1)

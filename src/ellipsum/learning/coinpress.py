@@ -32,7 +32,7 @@ def prepare(rounds: Rounds, magnitude: float, *, steps: int = STEPS, std: Any = 
     three quarters of the budget for the last step, the rest evenly; the first ball has radius magnitude sqrt(d).
 
     std is the method's own assumption: a public bound on each standard deviation (covariance <= diag(std^2)), one
-    number or one per column. Without it a coarse centre and the covariance are estimated first (a quarter of the
+    number or one per column. Without it a coarse center and the covariance are estimated first (a quarter of the
     budget) and the rows are whitened.
 
     Guarantee [L22]: the rounds' budget, whether the assumption holds or not.
@@ -46,14 +46,14 @@ def prepare(rounds: Rounds, magnitude: float, *, steps: int = STEPS, std: Any = 
         start = Ellipsoid(np.zeros(d), 1 / known)
         return _shrink(rounds, start, float(np.linalg.norm(magnitude / known)), steps, left)
     wide = Ellipsoid(np.zeros(d), np.full(d, 1 / magnitude))
-    coarse, _ = _step(rounds, "coarse centre", wide, math.sqrt(d), left * CENTER_SHARE)
+    coarse, _ = _step(rounds, "coarse center", wide, math.sqrt(d), left * CENTER_SHARE)
     white = covariance_bound(rounds, replace(wide, center=coarse), steps, left * COVARIANCE_SHARE)
-    # (mean - centre)(mean - centre)^T is at most the second moment, so the whitened mean lies within 1.
+    # (mean - center)(mean - center)^T is at most the second moment, so the whitened mean lies within 1.
     return _shrink(rounds, white, 1.0, steps, rounds.left)
 
 
 def _shrink(rounds: Rounds, white: Ellipsoid, radius: float, steps: int, share: Fraction) -> Final:
-    """All mean steps but the last from the ball of this radius about the ellipsoid's centre."""
+    """All mean steps but the last from the ball of this radius about the ellipsoid's center."""
     gamma = norm_bound(rounds.d, FAILURE)
     for step, part in enumerate(step_shares(steps)[:-1]):
         center, noise = _step(rounds, f"mean {step + 1}", white, radius, share * part)
@@ -70,7 +70,7 @@ def step_shares(steps: int) -> list[Fraction]:
 
 
 def _step(rounds: Rounds, name: str, white: Ellipsoid, radius: float, share: Fraction) -> tuple[Floats, float]:
-    """A clipped mean: the new centre, and the noise std in the whitened space."""
+    """A clipped mean: the new center, and the noise std in the whitened space."""
     region = _region(white, radius, rounds.d)
     found = rounds.sum(name, ellipsoid_map(region, grid_bits(rounds.n, rounds.mu)), share)
     moved = region.restore(found.values / rounds.n)

@@ -43,7 +43,7 @@ def covariance_bound(rounds: Rounds, start: Ellipsoid, steps: int, share: Fracti
 
 def forecast_margin(rounds: Rounds, share: Fraction) -> float:
     """eta + nu of a step with this share, before it is taken."""
-    unit = math.sqrt(2) if rounds.neighbours == "replace" else 1.0
+    unit = math.sqrt(2) if rounds.neighbors == "replace" else 1.0
     noise = unit * norm_bound(rounds.d, FAILURE) ** 2 / (rounds.n * rounds.mu * math.sqrt(share))
     return sampling_margin(rounds.d, rounds.n) + noise_margin(rounds.d, noise)
 

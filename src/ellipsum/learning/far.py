@@ -83,9 +83,9 @@ def beyond(counts: Floats, std: float, n: float | None) -> Tally:
 
 
 class Places:
-    """Where so many rows may be among bins: evenly over neighbouring ones, and which, as likely as noisy counts say.
+    """Where so many rows may be among bins: evenly over neighboring ones, and which, as likely as noisy counts say.
 
-    Beforehand a number of neighbours is as likely as its square is small, and the likelier the nearer they are: what a
+    Beforehand a number of neighbors is as likely as its square is small, and the likelier the nearer they are: what a
     reach that is too far costs grows with it.
     """
 

@@ -38,7 +38,7 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     people = rounds.session.people
     wishes = Wishes(weights="relative" if rounds.relative and rows.clamps else None)
     terms = Terms(
-        rows, statistic, rounds.n, rounds.d, rounds.budget, rounds.neighbours, columns, people, wishes, handling
+        rows, statistic, rounds.n, rounds.d, rounds.budget, rounds.neighbors, columns, people, wishes, handling
     )
     octaves = few_octaves(rounds.d) if rounds.pure else _octaves(region.ellipsoid, final.magnitude)
     options = {"method": method, "missing": handling.missing}
@@ -146,7 +146,7 @@ def learned_facts(rounds: Rounds, method: str, clip_bias: float | None) -> dict[
 
 
 def learned_rows(final: Final, center: Floats, errors: Floats | None, columns: Any) -> Rows:
-    """Rows as learned; errors are stds of the centre along the axes. Normal rows where no law of norms was learned."""
+    """Rows as learned; errors are stds of the center along the axes. Normal rows where no law of norms was learned."""
     axes = final.region.ellipsoid.axes
     spread = np.maximum(final.std, _LEAST)
     relative = np.ones_like(spread) if errors is None else np.minimum(errors / spread, 1e6)

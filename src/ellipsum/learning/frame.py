@@ -11,7 +11,7 @@ from ..regions.ellipsoid import Ellipsoid
 
 
 class Frame:
-    """Centre, scales or matrix, and a power of two that bounds each column."""
+    """Center, scales or matrix, and a power of two that bounds each column."""
 
     def __init__(self, ellipsoid: Ellipsoid) -> None:
         self.ellipsoid = ellipsoid

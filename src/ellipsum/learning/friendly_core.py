@@ -1,7 +1,7 @@
-"""method="friendly_core": the coarse centre from a friendly average, then the rounds of `auto` about it.
+"""method="friendly_core": the coarse center from a friendly average, then the rounds of `auto` about it.
 
-The friendly average finds the centre of rows that agree wherever they lie: the magnitude bounds only the search for
-the radius, through its logarithm. Where no centre is found (or it may not be afforded) the search of `auto` takes over
+The friendly average finds the center of rows that agree wherever they lie: the magnitude bounds only the search for
+the radius, through its logarithm. Where no center is found (or it may not be afforded) the search of `auto` takes over
 with what is left. The gate needs a failure probability: a tenth of the budget's delta [F5], [F7], [F8].
 
 References: Tsfadia, Cohen, Kaplan, Mansour & Stemmer 2022 (FriendlyCore); filter, gate and mean as in
@@ -30,7 +30,7 @@ _SEARCH_OCTAVES = 40
 
 def prepare(rounds: Rounds, magnitude: float) -> Final:
     """Learn where and how to clip; the last round is left to the caller."""
-    require_replace(rounds.neighbours)
+    require_replace(rounds.neighbors)
     measure, shares = Measure(rounds, magnitude), Shares.of(rounds.noise_rows, rounds.d)
     found = _center(rounds, magnitude)
     state = locate(measure, shares) if found is None else _state(measure, shares, found)
@@ -39,7 +39,7 @@ def prepare(rounds: Rounds, magnitude: float) -> Final:
 
 def _center(rounds: Rounds, magnitude: float) -> FriendlyRelease | None:
     """One friendly average of all rows, or of a random subset of them."""
-    spend = rounds.charge("friendly centre", SHARE, rounds.d, slack=rounds.privacy.slack)
+    spend = rounds.charge("friendly center", SHARE, rounds.d, slack=rounds.privacy.slack)
     rows = some_rows(rounds.session, None).read()
     widest = 2 * magnitude * math.sqrt(rounds.d)
     search = (math.ldexp(widest, -_SEARCH_OCTAVES), widest)
@@ -48,7 +48,7 @@ def _center(rounds: Rounds, magnitude: float) -> FriendlyRelease | None:
 
 
 def _state(measure: Measure, shares: Shares, found: FriendlyRelease) -> State:
-    """Centre with its error, a ball, and the law of distances from the centre, in units of the magnitude."""
+    """Center with its error, a ball, and the law of distances from the center, in units of the magnitude."""
     d, magnitude = measure.d, measure.magnitude
     center, radius = np.clip(found.value / magnitude, -1, 1), found.plan.radius
     radius = float(radius or magnitude) / magnitude

@@ -1,6 +1,6 @@
 """Unknown rows in groups: one shape learned from all rows, then the release of groups with all that is left.
 
-[G8] Rounds and release are charged against one guarantee. [G10] Listed groups that lie apart get centres of their own.
+[G8] Rounds and release are charged against one guarantee. [G10] Listed groups that lie apart get centers of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..version import VERSION
 from .finish import learned_facts, learned_rows
 from .methods import Final, slack_for
 from .plan import LearningPlan, PlannedRound, learning_fields
-from .recentring import MOST_TIMES, Apart, Planned, recentred, share_for
+from .recentering import MOST_TIMES, Apart, Planned, recentered, share_for
 from .rounds import Rounds, promised
 
 FORMAT = "ellipsum.group-learning-plan/1"
@@ -59,7 +59,7 @@ class GroupLearningPlan(InGroups, LearningPlan):
         super().__post_init__()
 
     def _slack(self, budget: Budget) -> float:
-        if slack_for(self.method, budget, self.neighbours):
+        if slack_for(self.method, budget, self.neighbors):
             raise UsageError(f"method={self.method!r} is not served in groups. Use method='auto'.")
         return gaussian_slack(self.grouping, budget)
 
@@ -69,21 +69,21 @@ class GroupLearningPlan(InGroups, LearningPlan):
         return None if self.n is None or self.groups is None else max(1, round(self.n / self.groups))
 
     @property
-    def _may_recentre(self) -> bool:
-        """Whether groups may get centres of their own [G10]; stated numbers for missing entries have one place."""
+    def _may_recenter(self) -> bool:
+        """Whether groups may get centers of their own [G10]; stated numbers for missing entries have one place."""
         plain = self.grouping.keys is not None and self.people is None and self.statistic == "mean"
         return plain and self.handling.rule(self.rows, self.d)[1] is None
 
     @property
     def passes(self) -> int | None:
-        """Centres of groups take two more each time: rough means, and the norms about them [G10]."""
+        """Centers of groups take two more each time: rough means, and the norms about them [G10]."""
         found = super().passes
-        return found if found is None or not self._may_recentre else found + 2 * MOST_TIMES
+        return found if found is None or not self._may_recenter else found + 2 * MOST_TIMES
 
     @property
     def rounds(self) -> tuple[PlannedRound, ...]:
         found, shares = super().rounds, self._shares()
-        if shares is None or self.groups is None or not self._may_recentre:
+        if shares is None or self.groups is None or not self._may_recenter:
             return found
         share = share_for(shares.relative_error * self.groups)
         if share is None:
@@ -104,7 +104,7 @@ class GroupLearningPlan(InGroups, LearningPlan):
         self, rows: Rows, statistic: str, n: int | None, within: Privacy, gaps: tuple[bool, ...] | None
     ) -> GroupPlan:
         handling = replace(self.handling, gaps=gaps)
-        size = statistic, n, self.d, Budget(**self.stated), self.neighbours, self.columns, self.people
+        size = statistic, n, self.d, Budget(**self.stated), self.neighbors, self.columns, self.people
         grouping = replace(self.grouping, labels=())
         return plan_groups(grouping, self.groups, rows, *size, Wishes(), handling, "gaussian", within)
 
@@ -137,13 +137,13 @@ class GroupLearningPlan(InGroups, LearningPlan):
     def _last(self, session: Session, final: Final, rounds: Rounds) -> GroupRelease:
         region = final.region.ellipsoid
         rows = learned_rows(final, region.center, None, session.source.columns)
-        n = self.n if self.neighbours == "replace" else rounds.n
+        n = self.n if self.neighbors == "replace" else rounds.n
 
         def planned(rows: Rows, within: Privacy, times: float = 1.0) -> GroupPlan:
             size = None if n is None else round(times * n)
             return self._planned(rows, self.statistic, size, within, session.source.gaps)
 
-        apart = self._recentred(rounds, rows, planned)
+        apart = self._recentered(rounds, rows, planned)
         spend = rounds.charge("final", rounds.left, region.width, self.privacy.slack)
         plan = planned(rows if apart is None else apart.rows, spend)
         sums = rounds.accumulate_by(plan.one.row_map, self.grouping.keys, None if apart is None else apart.source)
@@ -152,13 +152,13 @@ class GroupLearningPlan(InGroups, LearningPlan):
             made = replace(made, centers=apart.centers(plan.one).chosen(plan.order(sums)))
         return replace(made, privacy_spent=rounds.privacy, learned=learned_facts(rounds, self.method, None))
 
-    def _recentred(self, rounds: Rounds, rows: Rows, planned: Planned) -> Apart | None:
-        """[G10] Groups with centres of their own, where they are listed and it is forecast to pay; one row a person."""
+    def _recentered(self, rounds: Rounds, rows: Rows, planned: Planned) -> Apart | None:
+        """[G10] Groups with centers of their own, where they are listed and it is forecast to pay; one row a person."""
         keys = self.grouping.keys
-        served = self._may_recentre and rounds.session.source.local
+        served = self._may_recenter and rounds.session.source.local
         if not served or keys is None or not isinstance(rows, LearnedRows):
             return None
-        return recentred(rounds, rows, keys, planned)
+        return recentered(rounds, rows, keys, planned)
 
     def _group_lines(self) -> list[str]:
         by, keys = ", ".join(map(named, self.grouping.by)), self.grouping.keys
@@ -167,7 +167,7 @@ class GroupLearningPlan(InGroups, LearningPlan):
             told = f"not listed: published where the noisy count reaches about {self.forecast.threshold:.4g}"
         lines = [f"  groups          by {by}; {told or f'{keys.size if keys else 0} listed, all published'}"]
         if any(step.name == "groups" for step in self.rounds):
-            lines.append(f"  {'':<15} with centres of their own, where they are found to lie apart")
+            lines.append(f"  {'':<15} with centers of their own, where they are found to lie apart")
         if self.people is not None:
             many = self.grouping.max_groups
             lines.append(f"  {'':<15} in at most {many} groups of theirs; rounds before see one row of each person")
@@ -202,5 +202,5 @@ def grouped(plan: LearningPlan, grouping: Grouping, groups: int | None, budget: 
     slack = gaussian_slack(grouping, budget)
     privacy = plan.privacy
     if slack and not plan.pure:
-        privacy = promised(budget, slack, plan.neighbours, privacy.unit, pure=False)
+        privacy = promised(budget, slack, plan.neighbors, privacy.unit, pure=False)
     return GroupLearningPlan(**{**words, "privacy": privacy}, grouping=replace(grouping, labels=()), groups=many)

@@ -20,13 +20,13 @@ from .rounds import Rounds
 
 STEPS = 10
 CENTER_SHARE = Fraction(1, 4)
-CLIP_SHARE = 0.25  # of what the centre leaves
+CLIP_SHARE = 0.25  # of what the center leaves
 
 
 def prepare(rounds: Rounds, magnitude: float, *, steps: int = STEPS, clip_share: float = CLIP_SHARE) -> Final:
     """The mean of rows clipped about a median taken in a public random rotation.
 
-    1. Q, a randomised Hadamard rotation, makes every coordinate alike: |(Q x)_j| is below
+    1. Q, a randomized Hadamard rotation, makes every coordinate alike: |(Q x)_j| is below
        magnitude sqrt(d / D) sqrt(2 ln(4 D)) with high odds, D the padded width.
     2. Medians of Q x by `steps` noisy bisections, turned back: a quarter of the budget.
     3. Clip radius at rank n - 4 sqrt(D)/mu_last - 2 sqrt(steps)/mu_radius of the distances (at least n/2), bisected.

@@ -49,7 +49,7 @@ class Looks:
 
     @property
     def last(self) -> float:
-        """For distances from the centre of every column."""
+        """For distances from the center of every column."""
         if self.pure:
             return share_of_part(between(0.33 * (1000 / self.rows) ** 0.3, 0.06, 0.4))
         return between((350 / self.rows) ** 2, 0.04, 0.3)

@@ -123,7 +123,7 @@ def add_coordinate_bins(block: Any, edges: Any, folded: bool, absences: bool, to
 
 @compiled
 def add_far(block: Any, center: Any, reach: Any, total: Any) -> None:
-    """Rows with an entry farther than `reach` from its centre; NaN and infinite entries are not."""
+    """Rows with an entry farther than `reach` from its center; NaN and infinite entries are not."""
     for r in range(block.shape[0]):
         for j in range(block.shape[1]):
             if abs(block[r, j]) < np.inf and not abs(block[r, j] - center[j]) <= reach[j]:

@@ -128,7 +128,7 @@ class CoordinateHistogram:
 
 
 class FarCount:
-    """1 of a row with an entry farther than `reach` from its column's centre, else 0: two are at most 1 apart [L2].
+    """1 of a row with an entry farther than `reach` from its column's center, else 0: two are at most 1 apart [L2].
 
     A missing entry is not far.
     """

@@ -78,7 +78,7 @@ class Presence:
         return found
 
     def corrected(self, along_axes: Floats, shape: Shape) -> Floats:
-        """A mean over all rows, absent cells at the centre, as one over the rows that have each column."""
+        """A mean over all rows, absent cells at the center, as one over the rows that have each column."""
         shares = self.shares
         if (shares == 1).all():
             return along_axes
@@ -195,7 +195,7 @@ class Measure:
         return histogram.table(found.values), found.std
 
     def far(self, center: Floats, reach: Floats, share: float) -> tuple[float, float]:
-        """The number of rows with an entry farther than `reach` from the centre, in original units, and its noise."""
+        """The number of rows with an entry farther than `reach` from the center, in original units, and its noise."""
         found = self._sum("far rows", FarCount(center, reach), share)
         return float(found.values[0]), found.std
 
@@ -219,7 +219,7 @@ class Measure:
         handling = replace(self.rounds.handling, check=False)
         rule, fill = handling.rule(_UNKNOWN, self.d)
         region = Clip(ellipsoid, None, 0.0, 0.0)
-        return clipped_riders(weights, region, rule, fill, "mean", self.rounds.neighbours, handling, self._bits)
+        return clipped_riders(weights, region, rule, fill, "mean", self.rounds.neighbors, handling, self._bits)
 
     def _take_absences(self, riders: Riders, values: Floats, std: float) -> None:
         units = np.ldexp(np.array(riders.absences, float), -self._bits)

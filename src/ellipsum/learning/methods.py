@@ -31,7 +31,7 @@ class Final:
     region: where the last round clips (its ellipsoid holds the radius).
     std: spread of the rows along the axes of the region's ellipsoid.
     combine: from the noisy clipped mean in the scaled space (B (mean - c), noise std one per axis) to the published
-        centre and the std of its error along the axes; None publishes c + B^-1 y as it is.
+        center and the std of its error along the axes; None publishes c + B^-1 y as it is.
     """
 
     region: Clip
@@ -44,13 +44,13 @@ class Final:
     law: NormLaw | None = None
     magnitude: float | Floats = math.inf
     law_about: Callable[[float], NormLaw] | None = None
-    """Of one column, the law about any centre, where that of the region is not near the mean."""
+    """Of one column, the law about any center, where that of the region is not near the mean."""
 
     box: LearnedBox | None = None
     """The ends of each column, where the last round clamps columns rather than clips rows."""
 
     def about(self, center: Floats) -> Final:
-        """What was learned, with the law about this centre."""
+        """What was learned, with the law about this center."""
         return self if self.law_about is None else replace(self, law=self.law_about(float(center[0])))
 
 
@@ -62,11 +62,11 @@ SLACK_SHARE = 0.1
 """Part of the budget's delta that the gate of "friendly_core" may fail with."""
 
 
-def slack_for(method: str, budget: Budget, neighbours: str) -> float:
+def slack_for(method: str, budget: Budget, neighbors: str) -> float:
     """The failure probability that a method needs beside its share of mu; most need none."""
     if method != "friendly_core":
         return 0.0
-    require_replace(neighbours)
+    require_replace(neighbors)
     delta = dict(budget.stated).get("delta")
     if delta is None:
         raise UsageError("friendly_core needs a failure probability. State the budget as epsilon= and delta=.")

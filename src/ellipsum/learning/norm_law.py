@@ -162,7 +162,7 @@ def _limits(beyond: Floats, pure: bool) -> Floats:
 
 
 def _tails(found: Floats, departure: Floats, noise: float, beyond: Floats, pure: bool = False) -> Floats:
-    """What was found, and in neighbouring bins above the middle that together surely hold more rows, all of those."""
+    """What was found, and in neighboring bins above the middle that together surely hold more rows, all of those."""
     found = found.copy()
     limits = _limits(beyond, pure)
     departure = np.where(beyond >= _ABOVE, departure, -np.inf)
@@ -174,7 +174,7 @@ def _tails(found: Floats, departure: Floats, noise: float, beyond: Floats, pure:
 
 
 def _surest(departure: Floats, limits: Floats, pure: bool) -> slice | None:
-    """The neighbouring bins whose sum is farthest beyond its limit, or None; both in stds of the noise."""
+    """The neighboring bins whose sum is farthest beyond its limit, or None; both in stds of the noise."""
     best, found = 1.0, None
     for size in range(1, min(_WIDEST_TAIL, len(departure)) + 1):
         totals = np.lib.stride_tricks.sliding_window_view(departure, size).sum(axis=1)
@@ -305,7 +305,7 @@ def _with_hump(
 
 
 def _hump(rest: Floats, noise: float, log_edges: Floats, middle: float, pure: bool) -> tuple[slice, float]:
-    """Neighbouring far bins that together hold surely more than was fitted, and their share of the rows.
+    """Neighboring far bins that together hold surely more than was fitted, and their share of the rows.
 
     rest: in stds of the noise, which is a share of the rows.
     """

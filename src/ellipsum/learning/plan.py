@@ -33,10 +33,10 @@ from .schedule import MOST_PASSES, Shares, pure_cost, sample_rate, sample_rows
 FORMAT, FORMAT_1 = "ellipsum.learning-plan/2", "ellipsum.learning-plan/1"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
 _LOOKS = 2  # rounds that the search column by column usually takes
-_BALLS = 3  # rounds that the search for the centre usually takes
+_BALLS = 3  # rounds that the search for the center usually takes
 _HOPELESS, _ROUGH = 0.5, 0.1
 _UNSPENT = ", which is forecast to err less; delta is not spent"
-_USUAL, _BY_CENTRE = Handling(), Handling("center", check=False)
+_USUAL, _BY_CENTER = Handling(), Handling("center", check=False)
 _NO_OPTIONS: dict[str, Any] = {"options": {}, "people": None}
 _OWN: dict[str, json_codec.Kind[Any]] = {
     "steps": COUNT,
@@ -84,8 +84,8 @@ class LearningPlan(Runnable):
         # A plan may come from a file: what it claims is checked every time it is made.
         self.privacy.check_unit(self.people is not None)
         names("columns", self.columns, self.d)
-        if self.neighbours == "replace" and self.n is None:
-            raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
+        if self.neighbors == "replace" and self.n is None:
+            raise UsageError("n is missing. State the number of rows; it is public under neighbors='replace'.")
         budget = Budget(**self.stated)
         if self.privacy.slack != self._slack(budget):
             raise UsageError("this guarantee is not that of its method. Make the plan anew.")
@@ -94,13 +94,13 @@ class LearningPlan(Runnable):
         self.privacy.check_stated(self.stated)
 
     def _slack(self, budget: Budget) -> float:
-        return slack_for(self.method, budget, self.neighbours)
+        return slack_for(self.method, budget, self.neighbors)
 
     noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
 
     @property
-    def neighbours(self) -> str:
-        return self.privacy.neighbours
+    def neighbors(self) -> str:
+        return self.privacy.neighbors
 
     def _shares(self) -> Shares | None:
         if self.n is None or self.method != "auto":
@@ -119,7 +119,7 @@ class LearningPlan(Runnable):
     @property
     def noise(self) -> str:
         """The word that asks for these rounds: "auto", unless that would choose others."""
-        chosen = pure_errs_less(Budget(**self.stated), self.n, self.d, self.neighbours, self.people, self.later)
+        chosen = pure_errs_less(Budget(**self.stated), self.n, self.d, self.neighbors, self.people, self.later)
         pure = self.stated.get("delta") == 0 or (self.method == "auto" and chosen)
         return "auto" if pure == self.pure else "norm" if self.pure else "gaussian"
 
@@ -134,7 +134,7 @@ class LearningPlan(Runnable):
         if shares is None:
             return ()
         found = self._of_few_columns() if self._boxed else self._steps(shares)
-        if self.neighbours == "add_remove":
+        if self.neighbors == "add_remove":
             found.insert(0, PlannedRound("count", shares.count, 1))
         if self.pure:
             found = [PlannedRound(step.name, pure_cost(step.share), step.times) for step in found]
@@ -166,7 +166,7 @@ class LearningPlan(Runnable):
             found = [PlannedRound("norms", shares.norms, _BALLS + 1), PlannedRound("ball", shares.ball, _BALLS)]
         if self.d > 1 and not (relative and shares.by_columns(relative)):
             found.append(PlannedRound("scales", shares.scales, 2))
-        found.append(PlannedRound("recentre", shares.center, 1))
+        found.append(PlannedRound("recenter", shares.center, 1))
         found.append(PlannedRound("last norms", shares.final_norms + shares.far_count, 1))
         return found
 
@@ -193,7 +193,7 @@ class LearningPlan(Runnable):
 
     @property
     def finest(self) -> float | None:
-        """The least spread of rows, in units of the magnitude, whose centre the rounds can still find."""
+        """The least spread of rows, in units of the magnitude, whose center the rounds can still find."""
         shares = self._shares()
         return None if shares is None else shares.finest * self.rows.largest
 
@@ -253,7 +253,7 @@ class LearningPlan(Runnable):
         """What the rounds before the last one give; rows: those that they read, in place of the session's."""
         source = session.source
         check_width(self.d, source)
-        if self.neighbours == "replace" and source.reopenable and source.count() != self.n:
+        if self.neighbors == "replace" and source.reopenable and source.count() != self.n:
             what = "rows" if self.people is None else "people"
             raise UsageError(
                 f"this plan is for n = {self.n} {what}, the data has {source.count()}. Plan anew for this n."
@@ -263,7 +263,7 @@ class LearningPlan(Runnable):
         rounds = Rounds(
             session,
             Budget(**self.stated),
-            self.neighbours,
+            self.neighbors,
             self.n,
             slack=self.privacy.slack,
             handling=self.handling,
@@ -315,7 +315,7 @@ class LearningPlan(Runnable):
 
     def __repr__(self) -> str:
         people = "" if self.people is None else " people"
-        n = f"n = {self.n}{people}" if self.neighbours == "replace" else "n private"
+        n = f"n = {self.n}{people}" if self.neighbors == "replace" else "n private"
         asked = self.rows.usual_missing if self.handling.missing is None else self.handling.missing
         lines = [
             f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.shown}{hint(self)}",
@@ -324,7 +324,7 @@ class LearningPlan(Runnable):
             *self._group_lines(),
             f"  missing entries {missing_rule(asked, self.statistic)}",
             f"  weights         {weights_rule(self.weights)}",
-            f"  method          {self.method}; centre, scales and radius are learned, then the rest is released",
+            f"  method          {self.method}; center, scales and radius are learned, then the rest is released",
         ]
         if self._sample_rows is not None:
             lines.append(f"  passes          at most {self.passes} over all rows; {_early(self.n, self._sample_rows)}")
@@ -356,7 +356,7 @@ def learning_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
             "columns": fields.maybe("columns", json_codec.names),
             "stated": fields.take("stated", stated_from_dict),
             "weights": "equal" if first else fields.take("weights", json_codec.word("relative", "equal")),
-            "handling": _BY_CENTRE if first else _handling(fields),
+            "handling": _BY_CENTER if first else _handling(fields),
             "later": fields.take("later", json_codec.flag, False),
             **fields.take("options", _options, _NO_OPTIONS),
         }
@@ -393,7 +393,7 @@ def plan_learning(
     n: int | None,
     d: int,
     budget: Budget,
-    neighbours: str,
+    neighbors: str,
     columns: tuple[str, ...] | None,
     people: People | None,
     method: str,
@@ -406,9 +406,9 @@ def plan_learning(
     """A plan for Unknown rows: `options` are the method's own."""
     choice("method", method, METHODS)
     prepare_for(method, options)
-    slack = slack_for(method, budget, neighbours)
-    pure = is_pure(method, budget, noise, n, d, neighbours, people, later)
-    privacy = promised(budget, slack, neighbours, unit_of(people), pure)
+    slack = slack_for(method, budget, neighbors)
+    pure = is_pure(method, budget, noise, n, d, neighbors, people, later)
+    privacy = promised(budget, slack, neighbors, unit_of(people), pure)
     stated = dict(budget.stated)
     return LearningPlan(
         rows, statistic, n, d, privacy, method, columns, stated, dict(options), people, weights, handling, later

@@ -1,4 +1,4 @@
-"""A public random rotation in front of any row map: randomised Hadamard transforms, row by row.
+"""A public random rotation in front of any row map: randomized Hadamard transforms, row by row.
 
 x -> Q x with Q = (H D_3)(H D_2)(H D_1), H the orthonormal Hadamard matrix and D_i random signs; rows are padded
 with zeros to a power of two. Q is orthogonal, so lengths and sensitivities are those of the rows themselves.

@@ -16,7 +16,7 @@ _SIDE_BY_SIDE = 8
 
 @compiled
 def _transform(flat: Any, rows: int) -> None:
-    """The unnormalised Hadamard matrix times `rows` rows, in place; entry j of row i is flat[j * rows + i]."""
+    """The unnormalized Hadamard matrix times `rows` rows, in place; entry j of row i is flat[j * rows + i]."""
     run = rows
     while run < flat.size:
         for start in range(0, flat.size, 2 * run):

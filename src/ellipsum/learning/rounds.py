@@ -25,7 +25,7 @@ from ..noise.box_norm import add_box_noise, box_shifts
 from ..noise.spherical_law import ball_std
 from ..numerics.wide_integers import Wide
 from ..privacy.gaussian_curve import round_down, round_up, sqrt_down
-from ..privacy.guarantee import NEIGHBOURS, Budget, Privacy
+from ..privacy.guarantee import NEIGHBORS, Budget, Privacy
 from ..releases.round_record import Round
 from ..request.groups import Listed
 from ..request.missing import Handling
@@ -52,23 +52,23 @@ class NoisySum:
     std: float
 
 
-def promised(budget: Budget, slack: float, neighbours: str, unit: str, pure: bool) -> Privacy:
+def promised(budget: Budget, slack: float, neighbors: str, unit: str, pure: bool) -> Privacy:
     """The guarantee of everything that rounds within a budget give."""
     if pure and budget.pair is not None:
-        return Privacy.of_pure(budget.pair[0], neighbours, unit)
-    return Privacy(budget.after_slack(slack).mu, slack, neighbours, unit)
+        return Privacy.of_pure(budget.pair[0], neighbors, unit)
+    return Privacy(budget.after_slack(slack).mu, slack, neighbors, unit)
 
 
 def noise_rows(n: float, d: int, privacy: Privacy) -> float:
     """n in units of the noise of a clipped mean for a whole share; of pure rounds, with as many counts as columns."""
-    sides = 1 if privacy.neighbours == "replace" else 2
+    sides = 1 if privacy.neighbors == "replace" else 2
     if privacy.pure:
         return n * sides * privacy.pure[0] * PURE_PART / math.sqrt(2 * d + 1)
     return n * sides * privacy.mu
 
 
 class Rounds:
-    """Several private sums over one source, within one budget and one neighbouring relation.
+    """Several private sums over one source, within one budget and one neighboring relation.
 
     n: the public number of rows under "replace"; under "add_remove" the caller's guess, or, where there is none,
     a noisy count from a first round of one percent of the budget (at least 1). slack: a failure probability that
@@ -82,7 +82,7 @@ class Rounds:
         self,
         session: Session,
         budget: Budget,
-        neighbours: str,
+        neighbors: str,
         n: int | None = None,
         *,
         slack: float = 0.0,
@@ -94,7 +94,7 @@ class Rounds:
         source: Source | None = None,
         purpose: str = "release",
     ) -> None:
-        choice("neighbours", neighbours, NEIGHBOURS)
+        choice("neighbors", neighbors, NEIGHBORS)
         self.source = source or session.source
         self.purpose = purpose
         """What the rounds lead to: a "release", one of "groups", or rows that are learned for "later" releases."""
@@ -104,16 +104,16 @@ class Rounds:
                 "Unknown rows are read several times, and this source serves a single pass. "
                 "Pass an array, a table, a file or a list of batches."
             )
-        if neighbours == "replace" and n is None:
+        if neighbors == "replace" and n is None:
             raise UsageError("n is missing. Under 'replace' it is the public number of rows.")
         self.session = session
         self.d = self.source.width
         self.relative = relative
         """Whether errors count in units of each column's own spread."""
         self.handling = replace(handling, gaps=self.source.gaps)
-        self.budget, self.neighbours = budget, neighbours
+        self.budget, self.neighbors = budget, neighbors
         self.pure = pure
-        self.privacy = promised(budget, slack, neighbours, unit_of(session.people), pure)
+        self.privacy = promised(budget, slack, neighbors, unit_of(session.people), pure)
         self._account = session.reserve(self.privacy, note, plan)
         self.history: list[Round] = []
         self._last = Fraction(0)
@@ -191,7 +191,7 @@ class Rounds:
         """The sums of a map with the noise that its round was charged for; no row is read before it was."""
         if self.pure:
             return self._pure_sum(row_map, spend.pure[0], sums)
-        needed = row_map.body.sensitivity(self.neighbours, rows_each=self._each)
+        needed = row_map.body.sensitivity(self.neighbors, rows_each=self._each)
         std = noise_units(needed, spend.mu)
         exact, shift = sums(), shift_for(std)
         noisy = add_noise(exact, std, shift, self.stream()).to_float()
@@ -215,16 +215,16 @@ class Rounds:
         """What a part of the budget gives."""
         if self.pure:
             epsilon = round_down(part * Fraction(self.privacy.pure[0]))
-            return Privacy.of_pure(epsilon, self.neighbours, self.privacy.unit)
-        return Privacy(sqrt_down(part * Fraction(self.mu) ** 2), slack, self.neighbours, self.privacy.unit)
+            return Privacy.of_pure(epsilon, self.neighbors, self.privacy.unit)
+        return Privacy(sqrt_down(part * Fraction(self.mu) ** 2), slack, self.neighbors, self.privacy.unit)
 
     def _pure_sum(self, row_map: RowMap, epsilon: float, sums: Callable[[], Wide]) -> NoisySum:
         """[L8] Counts with Laplace noise, each its own; other rows with noise of density exp(-length)."""
         counts = row_map.body.ones is not None
         if counts:
-            moved: Fraction | int = row_map.body.changes(self.neighbours, self._each)
+            moved: Fraction | int = row_map.body.changes(self.neighbors, self._each)
         else:
-            moved = row_map.body.sensitivity(self.neighbours, rows_each=self._each)
+            moved = row_map.body.sensitivity(self.neighbors, rows_each=self._each)
         scale = round_up(Fraction(moved) / Fraction(epsilon))
         exact, bits = sums(), row_map.grid_bits
         if counts:
@@ -244,7 +244,7 @@ class Rounds:
         return partial
 
     def accumulate_by(self, row_map: RowMap, keys: Listed | None, source: Source | None = None) -> GroupSums:
-        """Exact sums of each group, in one pass of the session's own rows [G5], or of those recentred [G10]."""
+        """Exact sums of each group, in one pass of the session's own rows [G5], or of those recentered [G10]."""
         public = self.public_rows and self.session.people is None
         return self.session.total_by(row_map, keys, public, self._part_of_progress(), source)
 
@@ -280,7 +280,7 @@ class Rounds:
     @property
     def public_rows(self) -> bool:
         """Whether the number of rows is public."""
-        return self.neighbours == "replace" and self._each is None
+        return self.neighbors == "replace" and self._each is None
 
     def _check_rows(self, rows: int) -> None:
         if self.public_rows and rows != self._promised:

@@ -121,7 +121,7 @@ class Shares:
 
     @property
     def step(self) -> float:
-        """For a centre that the next step finds again: less, where it would be a large share."""
+        """For a center that the next step finds again: less, where it would be a large share."""
         return min(self.center, max(self.scales, 0.01))
 
     @property
@@ -167,7 +167,7 @@ class Shares:
 
     @property
     def finest(self) -> float:
-        """The least spread, as a share of the ball of the magnitude, that the search for the centre can reach."""
+        """The least spread, as a share of the ball of the magnitude, that the search for the center can reach."""
         if not self.hopeful:
             return 1.0
         rounds = int(0.4 / (self.ball + self.norms))

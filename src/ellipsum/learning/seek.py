@@ -80,7 +80,7 @@ def _counted(ask: _Asker, start: float, found: Tally, known: float) -> Tally | N
 
 def _worth_seeing(measure: Measure) -> float:
     """Rows whose absence moves the mean by as much as the noise of a round that reaches them."""
-    sides = 2 if measure.rounds.neighbours == "replace" else 1
+    sides = 2 if measure.rounds.neighbors == "replace" else 1
     return sides * math.sqrt(measure.d) / measure.rounds.mu
 
 

@@ -1,4 +1,4 @@
-"""The law of one column: how far its rows lie from a centre on either side, from noisy counts of distances.
+"""The law of one column: how far its rows lie from a center on either side, from noisy counts of distances.
 
 Each side has a law of its own: a column of incomes needs less room below zero than above its middle. Works on noisy
 counts and public numbers only.
@@ -65,7 +65,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Side:
-    """Distances of the rows on one side of the centre: the share of all rows, and the law; None where none is seen."""
+    """Distances of the rows on one side of the center: the share of all rows, and the law; None where none is seen."""
 
     share: float
     law: NormLaw | None
@@ -104,7 +104,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Sides:
-    """A law of one column: a part of the rows at the centre, the others below and above."""
+    """A law of one column: a part of the rows at the center, the others below and above."""
 
     center: float
     below: Side
@@ -121,7 +121,7 @@ class Sides:
         return x, mass / mass.sum()
 
     def outside(self, low: float, high: float) -> float:
-        """The share of the rows outside an interval that holds the centre."""
+        """The share of the rows outside an interval that holds the center."""
         return self.below.beyond(self.center - low) + self.above.beyond(high - self.center)
 
     def about(self, center: float, least: float) -> NormLaw:
@@ -137,9 +137,9 @@ class Sides:
 def learned_sides(
     counts: Floats, std: float, edges: Floats, center: float, n: float, unit: float, pure: bool, far: bool = False
 ) -> Sides:
-    """The laws of distances from the centre, from counts of the rows between the edges on either side.
+    """The laws of distances from the center, from counts of the rows between the edges on either side.
 
-    unit: about how far rows lie from the centre. far: whether some are known to lie far out.
+    unit: about how far rows lie from the center. far: whether some are known to lie far out.
     """
     surely = _KNOWN_END if far else _FAR_END
     middle = edges.size

@@ -1,4 +1,4 @@
-"""What is learned so far: centre with its error, shape, and the law of norms; and the radius of least error.
+"""What is learned so far: center with its error, shape, and the law of norms; and the radius of least error.
 
 Lengths are in units of the stated magnitude, or of each column's spread: no squares overflow, whatever it is.
 """
@@ -40,7 +40,7 @@ class Shape:
         self.squared_spread = float((std**2).sum())
 
     def ellipsoid(self, center: Floats, radius: float, units: Floats) -> Ellipsoid:
-        """The region ‖y‖ <= radius about the centre, in original units; all units are alike where axes were learned."""
+        """The region ‖y‖ <= radius about the center, in original units; all units are alike where axes were learned."""
         scale = np.minimum(self.b / radius, _STEEPEST * np.minimum(units, 1.0)) / units
         return Ellipsoid(_within_range(center, units), scale, self.basis)
 
@@ -63,9 +63,9 @@ def _within_range(center: Floats, units: Floats) -> Floats:
 
 @dataclass
 class State:
-    """Centre, its error variance along the axes of the shape, the shape, and the law of ‖y‖ about the centre.
+    """Center, its error variance along the axes of the shape, the shape, and the law of ‖y‖ about the center.
 
-    clipped: the radius within which the centre was measured, in median norms.
+    clipped: the radius within which the center was measured, in median norms.
     far: few rows far beyond the law that were found; perhaps: such rows that may be noise, or not so far.
     """
 
@@ -78,8 +78,8 @@ class State:
     perhaps: Perhaps | None = None
 
     @property
-    def off_centre(self) -> float:
-        """Share of the typical squared norm that is due to the centre's error."""
+    def off_center(self) -> float:
+        """Share of the typical squared norm that is due to the center's error."""
         return float((self.shape.b**2 * self.variance).sum()) / self.law.median**2
 
     def reshape(self, std: Floats) -> None:
@@ -90,22 +90,22 @@ class State:
 
     @property
     def _hidden(self) -> float:
-        """What the clipping of the centre hides by the law that is known now, in spreads, were it all on one side."""
+        """What the clipping of the center hides by the law that is known now, in spreads, were it all on one side."""
         return self.law.excess(self.clipped * self.law.median)
 
-    def doubt_centre(self) -> None:
-        """Take into the centre's variance what its clipping hides.
+    def doubt_center(self) -> None:
+        """Take into the center's variance what its clipping hides.
 
         Of one column all that was clipped may lie on one side; of more, less and less of it.
         """
         self.variance = self.variance + (self._hidden / self.shape.std.size * self.shape.std) ** 2
 
     def hides_far(self, n: float) -> float:
-        """Squared error of a centre that has not seen the far rows, if those lie on all sides."""
+        """Squared error of a center that has not seen the far rows, if those lie on all sides."""
         return 0.0 if self.far is None else self.far.moment(2) / n * self.shape.squared_spread
 
     def take_far(self, n: float) -> None:
-        """Take far rows into the law, and what they move the centre by, if they lie on all sides.
+        """Take far rows into the law, and what they move the center by, if they lie on all sides.
 
         If they lie on one side, the last step is longer than that explains, and raises the variance by itself.
         """
@@ -115,13 +115,13 @@ class State:
 
     @property
     def doubtful(self) -> State:
-        """The same, were all that is hidden on one side: no wide and noisy round is better than such a centre then."""
+        """The same, were all that is hidden on one side: no wide and noisy round is better than such a center then."""
         return replace(self, variance=self.variance + (self._hidden * self.shape.std) ** 2)
 
     def update(self, moved: Floats, gain: Floats, spread: Floats) -> None:
-        """Take in a step along the axes with mean gain * (mean - centre) and variance `spread`: a linear filter.
+        """Take in a step along the axes with mean gain * (mean - center) and variance `spread`: a linear filter.
 
-        A step longer than the stated errors explain, and not by chance, raises the variance of the centre first.
+        A step longer than the stated errors explain, and not by chance, raises the variance of the center first.
         """
         chance = (_SURE if self.far is None else _LIKELY) * math.sqrt(2 * float((spread**2).sum()))
         surprise = float((moved**2).sum() - spread.sum() - chance) / float((gain**2 * self.variance).sum())
@@ -132,7 +132,7 @@ class State:
 
 
 def clip_effects(law: NormLaw, shape: Shape, radius: float, n: float) -> tuple[Floats, Floats]:
-    """Per axis: gain of the clipped mean on a centre error, and sampling variance of what is clipped away."""
+    """Per axis: gain of the clipped mean on a center error, and sampling variance of what is clipped away."""
     inside = law.radii <= radius
     shrunk = float((law.mass * ~inside * radius / law.radii).sum())
     gain = float(law.mass[inside].sum()) + shrunk * (1 - shape.weights)
@@ -153,10 +153,10 @@ def choose_radius(
     bias: Callable[[float], float] = _none,
     doubt: Callable[[float], float] = _none,
 ) -> tuple[float, float]:
-    """(forecast squared error, radius): noise, clipped sampling, centre error kept, and a bias term.
+    """(forecast squared error, radius): noise, clipped sampling, center error kept, and a bias term.
 
     unit is the noise std of the mean for each unit of radius; doubt a squared bias in spreads that the step is known
-    to have, so that it moves the centre the less.
+    to have, so that it moves the center the less.
     """
     best = (math.inf, float(candidates[0]))
     for radius in candidates.tolist():

@@ -15,7 +15,7 @@ from .quantiles import CoordinateSurplus, bisect, norm_quantile
 from .rounds import Rounds
 
 STEPS = 20
-FIRST_SHARE = Fraction(1, 4)  # centre and spreads together
+FIRST_SHARE = Fraction(1, 4)  # center and spreads together
 CENTER_SHARE = Fraction(1, 4)  # of the first
 CLIP_SHARE = Fraction(1, 4)  # of the rest
 FAILURE = 0.1
@@ -43,7 +43,7 @@ def prepare(rounds: Rounds, magnitude: float, *, steps: int = STEPS) -> Final:
     steps, left, n, d = whole("steps", steps, most=MOST_STEPS), rounds.left, rounds.n, rounds.d
     first, rest = left * FIRST_SHARE, left * (1 - FIRST_SHARE)
     ends = np.full(d, float(magnitude))
-    center = _medians(rounds, "centre", np.zeros(d), False, -ends, ends, steps, first * CENTER_SHARE)
+    center = _medians(rounds, "center", np.zeros(d), False, -ends, ends, steps, first * CENTER_SHARE)
     sizes = _medians(rounds, "spread", center, True, 0 * ends, 2 * ends, steps, first * (1 - CENTER_SHARE))
     std = STD_PER_MEDIAN * sizes / magnitude  # in units of the magnitude: nothing overflows below
     shape = Ellipsoid(center, 1 / np.sqrt(2 * std + float(np.mean(2 * std))) / magnitude)

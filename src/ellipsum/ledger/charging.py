@@ -21,7 +21,7 @@ class Guarantee(Protocol):
     """What a release spends."""
 
     @property
-    def neighbours(self) -> str: ...
+    def neighbors(self) -> str: ...
 
     @property
     def unit(self) -> str: ...
@@ -49,7 +49,7 @@ class Ask:
 
     @property
     def protects(self) -> Protects:
-        return Protects(self.guarantee.neighbours, self.guarantee.unit, self.privacy_id)
+        return Protects(self.guarantee.neighbors, self.guarantee.unit, self.privacy_id)
 
     @property
     def gaussian(self) -> bool:
@@ -67,14 +67,14 @@ class Ask:
 class Protects:
     """Whom a guarantee is for; None where nobody has said so yet."""
 
-    neighbours: str | None = None
+    neighbors: str | None = None
     unit: str | None = None
     privacy_id: str | int | None = None
     """The column that names people: by its name, or by its place where columns have none."""
 
     def with_(self, other: Protects, dataset: str) -> Protects:
         """The same with what was left open filled in, or a refusal: different units do not add up [Q1]."""
-        same_relation = self.neighbours in (None, other.neighbours)
+        same_relation = self.neighbors in (None, other.neighbors)
         same_unit = self.unit is None or (self.unit, self.privacy_id) == (other.unit, other.privacy_id)
         if same_relation and same_unit:
             return other
@@ -88,7 +88,7 @@ class Protects:
             return "what the first release protects"
         who = "one row or person" if self.unit is None else f"one {self.unit}"
         whose = "" if self.privacy_id is None else f" by {named(self.privacy_id)}"
-        change = {"replace": "replaced", "add_remove": "added or removed"}.get(self.neighbours or "", "")
+        change = {"replace": "replaced", "add_remove": "added or removed"}.get(self.neighbors or "", "")
         return " ".join(filter(None, (f"{who}{whose}", change)))
 
 

@@ -79,7 +79,7 @@ def _events_of(fields: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Fractio
 def _pure(epsilon: float) -> dict[str, Any]:
     """The worst pure step [P8]: noise e^(-epsilon |k|) on whole numbers that differ by 1 has its losses, +-epsilon.
 
-    dp_accounting adds it up with Gaussian steps under one relation; its randomised response it does not.
+    dp_accounting adds it up with Gaussian steps under one relation; its randomized response it does not.
     """
     return _event("DiscreteLaplaceDpEvent", noise_parameter=epsilon, sensitivity=1)
 
@@ -144,8 +144,8 @@ def _parameters(budget: Mapping[str, Fraction]) -> tuple[str, Mapping[str, Fract
 
 def _unit_words(account: Account) -> str:
     whose = "" if account.protects.privacy_id is None else f", by the column {account.protects.privacy_id}"
-    relation = _HIDDEN.get(account.protects.neighbours or "", "the relation is not fixed yet")
-    return f"Data sets are neighbours if they differ in one {account.protects.unit or 'unit'}{whose}: {relation}."
+    relation = _HIDDEN.get(account.protects.neighbors or "", "the relation is not fixed yet")
+    return f"Data sets are neighbors if they differ in one {account.protects.unit or 'unit'}{whose}: {relation}."
 
 
 def _open(*names: str) -> list[str]:

@@ -20,7 +20,7 @@ from ..errors import (
     whole,
 )
 from ..privacy.composition import Filter
-from ..privacy.guarantee import NEIGHBOURS, Budget
+from ..privacy.guarantee import NEIGHBORS, Budget
 from ..request.people import People
 from .account_state import EVERYBODY, PERIODS, Account, account_of, last_reserved
 from .amounts import amount, written
@@ -85,7 +85,7 @@ class Ledger:
         delta: Any = None,
         mu: Any = None,
         caps: Mapping[str, Any] | None = None,
-        neighbours: str | None = None,
+        neighbors: str | None = None,
         privacy_id: str | int | None = None,
         analyst_caps: Mapping[str, Any] | None = None,
         period: Mapping[str, Any] | None = None,
@@ -93,7 +93,7 @@ class Ledger:
         """Open the budget of a data set: epsilon and delta, or mu; the ledger itself is made where there is none.
 
         caps: {"mu": .., "epsilon": .. or several, "slack": ..} that lie within the budget; else the first release's law
-            fixes them. neighbours, privacy_id: what every release must protect; else the first one fixes it.
+            fixes them. neighbors, privacy_id: what every release must protect; else the first one fixes it.
         analyst_caps: {name: epsilon} ("*" for everybody else). period: {"day" | "week" | "month" | "year": epsilon}.
             Both lie within the whole: a new period adds nothing to it.
         """
@@ -101,7 +101,7 @@ class Ledger:
         stated = (
             checked_caps(budget, dict(_pairs("caps", caps))) if "mu" not in budget or caps else Filter(budget["mu"])
         )
-        protects = _checked_protects(neighbours, privacy_id)
+        protects = _checked_protects(neighbors, privacy_id)
         limits = {
             checked_name("analyst", who): _limit(budget, cap) for who, cap in _pairs("analyst_caps", analyst_caps)
         }
@@ -381,13 +381,13 @@ def _checked_budget(epsilon: Any, delta: Any, mu: Any) -> dict[str, Fraction]:
     return budget
 
 
-def _checked_protects(neighbours: str | None, privacy_id: str | int | None) -> Protects:
-    if neighbours is not None:
-        choice("neighbours", neighbours, NEIGHBOURS)
+def _checked_protects(neighbors: str | None, privacy_id: str | int | None) -> Protects:
+    if neighbors is not None:
+        choice("neighbors", neighbors, NEIGHBORS)
     if privacy_id is None:
-        return Protects(neighbours)
+        return Protects(neighbors)
     whose = People(privacy_id).identity
-    return Protects(neighbours, "person", checked_name("privacy_id", whose) if isinstance(whose, str) else whose)
+    return Protects(neighbors, "person", checked_name("privacy_id", whose) if isinstance(whose, str) else whose)
 
 
 def _limit(budget: Mapping[str, Fraction], value: Any) -> Fraction:

@@ -104,7 +104,7 @@ def _block(saved: Any) -> Block:
 def choose_blocks(widths: Sequence[float] | Floats, importances: Sequence[float] | Floats, epsilon: float) -> Blocks:
     """The blocks of least expected squared error, and their shares of epsilon [K2].
 
-    `widths` say how far each column of a sum moves between neighbours: the widths of the box under "replace", half of
+    `widths` say how far each column of a sum moves between neighbors: the widths of the box under "replace", half of
     them under "add_remove". A column of width or importance 0 is left out. With up to 512 columns no partition is
     better; with more, cuts beyond the widest 512 columns are tried at every 128th part of their position.
     """

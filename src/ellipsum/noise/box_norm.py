@@ -55,7 +55,7 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
     The last axis of `sums` holds the columns block by block; every other index is a vector with noise of its own.
 
     Guarantee: K is a function of the ideal release S + eta alone, eta of density proportional to
-    exp(-sum_g max_{j in g} |eta_j| / scale_g); so where column j of S moves by at most D_j between neighbours and
+    exp(-sum_g max_{j in g} |eta_j| / scale_g); so where column j of S moves by at most D_j between neighbors and
     scale_g >= D_j / epsilon_g, it is (sum epsilon_g)-private and pure, nothing added for finite precision [N6].
 
     Draws: the radii's k_g + 1 uniforms block by block, vector by vector, then one per coordinate in C order.

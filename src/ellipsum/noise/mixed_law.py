@@ -90,8 +90,8 @@ class MixedLaw(Uneven):
         if not valid or not isinstance(privacy, Privacy):
             raise UsageError(TOO_LITTLE)
         own = [move if j in self.apart else 0 for j, move in enumerate(moves)]
-        self.pure.prove(Privacy.of_pure(privacy.pure[0], privacy.neighbours, privacy.unit), Fraction(0), own)
-        GaussianLaw(self.units).prove(Privacy(privacy.mu, 0.0, privacy.neighbours, privacy.unit), sensitivity, moves)
+        self.pure.prove(Privacy.of_pure(privacy.pure[0], privacy.neighbors, privacy.unit), Fraction(0), own)
+        GaussianLaw(self.units).prove(Privacy(privacy.mu, 0.0, privacy.neighbors, privacy.unit), sensitivity, moves)
 
     def check_stated(self, privacy: Guarantee, stated: Mapping[str, float]) -> None:
         check_split(privacy, stated)

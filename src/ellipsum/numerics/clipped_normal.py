@@ -111,9 +111,9 @@ def _all_clipped(spectrum: Spectrum, level: float) -> bool:
 
 @dataclass(frozen=True)
 class Offsets:
-    """The law of a row about the stated centre: independent normals, in part the error of the centre itself.
+    """The law of a row about the stated center: independent normals, in part the error of the center itself.
 
-    stds: t_j, root mean square offset; shared: rho_j, the share of t_j^2 that is the centre's error, common to
+    stds: t_j, root mean square offset; shared: rho_j, the share of t_j^2 that is the center's error, common to
     all rows; importance: weight of coordinate j's squared error; counts: how many coordinates each entry
     stands for.
     """

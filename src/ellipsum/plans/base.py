@@ -134,7 +134,7 @@ def unserved_gaps(plan: Any) -> tuple[bool, ...]:
     if plan.riders.missing in ("row", "fill") or plan.options.get("missing") == "center":
         return (False,) * int(plan.d)
     counted = np.array(plan.riders.absences or (0,)) > 0
-    if plan.statistic != "sum" and plan.ellipsoid.axes is None:  # a column without spread is at its centre in any case
+    if plan.statistic != "sum" and plan.ellipsoid.axes is None:  # a column without spread is at its center in any case
         counted = counted | (plan.ellipsoid.scale == 0)
     if plan.statistic == "sum":  # an absent cell adds nothing, and is nothing, where 0 stands for it
         lower, upper = plan.rows.bounds() if plan.clamped else (plan.ellipsoid.center, plan.ellipsoid.center)

@@ -62,7 +62,7 @@ class Terms(Alike):
     n: int | None
     d: int
     budget: Budget
-    neighbours: str
+    neighbors: str
     columns: tuple[str, ...] | None
     people: People | None
     wishes: Wishes
@@ -79,7 +79,7 @@ class Terms(Alike):
     @property
     def private_rows(self) -> bool:
         """Whether the number of rows is private: where rows come and go, or people have many [U8]."""
-        return self.neighbours == "add_remove" or self.each is not None
+        return self.neighbors == "add_remove" or self.each is not None
 
     @property
     def importances(self) -> Floats:
@@ -147,7 +147,7 @@ def weighted_error(terms: Terms, plan: Plan) -> float:
 
 
 def gaussian(terms: Terms) -> Plan:
-    privacy = Privacy(terms.budget.mu, 0.0, terms.neighbours, unit_of(terms.people))
+    privacy = Privacy(terms.budget.mu, 0.0, terms.neighbors, unit_of(terms.people))
     region, kappa = lay_with_count(terms, privacy.mu)
     made = draft(terms, region, kappa, privacy.mu)
     return finished(terms, made, privacy, None, noise_units(_needed(terms, made), privacy.mu))
@@ -155,7 +155,7 @@ def gaussian(terms: Terms) -> Plan:
 
 def _needed(terms: Terms, draft: Draft) -> Fraction:
     """The sensitivity that noise is drawn for; at least one unit, for where no row can move anything."""
-    return max(draft.body.sensitivity(terms.neighbours, draft.count_units, terms.each), Fraction(1))
+    return max(draft.body.sensitivity(terms.neighbors, draft.count_units, terms.each), Fraction(1))
 
 
 def spherical(terms: Terms) -> Plan:
@@ -173,7 +173,7 @@ def spherical(terms: Terms) -> Plan:
             break
         dimension = made.dimension
     ratio = safe_ratio(epsilon, delta, dimension)
-    privacy = BallPrivacy(ratio, dimension, terms.neighbours, unit_of(terms.people))
+    privacy = BallPrivacy(ratio, dimension, terms.neighbors, unit_of(terms.people))
     law = BallLaw.least(privacy, _needed(terms, made))
     return finished(terms, made, privacy, law, 0.0)
 
@@ -196,7 +196,7 @@ def boxed(terms: Terms) -> Plan:
     made, law = _in_blocks(terms, region, kappa, epsilon)
     if law is None:
         return spherical(terms)
-    privacy = Privacy.of_pure(epsilon, terms.neighbours, unit_of(terms.people))
+    privacy = Privacy.of_pure(epsilon, terms.neighbors, unit_of(terms.people))
     return finished(terms, made, privacy, law, 0.0)
 
 
@@ -208,7 +208,7 @@ def _in_blocks(terms: Terms, region: Clip, kappa: float, epsilon: float) -> tupl
     made = _evenly(draft(terms, region, 1.0 if kappa > 0 else 0.0, epsilon), terms)
     each = terms.each or 1
     limits = clamp_limits(terms.rows, region.ellipsoid, made.bits)
-    moves = [each * move for move in clamped_moves(limits, made.riders, terms.neighbours)]
+    moves = [each * move for move in clamped_moves(limits, made.riders, terms.neighbors)]
     moves += [each * made.count_units] if made.count_units else []
     if not any(moves):
         return made, None
@@ -246,7 +246,7 @@ def _alike(region: Clip, terms: Terms) -> Clip:
 def _evenly(draft: Draft, terms: Terms) -> Draft:
     """The draft with counts that move as far as values do, so that none makes its block's noise larger."""
     limits = clamp_limits(terms.rows, draft.region.ellipsoid, draft.bits)
-    move = int(limits.max()) * (2 if terms.neighbours == "replace" else 1)
+    move = int(limits.max()) * (2 if terms.neighbors == "replace" else 1)
     riders = replace(
         draft.riders,
         absences=tuple(move if unit else 0 for unit in draft.riders.absences),
@@ -281,12 +281,12 @@ def few_octaves(d: int) -> int:
 
 def draft(terms: Terms, region: Clip, kappa: float, fineness: float, octaves: int = OCTAVES) -> Draft:
     """Put a clip region and what is counted beside it on the grid; fineness: mu, or what comes near it."""
-    rows, neighbours = terms.rows, terms.neighbours
+    rows, neighbors = terms.rows, terms.neighbors
     bits = grid_bits(terms.n, fineness)
-    riders = lay_riders(rows, region, terms.statistic, neighbours, terms.handling, bits, octaves)
+    riders = lay_riders(rows, region, terms.statistic, neighbors, terms.handling, bits, octaves)
     if terms.statistic == "describe":
         limits = clamp_limits(rows, region.ellipsoid, bits).tolist()
-        alone = neighbours == "replace" and terms.each is None
+        alone = neighbors == "replace" and terms.each is None
         riders = replace(riders, squares=free_squares(limits, riders, alone))
         riders = replace(riders, products=product_units(limits)) if terms.covariance else riders
     count_units = round(math.ldexp(min(kappa, WIDEST_COUNT_WEIGHT), bits))
@@ -346,7 +346,7 @@ def assemble(
         made, law = _in_blocks(terms, region, kappa, epsilon)
         return finished(terms, made, privacy, law, 0.0, {}, options)
     made = draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, octaves)
-    spherical = BallPrivacy(epsilon, made.dimension, privacy.neighbours, privacy.unit)
+    spherical = BallPrivacy(epsilon, made.dimension, privacy.neighbors, privacy.unit)
     return finished(terms, made, spherical, BallLaw.least(spherical, _needed(terms, made)), 0.0, {}, options)
 
 
@@ -357,7 +357,7 @@ def lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
     of sqrt(3) [U8].
     """
     rows, d, wishes, n, statistic, each = terms.rows, terms.d, terms.wishes, terms.n, terms.statistic, terms.each
-    if terms.neighbours == "replace":
+    if terms.neighbors == "replace":
         region = rows.region(d, wishes, n, 2 * (each or 1) / mu)
         return region, _FREE_COUNT if each is not None and _needs_count(region, statistic) else 0.0
     kappa = 0.0
@@ -373,7 +373,7 @@ def lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
 
 def last_count_weight(region: Clip, statistic: str, n: int, privacy: Privacy, people: People | None) -> float:
     """The weight of the count of rows in a region that is laid already [U2][U8]."""
-    if privacy.neighbours != "replace":
+    if privacy.neighbors != "replace":
         return count_weight(region, statistic, n, privacy.pure[0] if privacy.pure else privacy.mu)
     return _FREE_COUNT if rows_each(people) is not None and _needs_count(region, statistic) else 0.0
 
@@ -383,7 +383,7 @@ def _needs_count(region: Clip, statistic: str) -> bool:
 
 
 def count_weight(region: Clip, statistic: str, n: float | None, mu: float) -> float:
-    """[U2] kappa^2 = (lever of the count) / sqrt(tr (B^T B)^-1) minimises the error.
+    """[U2] kappa^2 = (lever of the count) / sqrt(tr (B^T B)^-1) minimizes the error.
 
     The lever is ‖c‖ for sums (sum = c N + T) and ‖mean - c‖ for means (mean = c + T / N), where the noise of T stands
     beside the mean's own distance.

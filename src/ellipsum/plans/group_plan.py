@@ -44,10 +44,10 @@ _BYTES = 96
 """Of memory that each coordinate of a listed group takes on the way."""
 
 
-def group_sensitivity(body: Body, count_units: int, neighbours: str, most: int) -> Fraction:
+def group_sensitivity(body: Body, count_units: int, neighbors: str, most: int) -> Fraction:
     """[G1] l2-sensitivity of the sums of all groups, for people with rows in at most so many of them."""
     alone = body.norm**2 + count_units**2
-    square = max(body.diameter**2, 2 * alone) if neighbours == "replace" else alone
+    square = max(body.diameter**2, 2 * alone) if neighbors == "replace" else alone
     return sqrt_upper(most * square)
 
 
@@ -103,7 +103,7 @@ class InGroups(Runnable):
 class GroupPlan(InGroups):
     """One release for many groups, before the data.
 
-    Guarantee: `release` on any data is `privacy` for its neighbouring relation [G1][G2][G3].
+    Guarantee: `release` on any data is `privacy` for its neighboring relation [G1][G2][G3].
     """
 
     one: Plan
@@ -135,13 +135,13 @@ class GroupPlan(InGroups):
 
     def _check_parts(self) -> None:
         one, keys = self.one, self.grouping.keys
-        valid = one.neighbours == "add_remove" and one.people is None and one.count_units >= 1
+        valid = one.neighbors == "add_remove" and one.people is None and one.count_units >= 1
         valid &= one.law_name in ("gaussian", "box") and not one.riders.outside and not one.stated
         valid &= one.riders.missing != "row" or one.riders.absences == (0,)
         valid &= not one.riders.products
         valid &= (self.privacy.slack > 0) == (keys is None)
         valid &= keys is None or self.groups == keys.size
-        valid &= self.neighbours == "add_remove" or self.n is not None
+        valid &= self.neighbors == "add_remove" or self.n is not None
         valid &= self.people is not None or self.grouping.max_groups == 1
         if not valid or (self.people is not None and self.people.rows_each is not None):
             raise UsageError("this plan's parts do not make one of groups. Make the plan anew.")
@@ -149,7 +149,7 @@ class GroupPlan(InGroups):
     def _prove_gaussian(self) -> None:
         """[G1] Noise in every coordinate of every group, of the std that one sum of all of them needs."""
         body, most = self.one.row_map.body, self.grouping.max_groups
-        needed = group_sensitivity(body, self.one.count_units, self.neighbours, most)
+        needed = group_sensitivity(body, self.one.count_units, self.neighbors, most)
         if self.privacy.pure:
             raise UsageError("this plan's noise is below what its guarantee needs. Make the plan anew.")
         self.one.noise_law.prove(self.privacy, needed, ())
@@ -158,7 +158,7 @@ class GroupPlan(InGroups):
         """[G2] A row that comes or goes spends a group's epsilon; one that is replaced, twice that."""
         own = self.one.privacy.as_pair().pure
         pure = self.privacy.pure
-        times = self.grouping.max_groups * (2 if self.neighbours == "replace" else 1)
+        times = self.grouping.max_groups * (2 if self.neighbors == "replace" else 1)
         if len(own) != 1 or len(pure) != 1 or self.privacy.mu or Fraction(own[0]) * times > Fraction(pure[0]):
             raise UsageError("this plan's noise is below what its guarantee needs. Make the plan anew.")
 
@@ -224,8 +224,8 @@ class GroupPlan(InGroups):
         return self.one.d
 
     @property
-    def neighbours(self) -> str:
-        return self.privacy.neighbours
+    def neighbors(self) -> str:
+        return self.privacy.neighbors
 
     @property
     def size(self) -> int | None:
@@ -281,12 +281,12 @@ class GroupPlan(InGroups):
         check_width(self.d, source)
         check_gaps(self.one, source)
         self.check_keys(source)
-        if self.neighbours == "replace":
+        if self.neighbors == "replace":
             self._check_rows(source.count())
         session.propose(self)
         account = session.reserve(self.privacy, self.statistic, self)
         account.charge(account.cap, self.statistic)
-        public = self.neighbours == "replace" and self.people is None
+        public = self.neighbors == "replace" and self.people is None
         sums = session.total_by(self.one.row_map, self.grouping.keys, public)
         return self.publish(sums, account.stream(), session.secure)
 

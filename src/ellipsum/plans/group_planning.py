@@ -47,7 +47,7 @@ def plan_groups(
     n: int | None,
     d: int,
     budget: Budget,
-    neighbours: str,
+    neighbors: str,
     columns: tuple[str, ...] | None,
     people: People | None,
     wishes: Wishes,
@@ -72,7 +72,7 @@ def plan_groups(
         rows.resolve(d), statistic, size, d, budget, "add_remove", columns, None, replace(wishes, check=False),
         replace(handling, check=False, counts_left_out=False), noise, least_count=weight,
     )  # fmt: skip
-    return _Maker(terms, grouping, groups, n, neighbours, people).best(within)
+    return _Maker(terms, grouping, groups, n, neighbors, people).best(within)
 
 
 def check_people(people: People | None) -> None:
@@ -102,11 +102,11 @@ class _Maker:
         grouping: Grouping,
         groups: int | None,
         n: int | None,
-        neighbours: str,
+        neighbors: str,
         people: People | None,
     ) -> None:
         self._terms, self._grouping, self._groups = terms, grouping, groups
-        self._n, self._neighbours, self._people = n, neighbours, people
+        self._n, self._neighbors, self._people = n, neighbors, people
         self._budget = terms.budget
 
     def best(self, within: Privacy | None) -> GroupPlan:
@@ -133,17 +133,17 @@ class _Maker:
         """[G2] Pure noise in each group, at a share of epsilon that a person's groups use up together."""
         assert self._budget.pair is not None
         epsilon, delta = self._budget.pair
-        times = self._grouping.max_groups * (2 if self._neighbours == "replace" else 1)
+        times = self._grouping.max_groups * (2 if self._neighbors == "replace" else 1)
         share = Budget(epsilon=round_down(Fraction(epsilon) / times), delta=0)
         one = replace(boxed(replace(self._terms, budget=share)), stated={})
         slack = delta if self._grouping.keys is None else 0.0
-        privacy = Privacy(0.0, slack, self._neighbours, unit_of(self._people), (epsilon,))
+        privacy = Privacy(0.0, slack, self._neighbors, unit_of(self._people), (epsilon,))
         return self._finished(one, privacy, self._budget.stated)
 
     def _gaussian(self) -> GroupPlan:
         """[G1] One Gaussian vector over all groups."""
         mu = self._budget.after_slack(self._slack).mu
-        return self._under(Privacy(mu, self._slack, self._neighbours, unit_of(self._people)), self._budget.stated)
+        return self._under(Privacy(mu, self._slack, self._neighbors, unit_of(self._people)), self._budget.stated)
 
     def _under(self, privacy: Privacy, stated: Any) -> GroupPlan:
         """The plan of Gaussian noise for a guarantee; stated: the budget that it is all of."""
@@ -151,7 +151,7 @@ class _Maker:
         region, kappa = self._laid(mu)
         terms, most = self._terms, self._grouping.max_groups
         made = draft(terms, region, min(kappa, _WIDEST_COUNT), mu)
-        units = noise_units(group_sensitivity(made.body, made.count_units, self._neighbours, most), mu)
+        units = noise_units(group_sensitivity(made.body, made.count_units, self._neighbors, most), mu)
         alone = Privacy(
             round_up(made.body.sensitivity("add_remove", made.count_units) / Fraction(units)), 0.0, "add_remove"
         )
@@ -161,7 +161,7 @@ class _Maker:
     def _laid(self, mu: float) -> tuple[Clip, float]:
         """Clip region and weight of the counts, which are free up to a weight of one under "replace" [G1]."""
         terms, root = self._terms, math.sqrt(self._grouping.max_groups)
-        if self._neighbours == "add_remove":
+        if self._neighbors == "add_remove":
             return lay_with_count(terms, mu / root)
         region = terms.rows.region(terms.d, terms.wishes, terms.n, 2 * root / mu)
         return region, max(_FREE_COUNT, count_weight(region, terms.statistic, terms.n, mu / root))

@@ -76,7 +76,7 @@ def plan_to_dict(plan: Any) -> dict[str, Any]:
 def plan_fields(saved: Any) -> dict[str, Any]:
     """The fields of a plan from a file, each of its own kind.
 
-    A plan of format 1 runs by its own rules: rows are clipped by their norm, and a missing entry is the centre's.
+    A plan of format 1 runs by its own rules: rows are clipped by their norm, and a missing entry is the center's.
     """
     with json_codec.Fields(saved, _WRONG) as fields:
         first = isinstance(saved, Mapping) and saved.get("format") == FORMAT_1
@@ -128,7 +128,7 @@ def options_from_dict(saved: Any, kinds: Mapping[str, json_codec.Kind[Any]] = PE
 
 
 def checked_spread(plan: Any) -> float:
-    """The spread of a plan's centre, whose region and forecast must be those of its rows."""
+    """The spread of a plan's center, whose region and forecast must be those of its rows."""
     if min(plan.sum_clipping_error, plan.center_spread, plan.clip_radius or 0.0) < 0:
         raise UsageError(_WRONG)
     if not plan.stated:  # the last round of learning: region and forecast follow from what was learned

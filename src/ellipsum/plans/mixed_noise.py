@@ -143,9 +143,9 @@ class Search:
 
 
 def coordinate_moves(terms: Terms, riders: Riders, counted: bool) -> list[float]:
-    """How far each coordinate of the sum moves between neighbours, in units of its own: a count by one."""
+    """How far each coordinate of the sum moves between neighbors, in units of its own: a count by one."""
     lower, upper = terms.rows.bounds()
-    wide = upper - lower if terms.neighbours == "replace" else (upper - lower) / 2
+    wide = upper - lower if terms.neighbors == "replace" else (upper - lower) / 2
     live = [1.0 if unit else 0.0 for unit in riders.units.tolist()]
     return [*wide.tolist(), *live, *([1.0] if counted else [])]
 
@@ -157,7 +157,7 @@ def _laid(terms: Terms, gaussian: Plan, split: Split) -> Plan | None:
     made = draft(terms, region, 1.0 if gaussian.count_units else 0.0, max(split.mu / left, split.first))
     limits = clamp_limits(terms.rows, region.ellipsoid, made.bits)
     made = _counted(terms, made, split.apart, limits, left)
-    moves = clamped_moves(limits, made.riders, terms.neighbours) + ([made.count_units] if made.count_units else [])
+    moves = clamped_moves(limits, made.riders, terms.neighbors) + ([made.count_units] if made.count_units else [])
     if len(moves) != split.apart.size:
         return None
     apart = split.apart & (np.array(moves, float) > 0)
@@ -167,8 +167,8 @@ def _laid(terms: Terms, gaussian: Plan, split: Split) -> Plan | None:
     places = frozenset(blocks.columns)
     body = body_without(limits, made.riders, places)
     last = 0 if d + made.riders.width in places else made.count_units
-    needed = max(body.sensitivity(terms.neighbours, last), Fraction(1))
-    privacy = Privacy(split.mu, 0.0, terms.neighbours, unit_of(terms.people), (split.first,))
+    needed = max(body.sensitivity(terms.neighbors, last), Fraction(1))
+    privacy = Privacy(split.mu, 0.0, terms.neighbors, unit_of(terms.people), (split.first,))
     return finished(terms, made, privacy, MixedLaw(law, noise_units(needed, split.mu)), 0.0)
 
 
@@ -195,13 +195,13 @@ def _region(terms: Terms, gaussian: Plan, apart: NDArray[np.bool_]) -> tuple[Cli
 def _counted(terms: Terms, made: Draft, apart: NDArray[np.bool_], limits: Ints, left: float) -> Draft:
     """The draft with counts that are apart as far as values move, and those beside as far as they are worth."""
     riders, values = made.riders, apart[: terms.d]
-    move = int(limits[values].max()) * (2 if terms.neighbours == "replace" else 1)
+    move = int(limits[values].max()) * (2 if terms.neighbors == "replace" else 1)
     beside = _units_beside(terms, made, values, left)
     start = terms.d + len(riders.absences)
     own = apart[terms.d : start].tolist()
     absences = tuple(move if unit and out else unit for unit, out in zip(riders.absences, own, strict=True))
     if riders.missing == "row" and riders.absences[0] and not own[0]:
-        free = 3.0 if terms.neighbours == "replace" else 1.0
+        free = 3.0 if terms.neighbors == "replace" else 1.0
         absences = (max(1, free_units(free * float(np.sum(limits[~values].astype(float) ** 2)), 0)),)
     outside = tuple(
         unit if not out else worth

@@ -62,7 +62,7 @@ class OutOfRange(UsageError):
 class Plan(Runnable):
     """One release, before the data: clip region, grid, noise, guarantee, forecast.
 
-    Guarantee: `release` on any data is `privacy` for its neighbouring relation [U1].
+    Guarantee: `release` on any data is `privacy` for its neighboring relation [U1].
     """
 
     rows: Rows
@@ -113,7 +113,7 @@ class Plan(Runnable):
         """The number of rows is a public n, or one more coordinate, or not needed at all [U2][U8]."""
         if self.public_rows:
             valid = self.count_units == 0 and self.n is not None
-        elif self.neighbours == "replace" and self.n is None:
+        elif self.neighbors == "replace" and self.n is None:
             valid = False
         else:
             most = math.ldexp(WIDEST_COUNT_WEIGHT, self.grid_bits)
@@ -141,8 +141,8 @@ class Plan(Runnable):
         each = rows_each(self.people) or 1
         last = [self.count_units * each] if self.count_units else []
         if isinstance(row_map, ClampedMap):
-            return [each * move for move in clamped_moves(row_map.limits, self.riders, self.neighbours)] + last
-        return [math.ceil(row_map.body.sensitivity(self.neighbours, 0, each))] * row_map.width + last
+            return [each * move for move in clamped_moves(row_map.limits, self.riders, self.neighbors)] + last
+        return [math.ceil(row_map.body.sensitivity(self.neighbors, 0, each))] * row_map.width + last
 
     @cached_property
     def stds(self) -> Floats:
@@ -159,7 +159,7 @@ class Plan(Runnable):
 
     @property
     def absent_at(self) -> Floats:
-        """What an absent cell that is counted adds to a sum: the centre, unless it was learned with its count."""
+        """What an absent cell that is counted adds to a sum: the center, unless it was learned with its count."""
         return self.ellipsoid.center if self.rows.known_absences is None else self.rows.absent_at()
 
     @cached_property
@@ -256,11 +256,11 @@ class Plan(Runnable):
         """
         apart, row_map, last = self.noise_law.apart, self.row_map, self.count_units
         if not apart:
-            return row_map.body.sensitivity(self.neighbours, last, rows_each(self.people))
+            return row_map.body.sensitivity(self.neighbors, last, rows_each(self.people))
         if not isinstance(row_map, ClampedMap) or rows_each(self.people) is not None:
             raise UsageError("two laws of noise are for clamped rows, one row a person. Make the plan anew.")
         body = body_without(row_map.limits, self.riders, apart)
-        return body.sensitivity(self.neighbours, 0 if row_map.width in apart else last)
+        return body.sensitivity(self.neighbors, 0 if row_map.width in apart else last)
 
     @property
     def d(self) -> int:
@@ -277,13 +277,13 @@ class Plan(Runnable):
         return self.n
 
     @property
-    def neighbours(self) -> str:
-        return self.privacy.neighbours
+    def neighbors(self) -> str:
+        return self.privacy.neighbors
 
     @cached_property
     def public_rows(self) -> bool:
         """Whether the number of rows is public: under "replace", but not where people have many [U8]."""
-        return self.neighbours == "replace" and rows_each(self.people) is None
+        return self.neighbors == "replace" and rows_each(self.people) is None
 
     @cached_property
     def row_map(self) -> EllipsoidMap | ClampedMap:
@@ -306,7 +306,7 @@ class Plan(Runnable):
 
     @property
     def needs_no_count(self) -> bool:
-        """Whether it is a sum about zero: rows at the centre, and cells that are absent, add nothing to it."""
+        """Whether it is a sum about zero: rows at the center, and cells that are absent, add nothing to it."""
         private = self.statistic == "sum" and self.count_std is None and not self.public_rows
         return private and self.rows.known_absences is None
 
@@ -388,7 +388,7 @@ class Plan(Runnable):
         """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever source summed the rows."""
         check_width(self.d, session.source)
         check_gaps(self, session.source)
-        if self.neighbours == "replace" and (session.counts_first or not self.public_rows):
+        if self.neighbors == "replace" and (session.counts_first or not self.public_rows):
             self._check_rows(session.source.count())
         session.propose(self)
         account = session.reserve(self.privacy, self.statistic, self)

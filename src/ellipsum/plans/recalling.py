@@ -16,7 +16,7 @@ from .plan import Plan
 
 _STATED = (Box, Ball, Normal)
 _WORDS = (
-    *("epsilon", "delta", "neighbours", "n", "privacy_id", "per_person", "max_rows"),
+    *("epsilon", "delta", "neighbors", "n", "privacy_id", "per_person", "max_rows"),
     *("by", "keys", "max_groups", "shape", "clip", "clip_probability", "weights", "noise", "missing", "check"),
     *("covariance", "method", "steps", "std", "clip_share"),
 )
@@ -47,7 +47,7 @@ class Recalled:
 def size_of(request: Request, session: Session) -> _Size:
     """What a plan asks of data: rows, columns, their names, and which of them can have gaps."""
     source = session.source
-    return session.public_count(request.neighbours, request.n), source.width, source.columns, source.gaps
+    return session.public_count(request.neighbors, request.n), source.width, source.columns, source.gaps
 
 
 _CALLS: dict[Any, Recalled] = {}

@@ -4,7 +4,7 @@ A guarantee (mu, pure, slack) says that for every real epsilon
 
     delta(epsilon) <= E[delta_mu(epsilon - L)] + slack,
 
-L the privacy loss of randomised response with the epsilons in `pure`, each ± epsilon_i with odds e^epsilon_i : 1, and
+L the privacy loss of randomized response with the epsilons in `pure`, each ± epsilon_i with odds e^epsilon_i : 1, and
 delta_mu the Gaussian curve. It is attained where slack = 0.
 """
 
@@ -86,7 +86,7 @@ def _enumerated(groups: Sequence[tuple[float, int]]) -> Law:
 
 
 def _on_lattice(groups: Sequence[tuple[float, int]]) -> Law:
-    """Every loss is split between its two lattice neighbours so that E[1] and E[e^-L] stay: no better for privacy [P9].
+    """Every loss is split between its two lattice neighbors so that E[1] and E[e^-L] stay: no better for privacy [P9].
 
     The masses are rounded up, and so are their sums; the lattice's unit is a power of two, so its points are doubles.
     """
@@ -113,7 +113,7 @@ def _split(atoms: Sequence[tuple[Fraction, arb]], unit: Fraction) -> tuple[Float
     with FLINT, ctx.workprec(_ATOM_BITS):
         whole = _arb(unit).expm1()
         for (loss, chance), place in zip(atoms, places, strict=True):
-            # weight of the lower neighbour: linear in e^-loss between the two
+            # weight of the lower neighbor: linear in e^-loss between the two
             gap = unit * (place + 1) - loss
             lower = _arb(gap).expm1() / whole
             masses[place - lowest] += _float_up(chance * lower) * (1 + 2.0**-40)

@@ -1,6 +1,6 @@
 """Budgets, guarantees, calibration and composition: pure mathematics, no data.
 
-A guarantee is (mu, slack) for a stated neighbouring relation, read as [P1]
+A guarantee is (mu, slack) for a stated neighboring relation, read as [P1]
 
     delta(epsilon) <= Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) + slack,  all epsilon >= 0,
 
@@ -41,7 +41,7 @@ from .gaussian_curve import (
 )
 
 __all__ = [
-    "NEIGHBOURS",
+    "NEIGHBORS",
     "Budget",
     "HasPair",
     "Privacy",
@@ -60,13 +60,13 @@ __all__ = [
     "rho_of",
 ]
 
-NEIGHBOURS = ("replace", "add_remove")
+NEIGHBORS = ("replace", "add_remove")
 UNITS = ("row", "person")
 LEAST_MU = 1e-100
 MOST_PURE = 1e6
 MOST_MU = 1e12  # noisy integers of any number of rows then fit their limbs
 _NEAR = 1 + 1e-6
-_GUARANTEE = "A guarantee has the fields mu, slack, neighbours and, for people, unit, and no others."
+_GUARANTEE = "A guarantee has the fields mu, slack, neighbors and, for people, unit, and no others."
 _STATE_ONE = "State epsilon= and delta=, or budget=Budget(...)."
 
 
@@ -266,7 +266,7 @@ class HasPair(Protocol):
 
 @dataclass(frozen=True)
 class Privacy:
-    """What was spent: the curve of mu plus slack, under a neighbouring relation [P1].
+    """What was spent: the curve of mu plus slack, under a neighboring relation [P1].
 
     "replace": one row changed, the number of rows public. "add_remove": one row more or less. Where unit is
     "person", it is a person with all of theirs. pure: the epsilons of steps whose noise is not Gaussian [P8].
@@ -274,7 +274,7 @@ class Privacy:
 
     mu: float
     slack: float = 0.0
-    neighbours: str = "replace"
+    neighbors: str = "replace"
     unit: str = "row"
     pure: tuple[float, ...] = ()
 
@@ -283,7 +283,7 @@ class Privacy:
         object.__setattr__(self, "slack", non_negative("slack", self.slack))
         if self.slack >= 1:
             raise UsageError(f"slack must be below 1, got {self.slack}. It is a probability of failure.")
-        choice("neighbours", self.neighbours, NEIGHBOURS)
+        choice("neighbors", self.neighbors, NEIGHBORS)
         choice("unit", self.unit, UNITS)
         if not isinstance(self.pure, (tuple, list)):
             raise UsageError(f"pure must be a tuple of epsilons, got {type(self.pure).__name__}.")
@@ -295,9 +295,9 @@ class Privacy:
             raise UsageError("a guarantee for a person needs a privacy_id, and one for a row none. Make the plan anew.")
 
     @classmethod
-    def of_pure(cls, epsilon: float, neighbours: str = "replace", unit: str = "row") -> Privacy:
+    def of_pure(cls, epsilon: float, neighbors: str = "replace", unit: str = "row") -> Privacy:
         """The guarantee of a pure epsilon-DP step, such as Laplace noise."""
-        return cls(0.0, 0.0, neighbours, unit, (epsilon,))
+        return cls(0.0, 0.0, neighbors, unit, (epsilon,))
 
     def as_pair(self) -> Privacy:
         return self
@@ -319,7 +319,7 @@ class Privacy:
     def to_dict(self) -> dict[str, Any]:
         more: dict[str, Any] = {} if self.unit == "row" else {"unit": self.unit}
         more |= {"pure": list(self.pure)} if self.pure else {}
-        return {"mu": self.mu, "slack": self.slack, "neighbours": self.neighbours, **more}
+        return {"mu": self.mu, "slack": self.slack, "neighbors": self.neighbors, **more}
 
     @classmethod
     def from_dict(cls, saved: Any) -> Privacy:
@@ -327,7 +327,7 @@ class Privacy:
             return cls(
                 fields.take("mu", number),
                 fields.take("slack", number),
-                fields.take("neighbours", text),
+                fields.take("neighbors", text),
                 fields.take("unit", text, "row"),
                 fields.take("pure", list_of(number), ()),
             )
@@ -366,7 +366,7 @@ class Privacy:
     @property
     def change(self) -> str:
         """What is hidden, in words."""
-        return f"one {self.unit} replaced" if self.neighbours == "replace" else f"one {self.unit} added or removed"
+        return f"one {self.unit} replaced" if self.neighbors == "replace" else f"one {self.unit} added or removed"
 
     def __str__(self) -> str:
         slack = f" but for probability {self.slack:g}" if self.slack else ""
@@ -431,8 +431,8 @@ def _has_pair(part: Any) -> bool:
 
 
 def _one_relation(pairs: list[Privacy]) -> tuple[str, str]:
-    """The neighbouring relation and the unit that all have."""
-    relations, units = {pair.neighbours for pair in pairs}, {pair.unit for pair in pairs}
+    """The neighboring relation and the unit that all have."""
+    relations, units = {pair.neighbors for pair in pairs}, {pair.unit for pair in pairs}
     if not relations:
         raise UsageError("There is nothing to compose. Pass at least one guarantee.")
     if len(relations) > 1:

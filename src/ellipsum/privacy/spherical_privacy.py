@@ -13,7 +13,7 @@ from .spherical_curve import ball_delta_upper, ball_epsilon_upper, certified_rat
 
 _NEAR = 1 + 1e-6
 _EPSILONS, _DELTAS = (1e-4, 100.0), (1e-30, 0.5)  # where the curve is evaluated closely [B2]
-_WRONG = "A guarantee has the fields ratio, dimension, neighbours and, for people, unit, and no others."
+_WRONG = "A guarantee has the fields ratio, dimension, neighbors and, for people, unit, and no others."
 
 
 def safe_ratio(epsilon: float, delta: float, dimension: int) -> float:
@@ -31,7 +31,7 @@ class BallPrivacy:
 
     ratio: float
     dimension: int
-    neighbours: str = "replace"
+    neighbors: str = "replace"
     unit: str = "row"
 
     slack = 0.0
@@ -43,7 +43,7 @@ class BallPrivacy:
 
     def as_pair(self) -> Privacy:
         """For composition: a pure step of epsilon = ratio."""
-        return Privacy.of_pure(self.ratio, self.neighbours, self.unit)
+        return Privacy.of_pure(self.ratio, self.neighbors, self.unit)
 
     def check_unit(self, people: bool) -> None:
         self.as_pair().check_unit(people)
@@ -74,7 +74,7 @@ class BallPrivacy:
 
     def to_dict(self) -> dict[str, Any]:
         unit = {} if self.unit == "row" else {"unit": self.unit}
-        return {"ratio": self.ratio, "dimension": self.dimension, "neighbours": self.neighbours, **unit}
+        return {"ratio": self.ratio, "dimension": self.dimension, "neighbors": self.neighbors, **unit}
 
     @classmethod
     def from_dict(cls, saved: Any) -> BallPrivacy:
@@ -82,7 +82,7 @@ class BallPrivacy:
             return cls(
                 fields.take("ratio", json_codec.number),
                 fields.take("dimension", json_codec.integer(1, 1 << 40)),
-                fields.take("neighbours", json_codec.text),
+                fields.take("neighbors", json_codec.text),
                 fields.take("unit", json_codec.text, "row"),
             )
 

@@ -69,7 +69,7 @@ class ProjectionPrivacy:
     excess: float
     stated_delta: float
     unit: str = "row"
-    neighbours: ClassVar[str] = "replace"
+    neighbors: ClassVar[str] = "replace"
 
     def __post_init__(self) -> None:
         columns_of("k", self.k)
@@ -93,7 +93,7 @@ class ProjectionPrivacy:
         """
         chosen = _best_slack(self) if slack is None else open_unit("slack", slack)
         reach = Fraction(chi_reach_upper(self.k, chosen)) + Fraction(self.excess)
-        return Privacy(round_up(Fraction(self.scale) * reach), chosen, self.neighbours, self.unit)
+        return Privacy(round_up(Fraction(self.scale) * reach), chosen, self.neighbors, self.unit)
 
     @property
     def change(self) -> str:

@@ -26,7 +26,7 @@ class Forecast:
     """The public numbers of a projection and the errors that follow from them.
 
     Distances are squared and in the units of the metric. A projection gives every row its own noise, so single
-    distances need a large budget; averages over many rows (cluster centres) need far less.
+    distances need a large budget; averages over many rows (cluster centers) need far less.
     """
 
     n: int | None
@@ -70,7 +70,7 @@ class Forecast:
         return self.distance_error(0.0) >= self.largest_squared_distance / math.sqrt(12)
 
     def rows_to_average(self, accuracy: float = 0.1) -> int:
-        """Rows whose mean (a cluster's centre) has noise of length accuracy * radius, root mean square."""
+        """Rows whose mean (a cluster's center) has noise of length accuracy * radius, root mean square."""
         return math.ceil(self.k * (self.noise_std / (positive("accuracy", accuracy) * self.radius)) ** 2)
 
     @property
@@ -90,7 +90,7 @@ class Forecast:
         return "\n".join(
             [
                 f"Projection forecast: {rows}{self.d} columns to {self.k}, {self.adversary} adversary",
-                f"  noise std       {self.noise_std:.6g} per coordinate (rows within {self.radius:.6g} of the centre)",
+                f"  noise std       {self.noise_std:.6g} per coordinate (rows within {self.radius:.6g} of the center)",
                 f"  distance error  {self.distance_error(0.0):.6g} at squared distance 0, "
                 f"{self.distance_error(self.largest_squared_distance):.6g} at the largest, "
                 f"{self.largest_squared_distance:.6g}",

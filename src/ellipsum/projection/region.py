@@ -59,7 +59,7 @@ class Region:
         return ellipsoid_map(Ellipsoid(self.center, self.scale / self.radius, self.axes), row_grid_bits(self.width))
 
     def measured_center(self) -> Floats:
-        """The centre in the metric, as an offset from the origin."""
+        """The center in the metric, as an offset from the origin."""
         turned = self.center if self.axes is None else self.axes.T @ self.center
         return self.scale * turned
 

@@ -52,7 +52,7 @@ _NEAR = 1e-6  # what rounding may change in the norm of a matrix
 class Projection(Shown):
     """n rows of k private numbers, and what may be estimated from them. Public fields only.
 
-    The numbers are those of the clipped rows about the region's centre, in the units of its metric. Estimates
+    The numbers are those of the clipped rows about the region's center, in the units of its metric. Estimates
     are unbiased over the matrix and the noise for rows that do not depend on the matrix [J8].
     """
 
@@ -119,14 +119,14 @@ class Projection(Shown):
         return squared_distances(first, second, self.noise_std, same)
 
     def inner_products(self, pairs: Any, about: str = "center") -> Estimates:
-        """Inner products of pairs of rows, as offsets from the centre or (about="origin") as they stand [J8]."""
+        """Inner products of pairs of rows, as offsets from the center or (about="origin") as they stand [J8]."""
         choice("about", about, ("center", "origin"))
         first, second, same = self._ends(pairs)
         shift = self._origin() if about == "origin" else 0.0
         return inner_products(first + shift, second + shift, self.noise_std, same)
 
     def squared_norms(self, rows: Any = None, about: str = "center") -> Estimates:
-        """Squared lengths of rows (all, unless numbers are given), about the centre or the origin [J8]."""
+        """Squared lengths of rows (all, unless numbers are given), about the center or the origin [J8]."""
         choice("about", about, ("center", "origin"))
         vectors = self.value if rows is None else np.atleast_2d(self.rows(rows))
         shift = self._origin() if about == "origin" else 0.0
@@ -286,7 +286,7 @@ def _check_noise(projection: Projection) -> None:
         valid = privacy.k == projection.k and privacy.excess >= matrix_excess(region.width)
         needed, least = oblivious_noise(region, privacy), 1.0
     else:
-        valid = privacy.slack == 0 and privacy.neighbours == "replace" and privacy.mu > 0
+        valid = privacy.slack == 0 and privacy.neighbors == "replace" and privacy.mu > 0
         needed, least = _adaptive(projection) if valid else math.inf, 1 - _NEAR
     if not valid or not needed * least <= projection.noise_units <= needed * (1 + _NEAR):
         raise UsageError(_DOCTORED)

@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import UsageError, choice, columns_of, floats
 from ..noise import Stream, add_noise, shift_for
 from ..numerics.wide_integers import Ints
-from ..privacy.guarantee import NEIGHBOURS, Budget, Privacy
+from ..privacy.guarantee import NEIGHBORS, Budget, Privacy
 from ..request.documentation import public
 from ..request.people import people_of, unit_of
 from ..rows import Normal, Rows, checked_rows
@@ -115,7 +115,7 @@ def project(
     calibration: str = "exact",
     metric: str = "original",
     clip_probability: float | None = None,
-    neighbours: str = "replace",
+    neighbors: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
     privacy_id: str | int | None = None,
     per_person: str | None = None,
@@ -135,7 +135,7 @@ def project(
     """Publish every row as k noisy numbers that keep squared distances: V P + G.
 
     data, columns, privacy_id, per_person, max_rows and header are as in `ellipsum.sum`; rows (Ball, Box or Normal) says
-    how far a row can lie from the centre, and rows beyond are clipped. With output=, values are streamed to that
+    how far a row can lie from the center, and rows beyond are clipped. With output=, values are streamed to that
     Parquet file in bounded memory; an engine's frame needs it. Row i of the result is the data's row i for arrays,
     tables in memory and plain files; people, queries, data sets and frames have no places, and come in an order of
     their own.
@@ -151,9 +151,9 @@ def project(
 
     References: Tu 2013; Kenthapadi, Korolova, Mironov & Mishra 2013.
     """
-    if choice("neighbours", neighbours, NEIGHBOURS) != "replace":
+    if choice("neighbors", neighbors, NEIGHBORS) != "replace":
         raise UsageError(
-            "A projection publishes one row for each row of data, so n is public. Use neighbours='replace'."
+            "A projection publishes one row for each row of data, so n is public. Use neighbors='replace'."
         )
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget).as_typed()
     terms = Terms(

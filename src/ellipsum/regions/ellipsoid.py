@@ -20,9 +20,9 @@ THIN = 1e-150
 
 @dataclass(frozen=True)
 class Ellipsoid(Alike):
-    """Centre and axes: y = scale * (axes^T (x - center)), axes None meaning the coordinates themselves.
+    """Center and axes: y = scale * (axes^T (x - center)), axes None meaning the coordinates themselves.
 
-    scale is 0 along directions without spread: rows are taken to lie at the centre there.
+    scale is 0 along directions without spread: rows are taken to lie at the center there.
     """
 
     center: Floats
@@ -30,13 +30,13 @@ class Ellipsoid(Alike):
     axes: Floats | None = None
 
     def check(self) -> None:
-        """An error unless centre, scale and axes fit together and are numbers that rows can be measured with."""
+        """An error unless center, scale and axes fit together and are numbers that rows can be measured with."""
         center, scale, axes = self.center, self.scale, self.axes
         shaped = center.ndim == scale.ndim == 1 and 0 < scale.size <= center.size
         shaped &= scale.shape == center.shape if axes is None else axes.shape == (center.size, scale.size)
         finite = all(part is None or np.isfinite(part).all() for part in (center, scale, axes))
         if not (shaped and finite and (scale >= 0).all()):
-            raise UsageError("the centre and scale are not a valid ellipsoid. Rescale the columns, or make it anew.")
+            raise UsageError("the center and scale are not a valid ellipsoid. Rescale the columns, or make it anew.")
 
     @property
     def width(self) -> int:
@@ -66,7 +66,7 @@ class Ellipsoid(Alike):
 
     @property
     def reach(self) -> Floats:
-        """How far the region extends in each column from its centre, one per column."""
+        """How far the region extends in each column from its center, one per column."""
         lengths = self.unscale
         if self.axes is None:
             return lengths
@@ -88,7 +88,7 @@ class Ellipsoid(Alike):
         return self.scale * self.along(offset)
 
     def restore(self, offsets: Floats) -> Floats:
-        """B^-1 y: from the scaled space to an offset from the centre."""
+        """B^-1 y: from the scaled space to an offset from the center."""
         stretched = offsets * self.unscale
         return stretched if self.axes is None else self.axes @ stretched
 
@@ -103,7 +103,7 @@ class Clip:
     clipping_error: float
     """E‖sum of clipped rows - sum of rows‖^2."""
     center_spread: float
-    """What the mean's distance from the centre is taken to be: it weighs the count of an unknown n."""
+    """What the mean's distance from the center is taken to be: it weighs the count of an unknown n."""
     pull: float = 1.0
     """A clipped row is brought to this share of the radius, which leaves room to count it [S10]."""
 

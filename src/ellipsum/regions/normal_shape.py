@@ -1,7 +1,7 @@
 """Ellipsoid and radius for rows that are roughly normal: by closed form, by quantile, by least total error.
 
 Everything works along the axes: row offsets have independent coordinates of standard deviation stds_j > 0. A
-scale b is normalised so that E‖b x‖^2 = 1; the clip region is ‖b x‖ <= radius.
+scale b is normalized so that E‖b x‖^2 = 1; the clip region is ‖b x‖ <= radius.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..numerics.roots import root
 from ..numerics.weighted_chisquare import WeightedChiSquare
 from .ellipsoid import THIN, Clip, Ellipsoid, balanced_scale, length
 
-GROUPED = 256  # above this many coordinates, those of nearly equal spread are optimised together
+GROUPED = 256  # above this many coordinates, those of nearly equal spread are optimized together
 GROUPS_PER_OCTAVE = 48
 _FARTHEST = 20.0  # in log weight, from the closed form
 _SETTLED = 1e-9  # of the error, in the last step of a search
@@ -264,7 +264,7 @@ def forecast_of(rows: NormalLaw, scale: Floats, n: int | None, pull: float = 1.0
 
 
 def normal_distances(rows: NormalLaw, n: int | None) -> Floats:
-    """How far the mean of n rows is from the stated centre in each column: the centre's error, and sampling [U2]."""
+    """How far the mean of n rows is from the stated center in each column: the center's error, and sampling [U2]."""
     stds, axes = rows.along_axes
     largest = float(stds.max())
     count = ASSUMED_ROWS if n is None else n

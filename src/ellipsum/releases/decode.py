@@ -105,7 +105,7 @@ def mean_noise(plan: Any, counts: Tally, offset: Floats) -> Noise:
 
 
 def absent_offset(plan: Any) -> Floats:
-    """How far from the centre an absent cell counts."""
+    """How far from the center an absent cell counts."""
     offset: Floats = plan.absent_at - plan.ellipsoid.center
     return offset
 

@@ -33,7 +33,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Centers(Alike):
-    """Centres of groups, (groups, d), where each has its own [G10]; reach: the farthest that one may be off, scaled."""
+    """Centers of groups, (groups, d), where each has its own [G10]; reach: the farthest that one may be off, scaled."""
 
     places: Floats
     reach: float
@@ -96,8 +96,8 @@ def _held(plan: Any, offset: Floats, rows: Floats, stds: Floats) -> Floats:
 def clip_bias(plan: Any, value: Floats, stds: Floats, centers: Centers | None = None) -> Floats:
     """[G9] By how much clipping is expected to have moved each mean at most, of groups of learned rows; else 0.
 
-    A group's rows are taken to lie about their mean as all rows lie about the centre; value: (groups, d) means. A group
-    that has its own centre is taken to lie as far from it as clipping lets it seem, noise included [G10].
+    A group's rows are taken to lie about their mean as all rows lie about the center; value: (groups, d) means. A group
+    that has its own center is taken to lie as far from it as clipping lets it seem, noise included [G10].
     """
     ellipsoid = plan.ellipsoid
     if plan.rows.kind != "learned" or plan.statistic == "sum" or not len(value):
@@ -114,7 +114,7 @@ def clip_bias(plan: Any, value: Floats, stds: Floats, centers: Centers | None = 
 
 
 def _distances(plan: Any, seen: Floats, reach: float) -> Floats:
-    """[G10] How far groups lie from their centres that seem to lie so far off: no farther than their reach."""
+    """[G10] How far groups lie from their centers that seem to lie so far off: no farther than their reach."""
     places = np.linspace(0.0, reach, 4 * _PLACES)
     shown = np.maximum.accumulate(places * (1 - _lost(plan, places)[0]))
     far: Floats = np.maximum(np.interp(seen, shown, places), seen)

@@ -193,7 +193,7 @@ def _centers_from_dict(saved: Any) -> Centers:
 
 
 def _check_centers(release: Any) -> None:
-    """Centres of their own are for the means of listed groups of learned rows [G10]."""
+    """Centers of their own are for the means of listed groups of learned rows [G10]."""
     plan, centers = release.plan, release.centers
     fit = centers.places.shape == (len(release.keys), plan.d) and centers.reach > 0
     served = release.learned is not None and plan.statistic == "mean" and plan.grouping.keys is not None

@@ -87,7 +87,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     learned: Mapping[str, Any] | None = None
     """Where rounds came before: the method, the budget as stated, and every round's name and cost."""
     centers: Centers | None = None
-    """Where an earlier round gave each group a centre of its own [G10]; else that of the plan serves all."""
+    """Where an earlier round gave each group a center of its own [G10]; else that of the plan serves all."""
 
     @cached_property
     def _answers(self) -> Answers:

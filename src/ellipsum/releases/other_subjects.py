@@ -44,11 +44,11 @@ def friendly_subject(release: Any) -> Subject:
     )
 
 
-def no_centre_subject(result: Any) -> Subject:
+def no_center_subject(result: Any) -> Subject:
     """No mean, since too few rows agree: publishable, and paid for."""
     plan = result.plan
     return Subject(
-        title="No centre was found",
+        title="No center was found",
         privacy=result.privacy,
         stated=plan.stated,
         secure=result.secure,
@@ -85,7 +85,7 @@ def learned_subject(learned: Any) -> Subject:
     center, spread = np.atleast_1d(np.asarray(rows.center, float)), np.asarray(rows.spread(), float)
     names = rows.columns or tuple(f"x{j + 1}" for j in range(center.size))
     lines = [[shown(name), f"{center[j]:.6g}", f"{spread[j]:.4g}"] for j, name in enumerate(names[:MOST_LINES])]
-    words = {"neighbours": privacy.neighbours, "method": learned.method, **people_words(learned.people)}
+    words = {"neighbors": privacy.neighbors, "method": learned.method, **people_words(learned.people)}
     return Subject(
         title=f"Rows as learned, {many(center.size, 'column')}",
         privacy=privacy,
@@ -97,7 +97,7 @@ def learned_subject(learned: Any) -> Subject:
         origin_tables=[rounds_table([step.to_dict() for step in learned.rounds])],
         mechanism=[EXACT, "Every round adds up a function of the rows; later rounds are chosen from earlier results."],
         recipe=recipe("learn", None, learned.stated, words),
-        tables=[filled("centre and spread", ["column", "centre", "spread"], lines, center.size)],
+        tables=[filled("center and spread", ["column", "center", "spread"], lines, center.size)],
         sheet=learned.sheet(),
     )
 

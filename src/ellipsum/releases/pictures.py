@@ -25,7 +25,7 @@ MOST_ROWS, MOST_GROUPS, MOST_PANELS = 1000, 500, 12
 _LEVEL = 0.95
 _APART = 20.0  # columns whose sizes differ by more share no axis
 _BOUNDS = "share of the way between its bounds"
-_SPREADS = "spreads from its centre"
+_SPREADS = "spreads from its center"
 Places = NDArray[np.int64]
 
 
@@ -72,7 +72,7 @@ def groups_sheet(release: Any, order: str = "given", columns: Sequence[str] | No
 
 
 def learned_sheet(learned: Any, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
-    """Learned rows: each column's centre, and one spread to both sides of it."""
+    """Learned rows: each column's center, and one spread to both sides of it."""
     rows = learned.rows
     center, spread = np.asarray(rows.center, float), np.asarray(rows.spread(), float)
     center, spread = np.broadcast_arrays(np.atleast_1d(center), spread)
@@ -81,12 +81,12 @@ def learned_sheet(learned: Any, order: str = "given", columns: Sequence[str] | N
     low, high = (center - spread)[chosen], (center + spread)[chosen]
     pairs = zip(center[chosen].tolist(), spread[chosen].tolist(), strict=True)
     texts = [f"{number(middle, wide)} ± {number(wide, wide)}" for middle, wide in pairs]
-    strip = Strip("centre, and one spread to both sides", "", center[chosen], low, high, texts, limits_of(low, high))
+    strip = Strip("center, and one spread to both sides", "", center[chosen], low, high, texts, limits_of(low, high))
     if not _alike(spread):
         middle = (center / np.where(spread > 0, spread, 1.0))[chosen]
         ends = middle - 1, middle + 1
         strip = Strip(strip.title, "spreads from zero", middle, *ends, texts, limits_of(*ends))
-    notes = ["spreads are those of the rows, not errors of the centre", *_notes(learned)]
+    notes = ["spreads are those of the rows, not errors of the center", *_notes(learned)]
     title = f"Rows as learned, {_many(center.size, 'column')}"
     return Sheet(title, [*notes, *_left_out(chosen.size, center.size, columns)], _labels(names, chosen), [strip])
 

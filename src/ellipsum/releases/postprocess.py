@@ -1,6 +1,6 @@
 """Free clean-up of a release: post-processing costs no privacy, and adds none (docs/proofs/postprocess.md).
 
-Off by default. Each method trades variance for bias about the centre; the noise std of a denoised release
+Off by default. Each method trades variance for bias about the center; the noise std of a denoised release
 is that of the raw one.
 """
 
@@ -59,7 +59,7 @@ def denoised(release: Published, method: str, **options: Any) -> Floats:
 
 
 def target(release: Published) -> Floats:
-    """Where shrinkage pulls to: the plan's centre, times the (public or noisy) count of each column for a sum."""
+    """Where shrinkage pulls to: the plan's center, times the (public or noisy) count of each column for a sum."""
     center: Floats = release.plan.ellipsoid.center
     if release.statistic == "mean":
         return center
@@ -70,13 +70,13 @@ def target(release: Published) -> Floats:
 
 
 def james_stein(release: Published) -> Floats:
-    """[O1] Positive-part shrinkage towards the centre, refused where it could raise the error.
+    """[O1] Positive-part shrinkage towards the center, refused where it could raise the error.
 
     t + (1 - (p - 2) / Q)_+ (v - t),  Q = (v - t)^T V^-1 (v - t),  p = tr V / lambda_max(V) > 2.
 
     References: Bock 1975, Theorem 2 (minimax for unequal variances).
     """
-    # The offset from the centre carries the sums' noise alone: the counts' is in the target, or in factors.
+    # The offset from the center carries the sums' noise alone: the counts' is in the target, or in factors.
     noise, pull = replace(release.noise, count_direction=None, own=None), target(release)
     if release.statistic == "mean" and _in_doubt(release.counts):
         raise UsageError(
@@ -109,9 +109,9 @@ def effective_dimension(noise: Noise) -> float:
 
 
 def soft_threshold(release: Published, threshold: float | None = None) -> Floats:
-    """[O2] Pull every coordinate towards the centre by `threshold` noise stds, and to it if it is nearer.
+    """[O2] Pull every coordinate towards the center by `threshold` noise stds, and to it if it is nearer.
 
-    The default sqrt(2 ln d) is the universal threshold: good where most columns sit at their centre.
+    The default sqrt(2 ln d) is the universal threshold: good where most columns sit at their center.
 
     References: Donoho & Johnstone 1994; Balle & Wang 2018, section 4.
     """
@@ -139,7 +139,7 @@ def _stated_bounds(release: Published) -> tuple[Floats, Floats]:
     low, high = release.plan.rows.bounds()
     if release.statistic == "mean":
         return low, high
-    if release.plan.neighbours != "replace" or release.plan.n is None:
+    if release.plan.neighbors != "replace" or release.plan.n is None:
         raise UsageError("a sum of an unknown number of rows has no stated bounds. State lower= and upper=.")
     return low * release.plan.n, high * release.plan.n
 

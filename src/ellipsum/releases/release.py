@@ -112,7 +112,7 @@ class Planned(Protocol):
     @property
     def d(self) -> int: ...
     @property
-    def neighbours(self) -> str: ...
+    def neighbors(self) -> str: ...
     @property
     def people(self) -> People | None: ...
     @property
@@ -470,7 +470,7 @@ def _count_std(spent: Privacy, each: int) -> float:
     """The noise of a round that counted rows [L6][L8]."""
     if not spent.pure:
         return each / spent.mu
-    return math.sqrt(2) * each * (2 if spent.neighbours == "replace" else 1) / spent.pure[0]
+    return math.sqrt(2) * each * (2 if spent.neighbors == "replace" else 1) / spent.pure[0]
 
 
 def _start(release: Release) -> float:

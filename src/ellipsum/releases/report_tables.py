@@ -18,8 +18,8 @@ _LEVEL = 0.95
 _KNOWN = {
     "box": "stated bounds",
     "ball": "stated",
-    "normal": "stated centre ± spread",
-    "learned": "learned centre ± spread",
+    "normal": "stated center ± spread",
+    "learned": "learned center ± spread",
     "learned_box": "learned ends",
 }
 

@@ -29,7 +29,7 @@ MEANINGS = {
     "epsilon": "with delta: the privacy budget. There is no default.",
     "delta": "with epsilon: the privacy budget. There is no default.",
     "budget": "a Budget, in place of epsilon and delta.",
-    "neighbours": 'what is hidden: "replace" (one row changed, n public) or "add_remove" (one row more or '
+    "neighbors": 'what is hidden: "replace" (one row changed, n public) or "add_remove" (one row more or '
     "less, n private).",
     "n": 'under "add_remove" your public guess of the number of rows; under "replace" rows are counted.',
     "columns": "the columns to use, in this order (default: those that rows name, else all but privacy_id).",
@@ -54,7 +54,7 @@ MEANINGS = {
     "noise": 'the law of the noise: "auto" takes the one of least forecast error for this budget; "gaussian"; "norm" '
     "is spherical, or pure epsilon in blocks of columns. With delta=0 it is pure.",
     "missing": 'what a missing, NaN or infinite entry does: "column", each column is over the rows that have it, with '
-    'a noisy count of its own (default; Ball: "row", a row with one is left out); "center", it counts as the centre; a '
+    'a noisy count of its own (default; Ball: "row", a row with one is left out); "center", it counts as the center; a '
     "number, or one per column, is filled in.",
     "check": "count what is clipped, so that intervals and warnings can speak of it (default True).",
     "covariance": "covariances and correlations of the columns too, for up to 1.42 times the noise of everything. Rows "

@@ -69,7 +69,7 @@ def _numbers(value: Any) -> Floats:
 
 
 def lay_riders(
-    rows: Rows, region: Clip, statistic: str, neighbours: str, handling: Handling, bits: int, octaves: int = OCTAVES
+    rows: Rows, region: Clip, statistic: str, neighbors: str, handling: Handling, bits: int, octaves: int = OCTAVES
 ) -> Riders:
     """What rows of this kind carry beside their values, at units that cost as little as can be [S9][S10]."""
     rule, fill = handling.rule(rows, region.ellipsoid.center.size)
@@ -77,9 +77,9 @@ def lay_riders(
     if rows.clamps:
         if rows.beyond() is not None:  # what lies beyond learned ends was counted before
             handling = replace(handling, check=False)
-        return _clamped(rows, region, rule, fill, statistic, neighbours, handling, bits)
+        return _clamped(rows, region, rule, fill, statistic, neighbors, handling, bits)
     weights = column_weights(rows, region.ellipsoid)
-    return clipped_riders(weights, region, rule, fill, statistic, neighbours, handling, bits, octaves)
+    return clipped_riders(weights, region, rule, fill, statistic, neighbors, handling, bits, octaves)
 
 
 def clipped_riders(
@@ -88,13 +88,13 @@ def clipped_riders(
     rule: str,
     fill: Floats | None,
     statistic: str,
-    neighbours: str,
+    neighbors: str,
     handling: Handling,
     bits: int,
     octaves: int = OCTAVES,
 ) -> Riders:
     """[S10] Beside rows that are clipped by their norm; weights: what each column brings of it."""
-    factor = 2 if neighbours == "replace" else 1
+    factor = 2 if neighbors == "replace" else 1
     pull = region.pull
     outside: tuple[int, ...] = ()
     if handling.check:
@@ -104,7 +104,7 @@ def clipped_riders(
     absences: tuple[int, ...] = ()
     shares = None
     if rule == "row":
-        free = 4 - max(1.0, pull**2 + weight) if neighbours == "replace" else 1.0
+        free = 4 - max(1.0, pull**2 + weight) if neighbors == "replace" else 1.0
         absences = (free_units(free, bits) if handling.counts_left_out else 0,)
     elif rule == "column":
         counted = tuple(_needed(handling.can_miss(center.size), center, statistic))
@@ -117,7 +117,7 @@ def clipped_riders(
 
 
 def _needed(can_miss: Sequence[bool], center: Floats, statistic: str) -> list[bool]:
-    """Columns whose absences must be counted: a sum about a centre of zero is not moved by them."""
+    """Columns whose absences must be counted: a sum about a center of zero is not moved by them."""
     return [can and (statistic != "sum" or middle != 0) for can, middle in zip(can_miss, center.tolist(), strict=True)]
 
 
@@ -137,14 +137,14 @@ def _clamped(
     rule: str,
     fill: Floats | None,
     statistic: str,
-    neighbours: str,
+    neighbors: str,
     handling: Handling,
     bits: int,
 ) -> Riders:
     """[S9] Beside entries that are clamped to their own bounds."""
     limits = clamp_limits(rows, region.ellipsoid, bits).tolist()
     outside = tuple(round(_CELL_WEIGHT * limit) for limit in limits) if handling.check else ()
-    free = 3.0 if neighbours == "replace" else 1.0
+    free = 3.0 if neighbors == "replace" else 1.0
     if rule == "row":
         square = free * sum(limit**2 for limit in limits)
         unit = max(1, free_units(square, 0)) if handling.counts_left_out else 0

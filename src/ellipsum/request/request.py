@@ -19,7 +19,7 @@ from ..plans.build import NOISE, Terms
 from ..plans.json import STATISTICS
 from ..plans.noise_selection import plan_statistic
 from ..plans.plan import Plan
-from ..privacy.guarantee import NEIGHBOURS, Budget
+from ..privacy.guarantee import NEIGHBORS, Budget
 from ..releases.release import register_more
 from ..rows import Rows, Unknown, Wishes, checked_rows
 from .missing import Handling
@@ -38,7 +38,7 @@ _WISHES = ("shape", "clip", "clip_probability", "weights")
 
 @dataclass(frozen=True)
 class Request:
-    """A statistic of rows that are known so far, within a budget, for a neighbouring relation.
+    """A statistic of rows that are known so far, within a budget, for a neighboring relation.
 
     method and options are for rows that are learned, wishes for those whose region is laid from what is stated.
     """
@@ -46,7 +46,7 @@ class Request:
     statistic: str
     rows: Rows
     budget: Budget
-    neighbours: str = "replace"
+    neighbors: str = "replace"
     n: int | None = None
     people: People | None = None
     wishes: Wishes = _PLAIN
@@ -69,7 +69,7 @@ class Request:
                 f"describe needs bounds for each column, rows=Box(...), got {type(self.rows).__name__}. "
                 "State bounds, or use mean for other rows."
             )
-        choice("neighbours", self.neighbours, NEIGHBOURS)
+        choice("neighbors", self.neighbors, NEIGHBORS)
         choice("noise", self.noise, NOISE)
         if not isinstance(self.covariance, bool) or (self.covariance and self.statistic != "describe"):
             raise UsageError("covariance must be True or False, and is for describe alone.")
@@ -129,12 +129,12 @@ class Request:
         return Terms(self.rows, *size, *self._words(size[-2], gaps), self.noise, self.covariance)
 
     def _size(self, n: int | None, d: int | None, columns: Any) -> _Size:
-        if n is None and self.neighbours == "replace":
-            raise UsageError("n is missing. State the number of rows; it is public under neighbours='replace'.")
+        if n is None and self.neighbors == "replace":
+            raise UsageError("n is missing. State the number of rows; it is public under neighbors='replace'.")
         count = None if n is None else whole("n", n)
         named = names("columns", columns) or self.rows.columns
         _same_names(self.rows, named)
-        return self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbours, named, self.people
+        return self.statistic, count, _width(self.rows, d, named), self.budget, self.neighbors, named, self.people
 
     def _words(self, named: tuple[str, ...] | None, gaps: tuple[bool, ...] | None) -> tuple[Wishes, Handling]:
         """Wishes and handling, as the columns have them."""
@@ -210,7 +210,7 @@ def request_of(plan: Plan | LearningPlan | GroupPlan) -> Request:
 
     if not plan.stated:
         raise UsageError("this plan is one round of several, and cannot be made again by itself.")
-    common = plan.statistic, plan.rows, Budget(**plan.stated), plan.neighbours, plan.n, plan.people
+    common = plan.statistic, plan.rows, Budget(**plan.stated), plan.neighbors, plan.n, plan.people
     if isinstance(plan, LearningPlan):
         learning = plan.method, plan.options, plan.handling, plan.noise, False
         return Request(*common, Wishes(weights=plan.weights), *learning, *_groups_of(plan), plan.later)

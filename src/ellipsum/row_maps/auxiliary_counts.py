@@ -39,7 +39,7 @@ class Riders(Alike):
     """The rule for missing entries, and whole-numbered entries of a row that count what is absent or outside.
 
     missing: "column", each absent cell is counted; "row", a row with one is left out and counted; "center", it counts
-        as the centre; "fill", it counts as `fill` (a clamped column may be filled beside others that are counted).
+        as the center; "fill", it counts as `fill` (a clamped column may be filled beside others that are counted).
     absences: units of an absent cell, one per column (0: not counted); for "row" one number.
     shares: the part of the squared radius that an absent cell takes with it, one per column (ellipsoids only).
     outside: units of a clipped row (one number, with `octaves`), or of a clamped cell (one per column).

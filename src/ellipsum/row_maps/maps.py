@@ -45,23 +45,23 @@ class Body:
     apart: int | None = None
     """How far two such rows are apart in l1, where that is less than twice the norm."""
 
-    def sensitivity(self, neighbours: str, count_units: int = 0, rows_each: int | None = None) -> Fraction:
+    def sensitivity(self, neighbors: str, count_units: int = 0, rows_each: int | None = None) -> Fraction:
         """l2-sensitivity, rounded up, of the sum; [U2] with the count of rows as one more coordinate.
 
         rows_each: where a person has up to so many rows [U8], any number of which may go or come.
         """
-        if neighbours == "replace" and rows_each is None:
+        if neighbors == "replace" and rows_each is None:
             return self.diameter
         one = sqrt_upper(self.norm**2 + count_units**2) if count_units else self.norm
-        one = max(one, self.diameter) if neighbours == "replace" else one
+        one = max(one, self.diameter) if neighbors == "replace" else one
         return one * (rows_each or 1)
 
-    def changes(self, neighbours: str, rows_each: int | None = None) -> int:
+    def changes(self, neighbors: str, rows_each: int | None = None) -> int:
         """l1-sensitivity of the sum of rows that are one-hots: what pure noise of each count has to cover [L8]."""
         if self.ones is None:
             raise UsageError("counts alone have a sensitivity in l1 here.")
         apart = 2 * self.ones if self.apart is None else self.apart
-        return (apart if neighbours == "replace" else self.ones) * (rows_each or 1)
+        return (apart if neighbors == "replace" else self.ones) * (rows_each or 1)
 
 
 class RowMap(Protocol):
@@ -174,7 +174,7 @@ class ClampedMap:
         self.grid_bits = whole("grid_bits", grid_bits, least=0)
         self.riders = riders
         riders.check(self.columns, clamped=True)
-        if riders.fill is not None and riders.absences:  # a cell that is counted is at the centre
+        if riders.fill is not None and riders.absences:  # a cell that is counted is at the center
             counted = np.array(riders.absences) > 0
             if (riders.fill != self.center)[counted].any():
                 raise UsageError(WRONG)
@@ -185,9 +185,9 @@ class ClampedMap:
         self.rows_per_flush = 1 << 62 - max(int(self.limits.max()).bit_length() - 1, _bits(riders), 0)
 
 
-def clamped_moves(limits: Ints, riders: Riders, neighbours: str) -> list[int]:
+def clamped_moves(limits: Ints, riders: Riders, neighbors: str) -> list[int]:
     """How far each coordinate of a clamped row moves between two rows, or at all [S9]."""
-    factor = 2 if neighbours == "replace" else 1
+    factor = 2 if neighbors == "replace" else 1
     beside = [int(unit) for unit in riders.units[: riders.width - riders.pairs]]
     return [factor * limit for limit in limits.tolist()] + beside + [factor * riders.products] * riders.pairs
 

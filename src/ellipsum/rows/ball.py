@@ -18,7 +18,7 @@ from .parsing import Columns, length_of, scalar_or_vector, short, spread_out
 class Ball(Rows):
     """Every row lies within `radius` of `center`: the Gaussian mechanism.
 
-    Ball(10) is centred at the origin for any number of columns; Ball(10, center=[1, 2]) fixes two.
+    Ball(10) is centered at the origin for any number of columns; Ball(10, center=[1, 2]) fixes two.
     """
 
     kind: ClassVar[str] = "ball"

@@ -37,7 +37,7 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Reach:
-    """How far rows lie from their centre in a metric: v = scale * (axes^T (x - center)), ‖v‖ <= radius [J7]."""
+    """How far rows lie from their center in a metric: v = scale * (axes^T (x - center)), ‖v‖ <= radius [J7]."""
 
     center: Floats
     scale: Floats
@@ -78,7 +78,7 @@ class Rows(Alike):
         raise NotImplementedError
 
     def distances(self, d: int, n: int | None) -> Floats:
-        """How far the mean of resolved rows is taken to be from the centre in each column, root mean square [U2]."""
+        """How far the mean of resolved rows is taken to be from the center in each column, root mean square [U2]."""
         raise NotImplementedError
 
     def distance(self, d: int, n: int | None) -> float:
@@ -94,7 +94,7 @@ class Rows(Alike):
         raise UsageError("weights='relative' needs a spread for each column. Use Box or Normal rows.")
 
     def middle(self) -> Floats:
-        """The centre that resolved rows are measured from."""
+        """The center that resolved rows are measured from."""
         lower, upper = self.bounds()
         return lower + (upper - lower) / 2
 

@@ -1,4 +1,4 @@
-"""Rows as they were learned: centre, axes, spreads and the law of their norms, whatever law the rows have."""
+"""Rows as they were learned: center, axes, spreads and the law of their norms, whatever law the rows have."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class NormLaw:
 class LearnedRows(Rows):
     """What `ellipsum.learn` found: y = scale * (axes^T (x - center)) has norms of the learned law.
 
-    std: spreads along the axes; center_error: stds of the centre's error in units of those. law: log2 of the first
+    std: spreads along the axes; center_error: stds of the center's error in units of those. law: log2 of the first
     radius, and the masses at it and every 1/16 octave further.
     """
 
@@ -197,7 +197,7 @@ class LearnedRows(Rows):
         return self.as_normal().resolve(d).reach(d, metric, n, clip_probability)
 
     def as_normal(self) -> Normal:
-        """Normal rows of the same centre and spreads, for what needs a law of every column."""
+        """Normal rows of the same center and spreads, for what needs a law of every column."""
         if self.axes is None:
             return Normal(self.center, std=self.std, center_error=self.center_error, columns=self.columns)
         largest = float(self.std.max())

@@ -34,8 +34,8 @@ from .parsing import (
 class Normal(Rows):
     """Rows are roughly N(center, std^2) or N(center, cov): the elliptical mechanism with clipping.
 
-    `center_error` is the uncertainty of the stated centre: a std per coordinate, in units of that
-    coordinate's own std (along a covariance's axes: of that axis); 0 means that the centre is exact.
+    `center_error` is the uncertainty of the stated center: a std per coordinate, in units of that
+    coordinate's own std (along a covariance's axes: of that axis); 0 means that the center is exact.
     """
 
     kind: ClassVar[str] = "normal"
@@ -73,7 +73,7 @@ class Normal(Rows):
         object.__setattr__(self, "center", middle)
         errors = scalar_or_vector("center_error", center_error)
         if np.any(np.asarray(errors) < 0):
-            raise UsageError("center_error must be >= 0. It counts stds; 0 means an exact centre.")
+            raise UsageError("center_error must be >= 0. It counts stds; 0 means an exact center.")
         if len({length_of(middle), length_of(errors)} - {None}) > 1:
             raise UsageError(
                 f"center_error must have {length_of(middle)} entries, one per column, got {length_of(errors)}."
@@ -153,7 +153,7 @@ class Normal(Rows):
         return np.sqrt(np.diag(self.cov)) if self.cov is not None else np.asarray(self.std, float)
 
     def reach(self, d: int, metric: str, n: int | None, clip_probability: float | None) -> Reach:
-        """The ball that a row leaves with probability clip_probability, the centre's uncertainty included."""
+        """The ball that a row leaves with probability clip_probability, the center's uncertainty included."""
         from ..numerics.weighted_chisquare import WeightedChiSquare
 
         if clip_probability is None:

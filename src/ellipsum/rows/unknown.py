@@ -17,7 +17,7 @@ _LEAST, _MOST = 1e-200, 1e200  # doubles hold every width, spread and noise that
 
 @dataclass(frozen=True, init=False, repr=False)
 class Unknown(Rows):
-    """Only |entry| <= magnitude is known: centre, scales and radius are learned privately.
+    """Only |entry| <= magnitude is known: center, scales and radius are learned privately.
 
     Unknown(1e6) for every column, a list with one magnitude per column, or Unknown({"age": 200, "income": 1e8}).
     """

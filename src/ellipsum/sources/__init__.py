@@ -19,7 +19,7 @@ __all__ = ["EVERYTHING", "LocalSource", "Selection", "Source", "open_source"]
 def open_source(data: Any, selection: Selection) -> Source:
     """The source of the rows in `data`: the columns that the selection takes, in its order.
 
-    Engines' frames are recognised first: they speak Arrow too, and would be collected here.
+    Engines' frames are recognized first: they speak Arrow too, and would be collected here.
     """
     remote = None if type(data) is np.ndarray else _remote(data, selection)
     return LocalSource(_opened(data, selection)) if remote is None else remote
@@ -35,7 +35,7 @@ def _opened(data: Any, selection: Selection) -> SourceTable:
     """The table of local data; with arrays beside it that name groups, they are put to its rows."""
     if not selection.labels:
         return open_table(data, selection)
-    from .labelled import LabelledTable
+    from .labeled import LabeledTable
 
     table = open_table(data, replace(selection, by=(), labels=()))
-    return LabelledTable(table, list(selection.labels), [str(name) for name in selection.by])
+    return LabeledTable(table, list(selection.labels), [str(name) for name in selection.by])

@@ -268,8 +268,8 @@ class EngineSource(ABC):
     def grouped_by(self, people: People, most: int, listed: Listed | None) -> EngineSource:
         raise UsageError(NO_GROUPED_PEOPLE)
 
-    def recentred(self, listed: Listed, offsets: Floats) -> EngineSource:
-        """Nobody asks: groups have one centre where the rows are elsewhere."""
+    def recentered(self, listed: Listed, offsets: Floats) -> EngineSource:
+        """Nobody asks: groups have one center where the rows are elsewhere."""
         raise UsageError(_ELSEWHERE)
 
     def total_by(

@@ -111,10 +111,10 @@ class LocalSource:
         table = gather_groups(self._table, people, most, keys)
         return LocalSource(table, table.close, table.people)
 
-    def recentred(self, listed: Listed, offsets: Floats) -> LocalSource:
-        from .recentred import RecentredTable
+    def recentered(self, listed: Listed, offsets: Floats) -> LocalSource:
+        from .recentered import RecenteredTable
 
-        return LocalSource(RecentredTable(self._table, listed, offsets))
+        return LocalSource(RecenteredTable(self._table, listed, offsets))
 
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None

@@ -69,7 +69,7 @@ class Source(Protocol):
     def grouped_by(self, people: People, most: int, listed: Listed | None) -> Source:
         """One row for each person and group, at most so many groups of a person [G4]; to be closed after use."""
 
-    def recentred(self, listed: Listed, offsets: Floats) -> Source:
+    def recentered(self, listed: Listed, offsets: Floats) -> Source:
         """The same rows, each less the offset of its group [G10]; only where the rows are local."""
 
     def total_by(

@@ -172,7 +172,7 @@ def test_the_other_claims_are_not_contradicted(name):
 
 
 def test_every_case_can_be_made_and_run():
-    """Pairs are neighbours of one shape, and mechanisms give finite numbers on both."""
+    """Pairs are neighbors of one shape, and mechanisms give finite numbers on both."""
     quick = [name for name in CASES if not name.startswith(("learning-auto", "sum", "mean", "describe"))]
     for name in quick:
         case = case_of(name)
@@ -251,7 +251,7 @@ def test_an_output_that_fails_on_one_data_set_is_found():
 
 def test_noise_that_depends_on_the_data_is_found():
     found = es.audit(Many(lambda data, runs, g: data * g.normal(size=runs)), (1.0, 3.0), runs=20_000, rng=rng(7))
-    assert found.score == "distance from the centre"
+    assert found.score == "distance from the center"
     assert found.mu_lower > 1
 
 

@@ -64,7 +64,7 @@ def test_a_little_too_little_noise(less, monkeypatch):
 
 def test_the_wrong_relation():
     """Noise for a row that is added, where a row may be replaced: half of what is needed."""
-    made = es.plan(es.Ball(1.0), n=5, d=2, neighbours="add_remove", budget=es.Budget(mu=1.0), check=False)
+    made = es.plan(es.Ball(1.0), n=5, d=2, neighbors="add_remove", budget=es.Budget(mu=1.0), check=False)
     case = honest("sum-ball")
     assert caught(NoisySums(made), case.pair, case.claim)
     added = CASES["sum-ball-add-remove"]()

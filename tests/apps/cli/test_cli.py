@@ -142,7 +142,7 @@ def test_people_get_a_table(people):
 def test_files_as_they_really_are(tmp_path, content):
     path = tmp_path / "a.csv"
     path.write_bytes(content.encode())
-    done = run("sum", path, *BOUNDS, *BUDGET, "--neighbours", "add-remove", "--json")
+    done = run("sum", path, *BOUNDS, *BUDGET, "--neighbors", "add-remove", "--json")
     assert done.returncode == 0, done.stderr
     assert np.isfinite(json.loads(done.stdout)["value"]).all()
 
@@ -150,7 +150,7 @@ def test_files_as_they_really_are(tmp_path, content):
 def test_a_header_of_many_columns_alone(tmp_path):
     path = tmp_path / "wide.csv"
     path.write_text(",".join(f"c{i}" for i in range(200_000)) + "\n")
-    done = run("sum", path, "--radius", "1", *BUDGET, "--neighbours", "add-remove", "--output", tmp_path / "o.json")
+    done = run("sum", path, "--radius", "1", *BUDGET, "--neighbors", "add-remove", "--output", tmp_path / "o.json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads((tmp_path / "o.json").read_text())["value"]) == 200_000
 
@@ -234,9 +234,9 @@ def test_help_examples_run(people):
         (["mean", "{csv}", *BOUNDS, "--radius", "1", *BUDGET], 2, "not both"),
         (["mean", "{csv}", "--radius", "-1", *BUDGET], 2, "radius"),
         (["mean", "{csv}", "--radius", "1", "--center", "a,b", *BUDGET], 2, "--center"),
-        (["mean", "{csv}", *BOUNDS, *BUDGET, "--neighbours", "swap"], 2, "neighbours"),
+        (["mean", "{csv}", *BOUNDS, *BUDGET, "--neighbors", "swap"], 2, "neighbors"),
         (["mean", "{csv}", *BOUNDS, *BUDGET, "--shape", "cube"], 2, "shape"),
-        (["mean", "{csv}", *BOUNDS, *BUDGET, "--colour", "red"], 2, "--colour"),
+        (["mean", "{csv}", *BOUNDS, *BUDGET, "--color", "red"], 2, "--color"),
         (["mean", "{parquet}", "--columns", "age,name", "--radius", "1", *BUDGET], 2, "name"),
         (["mean", "{parquet}", "--columns", "visits", "--radius", "1", *BUDGET], 2, "visits"),
         (["mean", "{folder}/none.csv", *BOUNDS, *BUDGET], 4, "none.csv"),

@@ -34,7 +34,7 @@ def test_json_alone_and_files(people, tmp_path):
 
 
 def test_a_table_for_people(people):
-    done = run("describe", people, *BOUNDS, *BUDGET, "--neighbours", "add-remove", "--n", 300)
+    done = run("describe", people, *BOUNDS, *BUDGET, "--neighbors", "add-remove", "--n", 300)
     assert done.returncode == 0, done.stderr
     for word in ("private count, mean and std", "count", "mean", "std", "95% interval", "age", "income", "population"):
         assert word in done.stdout

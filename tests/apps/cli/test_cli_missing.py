@@ -64,7 +64,7 @@ def test_each_rule_for_missing_entries_gives_its_own_mean(people, word):
     [
         ("column", "each column over the rows that have it, counts noisy", True),
         ("row", "rows with a missing entry are left out, their number noisy", False),
-        ("center", "a missing entry counts as the centre", False),
+        ("center", "a missing entry counts as the center", False),
         ("7", "a missing entry counts as 7", False),
     ],
 )
@@ -221,7 +221,7 @@ def learned_plan(**more):
     return es.plan(es.Unknown(1e6), **words)
 
 
-LAST = ["scales", "scales", "recentre", "last norms", "final"]
+LAST = ["scales", "scales", "recenter", "last norms", "final"]
 
 
 @pytest.mark.parametrize(

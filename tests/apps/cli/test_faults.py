@@ -741,7 +741,7 @@ def wrong_words(folder, chosen):
         if name == "reproduce":
             found.remove("--output")  # it would do its long work
         pairs = [[*RIGHT[name], option, value] for option in found for value in ODD]
-        yield from chosen([*pairs, *([name, value] for value in ODD), [*RIGHT[name], "--colour", "red"]])
+        yield from chosen([*pairs, *([name, value] for value in ODD), [*RIGHT[name], "--color", "red"]])
 
 
 def check_words(found):

@@ -30,7 +30,7 @@ ASKS = {
         by=("city",),
         keys=(("Oslo", "Rome"),),
     ),
-    "private n": Ask("mean", "bounds", **PLAIN, neighbours="add_remove", n=1500),
+    "private n": Ask("mean", "bounds", **PLAIN, neighbors="add_remove", n=1500),
     "people": Ask("mean", "bounds", **PLAIN, privacy_id="who", per_person="rows", max_rows=3),
     "groups": Ask("mean", "bounds", **PLAIN, by=("city",), keys=(("Oslo", "Rome, Italy"),)),
     "private groups": Ask("sum", "bounds", **PLAIN, by=("city", "sex"), privacy_id="who", max_groups=2),

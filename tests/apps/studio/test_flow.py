@@ -166,7 +166,7 @@ def test_cancelling_ends_the_work_and_keeps_the_charge(visitor, tmp_path):
     visitor.ask("/ledger/open", {"ledger": ledger, "dataset": "s", "whole_epsilon": "1", "whole_delta": "1e-6"})
     desk = visitor.post("/open/database", {"database": f"sqlite:///{database}", "query": SLOW}).place
     fields = {"use": ["0"], "a-0": "0", "b-0": "1e9", **BUDGET, "ledger": ledger, "dataset": "s"}
-    fields |= {"neighbours": "add_remove", "n": "30000000"}
+    fields |= {"neighbors": "add_remove", "n": "30000000"}
     job = visitor.post(f"{desk}/release", {"form": visitor.form(desk), **fields}).place
     one = visitor.studio.jobs[job.rpartition("/")[2]]
     for _ in range(300):
@@ -179,10 +179,10 @@ def test_cancelling_ends_the_work_and_keeps_the_charge(visitor, tmp_path):
     process.wait(20)
     for _ in range(100):  # a busy machine takes a while to notice
         state = json.loads(visitor.get(f"{job}/state").body)["state"]
-        if state == "cancelled":
+        if state == "canceled":
             break
         time.sleep(0.1)
-    assert state == "cancelled"
+    assert state == "canceled"
     balance = visitor.ask("/ledger/balance", {"ledger": ledger, "dataset": "s"})
     assert balance["share"] == 1.0
     assert balance["releases"] == "0 of 1 that were charged"
@@ -232,12 +232,12 @@ def test_a_wanted_error_gives_the_least_epsilon(visitor, people):
 
 def test_the_number_of_rows_is_not_told_where_it_is_private(visitor, people):
     desk = visitor.opened(people)
-    private = {**BOUNDS, **BUDGET, "neighbours": "add_remove"}
+    private = {**BOUNDS, **BUDGET, "neighbors": "add_remove"}
     found = visitor.ask(f"{desk}/forecast", {**private, "n": "700"})
     assert found["n"] == 700
     one = visitor.studio.desks[desk.rpartition("/")[2]]
     assert one._counting is None
-    assert visitor.ask(f"{desk}/forecast", {**private, "privacy_id": "city", "neighbours": "replace"}).get("n") is None
+    assert visitor.ask(f"{desk}/forecast", {**private, "privacy_id": "city", "neighbors": "replace"}).get("n") is None
 
 
 @pytest.mark.parametrize("statistic", ["sum", "describe"])

@@ -29,7 +29,7 @@ def test_a_good_form_is_a_request():
         ("statistic", {"statistic": "median"}),
         ("kind", {"kind": "guess"}),
         ("kind", {"statistic": "describe", "kind": "ball", "radius": "3"}),
-        ("neighbours", {"neighbours": "none"}),
+        ("neighbors", {"neighbors": "none"}),
         ("noise", {"noise": "none"}),
         ("weights", {"weights": "heavy"}),
         ("missing", {"missing": "zero"}),

@@ -1,4 +1,4 @@
-"""A lower bound on what a mechanism gives away, from runs of it on two neighbouring data sets.
+"""A lower bound on what a mechanism gives away, from runs of it on two neighboring data sets.
 
 Proofs: docs/proofs/audit.md, [A1] to [A4] and [A6].
 """
@@ -49,7 +49,7 @@ class Claim(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Audit(Alike):
-    """What runs on two neighbouring data sets prove: no guarantee below these bounds holds.
+    """What runs on two neighboring data sets prove: no guarantee below these bounds holds.
 
     Each bound is wrong with probability at most 1 - confidence, each taken by itself [A2].
     """
@@ -146,11 +146,11 @@ def audit(
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Run a mechanism on two neighbouring data sets, and bound from below what it gives away.
+    """Run a mechanism on two neighboring data sets, and bound from below what it gives away.
 
     mechanism: a function of data, or of data and a numpy Generator; it returns a number, a vector or a release. With
         a method `many(data, runs, rng)` it draws many outputs in one call, one per row.
-    pair: two data sets that its guarantee calls neighbours. The closer to the worst pair, the more is found.
+    pair: two data sets that its guarantee calls neighbors. The closer to the worst pair, the more is found.
     runs: runs on each of the two data sets.
     claim: a guarantee that is put to the test: the runs end as soon as they contradict it. Bounds are a little lower,
         since the runs are looked at several times.

@@ -41,7 +41,7 @@ _FAR = 10.0
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism, two neighbouring data sets and what is claimed."""
+    """A mechanism, two neighboring data sets and what is claimed."""
 
     mechanism: Any
     pair: tuple[Any, Any]
@@ -166,17 +166,17 @@ _CORNERS = _replaced([0.0, -1.0], [1.0, 2.0])
 _ACROSS = _replaced([1.0, 0.0], [-1.0, 0.0])
 CASES: dict[str, Callable[[], Case]] = {
     "sum-ball": lambda: _of_plan(Ball(1.0), _ACROSS, **_ONE),
-    "sum-ball-add-remove": lambda: _of_plan(Ball(1.0), _added([1.0, 0.0]), neighbours="add_remove", **_ONE),
+    "sum-ball-add-remove": lambda: _of_plan(Ball(1.0), _added([1.0, 0.0]), neighbors="add_remove", **_ONE),
     "sum-ball-norm": lambda: _of_plan(Ball(1.0), _ACROSS, noise="norm", epsilon=2, delta=1e-3),
     "sum-box": lambda: _of_plan(_BOX, _CORNERS, noise="gaussian", **_ONE),
-    "sum-box-add-remove": lambda: _of_plan(_BOX, _added([1.0, 2.0]), neighbours="add_remove", **_ONE),
+    "sum-box-add-remove": lambda: _of_plan(_BOX, _added([1.0, 2.0]), neighbors="add_remove", **_ONE),
     "sum-box-norm": lambda: _of_plan(_BOX, _CORNERS, noise="norm", epsilon=1, delta=0),
     "sum-normal": lambda: _of_plan(
         Normal([0.0, 0.0], std=[1.0, 2.0]), _replaced([99.0, 0.0], [-99.0, 0.0]), check=False, **_ONE
     ),
     "mean-ball": lambda: _of_plan(Ball(1.0), _ACROSS, statistic="mean", **_ONE),
     "mean-ball-add-remove": lambda: _of_plan(
-        Ball(1.0), _added([1.0, 0.0]), statistic="mean", neighbours="add_remove", **_ONE
+        Ball(1.0), _added([1.0, 0.0]), statistic="mean", neighbors="add_remove", **_ONE
     ),
     "mean-box": lambda: _of_plan(_BOX, _CORNERS, statistic="mean", noise="gaussian", **_ONE),
     "describe-box": lambda: _of_plan(_BOX, _CORNERS, statistic="describe", noise="gaussian", **_ONE),
@@ -184,7 +184,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "people-sum": lambda: _people("sum", _visits([1.0, 1.0]), max_rows=1, **_ONE),
     "people-rows": lambda: _people("rows", _visits([1.0, 1.0]), max_rows=2, statistic="mean", **_ONE),
     "groups-listed": lambda: _groups(["a", "b"], (_cities(1.0), _cities(1.0, "a")), **_ONE),
-    "groups-private": lambda: _groups(None, _ALONE, neighbours="add_remove", epsilon=0.5, delta=0.02),
+    "groups-private": lambda: _groups(None, _ALONE, neighbors="add_remove", epsilon=0.5, delta=0.02),
     "learning-coinpress": lambda: _learning("coinpress", 4_000, std=1.0),
     "learning-instance-optimal": lambda: _learning("instance_optimal", 1_000),
     "friendly-mean": lambda: _friendly("gaussian"),

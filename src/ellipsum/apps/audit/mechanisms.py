@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import AccuracyWarning, Floats
-from ...friendly.release import FriendlyRelease, NoCentre
+from ...friendly.release import FriendlyRelease, NoCenter
 from ...kernels.accumulate import Partial
 from ...ledger.dataset_account import uncharged
 from ...numerics.wide_integers import Wide
@@ -110,9 +110,9 @@ class WholeGroups:
         return out.reshape(-1)
 
 
-def friendly_numbers(made: FriendlyRelease | NoCentre) -> Floats:
-    """Everything that a friendly mean publishes: the agreement, whether there is a centre, and the centre."""
-    if isinstance(made, NoCentre):
+def friendly_numbers(made: FriendlyRelease | NoCenter) -> Floats:
+    """Everything that a friendly mean publishes: the agreement, whether there is a center, and the center."""
+    if isinstance(made, NoCenter):
         return np.concatenate([[made.agreement, 0.0], np.zeros(made.plan.d)])
     return np.concatenate([[made.agreement, 1.0], made.value])
 

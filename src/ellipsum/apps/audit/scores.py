@@ -29,7 +29,7 @@ class Score:
 
 
 def learn_scores(first: Floats, second: Floats) -> list[Score]:
-    """Scores that may tell the two data sets apart: along a direction, and by the distance from the centre."""
+    """Scores that may tell the two data sets apart: along a direction, and by the distance from the center."""
     fails = [float(np.mean(~np.isfinite(outputs).all(axis=1))) for outputs in (first, second)]
     failed = np.inf if fails[1] >= fails[0] else -np.inf
     first, second = (outputs[np.isfinite(outputs).all(axis=1)] for outputs in (first, second))
@@ -41,11 +41,11 @@ def learn_scores(first: Floats, second: Floats) -> list[Score]:
     directions = {"difference of means": shift, "linear discriminant": _discriminant(first, second, shift)}
     scores = [Score(name, _along(center, spread, w), 1.0, failed) for name, w in directions.items()]
     sign = 1.0 if np.mean(np.sum(second**2, axis=1)) >= np.mean(np.sum(first**2, axis=1)) else -1.0
-    return [*scores, Score("distance from the centre", _distance(center, spread), sign, failed)]
+    return [*scores, Score("distance from the center", _distance(center, spread), sign, failed)]
 
 
 def _standard(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """The centre of both samples, and each coordinate's spread; 1 where it never varies."""
+    """The center of both samples, and each coordinate's spread; 1 where it never varies."""
     center = first.mean(axis=0) / 2 + second.mean(axis=0) / 2
     spread = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
     spread = np.where(spread > 0, spread, np.abs(second.mean(axis=0) - first.mean(axis=0)))

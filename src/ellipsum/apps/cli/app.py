@@ -33,7 +33,7 @@ Bounds = Annotated[
     typer.Option(help="name=lo:hi, repeated; lo:hi for every column; or a JSON or CSV file of them."),
 ]
 Radius = Annotated[float | None, typer.Option(help="Every row lies within this distance of --center.")]
-Center = Annotated[str | None, typer.Option(help="Centre of the ball: a number, or one per column: 1,2,3. Default 0.")]
+Center = Annotated[str | None, typer.Option(help="Center of the ball: a number, or one per column: 1,2,3. Default 0.")]
 NormalRows = Annotated[
     list[str] | None,
     typer.Option("--normal", help="name=mean:std of roughly normal columns, repeated; or a JSON or CSV file of them."),
@@ -56,7 +56,7 @@ RowsFile = Annotated[str | None, typer.Option("--rows", help="Rows as learned: a
 Method = Annotated[str | None, typer.Option(help="With --magnitude: how to learn. Default auto.")]
 Epsilon = Annotated[float | None, typer.Option(help="Privacy budget: epsilon. No default.")]
 Delta = Annotated[float | None, typer.Option(help="Privacy budget: delta. No default.")]
-Neighbours = Annotated[str, typer.Option(help="replace (n is public) or add-remove (n stays private).")]
+Neighbors = Annotated[str, typer.Option(help="replace (n is public) or add-remove (n stays private).")]
 Guess = Annotated[int | None, typer.Option("--n", help="Under add-remove: your public guess of the number of rows.")]
 Shape = Annotated[str, typer.Option(help="optimal, ball for equal noise in every column, or closed_form (--normal).")]
 Weights = Annotated[
@@ -77,7 +77,7 @@ Missing = Annotated[
     str | None,
     typer.Option(
         help="What a missing entry does: column, each column is over the rows that have it, counted noisily (default); "
-        "row, its row is left out (default with --radius); center, it counts as the centre; or what is filled in, "
+        "row, its row is left out (default with --radius); center, it counts as the center; or what is filled in, "
         "as in --missing 0 or --missing 1,2,3."
     ),
 ]
@@ -186,7 +186,7 @@ ROWS: Options = {
     "rows": (RowsFile, None),
     "method": (Method, None),
 }
-BUDGET: Options = {"epsilon": (Epsilon, None), "delta": (Delta, None), "neighbours": (Neighbours, "replace")}
+BUDGET: Options = {"epsilon": (Epsilon, None), "delta": (Delta, None), "neighbors": (Neighbors, "replace")}
 SHAPE: Options = {
     "shape": (Shape, "optimal"),
     "weights": (Weights, None),

@@ -29,7 +29,7 @@ def audit_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a mechanism on made-up neighbouring data sets, and show what it gives away at least.
+    """Run a mechanism on made-up neighboring data sets, and show what it gives away at least.
 
     Examples:
 

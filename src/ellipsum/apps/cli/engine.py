@@ -72,7 +72,7 @@ def _start() -> Any:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("ellipsum").config("spark.ui.showConsoleProgress", "false")
-    with handlers_kept():  # jobs are cancelled without Spark's own
+    with handlers_kept():  # jobs are canceled without Spark's own
         session = builder.getOrCreate()
     if hasattr(session, "_jsc"):
         session.sparkContext.setLogLevel("OFF")  # Spark's error texts quote cells

@@ -241,7 +241,7 @@ def rows_of(given: Mapping[str, Any], columns: Names | None) -> tuple[Rows, Name
     if len(ways) > 1:
         raise UsageError(f"give one of {', '.join(ways)}, not both.")
     if given.get("center") is not None and ways != ["--radius"]:
-        raise UsageError("--center goes with --radius. The other ways of describing rows have their own centre.")
+        raise UsageError("--center goes with --radius. The other ways of describing rows have their own center.")
     if given.get("center_error") is not None and ways not in (["--normal"], ["--zipf"]):
         raise UsageError("--center-error goes with --normal.")
     if given.get("method") is not None and ways != ["--magnitude"]:
@@ -317,7 +317,7 @@ def relation_of(word: str) -> str:
 def terms_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options that every plan shares, as `ellipsum.plan` calls them."""
     return {
-        "neighbours": relation_of(given["neighbours"]),
+        "neighbors": relation_of(given["neighbors"]),
         "weights": weights_of(given["weights"]),
         "noise": given["noise"],
         "missing": missing_of(given["missing"]),
@@ -350,7 +350,7 @@ def missing_of(text: str | None) -> str | float | list[float] | None:
 
 def terms_for_people(budget: Budget, given: Mapping[str, Any]) -> str:
     """The budget, and what it protects; which law of noise serves it is told with the forecast."""
-    nothing = Privacy(0.0, 0.0, relation_of(given["neighbours"]), "person")
+    nothing = Privacy(0.0, 0.0, relation_of(given["neighbors"]), "person")
     stated = ", ".join(f"{name} = {value:g}" for name, value in budget.stated)
     return f"{stated}; {protected(nothing)}"
 

@@ -45,7 +45,7 @@ _MORE: Options = {
 @app.command("learn")
 @takes(FILES, _MORE, BUDGET, READING)
 def learn_command(**given: Any) -> None:
-    """Learn centre and spread of the rows privately, for later releases with --rows.
+    """Learn center and spread of the rows privately, for later releases with --rows.
 
     Examples:
 
@@ -78,7 +78,7 @@ def learn_command(**given: Any) -> None:
         found = api.learn(
             rows=rows,
             budget=budget,
-            neighbours=relation_of(given["neighbours"]),
+            neighbors=relation_of(given["neighbors"]),
             n=given["n"],
             method=given["method"] or "auto",
             columns=columns,

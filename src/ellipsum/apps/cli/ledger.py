@@ -43,7 +43,7 @@ def init_command(
             help="mu=M, epsilon=E (may repeat) or slack=S: caps within the budget. Default: by the first law."
         ),
     ] = None,
-    neighbours: Annotated[
+    neighbors: Annotated[
         str | None, typer.Option(help="replace or add-remove, for every release. Default: as the first.")
     ] = None,
     privacy_id: Annotated[
@@ -70,7 +70,7 @@ def init_command(
         delta=delta,
         mu=mu,
         caps=_caps(cap or []),
-        neighbours=None if neighbours is None else neighbours.replace("-", "_"),
+        neighbors=None if neighbors is None else neighbors.replace("-", "_"),
         privacy_id=privacy_id,
         analyst_caps=_once("--analyst-cap", analyst_cap or []),
         period=dict([_pair("--period", period)] if period else []),

@@ -108,7 +108,7 @@ def _place(form: Form) -> int | None:
 
 def _forecast(studio: Studio, desk: Desk, ask: Any, wanted: float | None, error_of: int | None) -> dict[str, Any]:
     rows = desk.public_rows(ask)
-    if rows is None and ask.neighbours == "replace":
+    if rows is None and ask.neighbors == "replace":
         counting = not desk.plans_only and ask.privacy_id is None
         return {"hint": "Counting the rows ..." if counting else "Type the number of rows.", "again": counting}
     found = None

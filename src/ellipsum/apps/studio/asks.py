@@ -59,7 +59,7 @@ class Ask:
     magnitude: float | None = None
     epsilon: float | None = None
     delta: float | None = None
-    neighbours: str = "replace"
+    neighbors: str = "replace"
     n: int | None = None
     privacy_id: str | None = None
     per_person: str | None = None
@@ -108,8 +108,8 @@ class Ask:
                 "columns": None if self.kind in _CALLS else list(self.columns),
                 "epsilon": self.epsilon,
                 "delta": self.delta,
-                "neighbours": None if self.neighbours == "replace" else self.neighbours,
-                "n": None if self.neighbours == "replace" else self.n,
+                "neighbors": None if self.neighbors == "replace" else self.neighbors,
+                "n": None if self.neighbors == "replace" else self.n,
                 **self._people(),
                 **self._groups(),
                 "missing": self.missing,
@@ -209,7 +209,7 @@ def _option(ask: Ask, name: str, value: Any) -> list[str]:
     option = f"--{name.replace('_', '-')}"
     if name == "header":
         return [option]
-    if name == "neighbours":
+    if name == "neighbors":
         return [option, value.replace("_", "-")]
     if name == "keys":
         lists = {name: _listed(keys) for name, keys in zip(ask.by, ask.keys, strict=True)}

@@ -20,7 +20,7 @@ _NO_COLUMN = "This table has no such column."
 _SAID: dict[str, tuple[str, ...]] = {
     "statistic": ("sum", "mean", "describe"),
     "kind": KINDS,
-    "neighbours": ("replace", "add_remove"),
+    "neighbors": ("replace", "add_remove"),
     "noise": ("auto", "gaussian", "norm"),
     "weights": ("", "relative", "equal"),
     "missing": ("", "column", "row", "center", "fill"),
@@ -29,7 +29,7 @@ _SAID: dict[str, tuple[str, ...]] = {
 DEFAULTS = {
     "statistic": "mean",
     "kind": "bounds",
-    "neighbours": "replace",
+    "neighbors": "replace",
     "noise": "auto",
     "weights": "",
     "missing": "",
@@ -111,7 +111,7 @@ class Reader:
             **self._extent(said["kind"]),
             "epsilon": self._budget("epsilon", budget),
             "delta": self._budget("delta", budget),
-            "neighbours": said["neighbours"],
+            "neighbors": said["neighbors"],
             "n": self._whole("n"),
             "privacy_id": self._column("privacy_id"),
             "per_person": said["per_person"] if people and said["per_person"] != "mean" else None,

@@ -23,7 +23,7 @@ _BUSY = f"{MOST} releases are on their way already. Wait for one of them, or can
 
 @dataclass
 class Job:
-    """One release on its way. state: "running", "released", "failed" or "cancelled"."""
+    """One release on its way. state: "running", "released", "failed" or "canceled"."""
 
     number: str
     desk: str
@@ -95,12 +95,12 @@ class Workers:
             self._settle(job)
 
     def _settle(self, job: Job) -> None:
-        """The process of a job that ended serves the next one, unless it was cancelled or died."""
+        """The process of a job that ended serves the next one, unless it was canceled or died."""
         with self._lock:
             if not job.ended:
                 job.kind, job.text, job.state = "unforeseen", UNFORESEEN, "failed"
             self._running.pop(job.number, None)
-            serves = job.state != "cancelled" and job.process.poll() is None and not self._closed
+            serves = job.state != "canceled" and job.process.poll() is None and not self._closed
             if serves:
                 self._idle.append(job.process)
         if not serves:
@@ -112,7 +112,7 @@ class Workers:
         with self._lock:
             if job.ended:
                 return
-            job.state = "cancelled"
+            job.state = "canceled"
         threading.Thread(target=_end, args=(job.process,), daemon=True).start()  # its watcher hears the end
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ def _spawn() -> subprocess.Popen[str]:
 
 
 def _hear(job: Job, said: dict[str, Any]) -> None:
-    """One event of a process; nothing more is heard of a job that was cancelled."""
+    """One event of a process; nothing more is heard of a job that was canceled."""
     if job.ended:
         return
     if said["event"] == "progress":

@@ -31,7 +31,7 @@ _LABELS = {
     "delta": "Delta",
     "error": "Wanted error",
     "radius": "Radius",
-    "center": "Centre",
+    "center": "Center",
     "magnitude": "Magnitude",
     "n": "Number of rows",
     "privacy_id": "Person",

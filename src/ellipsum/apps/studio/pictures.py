@@ -1,4 +1,4 @@
-"""Pictures within a page: plain SVG whose colours are those of the page, light or dark."""
+"""Pictures within a page: plain SVG whose colors are those of the page, light or dark."""
 
 from __future__ import annotations
 

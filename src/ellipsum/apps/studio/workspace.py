@@ -62,7 +62,7 @@ class Desk:
 
         How many people there are is known only after their rows were brought together: a guess serves until then.
         """
-        if self.plans_only or ask.neighbours != "replace" or ask.privacy_id is not None:
+        if self.plans_only or ask.neighbors != "replace" or ask.privacy_id is not None:
             return ask.n
         if self._counting is None:
             self._counting = threading.Thread(target=self._run_count, daemon=True)

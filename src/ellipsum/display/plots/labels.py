@@ -79,7 +79,7 @@ def ticks(low: float, high: float, width: float, most: int = 6) -> tuple[list[fl
 
 
 def tick(value: float, step: float) -> str:
-    """A number with the digits that tell it from its neighbours."""
+    """A number with the digits that tell it from its neighbors."""
     if value == 0 or abs(value) < step * 1e-9:
         return "0"
     if not 1e-4 < step < 1e6 or abs(value) >= 1e7:

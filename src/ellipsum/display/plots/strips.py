@@ -17,7 +17,7 @@ from .labels import inches, plain, ticks, wrapped
 from .rendering import check_format, save, save_pages, svg
 from .style import (
     BLACK,
-    COLOURS,
+    COLORS,
     FONT_POINTS,
     GREY,
     PALE,
@@ -162,9 +162,9 @@ def _words(picture: Any, title: Sequence[str], notes: Sequence[str]) -> None:
     down = _EDGE
     for place, line in enumerate((*title, *notes)):
         head = place < len(title)
-        size, colour = (FONT_POINTS + 2, BLACK) if head else (FONT_POINTS, GREY)
+        size, color = (FONT_POINTS + 2, BLACK) if head else (FONT_POINTS, GREY)
         weight = "bold" if head else "normal"
-        picture.text(_EDGE / width, 1 - down / height, line, fontsize=size, color=colour, weight=weight, va="top")
+        picture.text(_EDGE / width, 1 - down / height, line, fontsize=size, color=color, weight=weight, va="top")
         down += _LINE + (0.05 if head else 0.0)
 
 
@@ -187,9 +187,9 @@ def _draw_strip(axis: Any, strip: Strip, labels: Sequence[str] | None, width: fl
     for mark in strip.marks:
         axis.axvline(mark, color=GREY, linewidth=0.9, linestyle=":", zorder=1)
     live = np.isfinite(strip.low) & np.isfinite(strip.high)
-    axis.hlines(rows[live], strip.low[live], strip.high[live], color=COLOURS[0], linewidth=2.2)
+    axis.hlines(rows[live], strip.low[live], strip.high[live], color=COLORS[0], linewidth=2.2)
     for ends in (strip.low[live], strip.high[live]):
-        axis.plot(ends, rows[live], linestyle="", marker="|", markersize=9, color=COLOURS[0])
+        axis.plot(ends, rows[live], linestyle="", marker="|", markersize=9, color=COLORS[0])
     axis.plot(strip.middle, rows, linestyle="", marker="o", markersize=3.8, color=BLACK, zorder=3)
     places, texts = ticks(*strip.limits, width)
     axis.set_xticks(places, texts)

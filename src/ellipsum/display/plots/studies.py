@@ -11,7 +11,7 @@ from ...errors import Floats
 from .canvas import figure
 from .labels import label
 from .rendering import save
-from .style import BLACK, COLOURS, hatch, stroke, styled
+from .style import BLACK, COLORS, hatch, stroke, styled
 
 
 @styled()
@@ -44,7 +44,7 @@ def zipf_spreads(spreads: Mapping[float, Floats], path: Path) -> Path:
     """Figure 1: share of each dimension's std for several skews."""
     picture, axes = figure(11, 3.4, len(spreads))
     for axis, (alpha, stds) in zip(axes, spreads.items(), strict=True):
-        axis.bar(np.arange(1, stds.size + 1), stds, width=1.0, color=COLOURS[0])
+        axis.bar(np.arange(1, stds.size + 1), stds, width=1.0, color=COLORS[0])
         axis.set_title(f"alpha = {alpha:g}")
         axis.set_xlabel("dimension")
     axes[0].set_ylabel("std")
@@ -61,7 +61,7 @@ def improvements(ratios: Sequence[Mapping[str, float]], path: Path) -> Path:
         for i, n in enumerate(sorted({row["n"] for row in ratios})):
             rows = [row for row in ratios if row["d"] == d and row["n"] == n]
             alphas = [row["alpha"] for row in rows]
-            for rule, words in (("closed_form", "closed form"), ("optimised", "optimised")):
+            for rule, words in (("closed_form", "closed form"), ("optimized", "optimized")):
                 style = {**stroke(i), "linestyle": "--" if rule == "closed_form" else "-"}
                 axis.plot(alphas, [row[rule] for row in rows], **style, markevery=4, label=f"n = {n:g}, {words}")
         axis.set_xscale("log")
@@ -79,7 +79,7 @@ def total_errors(rows: Sequence[Mapping[str, float]], path: Path) -> Path:
     """Figure 3: total squared error of the source's rule over the library's, measured."""
     picture, axis = figure()
     places = np.arange(len(rows))
-    for i, (name, words) in enumerate((("optimal", "exact centre"), ("default", "default (centre known to 0.1 std)"))):
+    for i, (name, words) in enumerate((("optimal", "exact center"), ("default", "default (center known to 0.1 std)"))):
         axis.bar(places + (i - 0.5) * 0.4, [row[f"{name}_gain"] for row in rows], 0.4, label=words, **hatch(i))
     axis.axhline(1, color=BLACK, linewidth=0.8)
     axis.set_xticks(places, [f"alpha {row['alpha']:g}\nn {row['n']:g}" for row in rows])

@@ -1,7 +1,7 @@
 """The one style of every picture.
 
-Lines differ by stroke and marker as well as by colour, so that they can be told apart in black and white; the colours
-are those of Okabe and Ito, which colour-blind readers tell apart.
+Lines differ by stroke and marker as well as by color, so that they can be told apart in black and white; the colors
+are those of Okabe and Ito, which color-blind readers tell apart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import UsageError
 
 BLACK, GREY, PALE = "#000000", "#5f5f5f", "#dddddd"
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", BLACK)
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", BLACK)
 _STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 _HATCHES = ("", "///", "...", "xx", "\\\\\\", "++")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -83,11 +83,11 @@ def _families() -> list[str]:
 
 
 def stroke(place: int) -> dict[str, Any]:
-    """Colour, stroke and marker of a line; no two of a picture share any of them, and none hides another."""
+    """Color, stroke and marker of a line; no two of a picture share any of them, and none hides another."""
     marker = {"marker": _MARKERS[place % 6], "markersize": 5.0 + place, "markerfacecolor": "none" if place else None}
-    return {"color": COLOURS[place % 6], "linestyle": _STROKES[place % 6], **marker}
+    return {"color": COLORS[place % 6], "linestyle": _STROKES[place % 6], **marker}
 
 
 def hatch(place: int) -> dict[str, Any]:
-    """Colour and hatching of a bar."""
-    return {"color": COLOURS[place % 6], "hatch": _HATCHES[place % 6], "edgecolor": "white", "linewidth": 0.5}
+    """Color and hatching of a bar."""
+    return {"color": COLORS[place % 6], "hatch": _HATCHES[place % 6], "edgecolor": "white", "linewidth": 0.5}

@@ -1,4 +1,4 @@
-"""Running a Spark action: errors sealed, progress shown, and cancelled in the cluster by an interrupt here."""
+"""Running a Spark action: errors sealed, progress shown, and canceled in the cluster by an interrupt here."""
 
 from __future__ import annotations
 

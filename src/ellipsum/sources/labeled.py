@@ -16,7 +16,7 @@ _UNORDERED = (
 )
 
 
-class LabelledTable(Batches):
+class LabeledTable(Batches):
     """A table, and for each of its rows the cells that name its group."""
 
     def __init__(self, table: SourceTable, arrays: list[Any], names: list[str]) -> None:

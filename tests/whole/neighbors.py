@@ -57,7 +57,7 @@ class Seen:
 
 
 def check(left: Seen, right: Seen, same: bool) -> None:
-    """Fails where the difference between two neighbours shows in more than noisy numbers and what they decide."""
+    """Fails where the difference between two neighbors shows in more than noisy numbers and what they decide."""
     everything = ["exact", "contents", "accuracy"] if same else []
     shapes = ["shape", "files", "progress"] if same or right.schedule == left.schedule else []
     for name in ("error", "warnings", "err", "left", *everything, *shapes):

@@ -14,8 +14,8 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from counting import count_cases
-from neighbour_calls import CALLS, COMMANDS, TERMS, aggregate, columns_of, run_command, same_bits, watch
-from neighbour_sources import (
+from neighbor_calls import CALLS, COMMANDS, TERMS, aggregate, columns_of, run_command, same_bits, watch
+from neighbor_sources import (
     CHANGES,
     HERS,
     IDENTITIES,
@@ -30,7 +30,7 @@ from neighbour_sources import (
     base,
     people,
 )
-from neighbours import Place, check, said
+from neighbors import Place, check, said
 
 import ellipsum as es
 from ellipsum.request.people import people_of
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ellipsum.ProjectionWarning")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    return Place(tmp_path_factory.mktemp("neighbours"))
+    return Place(tmp_path_factory.mktemp("neighbors"))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def counted(request):
     """Tells the summary how many pairs were compared."""
 
     def count(pairs=1):
-        count_cases(request, "neighbour pairs", pairs)
+        count_cases(request, "neighbor pairs", pairs)
 
     return count
 
@@ -133,7 +133,7 @@ QUICK = [CALLS[name] for name in PERSONAL]
 
 
 @pytest.mark.parametrize(("source", "call", "kind", "change"), some(CALLS.values(), 29, False) + some(QUICK, 19, True))
-def test_a_call_on_two_neighbours(source, call, kind, change, seen, place, counted):
+def test_a_call_on_two_neighbors(source, call, kind, change, seen, place, counted):
     compare_calls(source, call, kind, change, seen, place)
     counted()
 
@@ -155,7 +155,7 @@ def everything():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "kind", "change"), everything())
-def test_many_calls_on_two_neighbours(source, kind, change, seen, place, counted):
+def test_many_calls_on_two_neighbors(source, kind, change, seen, place, counted):
     calls = [call for call in CALLS.values() if takes(call, kind, change_of(kind, change)) and not call.slow]
     step = 3 if kind == "rows" else 17
     calls = calls[len(source + change) % step :: step]
@@ -178,7 +178,7 @@ def test_the_slow_calls_are_few():
 
 KINDS = {
     "box": (es.Box(-1.0, 1.0), {"check": True}),
-    "box, gaps at the centre": (es.Box(-1.0, 1.0), {"missing": "center"}),
+    "box, gaps at the center": (es.Box(-1.0, 1.0), {"missing": "center"}),
     "box, described": (es.Box(-1.0, 1.0), {"statistic": "describe", "noise": "gaussian", "check": True}),
     "ball": (es.Ball(2.0), {"check": True}),
     "normal": (es.Normal(0.0, std=0.6), {"shape": "ball", "clip": 2.0}),
@@ -189,7 +189,7 @@ KINDS = {
 @cache
 def plan_for(relation, kind="box"):
     rows, how = KINDS[kind]
-    return es.plan(rows, n=N, d=3, neighbours=relation, **{"statistic": "mean", **how}, **TERMS)
+    return es.plan(rows, n=N, d=3, neighbors=relation, **{"statistic": "mean", **how}, **TERMS)
 
 
 def integer_sums(plan, source, data, folder):
@@ -232,7 +232,7 @@ def within(plan, moved):
 
 
 @pytest.mark.parametrize(("source", "kind", "change"), one_in(4, BY_ROWS) + one_in(20, BY_PEOPLE, ALWAYS))
-def test_the_sums_of_neighbours_are_as_near_as_the_noise_supposes(source, kind, change, place, counted):
+def test_the_sums_of_neighbors_are_as_near_as_the_noise_supposes(source, kind, change, place, counted):
     made, data = change_of(kind, change), started(kind)
     relation = "add_remove" if made.count else "replace"
     kinds = list(KINDS)
@@ -245,7 +245,7 @@ def test_the_sums_of_neighbours_are_as_near_as_the_noise_supposes(source, kind, 
         squared = sum((a - b) ** 2 for a, b in zip(left, right, strict=True))
         assert within(plan, [a - b for a, b in zip(left, right, strict=True)])
         if made.same == "gaps":
-            assert (squared == 0) == ("centre" in name)
+            assert (squared == 0) == ("center" in name)
         elif made.same:
             assert squared == 0
         counted()
@@ -387,7 +387,7 @@ def test_progress_through_a_long_file_does_not_follow_its_cells(name, relation, 
     for line in (b"1,1,1", b"1," + digits + b",1"):
         path = long_file(place.clear(), name, line)
         told.append([])
-        es.sum(path, es.Box(-1.0, 1.0), neighbours=relation, progress=told[-1].append, **TERMS)
+        es.sum(path, es.Box(-1.0, 1.0), neighbors=relation, progress=told[-1].append, **TERMS)
     assert told[0] == told[1]
     counted()
 
@@ -440,7 +440,7 @@ def test_progress_does_not_tell_a_private_number_of_rows(kind, fewer, person, pl
         told.append([])
         whose = {"privacy_id": "who"} if person else {}
         chosen = {} if isinstance(made, np.ndarray) else {"columns": ["a", "b", "c"]}
-        how = {"neighbours": "add_remove", "n": MANY, "progress": told[-1].append, **whose, **chosen}
+        how = {"neighbors": "add_remove", "n": MANY, "progress": told[-1].append, **whose, **chosen}
         es.sum(made, es.Box(-1.0, 1.0), **how, **TERMS)
     assert told[0] == told[1]
     counted()
@@ -461,7 +461,7 @@ def some_commands(often):
 
 
 @pytest.mark.parametrize(("source", "command", "kind", "change"), some_commands(23))
-def test_a_command_on_two_neighbours(source, command, kind, change, heard, place, counted):
+def test_a_command_on_two_neighbors(source, command, kind, change, heard, place, counted):
     compare_commands(source, command, kind, change, heard, place)
     counted()
 
@@ -475,7 +475,7 @@ def compare_commands(source, name, kind, changed, heard, place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "kind", "change"), [e for e in everything() if e.values[0] in COMMAND_SOURCES])
-def test_many_commands_on_two_neighbours(source, kind, change, heard, place, counted):
+def test_many_commands_on_two_neighbors(source, kind, change, heard, place, counted):
     commands = [each for each in COMMANDS.values() if takes(each, kind, change_of(kind, change)) and not each.slow]
     step = 3 if kind == "rows" else 11
     commands = commands[len(source + change) % step :: step]
@@ -512,7 +512,7 @@ main()
 @pytest.mark.slow
 @pytest.mark.parametrize("change", ["other values", "all gaps", "gap or infinity", "far or further", "other order"])
 @pytest.mark.parametrize("command", ["sum box", "mean box json, files", "learn", "project"])
-def test_a_process_on_two_neighbours(command, change, place, counted):
+def test_a_process_on_two_neighbors(command, change, place, counted):
     made, words = CHANGES[change], COMMANDS[command]
     seen = []
     for side in (made.left, made.right):

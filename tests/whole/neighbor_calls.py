@@ -6,8 +6,8 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from neighbour_sources import NAMES, Change, D, Data, N, Source
-from neighbours import Place, Seen, watch_call, watch_command
+from neighbor_sources import NAMES, Change, D, Data, N, Source
+from neighbors import Place, Seen, watch_call, watch_command
 
 import ellipsum as es
 from ellipsum.releases.round_record import METHODS
@@ -21,8 +21,8 @@ ROWS = {
     "unknown": (es.Unknown(50.0), {}),
 }
 RELATIONS: dict[str, dict[str, Any]] = {
-    "replace": {"neighbours": "replace"},
-    "add_remove": {"neighbours": "add_remove", "n": N},
+    "replace": {"neighbors": "replace"},
+    "add_remove": {"neighbors": "add_remove", "n": N},
 }
 
 
@@ -30,14 +30,14 @@ RELATIONS: dict[str, dict[str, Any]] = {
 class Call:
     """run(data, **how), where how holds columns, rng, progress and, if rows belong to people, privacy_id.
 
-    centred: where rows are clipped is fixed before data is read; ordered: what is published follows the rows' places
-    filled: a missing entry is the centre's, and is not counted; personal: says nothing new of rows without people
+    centered: where rows are clipped is fixed before data is read; ordered: what is published follows the rows' places
+    filled: a missing entry is the center's, and is not counted; personal: says nothing new of rows without people
     """
 
     name: str
     run: Callable[..., Any]
     relation: str = "replace"
-    centred: bool = False
+    centered: bool = False
     ordered: bool = False
     people: bool = True
     slow: bool = False
@@ -96,7 +96,7 @@ def _plan(kind: str, relation: str) -> Call:
     rows, shape = ROWS[kind]
 
     def run(data: Any, **how: Any) -> Any:
-        made = es.plan(rows, n=N, d=D, statistic="mean", neighbours=relation, **shape, **TERMS)
+        made = es.plan(rows, n=N, d=D, statistic="mean", neighbors=relation, **shape, **TERMS)
         return made.release(data, **how)
 
     grouped = relation == "add_remove"  # else the plan's n would have to be that of the people
@@ -163,8 +163,8 @@ _ALL = (
     _statistic("mean", "box", "add_remove", check=False),
     *(_statistic("describe", "box", relation) for relation in RELATIONS),
     _statistic("describe", "box", "replace", missing="row", covariance=True),
-    Call("capped sum", _capped, "add_remove", centred=True, filled=True, personal=True),
-    Call("mean of people's rows", _rows_of_people, centred=True, personal=True),
+    Call("capped sum", _capped, "add_remove", centered=True, filled=True, personal=True),
+    Call("mean of people's rows", _rows_of_people, centered=True, personal=True),
     Call("rows per person", _rows_per_person, personal=True),
     _grouped("sum", "ball", "replace", ["0", "1"]),
     _grouped("mean", "box", "add_remove", None),
@@ -180,9 +180,9 @@ _ALL = (
     _friendly("mean with a search", (0.5, 16.0), "gaussian"),
     Call("aggregate", _aggregate, ordered=True),
     Call("aggregate in order", _aggregate_in_order, ordered=True, people=False),
-    Call("project", _project, centred=True, ordered=True, slow=True, filled=True),
-    Call("project normal rows", _project_normal, centred=True, ordered=True, filled=True),
-    Call("project to a file", _project_to_file, centred=True, ordered=True, filled=True),
+    Call("project", _project, centered=True, ordered=True, slow=True, filled=True),
+    Call("project normal rows", _project_normal, centered=True, ordered=True, filled=True),
+    Call("project to a file", _project_to_file, centered=True, ordered=True, filled=True),
 )
 CALLS = {call.name: call for call in _ALL}
 
@@ -208,8 +208,8 @@ def same_bits(change: Change, call: Any, source: Source, data: Data) -> bool:
     """Whether everything published must be the same to the last bit."""
     if source.sorted and call.ordered and data.who is None:
         return False  # rows read in another order meet other noise
-    if change.same == "centre":
-        return call.centred
+    if change.same == "center":
+        return call.centered
     if change.same == "gaps":
         return call.filled
     if change.same == "order":
@@ -226,7 +226,7 @@ _BOX = ["--bounds", "a=-1:1", "--bounds", "b=-1:1", "--bounds", "c=-1:1"]
 _BALL = [*_COLUMNS, "--radius", "2"]
 _NORMAL = ["--normal", "a=0:0.6", "--normal", "b=0:0.6", "--normal", "c=0:0.6", "--clip", "2", "--shape", "ball"]
 _UNKNOWN = [*_COLUMNS, "--magnitude", "50"]
-_PRIVATE_N = ["--neighbours", "add-remove", "--n", str(N)]
+_PRIVATE_N = ["--neighbors", "add-remove", "--n", str(N)]
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class Command:
     words: tuple[str, ...]
     more: tuple[str, ...]
     relation: str = "replace"
-    centred: bool = True
+    centered: bool = True
     ordered: bool = False
     filled: bool = False
     slow: bool = False
@@ -251,8 +251,8 @@ def _command(name: str, *words: str, more: list[str] = _SPEND, **kind: Any) -> C
 
 
 _HIDDEN = {"relation": "add_remove"}
-_LEARNED = {"centred": False}
-_BOTH = {"relation": "add_remove", "centred": False, "slow": True}
+_LEARNED = {"centered": False}
+_BOTH = {"relation": "add_remove", "centered": False, "slow": True}
 _COMMANDS = (
     _command("sum box", "sum", *_BOX, filled=True),
     _command("sum ball json", "sum", *_BALL, "--json"),

@@ -40,8 +40,8 @@ class Planned(Protocol):
 LEAST_SHARE, MOST_SHARE = 0.02, 0.05  # of the budget, for rough means
 _ROUGH, _TOO_ROUGH = 0.1, 0.3  # of the rows' spread: the error of rough means that is wanted, and the most of use
 _PAYS = 0.8  # of the squared error without: what is forecast must be below this
-_HELD = 0.5  # of the rows' distance from their own mean: a centre that is off by so much costs nothing
-_BAD = 0.75  # of the same distance: centres that are off by more are looked for again
+_HELD = 0.5  # of the rows' distance from their own mean: a center that is off by so much costs nothing
+_BAD = 0.75  # of the same distance: centers that are off by more are looked for again
 _FEW = 0.1  # of the groups
 MOST_TIMES = 3
 _NEARLY_ALL = 0.99  # of the rows
@@ -51,7 +51,7 @@ _NEAREST = 0.05  # of the squared norm, that is left at least however far apart 
 
 @dataclass(frozen=True)
 class Rough:
-    """Rough means of groups, (groups, d); in the scaled space, squared distances from the centre and squared noise."""
+    """Rough means of groups, (groups, d); in the scaled space, squared distances from the center and squared noise."""
 
     places: Floats
     count: Floats
@@ -60,7 +60,7 @@ class Rough:
 
     @property
     def between(self) -> float:
-        """Mean squared distance of a row's group from the centre, less what noise explains."""
+        """Mean squared distance of a row's group from the center, less what noise explains."""
         return max(self._of_rows(self.squared_distance - self.squared_noise), 0.0)
 
     def _of_rows(self, squares: Floats) -> float:
@@ -75,7 +75,7 @@ class Rough:
 
     @property
     def kept(self) -> Floats:
-        """The share of its distance from the centre that each group keeps: the rest is noise."""
+        """The share of its distance from the center that each group keeps: the rest is noise."""
         between = max(self.between, 1e-300)
         shares: Floats = between / (between + self.squared_noise)
         return shares
@@ -87,7 +87,7 @@ class Rough:
         return lengths
 
     def offsets(self, center: Floats) -> Floats:
-        """Where groups are put, from the centre."""
+        """Where groups are put, from the center."""
         moved: Floats = self.kept[:, None] * (self.places - center)
         return moved
 
@@ -96,7 +96,7 @@ class Rough:
 class Apart:
     """Rows about rough means of their groups: what was learned of them, where they are, and the means.
 
-    offsets: (groups, d), from the one centre; off: how far off each is expected to be, and reach: the farthest, in the
+    offsets: (groups, d), from the one center; off: how far off each is expected to be, and reach: the farthest, in the
     scaled space.
     """
 
@@ -112,14 +112,14 @@ class Apart:
         return float(np.mean(self.off > _BAD * self.rows.norm_law.median)) > _FEW
 
     def centers(self, plan: Plan) -> Centers:
-        """The centres for the last round."""
+        """The centers for the last round."""
         return Centers(
             self.rows.center + self.offsets, self.reach * float(plan.ellipsoid.scale[0] / self.rows.scale[0])
         )
 
 
-def recentred(rounds: Rounds, rows: LearnedRows, keys: Listed, planned: Planned) -> Apart | None:
-    """Groups about centres of their own, where that is forecast to pay; None where the one centre serves.
+def recentered(rounds: Rounds, rows: LearnedRows, keys: Listed, planned: Planned) -> Apart | None:
+    """Groups about centers of their own, where that is forecast to pay; None where the one center serves.
 
     Where groups lie so far apart that their rough means are off by more than rows are from each other, once more: the
     region is smaller each time, and so is the noise.
@@ -136,7 +136,7 @@ def recentred(rounds: Rounds, rows: LearnedRows, keys: Listed, planned: Planned)
 
 
 def _nearer(rounds: Rounds, rows: LearnedRows, keys: Listed, planned: Planned, before: Apart | None) -> Apart | None:
-    """Centres of groups, or better ones than before; None where they do not pay."""
+    """Centers of groups, or better ones than before; None where they do not pay."""
     share = rough_share(rounds, rows, planned)
     if share is None:
         return None
@@ -145,7 +145,7 @@ def _nearer(rounds: Rounds, rows: LearnedRows, keys: Listed, planned: Planned, b
         return None
     offsets = rough.offsets(rows.center)
     offsets = offsets if before is None else before.offsets + offsets
-    source = rounds.session.source.recentred(keys, offsets)
+    source = rounds.session.source.recentered(keys, offsets)
     reach = _reach(rows) if before is None else before.reach
     return Apart(_rows_about(rounds, rows, rough, source), source, offsets, rough.off, reach)
 
@@ -187,7 +187,7 @@ def _pays(rough: Rough, rows: LearnedRows, rounds: Rounds, share: float) -> bool
     square = rows.norm_law.median**2
     inside = _inside(rough, square)
     shorter = (inside + rough.squared_off) / square / (1 - _norms_share(rounds))
-    without = rough.squared_noise * (share / float(rounds.left))  # of a last round about the one centre
+    without = rough.squared_noise * (share / float(rounds.left))  # of a last round about the one center
     later = rough.off * math.sqrt(min(shorter, 1.0))  # should these be bad, the next ones are off by no more
     lost = np.maximum(later - _HELD * math.sqrt(inside), 0.0) ** 2
     return float(np.mean(np.log(shorter + lost / without))) < math.log(_PAYS)

@@ -13,7 +13,7 @@ from .progress import Progress
 from .tables import Batches, Block, Piece, SourceTable
 
 
-class RecentredTable(Batches):
+class RecenteredTable(Batches):
     """A table with its group's offset taken from each row of a listed group; other rows, and what is missing, stay.
 
     A row remains a function of its own cells and key [G10]. offsets: (groups, width), in the order of the list.

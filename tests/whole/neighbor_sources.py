@@ -1,4 +1,4 @@
-"""One set of rows as every kind of source, and the ways in which two neighbouring sets may differ."""
+"""One set of rows as every kind of source, and the ways in which two neighboring sets may differ."""
 
 import gzip
 import math
@@ -375,10 +375,10 @@ SOURCES = {source.name: source for source in _ALL}
 
 @dataclass(frozen=True)
 class Change:
-    """Two neighbouring sets of rows.
+    """Two neighboring sets of rows.
 
-    same: for which calls every published bit must be the same: "all", those with a known "centre", those that fill
-        "gaps" with the centre, those for which rows have no "order", or none
+    same: for which calls every published bit must be the same: "all", those with a known "center", those that fill
+        "gaps" with the center, those for which rows have no "order", or none
     cells: the kinds of cells that can hold it; count: rows more on the right, which add_remove alone allows
     """
 
@@ -424,11 +424,11 @@ _CHANGES = (
     Change("infinite", _as_it_is, _row(INF, -INF, 0.5), cells=FLOATS),
     Change("other partition", _as_it_is, _elsewhere, needs="lake"),
     Change("gap or infinity", _row(0.25, NAN, NAN), _row(0.25, INF, -INF), "all", FLOATS),
-    Change("gaps or centre", _row(NAN, NAN, NAN), _row(0.0, 0.0, 0.0), "gaps", FLOATS),
-    Change("tiny", _row(0.0, 0.0, 0.0), _row(1e-300, -1e-300, 5e-324), "centre", FLOATS),
+    Change("gaps or center", _row(NAN, NAN, NAN), _row(0.0, 0.0, 0.0), "gaps", FLOATS),
+    Change("tiny", _row(0.0, 0.0, 0.0), _row(1e-300, -1e-300, 5e-324), "center", FLOATS),
     Change("zero of either sign", _row(0.0, 0.5, 0.0), _row(-0.0, 0.5, -0.0), "all", FLOATS),
-    Change("far or further", _row(FAR, FAR, FAR), _row(FAR * 2.0**40, FAR * 2.0**40, FAR * 2.0**40), "centre"),
-    Change("far or at the end", _row(FAR, FAR, FAR), _row(*[FAR * 2.0**1000] * 3), "centre", DOUBLES),
+    Change("far or further", _row(FAR, FAR, FAR), _row(FAR * 2.0**40, FAR * 2.0**40, FAR * 2.0**40), "center"),
+    Change("far or at the end", _row(FAR, FAR, FAR), _row(*[FAR * 2.0**1000] * 3), "center", DOUBLES),
     Change("other order", _as_it_is, _turned, "order"),
     Change("other blocks", _as_it_is, lambda data: replace(data, cut=1), "all", needs="cuts"),
     Change("one row more", _as_it_is, lambda data: data.more((1.0, -1.0, 1.0)), count=1),
@@ -482,7 +482,7 @@ _IDENTITIES = (
     ("huge", _as_it_is, _hers((1e300, -1e300, 1e300)), "", 0, ANYBODY),
     ("all gaps", _as_it_is, _hers((NAN, NAN, NAN)), "", 0, ANYBODY),
     ("gap or infinity", _hers((0.25, NAN, NAN)), _hers((0.25, INF, -INF)), "all", 0, ANYBODY),
-    ("far or further", _hers((FAR,) * 3), _hers((2 * FAR,) * 3), "centre", 0, ANYBODY),
+    ("far or further", _hers((FAR,) * 3), _hers((2 * FAR,) * 3), "center", 0, ANYBODY),
     ("more rows", _as_it_is, lambda data: data.more((1.0, 1.0, 1.0), data.who[PLACE]), "", 0, ANYBODY),
     ("other person", _as_it_is, _called("somebody else"), "", 0, ("text",)),
     ("blank in front", _as_it_is, _called(" somebody"), "", 0, ("text",)),

@@ -1,4 +1,4 @@
-"""Listed groups that lie apart have centres of their own: smaller errors, the same guarantee."""
+"""Listed groups that lie apart have centers of their own: smaller errors, the same guarantee."""
 
 import json
 import math
@@ -55,11 +55,11 @@ def apart():
 
 
 @pytest.fixture
-def one_centre(monkeypatch):
-    monkeypatch.setattr(grouped, "recentred", lambda *arguments: None)
+def one_center(monkeypatch):
+    monkeypatch.setattr(grouped, "recentered", lambda *arguments: None)
 
 
-def test_groups_that_lie_apart_err_half_as_much(apart, one_centre):
+def test_groups_that_lie_apart_err_half_as_much(apart, one_center):
     data, codes, release = apart
     truth = true_means(data, codes)
     assert release.centers is not None
@@ -70,7 +70,7 @@ def test_groups_that_lie_apart_err_half_as_much(apart, one_centre):
     )
 
 
-def test_groups_that_are_alike_cost_what_their_rough_means_cost(one_centre, monkeypatch):
+def test_groups_that_are_alike_cost_what_their_rough_means_cost(one_center, monkeypatch):
     data, codes = table(0.0)
     alone = means(data, codes)
     monkeypatch.undo()
@@ -83,15 +83,15 @@ def test_groups_that_are_alike_cost_what_their_rough_means_cost(one_centre, monk
     assert 1 < spent[0] / spent[1] < 1.05
 
 
-@pytest.mark.parametrize(("neighbours", "between"), [("replace", 3.0), ("add_remove", 0.7), ("replace", 10.0)])
-def test_intervals_cover_groups_of_skewed_rows_and_many_sizes(neighbours, between):
+@pytest.mark.parametrize(("neighbors", "between"), [("replace", 3.0), ("add_remove", 0.7), ("replace", 10.0)])
+def test_intervals_cover_groups_of_skewed_rows_and_many_sizes(neighbors, between):
     rng = np.random.default_rng(4)
     sizes = np.tile([800, 2000, 4000], 10)
     codes = np.repeat(np.arange(30), sizes)
     rows = rng.lognormal(0, 1, (len(codes), 4)) / 2.16
     data = (rows + between * rng.normal(size=(30, 4))[codes]) * 10 + 50
     data[rng.random(data.shape) < 0.1] = np.nan
-    release = means(data, codes, neighbours=neighbours, n=len(data))
+    release = means(data, codes, neighbors=neighbors, n=len(data))
     assert release.centers is not None
     assert coverage(release, true_means(data, codes)) >= 0.93
 
@@ -106,7 +106,7 @@ def test_rounds_have_one_guarantee(apart):
 
 
 def clipped_sums(release, data, codes):
-    """The sums of rows about their groups' centres, clipped, without noise."""
+    """The sums of rows about their groups' centers, clipped, without noise."""
     ellipsoid = release.plan.one.ellipsoid
     offset = data - release.centers.places[codes]
     along = offset if ellipsoid.axes is None else offset @ ellipsoid.axes
@@ -135,8 +135,8 @@ def test_a_tenth_less_noise_would_be_caught(monkeypatch):
     assert spread()[0] != pytest.approx(1, abs=0.05)
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_one_row_moves_the_sums_of_recentred_groups_by_no_more_than_it_may(neighbours):
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
+def test_one_row_moves_the_sums_of_recentered_groups_by_no_more_than_it_may(neighbors):
     """[G10] Rows at their farthest, in their own group or in another, against the sums of the rest."""
     rng = np.random.default_rng(0)
     offsets = 5 * rng.normal(size=(3, 2))
@@ -144,17 +144,17 @@ def test_one_row_moves_the_sums_of_recentred_groups_by_no_more_than_it_may(neigh
     listed = Listed(((0, 1, 2),))
 
     def sums(rows, codes):
-        source = open_source(rows, Selection(by=("g",), labels=(codes,))).recentred(listed, offsets)
+        source = open_source(rows, Selection(by=("g",), labels=(codes,))).recentered(listed, offsets)
         made = source.total_by(row_map, listed)
         counts = np.array(made.rows)[:, None] * 500
         return np.concatenate([made.sums.to_float(), counts], axis=1)
 
-    bound = float(group_sensitivity(row_map.body, 500, neighbours, 1))
+    bound = float(group_sensitivity(row_map.body, 500, neighbors, 1))
     rest, rest_codes = rng.normal(size=(20, 2)), rng.integers(0, 4, 20)
     farthest = 0.0
     for _ in range(150):
         rows, codes = 100 * rng.normal(size=(2, 2)), rng.integers(0, 4, 2)  # group 3 is not listed
-        if neighbours == "add_remove":
+        if neighbors == "add_remove":
             pair = [(rest, rest_codes), (np.vstack([rest, rows[:1]]), np.append(rest_codes, codes[0]))]
         else:
             pair = [(np.vstack([rest, row]), np.append(rest_codes, g)) for row, g in zip(rows, codes, strict=True)]
@@ -167,7 +167,7 @@ def test_rows_of_no_listed_group_and_missing_entries_stay():
     labels = pa.array(["a", "b", None, "c"])
     offsets = np.array([[10.0, 20.0], [100.0, 200.0]])
     source = open_source(rows, Selection(by=("g",), labels=(labels,)))
-    moved = source.recentred(Listed((("b", "a"),)), offsets).every()
+    moved = source.recentered(Listed((("b", "a"),)), offsets).every()
     wanted = np.array([[-99.0, -198.0], [-7.0, np.nan], [5.0, 6.0], [np.inf, 8.0]])
     assert np.array_equal(moved, wanted, equal_nan=True)
     assert rows[0, 0] == 1  # the caller's own rows are as they were
@@ -188,7 +188,7 @@ def test_files_and_frames_give_the_same_bits(apart, tmp_path):
     assert made[0].centers == made[1].centers
 
 
-def test_keys_in_any_order_have_their_own_centres(apart):
+def test_keys_in_any_order_have_their_own_centers(apart):
     data, codes, _ = apart
     truth = true_means(data, codes)
     names = np.array([f"g{(7 * g) % GROUPS:02}" for g in range(GROUPS)])
@@ -218,7 +218,7 @@ def test_releases_come_back_from_files(apart, tmp_path):
 
 
 @pytest.mark.parametrize("words", [{"missing": 50.0}, {"privacy_id": "who"}, {"keys": None}, {"statistic": "sum"}])
-def test_other_releases_keep_the_one_centre(words):
+def test_other_releases_keep_the_one_center(words):
     data, codes = table(2.0, groups=10, width=2)
     frame = pa.table({"a": data[:, 0], "b": data[:, 1], "g": codes, "who": np.arange(len(data))})
     call = es.sum if words.pop("statistic", "mean") == "sum" else es.mean
@@ -233,14 +233,14 @@ def test_plans_say_what_the_rough_means_cost():
     made = es.plan(UNKNOWN, n=GROUPS * SIZE, **words)
     assert [step.name for step in made.rounds][-2:] == ["groups", "final"]
     assert sum(step.share * step.times for step in made.rounds) == pytest.approx(1)
-    assert "centres of their own" in repr(made)
+    assert "centers of their own" in repr(made)
     small = es.plan(UNKNOWN, n=GROUPS * 100, **words)
     assert "groups" not in [step.name for step in small.rounds]
-    assert "centres of their own" not in repr(small)
+    assert "centers of their own" not in repr(small)
 
 
-def test_a_plan_counts_the_passes_that_centres_may_take():
-    """Rough means and norms, up to three times; groups that are not listed have one centre."""
+def test_a_plan_counts_the_passes_that_centers_may_take():
+    """Rough means and norms, up to three times; groups that are not listed have one center."""
     words = {"n": 20_000, "d": WIDTH, "by": "city", "statistic": "mean", **BUDGET}
     listed = es.plan(UNKNOWN, keys=list(range(GROUPS)), **words)
     assert listed.passes == 12
