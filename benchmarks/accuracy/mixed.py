@@ -96,12 +96,12 @@ def planned(sizes: np.ndarray, epsilon: float, delta: float, noise: str) -> es.P
 def built(sizes: np.ndarray, epsilon: float, delta: float, runs: int) -> tuple[str, float, float]:
     """(law of the plan, forecast gain over the best single law, the same measured)."""
     plan = planned(sizes, epsilon, delta, "auto")
-    if plan.law_name != "mixed":
-        return plan.law_name, 1.0, 1.0
+    if plan.mechanism != "mixed":
+        return plan.mechanism, 1.0, 1.0
     others = [planned(sizes, epsilon, delta, noise) for noise in ("gaussian", "norm")]
     single = min(others, key=lambda other: other.expected_squared_error)
     forecast = single.expected_squared_error / plan.expected_squared_error
-    return plan.law_name, forecast, measured(single, runs) / measured(plan, runs)
+    return plan.mechanism, forecast, measured(single, runs) / measured(plan, runs)
 
 
 def measured(plan: es.Plan, runs: int) -> float:

@@ -46,7 +46,7 @@ def every():
         for statistic in ("sum", "mean"):
             for widths in (AGES, np.concatenate([np.full(3, 100.0), np.ones(100)]), np.arange(1.0, 301) ** -2):
                 plan = planned(widths, **{"missing": "column", **words, "statistic": statistic})
-                if plan.law_name == "mixed":
+                if plan.mechanism == "mixed":
                     yield plan
 
 
@@ -80,7 +80,7 @@ def test_it_is_taken_where_few_columns_are_far_wider(widths, most):
     for statistic in ("sum", "mean"):
         plan = planned(widths, statistic=statistic)
         errors = dict(plan.considered)
-        assert plan.law_name == "mixed"
+        assert plan.mechanism == "mixed"
         assert errors.pop("mixed") ** 2 <= most * min(errors.values()) ** 2
 
 
@@ -98,26 +98,26 @@ def test_it_is_taken_where_few_columns_are_far_wider(widths, most):
 )
 def test_elsewhere_the_single_laws_are_as_they_were(widths):
     plan = planned(widths)
-    assert plan.law_name in ("box", "ball", "gaussian")
+    assert plan.mechanism in ("box", "ball", "gaussian")
     assert "mixed" not in plan.considered
 
 
 def test_it_is_for_a_stated_epsilon_and_delta_of_one_vector_alone():
     for words in ({"noise": "gaussian"}, {"noise": "norm"}, {"delta": 0}, {"statistic": "describe"}):
-        assert planned(**words).law_name != "mixed"
+        assert planned(**words).mechanism != "mixed"
     for budget in (es.Budget(mu=0.2), es.Budget(rho=0.02)):
         plan = es.plan(es.Box(np.zeros(102), AGES), n=1000, statistic="mean", budget=budget, **PLAIN)
-        assert plan.law_name == "gaussian"
-    assert planned(privacy_id="who", max_rows=3, per_person="rows").law_name != "mixed"
-    assert planned(privacy_id="who", max_rows=3).law_name == "mixed"  # everybody is one row
+        assert plan.mechanism == "gaussian"
+    assert planned(privacy_id="who", max_rows=3, per_person="rows").mechanism != "mixed"
+    assert planned(privacy_id="who", max_rows=3).mechanism == "mixed"  # everybody is one row
 
 
 def test_named_columns_in_relative_units_keep_one_law():
     bounds = {f"x{j}": (0.0, float(width)) for j, width in enumerate(AGES)}
     plan = es.plan(es.Box(bounds), n=1000, statistic="mean", **TERMS, **PLAIN)
-    assert plan.law_name == "ball"
+    assert plan.mechanism == "ball"
     equal = es.plan(es.Box(bounds), n=1000, statistic="mean", weights="equal", **TERMS, **PLAIN)
-    assert equal.law_name == "mixed"
+    assert equal.mechanism == "mixed"
 
 
 # The guarantee ------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_one_vector_and_counts_behind_it_are_drawn_as_many_are():
 def test_releases_err_as_forecast_and_intervals_cover(words):
     runs, n = 1500, 1000
     plan = planned(**{"missing": "column", **words})
-    assert plan.law_name == "mixed"
+    assert plan.mechanism == "mixed"
     rows = np.random.default_rng(0).uniform(0, AGES, (n, AGES.size))
     truth, rng = rows.mean(axis=0), np.random.default_rng(5)
     releases = [plan.release(rows, rng) for _ in range(runs)]
@@ -413,7 +413,7 @@ def test_a_ledger_charges_it_and_refuses_what_is_too_much(tmp_path):
     rows, box = np.zeros((1000, 102)), es.Box(np.zeros(102), AGES)
     for _ in range(2):
         release = es.mean(rows, box, ledger=ledger, dataset="survey", **TERMS, **PLAIN)
-        assert release.plan.law_name == "mixed"
+        assert release.plan.mechanism == "mixed"
     with pytest.raises(es.BudgetRefused):
         es.mean(rows, box, ledger=ledger, dataset="survey", **TERMS, **PLAIN)
     assert len(ledger.history("survey")) >= 3

@@ -105,7 +105,7 @@ def _weighed(terms: Terms) -> Plan:
     if not plans:
         raise OutOfRange
     errors = [weighted_error(terms, plan) for plan in plans]
-    if two_laws_may_pay(terms) and plans[-1].law_name == "gaussian":
+    if two_laws_may_pay(terms) and plans[-1].mechanism == "gaussian":
         _add_mixed(terms, plans, errors)
     return least(plans, errors)
 
