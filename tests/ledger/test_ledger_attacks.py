@@ -305,7 +305,7 @@ def test_an_interrupt_leaves_the_charge_and_a_ledger_in_order(tmp_path, monkeypa
             es.mean(X, BOX, **WORDS, ledger=ledger, progress=interrupt)
     else:
         with monkeypatch.context() as patch:
-            patch.setattr(es.ledger.book, "_kept", interrupt)
+            patch.setattr(es.ledger.ledger, "_kept", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 es.mean(X, BOX, **WORDS, ledger=ledger)
     charged = int(moment == "before the release")
