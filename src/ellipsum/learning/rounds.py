@@ -18,7 +18,6 @@ import numpy as np
 
 from ..errors import BudgetRefused, Floats, UsageError, choice
 from ..kernels.accumulate import Partial
-from ..kernels.group_accumulate import GroupSums
 from ..noise import Stream, add_noise, shift_for
 from ..noise.ball_norm import add_ball_noise, ball_shift
 from ..noise.box_norm import add_box_noise, box_shifts
@@ -34,6 +33,7 @@ from ..row_maps.grid import noise_units
 from ..row_maps.maps import RowMap
 from ..session import Progress, Session
 from ..sources import Source
+from ..sources.group_sums import GroupSums
 from ..sources.progress import share
 from .maps import Count
 from .schedule import PURE_PART, pure_cost, sample_rate, sample_rows

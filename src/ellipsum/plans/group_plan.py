@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, UsageError
-from ..kernels.group_accumulate import GroupSums
 from ..noise import Stream, box_shifts, shift_for
 from ..noise.block_law import box_isf_upper
 from ..noise.law import BoxLaw
@@ -35,7 +34,8 @@ from ..row_maps.maps import Body, sqrt_upper
 from ..rows import Rows
 from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection, Source
-from ..sources.group_codes import published
+from ..sources.group_codes import key_table, published
+from ..sources.group_sums import GroupSums
 from ..util import json_codec
 from .base import Runnable, check_gaps, check_width, run_and_tell
 from .plan import Plan
@@ -62,7 +62,7 @@ class InGroups(Runnable):
         if len(source.by) != len(self.grouping.by):
             raise UsageError(f"this plan has groups by {len(self.grouping.by)} columns. Name as many in by.")
         if self.grouping.keys is not None:
-            self.grouping.keys.table(source.by)
+            key_table(source.by, self.grouping.keys)
 
     def release(  # type: ignore[override]
         self,
