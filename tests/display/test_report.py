@@ -259,7 +259,7 @@ def test_the_command_makes_the_same_plan(tmp_path):
     assert command[:3] == ["ellipsum", "sum", "data.csv"]
     done = run(*command[1:], "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert es.Release.from_json(done.stdout).plan == release.plan
+    assert es.from_json(done.stdout).plan == release.plan
 
 
 def test_passwords_and_folders_are_not_told():

@@ -97,7 +97,7 @@ def test_the_plan_and_the_release_say_so_and_delta_is_not_spent():
     assert release.privacy.epsilon(0) == 1.0
     assert release.privacy.pure == (1.0,)
     assert "pure epsilon" in repr(release.plan)
-    assert es.Release.from_json(release.to_json()) == release
+    assert es.from_json(release.to_json()) == release
 
 
 @pytest.mark.parametrize(("noise", "pure"), [("auto", True), ("gaussian", False), ("norm", True)])
@@ -167,7 +167,7 @@ def test_few_columns_are_clamped_one_by_one(statistic, neighbors):
     assert ((low <= truth) & (truth <= high)).all()
     assert np.allclose(release.value, truth, rtol=0.02)
     assert release.counts.rows[1] == pytest.approx(0.8 * len(rows), abs=400)
-    assert es.Release.from_json(release.to_json()) == release
+    assert es.from_json(release.to_json()) == release
     assert "rows" in repr(release)
     assert "counts noisy" in repr(release)
 
@@ -225,7 +225,7 @@ def test_rows_far_out_that_cannot_be_placed_are_told():
         release = released(rows)
     told = int(re.search(r"about (\d+) rows", release.warnings[0]).group(1))
     assert told == pytest.approx(far.sum(), rel=0.4)
-    assert es.Release.from_json(release.to_json()).warnings == release.warnings
+    assert es.from_json(release.to_json()).warnings == release.warnings
 
 
 def test_a_count_of_far_rows_is_one_apart_between_any_two_rows():
@@ -317,4 +317,4 @@ def test_whatever_the_rows_are_there_is_an_answer(n, epsilon):
             statistic = es.mean if rng.random() < 0.5 else es.sum
             release = statistic(data, es.Unknown(float(rng.choice([1e-140, 1e4, 1e140]))), **how)
             assert np.isfinite(release.value).all()
-            assert es.Release.from_json(release.to_json()) == release
+            assert es.from_json(release.to_json()) == release

@@ -108,7 +108,7 @@ def test_magnitudes_are_stated_by_column():
     truth = np.array([np.mean(table["income"].to_numpy()), np.mean(table["age"].to_numpy())])
     assert found.value == pytest.approx(truth, rel=0.05)
     assert found.learned["magnitude"] == [1e8, 200.0]
-    again = es.Release.from_json(found.to_json())
+    again = es.from_json(found.to_json())
     assert again.to_json() == found.to_json()
     plan = es.plan(rows, n=4000, budget=MU, statistic="mean")
     assert plan.d == 2

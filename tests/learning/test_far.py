@@ -235,7 +235,7 @@ def test_rows_that_may_be_noise_are_told_and_the_warning_survives_a_file():
     assert "the mean may be off by up to" in text
     off = float(text.split("off by up to ")[1].split(". ")[0])
     assert np.abs(found.value - rows(10).mean(axis=0)).max() < off < 200
-    again = es.Release.from_json(found.to_json())
+    again = es.from_json(found.to_json())
     assert again.warnings == found.warnings
     assert again.to_json() == found.to_json()
     with pytest.warns(es.AccuracyWarning, match="rows may lie far beyond the others"):
@@ -256,7 +256,7 @@ def test_a_doctored_doubt_is_refused(change):
     saved = json.loads(doubtful().to_json())
     change(saved["learned"]["far"])
     with pytest.raises(es.UsageError):
-        es.Release.from_json(json.dumps(saved))
+        es.from_json(json.dumps(saved))
 
 
 def fake(n, public, statistic="mean"):

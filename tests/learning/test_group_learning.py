@@ -163,12 +163,12 @@ def test_a_saved_plan_is_run(tmp_path):
     other = es.mean(data, UNKNOWN, by=codes, rng=np.random.default_rng(1), **BUDGET)
     assert one.keys.tolist() == other.keys.tolist()
     one.save(tmp_path / "r.json")
-    assert es.Release.load(tmp_path / "r.json") == one
+    assert es.load(tmp_path / "r.json") == one
     saved = json.loads(one.to_json())
     rounds = saved["learned"]["rounds"]
     rounds[0]["privacy"]["mu"] = 1.0
     with pytest.raises(es.UsageError):
-        es.Release.from_json(json.dumps(saved))
+        es.from_json(json.dumps(saved))
     one.report(tmp_path / "r.html")
     assert "learned privately" in (tmp_path / "r.html").read_text()
     assert "es.Unknown" in (tmp_path / "r.html").read_text()

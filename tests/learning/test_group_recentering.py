@@ -201,7 +201,7 @@ def test_keys_in_any_order_have_their_own_centers(apart):
 def test_releases_come_back_from_files(apart, tmp_path):
     release = apart[2]
     release.save(tmp_path / "r.json")
-    assert es.Release.load(tmp_path / "r.json") == release
+    assert es.load(tmp_path / "r.json") == release
     saved = json.loads(release.to_json())
     for change in (
         {"centers": {**saved["centers"], "places": saved["centers"]["places"][1:]}},
@@ -210,10 +210,10 @@ def test_releases_come_back_from_files(apart, tmp_path):
         {"learned": None},
     ):
         with pytest.raises(es.UsageError):
-            es.Release.from_json(json.dumps({**saved, **change}))
+            es.from_json(json.dumps({**saved, **change}))
     del saved["centers"]
     with pytest.raises(es.UsageError):
-        es.Release.from_json(json.dumps(saved))
+        es.from_json(json.dumps(saved))
     release.report(tmp_path / "r.html")
 
 

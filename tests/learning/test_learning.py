@@ -221,7 +221,7 @@ def test_learned_rows_are_saved_and_read(tmp_path):
 @pytest.mark.parametrize("release", [es.mean, es.sum])
 def test_a_release_survives_json(relation, release):
     found = release(data(), es.Unknown(50.0), epsilon=1, delta=1e-5, neighbors=relation, rng=rng())
-    again = es.Release.from_json(found.to_json())
+    again = es.from_json(found.to_json())
     assert again.to_json() == found.to_json()
     assert np.array_equal(again.noise_std, found.noise_std)
     assert again.privacy == found.privacy
@@ -473,7 +473,7 @@ def test_rows_that_seem_all_alike_warn_where_too_few_tell():
     x = np.where(generator.random(1000) < 0.97, 0.0, generator.lognormal(5, 1, 1000))[:, None]
     with pytest.warns(es.AccuracyWarning, match="all alike in"):
         found = es.mean(x, es.Unknown(1e4), epsilon=1, delta=1e-6, rng=generator)
-    assert any("all alike" in text for text in es.Release.from_json(found.to_json()).warnings)
+    assert any("all alike" in text for text in es.from_json(found.to_json()).warnings)
 
 
 def test_axes_of_many_columns_are_learned_where_they_pay():
@@ -579,4 +579,4 @@ def test_releases_of_the_largest_rows_are_saved_and_read(magnitude, columns, wei
         words = {"epsilon": 2, "delta": 1e-6, "weights": weights, "method": method, "rng": rng(3)}
         found = es.mean(x, es.Unknown(magnitude, columns=[f"c{j}" for j in range(columns)]), **words)
         text = found.to_json()
-        assert es.Release.from_json(text).to_json() == text
+        assert es.from_json(text).to_json() == text

@@ -67,7 +67,7 @@ def test_plan_release_and_learned_rows_are_read_back():
     assert type(plan).from_json(plan.to_json()) == plan
     assert "pure" in repr(plan) or "delta = 0" in repr(plan)
     release = plan.release(rows(), rng=np.random.default_rng(2))
-    assert es.Release.from_json(release.to_json()) == release
+    assert es.from_json(release.to_json()) == release
     learned = es.learn(rows(), es.Unknown(1e4), rng=np.random.default_rng(2), **PURE)
     assert type(learned).from_json(learned.to_json()) == learned
     assert es.mean(rows(), learned.rows, rng=np.random.default_rng(4), **PURE).privacy.epsilon(0) <= 2.0
@@ -77,7 +77,7 @@ def test_a_doctored_epsilon_is_refused():
     saved = json.loads(released(rows()).to_json())
     saved["learned"]["rounds"][-1]["privacy"]["pure"] = [1.9]
     with pytest.raises(es.UsageError):
-        es.Release.from_json(json.dumps(saved))
+        es.from_json(json.dumps(saved))
 
 
 def test_learned_rows_say_what_each_round_took():

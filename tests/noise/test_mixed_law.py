@@ -359,7 +359,7 @@ def test_plans_and_releases_are_read_back(plan):
     assert np.array_equal(again.stds, plan.stds)
     rows = np.zeros((1000, plan.d))
     release = again.release(rows, np.random.default_rng(0))
-    read = es.Release.from_json(release.to_json())
+    read = es.from_json(release.to_json())
     assert np.array_equal(read.value, release.value)
     assert np.allclose(read.confidence_interval(0.9), release.confidence_interval(0.9))
     assert np.array_equal(plan.release(rows, np.random.default_rng(0)).value, release.value)

@@ -210,7 +210,7 @@ def test_plans_come_back_from_files(name, tmp_path):
     made = PLANS[name]
     assert es.GroupPlan.from_json(made.to_json()) == made
     made.save(tmp_path / "plan.json")
-    assert es.GroupPlan.load(tmp_path / "plan.json") == made
+    assert es.load(tmp_path / "plan.json") == made
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_with_a_huge_budget_every_rule_gives_its_statistic(statistic, relation, 
     assert made.counts.rows[counted] == pytest.approx(rows[counted], abs=0.01)
     assert made.counts.rows[~counted] == pytest.approx(len(x), abs=0.01)
     assert made.warnings == ()
-    again = es.Release.from_json(made.to_json())
+    again = es.from_json(made.to_json())
     assert again.to_json() == made.to_json()
 
 
@@ -331,7 +331,7 @@ def test_a_release_of_the_first_format_loads():
         del fields[name]
     for name in ("stretch", "own"):
         del fields["noise"][name]
-    loaded = es.Release.from_json(json.dumps(fields))
+    loaded = es.from_json(json.dumps(fields))
     assert np.array_equal(loaded.value, made.value)
     assert np.array_equal(loaded.noise_std, made.noise_std)
     assert loaded.counts is None

@@ -80,7 +80,7 @@ def test_a_tenth_too_little_noise_is_refused(plan):
 def test_plans_and_releases_are_read_back_and_doctored_ones_refused(plan):
     rows = np.full((50, 2), 0.5)
     release = plan.release(rows, rng=np.random.default_rng(1))
-    assert es.Release.from_json(release.to_json()) == release
+    assert es.from_json(release.to_json()) == release
     assert es.Plan.from_json(plan.to_json()) == plan
     saved = json.loads(plan.to_json())
     law = saved["law"]

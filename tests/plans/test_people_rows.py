@@ -70,7 +70,7 @@ def test_with_a_huge_budget_the_statistic_is_over_capped_rows(statistic, kind, r
     assert made.privacy.unit == "person"
     assert made.count == pytest.approx(weights.sum(), abs=0.01)
     assert made.counts.rows == pytest.approx(np.full(2, weights.sum()), abs=0.01)
-    assert es.Release.from_json(made.to_json()).to_json() == made.to_json()
+    assert es.from_json(made.to_json()).to_json() == made.to_json()
 
 
 def test_gaps_are_those_of_rows():

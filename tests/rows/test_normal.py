@@ -254,7 +254,7 @@ def test_denoised_by_wiener_has_less_error():
 def test_release_json_keeps_the_normal_plan():
     x = np.random.default_rng(0).normal(0, 1, (100, 2))
     made = es.mean(x, es.Normal([0.0, 0.0], cov=np.eye(2)), **TERMS)
-    again = es.Release.from_json(made.to_json())
+    again = es.from_json(made.to_json())
     assert again.to_json() == made.to_json()
     assert json.loads(made.to_json())["plan"]["rows"]["kind"] == "normal"
 

@@ -15,14 +15,14 @@ SPEND = {"epsilon": 1.0, "delta": 1e-6}
 X = np.random.default_rng(0).normal(5.0, 1.0, (500, 2))
 NAMED = es.Box({"age": (0, 120), "income": (0, 2e5)})
 KEPT = {
-    "plan": (lambda: es.plan(NAMED, n=500, statistic="mean", **SPEND), es.Plan.load),
-    "plan of people": (lambda: es.plan(NAMED, n=500, privacy_id="who", **SPEND), es.Plan.load),
+    "plan": (lambda: es.plan(NAMED, n=500, statistic="mean", **SPEND), es.load),
+    "plan of people": (lambda: es.plan(NAMED, n=500, privacy_id="who", **SPEND), es.load),
     "learning plan": (lambda: es.plan(es.Unknown(100.0), n=500, d=2, **SPEND), LearningPlan.load),
     "friendly plan": (lambda: friendly_plan(500, 2, 3.0, **SPEND), FriendlyPlan.load),
-    "release": (lambda: es.sum(X, es.Box(0, 9), **SPEND), es.Release.load),
-    "friendly release": (lambda: es.friendly_mean(X, 8.0, epsilon=10.0, delta=1e-6), es.Release.load),
-    "no center": (lambda: es.friendly_mean(X, 0.01, epsilon=10.0, delta=1e-6), es.NoCenter.load),
-    "learned": (lambda: es.learn(X, es.Unknown(100.0), **SPEND), es.Learned.load),
+    "release": (lambda: es.sum(X, es.Box(0, 9), **SPEND), es.load),
+    "friendly release": (lambda: es.friendly_mean(X, 8.0, epsilon=10.0, delta=1e-6), es.load),
+    "no center": (lambda: es.friendly_mean(X, 0.01, epsilon=10.0, delta=1e-6), es.load),
+    "learned": (lambda: es.learn(X, es.Unknown(100.0), **SPEND), es.load),
 }
 
 
@@ -58,7 +58,7 @@ def test_a_loaded_plan_runs(tmp_path):
     plan = es.plan(es.Box([0, 0], [9, 9]), n=500, statistic="mean", **SPEND)
     plan.save(str(tmp_path / "plan.json"))
     first, second = (
-        one.release(X, np.random.default_rng(1)) for one in (plan, es.Plan.load(str(tmp_path / "plan.json")))
+        one.release(X, np.random.default_rng(1)) for one in (plan, es.load(str(tmp_path / "plan.json")))
     )
     assert first == second
 
@@ -90,7 +90,7 @@ def test_counts_that_a_plan_has_not_are_refused():
     saved = json.loads(es.mean(X, es.Ball(9.0), **SPEND).to_json())
     saved["counts"]["outside"] = []
     with pytest.raises(es.UsageError, match="changed"):
-        es.Release.from_json(json.dumps(saved))
+        es.from_json(json.dumps(saved))
 
 
 @pytest.mark.parametrize(

@@ -166,15 +166,13 @@ def about(stated: str, noise: str) -> str:
 
 def missing_words(plan: Any) -> str:
     """What this plan does about missing entries."""
-    riders, asked = plan.riders, plan.options.get("missing")
+    riders, asked = plan.riders, plan.request.missing
     if asked == "center" if isinstance(asked, str) else asked is not None:
         return missing_rule(asked, plan.statistic)
     if riders.missing == "row":
         return missing_rule("row", plan.statistic)
     if plan.rows.known_absences is not None:
         return missing_rule("column", plan.statistic)
-    if plan.rows.beyond() is None and riders.width == 0 and "check" not in plan.options:  # a plan of format 1
-        return missing_rule("center", plan.statistic)
     about_zero = plan.statistic == "sum" and not plan.clamped and not plan.ellipsoid.center.any()
     if riders.missing == "center" and not about_zero:
         return "none, by the columns' types"
@@ -194,7 +192,7 @@ def missing_rule(asked: Any, statistic: str) -> str:
 
 def _weights_words(plan: Any) -> list[str]:
     """In which units errors are weighed; nothing where there is no choice."""
-    return [weights_rule(plan.options.get("weights"))] if plan.rows.kind in ("box", "normal") else []
+    return [weights_rule(plan.request.error_weights)] if plan.rows.kind in ("box", "normal") else []
 
 
 def weights_rule(weights: Any) -> str:

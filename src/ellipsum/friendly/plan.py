@@ -34,12 +34,12 @@ from ..errors import (
 )
 from ..noise.law import BallLaw, GaussianLaw, Law
 from ..noise.spherical_law import ball_std
-from ..plans.json import COUNT, people_from_dict
 from ..privacy.gaussian_curve import _nudged, round_down, sqrt_down
 from ..privacy.guarantee import Budget, Privacy, fits, laplace_mu, stated_from_dict
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.noise_covariance import Noise
-from ..request.people import People, unit_of
+from ..request.people import People, people_from_dict, unit_of
+from ..request.request import COUNT
 from ..row_maps.grid import noise_units
 from ..util import json_codec
 from ..util.atomic_files import Saved
@@ -122,7 +122,6 @@ class FriendlyPlan(Alike, Saved):
     epsilons: tuple[float, ...] = ()
     """Of pure noise: what gate, mean and search take of epsilon; their mu is 0 then [F12]."""
 
-    saved_as: ClassVar[str] = "plan"
     statistic: ClassVar[str] = "mean"
     rows: ClassVar[None] = None  # nothing is known about a row but the radius
     riders: ClassVar[None] = None  # and nothing is counted beside it

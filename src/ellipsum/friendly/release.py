@@ -24,7 +24,7 @@ from ..numerics.wide_integers import Wide
 from ..privacy.guarantee import Budget, Privacy
 from ..releases.noise_covariance import Noise
 from ..releases.postprocess import METHODS as DENOISED
-from ..releases.release import DOCTORED, WRONG, Release, check_shown, register_reader
+from ..releases.release import DOCTORED, WRONG, Release, check_shown
 from ..request.documentation import public
 from ..request.people import people_of
 from ..rows import Normal
@@ -38,7 +38,6 @@ from .core import MOST_ROWS, RADIUS_BITS, find_core
 from .plan import (
     FINE_BITS,
     FLOOR,
-    FORMAT,
     TARGET,
     FriendlyPlan,
     checked_radius,
@@ -451,6 +450,3 @@ def no_center_from_dict(saved: Any) -> NoCenter:
         if plan.radius is None or spent != plan.privacy:
             raise UsageError(DOCTORED)
         return NoCenter(plan, fields.take("agreement", json_codec.number), fields.take("secure", json_codec.flag))
-
-
-register_reader(FORMAT, friendly_release_from_dict)

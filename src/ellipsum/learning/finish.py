@@ -18,8 +18,9 @@ from ..regions.ellipsoid import Ellipsoid, length
 from ..releases.decode import Tally, absent_offset, held, joined, tally
 from ..releases.noise_covariance import Noise
 from ..releases.release import Counts, Release
+from ..request.request import Request
 from ..row_maps.auxiliary_counts import MOST_OCTAVES, OCTAVES
-from ..rows import LearnedRows, NormLaw, Rows, Wishes
+from ..rows import LearnedRows, NormLaw, Rows
 from .methods import Final
 from .rounds import Rounds
 
@@ -35,14 +36,23 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     spend = rounds.charge("final", rounds.left, width)
     kappa = last_count_weight(region, statistic, rounds.n, spend, rounds.session.people)
     rows = _rows(final, columns)
-    people = rounds.session.people
-    wishes = Wishes(weights="relative" if rounds.relative and rows.clamps else None)
-    terms = Terms(
-        rows, statistic, rounds.n, rounds.d, rounds.budget, rounds.neighbors, columns, people, wishes, handling
+    request = Request(
+        statistic=statistic,
+        bounds=rows,
+        budget=rounds.budget,
+        neighbors=rounds.neighbors,
+        n=rounds.n,
+        columns=columns,
+        people=rounds.session.people,
+        missing=handling.missing,
+        error_weights="relative" if rounds.relative and rows.clamps else None,
+        count_clipped=handling.counts(rows),
+        d=rounds.d,
+        nullable=handling.gaps,
     )
+    terms = Terms(request, handling.counts_left_out)
     octaves = few_octaves(rounds.d) if rounds.pure else _octaves(region.ellipsoid, final.magnitude)
-    options = {"method": method, "missing": handling.missing}
-    plan = assemble(terms, spend, region, kappa, options, octaves)
+    plan = assemble(terms, spend, region, kappa, octaves)
     scaled = plan.noisy_sums(rounds.accumulate(plan.row_map), rounds.stream())
     counts = _joined(rounds, plan, tally(plan, scaled))
     center, errors = _mean(plan, final, scaled[:width], counts)

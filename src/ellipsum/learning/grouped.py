@@ -6,28 +6,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from ..errors import UsageError, named, whole
-from ..plans.group_plan import GroupPlan, InGroups
+from ..errors import UsageError, named
+from ..plans.group_plan import GroupPlan, InGroups, group_release_from_dict
 from ..plans.group_planning import check_people, gaussian_slack, plan_groups
-from ..plans.json import COUNT
 from ..privacy.gaussian_curve import sqrt_down
 from ..privacy.guarantee import Budget, Privacy
-from ..releases.group_json import grouping_from_dict, grouping_to_dict
 from ..releases.group_release import GroupRelease
-from ..request.groups import Grouping
-from ..rows import LearnedRows, Normal, Rows, Wishes
+from ..request.groups import Groups
+from ..request.request import Request
+from ..rows import LearnedRows, Normal, Rows
 from ..session import Session
 from ..util import json_codec
 from ..version import VERSION
 from .finish import learned_facts, learned_rows
 from .methods import Final, slack_for
-from .plan import LearningPlan, PlannedRound, learning_fields
+from .plan import LearningPlan, PlannedRound, learning_fields, plan_learning
 from .recentering import MOST_TIMES, Apart, Planned, recentered, share_for
 from .rounds import Rounds, promised
 
@@ -43,9 +41,21 @@ class GroupLearningPlan(InGroups, LearningPlan):
     Guarantee: `release` is `privacy`, all rounds together [G8]. The last round's own plan comes with the release.
     """
 
-    grouping: Grouping = None  # type: ignore[assignment]
+    grouping: Groups = None  # type: ignore[assignment]
     groups: int | None = None
     """The number of groups, listed or expected."""
+
+    @property
+    def request(self) -> Request:
+        return replace(super().request, groups=self.grouping)
+
+    def with_groups(self, groups: Groups) -> GroupLearningPlan:
+        """The same plan for groups that other columns name."""
+        return replace(self, grouping=groups)
+
+    @staticmethod
+    def read_release(text: str) -> GroupRelease:
+        return group_release_from_dict(json_codec.parse(text))
 
     def __post_init__(self) -> None:
         check_people(self.people)
@@ -54,7 +64,7 @@ class GroupLearningPlan(InGroups, LearningPlan):
                 "Unknown rows in groups have Gaussian noise: state a delta above 0, and leave noise= out; or learn the "
                 "rows first (es.learn), and group with bounds."
             )
-        if self.grouping.max_groups != 1 and self.people is None:
+        if self.grouping.max_per_person != 1 and self.people is None:
             raise UsageError(_WRONG)
         super().__post_init__()
 
@@ -103,10 +113,22 @@ class GroupLearningPlan(InGroups, LearningPlan):
     def _planned(
         self, rows: Rows, statistic: str, n: int | None, within: Privacy, gaps: tuple[bool, ...] | None
     ) -> GroupPlan:
-        handling = replace(self.handling, gaps=gaps)
-        size = statistic, n, self.d, Budget(**self.stated), self.neighbors, self.columns, self.people
-        grouping = replace(self.grouping, labels=())
-        return plan_groups(grouping, self.groups, rows, *size, Wishes(), handling, "gaussian", within)
+        request = Request(
+            statistic=statistic,
+            bounds=rows.resolve(self.d),
+            budget=Budget(**self.stated),
+            neighbors=self.neighbors,
+            n=n,
+            columns=self.columns,
+            people=self.people,
+            groups=self.grouping,
+            missing=self.handling.missing,
+            noise="gaussian",
+            count_clipped=self.handling.counts(rows),
+            d=self.d,
+            nullable=gaps,
+        )
+        return plan_groups(request, within)
 
     @property
     def relative_error(self) -> float | None:
@@ -169,7 +191,7 @@ class GroupLearningPlan(InGroups, LearningPlan):
         if any(step.name == "groups" for step in self.rounds):
             lines.append(f"  {'':<15} with centers of their own, where they are found to lie apart")
         if self.people is not None:
-            many = self.grouping.max_groups
+            many = self.grouping.max_per_person
             lines.append(f"  {'':<15} in at most {many} groups of theirs; rounds before see one row of each person")
         return lines
 
@@ -178,29 +200,26 @@ class GroupLearningPlan(InGroups, LearningPlan):
         return f"in a column, for a group of {self.size} normal rows"
 
     def to_dict(self) -> dict[str, Any]:
-        saved = {"format": FORMAT, "version": VERSION, **grouping_to_dict(self.grouping), "groups": self.groups}
+        saved = {"format": FORMAT, "version": VERSION, "groups": self.grouping.to_dict()}
         return {**saved, "learning": super().to_dict()}
 
     @staticmethod
     def from_json(text: str) -> GroupLearningPlan:
         with json_codec.Fields(json_codec.parse(text), _WRONG) as fields:
             fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
-            grouping = grouping_from_dict(fields, _WRONG)
-            groups = fields.maybe("groups", COUNT)
+            groups = fields.take("groups", Groups.from_dict)
             learning = fields.take("learning", learning_fields)
-        if grouping.keys is not None and groups != grouping.keys.size:
-            raise UsageError(_WRONG)
-        return GroupLearningPlan(**learning, grouping=grouping, groups=groups)
+        return GroupLearningPlan(**learning, grouping=groups, groups=groups.size)
 
 
-def grouped(plan: LearningPlan, grouping: Grouping, groups: int | None, budget: Budget) -> GroupLearningPlan:
+def plan_grouped(request: Request) -> GroupLearningPlan:
     """The plan of learning, for groups: part of delta is for those that are not listed."""
-    many = whole("groups", groups) if groups is not None else None
-    if grouping.keys is not None:
-        many = grouping.keys.size
-    words: Mapping[str, Any] = {name: getattr(plan, name) for name in LearningPlan.__dataclass_fields__}
-    slack = gaussian_slack(grouping, budget)
+    plan, groups, budget = plan_learning(request), request.groups, request.budget
+    assert groups is not None
+    assert budget is not None
+    fields = {name: getattr(plan, name) for name in LearningPlan.__dataclass_fields__}
+    slack = gaussian_slack(groups, budget)
     privacy = plan.privacy
     if slack and not plan.pure:
         privacy = promised(budget, slack, plan.neighbors, privacy.unit, pure=False)
-    return GroupLearningPlan(**{**words, "privacy": privacy}, grouping=replace(grouping, labels=()), groups=many)
+    return GroupLearningPlan(**{**fields, "privacy": privacy}, grouping=groups, groups=groups.size)

@@ -10,12 +10,14 @@ from typing import Any
 from ..display.texts import guarantee, hint, missing_rule, people_lines, weights_rule
 from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names
 from ..plans.base import Runnable, check_width
-from ..plans.json import COUNT, MISSING, PEOPLE, STATISTICS, options_from_dict
+from ..plans.plan import plan_from_dict
 from ..privacy.guarantee import Budget, Privacy, stated_from_dict
+from ..releases.description import read_release
 from ..releases.release import Release
 from ..releases.round_record import METHODS
 from ..request.missing import Handling
-from ..request.people import People, unit_of
+from ..request.people import People, people_from_dict, unit_of
+from ..request.request import COUNT, MISSING, STATISTICS, Request
 from ..rows import Rows, Unknown, rows_from_dict
 from ..session import Session
 from ..sources import Source
@@ -122,6 +124,28 @@ class LearningPlan(Runnable):
         chosen = pure_errs_less(Budget(**self.stated), self.n, self.d, self.neighbors, self.people, self.later)
         pure = self.stated.get("delta") == 0 or (self.method == "auto" and chosen)
         return "auto" if pure == self.pure else "norm" if self.pure else "gaussian"
+
+    @property
+    def request(self) -> Request:
+        """What was asked for."""
+        return Request(
+            statistic="learn" if self.later else self.statistic,
+            bounds=Unknown(self.rows.magnitude, self.rows.columns, method=self.method, **self.options),
+            budget=Budget(**self.stated).as_typed(),
+            neighbors=self.neighbors,
+            n=self.n,
+            columns=self.columns,
+            people=self.people,
+            missing=self.handling.missing,
+            noise=self.noise,
+            error_weights=self.weights,
+            count_clipped=self.handling.check,
+            d=self.d,
+        )
+
+    @staticmethod
+    def read_release(text: str) -> Any:
+        return read_release(json_codec.parse(text), plan_from_dict)
 
     @property
     def magnitude(self) -> float | Floats:
@@ -382,34 +406,29 @@ def _unknown(rows: Rows) -> Unknown:
 
 def _options(found: Any) -> dict[str, Any]:
     """A method's own options, and people."""
-    options = options_from_dict(found, {**PEOPLE, **_OWN})
-    own = {name: value for name, value in options.items() if name in _OWN}
-    return {"options": own, "people": People.of_options(options)}
+    with json_codec.Fields(found, _WRONG) as fields:
+        own = {name: fields.take(name, take) for name, take in _OWN.items() if name in found}
+        people = {name: fields.take(name, lambda value: value) for name in found if name not in _OWN}
+    return {"options": own, "people": people_from_dict(people)}
 
 
-def plan_learning(
-    rows: Unknown,
-    statistic: str,
-    n: int | None,
-    d: int,
-    budget: Budget,
-    neighbors: str,
-    columns: tuple[str, ...] | None,
-    people: People | None,
-    method: str,
-    options: Mapping[str, Any],
-    handling: Handling = _USUAL,
-    weights: str = "equal",
-    noise: str = "auto",
-    later: bool = False,
-) -> LearningPlan:
-    """A plan for Unknown rows: `options` are the method's own."""
+def plan_learning(request: Request) -> LearningPlan:
+    """A plan for Unknown bounds."""
+    rows, budget, neighbors, people = request.bounds, request.budget, request.neighbors, request.people
+    assert isinstance(rows, Unknown)
+    assert budget is not None
+    assert request.d is not None
+    method, n, d, later = rows.method, request.n, request.d, request.statistic == "learn"
     choice("method", method, METHODS)
-    prepare_for(method, options)
+    prepare_for(method, rows.options)
     slack = slack_for(method, budget, neighbors)
+    in_groups = request.groups is not None and budget.largest_mu is not None
+    noise = "gaussian" if request.noise == "auto" and in_groups else request.noise
     pure = is_pure(method, budget, noise, n, d, neighbors, people, later)
     privacy = promised(budget, slack, neighbors, unit_of(people), pure)
-    stated = dict(budget.stated)
+    named: Any = request.columns
     return LearningPlan(
-        rows, statistic, n, d, privacy, method, columns, stated, dict(options), people, weights, handling, later
-    )
+        rows, "mean" if later else request.statistic, n, d, privacy, method, named, request.stated,
+        dict(rows.options), people, request.error_weights or "equal",
+        Handling(request.missing, request.count_clipped), later,
+    )  # fmt: skip

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ..display.document import Shown
 from ..display.texts import INSECURE, guarantee, people_lines
 from ..errors import UsageError
-from ..plans.json import people_from_dict
 from ..privacy.guarantee import Privacy, stated_from_dict
 from ..releases.round_record import METHODS, Round, check_rounds
-from ..request.people import People
+from ..request.people import People, people_from_dict
 from ..rows import LearnedRows, Normal, Rows, rows_from_dict
 from ..util import json_codec
 from ..util.atomic_files import Kept, Saved
@@ -30,7 +29,6 @@ FORMAT = "ellipsum.rows/1"
 class Learned(Alike, Kept, Saved, Shown):
     """Rows as learned (publishable), what it cost, and the rounds it took."""
 
-    saved_as: ClassVar[str] = "rows"
     rows: Rows
     privacy: Privacy
     rounds: tuple[Round, ...]

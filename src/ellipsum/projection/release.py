@@ -18,9 +18,9 @@ from ..display.document import Shown
 from ..display.texts import INSECURE, people_lines
 from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names
 from ..numerics.wide_integers import Ints
-from ..plans.json import COUNT, people_from_dict
 from ..privacy.guarantee import Privacy
-from ..request.people import People, unit_of
+from ..request.people import People, people_from_dict, unit_of
+from ..request.request import COUNT
 from ..util import json_codec
 from ..util.structural_equality import contents
 from ..version import VERSION

@@ -14,8 +14,8 @@ from .base import (
     NEAR,
     PULL,
     Reach,
+    RegionOptions,
     Rows,
-    Wishes,
     close,
 )
 from .normal import Normal
@@ -132,12 +132,11 @@ class LearnedRows(Rows):
         self._check_length(d)
         return self
 
-    def region(self, d: int, wishes: Wishes, n: int | None, noise_multiplier: float) -> Clip:
+    def region(self, d: int, options: RegionOptions, n: int | None, noise_multiplier: float) -> Clip:
         """The radius of least forecast error under the learned law."""
-        if wishes.shape != "optimal" or wishes.weights is not None:
-            raise UsageError("shape and weights cannot be chosen for learned rows: they were learned.")
-        wishes.no_clip()
-        pull = PULL if wishes.check else 1.0
+        if options.error_weights is not None:
+            raise UsageError("error_weights cannot be chosen for learned rows: they were learned.")
+        pull = PULL if options.count_clipped else 1.0
         law, rows = self.norm_law, _ASSUMED_ROWS if n is None else float(n)
         unit = float(self.std.max())  # squares may leave the range of doubles
         noise = noise_multiplier**2 * float(np.sum((self.scale * unit) ** -2.0))
