@@ -23,7 +23,7 @@ from .request.people import People
 from .row_maps.maps import RowMap
 from .sources import Selection, Source, open_source
 from .sources.progress import Progress, share, steps
-from .sources.tables import as_names
+from .sources.selection import as_names
 from .util import json_codec
 
 if TYPE_CHECKING:
