@@ -18,8 +18,7 @@ import numpy as np
 from ..errors import Floats, UsageError
 from ..kernels.group_accumulate import GroupSums
 from ..noise import Stream, box_shifts, shift_for
-from ..noise.block_law import box_isf_upper
-from ..noise.law import BoxLaw
+from ..noise.block_law import BoxLaw, box_isf_upper
 from ..numerics.wide_integers import Ints, Wide
 from ..privacy.gaussian_curve import normal_isf_upper, round_down
 from ..privacy.guarantee import Privacy

@@ -406,7 +406,7 @@ def _noise(saved: Any, plan: Planned, learned: bool) -> Noise:
         ellipsoid = (
             replace(plan.ellipsoid, scale=fields.take("scale", json_codec.numbers)) if learned else plan.ellipsoid
         )
-    if not learned and plan.law_name in ("box", "mixed"):
+    if not learned and plan.law_name == "box":
         ellipsoid = plan.noise_base[0]
     ellipsoid.check()
     sized = all(part is None or part.size == plan.d for part in (direction, stretch, own))
