@@ -27,9 +27,9 @@ from .sources.tables import as_names
 from .util import json_codec
 
 if TYPE_CHECKING:
-    from .kernels.group_accumulate import GroupSums
     from .ledger import Reserved, Tab
     from .request.groups import Grouping, Listed
+    from .sources.group_sums import GroupSums
 
 __all__ = ["Account", "Approve", "Outline", "Progress", "Reading", "Session", "tab_of"]
 

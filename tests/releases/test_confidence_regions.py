@@ -82,7 +82,7 @@ def test_regions_of_releases_cover_the_truth(rows, statistic, relation):
     regions = [plan.release(X, rng=rng).confidence_region(LEVEL) for _ in range(repeats)]
     covered = sum(region.contains(truth) for region in regions)
     low, high = stats.binom.ppf([5e-10, 1 - 5e-10], repeats, LEVEL)
-    assert plan.law_name == ("box" if rows is BOX else "ball")
+    assert plan.mechanism == ("box" if rows is BOX else "ball")
     assert low <= covered <= (repeats if rows is BOX else high)
     assert type(regions[0]) is (ConfidenceBox if rows is BOX else ConfidenceEllipsoid)
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from ..errors import BudgetRefused, Floats, UsageError, choice
 from ..kernels.accumulate import Partial
-from ..kernels.group_accumulate import GroupSums
 from ..noise import Stream, add_noise, ball_shift, box_shifts, shift_for
 from ..noise.spherical_law import ball_std
 from ..numerics.wide_integers import Wide
@@ -32,6 +31,7 @@ from ..row_maps.grid import noise_units
 from ..row_maps.maps import RowMap
 from ..session import Progress, Session
 from ..sources import Source
+from ..sources.group_sums import GroupSums
 from ..sources.progress import share
 from .maps import Count
 from .schedule import PURE_PART, pure_cost, sample_rate, sample_rows

@@ -49,7 +49,7 @@ class HasLaw(Protocol):
     """A plan, of one vector or of groups."""
 
     @property
-    def law_name(self) -> str: ...
+    def mechanism(self) -> str: ...
 
 
 P = TypeVar("P", bound=HasLaw)
@@ -117,7 +117,7 @@ def least(plans: Sequence[P], errors: Sequence[float]) -> P:
     """The plan of least squared error, which says what the others would give."""
     best = plans[int(np.argmin(errors))]
     if len(plans) > 1:
-        considered = {plan.law_name: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
+        considered = {plan.mechanism: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
         object.__setattr__(best, "considered", considered)  # made here, and shown to nobody yet
     return best
 

@@ -233,7 +233,7 @@ class Plan(Runnable):
         return unserved_gaps(self)
 
     @property
-    def law_name(self) -> str:
+    def mechanism(self) -> str:
         return self.noise_law.kind
 
     def multiples(self, level: float) -> Floats:

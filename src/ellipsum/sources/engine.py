@@ -18,7 +18,6 @@ import numpy as np
 from ..errors import DataError, Floats, UsageError
 from ..kernels.accumulate import Partial, accumulate
 from ..kernels.blocks import floats
-from ..kernels.group_accumulate import GroupSums
 from ..numerics.wide_integers import Wide
 from ..request.groups import Listed
 from ..request.people import People
@@ -28,6 +27,7 @@ from .arrow import Layout, blocks, layout
 from .block_work import BlockWork, Result
 from .engine_groups import GroupFold
 from .group_labels import label_kind
+from .group_sums import GroupSums
 from .progress import Progress
 from .selection import EVERYTHING, Selection
 from .tables import Block, pick, sealed

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from ..kernels.group_accumulate import GroupAdder, GroupSums
 from ..numerics.wide_integers import Wide
 from ..request.groups import Listed
 from ..row_maps.maps import RowMap
 from .arrow import Layout, pieces
-from .group_codes import KeyTable
+from .group_codes import key_table
+from .group_sums import GroupAdder, GroupSums
 from .tables import sealed
 
 _UNREADABLE = "A partition could not be read."
@@ -53,9 +53,7 @@ class GroupFold:
         return adder.sums()
 
     def _adder(self, kernel: Any) -> GroupAdder:
-        kinds = self.layout.by
-        keys = KeyTable(kinds) if self.listed is None else self.listed.table(kinds)
-        return GroupAdder(kernel, self.row_map.width, keys)
+        return GroupAdder(kernel, self.row_map.width, key_table(self.layout.by, self.listed))
 
 
 def _packed(sums: GroupSums) -> bytes:

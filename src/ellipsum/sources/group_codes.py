@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import UsageError
 from ..numerics.wide_integers import Ints
-from .group_labels import bits_of, from_bits, is_text
+from ..request.groups import TWICE, Listed
+from .group_labels import bits_of, from_bits, is_text, label_listed
 
 NOBODY = -1
 """The number of rows that belong to no group."""
@@ -181,6 +183,14 @@ class KeyTable:
         column = self._columns[place]
         cells = column.array() if isinstance(column, Texts) else _stored(column.values, self.kinds[place])
         return cells.take(pa.array(codes, mask=codes == _MISSING))
+
+
+def key_table(kinds: tuple[str, ...], listed: Listed | None) -> KeyTable:
+    """An empty table of groups; where they are listed, a table of these alone, numbered in the order of the list."""
+    keys = KeyTable(kinds)
+    if listed is not None and np.unique(keys.enter(label_listed(listed, kinds))).size < listed.size:
+        raise UsageError(TWICE)
+    return keys
 
 
 def _stored(bits: Ints, kind: str) -> Any:

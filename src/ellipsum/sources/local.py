@@ -22,8 +22,8 @@ from .tables import Block, Chain, SourceTable
 from .threads import accumulate_local
 
 if TYPE_CHECKING:  # imported where rows are people's, or in groups
-    from ..kernels.group_accumulate import GroupSums
     from ..request.groups import Listed
+    from .group_sums import GroupSums
 
 
 def _drawn(block: Block, rate: float, seed: bytes, start: int) -> Floats:
@@ -105,9 +105,10 @@ class LocalSource:
         return LocalSource(table, table.close, table.people)
 
     def grouped_by(self, people: People, most: int, listed: Listed | None) -> LocalSource:
+        from .group_codes import key_table
         from .people_groups import gather_groups
 
-        keys = None if listed is None else listed.table(self.by)
+        keys = None if listed is None else key_table(self.by, listed)
         table = gather_groups(self._table, people, most, keys)
         return LocalSource(table, table.close, table.people)
 
@@ -119,8 +120,9 @@ class LocalSource:
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None
     ) -> GroupSums:
-        from ..kernels.group_accumulate import add_groups
-        from .group_codes import KeyTable
+        from .group_codes import key_table
+        from .group_sums import add_groups
 
-        keys = KeyTable(self.by) if listed is None else listed.table(self.by)
-        return add_groups(row_map, self._table.pieces(progress), keys, listed is not None, threads)
+        return add_groups(
+            row_map, self._table.pieces(progress), key_table(self.by, listed), listed is not None, threads
+        )

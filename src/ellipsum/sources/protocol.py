@@ -13,8 +13,8 @@ from .block_work import BlockWork, Result
 from .progress import Progress
 
 if TYPE_CHECKING:
-    from ..kernels.group_accumulate import GroupSums
     from ..request.groups import Listed
+    from .group_sums import GroupSums
 
 
 class Source(Protocol):

@@ -117,7 +117,7 @@ def _unit(ask: Ask, error_of: int | None) -> str:
 
 
 def _law(made: Any) -> str:
-    return "as learning needs, in several rounds" if made.rows.kind == "unknown" else _LAWS[made.law_name]
+    return "as learning needs, in several rounds" if made.rows.kind == "unknown" else _LAWS[made.mechanism]
 
 
 # The curve -----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ...request.people import People
 from ...version import VERSION
 from ..arrow import Layout, pieces
 from ..engine import UNREADABLE, same_version
-from ..group_codes import published
+from ..group_codes import key_table, published
 from ..identities import storage
 from ..people import reduced
 from ..people_groups import cell_type, kept_pairs, marked
@@ -85,7 +85,7 @@ def _marker(plan: Layout, listed: Listed | None, capped: bool) -> Callable[[Batc
         import pyarrow as pa
 
         same_version(version)
-        table = None if listed is None else listed.table(plan.by)
+        table = None if listed is None else key_table(plan.by, listed)
         places, count = range(len(plan.names) + len(plan.by) + 1), len(plan.by)
         names = ["who", "row", "nowhere", *[f"g{i}" for i in range(count)], "pick", *(["hash"] if capped else [])]
         for batch in sealed(UNREADABLE, batches):

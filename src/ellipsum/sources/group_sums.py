@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import whole
+from ..kernels.accumulate import default_threads
 from ..numerics.wide_integers import LOW_BITS, Ints, Wide
 from ..row_maps.maps import RowMap
-from ..sources.group_codes import KeyTable, roomy
-from ..sources.tables import Piece
-from .accumulate import default_threads
+from .group_codes import KeyTable, roomy
+from .tables import Piece
 
 _MASK = (1 << LOW_BITS) - 1
 _STEP = 1 << 16  # rows handed to a thread at once
@@ -92,7 +92,7 @@ def add_groups(
     row_map: RowMap, pieces: Iterator[Piece], keys: KeyTable, listed: bool, threads: int | None
 ) -> GroupSums:
     """The sums of all groups; listed: the table holds every group there is, and threads share it."""
-    from .grouped import GroupedKernel  # compiles
+    from ..kernels.grouped import GroupedKernel  # compiles
 
     count = default_threads() if threads is None else whole("threads", threads)
     kernel = GroupedKernel(row_map)  # type: ignore[arg-type]
