@@ -17,8 +17,7 @@ import numpy as np
 
 from ..errors import Floats, UsageError
 from ..noise import Stream, box_shifts, shift_for
-from ..noise.block_law import box_isf_upper
-from ..noise.law import BoxLaw
+from ..noise.block_law import BoxLaw, box_isf_upper
 from ..numerics.wide_integers import Ints, Wide
 from ..privacy.gaussian_curve import normal_isf_upper, round_down
 from ..privacy.guarantee import Privacy
@@ -138,7 +137,7 @@ class GroupPlan(InGroups):
     def _check_parts(self) -> None:
         one, keys = self.one, self.grouping.keys
         valid = one.neighbors == "add_remove" and one.people is None and one.count_units >= 1
-        valid &= one.law_name in ("gaussian", "box") and not one.riders.outside and not one.stated
+        valid &= one.mechanism in ("gaussian", "box") and not one.riders.outside and not one.stated
         valid &= one.riders.missing != "row" or one.riders.absences == (0,)
         valid &= not one.riders.products
         valid &= (self.privacy.slack > 0) == (keys is None)
@@ -235,8 +234,8 @@ class GroupPlan(InGroups):
         return self.one.n
 
     @property
-    def law_name(self) -> str:
-        return self.one.law_name
+    def mechanism(self) -> str:
+        return self.one.mechanism
 
     @property
     def options(self) -> Mapping[str, Any]:
