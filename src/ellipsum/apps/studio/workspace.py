@@ -13,8 +13,8 @@ from ...errors import EllipsumError, UsageError, shown
 from ...formats import Release
 from ...noise import secret_name
 from ...sources import Selection, open_source
+from ...sources.people import Scratch
 from ...sources.schema import Field, schema_of
-from ...sources.scratch import Scratch
 from ...sources.sql import has_password
 from ..demo import BOUNDS, generate_people
 from .asks import Ask, Data
