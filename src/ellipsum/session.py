@@ -23,13 +23,13 @@ from .request.people import People
 from .row_maps.maps import RowMap
 from .sources import Selection, Source, open_source
 from .sources.progress import Progress, share, steps
-from .sources.tables import as_names
+from .sources.selection import as_names
 from .util import json_codec
 
 if TYPE_CHECKING:
-    from .kernels.group_accumulate import GroupSums
     from .ledger import DatasetAccount, LedgerCharge
     from .request.groups import Grouping, Listed
+    from .sources.group_sums import GroupSums
 
 __all__ = ["Account", "Approve", "Outline", "Progress", "Reading", "Session", "tab_of"]
 

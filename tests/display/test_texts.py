@@ -142,7 +142,7 @@ def test_a_release_shows_intervals_and_counts():
     made = es.mean(GAPS, BOX, rng=rng(), noise="gaussian", **SPEND)
     line = next(line for line in repr(made).splitlines() if line.strip().startswith("age"))
     low, high = made.confidence_interval(0.95)[0]
-    assert f"(95%: {low:.2f} to {high:.2f}; error std {made.error_std[0]:.3g}" in line
+    assert f"(95%: {low:.2f} to {high:.2f}; error std {made.standard_error[0]:.3g}" in line
     assert f"{made.counts.rows[0]:.1f} ± {made.counts.stds[0]:.2g} rows" in line
     assert abs(made.counts.rows[0] - 600) < 7 * made.counts.stds[0]
     html = made._repr_html_()
@@ -234,6 +234,6 @@ def test_a_plan_whose_noise_drowns_the_answer_warns_before_it_is_run():
 
 def test_a_release_says_how_many_rows_noise_can_hide():
     """Four stds of the count of clipped rows: half as many at twice the budget."""
-    few = [es.mean(X, es.Ball(1e5), budget=es.Budget(mu=mu), rng=rng()).hidden.unseen for mu in (1, 2)]
+    few = [es.mean(X, es.Ball(1e5), budget=es.Budget(mu=mu), rng=rng()).clipping_bias.undetected_rows for mu in (1, 2)]
     assert few[0] == pytest.approx(2 * few[1], abs=1)
     assert f"but for {few[0]} rows or fewer" in repr(es.mean(X, es.Ball(1e5), budget=es.Budget(mu=1), rng=rng()))

@@ -106,19 +106,18 @@ _LAWS = {
     "gaussian": "Gaussian",
     "ball": "spherical (density falls with the length of the noise)",
     "box": "pure epsilon, columns in blocks that share a radius",
-    "mixed": "pure epsilon in blocks for the widest columns, Gaussian for the others",
 }
 
 
 def _law_words(plan: Any) -> list[tuple[str, str]]:
     """Which law of noise was taken, what the others would give, and what many such releases cost."""
-    if plan.law_name == "gaussian" and not plan.considered:
+    if plan.mechanism == "gaussian" and not plan.considered:
         return []
-    others = {name: error for name, error in plan.considered.items() if name != plan.law_name}
-    own = plan.considered.get(plan.law_name, 0.0)
+    others = {name: error for name, error in plan.considered.items() if name != plan.mechanism}
+    own = plan.considered.get(plan.mechanism, 0.0)
     beside = [f"{name} {error / own:.3g} times the error" for name, error in others.items()] if own else []
-    lines = [("noise law", _LAWS[plan.law_name] + (f"; {', '.join(beside)}" if beside else ""))]
-    if plan.law_name != "gaussian" and plan.stated.get("delta"):
+    lines = [("noise law", _LAWS[plan.mechanism] + (f"; {', '.join(beside)}" if beside else ""))]
+    if plan.mechanism != "gaussian" and plan.stated.get("delta"):
         lines.append(("", _ten_releases(plan)))
     return lines
 
@@ -241,7 +240,7 @@ class Entry:
 
 def release_entries(release: Any, most: int, magnitude: Any = None) -> list[Entry]:
     """The first columns of a release; magnitude: what was stated of Unknown rows, where it is known."""
-    errors, spans = release.error_std, release.confidence_interval(_LEVEL)
+    errors, spans = release.standard_error, release.confidence_interval(_LEVEL)
     rows, notes = _counted_rows(release), _notes(release, magnitude)
     entries = []
     for j, name in enumerate(release.names()[:most]):
@@ -307,13 +306,13 @@ def covers(release: Any) -> str:
     if riders is None:
         return f"95% intervals cover {noise}"
     if release.plan.rows.beyond() is not None:
-        few = f"{release.hidden.unseen:.6g} or fewer entries far beyond the others"
+        few = f"{release.clipping_bias.undetected_rows:.6g} or fewer entries far beyond the others"
         return f"95% intervals cover {noise}, and what clamping a column to its learned ends may hide, but for {few}"
     if not riders.outside:
         return f"95% intervals cover {noise}; what was clipped is not in them, since it was not counted"
     if release.plan.clamped:
         return f"95% intervals cover {noise}, for entries held to their bounds"
-    few = f"{release.hidden.unseen:.6g} rows or fewer far beyond the others"
+    few = f"{release.clipping_bias.undetected_rows:.6g} rows or fewer far beyond the others"
     return f"95% intervals cover {noise}, and what clipping may hide, but for {few}"
 
 

@@ -32,8 +32,8 @@ from ..errors import (
     positive,
     whole,
 )
-from ..noise.law import BallLaw, GaussianLaw, Law
-from ..noise.spherical_law import ball_std
+from ..noise.law import GaussianLaw, Law
+from ..noise.spherical_law import BallLaw, ball_std
 from ..plans.json import COUNT, people_from_dict
 from ..privacy.gaussian_curve import _nudged, round_down, sqrt_down
 from ..privacy.guarantee import Budget, Privacy, fits, laplace_mu, stated_from_dict
@@ -223,7 +223,7 @@ class FriendlyPlan(Alike, Saved):
         return BallLaw(1.0, self.d) if self.pure else GaussianLaw(1.0)
 
     @property
-    def law_name(self) -> str:
+    def mechanism(self) -> str:
         return self.noise_law.kind
 
     @property
@@ -294,7 +294,7 @@ class FriendlyPlan(Alike, Saved):
             *people_lines(self.people),
             f"  radius          {radius}",
             f"  gate            {self.gate}; if all agree, passes {self.pass_probability():.4g} of the time",
-            f"  noise std       {self.forecast():.4g} radii a coordinate if all agree ({_LAWS[self.law_name]})",
+            f"  noise std       {self.forecast():.4g} radii a coordinate if all agree ({_LAWS[self.mechanism]})",
         ]
         return "\n".join(lines)
 

@@ -47,7 +47,7 @@ def described_columns(release: Any, most: int) -> list[DescribedColumn]:
     for j, name in enumerate(release.names()[:most]):
         rows, rows_std = float(release.count[j]), float(release.counts.stds[j])
         count = f"{number(rows, rows_std)} ± {rows_std:.2g}" if rows_std else f"{rows:.12g}"
-        mean = _with_interval(release.value[j], means[j], release.error_std[j])
+        mean = _with_interval(release.value[j], means[j], release.standard_error[j])
         std = _with_interval(release.std[j], stds[j], release.std_error[j])
         columns.append(DescribedColumn(shown(name), count, *mean, *std))
     return columns

@@ -58,7 +58,7 @@ def plan_facts(plan: Any) -> list[tuple[str, str]]:
         many = plan.grouping.max_groups
         facts.append(("", "in one group of theirs" if many == 1 else f"in at most {many} groups of theirs, in each"))
     facts.append(("missing entries", missing_words(one)))
-    facts.append(("noise law", _LAWS[one.law_name] + _others(plan)))
+    facts.append(("noise law", _LAWS[one.mechanism] + _others(plan)))
     facts.append(("noise of counts", f"std {one.count_std:.4g}"))
     if one.noise_std is None:
         facts.append(("noise std", "known once a group's size is: give n= and groups= to forecast a mean"))
@@ -74,9 +74,9 @@ def plan_facts(plan: Any) -> list[tuple[str, str]]:
 
 
 def _others(plan: Any) -> str:
-    own = plan.considered.get(plan.law_name, 0.0)
+    own = plan.considered.get(plan.mechanism, 0.0)
     beside = [f"{name} {error / own:.3g} times the error" for name, error in plan.considered.items() if own]
-    return "".join(f"; {text}" for text in beside if not text.startswith(plan.law_name))
+    return "".join(f"; {text}" for text in beside if not text.startswith(plan.mechanism))
 
 
 def _range(stds: Any) -> str:

@@ -18,7 +18,7 @@ from .downloads import DOWNLOADS
 from .forms import Filled, Reader, about, sentence
 from .jobs import Job
 from .pictures import curve_svg
-from .posting import Csrf, Form, Posted, TheStudio, to
+from .posting import WRONG_FORM, Csrf, Form, Posted, TheStudio, is_encodable, to
 from .security import ENTER_PATH, UPLOAD_PATH, Gate, Guard
 from .workspace import Desk, Released, Studio, short_name
 
@@ -55,11 +55,14 @@ async def enter(request: Request) -> Response:
     """Exchange the start-up token for a cookie."""
     guard: Guard = request.app.state.guard
     fields = await request.form(max_files=0, max_fields=2)
-    session = guard.enter(str(fields.get("token", "")))
+    token = str(fields.get("token", ""))
+    if not is_encodable(token):
+        raise HTTPException(400, WRONG_FORM)
+    session = guard.enter(token)
     if session is None:
         return HTMLResponse(pages.render("enter.html", wrong=True), 403)
     answer = to("/")
-    answer.set_cookie(guard.cookie, session, httponly=True, samesite="strict", path="/")
+    answer.set_cookie(guard.cookie, session, httponly=True, samesite="strict", path=f"{guard.root}/")
     return answer
 
 

@@ -6,12 +6,12 @@ import pytest
 
 from ellipsum.kernels.accumulate import accumulate
 from ellipsum.kernels.blocks import Columns
-from ellipsum.kernels.group_accumulate import GroupAdder
 from ellipsum.kernels.grouped import GroupedKernel
 from ellipsum.row_maps.auxiliary_counts import Riders
 from ellipsum.row_maps.maps import ClampedMap, EllipsoidMap
 from ellipsum.sources import open_source
 from ellipsum.sources.group_codes import KeyTable
+from ellipsum.sources.group_sums import GroupAdder
 from ellipsum.sources.selection import Selection
 
 BITS = 20
