@@ -315,17 +315,21 @@ def replan(plan: AnyPlan, **changes: Any) -> AnyPlan:
 
 def _request(statistic: str, words: Mapping[str, Any]) -> Request:
     """The words of a call, checked before any data is opened."""
-    bounds = parse_bounds(words["rows"])
-    shape = {
-        name: words[name] for name in ("shape", "clip", "clip_probability") if words.get(name) not in (None, "optimal")
-    }
-    method = {name: words[name] for name in ("method", *_METHODS_OWN) if words.get(name) not in (None, "auto")}
+    bounds: Any = parse_bounds(words["rows"])
+    shape = {name: words[name] for name in ("shape", "clip", "clip_probability") if not _usual(words.get(name))}
+    method = {name: words[name] for name in ("method", *_METHODS_OWN) if not _usual(words.get(name))}
+    if shape and bounds.kind not in ("box", "normal"):
+        raise UsageError(f"{', '.join(shape)} cannot be chosen for {type(bounds).__name__}.")
     if shape:
-        bounds = type(bounds)(
-            **{n: v for n, v in vars(bounds).items() if not n.startswith("_") and n not in shape}, **shape
-        )
+        own = {name: value for name, value in vars(bounds).items() if not name.startswith("_") and name not in shape}
+        try:
+            bounds = type(bounds)(**own, **shape)
+        except TypeError:
+            raise UsageError("clip and clip_probability are for Normal rows. Leave them out.") from None
+    if method and not isinstance(bounds, Unknown):
+        raise UsageError(f"{', '.join(method)} is for Unknown rows. Leave it out.")
     if method:
-        bounds = type(bounds)(bounds.magnitude, bounds.columns, **method)
+        bounds = Unknown(bounds.magnitude, bounds.columns, **method)
     by = words.get("by")
     return Request(
         statistic=statistic,
@@ -342,6 +346,10 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         count_clipped=words.get("check", True),
         covariance=words.get("covariance", False),
     )
+
+
+def _usual(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value in ("optimal", "auto"))
 
 
 def _session(request: Request, words: Mapping[str, Any]) -> AbstractContextManager[Session]:

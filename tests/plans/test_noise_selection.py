@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import binom
 
 import ellipsum as es
-from ellipsum.noise.law import BallLaw, BoxLaw
+from ellipsum.noise.block_law import BoxLaw
+from ellipsum.noise.spherical_law import BallLaw
 from ellipsum.privacy.spherical_privacy import BallPrivacy
 
 TERMS = {"epsilon": 1.0, "delta": 1e-6}

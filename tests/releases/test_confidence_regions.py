@@ -6,8 +6,9 @@ from scipy import integrate, special, stats
 
 import ellipsum as es
 from ellipsum.noise import Stream
-from ellipsum.noise.block_law import Block, Blocks, box_largest_isf, box_largest_sf, box_sf
-from ellipsum.noise.law import BallLaw, BoxLaw, GaussianLaw
+from ellipsum.noise.block_law import Block, Blocks, BoxLaw, box_largest_isf, box_largest_sf, box_sf
+from ellipsum.noise.law import GaussianLaw
+from ellipsum.noise.spherical_law import BallLaw
 from ellipsum.numerics.wide_integers import Wide
 from ellipsum.releases.confidence_regions import ConfidenceBox, ConfidenceEllipsoid
 

@@ -57,9 +57,7 @@ def test_any_release_reads_one_of_another_kind_whose_modules_were_not_needed_so_
 def test_a_loaded_plan_runs(tmp_path):
     plan = es.plan(es.Box([0, 0], [9, 9]), n=500, statistic="mean", **SPEND)
     plan.save(str(tmp_path / "plan.json"))
-    first, second = (
-        one.release(X, np.random.default_rng(1)) for one in (plan, es.load(str(tmp_path / "plan.json")))
-    )
+    first, second = (one.release(X, np.random.default_rng(1)) for one in (plan, es.load(str(tmp_path / "plan.json"))))
     assert first == second
 
 

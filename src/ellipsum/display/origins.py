@@ -19,7 +19,6 @@ NOISE = {
     "gaussian": "The noise is Gaussian",
     "ball": "The noise is spherical: its density falls with its length",
     "box": "The noise is pure epsilon, in blocks of columns that share a radius",
-    "mixed": "The noise is pure epsilon, in blocks, for the widest columns and Gaussian for the others",
 }
 _ROWS = {
     "box": f"Bounds of every column were stated by the caller; entries beyond them count as the bound. {BEFOREHAND}",

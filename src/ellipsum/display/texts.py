@@ -106,7 +106,6 @@ _LAWS = {
     "gaussian": "Gaussian",
     "ball": "spherical (density falls with the length of the noise)",
     "box": "pure epsilon, columns in blocks that share a radius",
-    "mixed": "pure epsilon in blocks for the widest columns, Gaussian for the others",
 }
 
 

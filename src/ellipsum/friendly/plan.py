@@ -32,8 +32,8 @@ from ..errors import (
     positive,
     whole,
 )
-from ..noise.law import BallLaw, GaussianLaw, Law
-from ..noise.spherical_law import ball_std
+from ..noise.law import GaussianLaw, Law
+from ..noise.spherical_law import BallLaw, ball_std
 from ..privacy.gaussian_curve import _nudged, round_down, sqrt_down
 from ..privacy.guarantee import Budget, Privacy, fits, laplace_mu, stated_from_dict
 from ..regions.ellipsoid import Ellipsoid

@@ -17,8 +17,7 @@ import numpy as np
 
 from ..errors import Floats, UsageError
 from ..noise import Stream, box_shifts, shift_for
-from ..noise.block_law import box_isf_upper
-from ..noise.law import BoxLaw
+from ..noise.block_law import BoxLaw, box_isf_upper
 from ..numerics.wide_integers import Ints, Wide
 from ..privacy.gaussian_curve import normal_isf_upper, round_down
 from ..privacy.guarantee import Privacy
@@ -33,7 +32,7 @@ from ..request.request import Request, request_from_dict
 from ..row_maps.maps import Body, sqrt_upper
 from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection, Source
-from ..sources.group_codes import key_table, published
+from ..sources.group_labels import published
 from ..sources.group_sums import GroupSums
 from ..util import json_codec
 from ..version import VERSION
@@ -65,6 +64,8 @@ class InGroups(Runnable):
         if len(source.by) != len(self.grouping.by):
             raise UsageError(f"this plan has groups by {len(self.grouping.by)} columns. Name as many in by.")
         if self.grouping.keys is not None:
+            from ..sources.group_codes import key_table  # compiles
+
             key_table(source.by, self.grouping.keys)
 
     def release(  # type: ignore[override]

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import UsageError
-from ..noise.law_files import law_from_dict
+from ..noise.block_law import BoxLaw
+from ..noise.law import Law
+from ..noise.spherical_law import BallLaw
 from ..privacy.spherical_privacy import guarantee_from_dict
 from ..regions.ellipsoid import Clip, Ellipsoid
 from ..request.request import request_from_dict
@@ -20,6 +22,15 @@ from ..version import VERSION
 
 FORMAT = "ellipsum.plan/3"
 _WRONG = "the plan has missing, unknown or wrong fields. Create a new plan with es.plan."
+_WRONG_LAW = "the law of this plan's noise has missing, unknown or wrong fields. Create a new plan."
+
+
+def _law_from_dict(saved: Any) -> Law:
+    """`Plan` checks whether the law gives its guarantee. Gaussian noise is a plan's `noise_units`."""
+    with json_codec.Fields(saved, _WRONG_LAW) as fields:
+        if fields.take("kind", json_codec.word(BallLaw.kind, BoxLaw.kind)) == BallLaw.kind:
+            return BallLaw.from_fields(fields)
+        return BoxLaw.from_fields(fields)
 
 
 def plan_to_dict(plan: Any) -> dict[str, Any]:
@@ -63,7 +74,7 @@ def plan_fields(saved: Any) -> dict[str, Any]:
             "sum_clipping_error": fields.take("sum_clipping_error", json_codec.number),
             "center_spread": fields.take("center_spread", json_codec.number),
             "riders": fields.take("riders", riders_from_dict),
-            "law": fields.maybe("law", law_from_dict),
+            "law": fields.maybe("law", _law_from_dict),
         }
 
 

@@ -25,7 +25,6 @@ LAWS = {
     "gaussian": "Gaussian noise",
     "ball": "spherical noise",
     "box": "pure noise in blocks",
-    "mixed": "pure and Gaussian noise",
     "": "learned rows",
 }
 _WIDE = 10.0  # budgets are shown from a tenth to ten times the plan's

@@ -363,7 +363,7 @@ def _noise(saved: Any, plan: Planned, learned: bool) -> Noise:
         ellipsoid = (
             replace(plan.ellipsoid, scale=fields.take("scale", json_codec.numbers)) if learned else plan.ellipsoid
         )
-    if not learned and plan.mechanism in ("box", "mixed"):
+    if not learned and plan.mechanism == "box":
         ellipsoid = plan.noise_base[0]
     ellipsoid.check()
     sized = all(part is None or part.size == plan.d for part in (direction, stretch, own))

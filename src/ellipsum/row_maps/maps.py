@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
@@ -206,23 +205,6 @@ def clamped_body(limits: Ints, riders: Riders) -> Body:
         squared_diameter += times * max(apart + out**2, beside + absent**2)
     products = riders.pairs * riders.products**2  # [S12]
     return _with_left_out(Fraction(squared_norm + products), Fraction(squared_diameter + 4 * products), riders)
-
-
-def body_without(limits: Ints, riders: Riders, apart: frozenset[int]) -> Body:
-    """[U9] The body of clamped rows without some of their entries: with zeros in their place, it is another such row's.
-
-    apart: places of values, absences and cells outside.
-    """
-    if riders.squares or riders.products:
-        raise UsageError(WRONG)
-
-    def kept(units: Sequence[int], start: int) -> tuple[int, ...]:
-        return tuple(0 if place in apart else unit for place, unit in enumerate(units, start))
-
-    columns, behind = len(limits), len(limits) + len(riders.absences)
-    values = np.array(kept(limits.tolist(), 0), np.int64)
-    beside = replace(riders, absences=kept(riders.absences, columns), outside=kept(riders.outside, behind))
-    return clamped_body(values, beside)
 
 
 def squared_cell(limit: int, square: int) -> tuple[int, int]:

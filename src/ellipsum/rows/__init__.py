@@ -84,6 +84,7 @@ def parse_bounds(bounds: Any) -> Rows:
         return Box(bounds)
     if not isinstance(bounds, Rows):
         raise UsageError(
-            f"bounds must be a dict of (lower, upper) or one of Box, Ball, Normal, Unknown, got {type(bounds).__name__}."
+            "bounds must be a dict of (lower, upper) or one of Box, Ball, Normal, Unknown, "
+            f"got {type(bounds).__name__}."
         )
     return bounds

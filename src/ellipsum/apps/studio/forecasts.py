@@ -26,7 +26,6 @@ _LAWS = {
     "gaussian": "Gaussian",
     "ball": "spherical",
     "box": "pure epsilon, in blocks of columns",
-    "mixed": "pure epsilon for the widest columns, Gaussian for the others",
 }
 _UNTOLD = 1e300  # a target that any column meets
 

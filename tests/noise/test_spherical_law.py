@@ -15,8 +15,9 @@ from test_noise import FALSE_ALARM, Scripted, seeded
 
 from ellipsum.errors import UsageError
 from ellipsum.noise import Stream, vectors
-from ellipsum.noise.ball_norm import add_ball_noise, ball_draws, ball_shift
 from ellipsum.noise.spherical_law import ball_isf, ball_sf, ball_square_isf, ball_square_sf, ball_std
+from ellipsum.noise.vector_runs import ball_draws, ball_shift
+from ellipsum.noise.vectors import add_ball_noise
 from ellipsum.numerics.wide_integers import Wide
 from ellipsum.privacy import spherical_curve
 from ellipsum.privacy.gaussian_curve import certified_mu, gaussian_delta

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from flint import ctx
 from scipy import stats
-from test_ball_norm import digits, open_everything, uniform
 from test_noise import FALSE_ALARM, Scripted, seeded
+from test_spherical_law import digits, open_everything, uniform
 
 from ellipsum.errors import UsageError
 from ellipsum.noise import Stream, block_law, shared_factor
@@ -28,7 +28,8 @@ from ellipsum.noise.block_law import (
     box_std,
     choose_blocks,
 )
-from ellipsum.noise.box_norm import add_box_noise, box_draws, box_shifts
+from ellipsum.noise.vector_runs import box_draws, box_shifts
+from ellipsum.noise.vectors import add_box_noise
 from ellipsum.numerics.wide_integers import Wide
 from ellipsum.privacy.gaussian_curve import certified_mu
 
