@@ -32,7 +32,11 @@ _RELEASE_READERS = {
 
 
 def load(path: str | Path) -> Any:
-    """What was saved to a file: a plan, a release or learned bounds, checked as if it were made anew."""
+    """What was saved to a file: a plan, a release, learned bounds or a projection, checked as if it were made anew."""
+    if Path(path).suffix == ".parquet":
+        from .projection import Projection
+
+        return Projection.load(path)
     return from_json(read_text(Path(path), "saved"))
 
 

@@ -118,7 +118,7 @@ def test_a_page_says_everything(name):
 def test_a_page_follows_from_what_was_published(name):
     """The release as it is read from its own JSON has the same page, to the byte."""
     result = made(name)
-    loaded = type(result).from_json(result.to_json())
+    loaded = es.from_json(result.to_json())
     assert html(loaded) == page_of(name)
 
 

@@ -104,9 +104,9 @@ def test_the_plan_and_the_release_say_so_and_delta_is_not_spent():
 def test_a_plan_that_is_made_again_keeps_its_noise(noise, pure):
     plan = es.plan(es.Unknown(1e4), n=N, d=1, statistic="mean", noise=noise, **BUDGET)
     assert plan.pure is pure
-    assert plan.again(n=2 * N).pure is pure
+    assert es.replan(plan, n=2 * N).pure is pure
     few = es.plan(es.Unknown(1e4), n=500, d=1, statistic="mean", noise="norm", **BUDGET)
-    assert few.again(n=501).pure
+    assert es.replan(few, n=501).pure
 
 
 def test_learned_rows_are_about_their_mean():

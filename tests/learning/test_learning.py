@@ -353,11 +353,11 @@ def test_progress_runs_once_from_zero_to_one():
 @pytest.mark.parametrize(
     ("call", "word"),
     [
-        (lambda x: es.mean(x, es.Unknown(50.0), budget=MU, shape="ball"), "learned"),
+        (lambda x: es.mean(x, es.Unknown(50.0), budget=MU, shape="ball"), "shape"),
         (lambda x: es.mean(x, es.Unknown(50.0), budget=MU, method="nonsense"), "method"),
         (lambda x: es.mean(x, es.Unknown(50.0), budget=MU, n=7), "50 rows"),
         (lambda x: es.mean(x, es.Ball(50.0), budget=MU, method="coinpress"), "method"),
-        (lambda x: es.plan(es.Unknown(50.0), n=50, d=5, budget=MU, clip=2.0), "learned"),
+        (lambda x: es.plan(es.Unknown(50.0), n=50, d=5, budget=MU, clip=2.0), "clip"),
         (lambda x: es.plan(es.Unknown(50.0), n=51, d=5, budget=MU).release(x), "n = 51"),
         (lambda x: es.plan(es.Unknown(50.0), n=50, d=4, budget=MU).release(x), "4 columns"),
         (lambda x: es.learn(x, es.Unknown(50.0)), "budget"),

@@ -48,7 +48,7 @@ def plan_of(law, relation, rows=BOX, n=2000, **more):
     maker = {"ball": "boxed", "box": "spherical"}[law]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise_selection, maker, getattr(noise_selection, {"ball": "spherical", "box": "boxed"}[law]))
-        made = replace(request, noise="norm").plan(n, rows.d)
+        made = noise_selection._weighed(noise_selection.Terms(replace(request, noise="norm").sized(n, rows.d)))
     assert made.mechanism == law
     return made
 

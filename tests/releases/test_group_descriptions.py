@@ -146,5 +146,5 @@ def test_doctored_descriptions_are_refused():
 
 
 def test_covariances_are_refused_in_words():
-    with pytest.raises(es.UsageError, match="not served in groups"):
+    with pytest.raises(es.UsageError, match="not supported in groups"):
         es.describe(np.zeros((9, 2)), es.Box(0, 1), by=np.arange(9), covariance=True, missing="row", **BUDGET)

@@ -168,7 +168,7 @@ def check_groups_plan(plan):
     """The noise of one group is what all of them need, from the integer rows themselves."""
     assert (plan.privacy.unit == "person") == (plan.people is not None)
     check_stated(plan.privacy, plan.stated)
-    one, most = plan.one, plan.grouping.max_groups
+    one, most = plan.one, plan.grouping.max_per_person
     within = sensitivity(one.row_map, "replace", 0, None)
     alone = sensitivity(one.row_map, "add_remove", one.count_units, None)
     assert enough(one, alone)

@@ -60,7 +60,11 @@ def _weighed(terms: Terms) -> Plan:
 
 @lru_cache(maxsize=64)
 def _remembered(request: Request) -> Plan:
-    return _weighed(Terms(request))
+    plan = _weighed(Terms(request))
+    for part in (plan.ellipsoid.center, plan.ellipsoid.scale, plan.ellipsoid.axes):
+        if part is not None:
+            part.flags.writeable = False  # callers share the plan
+    return plan
 
 
 def _under_each_law(terms: Terms) -> Iterator[Plan]:

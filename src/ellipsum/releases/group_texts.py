@@ -55,7 +55,7 @@ def plan_facts(plan: Any) -> list[tuple[str, str]]:
         *[(line[2:18].strip(), line[18:]) for line in people_lines(plan.people)],
     ]
     if plan.people is not None:
-        many = plan.grouping.max_groups
+        many = plan.grouping.max_per_person
         facts.append(("", "in one group of theirs" if many == 1 else f"in at most {many} groups of theirs, in each"))
     facts.append(("missing entries", missing_words(one)))
     facts.append(("noise law", _LAWS[one.mechanism] + _others(plan)))

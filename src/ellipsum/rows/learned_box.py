@@ -60,6 +60,11 @@ class LearnedBox(Box):
         if not (within & (self.missed_std >= 0) & (self.absent_std >= 0)).all():
             raise UsageError(_WRONG)
 
+    def to_dict(self) -> dict[str, Any]:
+        fields = super().to_dict()
+        del fields["shape"]
+        return fields
+
     def resolve(self, d: int) -> LearnedBox:
         self._check_length(d)
         return self
