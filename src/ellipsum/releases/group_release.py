@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from ..display.document import Shown
 from ..display.texts import guarantee
 from ..errors import Floats, UsageError, open_unit
-from ..plans.plan import Plan
 from ..privacy.guarantee import Privacy
 from ..request.groups import Groups
 from ..sources.group_labels import published_type
@@ -41,7 +40,7 @@ class PlannedGroups(Protocol):
     """What a release of groups asks of its plan."""
 
     @property
-    def one(self) -> Plan: ...
+    def one(self) -> Any: ...
     @property
     def grouping(self) -> Groups: ...
     @property
