@@ -411,4 +411,4 @@ def test_the_sources_folder_of_files(tmp_path, people):
         (folder / f"{i}.csv").write_text(people.read_text())
     done = run("sum", Path(folder) / "*.csv", *BOUNDS, *BUDGET, "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["plan"]["n"] == 900
+    assert json.loads(done.stdout)["plan"]["request"]["n"] == 900
