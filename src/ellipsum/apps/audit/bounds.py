@@ -30,8 +30,7 @@ from .events import (
     choose_for_mu,
     epsilon_bound,
 )
-from .pool import outputs_of
-from .runs import Part, Runner, parts_of, trial_of
+from .runs import Part, Runner, parts_of, run_parts, trial_of
 from .scores import Score, learn_scores
 
 _LEAST_RUNS, _LEAST_CONFIDENCE = 100, 0.75
@@ -203,7 +202,7 @@ class _Work:
         seed = public_words(self.seed, stage, 1).tobytes()
         many = hasattr(self.runner.mechanism, "many")
         parts = [part for which in (0, 1) for part in parts_of(which, runs, seed, many)]
-        for part, outputs in zip(parts, outputs_of(self.runner, parts, self.processes), strict=True):
+        for part, outputs in zip(parts, run_parts(self.runner, parts, self.processes), strict=True):
             self._report(part)
             yield part.which, outputs
 
