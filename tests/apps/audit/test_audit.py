@@ -12,8 +12,7 @@ from scipy.stats import binom
 import ellipsum as es
 from ellipsum.apps.audit.bounds import _looks
 from ellipsum.apps.audit.cases import CASES, case_of
-from ellipsum.apps.audit.events import at_least, at_most, epsilon_bound, pair_mu, pooled_mu
-from ellipsum.apps.audit.scores import learn_scores
+from ellipsum.apps.audit.events import at_least, at_most, epsilon_bound, learn_scores, pair_mu, pooled_mu
 
 GAUSSIAN = [
     name for name in CASES if name.startswith(("sum", "mean", "describe", "people")) and not name.endswith("-norm")

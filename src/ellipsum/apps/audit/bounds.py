@@ -24,14 +24,15 @@ from ...version import VERSION
 from .events import (
     MU_BOUNDS,
     Event,
+    Score,
     at_least,
     at_most,
     choose_for_epsilon,
     choose_for_mu,
     epsilon_bound,
+    learn_scores,
 )
 from .runs import Part, Runner, parts_of, run_parts, trial_of
-from .scores import Score, learn_scores
 
 _LEAST_RUNS, _LEAST_CONFIDENCE = 100, 0.75
 _CHOOSING = 10, 20_000  # a tenth of the runs learns scores, a tenth picks the event, at most so many of each
