@@ -12,7 +12,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as PlainHTTPException
 
 from ...errors import EllipsumError, UsageError
-from ...ledger.dataset_account import VARIABLE
+from ...request.documentation import LEDGER
 from . import forecasts, ledger_panel, pages
 from .forms import Filled, Reader, about, cells, sentence
 from .jobs import Job
@@ -125,7 +125,7 @@ def open_demo(studio: TheStudio, form: Posted) -> Response:
 def _form_page(
     studio: Studio, csrf: str, desk: Desk, filled: Filled, errors: dict[str, str], notice: str = ""
 ) -> Response:
-    ledger = os.environ.get(VARIABLE, "")
+    ledger = os.environ.get(LEDGER, "")
     page = pages.desk_page(desk, filled, csrf, studio.new_form(), errors, notice, ledger)
     return HTMLResponse(page, 422 if errors or notice else 200)
 
