@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.generators import address, fetch_ahead
+from ..kernels.codegen import address, fetch_ahead
 from ..util.compile import compiled, inner
 
 _MIX, _LAST = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
