@@ -33,7 +33,7 @@ from ..row_maps.maps import Body, sqrt_upper
 from ..rows import Rows
 from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection, Source
-from ..sources.group_codes import key_table, published
+from ..sources.group_labels import published
 from ..sources.group_sums import GroupSums
 from ..util import json_codec
 from .base import Runnable, check_gaps, check_width, run_and_tell
@@ -61,6 +61,8 @@ class InGroups(Runnable):
         if len(source.by) != len(self.grouping.by):
             raise UsageError(f"this plan has groups by {len(self.grouping.by)} columns. Name as many in by.")
         if self.grouping.keys is not None:
+            from ..sources.group_codes import key_table  # compiles
+
             key_table(source.by, self.grouping.keys)
 
     def release(  # type: ignore[override]

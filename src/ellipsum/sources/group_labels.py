@@ -258,3 +258,19 @@ def _truth(cell: Value) -> bool:
     if found is None:
         raise ValueError
     return found
+
+
+def published(labels: list[Any], kinds: tuple[str, ...]) -> list[Any]:
+    """Canonical labels as they are published: in their own types."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = []
+    for cells, kind in zip(labels, kinds, strict=True):
+        if is_text(kind):
+            columns.append(cells.cast(pa.large_string()))
+        else:
+            bits, valid = bits_of(cells)
+            values = from_bits(bits, kind)
+            columns.append(pc.if_else(pa.array(valid), values, pa.scalar(None, values.type)))
+    return columns

@@ -16,10 +16,11 @@ import numpy as np
 
 from ..errors import whole
 from ..kernels.accumulate import default_threads
+from ..kernels.blocks import Block
 from ..numerics.wide_integers import LOW_BITS, Ints, Wide
 from ..row_maps.maps import RowMap
 from .group_codes import KeyTable, roomy
-from .tables import Piece
+from .group_labels import Labels
 
 _MASK = (1 << LOW_BITS) - 1
 _STEP = 1 << 16  # rows handed to a thread at once
@@ -89,7 +90,7 @@ class GroupAdder:
 
 
 def add_groups(
-    row_map: RowMap, pieces: Iterator[Piece], keys: KeyTable, listed: bool, threads: int | None
+    row_map: RowMap, pieces: Iterator[tuple[Labels, Block]], keys: KeyTable, listed: bool, threads: int | None
 ) -> GroupSums:
     """The sums of all groups; listed: the table holds every group there is, and threads share it."""
     from ..kernels.grouped import GroupedKernel  # compiles
@@ -104,7 +105,7 @@ def add_groups(
     return adders[0].sums()
 
 
-def _small(pieces: Iterator[Piece], columns: int) -> Iterator[tuple[list[Any], Any]]:
+def _small(pieces: Iterator[tuple[Labels, Block]], columns: int) -> Iterator[tuple[list[Any], Any]]:
     """The pieces in slices of bounded size: labels and rows."""
     for keys, block in pieces:
         for start in range(0, len(block), _STEP):

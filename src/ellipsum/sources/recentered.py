@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..errors import Floats
-from ..kernels.blocks import floats
+from ..kernels.blocks import Block, floats
 from ..request.groups import Listed
 from .group_codes import key_table
 from .progress import Progress
-from .tables import Batches, Block, Piece, SourceTable
+from .protocol import Batches, Piece, SourceTable
 
 
 class RecenteredTable(Batches):
