@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..display.texts import guarantee, people_lines
+from ..display.document import Document
+from ..display.result import Printed
 from ..errors import (
     MOST_COLUMNS,
     Floats,
@@ -55,7 +56,6 @@ _SOURCE = re.compile(
 FORMAT = "ellipsum.friendly_plan/1"
 GATES = ("gaussian", "laplace")
 NOISE = ("auto", "gaussian", "norm")
-_LAWS = {"gaussian": "Gaussian noise", "ball": "spherical noise, pure but for the gate's slack"}
 SLACK_SHARE = 0.25
 FLOOR = 0.25
 TARGET = 0.75
@@ -91,7 +91,7 @@ def pure_epsilon(mu: float) -> float:
 
 
 @dataclass(frozen=True, repr=False)
-class FriendlyPlan(Alike, Saved):
+class FriendlyPlan(Printed, Alike, Saved):
     """One friendly mean, before the data.
 
     Guarantee: `privacy`, for one replaced row (or person, where its options name a privacy_id) [F5], [F7], [F8].
@@ -126,6 +126,7 @@ class FriendlyPlan(Alike, Saved):
     statistic: ClassVar[str] = "mean"
     rows: ClassVar[None] = None  # nothing is known about a row but the radius
     riders: ClassVar[None] = None  # and nothing is counted beside it
+    clamped: ClassVar[bool] = False
     doubt: ClassVar[None] = None
 
     def __post_init__(self) -> None:
@@ -286,17 +287,14 @@ class FriendlyPlan(Alike, Saved):
     def from_json(text: str) -> FriendlyPlan:
         return friendly_plan_from_dict(json_codec.parse(text))
 
-    def __repr__(self) -> str:
-        radius = "found privately" if self.radius is None else f"{self.radius:.6g}"
-        lines = [
-            f"FriendlyPlan: mean of the core of {self.n} {self.source}, {self.d} columns",
-            f"  guarantee       {guarantee(self.privacy, self.stated)}",
-            *people_lines(self.people),
-            f"  radius          {radius}",
-            f"  gate            {self.gate}; if all agree, passes {self.pass_probability():.4g} of the time",
-            f"  noise std       {self.forecast():.4g} radii a coordinate if all agree ({_LAWS[self.law_name]})",
-        ]
-        return "\n".join(lines)
+    def forecast_svg(self, prefix: str) -> str | None:
+        """Nothing is drawn of this plan."""
+        return None
+
+    def document(self, most: int | None = None) -> Document:
+        from .documents import plan_document
+
+        return plan_document(self, most)
 
 
 def friendly_plan(
