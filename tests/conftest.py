@@ -48,7 +48,7 @@ ONE_IN = {
     "friendly/test_friendly.py::test_published_agreement_carries_the_gates_whole_noise": 2,
     "releases/test_group_releases.py::test_intervals_cover": 2,
     "releases/test_group_releases.py::test_measured_errors": 2,
-    "kernels/test_group_sums.py::test_groups_have_the_sums_of_their_rows": 3,
+    "sources/test_group_sums.py::test_groups_have_the_sums_of_their_rows": 3,
     "kernels/test_riders.py::test_no_row_leaves_the_body": 3,
     "learning/test_columns.py::test_columns_twelve_orders_apart_err_as_each_alone": 0,
     "learning/test_learning.py::test_all_rounds_together_cost_the_stated_budget": 2,

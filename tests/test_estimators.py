@@ -129,7 +129,7 @@ def test_bounds_of_other_columns_are_refused(table):
 @pytest.mark.parametrize("rows", [es.Normal([5, 100], std=[2, 20]), es.Unknown(1e4)], ids=["Normal", "Unknown"])
 def test_a_mean_takes_any_rows(rows, table):
     fitted = fitting(PrivateMean, bounds=None, rows=rows).fit(table)
-    assert abs(fitted.mean_[1] - table["b"].mean()) < 6 * fitted.release_.error_std[1]
+    assert abs(fitted.mean_[1] - table["b"].mean()) < 6 * fitted.release_.standard_error[1]
 
 
 def test_every_fit_is_charged_and_what_does_not_fit_is_refused(table, tmp_path):

@@ -36,6 +36,8 @@ class Server:
         self.address = self.process.stdout.readline().strip()
         self.base, _, self.token = self.address.partition("/#")
         assert re.fullmatch(r"[0-9a-f]{64}", self.token), self.process.stderr.read()
+        self.pages = ""
+        """The address that all pages stand below, once a browser has entered."""
 
     def stop(self):
         self.process.terminate()
@@ -114,6 +116,7 @@ class Page:
     def enter(self, server):
         self.open(server.address)
         self.wait(lambda: server.token not in self.driver.current_url and "Enter" not in self.driver.title, "the door")
+        server.pages = re.match(rf"{re.escape(server.base)}/[0-9a-f]{{64}}(?=/)", self.driver.current_url)[0]
 
     def picture(self, name):
         """The whole page, as it is."""

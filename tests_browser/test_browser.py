@@ -1,6 +1,8 @@
 """The studio in a real browser: the whole path, without a mouse, on a phone, with wrong input, restarts and races."""
 
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from conftest import PATIENCE_SECONDS, Server
@@ -15,7 +17,7 @@ BOUNDS = "age=0:120\nincome 0 200000"
 
 def open_file(page, server, path):
     page.enter(server)
-    page.open(f"{server.base}/open")
+    page.open(f"{server.pages}/open")
     page.type("path", str(path))
     page.find("path").send_keys(Keys.ENTER)
     page.titled(path.name)
@@ -104,11 +106,52 @@ def test_the_token_is_gone_from_the_address_at_once_and_a_wrong_one_opens_nothin
     assert page.driver.execute_script("return document.cookie") == ""
 
 
+class Neighbor(BaseHTTPRequestHandler):
+    """What another user of the machine may run on a port of their own: it keeps all that browsers send to it."""
+
+    def do_GET(self):
+        self.server.received.append(f"{self.path}\n{self.headers}")
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(
+            b"<title>neighbor</title><img src='/open'><img src='/static/x'><iframe src='/desk/1'></iframe>"
+        )
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_server_on_another_port_learns_nothing_that_opens_the_studio(page, server, people):
+    """Browsers send cookies to every port of a host. The session's is scoped to a path that nobody else knows."""
+    open_file(page, server, people)
+    desk = page.driver.current_url
+    (session,) = page.driver.get_cookies()
+    assert server.pages.endswith(session["path"].rstrip("/"))
+    neighbor = ThreadingHTTPServer(("127.0.0.1", 0), Neighbor)
+    neighbor.received = []
+    threading.Thread(target=neighbor.serve_forever, daemon=True).start()
+    try:
+        address = f"http://127.0.0.1:{neighbor.server_port}/"
+        page.driver.execute_script("location.href = arguments[0]", address)  # with a referrer, if there were one
+        page.titled("neighbor")
+        page.wait(lambda: len(neighbor.received) >= 4, "the images and the frame of that page")
+        received = "\n".join(neighbor.received)
+        assert session["value"] not in received
+        assert session["path"].strip("/") not in received
+        assert desk.rpartition("/")[2] not in received
+    finally:
+        neighbor.shutdown()
+        neighbor.server_close()
+    page.open(desk)
+    page.titled(people.name)
+
+
 def test_every_way_to_open_a_table(page, server, people, tmp_path):
     import sqlite3
 
     page.enter(server)
-    page.open(f"{server.base}/open")
+    page.open(f"{server.pages}/open")
     page.check("open")
     page.whole_picture("open")
     page.find("file").send_keys(str(people))
@@ -117,19 +160,19 @@ def test_every_way_to_open_a_table(page, server, people, tmp_path):
     with sqlite3.connect(tmp_path / "d.db") as database:
         database.execute("create table visits (pulse real, who integer)")
     database.close()
-    page.open(f"{server.base}/open")
+    page.open(f"{server.pages}/open")
     page.type("database", f"sqlite:///{tmp_path / 'd.db'}")
     page.type("table", "visits")
     page.find("table").send_keys(Keys.ENTER)
     page.titled("visits")
     assert "pulse" in page.text()
-    page.open(f"{server.base}/open")
+    page.open(f"{server.pages}/open")
     page.type("names", "age\nincome")
     page.click(page.button("Plan"))
     page.titled("column names")
     assert page.driver.find_elements(By.XPATH, "//button[normalize-space()='Release']") == []
     page.check("names alone")
-    page.open(f"{server.base}/desk/nothing")
+    page.open(f"{server.pages}/desk/nothing")
     page.titled("Not there")
     page.check("not there")
 
@@ -149,7 +192,7 @@ def tab_to(page, name):
 def test_without_a_mouse(page, server):
     """Only Tab, Enter, Space, arrows and letters."""
     page.enter(server)
-    page.open(f"{server.base}/open")
+    page.open(f"{server.pages}/open")
     tab_to(page, "Try it").send_keys(Keys.ENTER)
     page.titled("demo table")
     slider = tab_to(page, "slider")
@@ -175,7 +218,7 @@ def test_without_a_mouse(page, server):
 
 def test_the_two_ends_of_the_slider(page, server):
     page.enter(server)
-    page.open(f"{server.base}/open")
+    page.open(f"{server.pages}/open")
     page.click(page.button("Try it"))
     page.titled("demo table")
     assert page.find("epsilon").get_attribute("value") == ""
@@ -195,7 +238,7 @@ def test_the_two_ends_of_the_slider(page, server):
 def test_the_picture_of_the_readme(page, server):
     """docs/images/studio.png is such a picture."""
     page.enter(server)
-    page.open(f"{server.base}/open")
+    page.open(f"{server.pages}/open")
     page.click(page.button("Try it"))
     page.titled("demo table")
     page.type("epsilon", "1")
@@ -226,7 +269,7 @@ def test_at_the_width_of_a_phone(page, server, people, width):
     page.check("release on a phone")
     page.whole_picture(f"phone-release-{width}", width)
     for path in ("/open", "/history"):
-        page.open(server.base + path)
+        page.open(server.pages + path)
         assert fits(page, width), path
 
 
@@ -287,7 +330,7 @@ def test_wrong_input_in_every_field(page, server, people):
 
 def test_wrong_input_where_tables_are_opened(page, server, tmp_path):
     page.enter(server)
-    page.open(f"{server.base}/open")
+    page.open(f"{server.pages}/open")
     for name, text, words in (
         ("path", str(tmp_path / "nothing.csv"), "is not a file"),
         ("database", "mysql://x", "database must be"),
@@ -325,7 +368,7 @@ def test_two_tabs_race_for_the_ledger(page, server, people, tmp_path):
     page.driver.switch_to.new_window("tab")
     second = page.driver.current_window_handle
     page.size(1280)
-    page.open(f"{server.base}/history")
+    page.open(f"{server.pages}/history")
     page.click(page.driver.find_elements(By.LINK_TEXT, people.name)[-1])
     page.titled("people.csv")
     fill(page, epsilon="0.7")
@@ -399,7 +442,7 @@ def test_the_first_page_comes_at_once(page, server):
     seconds = []
     timing = "return performance.getEntriesByType('navigation')[0].duration / 1000"
     for _ in range(5):
-        page.open(f"{server.base}/open")
+        page.open(f"{server.pages}/open")
         seconds.append(page.wait(lambda: page.driver.execute_script(timing), "the page to be complete"))
     print(f"\nfirst page: {1000 * sorted(seconds)[2]:.0f} ms at the median")
     assert min(seconds) < 1
@@ -441,7 +484,7 @@ def test_long_work_shows_progress_and_can_be_canceled(page, server, tmp_path):
 
     sqlite3.connect(tmp_path / "d.db").close()
     page.enter(server)
-    page.open(f"{server.base}/open")
+    page.open(f"{server.pages}/open")
     page.type("database", f"sqlite:///{tmp_path / 'd.db'}")
     many = (
         "with recursive c(i) as (select 1 union all select i + 1 from c where i < 60000000) select i * 1.0 as x from c"

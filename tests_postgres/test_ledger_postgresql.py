@@ -14,8 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "ledger"))
 from racing import ASK, kill_at_random, race
 
 import ellipsum as es
-from ellipsum.ledger import ahead, checking, postgresql_store
-from ellipsum.ledger import ledger as book
+from ellipsum.ledger import dataset_account, entries, postgresql_store
 
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
 
@@ -70,7 +69,7 @@ def test_a_changed_entry_is_named(server):
     url = fresh(server, "changes")
     ledger = es.Ledger(url)
     ledger.init("survey", epsilon=1, delta=0)
-    ledger.reserve("survey", ASK)
+    ledger.dataset("survey").reserve(ASK)
     for text in ("update ellipsum_entries set key = 'x'", "delete from ellipsum_entries", "truncate ellipsum_entries"):
         with pytest.raises(es.DataError), ledger._store.writing() as transaction:
             transaction.run(text)
@@ -118,11 +117,11 @@ def test_tables_that_would_lose_charges_are_refused(server, name, texts):
     """A trigger could take every charge away again, and verify found the chain in order."""
     ledger = es.Ledger(fresh(server, f"attack_{name.replace(' ', '_')}"))
     ledger.init("survey", epsilon=1, delta=0)
-    ledger.reserve("survey", ASK)
+    ledger.dataset("survey").reserve(ASK)
     with ledger._store._transaction("select 1") as transaction:
         for text in texts:
             transaction.run(text)
-    looks = (repr, es.Ledger.verify, es.Ledger.history, lambda ledger: ledger.reserve("survey", ASK))
+    looks = (repr, es.Ledger.verify, es.Ledger.history, lambda ledger: ledger.dataset("survey").reserve(ASK))
     for look in looks:
         with pytest.raises(es.DataError, match="are not as they were made"):
             look(ledger)
@@ -198,17 +197,17 @@ def test_the_server_restarts_midway(another):
     """Between a charge and its release, and between two charges; and it is gone for a while."""
     ledger = es.Ledger(another.get_uri())
     ledger.init("survey", epsilon=1, delta=0)
-    reserved = ledger.reserve("survey", ASK)
+    reserved = ledger.dataset("survey").reserve(ASK)
     control(another, "restart")
-    ledger.settle("survey", reserved, "{}", keep=False)
+    ledger.dataset("survey").enter(reserved, "{}")
     control(another, "stop")
     with pytest.raises(es.DataError, match="could not be reached"):
-        ledger.reserve("survey", ASK)
+        ledger.dataset("survey").reserve(ASK)
     control(another, "restart")
     for _ in range(4):
-        ledger.reserve("survey", ASK)
+        ledger.dataset("survey").reserve(ASK)
     with pytest.raises(es.BudgetRefused):
-        ledger.reserve("survey", ASK)
+        ledger.dataset("survey").reserve(ASK)
     assert ledger.verify()
     account = ledger.account("survey")
     assert (account.reserved, account.released) == (5, 1)
@@ -217,26 +216,13 @@ def test_the_server_restarts_midway(another):
 def test_a_clock_that_goes_backwards_breaks_nothing(server, monkeypatch):
     ledger = es.Ledger(fresh(server, "clocks"))
     times = iter(f"20{year:02d}-01-01T00:00:00.000000+00:00" for year in range(60, 0, -1))
-    monkeypatch.setattr(book, "_now", lambda: next(times))
+    for module in (dataset_account, entries):
+        monkeypatch.setattr(module, "read_clock", lambda: next(times))
     ledger.init("survey", epsilon=1, delta=0)
     for _ in range(5):
-        ledger.reserve("survey", ASK)
+        ledger.dataset("survey").reserve(ASK)
     assert ledger.verify()
 
 
 def test_placeholders_are_numbered():
     assert postgresql_store._numbered("a = ? and b = ?") == "a = $1 and b = $2"
-
-
-def test_a_long_ledger_is_followed_by_two_processes(server, monkeypatch):
-    ledger = es.Ledger(fresh(server, "halves"))
-    ledger.init("survey", epsilon=1, delta=0)
-    for _ in range(5):
-        ledger.settle("survey", ledger.reserve("survey", ASK), "{}", keep=False)
-    answers, plain = [], ahead.Ahead.answer
-    monkeypatch.setattr(checking, "MANY", 2)
-    monkeypatch.setattr(checking, "default_threads", lambda: 2)
-    monkeypatch.setattr(ahead.Ahead, "answer", lambda self, middle: answers.append(plain(self, middle)) or answers[-1])
-    assert ledger.verify(ledger.anchor) == ledger.anchor
-    assert answers[0] is not None
-    assert f"{answers[0][0][0]}:{answers[0][0][1]}" == ledger.anchor

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ellipsum.sources import Selection, open_source
-from ellipsum.sources.spark.java import ensure_java
+from ellipsum.sources.spark.runtime import ensure_java
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 ensure_java()

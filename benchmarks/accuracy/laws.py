@@ -34,7 +34,7 @@ def ratio(rows: es.Box | es.Ball, d: int, **words: object) -> tuple[str, float, 
     """The chosen law, and its forecast over the Gaussian's."""
     terms = {"n": N, "d": d, "statistic": "mean", **BUDGET, **words}
     best, gaussian = es.plan(rows, **terms), es.plan(rows, noise="gaussian", **terms)
-    return best.law_name, best.expected_squared_error / gaussian.expected_squared_error, best
+    return best.mechanism, best.expected_squared_error / gaussian.expected_squared_error, best
 
 
 def measured(plan: es.Plan, data: np.ndarray, runs: int) -> float:

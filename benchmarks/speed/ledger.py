@@ -28,9 +28,9 @@ def timed(call: Callable[[], object]) -> float:
 def fill(ledger: Any, entries: int) -> None:
     """So many entries after a first release, like it in all but numbers, digests and sums; `verify` checks them."""
     from ellipsum.ledger.amounts import written
-    from ellipsum.ledger.chain import canonical, digest
+    from ellipsum.ledger.entries import canonical, digest
 
-    ledger.settle("survey", ledger.reserve("survey", ask()), "{}", keep=False)
+    ledger.dataset("survey").enter(ledger.dataset("survey").reserve(ask()), "{}")
     *_, reserved, released = ledger.history()
     charge, number, before = Fraction(reserved["charged"]["squares"]), released["number"], released.pop("digest")
     spent = charge
@@ -53,9 +53,9 @@ def fill(ledger: Any, entries: int) -> None:
 
 def ask() -> object:
     import ellipsum as es
-    from ellipsum.ledger import Ask
+    from ellipsum.ledger import ChargeRequest
 
-    return Ask("mean", es.Privacy(1e-3), {"epsilon": 0.002, "delta": 1e-6}, None, '{"format": "a plan"}')
+    return ChargeRequest("mean", es.Privacy(1e-3), {"epsilon": 0.002, "delta": 1e-6}, None, '{"format": "a plan"}')
 
 
 def fsync_ms(folder: Path) -> float:
@@ -84,7 +84,7 @@ def main() -> None:
         print(f"filled with {words.entries} entries in {timed(lambda: fill(ledger, words.entries)):.0f} s")
         print(f"shown     {timed(lambda: repr(es.Ledger(url))):.2f} s")
         print(f"verified  {timed(lambda: es.Ledger(url).verify()):.2f} s")
-        times = [timed(lambda: ledger.reserve("survey", ask())) for _ in range(words.charges)]
+        times = [timed(lambda: ledger.dataset("survey").reserve(ask())) for _ in range(words.charges)]
         median, late = statistics.median(times) * 1e3, sorted(times)[int(0.95 * len(times))] * 1e3
         print(f"a charge  {median:.2f} ms (95% within {late:.2f} ms); an fsync here takes {fsync_ms(folder):.2f} ms")
 

@@ -18,8 +18,7 @@ import time
 import numpy as np
 
 from ellipsum.noise import Stream, add_noise, shift_for
-from ellipsum.noise.ball_norm import add_ball_noise
-from ellipsum.noise.box_norm import add_box_noise
+from ellipsum.noise.vectors import add_ball_noise, add_box_noise
 from ellipsum.numerics.wide_integers import Wide
 
 from .noise import SECONDS_A_TURN, STD, Call

@@ -37,7 +37,7 @@ def write(folder: Path, rows: int) -> None:
 def start() -> Any:
     from pyspark.sql import SparkSession
 
-    from ellipsum.sources.spark.java import ensure_java
+    from ellipsum.sources.spark.runtime import ensure_java
 
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -23,13 +23,13 @@ from .request.people import People
 from .row_maps.maps import RowMap
 from .sources import Selection, Source, open_source
 from .sources.progress import Progress, share, steps
-from .sources.tables import as_names
+from .sources.selection import as_names
 from .util import json_codec
 
 if TYPE_CHECKING:
-    from .kernels.group_accumulate import GroupSums
-    from .ledger import Reserved, Tab
+    from .ledger import DatasetAccount, LedgerCharge
     from .request.groups import Grouping, Listed
+    from .sources.group_sums import GroupSums
 
 __all__ = ["Account", "Approve", "Outline", "Progress", "Reading", "Session", "tab_of"]
 
@@ -46,8 +46,8 @@ class Reading:
     threads: int | None = None
     progress: Progress | None = None
     approve: Approve | None = None
-    tab: Tab | None = None
-    """`ledger`, `dataset`, `key` and `analyst`."""
+    tab: DatasetAccount | None = None
+    """The account that the call is charged to."""
 
     def __post_init__(self) -> None:
         check_rng(self.rng)
@@ -62,16 +62,18 @@ class Reading:
 _USUAL = Reading()
 
 
-def tab_of(ledger: Any, dataset: str | None, key: str | None = None, analyst: str | None = None) -> Tab | None:
+def tab_of(
+    ledger: Any, dataset: str | None, key: str | None = None, analyst: str | None = None
+) -> DatasetAccount | None:
     """The account behind the words of a call, or behind the environment's; None where there is no ledger.
 
     Nothing of ledgers is imported then.
     """
     if ledger is None and dataset is None and key is None and analyst is None and not os.environ.get(LEDGER):
         return None
-    from .ledger import Tab
+    from .ledger import account_for_call
 
-    return Tab.of(ledger, dataset, key, analyst)
+    return account_for_call(ledger, dataset, key, analyst)
 
 
 class HasJson(Protocol):
@@ -135,7 +137,7 @@ class Session:
         self._rng = how.rng
         self._approve = how.approve
         self._tab = how.tab
-        self._reserved: Reserved | None = None
+        self._reserved: LedgerCharge | None = None
         self._columns: tuple[str | int, ...] | None = None
         self._opened = source
         """The rows as they were opened, before those of people were brought together."""
@@ -213,12 +215,12 @@ class Session:
             self._reserve(self._tab, guarantee, note, plan or Outline())
         return Account(guarantee.as_pair(), self._rng)
 
-    def _reserve(self, tab: Tab, guarantee: Any, note: str, plan: Any) -> None:
-        from .ledger import Ask
+    def _reserve(self, tab: DatasetAccount, guarantee: Any, note: str, plan: Any) -> None:
+        from .ledger import ChargeRequest
 
         whose = None if self.people is None else self.people.identity
-        ask = Ask(note, guarantee, dict(plan.stated), whose, json_codec.dump(plan.to_dict()), self._columns)
-        reserved = tab.reserve(ask)
+        plan_text = json_codec.dump(plan.to_dict())
+        reserved = tab.reserve(ChargeRequest(note, guarantee, dict(plan.stated), whose, plan_text, self._columns))
         if reserved.stored is not None:
             raise Repeated(reserved.stored)
         self._reserved = reserved

@@ -152,7 +152,7 @@ def test_a_release_shows_intervals_and_counts():
     table = made.document().tables[0]
     low, high = made.confidence_interval(0.95)[0]
     assert list(table.heads) == ["column", "estimate", "std. error", "95% CI", "non-missing"]
-    assert table.lines[0][2:4] == [f"{made.error_std[0]:.3g}", f"[{low:.2f}, {high:.2f}]"]
+    assert table.lines[0][2:4] == [f"{made.standard_error[0]:.3g}", f"[{low:.2f}, {high:.2f}]"]
     assert table.lines[0][4] == f"{made.counts.rows[0]:.1f} ± {made.counts.stds[0]:.2g}"
     assert abs(made.counts.rows[0] - 600) < 7 * made.counts.stds[0]
     html = made._repr_html_()
@@ -248,7 +248,7 @@ def test_a_plan_whose_noise_drowns_the_answer_warns_before_it_is_run():
 
 def test_a_release_says_how_many_rows_noise_can_hide():
     """Four stds of the count of clipped rows: half as many at twice the budget."""
-    few = [es.mean(X, es.Ball(1e5), budget=es.Budget(mu=mu), rng=rng()).hidden.unseen for mu in (1, 2)]
+    few = [es.mean(X, es.Ball(1e5), budget=es.Budget(mu=mu), rng=rng()).clipping_bias.undetected_rows for mu in (1, 2)]
     assert few[0] == pytest.approx(2 * few[1], abs=1)
     assert f"except that of {few[0]:,} or fewer distant rows" in repr(
         es.mean(X, es.Ball(1e5), budget=es.Budget(mu=1), rng=rng())

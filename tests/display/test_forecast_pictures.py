@@ -62,7 +62,7 @@ def test_errors_are_those_of_plans_at_each_budget():
         budgets, errors = curves.lines[law]
         for place in (0, 4, 8):
             made = es.plan(BOX, n=300, statistic="mean", epsilon=budgets[place], delta=1e-6, noise=words)
-            assert made.law_name == law
+            assert made.mechanism == law
             assert errors[place] == pytest.approx(error_of(made)[0], rel=1e-12)
         assert budgets[4] == pytest.approx(1.0)
     share = np.sqrt(np.mean((plan.column_errors() / np.array([110, 250_000, 16])) ** 2))

@@ -126,8 +126,8 @@ def test_values_and_intervals_are_those_of_the_release():
     release = made("mean")
     text = Page(html(release)).text
     ends = (release.value[0], *release.confidence_interval(0.95)[0])
-    value, low, high = (format_number(float(end), float(release.error_std[0])) for end in ends)
-    assert f"age {value} {release.error_std[0]:.3g} [{low}, {high}]" in text
+    value, low, high = (format_number(float(end), float(release.standard_error[0])) for end in ends)
+    assert f"age {value} {release.standard_error[0]:.3g} [{low}, {high}]" in text
     assert "[0, 120]" in text
     assert "excludes sampling error and bias from clamping to the bounds" in text
 
@@ -236,10 +236,10 @@ def test_the_call_of_a_friendly_mean():
     space = {"data": X[:500] / [10, 1e4]}
     exec(made("friendly").background().recipe.python, space)
     again, plan = space["release"].plan, made("friendly").plan
-    assert (again.privacy, again.gate, again.law_name, again.radii) == (
+    assert (again.privacy, again.gate, again.mechanism, again.radii) == (
         plan.privacy,
         plan.gate,
-        plan.law_name,
+        plan.mechanism,
         plan.radii,
     )
 

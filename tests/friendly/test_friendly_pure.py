@@ -98,7 +98,7 @@ def test_files_are_read_back_and_doctored_ones_refused():
     release = friendly_mean(rows(1000, 2), (1.0, 20.0), rng=np.random.default_rng(3), **SPEND)
     again = es.Release.from_json(release.to_json())
     assert again.to_json() == release.to_json()
-    assert again.plan.law_name == "ball"
+    assert again.plan.mechanism == "ball"
     assert "spherical" in repr(release.plan)
     saved = json.loads(release.plan.to_json())
     assert FriendlyPlan.from_json(json.dumps(saved)) == release.plan

@@ -43,7 +43,7 @@ def test_errs_less_than_gaussian_noise_alone_would(law):
     data = column(law)
     known = 2 * 6 * data.std() / (es.Budget(**BUDGET).mu * N)
     release = released(data)
-    assert release.plan.law_name == "box"
+    assert release.plan.mechanism == "box"
     assert abs(float(release.value[0] - data.mean())) < 4 * known
     low, high = release.confidence_interval(0.999)[0]
     assert low <= data.mean() <= high
@@ -129,7 +129,7 @@ def test_sums_and_private_sizes(statistic, neighbors):
     data = column("normal")
     how = {"neighbors": neighbors, "n": N, "rng": np.random.default_rng(3), **BUDGET}
     release = statistic(data, es.Unknown(1e4), **how)
-    assert release.plan.law_name == "box"
+    assert release.plan.mechanism == "box"
     truth = float(data.mean() if statistic is es.mean else data.sum())
     low, high = release.confidence_interval(0.999)[0]
     assert low <= truth <= high
@@ -161,7 +161,7 @@ def test_few_columns_are_clamped_one_by_one(statistic, neighbors):
     rows = table()
     release = released_table(rows, statistic, neighbors=neighbors, n=len(rows))
     plan = release.plan
-    assert (plan.law_name, plan.clamped, plan.rows.kind) == ("box", True, "learned_box")
+    assert (plan.mechanism, plan.clamped, plan.rows.kind) == ("box", True, "learned_box")
     truth = np.nanmean(rows, axis=0) if statistic is es.mean else np.nansum(rows, axis=0)
     low, high = release.confidence_interval(0.999).T
     assert ((low <= truth) & (truth <= high)).all()

@@ -98,7 +98,7 @@ def test_a_doctored_method_is_refused(method):
 @pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
 def test_answers_that_are_all_noise_are_shown_without_overflow():
     release = es.mean(np.zeros((500, 2)), es.Unknown(1e150), epsilon=1e-6, delta=0, rng=np.random.default_rng(0))
-    assert np.isfinite(release.error_std).all()
+    assert np.isfinite(release.standard_error).all()
 
 
 def test_people_and_missing_entries():

@@ -7,10 +7,12 @@ import signal
 import time
 
 import ellipsum as es
-from ellipsum.ledger import Ask
+from ellipsum.ledger import ChargeRequest
 
 FORK = multiprocessing.get_context("fork")
-ASK = Ask("a race", es.Privacy.of_pure(es.Budget(epsilon=0.2, delta=0).pair[0]), {"epsilon": 0.2, "delta": 0.0})
+ASK = ChargeRequest(
+    "a race", es.Privacy.of_pure(es.Budget(epsilon=0.2, delta=0).pair[0]), {"epsilon": 0.2, "delta": 0.0}
+)
 
 
 def race(url, dataset, processes=16):
@@ -30,8 +32,8 @@ def _run(url, dataset, start, admitted):
     ledger = es.Ledger(url)
     start.wait(60)
     try:
-        reserved = ledger.reserve(dataset, ASK)
-        ledger.settle(dataset, reserved, "{}", keep=False)
+        reserved = ledger.dataset(dataset).reserve(ASK)
+        ledger.dataset(dataset).enter(reserved, "{}")
         with admitted.get_lock():
             admitted.value += 1
     except es.BudgetRefused:
@@ -56,6 +58,6 @@ def _release(url, dataset, folder, connected):
     assert ledger.anchor
     connected.set()
     while True:
-        reserved = ledger.reserve(dataset, ASK)
+        reserved = ledger.dataset(dataset).reserve(ASK)
         (folder / str(reserved.number)).write_text("a release")  # as if it had been published now
-        ledger.settle(dataset, reserved, "a release", keep=False)
+        ledger.dataset(dataset).enter(reserved, "a release")

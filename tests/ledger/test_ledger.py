@@ -1,5 +1,8 @@
 """Budgets in a ledger: exact sums, caps, refusals, keys, units, analysts, periods."""
 
+import copy
+import os
+import pickle
 import re
 from fractions import Fraction
 
@@ -7,10 +10,9 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.ledger import Ask
-from ellipsum.ledger import ledger as book
+from ellipsum.ledger import ChargeRequest, dataset_account, entries
 from ellipsum.ledger.amounts import amount, brief, written
-from ellipsum.privacy.gaussian_curve import typed
+from ellipsum.privacy.gaussian_curve import laplace_mu, typed
 
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
 BOX = es.Box(0, 1)
@@ -22,7 +24,7 @@ def ledger(tmp_path):
 
 
 def pure(epsilon, **more):
-    return Ask(
+    return ChargeRequest(
         "a test",
         es.Privacy.of_pure(es.Budget(epsilon=epsilon, delta=0).pair[0]),
         {"epsilon": epsilon, "delta": 0.0},
@@ -32,7 +34,7 @@ def pure(epsilon, **more):
 
 def gaussian(epsilon, delta, **more):
     mu = es.Budget(epsilon=epsilon, delta=delta).mu
-    return Ask("a test", es.Privacy(mu), {"epsilon": epsilon, "delta": delta}, **more)
+    return ChargeRequest("a test", es.Privacy(mu), {"epsilon": epsilon, "delta": delta}, **more)
 
 
 def mean(ledger, data=X, rows=BOX, **words):
@@ -47,7 +49,10 @@ def test_five_times_a_fifth_is_one(ledger):
     for _ in range(5):
         assert mean(ledger, epsilon=0.2, delta=0).privacy.epsilon(0) <= typed(0.2)
     assert ledger.account("survey").to_dict()["spent"]["epsilon"] == ["1"]
-    with pytest.raises(es.BudgetRefused, match=r"spent epsilon 1 of 1.*Nothing is left.*Nothing was read"):
+    with pytest.raises(
+        es.BudgetRefused,
+        match=r"too little epsilon left.*No request of this kind.*Nothing was read",
+    ):
         mean(ledger, epsilon=0.2, delta=0)
 
 
@@ -56,10 +61,10 @@ def test_decimals_are_added_as_typed(ledger, step, times):
     whole = written(typed(step) * times)
     ledger.init("survey", epsilon=whole, delta=0)
     for _ in range(times):
-        ledger.reserve("survey", pure(step))
+        ledger.dataset("survey").reserve(pure(step))
     assert ledger.account("survey").to_dict()["spent"]["epsilon"] == [whole]
     with pytest.raises(es.BudgetRefused):
-        ledger.reserve("survey", pure(1e-12))
+        ledger.dataset("survey").reserve(pure(1e-12))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.3, 0.7, 1.1, 0.05, 3.3])
@@ -72,7 +77,7 @@ def test_noise_is_calibrated_to_at_most_what_was_typed(epsilon, noise):
 def test_what_is_not_proved_to_be_the_decimal_is_charged_as_it_is(ledger):
     ledger.init("survey", epsilon=1, delta=0)
     more = es.Privacy.of_pure(np.nextafter(0.2, 1))
-    ledger.reserve("survey", Ask("a test", more, {"epsilon": 0.2, "delta": 0.0}))
+    ledger.dataset("survey").reserve(ChargeRequest("a test", more, {"epsilon": 0.2, "delta": 0.0}))
     spent = ledger.account("survey").to_dict()["spent"]["epsilon"][0]
     assert Fraction(spent) == Fraction(more.pure[0]) > Fraction(1, 5)
 
@@ -110,16 +115,16 @@ def test_amounts_are_exact_and_written_back():
 def test_a_whole_budget_is_one_release(ledger, delta, noise):
     ledger.init("survey", epsilon=1, delta=delta)
     mean(ledger, epsilon=1, delta=delta, noise=noise)
-    with pytest.raises(es.BudgetRefused, match="left epsilon 0|left mu 0|Nothing is left"):
+    with pytest.raises(es.BudgetRefused, match="left epsilon 0|left mu 0"):
         mean(ledger, epsilon=0.01, delta=delta, noise=noise)
 
 
 def test_the_first_law_fixes_the_caps(ledger):
     ledger.init("pure", epsilon=1, delta=1e-6)
-    ledger.reserve("pure", pure(0.5))
+    ledger.dataset("pure").reserve(pure(0.5))
     assert ledger.account("pure").to_dict()["caps"] == {"mu": "0", "epsilon": ["1"], "slack": "0.000001"}
     ledger.init("normal", epsilon=1, delta=1e-6)
-    ledger.reserve("normal", gaussian(0.5, 1e-6))
+    ledger.dataset("normal").reserve(gaussian(0.5, 1e-6))
     caps = ledger.account("normal").caps
     assert caps.pure == ()
     assert float(caps.mu) == es.Budget(epsilon=1, delta=1e-6).mu
@@ -127,34 +132,36 @@ def test_the_first_law_fixes_the_caps(ledger):
 
 def test_the_other_law_enters_at_one_point_of_its_curve(ledger):
     ledger.init("pure", epsilon=1, delta=1e-6)
-    ledger.reserve("pure", pure(0.5))
-    ledger.reserve("pure", gaussian(0.25, 1e-7))
+    ledger.dataset("pure").reserve(pure(0.5))
+    ledger.dataset("pure").reserve(gaussian(0.25, 1e-7))
     assert ledger.account("pure").to_dict()["spent"] == {"squares": "0", "epsilon": ["0.75"], "slack": "1E-7"}
-    with pytest.raises(es.BudgetRefused, match=r"largest epsilon that fits is 0\.25 with delta at most 9E-7"):
-        ledger.reserve("pure", gaussian(0.1, 1e-6))  # its delta no longer fits
+    with pytest.raises(es.BudgetRefused, match=r"too little delta left.* epsilon that fits is 0\.1 with delta 9E-7"):
+        ledger.dataset("pure").reserve(gaussian(0.1, 1e-6))  # its delta no longer fits
     ledger.init("normal", epsilon=4, delta=1e-6)
-    ledger.reserve("normal", gaussian(1, 1e-6))
+    ledger.dataset("normal").reserve(gaussian(1, 1e-6))
     before = ledger.account("normal").caps.squares_spent
-    ledger.reserve("normal", pure(0.5))
+    ledger.dataset("normal").reserve(pure(0.5))
     spent = ledger.account("normal").caps.squares_spent - before
-    assert spent == Fraction(es.privacy.laplace_mu(0.5)) ** 2
+    assert spent == Fraction(laplace_mu(0.5)) ** 2
 
 
 def test_gaussians_add_in_squares(ledger):
     ledger.init("survey", mu=1)
     for _ in range(25):
-        ledger.reserve("survey", Ask("a test", es.Privacy(es.Budget(mu=0.2).as_typed().mu), {"mu": 0.2}))
+        ledger.dataset("survey").reserve(
+            ChargeRequest("a test", es.Privacy(es.Budget(mu=0.2).as_typed().mu), {"mu": 0.2})
+        )
     with pytest.raises(es.BudgetRefused, match="spent mu 1 of 1"):
-        ledger.reserve("survey", Ask("a test", es.Privacy(1e-9), {"mu": 1e-9}))
+        ledger.dataset("survey").reserve(ChargeRequest("a test", es.Privacy(1e-9), {"mu": 1e-9}))
 
 
 def test_caps_are_stated_within_the_budget(ledger):
     ledger.init("survey", epsilon=2, delta=1e-6, caps={"mu": "0.2", "epsilon": ["0.5", "0.25"], "slack": "1e-8"})
-    ledger.reserve("survey", pure(0.5))
-    ledger.reserve("survey", pure(0.25))
-    ledger.reserve("survey", pure(0.1))  # as the Gaussian curve that covers it
+    ledger.dataset("survey").reserve(pure(0.5))
+    ledger.dataset("survey").reserve(pure(0.25))
+    ledger.dataset("survey").reserve(pure(0.1))  # as the Gaussian curve that covers it
     with pytest.raises(es.BudgetRefused):
-        ledger.reserve("survey", pure(0.3))
+        ledger.dataset("survey").reserve(pure(0.3))
     with pytest.raises(es.UsageError, match="more than epsilon and delta"):
         ledger.init("greedy", epsilon=1, delta=1e-6, caps={"mu": "0.3", "epsilon": "0.5"})
     ledger.init("plain", epsilon="1.1", delta="1e-5", caps={"epsilon": "1.1", "slack": "1e-5"})
@@ -168,10 +175,13 @@ def test_caps_are_stated_within_the_budget(ledger):
 
 def test_the_guarantee_of_the_caps_is_the_budget(ledger):
     """In exact arithmetic, at the decimals that were typed: both doubles lie above them."""
-    asks = {"normal": gaussian(0.3, 1e-7), "slack": Ask("x", es.Privacy(0.05, 1e-8), {"epsilon": 0.3, "delta": 1e-7})}
+    asks = {
+        "normal": gaussian(0.3, 1e-7),
+        "slack": ChargeRequest("x", es.Privacy(0.05, 1e-8), {"epsilon": 0.3, "delta": 1e-7}),
+    }
     for name, ask in asks.items():
         ledger.init(name, epsilon="1.1", delta="1e-5")
-        ledger.reserve(name, ask)
+        ledger.dataset(name).reserve(ask)
         caps = ledger.account(name).caps
         below = np.nextafter(1.1, 0)
         assert below < Fraction("1.1") < Fraction(1.1)
@@ -179,7 +189,7 @@ def test_the_guarantee_of_the_caps_is_the_budget(ledger):
         assert Fraction(curve) + caps.slack <= Fraction("1e-5") < Fraction(1e-5)
         assert float(caps.slack) == pytest.approx(0 if name == "normal" else 1e-6, rel=1e-12)
     ledger.init("pure", epsilon="1.1", delta="1e-5")
-    ledger.reserve("pure", pure(0.3))
+    ledger.dataset("pure").reserve(pure(0.3))
     caps = ledger.account("pure").caps
     assert (caps.mu, caps.pure, caps.slack) == (0, (Fraction("1.1"),), Fraction("1e-5"))
 
@@ -199,39 +209,157 @@ def test_a_slack_keeps_its_share(ledger):
 @pytest.mark.parametrize("first", [0.2, 0.6, 0.9])
 def test_the_largest_epsilon_that_fits_does(ledger, first):
     ledger.init("survey", epsilon=1, delta=1e-6)
-    ledger.reserve("survey", gaussian(first, 1e-6))
+    ledger.dataset("survey").reserve(gaussian(first, 1e-6))
     with pytest.raises(es.BudgetRefused, match=r"spent mu .* left mu .* asked epsilon 1, delta 1e-06") as refusal:
-        ledger.reserve("survey", gaussian(1.0, 1e-6))
-    largest = float(re.search(r"largest epsilon that fits is ([\d.e-]+)\.", str(refusal.value))[1])
+        ledger.dataset("survey").reserve(gaussian(1.0, 1e-6))
+    largest = float(re.search(r"largest epsilon that fits is ([\d.e-]+) with delta 1e-06", str(refusal.value))[1])
     with pytest.raises(es.BudgetRefused):
-        ledger.reserve("survey", gaussian(largest * 1.002, 1e-6))
-    ledger.reserve("survey", gaussian(largest, 1e-6))
+        ledger.dataset("survey").reserve(gaussian(largest * 1.002, 1e-6))
+    ledger.dataset("survey").reserve(gaussian(largest, 1e-6))
 
 
 def test_a_refusal_spends_nothing(ledger):
     ledger.init("survey", epsilon=1, delta=0)
-    ledger.reserve("survey", pure(0.5))
+    ledger.dataset("survey").reserve(pure(0.5))
     before = ledger.anchor
     with pytest.raises(es.BudgetRefused, match=r"left epsilon 0\.5, asked epsilon 0\.6.*fits is 0\.5\."):
-        ledger.reserve("survey", pure(0.6))
+        ledger.dataset("survey").reserve(pure(0.6))
     assert ledger.anchor == before
 
 
 def test_pure_steps_that_fit_no_gaussian_cap_are_advised(ledger):
     ledger.init("survey", epsilon=1, delta=1e-6)
-    ledger.reserve("survey", gaussian(0.5, 1e-6))
-    ask = Ask("x", es.Privacy.of_pure(0.5), {"epsilon": 0.5, "delta": 1e-6})
-    with pytest.raises(es.BudgetRefused, match="under noise='gaussian'"):
-        ledger.reserve("survey", ask)
+    ledger.dataset("survey").reserve(gaussian(0.5, 1e-6))
+    ask = ChargeRequest("x", es.Privacy.of_pure(0.5), {"epsilon": 0.5, "delta": 1e-6})
+    with pytest.raises(es.BudgetRefused, match="too little mu left.*with delta 1e-06 and Gaussian noise"):
+        ledger.dataset("survey").reserve(ask)
 
 
 def test_a_slack_that_does_not_fit_is_named(ledger):
-    """The advice was an epsilon that would not have fit either."""
     ledger.init("survey", epsilon=4, delta=1e-6)
-    ledger.reserve("survey", gaussian(0.5, 1e-6))
-    ask = Ask("x", es.Privacy(0.1, 1e-8), {"epsilon": 0.5, "delta": 1e-7})
-    with pytest.raises(es.BudgetRefused, match=r"but for probability 1.*E-8 \(slack\), and 0 of that is left"):
-        ledger.reserve("survey", ask)
+    ledger.dataset("survey").reserve(gaussian(0.5, 1e-6))
+    ask = ChargeRequest("x", es.Privacy(0.1, 1e-8), {"epsilon": 0.5, "delta": 1e-7})
+    with pytest.raises(es.BudgetRefused, match="too little delta left: .*No request of this kind fits"):
+        ledger.dataset("survey").reserve(ask)
+
+
+def request_what_a_refusal_states(refusal, release):
+    """Make the release that the refusal says fits; it must be accepted."""
+    found = re.search(
+        r"largest epsilon that fits is (\S+?)(?: with delta (\S+?))?( and Gaussian noise)?\. ", str(refusal)
+    )
+    words = {"epsilon": float(found[1]), "delta": float(found[2] or 0)}
+    return release(**words, **({"noise": "gaussian"} if found[3] else {}))
+
+
+def repeat(release, *budget):
+    for _ in range(20):
+        release(*budget)
+
+
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
+@pytest.mark.parametrize("noise", ["auto", "norm", "gaussian"])
+@pytest.mark.parametrize("first", [(0.5, 1e-6), (0.5, 4e-7), (0.37, 0)])
+@pytest.mark.parametrize("second", [(0.7, 1e-6), (0.9, 1e-6), (0.9, 3e-7), (0.9, 0)])
+def test_what_a_refusal_says_fits_is_accepted(noise, first, second, neighbors):
+    budget = es.Ledger.in_memory(epsilon=1, delta=1e-6)
+
+    def release(epsilon, delta, noise=noise):
+        noise = "auto" if delta == 0 else noise
+        return es.mean(X, BOX, epsilon=epsilon, delta=delta, noise=noise, neighbors=neighbors, n=300, ledger=budget)
+
+    release(*first)
+    with pytest.raises(es.BudgetRefused) as refusal:
+        repeat(release, *second)
+    request_what_a_refusal_states(refusal.value, release)
+
+
+def test_what_a_refusal_says_fits_is_accepted_by_analysts_and_periods_too(ledger):
+    """The advice looked at the first limit only: here the analyst has 0.4 left, and the month 0.2."""
+    ledger.init("survey", epsilon=1, delta=0, analyst_caps={"ana": 0.6}, period={"month": 0.4})
+    account = ledger.dataset("survey", analyst="ana")
+
+    def release(**words):
+        return es.mean(X, BOX, ledger=account, **words)
+
+    release(epsilon=0.2, delta=0)
+    with pytest.raises(es.BudgetRefused, match=r"'ana' has too little epsilon.* fits is 0\.2\.") as refusal:
+        release(epsilon=0.5, delta=0)
+    request_what_a_refusal_states(refusal.value, release)
+
+
+def test_a_friendly_mean_is_told_what_fits():
+    x = np.random.default_rng(1).normal(0, 1, (400, 2))
+    budget = es.Ledger.in_memory(epsilon=8, delta=1e-6)
+
+    def release(epsilon, delta, noise=None):
+        return es.friendly_mean(x, 8.0, epsilon=epsilon, delta=delta, ledger=budget)
+
+    release(6, 1e-6 / 2)
+    with pytest.raises(es.BudgetRefused) as refusal:
+        release(8, 1e-6 / 2)
+    request_what_a_refusal_states(refusal.value, release)
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"), [("mu", {"mu": 1}), ("rho", {"mu": 1}), ("mu", {"epsilon": 4, "delta": 1e-6})]
+)
+def test_the_largest_mu_or_rho_that_fits_does(name, whole):
+    budget = es.Ledger.in_memory(**whole)
+    es.mean(X, BOX, budget=es.Budget(**{name: 0.2}), ledger=budget)
+    with pytest.raises(es.BudgetRefused, match="too little mu left") as refusal:
+        es.mean(X, BOX, budget=es.Budget(**{name: 3}), ledger=budget)
+    largest = float(re.search(rf"largest {name} that fits is (\S+)\. ", str(refusal.value))[1])
+    with pytest.raises(es.BudgetRefused):
+        es.mean(X, BOX, budget=es.Budget(**{name: largest * 1.002}), ledger=budget)
+    es.mean(X, BOX, budget=es.Budget(**{name: largest}), ledger=budget)
+
+
+def test_a_budget_of_epsilon_is_not_spent_as_mu():
+    budget = es.Ledger.in_memory(epsilon=1, delta=0)
+    with pytest.raises(es.BudgetRefused, match="adds up epsilon and delta: request those"):
+        es.mean(X, BOX, budget=es.Budget(mu=0.01), ledger=budget)
+
+
+# In memory ----------------------------------------------------------------------------------------------
+
+
+def test_calls_share_a_budget_in_memory():
+    budget = es.Ledger.in_memory(epsilon=1, delta=1e-6)
+    first = es.mean(X, BOX, epsilon=0.5, delta=0, ledger=budget, key="monday")
+    es.sum(X, BOX, epsilon=0.25, delta=0, ledger=budget)
+    assert "left      epsilon 0.25" in repr(budget)
+    with pytest.raises(es.BudgetRefused, match=r"left epsilon 0\.25.*fits is 0\.25"):
+        es.describe(X, BOX, epsilon=0.5, delta=0, ledger=budget)
+    assert es.mean(X, BOX, epsilon=0.5, delta=0, ledger=budget, key="monday") == first
+    assert budget.state.released == 2
+
+
+def test_a_copy_of_a_budget_in_memory_spends_nothing():
+    """A forked process, or a copied object, would have the whole budget again."""
+    budget = es.Ledger.in_memory(epsilon=1, delta=0)
+    for duplicate in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError):
+            duplicate(budget)
+    child = os.fork()
+    if child == 0:
+        try:
+            es.mean(X, BOX, epsilon=0.5, delta=0, ledger=budget)
+        except es.UsageError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_an_account_is_taken_by_every_call(ledger):
+    ledger.init("survey", epsilon=1, delta=0)
+    account = ledger.dataset("survey@2026", analyst="ana")
+    es.mean(X, BOX, epsilon=0.5, delta=0, ledger=account)
+    entry = ledger.history()[-2]
+    assert (entry["version"], entry["analyst"]) == ("2026", "ana")
+    for words in ({"dataset": "survey"}, {"analyst": "ana"}):
+        with pytest.raises(es.UsageError, match="account of a data set already"):
+            es.mean(X, BOX, epsilon=0.5, delta=0, ledger=account, **words)
 
 
 def test_closed_means_closed(ledger):
@@ -239,7 +367,7 @@ def test_closed_means_closed(ledger):
     ledger.close("survey")
     ledger.close("survey")
     with pytest.raises(es.BudgetRefused, match="closed"):
-        ledger.reserve("survey", pure(0.1))
+        ledger.dataset("survey").reserve(pure(0.1))
     assert ledger.account("survey").closed
     assert [entry["what"] for entry in ledger.history()] == ["opened", "closed"]
 
@@ -298,24 +426,24 @@ def test_the_environment_names_the_ledger(ledger, tmp_path, monkeypatch):
 
 def test_units_are_not_added_up(ledger):
     ledger.init("survey", epsilon=1, delta=0)
-    ledger.reserve("survey", pure(0.1))
-    person = Ask("x", es.Privacy.of_pure(0.1, "replace", "person"), {}, "patient")
-    added = Ask("x", es.Privacy.of_pure(0.1, "add_remove"))
+    ledger.dataset("survey").reserve(pure(0.1))
+    person = ChargeRequest("x", es.Privacy.of_pure(0.1, "replace", "person"), {}, "patient")
+    added = ChargeRequest("x", es.Privacy.of_pure(0.1, "add_remove"))
     for other in (person, added):
         with pytest.raises(es.BudgetRefused, match="do not add up"):
-            ledger.reserve("survey", other)
+            ledger.dataset("survey").reserve(other)
     ledger.init("visits", epsilon=1, delta=0)
-    ledger.reserve("visits", person)
+    ledger.dataset("visits").reserve(person)
     with pytest.raises(es.BudgetRefused, match="one person by 'patient' replaced.*one person by 'doctor' replaced"):
-        ledger.reserve("visits", Ask("x", person.guarantee, {}, "doctor"))
+        ledger.dataset("visits").reserve(ChargeRequest("x", person.guarantee, {}, "doctor"))
 
 
 def test_units_are_stated_beforehand(ledger):
     ledger.init("visits", epsilon=1, delta=0, privacy_id="patient", neighbors="add_remove")
     with pytest.raises(es.BudgetRefused, match="one person by 'patient' added or removed"):
-        ledger.reserve("visits", pure(0.1))
-    right = Ask("x", es.Privacy.of_pure(0.1, "add_remove", "person"), {}, "patient")
-    ledger.reserve("visits", right)
+        ledger.dataset("visits").reserve(pure(0.1))
+    right = ChargeRequest("x", es.Privacy.of_pure(0.1, "add_remove", "person"), {}, "patient")
+    ledger.dataset("visits").reserve(right)
     assert ledger.account("visits").reserved == 1
 
 
@@ -385,68 +513,71 @@ def test_a_key_without_a_release_says_so(ledger):
 
 def test_analysts_have_caps_within_the_whole(ledger):
     ledger.init("survey", epsilon=1.3, delta=0, analyst_caps={"north": 0.6, "*": 0.5})
-    ledger.reserve("survey", pure(0.6), analyst="north")
-    with pytest.raises(es.BudgetRefused, match=r"the analyst 'north': spent epsilon 0\.6 of 0\.6"):
-        ledger.reserve("survey", pure(0.1), analyst="north")
-    ledger.reserve("survey", pure(0.3), analyst="south")
-    with pytest.raises(es.BudgetRefused, match=r"everybody else \('\*'\): spent epsilon 0\.3 of 0\.5"):
-        ledger.reserve("survey", pure(0.3), analyst="a new name")
+    ledger.dataset("survey", analyst="north").reserve(pure(0.6))
+    with pytest.raises(es.BudgetRefused, match=r"the analyst 'north' has .*: spent epsilon 0\.6 of 0\.6"):
+        ledger.dataset("survey", analyst="north").reserve(pure(0.1))
+    ledger.dataset("survey", analyst="south").reserve(pure(0.3))
+    with pytest.raises(es.BudgetRefused, match=r"everybody else \('\*'\) has .*: spent epsilon 0\.3 of 0\.5"):
+        ledger.dataset("survey", analyst="a new name").reserve(pure(0.3))
     with pytest.raises(es.BudgetRefused, match="the budget of 'survey'"):
-        ledger.reserve("survey", pure(0.5))
+        ledger.dataset("survey").reserve(pure(0.5))
     ledger.init("strict", epsilon=1, delta=0, analyst_caps={"north": 1})
     with pytest.raises(es.UsageError, match="State analyst="):
-        ledger.reserve("strict", pure(0.1), analyst="south")
+        ledger.dataset("strict", analyst="south").reserve(pure(0.1))
 
 
 def test_what_analysts_and_periods_have_spent_is_shown(ledger, monkeypatch):
-    monkeypatch.setattr(book, "_now", lambda: "2026-01-05T00:00:00.000000+00:00")
+    for module in (dataset_account, entries):
+        monkeypatch.setattr(module, "read_clock", lambda: "2026-01-05T00:00:00.000000+00:00")
     caps = {"analyst_caps": {"north": 0.6, "south": 0.2}, "period": {"month": 0.5}}
     ledger.init("survey", epsilon=1, delta=0, **caps)
-    ledger.reserve("survey", pure(0.3), analyst="north")
+    ledger.dataset("survey", analyst="north").reserve(pure(0.3))
     shown = repr(ledger.account("survey"))
     assert "  analyst   'north': epsilon 0.3 of 0.6\n  analyst   'south': epsilon 0 of 0.2\n" in shown
     assert "  each month epsilon 0.3 of 0.5 in 2026-01\n" in shown
     assert ledger.account("survey").to_dict()["analysts_spent"]["north"]["epsilon"] == ["0.3"]
     ledger.init("normal", epsilon=1, delta=1e-6, analyst_caps={"north": 0.5})
     assert "'north': at most 0.5, within the whole" in repr(ledger.account("normal"))
-    ledger.reserve("normal", gaussian(0.25, 1e-6), analyst="north")
+    ledger.dataset("normal", analyst="north").reserve(gaussian(0.25, 1e-6))
     assert re.search(r"'north': mu 0\.\d+ of 0\.\d+\n", repr(ledger.account("normal")))
 
 
 def test_analysts_have_caps_on_gaussian_curves(ledger):
     ledger.init("survey", epsilon=1, delta=1e-6, analyst_caps={"north": 0.5})
-    ledger.reserve("survey", gaussian(0.5, 1e-6), analyst="north")
+    ledger.dataset("survey", analyst="north").reserve(gaussian(0.5, 1e-6))
     with pytest.raises(es.BudgetRefused, match="the analyst 'north'"):
-        ledger.reserve("survey", gaussian(0.01, 1e-6), analyst="north")
+        ledger.dataset("survey", analyst="north").reserve(gaussian(0.01, 1e-6))
 
 
 def test_a_period_never_refills_the_whole(ledger, monkeypatch):
     now = {"at": "2026-01-05T00:00:00.000000+00:00"}
-    monkeypatch.setattr(book, "_now", lambda: now["at"])
+    for module in (dataset_account, entries):
+        monkeypatch.setattr(module, "read_clock", lambda: now["at"])
     ledger.init("survey", epsilon=1, delta=0, period={"month": 0.4})
-    ledger.reserve("survey", pure(0.4))
-    with pytest.raises(es.BudgetRefused, match=r"this month: spent epsilon 0\.4 of 0\.4"):
-        ledger.reserve("survey", pure(0.1))
+    ledger.dataset("survey").reserve(pure(0.4))
+    with pytest.raises(es.BudgetRefused, match=r"this month has too little epsilon left: spent epsilon 0\.4 of 0\.4"):
+        ledger.dataset("survey").reserve(pure(0.1))
     now["at"] = "2026-02-01T00:00:00.000000+00:00"
-    ledger.reserve("survey", pure(0.4))
+    ledger.dataset("survey").reserve(pure(0.4))
     now["at"] = "2026-01-20T00:00:00.000000+00:00"  # a clock that goes back opens no month that has passed
     with pytest.raises(es.BudgetRefused, match="this month"):
-        ledger.reserve("survey", pure(0.1))
+        ledger.dataset("survey").reserve(pure(0.1))
     now["at"] = "2026-03-01T00:00:00.000000+00:00"
     with pytest.raises(es.BudgetRefused, match="the budget of 'survey'"):
-        ledger.reserve("survey", pure(0.3))
+        ledger.dataset("survey").reserve(pure(0.3))
     assert ledger.verify()
 
 
 def test_a_clock_that_stays_behind_opens_no_period_that_has_passed(ledger, monkeypatch):
     now = {"at": "2026-02-05T00:00:00.000000+00:00"}
-    monkeypatch.setattr(book, "_now", lambda: now["at"])
+    for module in (dataset_account, entries):
+        monkeypatch.setattr(module, "read_clock", lambda: now["at"])
     ledger.init("survey", epsilon=1, delta=0, period={"month": 0.4})
-    ledger.reserve("survey", pure(0.2))
+    ledger.dataset("survey").reserve(pure(0.2))
     now["at"] = "2026-01-20T00:00:00.000000+00:00"
-    ledger.reserve("survey", pure(0.2))
-    with pytest.raises(es.BudgetRefused, match=r"this month: spent epsilon 0\.4 of 0\.4"):
-        ledger.reserve("survey", pure(0.2))
+    ledger.dataset("survey").reserve(pure(0.2))
+    with pytest.raises(es.BudgetRefused, match=r"this month has too little epsilon left: spent epsilon 0\.4 of 0\.4"):
+        ledger.dataset("survey").reserve(pure(0.2))
 
 
 def test_a_version_is_a_label(ledger):
@@ -470,5 +601,5 @@ def test_a_pure_release_that_does_not_fit_gaussian_caps_is_told_what_would(tmp_p
     with pytest.raises(es.BudgetRefused):
         es.mean(X, BOX, epsilon=largest * 1.001, delta=0, **words)
     es.mean(X, BOX, epsilon=largest, delta=0, **words)
-    with pytest.raises(es.BudgetRefused, match=r"fits is \d.*e-0|fits is 0\.0|No release"):
+    with pytest.raises(es.BudgetRefused, match=r"fits is \d.*e-0|fits is 0\.0|No request"):
         es.mean(X, BOX, epsilon=largest, delta=0, **words)

@@ -15,7 +15,7 @@ from racing import ASK, FORK
 
 import ellipsum as es
 from ellipsum.errors import EllipsumError
-from ellipsum.ledger import Ask
+from ellipsum.ledger import ChargeRequest, DatasetAccount
 
 BOX = es.Box(0, 1)
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
@@ -51,7 +51,7 @@ LOOKS = {
     "lines": lambda ledger: ledger.export("jsonl"),
     "events": lambda ledger: ledger.export("dp_accounting"),
     "registry": lambda ledger: ledger.export("registry"),
-    "charge": lambda ledger: ledger.reserve("survey", ASK, analyst="north"),
+    "charge": lambda ledger: ledger.dataset("survey", analyst="north").reserve(ASK),
     "key": lambda ledger: es.mean(X, BOX, **WORDS, ledger=ledger, analyst="north", key="a"),
     "close": lambda ledger: ledger.close("survey"),
 }
@@ -77,8 +77,8 @@ def test_odd_entries_are_plain_errors(path, batch):
         fields = json.loads(body) | {field: value}
         if value == "missing":
             del fields[field]
-        body = es.ledger.chain.canonical(fields)
-        values = (body, es.ledger.chain.digest(body), number)
+        body = es.ledger.entries.canonical(fields)
+        values = (body, es.ledger.entries.digest(body), number)
         doctor(other, "update ellipsum_entries set body = ?, digest = ? where number = ?", values)
         with pytest.raises(es.DataError, match="is bad"):
             es.Ledger(other).verify()
@@ -113,7 +113,7 @@ def test_an_entry_that_is_not_kept_is_no_charge(path, monkeypatch):
     monkeypatch.setattr(type(ledger._store), "_check_schema", lambda *_: None)
     doctor(path, "create trigger x before insert on ellipsum_entries begin select raise(ignore); end")
     with pytest.raises(es.DataError, match="did not keep"):
-        ledger.reserve("survey", ASK, analyst="north")
+        ledger.dataset("survey", analyst="north").reserve(ASK)
 
 
 @pytest.mark.parametrize(("number", "what"), [(1, "budget"), (2, "caps"), (5, "spent")])
@@ -121,7 +121,7 @@ def test_a_changed_entry_is_not_charged_upon(path, number, what):
     doctor(path, f"update ellipsum_entries set body = replace(body, '\"0', '\"1') where number = {number}")
     assert what
     with pytest.raises(es.DataError, match=f"entry {number} is bad: it was changed"):
-        es.Ledger(path).reserve("survey", ASK, analyst="north")
+        es.Ledger(path).dataset("survey", analyst="north").reserve(ASK)
 
 
 @pytest.mark.parametrize("look", ["history", "lines", "events"])
@@ -158,7 +158,7 @@ def test_verify_finds_what_was_taken_away_or_turned_into_something_else(path, sc
 def test_an_entry_far_beyond_the_others_is_not_built_upon(path):
     doctor(path, "update ellipsum_entries set number = (1 << 62) + ((1 << 62) - 1) where number = 6")
     with pytest.raises(es.DataError, match="no ledger is as long as that"):
-        es.Ledger(path).reserve("survey", ASK, analyst="north")
+        es.Ledger(path).dataset("survey", analyst="north").reserve(ASK)
 
 
 # Races --------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def _charge_or_close(place, path):
     if place == 3:
         ledger.close("survey")
         return "closed"
-    return ledger.reserve("survey", ASK).number
+    return ledger.dataset("survey").reserve(ASK).number
 
 
 def test_nothing_is_charged_after_the_end(tmp_path):
@@ -242,7 +242,7 @@ def test_threads_share_one_ledger(tmp_path):
 
     def charge():
         with suppress(es.BudgetRefused):
-            admitted.append(ledger.reserve("survey", ASK).number)
+            admitted.append(ledger.dataset("survey").reserve(ASK).number)
 
     threads = [threading.Thread(target=charge) for _ in range(12)]
     for one in threads:
@@ -274,11 +274,11 @@ def test_amounts_of_any_length_are_kept_to_the_digit(tmp_path, epsilon):
     exact = Fraction(str(epsilon))
     assert ledger.account("survey").budget["epsilon"] == exact
     if exact >= Fraction(1, 5):
-        ledger.reserve("survey", ASK)
+        ledger.dataset("survey").reserve(ASK)
         assert ledger.account("survey").caps.pure == (exact,)
     else:
         with pytest.raises(es.BudgetRefused):
-            ledger.reserve("survey", ASK)
+            ledger.dataset("survey").reserve(ASK)
     assert ledger.verify()
     assert repr(ledger)
 
@@ -305,13 +305,13 @@ def test_an_interrupt_leaves_the_charge_and_a_ledger_in_order(tmp_path, monkeypa
             es.mean(X, BOX, **WORDS, ledger=ledger, progress=interrupt)
     else:
         with monkeypatch.context() as patch:
-            patch.setattr(es.ledger.book, "_kept", interrupt)
+            patch.setattr(es.ledger.dataset_account, "_store_plan", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 es.mean(X, BOX, **WORDS, ledger=ledger)
     charged = int(moment == "before the release")
     assert es.Ledger(tmp_path / "budget.db").account("survey").reserved == charged
     assert ledger.account("survey").released == 0
-    ledger.reserve("survey", ASK)
+    ledger.dataset("survey").reserve(ASK)
     assert ledger.verify()
 
 
@@ -351,18 +351,22 @@ def test_a_charge_of_nothing_but_a_claim_is_worked_out(tmp_path):
     ledger = es.Ledger(tmp_path / "budget.db")
     ledger.init("survey", epsilon=1, delta=1e-6)
     with pytest.raises(es.BudgetRefused):
-        ledger.reserve("survey", Ask("a lie", es.Privacy.of_pure(3.0), {"epsilon": 0.1, "delta": 1e-9}))
+        ledger.dataset("survey").reserve(
+            ChargeRequest("a lie", es.Privacy.of_pure(3.0), {"epsilon": 0.1, "delta": 1e-9})
+        )
     with pytest.raises(es.BudgetRefused):
-        ledger.reserve("survey", Ask("a lie", es.Privacy(2.0), {"epsilon": 0.1, "delta": 1e-9}))
+        ledger.dataset("survey").reserve(ChargeRequest("a lie", es.Privacy(2.0), {"epsilon": 0.1, "delta": 1e-9}))
 
 
-@pytest.mark.parametrize("words", [{"key": 3}, {"key": ""}, {"analyst": "a\nb"}, {"analyst": b"x"}, {"dataset": 3}])
+@pytest.mark.parametrize(
+    "words", [{"request_id": 3}, {"request_id": ""}, {"analyst": "a\nb"}, {"analyst": b"x"}, {"dataset": 3}]
+)
 def test_names_of_a_charge_are_texts(tmp_path, words):
     """A number as a key was entered, and verify found that the entry's columns were not those of its text."""
     ledger = es.Ledger(tmp_path / "budget.db")
     ledger.init("survey", epsilon=1, delta=0)
     with pytest.raises(es.UsageError, match="must be a name of"):
-        ledger.reserve(**({"dataset": "survey", "ask": ASK} | words))
+        DatasetAccount(**({"store": ledger._store, "dataset": "survey"} | words))
     assert ledger.account("survey").reserved == 0
 
 
@@ -370,11 +374,11 @@ def test_a_release_is_entered_once_and_where_it_was_charged(tmp_path):
     ledger = es.Ledger(tmp_path / "budget.db")
     ledger.init("survey", epsilon=1, delta=0)
     ledger.init("census", epsilon=1, delta=0)
-    reserved = ledger.reserve("survey", ASK)
+    reserved = ledger.dataset("survey").reserve(ASK)
     with pytest.raises(es.DataError, match="does not hold this charge"):
-        ledger.settle("census", reserved, "{}", keep=False)
-    ledger.settle("survey", reserved, "{}", keep=False)
+        ledger.dataset("census").enter(reserved, "{}")
+    ledger.dataset("survey").enter(reserved, "{}")
     with pytest.raises(es.DataError, match="could not be written"):
-        ledger.settle("survey", reserved, "{}", keep=False)
+        ledger.dataset("survey").enter(reserved, "{}")
     assert ledger.account("survey").released == 1
     assert ledger.verify()

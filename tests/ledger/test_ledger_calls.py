@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ellipsum as es
+from ellipsum.ledger import DatasetAccount
 from ellipsum.sources.local import LocalSource
 
 RNG = np.random.default_rng(0)
@@ -170,7 +171,7 @@ def test_a_release_that_cannot_be_entered_is_given_out_with_a_warning(ledger, mo
     def fail(*_, **__):
         raise es.DataError("the disk is full.")
 
-    monkeypatch.setattr(type(ledger), "settle", fail)
+    monkeypatch.setattr(DatasetAccount, "enter", fail)
     with pytest.warns(es.LedgerWarning, match="this release is charged, but.*the disk is full"):
         made = CALLS["sum"](ledger=ledger, dataset="survey")
     assert made.value.shape == (2,)

@@ -4,16 +4,13 @@ import json
 import re
 import shutil
 import sqlite3
-from contextlib import closing
 
 import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.ledger import Ask, ahead, checking
-from ellipsum.ledger.chain import canonical, digest
-from ellipsum.ledger.following import Following
-from ellipsum.util.interpreters import started
+from ellipsum.ledger import ChargeRequest
+from ellipsum.ledger.entries import canonical, digest
 
 BOX = es.Box(0, 1)
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
@@ -29,7 +26,7 @@ def path(tmp_path):
     for key in ("a", None, None):
         es.mean(X, BOX, epsilon=0.25, delta=0, ledger=ledger, dataset="survey", key=key)
     person = es.Privacy(0.1, 1e-8, "replace", "person")
-    ledger.reserve("visits", Ask("a test", person, {"epsilon": 0.5, "delta": 1e-7}, "patient"))
+    ledger.dataset("visits").reserve(ChargeRequest("a test", person, {"epsilon": 0.5, "delta": 1e-7}, "patient"))
     assert len(ledger.history()) == 11
     del ledger
     return path
@@ -245,74 +242,22 @@ def test_the_registry_gets_facts_only(path):
         es.Ledger(path).export("xml")
 
 
-# Long ledgers, followed by two processes ----------------------------------------------------------------
-
-
-@pytest.fixture
-def halves(monkeypatch):
-    """As if eleven entries were many: what the second process answered, each time."""
-    answers, plain = [], ahead.Ahead.answer
-
-    def answer(self, middle):
-        answers.append(plain(self, middle))
-        return answers[-1]
-
-    monkeypatch.setattr(checking, "MANY", 2)
-    monkeypatch.setattr(checking, "default_threads", lambda: 2)
-    monkeypatch.setattr(ahead.Ahead, "answer", answer)
-    return answers
-
-
-def test_two_processes_find_what_one_does(path, halves):
-    anchors = [f"{entry['number']}:{entry['digest']}" for entry in es.Ledger(path).history()]
-    ledger = es.Ledger(path)
-    for anchor in (None, anchors[1], anchors[-1]):  # an anchor in either half
-        assert ledger.verify(anchor) == anchors[-1]
-    assert [found.held for found in halves] == [True, False, True]
-    with pytest.raises(es.DataError, match="rolled back"):
-        ledger.verify(f"3:{'0' * 64}")
+# Indices ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("number", "text", "why"),
     [
         (2, "update ellipsum_entries set body = body || ' ' where number = 2", "it was changed"),
-        (9, "update ellipsum_entries set body = body || ' ' where number = 9", "it was changed"),
         (5, "delete from ellipsum_entries where number = 5", "it is missing"),
         (6, "update ellipsum_entries set dataset = 'visits' where number = 6", "its columns"),
         (1, "update ellipsum_entries set number = 0 where number = 11", "it is missing"),
     ],
 )
-def test_two_processes_name_the_first_bad_entry(path, halves, number, text, why):
+def test_the_first_bad_entry_is_named(path, number, text, why):
     change(path, text)
     with pytest.raises(es.DataError, match=f"entry {number} is bad: {why}"):
         es.Ledger(path).verify()
-    assert all(answer is None for answer in halves)
-
-
-def test_a_second_half_that_starts_from_a_lie_does_not_count(path):
-    """An index hides the first charge, and the second half goes on as if there had been none."""
-    for number, spent in ((6, "0.25"), (8, "0.5")):
-        forge(path, number, lambda fields, spent=spent: fields["spent"].update(epsilon=[spent]))
-    hide(path, "number <> 4")
-    here = Following(None)
-    with es.Ledger(path)._store.reading() as transaction:
-        lie = Following.said_at(transaction, 5, None)
-        here.on(transaction, 5)
-    for state, found in ((lie.state, True), (here.state, False)):
-        with closing(ahead.Ahead(str(path), 5, 11, None)) as other:
-            assert (other.answer(state) is not None) == found
-    with pytest.raises(es.DataError, match="entry 6 is bad: it does not follow"):
-        es.Ledger(path).verify()
-
-
-def test_a_second_process_that_dies_is_no_harm(path, halves, monkeypatch):
-    monkeypatch.setattr(ahead, "started", lambda module, **how: started("ellipsum.nowhere", **how))
-    ledger = es.Ledger(path)
-    assert ledger.verify() == ledger.anchor
-    monkeypatch.setattr(ahead.sys, "executable", "/nowhere")
-    assert ledger.verify() == ledger.anchor
-    assert halves == [None, None]
 
 
 def hide(path, shown):

@@ -13,7 +13,7 @@ import pytest
 from racing import ASK, kill_at_random, race
 
 import ellipsum as es
-from ellipsum.ledger import ledger as book
+from ellipsum.ledger import dataset_account, entries
 
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
 
@@ -55,7 +55,7 @@ def check_kills(path, folder, times):
     account = ledger.account("survey")
     assert account.caps.pure_spent == (Fraction(1, 5) * len(reserved),)
     assert len(reserved - given) <= times
-    ledger.reserve("survey", ASK)  # it goes on
+    ledger.dataset("survey").reserve(ASK)  # it goes on
     return len(given)
 
 
@@ -78,7 +78,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFIN
 done = 0
 try:
     for _ in range(2000):
-        ledger.reserve("survey", ASK)
+        ledger.dataset("survey").reserve(ASK)
         done += 1
 except es.DataError as error:
     print(done, error)
@@ -101,7 +101,7 @@ def test_a_full_disk_is_an_error_and_harms_nothing(path):
     ledger = es.Ledger(path)
     assert ledger.verify()
     assert ledger.account("survey").reserved == int(count) > 10
-    ledger.reserve("survey", ASK)
+    ledger.dataset("survey").reserve(ASK)
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
@@ -130,7 +130,7 @@ def test_a_look_at_a_read_only_file_leaves_nothing_beside_it(path, monkeypatch):
         path.chmod(0o600)
         patch.undo()
         writer = es.Ledger(path)
-        writer.reserve("survey", ASK)
+        writer.dataset("survey").reserve(ASK)
         patch.setattr(os, "access", lambda *_: False)
         assert viewer.account("survey").reserved == 1  # nor is what was seen first kept
         del writer
@@ -144,11 +144,11 @@ def test_two_names_of_one_file_are_refused(path):
     os.link(path, path.with_name("other.db"))
     for name in (path, path.with_name("other.db")):
         with pytest.raises(es.DataError, match="hard links"):
-            es.Ledger(name).reserve("survey", ASK)
+            es.Ledger(name).dataset("survey").reserve(ASK)
     with pytest.raises(es.DataError, match="hard links"):  # on a connection that was open before
-        ledger.reserve("survey", ASK)
+        ledger.dataset("survey").reserve(ASK)
     path.with_name("other.db").unlink()
-    ledger.reserve("survey", ASK)
+    ledger.dataset("survey").reserve(ASK)
 
 
 def test_a_symbolic_link_is_the_file_that_it_names(path, tmp_path):
@@ -158,10 +158,10 @@ def test_a_symbolic_link_is_the_file_that_it_names(path, tmp_path):
     link.symlink_to(path)
     names = [es.Ledger(path), es.Ledger(link)]
     for time in range(5):
-        names[time % 2].reserve("survey", ASK)
+        names[time % 2].dataset("survey").reserve(ASK)
     for one in names:
         with pytest.raises(es.BudgetRefused):
-            one.reserve("survey", ASK)
+            one.dataset("survey").reserve(ASK)
     assert os.listdir(link.parent) == ["link.db"]
     link.unlink()
     link.symlink_to(tmp_path / "nowhere.db")
@@ -174,20 +174,20 @@ def test_a_file_that_was_replaced_is_not_charged_behind_the_scenes(path, tmp_pat
     ledger = es.Ledger(path)
     ledger.init("survey", epsilon=1, delta=0)
     es.Ledger(tmp_path / "new.db").init("survey", epsilon=1, delta=0)
-    reserved = ledger.reserve("survey", ASK)
+    reserved = ledger.dataset("survey").reserve(ASK)
     os.replace(tmp_path / "new.db", path)
     for beside in tmp_path.glob("budget.db-*"):
         beside.unlink()
     with pytest.raises(es.DataError, match="does not hold this charge"):
-        ledger.settle("survey", reserved, "{}", keep=False)
+        ledger.dataset("survey").enter(reserved, "{}")
     for _ in range(5):
-        ledger.reserve("survey", ASK)
+        ledger.dataset("survey").reserve(ASK)
     assert es.Ledger(path).account("survey").reserved == 5
     with pytest.raises(es.BudgetRefused):
-        es.Ledger(path).reserve("survey", ASK)
+        es.Ledger(path).dataset("survey").reserve(ASK)
     path.unlink()
     with pytest.raises(es.DataError, match="there is no ledger"):
-        ledger.reserve("survey", ASK)
+        ledger.dataset("survey").reserve(ASK)
 
 
 def test_a_database_of_something_else_is_left_alone(path):
@@ -201,13 +201,14 @@ def test_a_database_of_something_else_is_left_alone(path):
 
 def test_a_clock_that_goes_backwards_breaks_nothing(path, monkeypatch):
     times = iter(f"20{year:02d}-01-01T00:00:00.000000+00:00" for year in range(60, 0, -1))
-    monkeypatch.setattr(book, "_now", lambda: next(times))
+    for module in (dataset_account, entries):
+        monkeypatch.setattr(module, "read_clock", lambda: next(times))
     ledger = es.Ledger(path)
     ledger.init("survey", epsilon=1, delta=0)
     for _ in range(5):
-        ledger.settle("survey", ledger.reserve("survey", ASK), "{}", keep=False)
+        ledger.dataset("survey").enter(ledger.dataset("survey").reserve(ASK), "{}")
     with pytest.raises(es.BudgetRefused):
-        ledger.reserve("survey", ASK)
+        ledger.dataset("survey").reserve(ASK)
     told = [entry["at"] for entry in ledger.history()]
     assert told == sorted(told, reverse=True)
     assert [entry["number"] for entry in ledger.history()] == list(range(1, 13))
@@ -220,11 +221,11 @@ def test_a_child_process_has_a_connection_of_its_own(path):
     child = os.fork()
     if child == 0:
         try:
-            ledger.reserve("survey", ASK)
+            ledger.dataset("survey").reserve(ASK)
             os._exit(0)
         finally:
             os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
-    ledger.reserve("survey", ASK)
+    ledger.dataset("survey").reserve(ASK)
     assert ledger.account("survey").reserved == 2
     assert ledger.verify()

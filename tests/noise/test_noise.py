@@ -20,8 +20,9 @@ from scipy import stats
 
 from ellipsum import noise
 from ellipsum.errors import UsageError
-from ellipsum.noise import Stream, add_noise, add_noise_exact, entropy, gaussian, public_random, shift_for
+from ellipsum.noise import Stream, add_noise, add_noise_exact, gaussian, public_random, shift_for
 from ellipsum.noise import quantile_table as _quantile
+from ellipsum.noise.stream import keystream
 from ellipsum.numerics.wide_integers import Wide
 
 UNIT = 2.0**-53
@@ -377,7 +378,7 @@ def test_stream_is_aes_256_in_counter_mode() -> None:
     """NIST SP 800-38A, F.5.5: first counter block and its output block."""
     key = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
     words = np.empty((1, 2), np.uint64)
-    entropy.keystream(key, 0xF0F1F2F3F4F5F6F7, 0xF8F9FAFBFCFDFEFF, words)
+    keystream(key, 0xF0F1F2F3F4F5F6F7, 0xF8F9FAFBFCFDFEFF, words)
     assert words.astype("<u8").tobytes().hex() == "0bdf7df1591716335e9a8b15c860c502"
 
 
@@ -451,31 +452,15 @@ def test_every_secure_stream_has_its_own_key_and_a_generator_is_marked() -> None
     assert np.array_equal(third.words(0, 4), seeded(22).words(0, 4))
 
 
-@pytest.mark.parametrize(("start", "count"), [(0, 10), (5, 128), (0, 129), (7, 5000)])
-def test_what_a_secure_stream_gave_once_stays(start: int, count: int) -> None:
-    """Few draws are the operating system's, more the cipher's: either way a draw that is read again is the same."""
+def test_a_secure_stream_repeats_no_word_and_reads_the_same_twice() -> None:
     stream = Stream.open()
-    stream.read_ahead(start, count)
-    once = stream.words(start, count).copy()
-    for begin, size in ((0, start + count + 50), (start + count - 3, 9), (start, count), (start + count // 2, 1)):
-        found, low, high = stream.words(begin, size), max(begin, start), min(begin + size, start + count)
-        assert np.array_equal(found[low - begin : high - begin], once[low - start : high - start])
-        stream.read_ahead(begin, size)
-    whole = stream.words(0, start + count + 50)
-    assert np.array_equal(whole[start : start + count], once)
-    assert len(set(whole.reshape(-1).tolist())) == whole.size
-    assert len({*whole.reshape(-1).tolist(), *itertools.islice(stream.more(start), 6)}) == whole.size + 6
+    whole = stream.words(0, 5000)
+    assert np.array_equal(stream.words(40, 100), whole[40:140])
+    assert len({*whole.reshape(-1).tolist(), *itertools.islice(stream.more(7), 6)}) == whole.size + 6
     assert list(itertools.islice(stream.more(3), 5)) == list(itertools.islice(stream.more(3), 5))
 
 
-def test_a_stream_that_was_read_under_its_key_stays_under_it() -> None:
-    stream = Stream.open()
-    once = stream.words(0, 20)
-    stream.read_ahead(0, 10)
-    assert np.array_equal(stream.words(0, 20), once)
-
-
-@pytest.mark.parametrize("count", [1, 10, 128, 1000])
+@pytest.mark.parametrize("count", [1, 1000])
 def test_noise_of_a_secure_stream_is_correctly_rounded(count: int) -> None:
     stream, shift = Stream.open(), shift_for(STD)
     noisy, words = add_noise(Wide.zeros(count), STD, shift, stream), stream.words(0, count)

@@ -105,7 +105,7 @@ def test_people_in_several_groups(most):
 @pytest.mark.parametrize("statistic", ["mean", "describe"])
 def test_a_tenth_less_noise_is_refused(neighbors, noise, keys, people, statistic):
     made = plan(neighbors=neighbors, noise=noise, keys=keys, statistic=statistic, **people)
-    assert made.law_name == ("gaussian" if noise == "gaussian" else "box")
+    assert made.mechanism == ("gaussian" if noise == "gaussian" else "box")
     one = made.one
     if noise == "gaussian":
         weak = replace(one, noise_units=one.noise_units * 0.9, privacy=replace(one.privacy, mu=one.privacy.mu / 0.89))
@@ -151,10 +151,10 @@ def test_the_stated_budget_is_what_is_spent():
 
 def test_the_law_that_errs_least_is_taken():
     made = plan(keys=["a"])
-    assert made.law_name == "box"
+    assert made.mechanism == "box"
     assert set(made.considered) == {"box", "gaussian"}
-    assert plan(keys=["a"], d=100).law_name == "gaussian"
-    assert plan(rows=es.Ball(1.0), d=3).law_name == "gaussian"
+    assert plan(keys=["a"], d=100).mechanism == "gaussian"
+    assert plan(rows=es.Ball(1.0), d=3).mechanism == "gaussian"
 
 
 # Thresholds ---------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def test_absences_and_cells_outside_are_counted(law, relation):
         near(release.value, truth, release.noise_std)
         near(release.counts.outside, [0, 300, 0], release.plan.outside_stds)
     near(release.counts.rows, [3600, 4000, 3999], release.counts.stds)
-    assert release.plan.law_name == law
+    assert release.plan.mechanism == law
     assert es.Release.from_json(release.to_json()).to_json() == release.to_json()
 
 
@@ -83,9 +83,9 @@ def test_people_with_many_rows(law, per_person, relation):
     sizes = np.bincount(who)[np.unique(who)]
     sums = np.bincount(who, value)[np.unique(who)]
     truths = {"mean": np.mean(sums / sizes), "sum": np.mean(sums), "rows": value.mean()}
-    near(release.value[0], truths[per_person], release.error_std[0])
+    near(release.value[0], truths[per_person], release.standard_error[0])
     assert release.privacy.unit == "person"
-    assert release.plan.law_name == law
+    assert release.plan.mechanism == law
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -95,8 +95,8 @@ def test_matrices(law, relation):
     data = np.random.default_rng(2).multivariate_normal([1.0, 2.0, 3.0], cov, 5000)
     rows = es.Normal([1.0, 2.0, 3.0], cov=cov)
     release = released(es.mean, data, rows, law, relation, n=5000 if relation == "add_remove" else None)
-    assert release.plan.law_name == law
-    near(release.value, data.mean(axis=0), release.error_std)
+    assert release.plan.mechanism == law
+    near(release.value, data.mean(axis=0), release.standard_error)
     again = es.Plan.from_json(release.plan.to_json())
     assert again == release.plan
     assert np.linalg.matrix_rank(again.noise_cov) == 3
@@ -109,5 +109,5 @@ def test_a_million_columns(law):
     release = released(
         es.sum, np.zeros((2, 10**6), np.float32), es.Ball(1.0), law, "replace", missing="center", check=False
     )
-    assert release.plan.law_name == law
+    assert release.plan.mechanism == law
     assert np.std(release.value) == pytest.approx(release.noise_std[0], rel=0.01)

@@ -327,7 +327,7 @@ def test_a_release_of_the_first_format_loads():
     old = es.Plan.from_json(json.dumps(first_format(plan)))
     made = old.release(data("random", 200), rng=rng())
     fields = {**made.to_dict(), "format": "ellipsum.release/1", "plan": first_format(plan)}
-    for name in ("counts", "error_std", "interval", "warnings"):
+    for name in ("counts", "standard_error", "interval", "warnings"):
         del fields[name]
     for name in ("stretch", "own"):
         del fields["noise"][name]

@@ -238,7 +238,7 @@ def test_columns_that_cannot_vary_are_published_as_they_are_stated(neighbors, no
 def test_a_law_out_of_range_is_passed_over():
     """The widest column has a square that blocks of columns can no longer hold; other laws can."""
     words = {"n": 10, "epsilon": 1, "delta": 1e-6, "statistic": "mean"}
-    assert es.plan(es.Box([-1e100, 0], [1e100, 1]), **words).law_name in ("ball", "gaussian")
+    assert es.plan(es.Box([-1e100, 0], [1e100, 1]), **words).mechanism in ("ball", "gaussian")
     with pytest.raises(es.UsageError, match="range of doubles"):
         es.plan(es.Box(-1e200, 1e200), d=2, **words)
 

@@ -16,7 +16,7 @@ from scipy.stats import kstest
 import ellipsum.projection.order
 import ellipsum.projection.parquet
 from ellipsum.errors import DataError, UsageError
-from ellipsum.kernels.accumulate import kernel_for
+from ellipsum.kernels.table import kernel_for
 from ellipsum.privacy.gaussian_curve import gaussian_delta
 from ellipsum.privacy.guarantee import Budget, Privacy, compose
 from ellipsum.projection import Projection, project

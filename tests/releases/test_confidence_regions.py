@@ -6,8 +6,9 @@ from scipy import integrate, special, stats
 
 import ellipsum as es
 from ellipsum.noise import Stream
-from ellipsum.noise.block_law import Block, Blocks, box_largest_isf, box_largest_sf, box_sf
-from ellipsum.noise.law import BallLaw, BoxLaw, GaussianLaw
+from ellipsum.noise.block_law import Block, Blocks, BoxLaw, box_largest_isf, box_largest_sf, box_sf
+from ellipsum.noise.law import GaussianLaw
+from ellipsum.noise.spherical_law import BallLaw
 from ellipsum.numerics.wide_integers import Wide
 from ellipsum.releases.confidence_regions import ConfidenceBox, ConfidenceEllipsoid
 
@@ -81,7 +82,7 @@ def test_regions_of_releases_cover_the_truth(rows, statistic, relation):
     regions = [plan.release(X, rng=rng).confidence_region(LEVEL) for _ in range(repeats)]
     covered = sum(region.contains(truth) for region in regions)
     low, high = stats.binom.ppf([5e-10, 1 - 5e-10], repeats, LEVEL)
-    assert plan.law_name == ("box" if rows is BOX else "ball")
+    assert plan.mechanism == ("box" if rows is BOX else "ball")
     assert low <= covered <= (repeats if rows is BOX else high)
     assert type(regions[0]) is (ConfidenceBox if rows is BOX else ConfidenceEllipsoid)
 

@@ -39,7 +39,7 @@ def plan_of(law, relation, rows=BOX, n=2000, **more):
     """A plan under one law; of the two norm laws the one that is asked for."""
     terms = {**SPEND, **LAWS[law], **more}
     made = es.plan(rows, n=n, statistic="describe", neighbors=relation, **terms)
-    if made.law_name == law:
+    if made.mechanism == law:
         return made
     from ellipsum.plans import noise_selection
     from ellipsum.request.request import Request  # as a call has it, with the other law alone
@@ -49,7 +49,7 @@ def plan_of(law, relation, rows=BOX, n=2000, **more):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise_selection, maker, getattr(noise_selection, {"ball": "spherical", "box": "boxed"}[law]))
         made = replace(request, noise="norm").plan(n, rows.d)
-    assert made.law_name == law
+    assert made.mechanism == law
     return made
 
 
@@ -133,8 +133,8 @@ def test_a_plan_with_less_noise_is_refused():
 def test_the_law_of_least_forecast_error_is_taken():
     for d in (1, 3, 40):
         plan = es.plan(es.Box(0, 1), n=900, d=d, statistic="describe", **SPEND)
-        assert plan.law_name == min(plan.considered, key=plan.considered.get)
-    assert es.plan(es.Box(0, 1), n=900, d=2, statistic="describe", budget=es.Budget(mu=1.0)).law_name == "gaussian"
+        assert plan.mechanism == min(plan.considered, key=plan.considered.get)
+    assert es.plan(es.Box(0, 1), n=900, d=2, statistic="describe", budget=es.Budget(mu=1.0)).mechanism == "gaussian"
     assert es.plan(es.Box(0, 1), n=900, d=2, statistic="describe", epsilon=1, delta=0).privacy.pure == (1.0,)
 
 

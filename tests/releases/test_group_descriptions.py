@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.noise.law import BoxLaw, GaussianLaw
+from ellipsum.noise.block_law import BoxLaw
+from ellipsum.noise.law import GaussianLaw
 from ellipsum.releases.description import STATED
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

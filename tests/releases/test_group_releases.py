@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import ellipsum as es
-from ellipsum.noise.law import BoxLaw, GaussianLaw
+from ellipsum.noise.block_law import BoxLaw
+from ellipsum.noise.law import GaussianLaw
 from ellipsum.releases.group_decode import shrunk
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

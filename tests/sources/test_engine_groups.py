@@ -61,9 +61,9 @@ def test_any_cut_gives_the_local_release(parts, keys):
 
 
 def test_sums_that_were_carried_survive_the_journey():
-    from ellipsum.kernels.group_accumulate import GroupSums
     from ellipsum.numerics.wide_integers import Wide
-    from ellipsum.sources.engine_groups import _packed, _unpacked
+    from ellipsum.sources.engine import _packed, _unpacked
+    from ellipsum.sources.group_sums import GroupSums
 
     high, low = np.array([[1 << 50, -3]]), np.array([[5, (1 << 48) - 1]])
     sums = GroupSums([pa.array([7])], ("integer",), np.array([3]), Wide(high, low))

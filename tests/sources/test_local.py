@@ -11,7 +11,7 @@ from opening import open_table
 import ellipsum as es
 from ellipsum.kernels.accumulate import accumulate
 from ellipsum.row_maps.maps import EllipsoidMap
-from ellipsum.sources.threads import accumulate_local
+from ellipsum.sources.local import accumulate_local
 
 
 @pytest.fixture

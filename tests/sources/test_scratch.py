@@ -16,8 +16,7 @@ from opening import open_table
 
 import ellipsum as es
 from ellipsum.request.people import People
-from ellipsum.sources.people import gather
-from ellipsum.sources.scratch import Scratch, clear_own
+from ellipsum.sources.people import Scratch, clear_own, gather
 
 ENDINGS = [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 

@@ -216,7 +216,7 @@ def _appeared(place: Place, before: set[str]) -> dict[str, Any]:
 
 # --- shapes -------------------------------------------------------------------------------------
 
-_NOISY = {"value", "count", "noise", "noise_std", "agreement", "weight_lower", "error_std", "counts", "interval"}
+_NOISY = {"value", "count", "noise", "noise_std", "agreement", "weight_lower", "standard_error", "counts", "interval"}
 _NOISY |= {"describe", "noisy"}
 _FIXED = {"format", "version", "statistic", "columns", "stated", "secure", "method", "name", "options", "people"}
 

@@ -90,8 +90,11 @@ def test_commands_of_the_readme_run(line, readme_files):
 
 
 def test_pictures_are_what_their_scripts_draw():
-    namespace = runpy.run_path(str(ROOT / "docs" / "pictures" / "which_method.py"))
-    assert (ROOT / "docs" / "pictures" / "which-method.svg").read_text() == namespace["picture"]()
+    scripts = sorted((ROOT / "docs" / "pictures").glob("*.py"))
+    assert scripts
+    for script in scripts:
+        drawn = script.with_name(f"{script.stem.replace('_', '-')}.svg").read_text()
+        assert drawn == runpy.run_path(str(script))["picture"](), script
 
 
 def test_the_citation_is_of_this_version():

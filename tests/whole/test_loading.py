@@ -280,7 +280,7 @@ def test_the_counts_of_a_release_are_those_of_its_plan():
         assert np.array_equal(again.confidence_interval(0.9), made.confidence_interval(0.9))
         for path, to in wrong_counts(made):
             refused(es.Release.from_json, text, *path, to=to)
-        for name, to in (("error_std", [0.0, 0.0]), ("warnings", ["all is well"]), ("interval", None)):
+        for name, to in (("standard_error", [0.0, 0.0]), ("warnings", ["all is well"]), ("interval", None)):
             assert es.Release.from_json(changed(text, name, to=to)).to_json() == text
 
 
@@ -399,6 +399,6 @@ def test_a_table_says_that_its_noise_is_not_secure():
     assert frame.attrs["secure"] is False
     assert "False" in frame.to_string()
     secure = es.mean(X, es.Box(0, 10), **SPEND).to_pandas()
-    assert list(secure.columns) == ["value", "noise_std", "error_std", "lower", "upper"]
+    assert list(secure.columns) == ["value", "noise_std", "standard_error", "lower", "upper"]
     assert secure.attrs["secure"] is True
     assert "epsilon = 1" in secure.attrs["guarantee"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import EllipsumError, UsageError, visible
-from ..ledger import Account, Ledger
+from ..ledger import AccountState, Ledger
 from ..util.atomic_files import write_atomically
 from ..version import VERSION
 from .checklist import checklist, describe_odds, state_definition, tabulate_curve
@@ -182,7 +182,7 @@ def _balance(ledger: Any, dataset: str | None) -> str:
         return "The ledger could not be read when this report was made."
 
 
-def _account(account: Account) -> str:
+def _account(account: AccountState) -> str:
     from ..ledger.amounts import brief
     from ..ledger.refusal import left_of, spent_of
 

@@ -235,7 +235,7 @@ def friendly_recipe(plan: Any) -> Recipe:
     people = people_words(plan.people)
     if "max_rows" in people:
         people["max_rows_per_person"] = people.pop("max_rows")
-    noise = "gaussian" if plan.law_name == "gaussian" else "norm"
+    noise = "gaussian" if plan.mechanism == "gaussian" else "norm"
     words = {**plan.stated, "gate": plan.gate, "noise": noise, **people}
     if plan.source.startswith("blocks"):
         made = call("subsample_and_aggregate", ["function", "data"], {"blocks": plan.n, "radius": radius, **words})

@@ -24,7 +24,6 @@ MECHANISMS = {
     "gaussian": "Gaussian",
     "ball": "K-norm (L2)",
     "box": "K-norm (L-infinity)",
-    "mixed": "K-norm (L-infinity) for the widest columns, Gaussian for the others",
 }
 BOUNDS = {
     "box": "bounds",

@@ -24,7 +24,7 @@ def plan_document(plan: Any, most: int | None = None) -> Document:
     passes = f"passes with probability {plan.pass_probability():.4g} if all rows agree"
     facts = [
         ("Privacy", describe_guarantee(plan.privacy, plan.stated)),
-        ("Mechanism", MECHANISMS[plan.law_name]),
+        ("Mechanism", MECHANISMS[plan.mechanism]),
         *people_facts(plan.people),
         ("Radius", "found privately" if plan.radius is None else f"{plan.radius:.6g}"),
         ("Gate", f"{plan.gate}; {passes}"),
@@ -79,7 +79,7 @@ def friendly_background(result: Any, release: Any) -> Background:
         secure=result.secure,
         people=plan.people,
         origin=[f"Nothing bounds the rows: the mean is of those that agree with most others within a radius. {origin}"],
-        mechanism=[_WEIGHTED, f"The mechanism is {MECHANISMS[plan.law_name]}."],
+        mechanism=[_WEIGHTED, f"The mechanism is {MECHANISMS[plan.mechanism]}."],
         recipe=friendly_recipe(plan),
         intervals="" if release is None else describe_coverage(release),
         side_releases=[_GATE],

@@ -33,8 +33,8 @@ from ..errors import (
     positive,
     whole,
 )
-from ..noise.law import BallLaw, GaussianLaw, Law
-from ..noise.spherical_law import ball_std
+from ..noise.law import GaussianLaw, Law
+from ..noise.spherical_law import BallLaw, ball_std
 from ..plans.json import COUNT, people_from_dict
 from ..privacy.gaussian_curve import _nudged, round_down, sqrt_down
 from ..privacy.guarantee import Budget, Privacy, fits, laplace_mu, stated_from_dict
@@ -224,7 +224,7 @@ class FriendlyPlan(Printed, Alike, Saved):
         return BallLaw(1.0, self.d) if self.pure else GaussianLaw(1.0)
 
     @property
-    def law_name(self) -> str:
+    def mechanism(self) -> str:
         return self.noise_law.kind
 
     @property

@@ -17,8 +17,7 @@ import numpy as np
 from ..display.document import Background, Document
 from ..display.result import Shown
 from ..errors import Floats, UsageError, open_unit, whole
-from ..noise import Stream, add_laplace, add_noise_exact, public_subset, shift_for
-from ..noise.ball_norm import add_ball_noise, ball_shift
+from ..noise import Stream, add_laplace, add_noise_exact, ball_shift, public_subset, shift_for
 from ..numerics.wide_integers import Wide
 from ..privacy.guarantee import Budget, Privacy
 from ..releases.noise_covariance import Noise
@@ -257,6 +256,8 @@ def _noisy_mean(plan: FriendlyPlan, mean: list[Fraction], lower: Fraction, strea
         return np.asarray(np.ldexp(add_noise_exact(mean, std, shift, stream, stream.next).to_float(), shift))
     fine = Wide.from_ints(round(value * (1 << FINE_BITS)) for value in mean)
     scale = plan.mean_scale(lower)
+    from ..noise.vectors import add_ball_noise  # compiles
+
     noisy = add_ball_noise(fine, scale, stream, stream.next).to_float()
     return np.asarray(np.ldexp(noisy, ball_shift(scale, plan.d) - FINE_BITS))
 

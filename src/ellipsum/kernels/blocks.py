@@ -91,3 +91,7 @@ class Columns:
     def addresses(self) -> Addresses:
         """Where each column of this block begins."""
         return self._starts() + self._first * self.dtype.itemsize
+
+
+Block = NDArray[np.float64] | NDArray[np.float32] | Columns
+"""Rows of numbers, (rows, columns)."""

@@ -18,10 +18,7 @@ import numpy as np
 
 from ..errors import BudgetRefused, Floats, UsageError, choice
 from ..kernels.accumulate import Partial
-from ..kernels.group_accumulate import GroupSums
-from ..noise import Stream, add_noise, shift_for
-from ..noise.ball_norm import add_ball_noise, ball_shift
-from ..noise.box_norm import add_box_noise, box_shifts
+from ..noise import Stream, add_noise, ball_shift, box_shifts, shift_for
 from ..noise.spherical_law import ball_std
 from ..numerics.wide_integers import Wide
 from ..privacy.gaussian_curve import round_down, round_up, sqrt_down
@@ -34,6 +31,7 @@ from ..row_maps.grid import noise_units
 from ..row_maps.maps import RowMap
 from ..session import Progress, Session
 from ..sources import Source
+from ..sources.group_sums import GroupSums
 from ..sources.progress import share
 from .maps import Count
 from .schedule import PURE_PART, pure_cost, sample_rate, sample_rows
@@ -220,6 +218,8 @@ class Rounds:
 
     def _pure_sum(self, row_map: RowMap, epsilon: float, sums: Callable[[], Wide]) -> NoisySum:
         """[L8] Counts with Laplace noise, each its own; other rows with noise of density exp(-length)."""
+        from ..noise.vectors import add_ball_noise, add_box_noise  # compiles
+
         counts = row_map.body.ones is not None
         if counts:
             moved: Fraction | int = row_map.body.changes(self.neighbors, self._each)

@@ -1,8 +1,16 @@
 """Budgets that survive everything: charged before data is read, chained, kept in SQLite or PostgreSQL."""
 
-from .account_state import Account
-from .charging import Ask
-from .dataset_account import LedgerWarning, Tab
-from .ledger import Ledger, Reserved
+from .account_state import AccountState
+from .charging import ChargeRequest
+from .dataset_account import DatasetAccount, LedgerCharge, LedgerWarning
+from .ledger import Ledger, account_for_call
 
-__all__ = ["Account", "Ask", "Ledger", "LedgerWarning", "Reserved", "Tab"]
+__all__ = [
+    "AccountState",
+    "ChargeRequest",
+    "DatasetAccount",
+    "Ledger",
+    "LedgerCharge",
+    "LedgerWarning",
+    "account_for_call",
+]

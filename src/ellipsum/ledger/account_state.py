@@ -11,10 +11,9 @@ from typing import Any
 from ..errors import UsageError, named
 from ..privacy.composition import Filter
 from .amounts import brief, read, written
-from .chain import as_written, fields_of
-from .charging import Protects, caps_from_dict, with_spent, within
+from .charging import Protects, caps_from_dict, caps_to_dict, spent_to_dict, with_spent, within
+from .entries import Transaction, read_fields, reading_entries
 from .refusal import left_of, spent_of
-from .store import Transaction
 
 EVERYBODY = "*"
 PERIODS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
@@ -23,7 +22,7 @@ _ORDER = ("epsilon", "delta", "mu")
 
 
 @dataclass(frozen=True)
-class Account:
+class AccountState:
     """The budget of one data set: what was stated, what is spent and what is left."""
 
     dataset: str
@@ -78,8 +77,6 @@ class Account:
 
     def to_dict(self) -> dict[str, Any]:
         """For people and programs: amounts are exact decimals."""
-        from .charging import caps_to_dict, spent_to_dict
-
         return {
             "dataset": self.dataset,
             "budget": {name: written(value) for name, value in self.budget.items()},
@@ -114,19 +111,19 @@ class Account:
         return "\n".join(lines).replace(", ...)", ")" if self.reserved - self.released <= _SHOWN else ", ...)")
 
 
-def account_of(transaction: Transaction, dataset: str, counted: bool = False) -> Account:
+def read_account(transaction: Transaction, dataset: str, counted: bool = False) -> AccountState:
     """The account of a data set; counted: with how many releases there were."""
     rows = transaction.run(
         "select what, number, body, digest from ellipsum_entries where dataset = ? "
         "and what in ('opened', 'fixed', 'closed') order by number",
         [dataset],
     )
-    with as_written():
-        said = {what: fields_of(*entry) for what, *entry in rows}
+    with reading_entries():
+        said = {what: read_fields(*entry) for what, *entry in rows}
         if "opened" not in said:
             raise UsageError(_no_such(transaction, dataset))
         more = _counts(transaction, dataset) | _limits_spent(transaction, said["opened"]) if counted else {}
-        return _account(said, last_reserved(transaction, dataset) or {}, more)
+        return _account(said, last_charge(transaction, dataset) or {}, more)
 
 
 def _no_such(transaction: Transaction, dataset: str) -> str:
@@ -138,7 +135,7 @@ def _no_such(transaction: Transaction, dataset: str) -> str:
     )
 
 
-def last_reserved(transaction: Transaction, dataset: str, analyst: str | None = None) -> dict[str, Any] | None:
+def last_charge(transaction: Transaction, dataset: str, analyst: str | None = None) -> dict[str, Any] | None:
     """The fields of the last reservation, of one analyst where one is named."""
     whose, values = ("", [dataset]) if analyst is None else (" and analyst = ?", [dataset, analyst])
     rows = transaction.run(
@@ -146,15 +143,15 @@ def last_reserved(transaction: Transaction, dataset: str, analyst: str | None = 
         "order by number desc limit 1",
         values,
     )
-    return fields_of(*rows[0]) if rows else None
+    return read_fields(*rows[0]) if rows else None
 
 
-def _account(said: Mapping[str, Any], last: Mapping[str, Any], counts: Mapping[str, Any]) -> Account:
+def _account(said: Mapping[str, Any], last: Mapping[str, Any], counts: Mapping[str, Any]) -> AccountState:
     opened = said["opened"]
     fixed = said.get("fixed", opened)
     caps = None if fixed["caps"] is None else with_spent(caps_from_dict(fixed["caps"]), last.get("spent"))
     every, limit = next(iter(opened["period"].items()), (None, None))
-    return Account(
+    return AccountState(
         opened["dataset"],
         {name: read(opened["budget"][name]) for name in _ORDER if name in opened["budget"]},
         Protects(**fixed["protects"]),
@@ -170,7 +167,7 @@ def _account(said: Mapping[str, Any], last: Mapping[str, Any], counts: Mapping[s
 
 
 def _limits_spent(transaction: Transaction, opened: Mapping[str, Any]) -> dict[str, Any]:
-    last = {name: last_reserved(transaction, opened["dataset"], name) for name in opened["analysts"]}
+    last = {name: last_charge(transaction, opened["dataset"], name) for name in opened["analysts"]}
     return {"limits_spent": {name: entry["analyst_spent"] for name, entry in last.items() if entry is not None}}
 
 

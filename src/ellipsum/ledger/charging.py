@@ -34,7 +34,7 @@ class Guarantee(Protocol):
 
 
 @dataclass(frozen=True)
-class Ask:
+class ChargeRequest:
     """A release that is to be charged: what it is, its guarantee, the budget as stated, and its plan in JSON.
 
     columns: those that were picked, by name or place, where somebody picked any.
@@ -108,23 +108,23 @@ class Step:
         return charged
 
 
-def steps(ask: Ask) -> Iterator[Step]:
+def steps(request: ChargeRequest) -> Iterator[Step]:
     """The ways to charge a guarantee, the closest first: by its law, and at one point of its curve [Q1]."""
-    by_point = _by_point(ask)
-    if isinstance(ask.guarantee, Privacy):
-        yield _by_law(ask)
+    by_point = _by_point(request)
+    if isinstance(request.guarantee, Privacy):
+        yield _by_law(request)
         yield from by_point
     else:
         yield from by_point
-        yield _by_law(ask)
+        yield _by_law(request)
 
 
-def _by_law(ask: Ask) -> Step:
-    pair = ask.guarantee.as_pair()
-    pure = tuple(_as_typed(epsilon, ask.stated.get("epsilon")) for epsilon in pair.pure)
+def _by_law(request: ChargeRequest) -> Step:
+    pair = request.guarantee.as_pair()
+    pure = tuple(_as_typed(epsilon, request.stated.get("epsilon")) for epsilon in pair.pure)
     if len(pure) > 1:
         pure = tuple(map(Fraction, pair.pure))
-    return Step(_as_typed(pair.mu, ask.stated.get("mu")), pure, Fraction(pair.slack))
+    return Step(_as_typed(pair.mu, request.stated.get("mu")), pure, Fraction(pair.slack))
 
 
 def _as_typed(spent: float, stated: float | None) -> Fraction:
@@ -134,12 +134,12 @@ def _as_typed(spent: float, stated: float | None) -> Fraction:
     return Fraction(spent)
 
 
-def _by_point(ask: Ask) -> Iterator[Step]:
+def _by_point(request: ChargeRequest) -> Iterator[Step]:
     """The stated (epsilon, delta) as a pure step with slack [P8]."""
-    if ask.pair is None:
+    if request.pair is None:
         return
-    epsilon, delta = ask.pair
-    proved = Fraction(ask.guarantee.delta(within_typed(epsilon)))
+    epsilon, delta = request.pair
+    proved = Fraction(request.guarantee.delta(within_typed(epsilon)))
     if proved < 1:
         yield Step(NOTHING, (typed(epsilon),), max(proved, typed(delta)))
 
@@ -147,22 +147,22 @@ def _by_point(ask: Ask) -> Iterator[Step]:
 # Caps ---------------------------------------------------------------------------------------------------
 
 
-def caps_for(budget: Mapping[str, Fraction], ask: Ask) -> Filter:
+def caps_for(budget: Mapping[str, Fraction], request: ChargeRequest) -> Filter:
     """The caps that the law of a first release fixes for a budget; no output has been seen by then [Q1]."""
     if "mu" in budget:
         return Filter(budget["mu"])
     epsilon, delta = budget["epsilon"], budget["delta"]
-    slack = _slack_for(delta, ask)
-    if not ask.gaussian or not slack < delta:
+    slack = _slack_for(delta, request)
+    if not request.gaussian or not slack < delta:
         return Filter(NOTHING, (epsilon,), delta)
     return Filter(mu_within(epsilon, delta, slack), (), slack)
 
 
-def _slack_for(delta: Fraction, ask: Ask) -> Fraction:
+def _slack_for(delta: Fraction, request: ChargeRequest) -> Fraction:
     """As large a part of the budget's delta as the release's slack is of its own."""
-    slack = Fraction(ask.guarantee.as_pair().slack) if ask.gaussian else NOTHING
-    part = slack / typed(ask.pair[1]) if ask.pair else Fraction(1)
-    scaled = Fraction(round_up(part * delta)) if ask.pair and slack else slack
+    slack = Fraction(request.guarantee.as_pair().slack) if request.gaussian else NOTHING
+    part = slack / typed(request.pair[1]) if request.pair else Fraction(1)
+    scaled = Fraction(round_up(part * delta)) if request.pair and slack else slack
     return max(slack, scaled)
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 from ..errors import choice
 from ..privacy.gaussian_curve import round_down, round_up, sqrt_up
-from .account_state import Account, account_of
+from .account_state import AccountState, read_account
 from .amounts import brief, written
-from .chain import as_written, canonical, fields_of
+from .entries import Transaction, canonical, read_fields, reading_entries
 from .refusal import spent_of
-from .store import Transaction
 
 KINDS = ("jsonl", "dp_accounting", "registry")
 _EVENTS = "dp_accounting.dp_event"
@@ -23,13 +22,13 @@ _HIDDEN = {"replace": "one of them replaced by another", "add_remove": "one of t
 
 def export(transaction: Transaction, kind: str) -> str:
     choice("kind", kind, KINDS)
-    with as_written():
+    with reading_entries():
         return {"jsonl": _lines, "dp_accounting": _events, "registry": _registry}[kind](transaction)
 
 
 def _entries(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, body, own in transaction.each("select number, body, digest from ellipsum_entries order by number"):
-        yield own, fields_of(number, body, own)
+        yield own, read_fields(number, body, own)
 
 
 def _names(transaction: Transaction) -> list[str]:
@@ -93,10 +92,10 @@ def _event(name: str, **fields: Any) -> dict[str, Any]:
 
 def _registry(transaction: Transaction) -> str:
     """One document for each data set: what the ledger knows, and the names of what it does not."""
-    return "---\n".join(_deployment(account_of(transaction, name, counted=True)) for name in _names(transaction))
+    return "---\n".join(_deployment(read_account(transaction, name, counted=True)) for name in _names(transaction))
 
 
-def _deployment(account: Account) -> str:
+def _deployment(account: AccountState) -> str:
     variant, parameters, words = _parameters(account.budget)
     spent = "nothing so far" if account.caps is None else spent_of(account.caps)
     lines = [
@@ -142,7 +141,7 @@ def _parameters(budget: Mapping[str, Fraction]) -> tuple[str, Mapping[str, Fract
     return ("Approximate DP" if budget["delta"] else "Pure DP"), budget, ""
 
 
-def _unit_words(account: Account) -> str:
+def _unit_words(account: AccountState) -> str:
     whose = "" if account.protects.privacy_id is None else f", by the column {account.protects.privacy_id}"
     relation = _HIDDEN.get(account.protects.neighbors or "", "the relation is not fixed yet")
     return f"Data sets are neighbors if they differ in one {account.protects.unit or 'unit'}{whose}: {relation}."

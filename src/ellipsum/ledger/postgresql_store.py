@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import count
 from typing import Any
 
 from ..errors import DataError, EllipsumError, UsageError
-from .postgresql_schema import ACTING, REFUSES, as_made
-from .store import TABLES, Row
+from .entries import TABLES, Row
 
 _LOST = (
     "the ledger's server could not be reached, or refused. A reservation that it had taken by then stays charged. "
     "Nothing was published."
 )
-_KEPT = (
-    f"create or replace function ellipsum_kept() returns trigger language plpgsql as $${REFUSES}$$",
+_REFUSES = " begin raise exception 'entries are never changed or removed'; end "
+"""Body of the trigger that refuses to change entries."""
+_PROTECTION = (
+    f"create or replace function ellipsum_kept() returns trigger language plpgsql as $${_REFUSES}$$",
     "drop trigger if exists ellipsum_kept on ellipsum_entries",
     "create trigger ellipsum_kept before update or delete or truncate on ellipsum_entries "
     "for each statement execute function ellipsum_kept()",
@@ -34,7 +37,7 @@ _inherited: list[Any] = []
 """Connections of a parent process, which its child must neither use nor close."""
 
 
-class _Transaction:
+class PostgresqlTransaction:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
@@ -58,7 +61,6 @@ class PostgresqlStore:
             from adbc_driver_postgresql import dbapi
         except ImportError:
             raise UsageError("PostgreSQL needs a driver. Install it with: pip install 'ellipsum[postgresql]'") from None
-        self.address = url
         self._connect: Callable[[], Any] = lambda: dbapi.connect(url, autocommit=False)
         self._lock = threading.RLock()
         self._connection: Any = None
@@ -66,23 +68,23 @@ class PostgresqlStore:
 
     def create(self) -> None:
         with self._transaction(f"select pg_advisory_xact_lock({_CREATING})") as transaction:
-            for text in (*TABLES, *_KEPT):
+            for text in (*TABLES, *_PROTECTION):
                 transaction.run(text)
 
     @contextmanager
-    def writing(self) -> Iterator[_Transaction]:
+    def writing(self) -> Iterator[PostgresqlTransaction]:
         with self._transaction("lock table ellipsum_entries in share row exclusive mode") as transaction:
             _check_schema(transaction)
             yield transaction
 
     @contextmanager
-    def reading(self) -> Iterator[_Transaction]:
+    def reading(self) -> Iterator[PostgresqlTransaction]:
         with self._transaction("set transaction isolation level repeatable read, read only") as transaction:
             _check_schema(transaction)
             yield transaction
 
     @contextmanager
-    def _transaction(self, first: str) -> Iterator[_Transaction]:
+    def _transaction(self, first: str) -> Iterator[PostgresqlTransaction]:
         """Whole or not at all; the connection is kept for the next one, unless this one failed."""
         lost = False
         with self._lock:
@@ -102,7 +104,7 @@ class PostgresqlStore:
         if lost:
             raise DataError(_LOST)
 
-    def _begun(self, first: str) -> _Transaction:
+    def _begun(self, first: str) -> PostgresqlTransaction:
         """A transaction after its first statement: on the kept connection, or where that is dead on a new one."""
         if self._connection is not None and self._pid != os.getpid():
             _inherited.append(self._connection)
@@ -116,8 +118,8 @@ class PostgresqlStore:
         weakref.finalize(self, _close, self._connection, self._pid)
         return self._run_first(first)
 
-    def _run_first(self, first: str) -> _Transaction:
-        transaction = _Transaction(self._connection)
+    def _run_first(self, first: str) -> PostgresqlTransaction:
+        transaction = PostgresqlTransaction(self._connection)
         transaction.run(first)
         return transaction
 
@@ -128,9 +130,9 @@ class PostgresqlStore:
         _close(connection, self._pid)
 
 
-def _check_schema(transaction: _Transaction) -> None:
+def _check_schema(transaction: PostgresqlTransaction) -> None:
     """Nothing else may act on the tables: a trigger or a rule could swallow charges, a view could hide them."""
-    if not set(transaction.run(ACTING)) <= as_made():
+    if not set(transaction.run(_SCHEMA_QUERY)) <= _expected_schema():
         raise DataError(_CHANGED)
 
 
@@ -144,3 +146,46 @@ def _numbered(text: str) -> str:
     """Question marks as $1, $2, ..."""
     numbers = count(1)
     return "".join(f"${next(numbers)}" if letter == "?" else letter for letter in text)
+
+
+# The tables as they were made --------------------------------------------------------------------------------
+
+_SCHEMA_QUERY = """
+with tables as (
+    select oid, relname from pg_class where oid in
+    (to_regclass('ellipsum_entries'), to_regclass('ellipsum_plans'), to_regclass('ellipsum_results'))
+)
+select 'table', concat_ws(' ', c.relname, c.relkind, c.relpersistence, c.relrowsecurity)
+    from pg_class c where c.oid in (select oid from tables)
+union all select 'column', concat_ws(' ', t.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+    a.atthasdef, a.attgenerated <> '', a.attidentity <> '', a.attcollation in (0, 100))
+    from pg_attribute a join tables t on t.oid = a.attrelid where a.attnum > 0 and not a.attisdropped
+union all select 'trigger', concat_ws(' ', t.relname, g.tgname, g.tgtype, g.tgenabled, g.tgqual is null, p.prosrc)
+    from pg_trigger g join tables t on t.oid = g.tgrelid join pg_proc p on p.oid = g.tgfoid where not g.tgisinternal
+union all select 'rule', r.rulename::text from pg_rewrite r where r.ev_class in (select oid from tables)
+union all select 'child', i.inhrelid::text from pg_inherits i
+    where i.inhparent in (select oid from tables) or i.inhrelid in (select oid from tables)
+union all select 'constraint', k.conname::text from pg_constraint k where k.contype not in ('p', 'n')
+    and (k.conrelid in (select oid from tables) or k.confrelid in (select oid from tables))
+"""
+_TABLE = re.compile(r"create table if not exists (\w+) \((.*)\)")
+
+
+@cache
+def _expected_schema() -> frozenset[Row]:
+    """What `_SCHEMA_QUERY` finds where nobody has changed anything."""
+    made = {("trigger", f"ellipsum_entries ellipsum_kept 58 O t {_REFUSES}")}  # before update, delete, truncate
+    for name, columns in filter(None, map(_parse_table, TABLES)):
+        made.add(("table", f"{name} r p f"))
+        made |= {("column", _describe_column(name, column)) for column in columns.split(", ")}
+    return frozenset(made)
+
+
+def _parse_table(text: str) -> tuple[str, str] | None:
+    found = _TABLE.fullmatch(text)
+    return None if found is None else (found[1], found[2])
+
+
+def _describe_column(table: str, text: str) -> str:
+    name, kind, *more = text.split()
+    return f"{table} {name} {kind} {'t' if more else 'f'} f f f t"

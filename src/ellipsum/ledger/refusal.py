@@ -1,25 +1,41 @@
-"""What to say where a release does not fit: what is spent, asked and left, and the largest epsilon that would fit."""
+"""What to say where a request does not fit: what ran out, what is left, and the largest request that fits."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from ..errors import BudgetRefused, UsageError
 from ..privacy.composition import Filter
-from ..privacy.gaussian_curve import gaussian_epsilon_upper, round_down, sqrt_down, sqrt_up, typed
-from ..privacy.guarantee import Privacy, mu_for
+from ..privacy.gaussian_curve import sqrt_down, sqrt_up, typed
+from ..privacy.guarantee import Budget, mu_for
 from .amounts import brief
-from .charging import Ask
+from .charging import NOTHING, ChargeRequest, Step, steps
 
-_LEAST, _HALVINGS = 1e-8, 30  # of what was asked; to far more than four digits
-_UNDER_GAUSSIAN = " under noise='gaussian'"
+_LEAST = 1e-8  # of what was requested
+_HALVINGS = 30  # of the logarithm of 1e8: an error of 2e-8, far below the four digits that are shown
+_DIGITS = 4
+Limits = list[tuple[str, Filter]]
 
 
-def refused(whose: str, caps: Filter, ask: Ask) -> BudgetRefused:
-    """whose: the data set, the analyst or the period whose caps are too small."""
-    text = f"{whose}: spent {spent_of(caps)}, left {left_of(caps)}, asked {asked_of(ask)}. {_advice(caps, ask)}"
-    return BudgetRefused(f"{text} Nothing was read or spent.")
+class DoesNotFit(Exception):
+    """A request exceeds somebody's caps; what to say of it is worked out later, while nobody waits."""
+
+    def __init__(self, limits: Iterable[tuple[str, Filter]]) -> None:
+        super().__init__()
+        self.limits: Limits = list(limits)
+
+
+def explain(limits: Limits, request: ChargeRequest) -> BudgetRefused:
+    """limits: whose caps the request must fit (the data set, the analyst, the period), and the caps."""
+    step = _usual_step(limits[0][1], request)
+    owner, caps = next(((owner, caps) for owner, caps in limits if not _accepts(caps, step)), limits[0])
+    amounts = f"spent {spent_of(caps)}, left {left_of(caps)}, asked {_describe(request)}"
+    advice = _advise([caps for _, caps in limits], request)
+    return BudgetRefused(
+        f"{owner} has too little {_name_missing(caps, step)} left: {amounts}. {advice} Nothing was read or spent."
+    )
 
 
 def spent_of(caps: Filter) -> str:
@@ -30,7 +46,7 @@ def spent_of(caps: Filter) -> str:
         spent = Fraction(sqrt_up(caps.squares_spent) if caps.squares_spent else 0)
         parts.append(f"mu {brief(spent, up=True)} of {brief(Fraction(caps.mu))}")
     if caps.slack:
-        parts.append(f"slack {brief(caps.slack_spent, up=True)} of {brief(Fraction(caps.slack))}")
+        parts.append(f"delta {brief(caps.slack_spent, up=True)} of {brief(Fraction(caps.slack))}")
     return ", ".join(parts)
 
 
@@ -38,93 +54,100 @@ def left_of(caps: Filter) -> str:
     """What is left of each cap."""
     pairs = list(zip(caps.pure_spent, caps.pure, strict=True))
     parts = [f"epsilon {brief(Fraction(cap) - spent)}" for spent, cap in pairs]
-    whole = Fraction(caps.mu) if caps.squares_spent == 0 else Fraction(mu_left(caps))
-    parts += [f"mu {brief(whole)}"] if caps.mu else []
-    parts += [f"slack {brief(slack_left(caps))}"] if caps.slack else []
+    mu = Fraction(sqrt_down(Fraction(caps.mu) ** 2 - caps.squares_spent) if caps.squares_spent else caps.mu)
+    parts += [f"mu {brief(mu)}"] if caps.mu else []
+    parts += [f"delta {brief(_delta_left(caps))}"] if caps.slack else []
     return ", ".join(parts)
 
 
-def asked_of(ask: Ask) -> str:
-    if ask.stated:
-        return ", ".join(f"{name} {value:g}" for name, value in ask.stated.items())
-    return str(ask.guarantee)
-
-
-def mu_left(caps: Filter) -> float:
-    return sqrt_down(Fraction(caps.mu) ** 2 - caps.squares_spent)
-
-
-def slack_left(caps: Filter) -> Fraction:
+def _delta_left(caps: Filter) -> Fraction:
     return Fraction(caps.slack) - caps.slack_spent
 
 
-def _advice(caps: Filter, ask: Ask) -> str:
-    left = [Fraction(cap) - spent for cap, spent in zip(caps.pure, caps.pure_spent, strict=True)]
-    if left and not caps.mu:
-        pure = isinstance(ask.guarantee, Privacy) and not ask.gaussian
-        beside = "" if pure or ask.pair is None else f" with delta at most {brief(slack_left(caps))}"
-        return f"The largest epsilon that fits is {brief(max(left))}{beside}." if max(left) else "Nothing is left."
-    slack = Fraction(ask.guarantee.as_pair().slack)
-    if slack > slack_left(caps):
-        rare, left_over = brief(slack, up=True), brief(slack_left(caps))
-        return (
-            f"Its guarantee holds but for probability {rare} (slack), and {left_over} of that is left. "
-            "Caps with slack= are stated when a budget is opened."
-        )
-    fitting = largest_pure(caps, ask)
-    if fitting is not None:
-        return f"The largest epsilon that fits is {fitting:g}."
-    largest = largest_epsilon(caps, ask)
-    if largest is not None:
-        return f"The largest epsilon that fits is {largest:g}{'' if ask.gaussian else _UNDER_GAUSSIAN}."
-    if "mu" in ask.stated and mu_left(caps) > 0:
-        return f"The largest mu that fits is {brief(Fraction(mu_left(caps)))}."
-    return "No release of this kind fits any more."
+def _describe(request: ChargeRequest) -> str:
+    stated = ", ".join(f"{name} {value:g}" for name, value in request.stated.items())
+    return stated or str(request.guarantee)
 
 
-def largest_epsilon(caps: Filter, ask: Ask) -> float | None:
-    """The largest epsilon of four digits whose Gaussian release at the asked delta still fits; None if none does."""
-    if ask.pair is None or mu_left(caps) == 0:
-        return None
-    slack = float(ask.guarantee.as_pair().slack) if ask.gaussian else 0.0
-    room = round_down(Fraction(ask.pair[1]) - Fraction(slack))
-    if room <= 0:
-        return None
-    start = gaussian_epsilon_upper(mu_left(caps), room)
-    if not 0 < start < math.inf:
-        return None
-    unit = 10.0 ** (math.floor(math.log10(start)) - 3)
-    for fewer in range(4):
-        candidate = float(f"{(math.floor(start / unit) - fewer) * unit:.4g}")
-        if candidate > 0 and _fits(candidate, ask.pair[1], slack, caps):
-            return candidate
-    return None
+def _usual_step(caps: Filter, request: ChargeRequest) -> Step:
+    """The way in which the caps would take the request: as a pure step where they have no mu."""
+    ways = list(steps(request))
+    return next((way for way in ways if caps.mu or not way.mu), ways[0])
 
 
-def largest_pure(caps: Filter, ask: Ask) -> float | None:
-    """The largest epsilon of four digits whose pure release still fits; None if none does, or no such was asked."""
-    high = ask.stated.get("epsilon")
-    if not high or ask.stated.get("delta") != 0 or len(ask.guarantee.as_pair().pure) != 1:
-        return None
-    low = high * _LEAST
-    for _ in range(_HALVINGS):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if _takes(caps, middle) else (low, middle)
-    unit = 10.0 ** (math.floor(math.log10(low)) - 3)
-    candidate = float(f"{math.floor(low / unit) * unit:.4g}")
-    return candidate if _takes(caps, candidate) else None
-
-
-def _takes(caps: Filter, epsilon: float) -> bool:
+def _accepts(caps: Filter, step: Step) -> bool:
     try:
-        caps.charge(epsilon=typed(epsilon))
+        step.charged_to(caps)
     except BudgetRefused:
         return False
     return True
 
 
-def _fits(epsilon: float, delta: float, slack: float, caps: Filter) -> bool:
-    try:
-        return mu_for(epsilon, delta, slack) <= mu_left(caps)
-    except UsageError:
-        return False
+def _name_missing(caps: Filter, step: Step) -> str:
+    """Which part of the budget ran out."""
+    parts = {
+        "epsilon" if caps.pure else "mu": Step(NOTHING, step.pure, NOTHING),
+        "mu": Step(step.mu, () if caps.pure else step.pure, NOTHING),
+        "delta": Step(NOTHING, (), step.slack),
+    }
+    return " and ".join(name for name, part in parts.items() if not _accepts(caps, part)) or "mu"
+
+
+def _advise(caps: list[Filter], request: ChargeRequest) -> str:
+    """The largest request of the same kind that all caps accept, tried before it is told."""
+    delta = request.stated.get("delta")
+    if delta is None or "epsilon" not in request.stated:
+        return _advise_mu(caps, request)
+    if caps[0].mu and delta:
+        slack = float(request.guarantee.as_pair().slack) if request.gaussian else 0.0
+        largest = _largest(caps, request.stated["epsilon"], lambda epsilon: _gaussian_step(epsilon, delta, slack))
+        ending = f" with delta {delta:g} and Gaussian noise"
+    else:
+        rest = min([typed(delta), *map(_delta_left, caps)])
+        shown = brief(rest)
+        largest = _largest(caps, request.stated["epsilon"], lambda epsilon: _pure_step(epsilon, Fraction(shown)))
+        ending = f" with delta {shown}" if delta else ""
+    return f"The largest epsilon that fits is {largest:g}{ending}." if largest else "No request of this kind fits."
+
+
+def _advise_mu(caps: list[Filter], request: ChargeRequest) -> str:
+    name = "rho" if "rho" in request.stated else "mu"
+    if name in request.stated and caps[0].mu:
+        largest = _largest(caps, request.stated[name], lambda value: _mu_step(name, value))
+        return f"The largest {name} that fits is {largest:g}." if largest else "No request of this kind fits."
+    return (
+        "This budget adds up epsilon and delta: request those." if not caps[0].mu else "No request of this kind fits."
+    )
+
+
+def _pure_step(epsilon: float, delta: Fraction) -> Step:
+    return Step(NOTHING, (typed(epsilon),), delta)
+
+
+def _gaussian_step(epsilon: float, delta: float, slack: float) -> Step:
+    return Step(Fraction(mu_for(epsilon, delta, slack)), (), Fraction(slack))
+
+
+def _mu_step(name: str, value: float) -> Step:
+    return Step(max(typed(value) if name == "mu" else NOTHING, Fraction(Budget(**{name: value}).mu)), (), NOTHING)
+
+
+def _largest(caps: list[Filter], requested: float, step_of: Callable[[float], Step]) -> float | None:
+    """The largest amount of four digits, at most the requested one, whose step all caps accept."""
+
+    def fits(amount: float) -> bool:
+        try:
+            step = step_of(amount)
+        except UsageError:  # outside the range of amounts
+            return False
+        return all(_accepts(each, step) for each in caps)
+
+    if fits(requested):
+        return requested
+    low, high = requested * _LEAST, requested
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    unit = 10.0 ** (math.floor(math.log10(low)) - _DIGITS + 1)
+    candidates = (float(f"{round_to_unit(low / unit) * unit:.{_DIGITS}g}") for round_to_unit in (math.ceil, math.floor))
+    return next(filter(fits, candidates), None)

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..errors import DataError, UsageError, visible
-from .store import TABLES, Row
+from .entries import TABLES, Row
 
 _WAIT_MS = 60_000  # for other writers, each of which takes milliseconds
 _MARK = 0x656C6C73  # the file's own sign, "ells"
@@ -31,15 +31,50 @@ _inherited: list[sqlite3.Connection] = []
 """Connections of a parent process, which its child must neither use nor close."""
 
 
-class _Transaction:
+class SqliteTransaction:
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def run(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
-        return self._connection.execute(text, values).fetchall()
+        return self.connection.execute(text, values).fetchall()
 
     def each(self, text: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        return self._connection.execute(text, values)
+        return self.connection.execute(text, values)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[SqliteTransaction]:
+    """Commit what is done within, or nothing of it."""
+    connection.execute(begin)
+    try:
+        yield SqliteTransaction(connection)
+        connection.execute("commit")
+    finally:
+        if connection.in_transaction:
+            connection.execute("rollback")
+
+
+class MemoryStore:
+    """The ledger of one process, in its memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._pid = os.getpid()
+
+    def create(self) -> None:
+        with self.writing() as transaction:
+            for text in TABLES:
+                transaction.run(text)
+
+    @contextmanager
+    def writing(self) -> Iterator[SqliteTransaction]:
+        if os.getpid() != self._pid:  # a copy would have the whole budget again
+            raise UsageError("a budget in memory serves only the process that made it. Use a ledger in a file.")
+        with self._lock, _transaction(self._connection, "begin immediate") as transaction:
+            yield transaction
+
+    reading = writing
 
 
 class SqliteStore:
@@ -51,10 +86,6 @@ class SqliteStore:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int, int, str] | None = None
-
-    @property
-    def address(self) -> str:
-        return os.path.abspath(self._path)
 
     def create(self) -> None:
         with self._told("made"):
@@ -69,29 +100,16 @@ class SqliteStore:
             transaction.run(f"pragma application_id = {_MARK}")
 
     @contextmanager
-    def writing(self) -> Iterator[_Transaction]:
-        with self._lock, self._told("written"):
-            connection = self._open()
-            connection.execute("begin immediate")
-            try:
-                self._check_schema(connection)
-                yield _Transaction(connection)
-                connection.execute("commit")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("rollback")
+    def writing(self) -> Iterator[SqliteTransaction]:
+        with self._lock, self._told("written"), _transaction(self._open(), "begin immediate") as transaction:
+            self._check_schema(transaction.connection)
+            yield transaction
 
     @contextmanager
-    def reading(self) -> Iterator[_Transaction]:
-        with self._lock, self._told("read"):
-            connection = self._open()
-            connection.execute("begin")
-            try:
-                self._check_schema(connection)
-                yield _Transaction(connection)
-            finally:
-                if connection.in_transaction:
-                    connection.execute("rollback")
+    def reading(self) -> Iterator[SqliteTransaction]:
+        with self._lock, self._told("read"), _transaction(self._open(), "begin") as transaction:
+            self._check_schema(transaction.connection)
+            yield transaction
 
     def _open(self) -> sqlite3.Connection:
         """The kept connection, or a new one in a child process, for another file, and for one that is not written."""

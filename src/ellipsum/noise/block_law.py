@@ -11,10 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import (
     MOST_COLUMNS,
@@ -26,9 +27,14 @@ from ..errors import (
     whole,
 )
 from ..numerics.roots import gauss_legendre, root
-from ..numerics.wide_integers import Ints
+from ..numerics.wide_integers import Ints, Wide
 from ..privacy.gaussian_curve import _at_rising_precision, _certainly_positive, _float_up, _nudged, round_up
+from ..privacy.guarantee import Privacy
+from ..privacy.spherical_privacy import Guarantee
 from ..util import json_codec
+from .law import TOO_LITTLE, Law, joined, normal_multiple
+from .stream import Stream
+from .vector_runs import Runs, box_runs
 
 if TYPE_CHECKING:
     from flint import arb
@@ -284,3 +290,88 @@ def box_isf_upper(p: float, size: int) -> float:
     if x is None:
         raise UsageError(f"p={p} is out of reach of certified arithmetic. State a probability above 1e-300.")
     return x
+
+
+@dataclass(frozen=True)
+class BoxLaw(Law):
+    """Pure noise in blocks that share a radius; a coordinate that never moves has none [K1]."""
+
+    kind: ClassVar[str] = "box"
+    blocks: Blocks
+    scales: tuple[float, ...]
+    """One per block: scale * share of epsilon >= how far its coordinates move, in exact arithmetic."""
+
+    def stds(self, width: int) -> Floats:
+        stds = np.zeros(width)
+        for block, scale in zip(self.blocks.blocks, self.scales, strict=True):
+            stds[list(block.columns)] = scale * box_std(block.size)
+        return stds
+
+    def multiples(self, width: int, level: float) -> Floats:
+        multiples = np.ones(width)
+        for block in self.blocks.blocks:
+            multiples[list(block.columns)] = box_isf((1 - level) / 2, block.size) / box_std(block.size)
+        return multiples
+
+    def joint_multiples(self, wanted: NDArray[np.bool_], level: float) -> Floats:
+        """Half-widths in stds of a box that holds the wanted coordinates all at once at a level; 0 of others [K4]."""
+        multiples, total = np.zeros(wanted.size), int(wanted[list(self.blocks.columns)].sum())
+        for block in self.blocks.blocks:
+            columns = np.array(block.columns)
+            mine = columns[wanted[columns]]
+            if mine.size:
+                tail = -math.expm1(math.log(level) * mine.size / total)
+                multiples[mine] = box_largest_isf(tail, mine.size, block.size) / box_std(block.size)
+        return multiples
+
+    def sum_multiple(self, level: float) -> float:
+        """The half-width at a level for a sum of coordinates, in stds, where it is wider than each of theirs [K3]."""
+        shared = [size for size in self.blocks.sizes if size > 1]
+        return max(normal_multiple(level), box_sum_multiple(level, min(shared)) if shared else 0.0)
+
+    def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
+        from .vectors import add_block_noise  # compiles
+
+        whole, (order, plain, runs, units) = joined(sums, last), self._drawing
+        if plain and whole.high.shape[-1] == runs.width:
+            return add_block_noise(whole, runs, stream).to_float() * units
+        noisy = add_block_noise(Wide(whole.high[..., order], whole.low[..., order]), runs, stream)
+        scaled = whole.to_float()  # coordinates that never move are public
+        scaled[..., order] = noisy.to_float() * units
+        return scaled
+
+    @cached_property
+    def _drawing(self) -> tuple[Ints, bool, Runs, Floats]:
+        """The blocks' coordinates, whether these are simply the first ones, the blocks, and 2^shift of the columns."""
+        order, runs = np.array(self.blocks.columns, np.int64), box_runs(self.blocks.sizes, self.scales)
+        units = np.ldexp(1.0, np.repeat(runs.shifts, runs.sizes))
+        return order, bool((order == np.arange(order.size)).all()), runs, units
+
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
+        if not isinstance(privacy, Privacy) or privacy.mu or len(privacy.pure) != 1:
+            raise UsageError(TOO_LITTLE)
+        blocks = self.blocks.blocks
+        if len(self.scales) != len(blocks) or not all(map(math.isfinite, self.scales)):
+            raise UsageError(TOO_LITTLE)
+        served = set(self.blocks.columns)
+        if any(moves[j] for j in range(len(moves)) if j not in served) or max(served, default=0) >= len(moves):
+            raise UsageError(TOO_LITTLE)
+        if sum((Fraction(block.epsilon) for block in blocks), Fraction(0)) > Fraction(privacy.pure[0]):
+            raise UsageError(TOO_LITTLE)
+        for block, scale in zip(blocks, self.scales, strict=True):
+            if Fraction(scale) * Fraction(block.epsilon) < max(moves[j] for j in block.columns):
+                raise UsageError(TOO_LITTLE)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "blocks": self.blocks.to_dict(), "scales": list(self.scales)}
+
+    @classmethod
+    def from_fields(cls, fields: json_codec.Fields) -> BoxLaw:
+        return cls(
+            fields.take("blocks", Blocks.from_dict), fields.take("scales", json_codec.list_of(json_codec.number))
+        )
+
+    @staticmethod
+    def least(blocks: Blocks, moves: Sequence[int]) -> BoxLaw:
+        scales = tuple(block.scale(Fraction(max(moves[j] for j in block.columns))) for block in blocks.blocks)
+        return BoxLaw(blocks, scales)

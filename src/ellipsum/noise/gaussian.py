@@ -1,4 +1,4 @@
-"""Ideal Gaussian noise, correctly rounded.
+"""Ideal Gaussian and Laplace noise, correctly rounded.
 
 A release adds the *real* Gaussian to exact integers and publishes the correctly rounded result,
     K_j = rint((S_j + std z_j) / 2^shift),    z_j = ±z(p_j),    Φ(-z(p)) = p,
@@ -10,20 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
-from typing import Any
 
 import numpy as np
 
 from ..errors import Floats, UsageError, positive, whole
 from ..numerics.ball_arithmetic import FLINT
-from ..numerics.wide_integers import LOW_BITS, Ints, Wide
-from .entropy import BLOCK, Words
-from .stream import Stream
+from ..numerics.wide_integers import LOW_BITS, Wide
+from .stream import BLOCK, Stream
 
 SCALE_BITS = 20  # std / 2^shift lies in [2^20, 2^21)
 _NO_FRACTION = np.empty(0)
-_INT64 = np.dtype(np.int64)  # numpy need not look it up
 _Part = tuple[Wide, int, Floats]  # (values, shift in [0, 48), what is to be added after the shift)
 
 
@@ -48,10 +44,8 @@ def add_noise(sums: Wide, std: float, shift: int, stream: Stream, start: int = 0
     `shift` must be `shift_for(std)`. Limbs of any shape, draws in C order; S_j and K_j must fit a `Wide`.
     """
     scale, shape, size = _scale(std, shift), sums.high.shape, sums.high.size
-    words = stream.take(whole("start", start, least=0, most=1 << 64), size)
+    stream.claim(whole("start", start, least=0, most=1 << 64), size)
     aligned = 0 <= shift < LOW_BITS
-    if words is not None and aligned and len(shape) == 1:
-        return _add_few(sums, words, shift, scale, stream, start)
     flat = Wide(sums.high.reshape(-1), sums.low.reshape(-1))
 
     def part(begin: int, stop: int) -> _Part:
@@ -63,18 +57,6 @@ def add_noise(sums: Wide, std: float, shift: int, stream: Stream, start: int = 0
 
     noisy = _add(size, part, exact, scale, stream, start)
     return Wide(noisy.high.reshape(shape), noisy.low.reshape(shape))
-
-
-def _add_few(sums: Wide, words: Words, shift: int, scale: float, stream: Stream, start: int) -> Wide:
-    """`add_noise` for one block, without what others need: `words` are its draws."""
-    size, noisy = len(words), _quantile()
-    high, low, undecided = np.empty(size, _INT64), np.empty(size, _INT64), np.empty(size, _INT64)
-    count = noisy.round_noisy(
-        words, noisy.table(), scale, sums.high, sums.low, shift, _NO_FRACTION, high, low, undecided
-    )
-    if count:
-        _settle(undecided[:count], lambda j: _floor_and_rest(sums[j], 1, shift), scale, stream, start, 0, high, low)
-    return Wide(high, low)
 
 
 def add_noise_exact(values: Sequence[int | Fraction], std: float, shift: int, stream: Stream, start: int = 0) -> Wide:
@@ -91,7 +73,7 @@ def add_noise_exact(values: Sequence[int | Fraction], std: float, shift: int, st
         return floors, 0, np.array(rests, np.float64)
 
     scale = _scale(std, shift)
-    stream.take(whole("start", start, least=0, most=1 << 64), len(pairs))
+    stream.claim(whole("start", start, least=0, most=1 << 64), len(pairs))
     return _add(len(pairs), part, pairs.__getitem__, scale, stream, start)
 
 
@@ -120,39 +102,18 @@ def _add(
     The draws are those from `start` on, which were taken before.
     """
     high, low, undecided = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(min(size, BLOCK), np.int64)
-    noisy = _quantile()
-    round_noisy, series = noisy.round_noisy, noisy.table()
+    from .quantile_table import round_noisy, table  # compiles
+
+    series = table()
     for begin, stop, words in stream.blocks(start, size):
         block, shift, fraction = part(begin, stop)
         out = high[begin:stop], low[begin:stop]
         count = round_noisy(words, series, scale, block.high, block.low, shift, fraction, *out, undecided)
-        _settle(undecided[:count], exact, scale, stream, start, begin, *out)
+        for i in undecided[:count].tolist():
+            floor, rest = exact(begin + i)
+            decided = Wide.from_ints([floor + _decide(rest, scale, stream, start + begin + i)])
+            high[begin + i], low[begin + i] = decided.high[0], decided.low[0]
     return Wide(high, low)
-
-
-def _settle(
-    places: Ints,
-    exact: Callable[[int], tuple[int, Fraction]],
-    scale: float,
-    stream: Stream,
-    start: int,
-    begin: int,
-    high: Ints,
-    low: Ints,
-) -> None:
-    """Values that doubles left open, by their places in a block whose first is number `begin`."""
-    for i in places.tolist():
-        floor, rest = exact(begin + i)
-        decided = Wide.from_ints([floor + _decide(rest, scale, stream, start + begin + i)])
-        high[i], low[i] = decided.high[0], decided.low[0]
-
-
-@cache
-def _quantile() -> Any:
-    """The compiled rounding and its table: imported when noise is drawn, and looked up once."""
-    from . import quantile_table
-
-    return quantile_table
 
 
 def _decide(fraction: Fraction, scale: float, stream: Stream, index: int) -> int:
@@ -171,6 +132,30 @@ def _decide(fraction: Fraction, scale: float, stream: Stream, index: int) -> int
                 # z falls as p grows, so the two ends of p's interval enclose every rounding still possible.
                 ends = [(arb(end) * arb(2) ** (1 - bits)).erfcinv() for end in (tail, tail + 1)]
                 nearest = [(base + factor * z).floor().unique_fmpz() for z in ends]
+            if nearest[0] is not None and nearest[0] == nearest[1]:
+                return int(nearest[0])
+        tail, bits = (tail << 64) | next(further), bits + 64
+
+
+def add_laplace(value: int, scale: float, shift: int, stream: Stream) -> int:
+    """rint((value + scale x) / 2^shift), x an ideal Laplace variable [F6].
+
+    x = ±(-ln p), p uniform on (0, 1), of which as many bits are drawn as make the rounding certain.
+    """
+    from flint import arb, ctx
+
+    index = stream.next
+    stream.claim(index, 1)
+    first, second = map(int, stream.words(index, 1)[0])
+    tail, bits = ((first & ((1 << 63) - 1)) << 64) | second, 127
+    further = stream.more(index)
+    while True:
+        if tail:  # else p may be as small as zero
+            with FLINT, ctx.workprec(bits + 192 + value.bit_length()):
+                unit = arb(2) ** shift
+                signed = arb(-scale if first >> 63 else scale)
+                ends = [-(arb(end) / arb(2) ** bits).log() for end in (tail, tail + 1)]
+                nearest = [((arb(value) + signed * x) / unit + arb(0.5)).floor().unique_fmpz() for x in ends]
             if nearest[0] is not None and nearest[0] == nearest[1]:
                 return int(nearest[0])
         tail, bits = (tail << 64) | next(further), bits + 64

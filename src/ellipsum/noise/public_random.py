@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from ..errors import Floats
 from ..numerics.ball_arithmetic import FLINT
 from ..numerics.wide_integers import LOW_BITS, Ints, Wide
-from .entropy import BLOCK, LANE_BITS, Words, fresh_key, keystream
 from .gaussian import add_noise
-from .stream import Stream
+from .stream import BLOCK, LANE_BITS, Stream, Words, fresh_key, keystream
 
 _PART = 1 << 20
 _SHUFFLE_LANE = (1 << LANE_BITS) - 1

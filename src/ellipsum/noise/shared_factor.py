@@ -16,8 +16,7 @@ from ..errors import Floats
 from ..numerics.ball_arithmetic import FLINT
 from ..numerics.wide_integers import Ints
 from ..util.compile import compiled, inner
-from .entropy import BLOCK
-from .stream import Stream
+from .stream import BLOCK, Stream
 
 if TYPE_CHECKING:
     from flint import arb

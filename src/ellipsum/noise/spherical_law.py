@@ -1,15 +1,28 @@
-"""The law of a coordinate, and of several, of spherical noise exp(-|eta|), in units of its scale [B4], [B5]."""
+"""Spherical noise of density exp(-|eta| / scale): the law, and the distribution of one coordinate and of several.
+
+The distributions are in units of the scale [B4], [B5].
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import Floats, open_unit, whole
+from ..errors import Floats, UsageError, open_unit, whole
 from ..numerics.roots import root
+from ..numerics.wide_integers import Wide
+from ..privacy.gaussian_curve import round_up
+from ..privacy.spherical_privacy import BallPrivacy, Guarantee
+from ..util import json_codec
+from .law import TOO_LITTLE, Law, joined
+from .stream import Stream
+from .vector_runs import Runs, ball_runs
 
 _NODES, _DROP = 400, 45.0
 _SMALLEST = 1e-320
@@ -117,3 +130,51 @@ def ball_square_isf(p: float, rank: int, d: int) -> float:
     half = math.sqrt(p)  # both factors above these: probability p; one of them above those: at most p
     least, most = (float(chdtri(d + 1, tail) * chdtri(rank, tail)) for tail in (half, p / 2))
     return root(lambda x: math.log(ball_square_sf(x, rank, d) / p), least, most, 1e-13 * most)
+
+
+@dataclass(frozen=True)
+class BallLaw(Law):
+    """Spherical noise of density exp(-‖x‖/scale): scale * ratio >= sensitivity in exact arithmetic [B1]."""
+
+    kind: ClassVar[str] = "ball"
+    scale: float
+    dimension: int
+
+    def stds(self, width: int) -> Floats:
+        return np.full(width, self.scale * ball_std(self.dimension))
+
+    def multiples(self, width: int, level: float) -> Floats:
+        return np.full(width, ball_isf((1 - level) / 2, self.dimension) / ball_std(self.dimension))
+
+    def squared_radius(self, rank: int, level: float) -> float:
+        return ball_square_isf(1 - level, rank, self.dimension) / ball_std(self.dimension) ** 2  # [B5]
+
+    def add(self, sums: Wide, last: list[int], stream: Stream) -> Floats:
+        from .vectors import add_sphere_noise  # compiles
+
+        runs, unit = self._drawing
+        return add_sphere_noise(joined(sums, last), runs, stream).to_float() * unit
+
+    @cached_property
+    def _drawing(self) -> tuple[Runs, float]:
+        """The coordinates as one run, and 2^shift."""
+        runs = ball_runs(self.scale, self.dimension)
+        return runs, math.ldexp(1.0, int(runs.shifts[0]))
+
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
+        valid = math.isfinite(self.scale) and self.dimension == len(moves) and isinstance(privacy, BallPrivacy)
+        if not valid or not isinstance(privacy, BallPrivacy) or privacy.dimension != self.dimension:
+            raise UsageError(TOO_LITTLE)
+        if Fraction(self.scale) * Fraction(privacy.ratio) < sensitivity:
+            raise UsageError(TOO_LITTLE)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "scale": self.scale, "dimension": self.dimension}
+
+    @classmethod
+    def from_fields(cls, fields: json_codec.Fields) -> BallLaw:
+        return cls(fields.take("scale", json_codec.number), fields.take("dimension", json_codec.integer(1, 1 << 40)))
+
+    @staticmethod
+    def least(privacy: BallPrivacy, sensitivity: Fraction) -> BallLaw:
+        return BallLaw(round_up(sensitivity / Fraction(privacy.ratio)), privacy.dimension)

@@ -1,4 +1,11 @@
-"""Noise vectors whose coordinates share a factor, correctly rounded.
+"""Noise vectors whose coordinates share a factor: spherical noise [B1], and pure noise in blocks of columns [K1] [N6].
+
+Spherical noise has density proportional to exp(-|eta| / scale): eta = scale |z'| z with standard normal z in d
+dimensions and z' in d + 1. |z'|^2 is minus twice the log of a product of uniforms, one for two degrees of freedom, and
+one squared normal if d + 1 is odd.
+
+In blocks, block g of k columns draws r ~ Gamma(k + 1) and, for each column, u uniform on [-1, 1]; its noise is
+scale_g r u. One block of one column is Laplace noise.
 
     K_j = rint((S_j + scale f x_j) / 2^shift),    f shared by a run of coordinates, x_j = ±p or ±z(p) of draw j alone.
 
@@ -9,24 +16,21 @@ the double that stands for it [N6].
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..errors import Floats
+from ..errors import Floats, UsageError, whole
 from ..numerics.ball_arithmetic import FLINT
-from ..numerics.wide_integers import LOW_BITS, Ints, Wide
+from ..numerics.wide_integers import Ints, Wide
 from ..util.compile import compiled, inner
-from .entropy import BLOCK
 from .gaussian import _floor_and_rest
 from .quantile_table import _LOW_BITS, _LOW_MASK, round_noisy, table
-from .shared_factor import FIRST_BITS, Factor
-from .stream import Stream
+from .shared_factor import FIRST_BITS, Factor, exponential_sums, roots
+from .stream import BLOCK, Stream
+from .vector_runs import COLUMNS, Runs, ball_draws, ball_runs, box_runs
 
 if TYPE_CHECKING:
     from flint import arb
@@ -37,45 +41,70 @@ _NOTHING = np.empty(0)
 _OUTRUN = 27  # a draw may know this many bits more than the factor before the factor is refined
 
 
-@dataclass(frozen=True)
-class Runs:
-    """Runs of coordinates that lie one after the other and share a factor; repeated for every vector."""
+def add_ball_noise(sums: Wide, scale: float, stream: Stream, start: int = 0) -> Wide:
+    """K_j = rint((S_j + scale |z'| z_j) / 2^shift), shift = ball_shift(scale, d). [B1]
 
-    sizes: Ints
-    scales: Floats
-    """Noise scale of a run in the units of the sums."""
-    shifts: Ints
-    normal: bool
-    """Coordinates are normals (True) or uniform on [-1, 1] (False)."""
+    The last axis of `sums` holds the d coordinates; every other index is a vector with noise of its own.
 
-    @cached_property
-    def width(self) -> int:
-        return int(self.sizes.sum())
+    Guarantee: K is a function of the ideal release S + eta alone, so with l2 sensitivity D of S its privacy is the
+    exact curve of D / scale in d dimensions, nothing added for finite precision [N6].
 
-    @cached_property
-    def longer(self) -> Ints:
-        """Sizes and one: so many uniforms make the radius of a block [K1]."""
-        return self.sizes + 1
+    Draws: the factors' uniforms vector by vector, their normals if d is even, then one per coordinate in C order.
+    """
+    return add_sphere_noise(sums, ball_runs(scale, sums.high.shape[-1]), stream, start)
 
-    @cached_property
-    def ends(self) -> Ints:
-        """Where each run ends."""
-        return np.cumsum(self.sizes)
 
-    @cached_property
-    def shifted(self) -> Floats:
-        """The scales over 2^shift, exactly: powers of two."""
-        return np.ldexp(self.scales, -self.shifts)
+def add_sphere_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
+    """`add_ball_noise` for a run that was made before."""
+    d = runs.width
+    if d != sums.high.shape[-1]:
+        raise UsageError(f"this noise is for {d} coordinates, got {sums.high.shape[-1]}. Make the plan anew.")
+    vectors, pairs, odd = sums.high.size // d, (d + 1) // 2, d % 2 == 0
+    stream.claim(whole("start", start, least=0), ball_draws(d, vectors))
+    if not vectors:
+        return sums
+    normals = start + vectors * pairs
 
-    @cached_property
-    def outside(self) -> NDArray[np.bool_]:
-        """Shifts that the compiled rounding does not serve."""
-        return (self.shifts < 0) | (self.shifts >= LOW_BITS)
+    def exact(place: int) -> Factor:
+        first, normal = start + place * pairs, normals + place if odd else None
+        return Factor(stream, first, pairs, root=True, normal=normal)
 
-    @cached_property
-    def served(self) -> Ints | None:
-        """The shifts where it serves all of them."""
-        return None if self.outside.any() else self.shifts
+    uniforms = np.full(vectors, pairs, np.int64)
+    halves, bounds = exponential_sums(stream, start, uniforms, vectors * pairs)
+    factors, errors = roots(stream, normals, halves, bounds, odd)
+    return add_vectors(sums, runs, factors, errors, exact, stream, normals + vectors * odd)
+
+
+def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], stream: Stream, start: int = 0) -> Wide:
+    """K_j = rint((S_j + scale_g r_g u_j) / 2^shift_g), shift_g = box_shifts. [K1]
+
+    The last axis of `sums` holds the columns block by block; every other index is a vector with noise of its own.
+
+    Guarantee: K is a function of the ideal release S + eta alone, eta of density proportional to
+    exp(-sum_g max_{j in g} |eta_j| / scale_g); so where column j of S moves by at most D_j between neighbors and
+    scale_g >= D_j / epsilon_g, it is (sum epsilon_g)-private and pure, nothing added for finite precision [N6].
+
+    Draws: the radii's k_g + 1 uniforms block by block, vector by vector, then one per coordinate in C order.
+    """
+    return add_block_noise(sums, box_runs(sizes, scales), stream, start)
+
+
+def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
+    """`add_box_noise` for blocks that were made before."""
+    if runs.width != sums.high.shape[-1]:
+        raise UsageError(COLUMNS)
+    vectors, radii = sums.high.size // runs.width, runs.width + runs.sizes.size
+    draws = vectors * (radii + runs.width)
+    stream.claim(whole("start", start, least=0), draws)
+    if not vectors:
+        return sums
+    uniforms = np.tile(runs.sizes + 1, vectors)  # so many uniforms make the radius of a block [K1]
+
+    def exact(place: int) -> Factor:
+        return Factor(stream, start + int(uniforms[:place].sum()), int(uniforms[place]))
+
+    factors, errors = exponential_sums(stream, start, uniforms, vectors * radii)
+    return add_vectors(sums, runs, factors, errors, exact, stream, start + vectors * radii)
 
 
 @inner

@@ -15,7 +15,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from ..errors import Floats
-from ..noise.law import BallLaw, BoxLaw, Law
+from ..noise.block_law import BoxLaw
+from ..noise.law import Law
+from ..noise.spherical_law import BallLaw
 from ..privacy.guarantee import Budget, Privacy
 from ..privacy.spherical_privacy import BallPrivacy, Guarantee, safe_ratio
 from ..regions.ellipsoid import Clip
@@ -37,7 +39,7 @@ _SETTLED = 0.01  # of the noise: a region that was laid for so little more or le
 LEAST_EPSILON = 1e-9
 _LARGE = 2.0**400
 _MOST_BOXED = 128  # columns' worth: with delta above 0 and more, noise in blocks never errs least
-MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
+_MOST_CUT = 1 << 14  # columns that are cut into blocks beside other laws
 _WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
 _FEWEST_OCTAVES = 2
 _CURIOSITY = 0.01  # weight of a count of cells outside, as a share of their column's half-width
@@ -47,7 +49,7 @@ class HasLaw(Protocol):
     """A plan, of one vector or of groups."""
 
     @property
-    def law_name(self) -> str: ...
+    def mechanism(self) -> str: ...
 
 
 P = TypeVar("P", bound=HasLaw)
@@ -115,7 +117,7 @@ def least(plans: Sequence[P], errors: Sequence[float]) -> P:
     """The plan of least squared error, which says what the others would give."""
     best = plans[int(np.argmin(errors))]
     if len(plans) > 1:
-        considered = {plan.law_name: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
+        considered = {plan.mechanism: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
         object.__setattr__(best, "considered", considered)  # made here, and shown to nobody yet
     return best
 
@@ -129,7 +131,7 @@ def blocks_may_pay(terms: Terms) -> bool:
     lower, upper = terms.rows.bounds()
     sizes = np.sqrt(terms.importances) * (upper / 2 - lower / 2)
     sizes = sizes / (float(sizes.max()) or 1.0)
-    return terms.d <= MOST_CUT and float(sizes.sum()) ** 2 <= _MOST_BOXED * float(sizes @ sizes)
+    return terms.d <= _MOST_CUT and float(sizes.sum()) ** 2 <= _MOST_BOXED * float(sizes @ sizes)
 
 
 def weighted_error(terms: Terms, plan: Plan) -> float:

@@ -38,7 +38,7 @@ def plan_document(plan: Any, most: int | None = None) -> Document:
 
 def _plan_facts(plan: Any) -> Facts:
     facts = [("Privacy", describe_guarantee(plan.privacy, plan.stated)), ("Mechanism", _describe_choice(plan))]
-    if plan.law_name != "gaussian" and plan.stated.get("delta"):
+    if plan.mechanism != "gaussian" and plan.stated.get("delta"):
         facts.append(("Repeated", _describe_repeated(plan)))
     facts += [*people_facts(plan.people), ("Missing", missing_rule(plan)), *_weights_facts(plan), *_clip_facts(plan)]
     if plan.expected_squared_error is None:
@@ -68,12 +68,12 @@ def _error_cell(errors: Floats | None, j: int) -> str:
 
 def _describe_choice(plan: Any) -> str:
     """The mechanism, and what the others would give."""
-    own = plan.considered.get(plan.law_name, 0.0)
-    others = {name: error / own for name, error in plan.considered.items() if name != plan.law_name} if own else {}
+    own = plan.considered.get(plan.mechanism, 0.0)
+    others = {name: error / own for name, error in plan.considered.items() if name != plan.mechanism} if own else {}
     if not others:
-        return MECHANISMS[plan.law_name]
+        return MECHANISMS[plan.mechanism]
     listed = ", ".join(f"{MECHANISMS[name]} {ratio:.3g}x" for name, ratio in others.items())
-    return f"{MECHANISMS[plan.law_name]}, smallest expected error; others: {listed}"
+    return f"{MECHANISMS[plan.mechanism]}, smallest expected error; others: {listed}"
 
 
 def _describe_repeated(plan: Any) -> str:

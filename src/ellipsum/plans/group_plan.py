@@ -17,10 +17,8 @@ import numpy as np
 
 from ..display.document import Document
 from ..errors import Floats, UsageError
-from ..kernels.group_accumulate import GroupSums
 from ..noise import Stream, box_shifts, shift_for
-from ..noise.block_law import box_isf_upper
-from ..noise.law import BoxLaw
+from ..noise.block_law import BoxLaw, box_isf_upper
 from ..numerics.wide_integers import Ints, Wide
 from ..privacy.gaussian_curve import normal_isf_upper, round_down
 from ..privacy.guarantee import Privacy
@@ -35,7 +33,8 @@ from ..row_maps.maps import Body, sqrt_upper
 from ..rows import Rows
 from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection, Source
-from ..sources.group_codes import published
+from ..sources.group_labels import published
+from ..sources.group_sums import GroupSums
 from ..util import json_codec
 from .base import Runnable, check_gaps, check_width, run_and_tell
 from .plan import Plan
@@ -62,7 +61,9 @@ class InGroups(Runnable):
         if len(source.by) != len(self.grouping.by):
             raise UsageError(f"this plan has groups by {len(self.grouping.by)} columns. Name as many in by.")
         if self.grouping.keys is not None:
-            self.grouping.keys.table(source.by)
+            from ..sources.group_codes import key_table  # compiles
+
+            key_table(source.by, self.grouping.keys)
 
     def release(  # type: ignore[override]
         self,
@@ -136,7 +137,7 @@ class GroupPlan(InGroups):
     def _check_parts(self) -> None:
         one, keys = self.one, self.grouping.keys
         valid = one.neighbors == "add_remove" and one.people is None and one.count_units >= 1
-        valid &= one.law_name in ("gaussian", "box") and not one.riders.outside and not one.stated
+        valid &= one.mechanism in ("gaussian", "box") and not one.riders.outside and not one.stated
         valid &= one.riders.missing != "row" or one.riders.absences == (0,)
         valid &= not one.riders.products
         valid &= (self.privacy.slack > 0) == (keys is None)
@@ -233,8 +234,8 @@ class GroupPlan(InGroups):
         return self.one.n
 
     @property
-    def law_name(self) -> str:
-        return self.one.law_name
+    def mechanism(self) -> str:
+        return self.one.mechanism
 
     @property
     def options(self) -> Mapping[str, Any]:

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import MOST_WHOLE, UsageError
-from ..noise.law_files import law_from_dict
+from ..noise.block_law import BoxLaw
+from ..noise.law import Law
+from ..noise.spherical_law import BallLaw
 from ..privacy.guarantee import stated_from_dict
 from ..privacy.spherical_privacy import guarantee_from_dict
 from ..regions.ellipsoid import Clip, Ellipsoid
@@ -24,6 +26,7 @@ from ..version import VERSION
 
 FORMAT, FORMAT_1 = "ellipsum.plan/2", "ellipsum.plan/1"
 STATISTICS = ("sum", "mean", "describe")
+_WRONG_LAW = "the law of this plan's noise has missing, unknown or wrong fields. Make the plan anew."
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
 
 MISSING = json_codec.any_of(json_codec.word(*WORDS), json_codec.number, json_codec.list_of(json_codec.number))
@@ -44,6 +47,14 @@ _OPTIONS: dict[str, json_codec.Kind[Any]] = {
     "method": json_codec.text,
     **PEOPLE,
 }
+
+
+def _law_from_dict(saved: Any) -> Law:
+    """`Plan` checks whether the law gives its guarantee. Gaussian noise is a plan's `noise_units`."""
+    with json_codec.Fields(saved, _WRONG_LAW) as fields:
+        if fields.take("kind", json_codec.word(BallLaw.kind, BoxLaw.kind)) == BallLaw.kind:
+            return BallLaw.from_fields(fields)
+        return BoxLaw.from_fields(fields)
 
 
 def plan_to_dict(plan: Any) -> dict[str, Any]:
@@ -105,7 +116,7 @@ def plan_fields(saved: Any) -> dict[str, Any]:
             "people": People.of_options(options),
             "riders": PLAIN if first else fields.take("riders", riders_from_dict),
             "clamped": False if first else fields.take("clamped", json_codec.flag),
-            "law": None if first else fields.maybe("law", law_from_dict),
+            "law": None if first else fields.maybe("law", _law_from_dict),
         }
 
 

@@ -5,20 +5,16 @@ docs/proofs/plans.md [U9].
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-
-import numpy as np
 
 from ..errors import UsageError, choice
 from ..releases.description import check_covariance
 from ..util.structural_equality import contents
 from .build import (
     LEAST_EPSILON,
-    MOST_CUT,
     NOISE,
     Terms,
     blocks_may_pay,
@@ -31,9 +27,6 @@ from .build import (
 from .plan import OutOfRange, Plan
 
 MOST_REMEMBERED = 512  # columns
-_FEWEST_MIXED = 40  # columns: of fewer, one law is within a tenth of two
-_UNEVEN = 3.0  # the widest column over the mean one: below, one law is within a tenth of two
-_MIXED_EPSILONS, _MIXED_DELTAS = (1e-3, 20.0), (1e-20, 1e-2)
 
 
 def plan_statistic(terms: Terms) -> Plan:
@@ -104,21 +97,7 @@ def _weighed(terms: Terms) -> Plan:
     plans = list(_under_each_law(terms))
     if not plans:
         raise OutOfRange
-    errors = [weighted_error(terms, plan) for plan in plans]
-    if two_laws_may_pay(terms) and plans[-1].law_name == "gaussian":
-        _add_mixed(terms, plans, errors)
-    return least(plans, errors)
-
-
-def _add_mixed(terms: Terms, plans: list[Plan], errors: list[float]) -> None:
-    """The plan of two laws among the others, the Gaussian the last of them, where it is well below all [U9]."""
-    from .mixed_noise import mixed
-
-    with suppress(OutOfRange):
-        plan = mixed(terms, plans[-1], min(errors))
-        if plan is not None:
-            plans.append(plan)
-            errors.append(weighted_error(terms, plan))
+    return least(plans, [weighted_error(terms, plan) for plan in plans])
 
 
 @lru_cache(maxsize=64)
@@ -138,18 +117,3 @@ def _under_each_law(terms: Terms) -> Iterator[Plan]:
     for law in laws:
         with suppress(OutOfRange):
             yield law(terms)
-
-
-def two_laws_may_pay(terms: Terms) -> bool:
-    """Whether pure noise for a few columns beside Gaussian noise may err a tenth less: few that are far wider [U9]."""
-    if terms.noise != "auto" or not terms.rows.clamps or not _FEWEST_MIXED <= terms.d <= MOST_CUT:
-        return False
-    if terms.statistic == "describe" or terms.each is not None or terms.wishes.shape != "optimal":
-        return False
-    epsilon, delta = terms.budget.pair or (0.0, 0.0)
-    if not (_MIXED_EPSILONS[0] <= epsilon <= _MIXED_EPSILONS[1] and _MIXED_DELTAS[0] <= delta <= _MIXED_DELTAS[1]):
-        return False
-    lower, upper = terms.rows.bounds()
-    sizes = np.sqrt(terms.importances) * (upper / 2 - lower / 2)
-    largest = float(sizes.max())
-    return 0 < largest < math.inf and terms.d >= _UNEVEN * float((sizes / largest).sum())

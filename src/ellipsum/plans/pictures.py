@@ -24,7 +24,6 @@ LAWS = {
     "gaussian": "Gaussian noise",
     "ball": "spherical noise",
     "box": "pure noise in blocks",
-    "mixed": "pure and Gaussian noise",
     "": "learned rows",
 }
 _WIDE = 10.0  # budgets are shown from a tenth to ten times the plan's
@@ -117,8 +116,8 @@ def _errors_at(plan: Any, stated: dict[str, float]) -> dict[str, float]:
         error = None if made is None else error_of(made)[0]
         if made is None or not error:
             continue
-        own = made.considered.get(made.law_name, 1.0)
-        errors |= {law: error * other / own for law, other in made.considered.items()} or {made.law_name: error}
+        own = made.considered.get(made.mechanism, 1.0)
+        errors |= {law: error * other / own for law, other in made.considered.items()} or {made.mechanism: error}
     return {law: error for law, error in errors.items() if 0 < error < math.inf}
 
 

@@ -18,7 +18,8 @@ from ..display.document import Document
 from ..errors import Floats, UsageError, names
 from ..kernels.accumulate import Partial
 from ..noise import Stream
-from ..noise.law import GaussianLaw, Law, Uneven
+from ..noise.block_law import BoxLaw
+from ..noise.law import GaussianLaw, Law
 from ..privacy.spherical_privacy import Guarantee
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.clipping_bias import cell_limits
@@ -37,7 +38,7 @@ from ..releases.std_estimates import mean_squares
 from ..request.people import People
 from ..row_maps.auxiliary_counts import PLAIN, Riders
 from ..row_maps.grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
-from ..row_maps.maps import ClampedMap, EllipsoidMap, body_without, clamped_moves
+from ..row_maps.maps import ClampedMap, EllipsoidMap, clamped_moves
 from ..rows import Rows
 from ..session import Session
 from ..util import json_codec
@@ -97,7 +98,7 @@ class Plan(Runnable):
     def __post_init__(self) -> None:
         # A plan may come from a file: its noise is checked against its claim every time it is made.
         self.privacy.check_unit(self.people is not None)
-        self.noise_law.check_stated(self.privacy, self.stated)
+        self.privacy.check_stated(self.stated)
         names("columns", self.columns, self.d)
         self.ellipsoid.check()
         if not (math.isfinite(self.noise_units) and self.grid_bits in (GRID_BITS, WIDE_GRID_BITS)):
@@ -207,7 +208,7 @@ class Plan(Runnable):
     @property
     def noise_base(self) -> tuple[Ellipsoid, float]:
         """The noise of the sums, as an ellipsoid and a std."""
-        if not isinstance(self.law, Uneven):
+        if not isinstance(self.law, BoxLaw):
             return self.ellipsoid, self.scaled_std
         return Ellipsoid(self.ellipsoid.center, self._block_scale.copy(), self.ellipsoid.axes), 1.0
 
@@ -223,7 +224,7 @@ class Plan(Runnable):
             _ = self.doubt, self.public_rows, self.scaled_std, self.unserved, self.ellipsoid.unscale
             _ = self.outside_share if self.riders.octaves and not self.rows.firm else 0.0
             shared = [self.stds, self.absence_stds, self.outside_stds, self.outside_limits]
-            shared += [self._block_scale] if isinstance(self.law, Uneven) else []
+            shared += [self._block_scale] if isinstance(self.law, BoxLaw) else []
         for part in shared:
             part.flags.writeable = False
 
@@ -233,7 +234,7 @@ class Plan(Runnable):
         return unserved_gaps(self)
 
     @property
-    def law_name(self) -> str:
+    def mechanism(self) -> str:
         return self.noise_law.kind
 
     def multiples(self, level: float) -> Floats:
@@ -241,7 +242,7 @@ class Plan(Runnable):
         many = self.noise_law.multiples(self.stds.size, level)
         width = self.ellipsoid.width
         law = self.law
-        if not isinstance(law, Uneven):
+        if not isinstance(law, BoxLaw):
             return np.full(self.d, many[0])
         columns = many[:width].copy()
         counts = [many[width : width + len(self.riders.absences)]] + ([many[-1:]] if self.count_units else [])
@@ -251,17 +252,8 @@ class Plan(Runnable):
         return columns
 
     def _sensitivity(self) -> Fraction:
-        """[U1] l2-sensitivity of the integer sum, with the count as one more coordinate where n is private.
-
-        Of the coordinates that the law proves in l2: those that are apart are left out [U9].
-        """
-        apart, row_map, last = self.noise_law.apart, self.row_map, self.count_units
-        if not apart:
-            return row_map.body.sensitivity(self.neighbors, last, rows_each(self.people))
-        if not isinstance(row_map, ClampedMap) or rows_each(self.people) is not None:
-            raise UsageError("two laws of noise are for clamped rows, one row a person. Make the plan anew.")
-        body = body_without(row_map.limits, self.riders, apart)
-        return body.sensitivity(self.neighbors, 0 if row_map.width in apart else last)
+        """[U1] l2-sensitivity of the integer sum, with the count as one more coordinate where n is private."""
+        return self.row_map.body.sensitivity(self.neighbors, self.count_units, rows_each(self.people))
 
     @property
     def d(self) -> int:

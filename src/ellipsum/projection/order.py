@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import Floats
 from ..numerics.wide_integers import Ints
-from ..sources.tables import attempt
+from ..sources.sealing import attempt
 from .parquet import ProjectionWriter
 
 _FAILED = "Temporary files could not be written. Check that their folder has room."

@@ -31,7 +31,7 @@ from ..session import (
     tab_of,
 )
 from ..sources import Selection, Source
-from ..sources.engine_frames import is_frame
+from ..sources.open import is_frame
 from ..sources.paths import check_apart
 from ..sources.progress import steps
 from ..util.atomic_files import check_writable

@@ -33,17 +33,17 @@ _FAR_OUT = (
 
 
 @dataclass(frozen=True)
-class Hidden:
-    """bias: what clipping may have moved each column by; spread: std of that bound's own noise; both one per column."""
+class ClippingBias:
+    """What clipping may have moved each column by, and the noise of that bound; both one per column."""
 
-    bias: Floats
-    spread: Floats
+    bound: Floats
+    std_of_bound: Floats
     warnings: tuple[str, ...] = ()
-    unseen: int = 0
-    """Rows far beyond the others, where they are clipped: so many, noise can hide, and what those move is not in it."""
+    undetected_rows: int = 0
+    """Number of far outliers that the noise of the counts cannot reveal; the bound does not cover their effect."""
 
 
-def hidden(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> Hidden:
+def measure_clipping_bias(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> ClippingBias:
     """What the counts of a release say of its rows; names: of the columns, asked for where one is told."""
     few = _few(plan, counts, names)
     if counts.outside is None and counts.clipped is not None:
@@ -52,7 +52,7 @@ def hidden(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> Hidden
     if beyond is not None:
         return _clamped(plan, counts, beyond, few)
     cells = () if counts.outside is None else _cells(plan, counts, names)
-    return Hidden(np.zeros(plan.d), np.zeros(plan.d), (*cells, *few))
+    return ClippingBias(np.zeros(plan.d), np.zeros(plan.d), (*cells, *few))
 
 
 def _few(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> tuple[str, ...]:
@@ -82,12 +82,12 @@ def _cells(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> tuple[
     return tuple(texts)
 
 
-def _clamped(plan: Any, counts: Any, beyond: tuple[Floats, Floats, int, int], few: tuple[str, ...]) -> Hidden:
+def _clamped(plan: Any, counts: Any, beyond: tuple[Floats, Floats, int, int], few: tuple[str, ...]) -> ClippingBias:
     """Columns that were clamped to learned ends: what lies beyond those was counted before [U7]."""
     bias, spread, unseen, far = beyond
     times = np.maximum(counts.rows, 1.0) if plan.statistic == "sum" else np.ones(plan.d)
     texts = () if not far else (_FAR_OUT.format(far=far, statistic=plan.statistic),)
-    return Hidden(bias * times, spread * times, (*texts, *few), unseen)
+    return ClippingBias(bias * times, spread * times, (*texts, *few), unseen)
 
 
 def cell_limits(stds: Floats) -> Floats:
@@ -95,7 +95,7 @@ def cell_limits(stds: Floats) -> Floats:
     return np.where(stds > 0, _WARN * stds, np.inf)
 
 
-def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
+def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> ClippingBias:
     """Rows clipped by their norm, by octave [U7]."""
     riders, found = plan.riders, counts.clipped
     std = float(plan.outside_stds[0])
@@ -112,7 +112,7 @@ def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> Hidden:
         reach = reach / np.maximum(counts.rows, 1.0)
     bias = length * reach
     unseen = max(math.floor(_SURE * std), 1)
-    return Hidden(bias, spread * reach, (*_contradicted(plan, counts, bias, std), *few), unseen)
+    return ClippingBias(bias, spread * reach, (*_contradicted(plan, counts, bias, std), *few), unseen)
 
 
 def _used(found: Floats, std: float) -> NDArray[np.bool_]:

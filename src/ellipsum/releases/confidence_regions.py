@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, open_unit, vector
-from ..noise.law import Uneven
+from ..noise.block_law import BoxLaw
 from ..util.structural_equality import Alike
 from .noise_covariance import Noise
 
@@ -61,7 +61,7 @@ def confidence_ellipsoid(value: Floats, noise: Noise, plan: Any, level: float) -
 
 def confidence_region(value: Floats, noise: Noise, plan: Any, level: float) -> ConfidenceEllipsoid | ConfidenceBox:
     """The region that the law of the noise calls for."""
-    if not isinstance(plan.noise_law, Uneven):
+    if not isinstance(plan.noise_law, BoxLaw):
         return confidence_ellipsoid(value, noise, plan, level)
     return ConfidenceBox(value, _half_widths(noise, plan, open_unit("level", level)), level)
 

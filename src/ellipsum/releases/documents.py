@@ -50,7 +50,7 @@ def release_document(release: Any, most: int | None = None) -> Document:
 
 
 def _values_table(release: Any, most: int) -> Table:
-    errors, spans = release.error_std, release.confidence_interval(LEVEL)
+    errors, spans = release.standard_error, release.confidence_interval(LEVEL)
     rows, notes = _count_rows(release), note_bounds(release)
     lines = []
     for j, name in enumerate(release.names()[:most]):
@@ -66,7 +66,7 @@ def _release_facts(release: Any) -> list[tuple[str, str]]:
     """What holds for all columns of a vector."""
     plan = release.plan
     facts = [("Privacy", describe_guarantee(release.privacy, release.stated))]
-    facts += [("Mechanism", MECHANISMS[plan.law_name]), *people_facts(plan.people)]
+    facts += [("Mechanism", MECHANISMS[plan.mechanism]), *people_facts(plan.people)]
     if plan.riders is not None:
         facts.append(("Missing", missing_rule(plan)))
     facts.append(("95% CI", describe_coverage(release)))
@@ -153,13 +153,13 @@ def describe_coverage(release: Any) -> str:
     if riders is None or rows is None:
         return f"covers the privacy noise; excludes {excluded}"
     if rows.beyond() is not None:
-        few = f"{release.hidden.unseen:,} or fewer outliers"
+        few = f"{release.clipping_bias.undetected_rows:,} or fewer outliers"
         return f"covers the privacy noise and what learned bounds may cut off, except {few}; excludes {excluded}"
     if not riders.outside:
         return f"covers the privacy noise; excludes {excluded} and bias from clipping, which was not counted"
     if release.plan.clamped:
         return f"covers the privacy noise; excludes {excluded} and bias from clamping to the bounds"
-    few = f"{release.hidden.unseen:,} or fewer distant rows"
+    few = f"{release.clipping_bias.undetected_rows:,} or fewer distant rows"
     return f"covers the privacy noise and the bias from clipping, except that of {few}; excludes {excluded}"
 
 
@@ -184,7 +184,7 @@ def _description_tables(release: Any, most: int) -> Iterator[Table]:
     for j, name in enumerate(release.names()[:most]):
         rows, rows_std = float(release.count[j]), float(counts.stds[j])
         count = f"{format_number(rows, rows_std)} ± {rows_std:.2g}" if rows_std else f"{rows:,.12g}"
-        mean, std = release.error_std[j], release.std_error[j]
+        mean, std = release.standard_error[j], release.std_error[j]
         lines.append([
             shown(name), count,
             format_number(float(release.value[j]), float(mean)), format_interval(means[j], mean),
@@ -208,7 +208,7 @@ def groups_document(release: Any, most: int | None = None) -> Document:
     tables = list(_groups_tables(release, most or _SCREEN_GROUPS, _BESIDE if most is None else _MOST_BESIDE))
     facts = [
         ("Privacy", describe_guarantee(release.privacy, release.stated)),
-        ("Mechanism", f"{MECHANISMS[plan.one.law_name]}, independent noise in every group"),
+        ("Mechanism", f"{MECHANISMS[plan.one.mechanism]}, independent noise in every group"),
         ("Groups", describe_groups(plan)),
         *people_facts(plan.people),
         ("Missing", missing_rule(plan.one)),
@@ -277,7 +277,7 @@ def release_background(release: Any) -> Background:
         people=plan.people,
         origin=_origin(release, plan.rows),
         origin_tables=[*_rounds(release), *([] if plan.rows is None else tabulate_bounds(plan.rows, release.names()))],
-        mechanism=[EXACT, f"The mechanism is {MECHANISMS[plan.law_name]}."],
+        mechanism=[EXACT, f"The mechanism is {MECHANISMS[plan.mechanism]}."],
         recipe=release_recipe(release),
         intervals=describe_coverage(release),
         side_releases=[_COUNTED] if plan.riders and (plan.riders.outside or any(plan.riders.absences)) else [],
@@ -297,7 +297,7 @@ def groups_background(release: Any) -> Background:
         people=plan.people,
         origin=_origin(release, plan.one.rows),
         origin_tables=[*_rounds(release), *tabulate_bounds(plan.one.rows, release.names())],
-        mechanism=[EXACT, f"The mechanism is {MECHANISMS[plan.one.law_name]}, with independent noise in every group."],
+        mechanism=[EXACT, f"The mechanism is {MECHANISMS[plan.one.mechanism]}, with independent noise in every group."],
         recipe=groups_recipe(release),
         intervals=describe_groups_coverage(release),
         side_releases=["The noisy number of rows of each group is published beside its values."],

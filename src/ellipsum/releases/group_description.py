@@ -57,7 +57,7 @@ class GroupDescription(GroupRelease):
 
     def parts(self) -> dict[str, tuple[Floats, Floats, Floats]]:
         bounds = {name: self.confidence_interval(LEVEL, name) for name in STATED}
-        errors = {"count": self._answers.row_stds, "mean": self.error_std, "std": self.std_error}
+        errors = {"count": self._answers.row_stds, "mean": self.standard_error, "std": self.std_error}
         return {name: (getattr(self, name), bounds[name], errors[name]) for name in STATED}
 
     def to_dict(self) -> dict[str, Any]:

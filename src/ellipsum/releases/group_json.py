@@ -15,9 +15,9 @@ from ..plans.json import FORMAT as ONE_FORMAT
 from ..plans.plan import plan_from_dict as one_from_dict
 from ..privacy.guarantee import Privacy, stated_from_dict
 from ..regions.ellipsoid import Clip
-from ..request.groups import Grouping, Listed
+from ..request.groups import Grouping, Listed, spelled_date
 from ..request.people import People
-from ..sources.group_labels import canonical_labels, known_kind, published_type, read_dates, spelled_date
+from ..sources.group_labels import canonical_labels, known_kind, label_listed, published_type, read_dates
 from ..util import json_codec
 from ..version import VERSION
 from .group_decode import Centers
@@ -278,7 +278,7 @@ def _check_groups(release: Any) -> None:
         if (release.counts < plan.threshold * (1 - 1e-12)).any():
             raise UsageError(DOCTORED)
         return
-    labels = listed.labels(release.kinds)
+    labels = label_listed(listed, release.kinds)
     wanted = sorted(zip(*[map(repr, cells.to_pylist()) for cells in labels], strict=True))
     if wanted != sorted(zip(*[map(repr, cells.to_pylist()) for cells in given], strict=True)):
         raise UsageError(DOCTORED)

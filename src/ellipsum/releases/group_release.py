@@ -123,7 +123,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     def value(self) -> Floats:
         """(groups, d)."""
         found = self._answers
-        return shrunk(found.value, self.error_std) if self.shrinks else found.value
+        return shrunk(found.value, self.standard_error) if self.shrinks else found.value
 
     @property
     def counts(self) -> Floats:
@@ -141,7 +141,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
         return self._answers.stds
 
     @property
-    def error_std(self) -> Floats:
+    def standard_error(self) -> Floats:
         """(groups, d): noise of sums and counts, wider where a mean divides by a count that is in doubt [U2]."""
         if self.statistic == "sum":
             return self.noise_std
@@ -151,7 +151,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
 
     @cached_property
     def _clip_bias(self) -> Floats:
-        return clip_bias(self.plan.one, self._answers.value, self.error_std, self.centers)
+        return clip_bias(self.plan.one, self._answers.value, self.standard_error, self.centers)
 
     def confidence_interval(self, level: float = LEVEL) -> Floats:
         """(groups, d, 2) bounds for the statistic of each group, each covering its own number at `level`.
@@ -161,7 +161,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
         means, and cover as often as before [G7].
         """
         quantiles = self.plan.one.multiples(open_unit("level", level))
-        half = quantiles * self.error_std + self._clip_bias
+        half = quantiles * self.standard_error + self._clip_bias
         middle = self._answers.value
         return np.stack([middle - half, middle + half], axis=2)
 
@@ -193,7 +193,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
 
     def parts(self) -> dict[str, tuple[Floats, Floats, Floats]]:
         """What is said of every column: value (groups, d), its 95% interval and the std of its error."""
-        return {"": (self.value, self.confidence_interval(LEVEL), self.error_std)}
+        return {"": (self.value, self.confidence_interval(LEVEL), self.standard_error)}
 
     def to_arrow(self) -> pyarrow.Table:
         """One row for each group: its key, noisy count and, for each column, value, low and high at 95%.

@@ -26,7 +26,9 @@ def release_sheet(release: Any, order: str = "given", columns: Sequence[str] | N
     """A sum or a mean: each column's value and 95% interval."""
     spans = release.confidence_interval(LEVEL)
     chosen = _chosen(release.names(), columns, release.value, order)
-    strip = _strip(release, f"{release.statistic} and 95% interval", release.value, spans, release.error_std, chosen)
+    strip = _strip(
+        release, f"{release.statistic} and 95% interval", release.value, spans, release.standard_error, chosen
+    )
     title = f"Private {release.statistic} of {many(release.value.size, 'column')}"
     notes = [*_notes(release), *_left_out(chosen.size, release.value.size, columns)]
     return Sheet(title, [f"95% CI {describe_coverage(release)}", *notes], _labels(release.names(), chosen), [strip])
@@ -36,7 +38,7 @@ def description_sheet(release: Any, order: str = "given", columns: Sequence[str]
     """Mean and standard deviation of each column, side by side."""
     chosen = _chosen(release.names(), columns, release.value, order)
     strips = []
-    for name, errors in (("mean", release.error_std), ("std", release.std_error)):
+    for name, errors in (("mean", release.standard_error), ("std", release.std_error)):
         spans = release.confidence_interval(LEVEL, name)
         strips.append(_strip(release, name, getattr(release, name), spans, errors, chosen, name == "std"))
     title = f"Private mean and standard deviation of {many(release.value.size, 'column')}"

@@ -25,7 +25,7 @@ from ..util import json_codec
 from ..util.atomic_files import Kept, Saved
 from ..util.structural_equality import Alike
 from ..version import VERSION
-from .clipping_bias import Hidden, at_a_point, hidden, perhaps_far
+from .clipping_bias import ClippingBias, at_a_point, measure_clipping_bias, perhaps_far
 from .confidence_regions import ConfidenceBox, ConfidenceEllipsoid, confidence_ellipsoid, confidence_region
 from .decode import Tally, joined, mean_noise, sum_noise, tally_of
 from .noise_covariance import Noise
@@ -127,7 +127,7 @@ class Planned(Protocol):
     @property
     def ellipsoid(self) -> Ellipsoid: ...
     @property
-    def law_name(self) -> str: ...
+    def mechanism(self) -> str: ...
     @property
     def noise_law(self) -> Law: ...
     @property
@@ -181,26 +181,26 @@ class Release(Alike, Kept, Saved, Shown):
         return self.noise.stds
 
     @cached_property
-    def hidden(self) -> Hidden:
+    def clipping_bias(self) -> ClippingBias:
         """What clipping may hide of the data, as far as it was measured."""
         if self.counts is None:
-            return Hidden(np.zeros(self.value.size), np.zeros(self.value.size))
-        return hidden(self.plan, self.counts, self.names)
+            return ClippingBias(np.zeros(self.value.size), np.zeros(self.value.size))
+        return measure_clipping_bias(self.plan, self.counts, self.names)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the counts say against the value, in words; nothing where there is nothing to say."""
         if self.learned is None:
-            return self.hidden.warnings
+            return self.clipping_bias.warnings
         magnitude = self.learned.get("magnitude")
         alike = at_a_point(self.plan, self.counts, magnitude, self.names())
         far = perhaps_far(self.plan, self.counts, magnitude, self.learned.get("far"))
-        return (*self.hidden.warnings, *alike, *far)
+        return (*self.clipping_bias.warnings, *alike, *far)
 
     @property
-    def error_std(self) -> Floats:
+    def standard_error(self) -> Floats:
         """Root mean square error in each column: noise, counts, and clipping as far as it was measured."""
-        stds: Floats = np.hypot(np.hypot(self._wide_stds, self.hidden.spread), self.hidden.bias)
+        stds: Floats = np.hypot(np.hypot(self._wide_stds, self.clipping_bias.std_of_bound), self.clipping_bias.bound)
         return stds
 
     @property
@@ -220,7 +220,7 @@ class Release(Alike, Kept, Saved, Shown):
         (check=False) is not in them, nor is sampling error.
         """
         quantiles = self.plan.multiples(open_unit("level", level))
-        half = quantiles * np.hypot(self._wide_stds, self.hidden.spread) + self.hidden.bias
+        half = quantiles * np.hypot(self._wide_stds, self.clipping_bias.std_of_bound) + self.clipping_bias.bound
         return np.stack([self.value - half, self.value + half], axis=1)
 
     def confidence_region(self, level: float = 0.95) -> ConfidenceEllipsoid | ConfidenceBox:
@@ -258,7 +258,7 @@ class Release(Alike, Kept, Saved, Shown):
                 **{name: None if part is None else part.tolist() for name, part in directions.items()},
             },
             "counts": None if self.counts is None else self.counts.to_dict(),
-            "error_std": self.error_std.tolist(),
+            "standard_error": self.standard_error.tolist(),
             "interval": {"level": _LEVEL, "bounds": self.confidence_interval(_LEVEL).tolist()},
             "warnings": list(self.warnings),
             "plan": self.plan.to_dict(),
@@ -293,7 +293,7 @@ class Release(Alike, Kept, Saved, Shown):
 
     def _table(self) -> dict[str, Any]:
         low, high = self.confidence_interval(_LEVEL).T
-        errors = {"noise_std": self.noise_std, "error_std": self.error_std}
+        errors = {"noise_std": self.noise_std, "standard_error": self.standard_error}
         return {"value": self.value, **errors, "lower": low, "upper": high}
 
     def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
@@ -370,7 +370,7 @@ def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], An
             counts=None if first else fields.maybe("counts", lambda counts: _counts_from_dict(counts, plan)),
         )
         if not first:
-            for shown in ("error_std", "interval", "warnings"):
+            for shown in ("standard_error", "interval", "warnings"):
                 fields.take(shown, lambda value: None)  # worked out anew
         check_shown(release, fields)
     if spent != release.privacy or (release.count is None) != (plan.count_std is None):
@@ -409,7 +409,7 @@ def _noise(saved: Any, plan: Planned, learned: bool) -> Noise:
         ellipsoid = (
             replace(plan.ellipsoid, scale=fields.take("scale", json_codec.numbers)) if learned else plan.ellipsoid
         )
-    if not learned and plan.law_name in ("box", "mixed"):
+    if not learned and plan.mechanism == "box":
         ellipsoid = plan.noise_base[0]
     ellipsoid.check()
     sized = all(part is None or part.size == plan.d for part in (direction, stretch, own))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats
-from ..noise.law import Uneven
+from ..noise.block_law import BoxLaw
 from .noise_covariance import in_doubt
 
 
@@ -122,7 +122,7 @@ def halves(plan: Any) -> Floats:
 def multiples(plan: Any, level: float) -> Floats:
     """Half-widths in stds, one per column: the largest of all coordinates that a column's answers are made of."""
     many: Floats = plan.multiples(level)
-    if not isinstance(plan.law, Uneven):
+    if not isinstance(plan.law, BoxLaw):
         return many
     start = plan.ellipsoid.width + plan.riders.counted
     squares = plan.noise_law.multiples(plan.stds.size, level)[start : start + plan.d]

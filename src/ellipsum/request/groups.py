@@ -6,41 +6,27 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
 from ..errors import UsageError, listing, whole
-from ..sources.group_codes import KeyTable
-from ..sources.group_labels import (
-    MOST_BYTES,
-    canonical_labels,
-    is_text,
-    published_type,
-    read_dates,
-    spelled_date,
-    text,
-    texts,
-)
 from ..util.structural_equality import Alike
 
 Value = None | bool | int | float | str
+_NAMED = (date, time, timedelta, UUID, Decimal, Fraction)
 _MOST = 1 << 30
 _MOST_OF_ONE = 1 << 20
 _BY = "by must name columns of the data, or be arrays with a cell for each row."
-_TWICE = "keys names a group twice. List each once."
+TWICE = "keys names a group twice. List each once."
 _WRONG = (
     "keys must be a list of groups (of tuples, where by names several columns), a frame with the columns of by, or a "
     "dict with a list for each of them, whose combinations are the groups."
 )
-_KINDS = {
-    "integer": "whole numbers",
-    "uint64": "whole numbers",
-    "real": "finite numbers",
-    "bool": "True or False",
-    "text": f"texts of at most {MOST_BYTES} bytes",
-}
 
 
 @dataclass(frozen=True)
@@ -53,24 +39,11 @@ class Listed(Alike):
         if not self.columns or len({len(column) for column in self.columns}) != 1 or not self.columns[0]:
             raise UsageError("keys lists no group. List at least one, or leave it out.")
         if len(set(map(_told_apart, zip(*self.columns, strict=True)))) < self.size:
-            raise UsageError(_TWICE)
+            raise UsageError(TWICE)
 
     @property
     def size(self) -> int:
         return len(self.columns[0])
-
-    def labels(self, kinds: tuple[str, ...]) -> list[Any]:
-        """The cells as a source of these kinds would have them."""
-        if len(kinds) != len(self.columns):
-            raise UsageError(f"keys has {len(self.columns)} columns, by has {len(kinds)}. Give one for each.")
-        return [_cells(column, kind) for column, kind in zip(self.columns, kinds, strict=True)]
-
-    def table(self, kinds: tuple[str, ...]) -> KeyTable:
-        """The groups by their numbers, in the order of the list; other keys are nobody's."""
-        keys = KeyTable(kinds)
-        if np.unique(keys.enter(self.labels(kinds))).size < self.size:
-            raise UsageError(_TWICE)
-        return keys
 
 
 @dataclass(frozen=True)
@@ -198,45 +171,33 @@ def _told_apart(key: tuple[Value, ...]) -> tuple[Any, ...]:
     return tuple((type(cell) is bool, cell) for cell in key)
 
 
-def _cells(column: tuple[Value, ...], kind: str) -> Any:
-    import pyarrow as pa
+def spelled_date(moment: date) -> str:
+    """A date or time as ISO has it; in UTC where its zone was no whole minutes off, which Arrow does not read."""
+    offset = moment.utcoffset() if isinstance(moment, datetime) else None
+    if offset is not None and offset % timedelta(minutes=1):
+        moment = moment.astimezone(UTC)  # type: ignore[attr-defined]
+    return moment.isoformat()
 
+
+def text(value: Any) -> str | None:
+    """What a value is called where it names a group: equal numbers alike; None for what names nothing [G6]."""
     try:
-        if is_text(kind):
-            array = texts(column)
-        elif kind in _KINDS:
-            array = pa.array([_typed(cell, kind) for cell in column], published_type(kind))
-        else:
-            array = read_dates([None if cell is None else str(cell) for cell in column], kind)
-        labels = canonical_labels(array, kind)
-        if labels.null_count > column.count(None):
-            raise ValueError  # a cell that names no group is none of the missing ones
-    except (ValueError, TypeError, OverflowError, pa.ArrowException):
-        what = _KINDS.get(kind, "dates or times, as in '2026-01-31'")
-        raise UsageError(f"keys holds a cell that its column cannot: it holds {what}.") from None
-    return labels
-
-
-def _typed(cell: Value, kind: str) -> Any:
-    """A listed cell for a column of numbers or of yes and no; texts are read as what they say."""
-    if cell is None:
+        return _text(value)
+    except Exception:  # nothing that can be compared
         return None
-    if kind == "bool":
-        return _truth(cell)
-    if isinstance(cell, bool):
-        raise ValueError
-    return float(cell) if kind == "real" else _whole(cell)
 
 
-def _whole(cell: Value) -> int:
-    if isinstance(cell, float) and not cell.is_integer():
-        raise ValueError
-    return int(cell)  # type: ignore[arg-type]
-
-
-def _truth(cell: Value) -> bool:
-    words = {"true": True, "false": False}
-    found = cell if isinstance(cell, bool) else words.get(str(cell).lower())
-    if found is None:
-        raise ValueError
-    return found
+def _text(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        whole = number.is_integer() and abs(number) < 2.0**53
+        return str(int(number)) if whole else (repr(number) if math.isfinite(number) else None)
+    if isinstance(value, _NAMED) and value == value:
+        return str(value)
+    return None

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
@@ -105,8 +104,6 @@ class EllipsoidMap:
     is clipped along its direction; a column of scale zero gives zero whatever it holds.
     """
 
-    kind = "ellipsoid"
-
     def __init__(
         self, center: Any, scale: Any = None, matrix: Any = None, *, grid_bits: int, riders: Riders = PLAIN
     ) -> None:
@@ -119,6 +116,7 @@ class EllipsoidMap:
         self.columns = self.center.size
         self.scale = None if scale is None else vector("scale", scale, self.columns)
         self.matrix = None if matrix is None else _finite_matrix(matrix, self.columns)
+        self.kind = "diagonal" if matrix is None else "matrix"
         self.riders = riders
         riders.check(self.columns, clamped=False)
         self.values = self.columns if self.matrix is None else len(self.matrix)
@@ -206,23 +204,6 @@ def clamped_body(limits: Ints, riders: Riders) -> Body:
         squared_diameter += times * max(apart + out**2, beside + absent**2)
     products = riders.pairs * riders.products**2  # [S12]
     return _with_left_out(Fraction(squared_norm + products), Fraction(squared_diameter + 4 * products), riders)
-
-
-def body_without(limits: Ints, riders: Riders, apart: frozenset[int]) -> Body:
-    """[U9] The body of clamped rows without some of their entries: with zeros in their place, it is another such row's.
-
-    apart: places of values, absences and cells outside.
-    """
-    if riders.squares or riders.products:
-        raise UsageError(WRONG)
-
-    def kept(units: Sequence[int], start: int) -> tuple[int, ...]:
-        return tuple(0 if place in apart else unit for place, unit in enumerate(units, start))
-
-    columns, behind = len(limits), len(limits) + len(riders.absences)
-    values = np.array(kept(limits.tolist(), 0), np.int64)
-    beside = replace(riders, absences=kept(riders.absences, columns), outside=kept(riders.outside, behind))
-    return clamped_body(values, beside)
 
 
 def squared_cell(limit: int, square: int) -> tuple[int, int]:

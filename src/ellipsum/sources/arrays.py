@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError, named
-from ..kernels.blocks import floats
+from ..kernels.blocks import Block, floats
 from .group_labels import beside, canonical_labels, label_kind
 from .identities import canonical, key_kind, no_identity
 from .progress import Progress
-from .selection import EVERYTHING, Selection
-from .tables import Batches, Block, Piece, as_names, block_rows
+from .protocol import Batches, Piece, block_rows
+from .selection import EVERYTHING, Selection, as_names
 
 NUMERIC_KINDS = "biuf"
 
@@ -118,10 +118,6 @@ class ArrayTable(Batches):
 
     def rows(self) -> int:
         return int(self._data.shape[0])
-
-    def whole(self) -> NDArray[Any] | None:
-        """All rows at once, where they are native doubles or singles, and nothing stands beside them."""
-        return self._data if self._ready and self._key is None and not self._groups else None
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         total = self.rows()

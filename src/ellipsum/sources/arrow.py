@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..errors import UsageError, named, shown
-from ..kernels.blocks import Columns, floats
+from ..kernels.blocks import Block, Columns, floats
 from .group_labels import beside, canonical_labels, label_kind, texts
 from .identities import canonical, key_kind, plain_type
 from .progress import Progress
-from .selection import EVERYTHING, Selection
-from .tables import (
-    Batches,
-    Block,
-    Pick,
-    Piece,
-    attempt,
-    block_rows,
-    own_copy,
-    pick,
-    sealed,
-    single_pass,
-)
+from .protocol import Batches, Piece, block_rows
+from .sealing import attempt, own_copy, sealed, single_pass
+from .selection import EVERYTHING, Pick, Selection, pick
 
 _OPAQUE = ("object", "sparse", "complex", "float128", "float96", "longdouble", "int128", "uint128", "period")
 _UNREADABLE = "data could not be read through its Arrow stream. Check that its query or conversion runs by itself."
@@ -263,8 +254,7 @@ def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
         frame = data.select([labels[i] for i in places])
         reject_opaque(frame.dtypes, places, labels)
         return frame
-    from .sql_duckdb import identity, value
-    from .sql_text import quoted
+    from .sql_backends import identity, quoted, value
 
     wanted = [(identity if i in chosen.beside else value)(labels[i], data.types[i]) for i in places]
     return data.project(", ".join(f"{text} as {quoted(labels[i])}" for i, text in zip(places, wanted, strict=True)))
@@ -380,3 +370,34 @@ class ArrowTable(Batches):
         finally:
             reader.close()
         self._rows = rows
+
+
+_FAILED = "The lazy frame could not be collected. Collect it by itself to see why."
+
+
+class LazyTable(Batches):
+    """The chosen columns of a lazy frame, which are then held in memory."""
+
+    reopenable = True
+    ordered = False  # [T9]
+
+    def __init__(self, data: Any, selection: Selection) -> None:
+        schema = attempt(_FAILED, data.collect_schema)
+        names = schema.names()
+        chosen = pick(names, selection, "data")
+        self._query = data.select([names[i] for i in chosen.all])
+        self._selection = selection
+        opened = ArrowTable(attempt(_FAILED, data.clear().collect), selection)
+        self.columns, self.width, self.gaps = opened.columns, opened.width, opened.gaps
+        self.available, self.chosen, self.key = opened.available, opened.chosen, opened.key
+        self.by = opened.by
+
+    @cached_property
+    def _table(self) -> ArrowTable:
+        return ArrowTable(attempt(_FAILED, self._query.collect), self._selection)
+
+    def rows(self) -> int:
+        return self._table.rows()
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        return self._table.pieces(progress)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
 from ..errors import DataError, UsageError
-from .progress import Progress
-from .selection import Selection
-from .tables import (
-    Batches,
-    Piece,
-    SourceTable,
-    as_names,
-    own_copy,
-    sealed,
-    single_pass,
-)
+from .group_labels import beside, canonical_labels, label_kind
+from .progress import Progress, share
+from .protocol import Batches, Piece, SourceTable
+from .python_objects import label_field
+from .sealing import own_copy, sealed, single_pass
+from .selection import Selection, as_names
 
 Opener = Callable[[Any, Selection], SourceTable]
 _FAILED = "The iterable of batches raised an error of its own. Run it by itself to see which."
@@ -117,3 +112,57 @@ def check_same(first: SourceTable, other: SourceTable, what: str, than: str) -> 
         raise UsageError(
             f"{what} names people by {other.key}, {than} by {first.key}: one person would be two. Convert one of them."
         )
+
+
+class Chain(Batches):
+    """Several tables of the same columns, read one after the other; ordered: whether that order is public [T9]."""
+
+    def __init__(self, tables: Sequence[SourceTable], weights: Sequence[float], ordered: bool = True) -> None:
+        self.tables = tuple(tables)
+        first = tables[0]
+        self.columns, self.width, self.key, self.by = first.columns, first.width, first.key, first.by
+        self.available, self.chosen = first.available, first.chosen
+        self.gaps = tuple(map(any, zip(*(part.gaps for part in tables), strict=True)))
+        self.reopenable = all(part.reopenable for part in tables)
+        self.ordered = ordered and all(part.ordered for part in tables)
+        self._weights = [max(float(weight), 1.0) for weight in weights]
+
+    def rows(self) -> int:
+        return sum(part.rows() for part in self.tables)
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        total, before = sum(self._weights), 0.0
+        for part, weight in zip(self.tables, self._weights, strict=True):
+            yield from part.pieces(share(progress, before / total, (before + weight) / total))
+            before += weight
+
+
+_UNORDERED = (
+    "by is an array, and the rows of this data have no places that it could go by. Name a column of the data in by."
+)
+
+
+class LabeledTable(Batches):
+    """A table, and for each of its rows the cells that name its group."""
+
+    def __init__(self, table: SourceTable, arrays: list[Any], names: list[str]) -> None:
+        if not table.ordered:
+            raise UsageError(_UNORDERED)
+        self._table = table
+        fields = [label_field(name, array) for name, array in zip(names, arrays, strict=True)]
+        if any(len(array) != table.rows() for _, array in fields):
+            raise UsageError("by must have one entry for each row of the data.")
+        self.by = tuple(label_kind(field.type, field.name, "by") for field, _ in fields)
+        self._labels = [canonical_labels(array, kind) for (_, array), kind in zip(fields, self.by, strict=True)]
+        self.columns, self.width, self.gaps = table.columns, table.width, table.gaps
+        self.reopenable, self.ordered = table.reopenable, table.ordered
+        self.available, self.chosen, self.key = table.available, table.chosen, table.key
+
+    def rows(self) -> int:
+        return self._table.rows()
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        start = 0
+        for who, block in self._table.pieces(progress):
+            yield beside([cells.slice(start, len(block)) for cells in self._labels], who), block
+            start += len(block)

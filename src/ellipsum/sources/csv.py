@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
-from collections.abc import Generator, Iterator
+import unicodedata
+from collections.abc import Collection, Generator, Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -13,36 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError
-from .csv_header import column_names
-from .csv_rows import (
-    ENDED,
-    IMPROPER,
-    START,
-    byte_classes,
-    cells_at,
-    follow,
-    parse,
-    settle,
-)
+from ..kernels.blocks import Block
+from .csv_rows import ENDED, IMPROPER, START, byte_classes, copy_column, copy_wanted, follow, settle
 from .group_labels import beside, canonical_labels
 from .identities import bounded
 from .progress import Progress
+from .protocol import Batches, Piece
 from .read_ahead import map_ahead
-from .selection import EVERYTHING, Selection
-from .tables import (
-    Batches,
-    Block,
-    Piece,
-    Watch,
-    as_names,
-    attempt,
-    pick,
-)
+from .sealing import Watch, attempt
+from .selection import EVERYTHING, Selection, as_names, pick
 
 _CHUNK_BYTES = 1 << 20  # small enough for the cache of one core
 _LINE_FEED = 10
 _LONGEST_LINE = 16 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NUMBER = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"  # a plus and blanks in front were left out
 
 
 class _Lines(NamedTuple):
@@ -188,15 +175,11 @@ class CsvTable(Batches):
         import pyarrow as pa
 
         cells = _count(text) * self.width
-        values, late_cells = np.empty(cells), np.empty(cells, np.int64)
-        late, ends = np.empty(len(text) + 1, np.uint8), np.zeros(cells + 1, np.int32)
-        view = np.frombuffer(text, np.uint8)
-        _, count = parse(view, self._classes, self._wanted, self._longest_line, values, late, ends, late_cells)
-        if count:
-            buffers = [None, pa.py_buffer(ends), pa.py_buffer(late)]
-            texts = pa.Array.from_buffers(pa.string(), count, buffers)
-            values[late_cells[:count]] = texts.cast(pa.float64()).to_numpy()
-        block: NDArray[np.float64] = values.reshape(-1, self.width)
+        letters, ends = np.empty(len(text), np.uint8), np.zeros(cells + 1, np.int32)
+        copy_wanted(np.frombuffer(text, np.uint8), self._classes, self._wanted, self._longest_line, letters, ends)
+        buffers = [_nonempty(ends), pa.py_buffer(ends), pa.py_buffer(letters)]
+        numbers = cast_numbers(pa.Array.from_buffers(pa.string(), cells, buffers))
+        block: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False).reshape(-1, self.width)
         return block if self._order is None else block[:, self._order]
 
     def _keys(self, lines: _Lines) -> Any:
@@ -210,9 +193,8 @@ class CsvTable(Batches):
 
         offsets, letters = np.zeros(_count(lines.text) + 1, np.int64), np.empty(len(lines.text), np.uint8)
         text, exact = np.frombuffer(lines.text, np.uint8), np.frombuffer(lines.exact, np.uint8)
-        cells_at(text, exact, self._classes, place, self._longest_line, letters, offsets)
-        named = np.packbits(offsets[1:] > offsets[:-1], bitorder="little")
-        buffers = [pa.py_buffer(named), pa.py_buffer(offsets), pa.py_buffer(letters)]
+        copy_column(text, exact, self._classes, place, self._longest_line, letters, offsets)
+        buffers = [_nonempty(offsets), pa.py_buffer(offsets), pa.py_buffer(letters)]
         return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
     def _piece(self, lines: _Lines) -> Piece:
@@ -249,10 +231,99 @@ def _count(text: bytearray) -> int:
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_FEED))
 
 
+def _nonempty(ends: NDArray[Any]) -> Any:
+    """Which texts are not empty, as Arrow has it."""
+    import pyarrow as pa
+
+    return pa.py_buffer(np.packbits(ends[1:] > ends[:-1], bitorder="little"))
+
+
+def cast_numbers(texts: Any) -> Any:
+    """The doubles nearest to texts of digits, signs, points and e; null for those that are no numbers [T3]."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return texts.cast(pa.float64())  # of these bytes, Arrow takes numbers alone
+    except pa.ArrowInvalid:
+        numeric = pc.match_substring_regex(texts, _NUMBER)
+        return pc.if_else(numeric, texts, pa.scalar(None, pa.string())).cast(pa.float64())
+
+
 def _hide(text: bytearray, inner: NDArray[np.int64]) -> _Lines:
-    """The text with the line ends at some places hidden from `parse`."""
+    """The text with the line ends at some places hidden from the splitter."""
     if inner.size == 0:
         return _Lines(text, text)
     hidden = bytearray(text)
     np.frombuffer(hidden, np.uint8)[inner] = 0
     return _Lines(hidden, text)
+
+
+Names = tuple[str, ...]
+_BLANKS = " \t"
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_LIKELY_SEPARATORS = ";\t|"
+_CONTROLS = ("Cc", "Zl", "Zp")
+_NAMES_PLEASE = "Its first line must name the columns."
+
+
+def column_names(path: Path, line: bytes, separator: str, typed: Collection[str], header: bool) -> Names:
+    """The names in a first line; an error that quotes nothing of it if it may not be a header [T3].
+
+    typed: names that the caller stated of all columns to be used; a line that holds them all is a header.
+    """
+    if line.startswith(_WIDE_MARKS):
+        raise DataError(f"{path} is UTF-16 text. Save it as UTF-8.")
+    text = _decoded(line)
+    if not text:
+        raise DataError(f"{path} starts with a blank line. {_NAMES_PLEASE}")
+    other = [c for c in _LIKELY_SEPARATORS if c in text and separator not in text]
+    if other:
+        raise UsageError(f"{path} seems to separate its cells by {other[0]!r}. Write it with {separator!r} instead.")
+    names = _cells(text, separator)
+    if names is None:
+        raise UsageError(f"A quote in the first line of {path} is never closed, or more follows it. {_NAMES_PLEASE}")
+    if any(unicodedata.category(c) in _CONTROLS for name in names for c in name):
+        raise UsageError(
+            f"The first line of {path} holds control characters. It must name the columns, and lines must end with "
+            "\\n or \\r\\n."
+        )
+    if not header and _partly_numeric(names) and not (typed and set(typed) <= set(names)):
+        raise UsageError(
+            f"The first line of {path} holds numbers, so it may be a row. {_NAMES_PLEASE} Add such a line, or, if it "
+            "does, say so: header=True, --header."
+        )
+    return names
+
+
+def _decoded(line: bytes) -> str:
+    text = line.removesuffix(b"\n").removesuffix(b"\r")
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            return text.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return text.decode("latin-1")
+
+
+def _cells(text: str, separator: str) -> Names | None:
+    """The cells of one line; None if its quotes are not closed, each before a separator or the end."""
+    try:
+        (cells,) = csv.reader([text.replace("\r", "\0")], delimiter=separator, strict=True)  # \r is no line end here
+    except csv.Error:
+        return None
+    return tuple(cell.strip(_BLANKS) for cell in cells)
+
+
+def _partly_numeric(names: Names) -> bool:
+    """Whether one of the names is a number, as in a row; 0, 1, 2, ... are what frames call columns without names."""
+    counted = len(names) > 1 and names == tuple(map(str, range(len(names))))
+    return not counted and any(map(_is_number, names))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return False
+    return True

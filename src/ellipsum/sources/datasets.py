@@ -8,18 +8,11 @@ from typing import Any
 
 from ..errors import DataError, UsageError, named, shown
 from .arrow import pieces, planned
-from .feather import check_layout
+from .arrow_files import check_layout
 from .progress import Progress
-from .selection import EVERYTHING, Selection
-from .tables import (
-    Batches,
-    Piece,
-    attempt,
-    block_rows,
-    pick,
-    sealed,
-    single_pass,
-)
+from .protocol import Batches, Piece, block_rows
+from .sealing import attempt, sealed, single_pass
+from .selection import EVERYTHING, Selection, pick
 
 _UNREADABLE = "The data set could not be read (a file damaged, gone or of another format, or a filter that fails)."
 _SCANNED = "The scanner could not be read. If it was read before, pass the table or data set itself."

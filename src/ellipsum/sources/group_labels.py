@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 
 from ..errors import UsageError, named, shown
+from ..request.groups import Listed, Value, text
 from .identities import canonical, plain_type
 
 Labels = Any
@@ -24,9 +20,15 @@ Labels = Any
 MOST_BYTES = 1024
 """A text of more bytes names no group: memory then does not grow with one cell."""
 _ZONED = re.compile(r"timestamp\[(\w+), tz=(.*)\]", re.DOTALL)
-_NAMED = (date, time, timedelta, UUID, Decimal, Fraction)
 _PER_DAY = {"day": 1, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
 _MIDDLE_DAY, _MOST_DAYS = 1_106_867, 1_826_027  # days since 1970: the years 1 to 9999, but for two days at either end
+_KINDS = {
+    "integer": "whole numbers",
+    "uint64": "whole numbers",
+    "real": "finite numbers",
+    "bool": "True or False",
+    "text": f"texts of at most {MOST_BYTES} bytes",
+}
 _NAMES = {"integer": "int64", "real": "float64", "text": "large_string", "bool": "bool"}
 
 
@@ -106,14 +108,6 @@ def canonical_labels(array: Any, kind: str) -> Any:
     return cells
 
 
-def spelled_date(moment: date) -> str:
-    """A date or time as ISO has it; in UTC where its zone was no whole minutes off, which Arrow does not read."""
-    offset = moment.utcoffset() if isinstance(moment, datetime) else None
-    if offset is not None and offset % timedelta(minutes=1):
-        moment = moment.astimezone(UTC)  # type: ignore[attr-defined]
-    return moment.isoformat()
-
-
 def read_dates(cells: Iterable[str | None], kind: str) -> Any:
     """Dates or times of a kind from their ISO texts; an error of Arrow's for what is none."""
     import pyarrow as pa
@@ -157,30 +151,6 @@ def texts(values: Iterable[Any]) -> Any:
     import pyarrow as pa
 
     return pa.array([text(value) for value in values], pa.large_string())
-
-
-def text(value: Any) -> str | None:
-    """What a value is called where it names a group: equal numbers alike; None for what names nothing [G6]."""
-    try:
-        return _text(value)
-    except Exception:  # nothing that can be compared
-        return None
-
-
-def _text(value: Any) -> str | None:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value))
-    if isinstance(value, (int, np.integer)):
-        return str(int(value))
-    if isinstance(value, (float, np.floating)):
-        number = float(value)
-        whole = number.is_integer() and abs(number) < 2.0**53
-        return str(int(number)) if whole else (repr(number) if math.isfinite(number) else None)
-    if isinstance(value, _NAMED) and value == value:
-        return str(value)
-    return None
 
 
 def _texts(array: Any) -> Any:
@@ -237,3 +207,70 @@ def from_bits(bits: Any, kind: str) -> Any:
     if kind == "date32[day]":
         return whole.cast(pa.int32()).view(target)
     return whole.view(target)
+
+
+def label_listed(listed: Listed, kinds: tuple[str, ...]) -> list[Any]:
+    """The cells of listed groups as a source of these kinds would have them."""
+    if len(kinds) != len(listed.columns):
+        raise UsageError(f"keys has {len(listed.columns)} columns, by has {len(kinds)}. Give one for each.")
+    return [_cells(column, kind) for column, kind in zip(listed.columns, kinds, strict=True)]
+
+
+def _cells(column: tuple[Value, ...], kind: str) -> Any:
+    import pyarrow as pa
+
+    try:
+        if is_text(kind):
+            array = texts(column)
+        elif kind in _KINDS:
+            array = pa.array([_typed(cell, kind) for cell in column], published_type(kind))
+        else:
+            array = read_dates([None if cell is None else str(cell) for cell in column], kind)
+        labels = canonical_labels(array, kind)
+        if labels.null_count > column.count(None):
+            raise ValueError  # a cell that names no group is none of the missing ones
+    except (ValueError, TypeError, OverflowError, pa.ArrowException):
+        what = _KINDS.get(kind, "dates or times, as in '2026-01-31'")
+        raise UsageError(f"keys holds a cell that its column cannot: it holds {what}.") from None
+    return labels
+
+
+def _typed(cell: Value, kind: str) -> Any:
+    """A listed cell for a column of numbers or of yes and no; texts are read as what they say."""
+    if cell is None:
+        return None
+    if kind == "bool":
+        return _truth(cell)
+    if isinstance(cell, bool):
+        raise ValueError
+    return float(cell) if kind == "real" else _whole(cell)
+
+
+def _whole(cell: Value) -> int:
+    if isinstance(cell, float) and not cell.is_integer():
+        raise ValueError
+    return int(cell)  # type: ignore[arg-type]
+
+
+def _truth(cell: Value) -> bool:
+    words = {"true": True, "false": False}
+    found = cell if isinstance(cell, bool) else words.get(str(cell).lower())
+    if found is None:
+        raise ValueError
+    return found
+
+
+def published(labels: list[Any], kinds: tuple[str, ...]) -> list[Any]:
+    """Canonical labels as they are published: in their own types."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = []
+    for cells, kind in zip(labels, kinds, strict=True):
+        if is_text(kind):
+            columns.append(cells.cast(pa.large_string()))
+        else:
+            bits, valid = bits_of(cells)
+            values = from_bits(bits, kind)
+            columns.append(pc.if_else(pa.array(valid), values, pa.scalar(None, values.type)))
+    return columns

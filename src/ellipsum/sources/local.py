@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import Floats
-from ..kernels.accumulate import Partial, accumulate_few
-from ..kernels.blocks import floats
+from ..errors import Floats, whole
+from ..kernels.accumulate import Partial, accumulate, default_threads
+from ..kernels.blocks import Block, floats
 from ..noise import public_coins, public_subset
 from ..numerics.wide_integers import Ints
 from ..request.people import People
 from ..row_maps.maps import RowMap
 from .arrays import ArrayTable
-from .block_work import BlockWork, Result
+from .batches import Chain
 from .progress import Progress
+from .protocol import BlockWork, Part, Result, SourceTable
 from .read_ahead import map_ahead
-from .tables import Block, Chain, SourceTable
-from .threads import accumulate_local
 
-if TYPE_CHECKING:  # imported where rows are people's, or in groups
-    from ..kernels.group_accumulate import GroupSums
+if TYPE_CHECKING:
     from ..request.groups import Listed
+    from .group_sums import GroupSums
 
 
 def _drawn(block: Block, rate: float, seed: bytes, start: int) -> Floats:
@@ -53,10 +54,6 @@ class LocalSource:
         return self._table.rows() if self._people is None else self._people
 
     def total(self, row_map: RowMap, threads: int | None = None, progress: Progress | None = None) -> Partial:
-        if progress is None and type(self._table) is ArrayTable and (block := self._table.whole()) is not None:
-            few = accumulate_few(row_map, block)
-            if few is not None:
-                return few
         return accumulate_local(self._table, row_map, threads, progress)
 
     def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
@@ -105,9 +102,10 @@ class LocalSource:
         return LocalSource(table, table.close, table.people)
 
     def grouped_by(self, people: People, most: int, listed: Listed | None) -> LocalSource:
+        from .group_codes import key_table
         from .people_groups import gather_groups
 
-        keys = None if listed is None else listed.table(self.by)
+        keys = None if listed is None else key_table(self.by, listed)
         table = gather_groups(self._table, people, most, keys)
         return LocalSource(table, table.close, table.people)
 
@@ -119,8 +117,68 @@ class LocalSource:
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None
     ) -> GroupSums:
-        from ..kernels.group_accumulate import add_groups
-        from .group_codes import KeyTable
+        from .group_codes import key_table
+        from .group_sums import add_groups
 
-        keys = KeyTable(self.by) if listed is None else listed.table(self.by)
-        return add_groups(row_map, self._table.pieces(progress), keys, listed is not None, threads)
+        return add_groups(
+            row_map, self._table.pieces(progress), key_table(self.by, listed), listed is not None, threads
+        )
+
+
+_POLL_SECONDS = 0.05
+
+
+def accumulate_local(table: SourceTable, row_map: RowMap, threads: int | None, progress: Progress | None) -> Partial:
+    """The exact sum of a table's rows; where it can be read in parts, every thread reads and adds its own [S5]."""
+    parts = table.parts()
+    if not parts:
+        return accumulate(row_map, table.batches(progress), threads)
+    count = default_threads() if threads is None else whole("threads", threads)
+    if count == 1 or len(parts) < count:
+        return accumulate(row_map, table.batches(progress), threads)
+    return _Threads(row_map, parts, table.rows(), progress).run(count)
+
+
+class _Threads:
+    """Threads that take the next part until none is left; an error or an interrupt stops them all."""
+
+    def __init__(self, row_map: RowMap, parts: Sequence[Part], rows: int, progress: Progress | None) -> None:
+        self._map, self._parts = row_map, iter(parts)
+        self._rows, self._progress = max(rows, 1), progress
+        self._lock, self._stop, self._done = threading.Lock(), threading.Event(), 0
+
+    def run(self, threads: int) -> Partial:
+        total = Partial.empty(self._map.width)
+        self._tell()
+        with ThreadPoolExecutor(threads, thread_name_prefix="ellipsum") as pool:
+            running = [pool.submit(accumulate, self._map, self._blocks(), 1) for _ in range(threads)]
+            try:
+                while wait(running, _POLL_SECONDS).not_done:  # Ctrl-C is heard here
+                    self._tell()
+                for future in running:
+                    total = total.merge(future.result())
+            finally:
+                self._stop.set()
+        self._tell()
+        return total
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(min(1.0, self._done / self._rows))
+
+    def _blocks(self) -> Iterator[Block]:
+        try:
+            while (part := self._next()) is not None:
+                for _, block in part():
+                    yield block
+                    with self._lock:
+                        self._done += len(block)
+                    if self._stop.is_set():
+                        return
+        except BaseException:
+            self._stop.set()
+            raise
+
+    def _next(self) -> Part | None:
+        with self._lock:
+            return None if self._stop.is_set() else next(self._parts, None)

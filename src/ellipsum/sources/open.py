@@ -1,4 +1,4 @@
-"""Sources of rows: arrays, Arrow data and files, all read as the same re-openable blocks of numbers.
+"""Which reader serves which data.
 
 Whether opening or reading fails, and with which words, depends on names, types, shapes and the readability of files
 alone, never on the numbers or texts in the cells ([T1] to [T5] in docs/proofs/tables.md).
@@ -7,19 +7,82 @@ alone, never on the numbers or texts in the cells ([T1] to [T5] in docs/proofs/t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from io import IOBase
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import UsageError
 from .arrays import ArrayTable
-from .progress import Progress
-from .selection import EVERYTHING, Selection
-from .tables import Block, Chain, SourceTable, Table
+from .batches import Chain
+from .local import LocalSource
+from .protocol import Source, SourceTable
+from .selection import EVERYTHING, Selection, as_names
 
-__all__ = ["Block", "Progress", "Selection", "SourceTable", "Table", "open_table"]
+if TYPE_CHECKING:  # imported for frames alone: it compiles
+    from .engine import EngineSource
+
+
+def open_source(data: Any, selection: Selection) -> Source:
+    """The source of the rows in `data`: the columns that the selection takes, in its order.
+
+    Engines' frames are recognized first: they speak Arrow too, and would be collected here.
+    """
+    remote = None if type(data) is np.ndarray else engine_source(data, selection)
+    return LocalSource(_opened(data, selection)) if remote is None else remote
+
+
+def _opened(data: Any, selection: Selection) -> SourceTable:
+    """The table of local data; with arrays beside it that name groups, they are put to its rows."""
+    if not selection.labels:
+        return open_table(data, selection)
+    from .batches import LabeledTable
+
+    table = open_table(data, replace(selection, by=(), labels=()))
+    return LabeledTable(table, list(selection.labels), [str(name) for name in selection.by])
+
+
+def is_frame(data: Any) -> bool:
+    """Whether data is an engine's frame, or the table of one. Imports no engine."""
+    if type(data).__module__.split(".")[0] == "pyspark":
+        return True
+    from .engine import EngineSource
+
+    return isinstance(data, EngineSource)
+
+
+def engine_source(data: Any, selection: Selection = EVERYTHING) -> EngineSource | None:
+    """The source of an engine's frame, or None where data is none. Imports no engine."""
+    from .engine import EngineSource
+
+    if selection.labels and is_frame(data):
+        raise UsageError("by is an array, and the rows of a frame have no places. Name a column of the frame in by.")
+    if isinstance(data, EngineSource):
+        return _chosen_again(data, selection)
+    if not is_frame(data):
+        return None
+    from .spark.people import open_spark
+
+    return open_spark(data, selection)
+
+
+def _chosen_again(source: EngineSource, selection: Selection) -> EngineSource:
+    """A source that was opened already keeps its columns; other ones cannot be chosen now."""
+    from .engine import NOT_GROUPED, EngineSource
+
+    key = selection.key
+    if key is not None and type(source).grouped is EngineSource.grouped:
+        raise UsageError(NOT_GROUPED)
+    names = as_names(selection.named().columns)
+    other = names is not None and tuple(map(str, names)) not in (source.chosen, source.columns)
+    whose = None if source.key_place is None else source.available[source.key_place]
+    groups = tuple(source.available[place] for place in source.by_places)
+    if other or (key is not None and str(key) != whose) or tuple(map(str, selection.by)) != groups:
+        raise UsageError("data is a table that was opened with other columns. Choose them when opening it.")
+    return source
+
 
 _KINDS = (
     "a two-dimensional array, a table that speaks Arrow (pandas, polars, pyarrow, DuckDB), a dict of columns, a path, "
@@ -37,7 +100,7 @@ def open_table(data: Any, selection: Selection = EVERYTHING) -> SourceTable:
     data: an array, an Arrow-speaking table or frame, a pyarrow data set or scanner, a query (`ellipsum.sql`), a path,
         glob or folder of CSV, Parquet or Feather files, a list of any one of these, an iterable of batches (an
         iterator serves one pass), a lazy frame or single column of polars or pandas, a dict of columns, a list of
-        records (dicts) or a list of rows (lists or tuples); `plain` says what is taken of the last three.
+        records (dicts) or a list of rows (lists or tuples); `python_objects` says what is taken of the last three.
     Raises UsageError for wrong columns, types and shapes; DataError for files that cannot be read.
     """
     if type(data) is np.ndarray:
@@ -62,7 +125,7 @@ def _open_whole(data: Any, selection: Selection) -> SourceTable:
     if is_series(data):
         return open_series(data, selection)
     if type(data).__name__ == "LazyFrame" and hasattr(data, "collect_schema"):
-        from .lazy import LazyTable
+        from .arrow import LazyTable
 
         return LazyTable(data, selection)
     return _open_one(data, selection)
@@ -87,7 +150,7 @@ def _open_one(data: Any, selection: Selection) -> SourceTable:
 
         return ArrowTable(data, selection)
     if hasattr(data, "__array__"):
-        from .tables import attempt
+        from .sealing import attempt
 
         array = attempt("data could not be turned into an array.", np.asarray, data)
         return ArrayTable(array, selection)

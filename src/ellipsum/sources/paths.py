@@ -12,18 +12,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import DataError, UsageError, named
-from .batches import check_same
+from .batches import Chain, check_same
 from .progress import Progress
-from .selection import Selection
+from .protocol import Part, Piece, SourceTable
+from .sealing import attempt
+from .selection import Selection, as_names
 from .sql import Query
-from .tables import (
-    Chain,
-    Part,
-    Piece,
-    SourceTable,
-    as_names,
-    attempt,
-)
 
 _SUFFIXES = (
     ".csv",
@@ -112,11 +106,11 @@ def _open_file(path: Path, selection: Selection) -> SourceTable:
     if attempt(f"{path} could not be read.", path.stat).st_size == 0:
         raise DataError(f"{path} is empty.")
     if suffix in (".parquet", ".pq"):
-        from .parquet import ParquetTable
+        from .arrow_files import ParquetTable
 
         return ParquetTable(path, selection)
     if suffix in (".feather", ".arrow", ".ipc"):
-        from .feather import IpcTable
+        from .arrow_files import IpcTable
 
         return IpcTable(path, selection)
     from .csv import CsvTable
@@ -129,12 +123,12 @@ class _ParquetChain(Chain):
     """Parquet files of the same columns: row groups are decoded side by side across files."""
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-        from .parquet import ParquetTable, side_by_side
+        from .arrow_files import ParquetTable, side_by_side
 
         return side_by_side(cast(Sequence[ParquetTable], self.tables), progress)
 
     def parts(self) -> list[Part]:
-        from .parquet import ParquetTable, parts_of
+        from .arrow_files import ParquetTable, parts_of
 
         return parts_of(cast(Sequence[ParquetTable], self.tables))
 

@@ -13,23 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..kernels.blocks import Block
 from ..numerics.wide_integers import Ints
 from ..request.people import People
 from .group_codes import KeyTable
 from .group_labels import beside, bits_of, is_text
 from .identities import storage
-from .people import (
-    FAILED,
-    Gathering,
-    Heads,
-    PeopleTable,
-    canonical_rows,
-    opens,
-    reduced,
-)
+from .people import FAILED, Gathering, Heads, PeopleTable, Scratch, canonical_rows, opens, reduced, unnamed
 from .progress import Progress
-from .scratch import Scratch, unnamed
-from .tables import Block, Piece, SourceTable, attempt
+from .protocol import Piece, SourceTable
+from .sealing import attempt
 
 
 class GroupedPeople(PeopleTable):
@@ -204,7 +197,7 @@ def cell_type(kind: str) -> Any:
 
 def _picks(columns: list[Any]) -> Ints:
     """A number for each row that depends on its person and group alone and looks arbitrary [G4]."""
-    from .group_code_kernels import stir_bytes, stir_numbers
+    from .group_codes import stir_bytes, stir_numbers
 
     out = np.zeros(len(columns[0]), np.int64)
     for cells in columns:

@@ -1,20 +1,121 @@
-"""What can be asked of rows, wherever they are."""
+"""What can be asked of rows, wherever they are, and of tables that this process reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..errors import Floats
 from ..kernels.accumulate import Partial
+from ..kernels.blocks import Block
 from ..request.people import People
 from ..row_maps.maps import RowMap
-from .block_work import BlockWork, Result
 from .progress import Progress
 
 if TYPE_CHECKING:
-    from ..kernels.group_accumulate import GroupSums
     from ..request.groups import Listed
+    from .group_sums import GroupSums
+
+Piece = tuple[Any, Block]
+"""Who the rows belong to (`identities.Keys`, or None; with groups, `group_labels.Labels`), and the rows."""
+Part = Callable[[], Iterator[Piece]]
+"""Reads some rows of a table, independently of its other parts."""
+_BLOCK_CELLS = 655_360  # 5 MB of float64: large enough to hide a call's cost, small enough for the cache
+
+
+class Table(Protocol):
+    """A source of rows that can be read in blocks, usually as often as wanted.
+
+    columns: a name for each entry of a row, or None where the source has no names
+    width: entries in a row
+    gaps: for each entry of a row, whether it can be missing by its type
+    reopenable: False if `batches` may be called once only
+    ordered: whether a row's place is a function of public things, so that it may decide what is done with the row [T9]
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...] | None: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def gaps(self) -> tuple[bool, ...]: ...
+    @property
+    def reopenable(self) -> bool: ...
+    @property
+    def ordered(self) -> bool: ...
+
+    def rows(self) -> int:
+        """Exactly the number of rows that `batches` delivers, without delivering them."""
+
+    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+        """All rows in order, as blocks (r, width) of float64 or float32; a missing entry is NaN."""
+
+
+class SourceTable(Table, Protocol):
+    """A table that knows what its source offered, what was taken of it and, if asked, the person each row belongs to.
+
+    chosen: what `columns` has to say to take the same again
+    key: the kind of identities (`identities.key_kind`) where the source was opened with a key, else None
+    by: the kinds of the columns that name groups (`group_labels.label_kind`)
+    """
+
+    @property
+    def available(self) -> tuple[str, ...] | None: ...
+    @property
+    def chosen(self) -> tuple[str, ...] | None: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def by(self) -> tuple[str, ...]: ...
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        """As `batches`, with the identities of the rows."""
+
+    def parts(self) -> list[Part]:
+        """Ways to read parts of the rows independently of each other; none where there is only one way."""
+
+
+class Batches:
+    """`batches` for tables that deliver pieces."""
+
+    by: tuple[str, ...] = ()
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        raise NotImplementedError
+
+    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+        """All rows in order, as blocks (r, width) of float64 or float32; a missing entry is NaN."""
+        return _without_keys(self.pieces(progress))
+
+    def parts(self) -> list[Part]:
+        return []
+
+
+def _without_keys(pieces: Iterator[Piece]) -> Iterator[Block]:
+    with closing(pieces):  # type: ignore[type-var]  # every table's pieces come from a generator
+        for _, block in pieces:
+            yield block
+
+
+def block_rows(width: int, cells: int = _BLOCK_CELLS) -> int:
+    """Rows in one block of about so many cells: bounded memory whatever the width."""
+    return max(256, min(cells // 10, cells // max(width, 1)))
+
+
+Result = TypeVar("Result")
+_Made = TypeVar("_Made", covariant=True)
+
+
+class BlockWork(Protocol[_Made]):
+    """Work on a block of rows: it is pickled, and its results travel as bytes."""
+
+    def __call__(self, block: Any) -> _Made: ...
+    def packed(self, block: Any) -> bytes:
+        """The result, for a journey."""
+
+    def unpack(self, numbers: bytes) -> _Made:
+        """Inverse of `packed`."""
 
 
 class Source(Protocol):

@@ -19,27 +19,13 @@ import numpy as np
 from ..errors import UsageError, named
 from ..kernels.blocks import floats
 from .arrays import NUMERIC_KINDS, array_places
-from .arrow import (
-    ArrowTable,
-    letters,
-    library,
-    not_a_number,
-    of_python,
-    reject_opaque,
-)
+from .arrow import ArrowTable, letters, library, not_a_number, of_python, reject_opaque
 from .group_labels import beside, canonical_labels, texts
 from .identities import canonical
 from .progress import Progress
-from .selection import EVERYTHING, Selection
-from .tables import (
-    SIZED,
-    Batches,
-    Piece,
-    as_names,
-    attempt,
-    block_rows,
-    pick,
-)
+from .protocol import Batches, Piece, block_rows
+from .sealing import attempt
+from .selection import EVERYTHING, SIZED, Selection, as_names, pick
 
 _UNREADABLE = "data could not be read. Pass plain dicts, lists or arrays."
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal, Fraction)

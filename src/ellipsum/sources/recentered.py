@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..errors import Floats
-from ..kernels.blocks import floats
+from ..kernels.blocks import Block, floats
 from ..request.groups import Listed
+from .group_codes import key_table
 from .progress import Progress
-from .tables import Batches, Block, Piece, SourceTable
+from .protocol import Batches, Piece, SourceTable
 
 
 class RecenteredTable(Batches):
@@ -21,7 +22,7 @@ class RecenteredTable(Batches):
 
     def __init__(self, table: SourceTable, listed: Listed, offsets: Floats) -> None:
         self._table = table
-        self._keys = listed.table(table.by)
+        self._keys = key_table(table.by, listed)
         self._offsets = np.concatenate([offsets, np.zeros((1, table.width))])  # the last is that of no group
         self.by, self.columns, self.width, self.gaps = table.by, table.columns, table.width, table.gaps
         self.reopenable, self.ordered = table.reopenable, table.ordered

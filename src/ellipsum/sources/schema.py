@@ -13,9 +13,9 @@ from ..errors import UsageError
 from .arrow import is_numeric
 from .identities import plain_type
 from .paths import first_file, open_files
+from .sealing import attempt
 from .selection import Selection
 from .sql import Query, query_schema
-from .tables import attempt
 
 _ARROW = {".parquet": "parquet", ".pq": "parquet", ".feather": "ipc", ".arrow": "ipc", ".ipc": "ipc"}
 

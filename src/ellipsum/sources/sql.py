@@ -12,15 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 from ..errors import UsageError, visible
 from .arrow import pieces, planned
 from .progress import Progress
-from .selection import EVERYTHING, Selection
-from .tables import (
-    Batches,
-    Piece,
-    attempt,
-    block_rows,
-    pick,
-    sealed,
-)
+from .protocol import Batches, Piece, block_rows
+from .sealing import attempt, sealed
+from .selection import EVERYTHING, Selection, pick
 
 _KINDS = "'duckdb:///file.db', 'sqlite:///file.db', 'postgresql://host/name', or a DuckDB or sqlite3 connection"
 _UNOPENED = "The database could not be opened. Check that its address is right and that it may be read."
@@ -94,14 +88,14 @@ def _scheme(database: Any) -> str:
 def _backend(query: Query) -> Backend:
     scheme = _scheme(query.database)
     if scheme == "duckdb":
-        from .sql_duckdb import DuckdbBackend
+        from .sql_backends import DuckdbBackend
 
         return DuckdbBackend(query.text, query.database, query.parameters)
     if scheme == "sqlite":
-        from .sql_sqlite import SqliteBackend
+        from .sql_backends import SqliteBackend
 
         return SqliteBackend(query.text, query.database, query.parameters)
-    from .sql_postgresql import PostgresqlBackend
+    from .sql_backends import PostgresqlBackend
 
     return PostgresqlBackend(query.text, query.database, query.parameters)
 

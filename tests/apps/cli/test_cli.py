@@ -309,7 +309,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path, endless, delay, how):
 
 SWALLOWED = """
 import os, signal, sys, time
-from ellipsum import cli
+from ellipsum.apps import cli
 class Late:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)

@@ -14,7 +14,8 @@ import pytest
 
 import ellipsum as es
 from ellipsum.apps import cli
-from ellipsum.ledger.chain import canonical, digest
+from ellipsum.ledger import DatasetAccount
+from ellipsum.ledger.entries import canonical, digest
 
 
 @pytest.fixture
@@ -132,7 +133,9 @@ def test_a_refusal_ends_a_process_with_code_3(people):
     done = run(f"{MEAN} 0.6 --ledger budget.db --dataset survey")
     assert done.returncode == 3
     assert done.stdout == ""
-    assert done.stderr.splitlines()[-1].startswith("error: the budget of 'survey': spent epsilon 0 of 0.5")
+    assert done.stderr.splitlines()[-1].startswith(
+        "error: the budget of 'survey' has too little epsilon left: spent epsilon 0 of 0.5"
+    )
 
 
 def test_a_release_that_cannot_be_entered_is_printed_with_a_warning(shell, monkeypatch):
@@ -140,7 +143,7 @@ def test_a_release_that_cannot_be_entered_is_printed_with_a_warning(shell, monke
         raise es.DataError("the disk is full.")
 
     assert shell("ledger init budget.db --dataset survey --epsilon 1 --delta 0").returncode == 0
-    monkeypatch.setattr(es.Ledger, "settle", fail)
+    monkeypatch.setattr(DatasetAccount, "enter", fail)
     monkeypatch.setattr("warnings.filters", [("default", None, es.LedgerWarning, None, 0)])
     done = shell(f"{MEAN} 0.6 --ledger budget.db --dataset survey")
     assert done.returncode == 0

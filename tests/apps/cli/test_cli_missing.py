@@ -36,7 +36,7 @@ def released(*words, budget=BUDGET):
 
 def is_near(release, truth):
     """Whether the first column is within 6.4 of its stds: a false alarm in 3e9 runs."""
-    return abs(release.value[0] - truth) < 6.4 * release.error_std[0]
+    return abs(release.value[0] - truth) < 6.4 * release.standard_error[0]
 
 
 FILLED = {

@@ -29,7 +29,7 @@ def test_a_mean_is_drawn_and_reported(folder):
     release = es.Release.from_json(done.stdout)
     assert ">age<" in (folder / "mean.svg").read_text()
     page = (folder / "mean.html").read_text()
-    assert f"{release.error_std[0]:.3g}" in page
+    assert f"{release.standard_error[0]:.3g}" in page
     assert "Spent: epsilon 1 of 5" in page
     assert "ellipsum mean people.csv --bounds age=0:120" in page
     assert str(folder) not in page

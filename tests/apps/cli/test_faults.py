@@ -220,7 +220,7 @@ class Interrupting(importlib.abc.MetaPathFinder):
             sys.meta_path.remove(self)
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
-from ellipsum import cli
+from ellipsum.apps import cli
 cli.main()
 """
 
@@ -239,7 +239,7 @@ def test_an_interrupt_during_an_import(people, module, count):
 
 EXECUTING = """
 import sys
-from ellipsum import cli
+from ellipsum.apps import cli
 from ellipsum.apps.cli.app import app
 app.registered_commands[0].callback = lambda: exec("import os, signal; os.kill(os.getpid(), signal.SIGTERM); 1 + 1")
 sys.argv[:] = ["ellipsum", "sum"]
@@ -264,7 +264,7 @@ def test_a_signal_that_is_ignored_stays_ignored(people):
 
 HELD = """
 import os, signal
-from ellipsum import interrupts
+from ellipsum.util import interrupts
 interrupts.listen()
 try:
     with interrupts.held():
@@ -545,7 +545,7 @@ def test_a_disk_that_is_really_full(crowd, tmp_path, count):
 # Python itself needs some handles before anything of ours runs.
 FEW = """
 import resource, sys
-from ellipsum import cli
+from ellipsum.apps import cli
 limit = int(sys.argv.pop(1))
 resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 cli.main()
@@ -677,7 +677,7 @@ def test_a_disk_that_is_full_where_the_cache_is(tmp_path, count):
 # One process that forks for each case: a few milliseconds each.
 FORKED = """
 import json, os, sys
-from ellipsum import cli
+from ellipsum.apps import cli
 from ellipsum.apps.cli import commands, engine, inputs, show
 import ellipsum.kernels.ellipsoid, ellipsum.learning.adders, ellipsum.api, ellipsum.projection.run, ellipsum.sources.csv
 def end(words):

@@ -3,9 +3,11 @@
 import csv
 import io
 import json
+import os
 import sqlite3
 import threading
 import time
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -204,7 +206,7 @@ def test_names_alone_give_plans_and_no_release(visitor):
     desk = visitor.post("/open/names", {"names": "age, income\nheight"}).place
     page = visitor.get(desk).text
     assert "Download the plan" in page
-    assert f'action="{desk}/release"' in page  # the form's own, without a button that leads there
+    assert f'action="{visitor.guard.root}{desk}/release"' in page  # the form's own, without a button that leads there
     assert ">Release<" not in page
     fields = {**BOUNDS, **BUDGET, "n": "5000"}
     assert visitor.ask(f"{desk}/forecast", {**fields, "n": ""})["hint"] == "Type the number of rows."
@@ -269,3 +271,37 @@ def test_groups_have_their_pages(visitor, people, keys):
     assert "Oslo" in page
     assert ("Bergen" in page) == bool(keys)
     assert visitor.get(f"{place}/release.csv").text.startswith('"city"')
+
+
+def test_a_process_that_is_killed_says_whether_the_budget_may_be_spent(visitor, tmp_path):
+    sqlite3.connect(tmp_path / "d.db").close()
+    desk = visitor.post("/open/database", {"database": f"sqlite:///{tmp_path / 'd.db'}", "query": SLOW}).place
+    fields = {"use": ["0"], "a-0": "0", "b-0": "1e9", **BUDGET, "neighbors": "add_remove", "n": "30000000"}
+    place = visitor.post(f"{desk}/release", {"form": visitor.form(desk), **fields}).place
+    job = visitor.studio.jobs[place.rpartition("/")[2]]
+    for _ in range(300):
+        if job.approved:
+            break
+        time.sleep(0.1)
+    job.process.kill()
+    visitor.ended(place)
+    assert "may have been spent" in visitor.get(place).text
+    job.approved = False
+    assert "Nothing was spent" in visitor.get(place).text
+
+
+def test_a_slow_open_does_not_hold_up_other_pages(visitor, tmp_path):
+    fifo = tmp_path / "slow.csv"
+    os.mkfifo(fifo)
+    waiting = threading.Thread(target=visitor.post, args=("/open/file", {"path": str(fifo)}))
+    waiting.start()
+    try:
+        start = time.monotonic()
+        assert visitor.get("/history").status == 200
+        assert visitor.get("/open").status == 200
+        assert time.monotonic() - start < 10
+    finally:
+        with suppress(OSError):
+            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        waiting.join(30)
+    assert not waiting.is_alive()

@@ -7,9 +7,11 @@ import pytest
 from visiting import BOUNDS, BUDGET
 
 from ellipsum.apps.studio import app as application
+from ellipsum.apps.studio import workspace
 from ellipsum.apps.studio.security import FORM_BYTES, HEADERS, UPLOAD_BYTES, is_loopback
 
 pytest_plugins = ["studios"]
+FORM = "application/x-www-form-urlencoded"
 
 
 def test_without_the_token_there_is_only_the_door(outsider):
@@ -37,7 +39,31 @@ def test_the_cookie_is_for_this_site_alone_and_no_script(outsider):
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     assert outsider.guard.token not in cookie
+    assert f"Path={outsider.guard.root}/" in cookie
     assert done.place == "/"
+
+
+def test_cookie_and_secret_path_are_both_needed(visitor):
+    """A browser sends cookies to every port of a host, but only below the path that they are scoped to."""
+    root, cookie = visitor.guard.root, visitor.cookie
+    assert visitor.get(f"{root}/open").status == 200
+    assert visitor.get(f"{root}/open", cookie=None).status == 401
+    visitor.cookie = ""
+    for path in ("/open", "/", "/history", f"/{'0' * 64}/open", root, f"{root}x/open", f"/{root}/open"):
+        done = visitor.get(path, cookie=cookie)
+        assert done.status == 401, path
+        assert root not in done.text
+    assert visitor.post("/open/demo", cookie=cookie).status == 401
+    assert not visitor.studio.desks
+
+
+def test_texts_that_are_not_unicode_are_refused(visitor):
+    assert visitor.send("/ledger/balance", {"ledger": "\ud800"}).status == 400
+    assert visitor.send("/ledger/balance", {"csrf": "\ud800"}).status == 400
+    assert visitor.request("POST", "/open/demo", b"csrf=%ED%A0%80", content_type=FORM).status in (400, 403)
+    visitor.cookie = ""
+    for token in (b"token=%ED%A0%80", b"token=%FF"):
+        assert visitor.request("POST", "/enter", token, content_type=FORM).status in (400, 403)
 
 
 def test_other_hosts_are_refused(visitor):
@@ -123,6 +149,15 @@ def test_an_upload_stays_in_its_folder_for_the_user_alone(visitor, name):
     assert str(path) not in page
     visitor.studio.close()
     assert not folder.exists()
+
+
+def test_uploads_of_forgotten_tables_are_removed(visitor, monkeypatch):
+    monkeypatch.setattr(workspace, "_MOST_KEPT", 2)
+    for number in range(4):
+        assert visitor.upload(f"{number}.csv", b"age,income\n1,2\n").status == 303
+    kept = {Path(desk.data.path) for desk in visitor.studio.desks.values()}
+    assert len(kept) == 2
+    assert set(visitor.studio._folder().glob("*.csv")) == kept
 
 
 def test_an_upload_that_cannot_be_read_is_not_kept(visitor):

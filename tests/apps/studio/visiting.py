@@ -25,6 +25,8 @@ class Answer:
     status: int
     headers: http.client.HTTPMessage
     body: bytes
+    root: str
+    """The secret path that addresses of pages begin with."""
 
     @property
     def text(self):
@@ -32,7 +34,7 @@ class Answer:
 
     @property
     def place(self):
-        return self.headers["location"]
+        return self.headers["location"].removeprefix(self.root)
 
 
 class Visitor:
@@ -56,6 +58,8 @@ class Visitor:
 
     def request(self, method, path, body=None, **headers):
         """One request as it stands; None leaves a header out."""
+        inside = self.cookie and not path.startswith(("/static", self.guard.root))
+        path = f"{self.guard.root}{path}" if inside else path
         usual = {"host": f"127.0.0.1:{self.port}", "cookie": self.cookie or None}
         usual |= {"origin": self.base} if method == "POST" else {}
         named = {name.replace("_", "-"): value for name, value in {**usual, **headers}.items() if value is not None}
@@ -68,7 +72,7 @@ class Visitor:
                 connection.putheader(name, value)
             connection.endheaders(body)
             answer = connection.getresponse()
-            return Answer(answer.status, answer.headers, answer.read())
+            return Answer(answer.status, answer.headers, answer.read(), self.guard.root)
         finally:
             connection.close()
 

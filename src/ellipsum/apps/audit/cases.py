@@ -15,7 +15,7 @@ from ...friendly import friendly_mean, subsample_and_aggregate
 from ...friendly.aggregate import deal
 from ...friendly.plan import friendly_plan
 from ...friendly.release import run_friendly
-from ...ledger.dataset_account import uncharged
+from ...ledger.ledger import uncharged
 from ...privacy.guarantee import Budget
 from ...projection import Projection, ProjectionWarning, project
 from ...rows import Ball, Box, Normal, Unknown

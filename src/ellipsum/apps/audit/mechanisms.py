@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import AccuracyWarning, Floats
 from ...friendly.release import FriendlyRelease, NoCenter
 from ...kernels.accumulate import Partial
-from ...ledger.dataset_account import uncharged
+from ...ledger.ledger import uncharged
 from ...numerics.wide_integers import Wide
 from ...plans.base import Runnable
 from ...plans.group_plan import GroupPlan

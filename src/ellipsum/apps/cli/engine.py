@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, UsageError, choice
-from ...sources.tables import attempt
+from ...sources.sealing import attempt
 from ...util.interrupts import handlers_kept
 
 _SEEN = (
@@ -58,7 +58,7 @@ def _check_suffixes(files: Sequence[str]) -> None:
 
 def _session() -> Any:
     """The Spark session that the environment describes; a local one if it says nothing."""
-    from ...sources.spark.java import ensure_java
+    from ...sources.spark.runtime import ensure_java
 
     if find_spec("pyspark") is None:
         raise UsageError("--engine spark needs pyspark. Install it: pip install 'ellipsum[spark]'")

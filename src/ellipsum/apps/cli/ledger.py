@@ -86,11 +86,11 @@ def show_command(ledger: Address, dataset: Dataset = None, as_json: Json = False
 
         ellipsum ledger show budget.db
     """
-    from ...ledger.chain import as_written
+    from ...ledger.entries import reading_entries
 
     book = _ledger(ledger)
     accounts = book.accounts() if dataset is None else [book.account(dataset)]
-    with as_written():
+    with reading_entries():
         if as_json:
             text = json.dumps({"accounts": [account.to_dict() for account in accounts], "anchor": book.anchor})
         else:
@@ -106,10 +106,10 @@ def history_command(ledger: Address, dataset: Dataset = None, last: Last = 50, a
 
         ellipsum ledger history budget.db --last 10
     """
-    from ...ledger.chain import as_written
+    from ...ledger.entries import reading_entries
 
     entries = _ledger(ledger).history(dataset, last)
-    with as_written():
+    with reading_entries():
         lines = list(map(json.dumps if as_json else _line, entries))
     for line in lines:
         print(line) if as_json else _print(line)

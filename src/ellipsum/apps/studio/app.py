@@ -12,13 +12,13 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as PlainHTTPException
 
 from ...errors import EllipsumError, UsageError
-from ...ledger.dataset_account import VARIABLE
+from ...request.documentation import LEDGER
 from . import forecasts, ledger_panel, opening, pages
 from .downloads import DOWNLOADS
 from .forms import Filled, Reader, about, sentence
 from .jobs import Job
 from .pictures import curve_svg
-from .posting import Csrf, Form, Posted, TheStudio, to
+from .posting import WRONG_FORM, Csrf, Form, Posted, TheStudio, is_encodable, to
 from .security import ENTER_PATH, UPLOAD_PATH, Gate, Guard
 from .workspace import Desk, Released, Studio, short_name
 
@@ -55,11 +55,14 @@ async def enter(request: Request) -> Response:
     """Exchange the start-up token for a cookie."""
     guard: Guard = request.app.state.guard
     fields = await request.form(max_files=0, max_fields=2)
-    session = guard.enter(str(fields.get("token", "")))
+    token = str(fields.get("token", ""))
+    if not is_encodable(token):
+        raise HTTPException(400, WRONG_FORM)
+    session = guard.enter(token)
     if session is None:
         return HTMLResponse(pages.render("enter.html", wrong=True), 403)
     answer = to("/")
-    answer.set_cookie(guard.cookie, session, httponly=True, samesite="strict", path="/")
+    answer.set_cookie(guard.cookie, session, httponly=True, samesite="strict", path=f"{guard.root}/")
     return answer
 
 
@@ -73,7 +76,7 @@ def home(studio: TheStudio) -> Response:
 def _form_page(
     studio: Studio, csrf: str, desk: Desk, filled: Filled, errors: dict[str, str], notice: str = ""
 ) -> Response:
-    ledger = os.environ.get(VARIABLE, "")
+    ledger = os.environ.get(LEDGER, "")
     page = pages.desk_page(desk, filled, csrf, studio.new_form(), errors, notice, ledger)
     return HTMLResponse(page, 422 if errors or notice else 200)
 

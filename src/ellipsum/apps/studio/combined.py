@@ -89,9 +89,11 @@ def _halves(release: Any) -> tuple[Floats, Floats]:
     """Half the width of each interval that noise takes, no less than the normal one, and what clipping may hide."""
     spans = release.confidence_interval(_LEVEL)
     half = (spans[..., 1] - spans[..., 0]) / 2
-    bias = np.zeros_like(half) if isinstance(release, GroupRelease) else release.hidden.bias
+    bias = np.zeros_like(half) if isinstance(release, GroupRelease) else release.clipping_bias.bound
     wide = (
-        release.error_std if isinstance(release, GroupRelease) else np.hypot(release.noise_std, release.hidden.spread)
+        release.standard_error
+        if isinstance(release, GroupRelease)
+        else np.hypot(release.noise_std, release.clipping_bias.std_of_bound)
     )
     return np.maximum(half - bias, _NORMAL * wide), bias
 

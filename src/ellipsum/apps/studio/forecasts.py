@@ -26,7 +26,6 @@ _LAWS = {
     "gaussian": "Gaussian",
     "ball": "spherical",
     "box": "pure epsilon, in blocks of columns",
-    "mixed": "pure epsilon for the widest columns, Gaussian for the others",
 }
 _UNTOLD = 1e300  # a target that any column meets
 
@@ -118,7 +117,7 @@ def _unit(ask: Ask, error_of: int | None) -> str:
 
 
 def _law(made: Any) -> str:
-    return "as learning needs, in several rounds" if made.rows.kind == "unknown" else _LAWS[made.law_name]
+    return "as learning needs, in several rounds" if made.rows.kind == "unknown" else _LAWS[made.mechanism]
 
 
 # The curve -----------------------------------------------------------------------------------------------

@@ -70,11 +70,12 @@ class Workers:
 
     def start(self, job: Job) -> threading.Thread:
         """Let a job run."""
-        self.warm()
         with self._lock:
-            if len(self._running) >= MOST or not self._idle:
+            if self._closed or len(self._running) >= MOST:
                 raise UsageError(_BUSY)
-            job.process = self._idle.pop()
+            alive = [process for process in self._idle if process.poll() is None]
+            job.process = alive.pop() if alive else _spawn()
+            self._idle = alive
             self._running[job.number] = job
         order = {"ask": job.ask.to_dict(), "data": asdict(job.data), "accepted": job.accepted}
         watcher = threading.Thread(target=self._watch, args=(job, json.dumps(order)), daemon=True)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from ...errors import UsageError
-from ...ledger import Account, Ledger
+from ...ledger import AccountState, Ledger
 from ...ledger.refusal import left_of, spent_of
 from ...sources.sql import has_password
 
@@ -58,7 +58,7 @@ def _opened(address: str) -> Ledger:
     return Ledger(address)
 
 
-def _balance(account: Account) -> Balance:
+def _balance(account: AccountState) -> Balance:
     caps = account.caps
     budget = ", ".join(f"{name} {float(value):g}" for name, value in account.budget.items())
     return Balance(
@@ -72,7 +72,7 @@ def _balance(account: Account) -> Balance:
     )
 
 
-def _share(account: Account) -> float:
+def _share(account: AccountState) -> float:
     """Of the cap that is used up most."""
     caps = account.caps
     if caps is None:

@@ -16,6 +16,7 @@ from .downloads import DOWNLOADS
 from .forms import Filled, sentence
 from .jobs import Job
 from .pictures import panels
+from .security import ROOT
 from .workspace import Desk, Released, Studio
 
 _MOST_LINES = 2000
@@ -44,7 +45,7 @@ def _templates() -> Environment:
     made = Environment(
         loader=PackageLoader("ellipsum.apps.studio"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    made.globals.update(version=VERSION, shown=shown, typed=typed, sentence=sentence)
+    made.globals.update(version=VERSION, shown=shown, typed=typed, sentence=sentence, root=ROOT.get)
     return made
 
 

@@ -16,7 +16,7 @@ from .security import Guard
 from .workspace import Studio
 
 _MOST_FIELDS = 20_000
-_WRONG_FORM = "The form could not be read."
+WRONG_FORM = "The form could not be read."
 _NOT_OURS = "This form did not come from this studio, and was refused."
 
 
@@ -36,6 +36,15 @@ class Form:
         return Filled(self.values, self.used)
 
 
+def is_encodable(text: str) -> bool:
+    """Whether a text is valid Unicode: JSON and forms can carry lone surrogates, which no name or number holds."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def studio_of(request: Request) -> Studio:
     found: Studio = request.app.state.studio
     return found
@@ -52,7 +61,9 @@ async def posted(request: Request) -> AsyncIterator[Form]:
     try:
         form = await _read(request)
     except Exception:
-        raise HTTPException(400, _WRONG_FORM) from None
+        raise HTTPException(400, WRONG_FORM) from None
+    if not all(map(is_encodable, [*form.values, *form.values.values()])):
+        raise HTTPException(400, WRONG_FORM)
     guard: Guard = request.app.state.guard
     try:
         if not guard.is_own(request.scope, form["csrf"]):

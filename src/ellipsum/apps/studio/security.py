@@ -2,12 +2,17 @@
 
 The gate looks at the Host and Origin headers, at the cookie that the start-up token was exchanged for, and at the size
 of what is sent; it puts the same strict headers on every answer. Forms carry a token of their own session besides.
+
+A browser sends a cookie of 127.0.0.1 to every port of that address, so a server of another user of this machine could
+read it. All pages therefore stand below a secret path, and the cookie is scoped to that path: a server on another port
+does not know the path, so it never receives the cookie, and the path alone opens nothing.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextvars import ContextVar
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
@@ -18,6 +23,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+ROOT: ContextVar[str] = ContextVar("ROOT", default="")
+"""The secret path that the pages of the present request stand below; empty on the entry page."""
 FORM_BYTES = 4 << 20
 UPLOAD_BYTES = 512 << 20
 UPLOAD_PATH = "/open/upload"
@@ -51,12 +58,13 @@ class Guard:
     def __init__(self, hosts: Iterable[str], port: int) -> None:
         self.token = secret_name()
         self.cookie = f"ellipsum_studio_{port}"
+        self.root = f"/{secret_name()}"
         self.hosts = {f"{host}:{port}" for host in hosts}
         self.origins = {f"http://{host}" for host in self.hosts}
         self._sessions: dict[str, str] = {}
 
     def enter(self, token: str) -> str | None:
-        """A new session for whoever has the token; None for everybody else."""
+        """Open a session for a caller who has the token; None for a wrong token."""
         if not hmac.compare_digest(token.encode(), self.token.encode()):
             return None
         while len(self._sessions) >= _MOST_SESSIONS:
@@ -98,14 +106,19 @@ class Gate:
         if scope["type"] != "http":  # nothing here speaks over web sockets
             await send({"type": "websocket.close", "code": 1008})
             return
-        refusal = self._refusal(scope)
+        root, path = self._guard.root, scope["path"]
+        inside = path.startswith(f"{root}/")
+        if inside:
+            scope = {**scope, "path": path.removeprefix(root), "raw_path": path.removeprefix(root).encode()}
+        ROOT.set(root if inside else "")
+        refusal = self._refusal(scope, inside)
         if refusal is not None:
             await _answer(send, *refusal)
         else:
-            await self._app(scope, receive, _with_headers(send))
+            await self._app(scope, receive, _with_headers(send, root))
 
-    def _refusal(self, scope: Scope) -> tuple[int, bytes, str] | None:
-        """Why a request is not let in: status, text and type; None where it is."""
+    def _refusal(self, scope: Scope, inside: bool) -> tuple[int, bytes, str] | None:
+        """Why a request is not let in: status, text and type; None where it is. inside: below the secret path."""
         guard, path, method = self._guard, scope["path"], scope["method"]
         if _header(scope, b"host") not in guard.hosts:
             return _plain(400, _WRONG_HOST)
@@ -118,7 +131,7 @@ class Gate:
             too_much = _sized(scope)
             if too_much is not None:
                 return too_much
-        if path in _OPEN or path.startswith(_STATIC) or guard.session_of(scope) is not None:
+        if path in _OPEN or path.startswith(_STATIC) or (inside and guard.session_of(scope) is not None):
             return None
         return 401, self._entry(), "text/html; charset=utf-8"
 
@@ -141,10 +154,13 @@ def _header(scope: Scope, name: bytes) -> str:
     return found[0].decode("latin-1") if len(found) == 1 else ""
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(send: Send, root: str = "") -> Send:
+    """Send with the strict headers; addresses of redirects get the secret path."""
+
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             kept = [pair for pair in message["headers"] if pair[0].decode("latin-1").lower() not in HEADERS]
+            kept = [(name, root.encode() + value if name == b"location" else value) for name, value in kept]
             own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
             message = {**message, "headers": [*kept, *own]}
         await send(message)

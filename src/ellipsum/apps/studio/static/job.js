@@ -1,14 +1,15 @@
 "use strict";
+const root = document.documentElement.dataset.root;
 const job = document.getElementById("job");
 const bar = document.getElementById("part");
 
 async function look() {
   try {
-    const answer = await fetch(`/job/${job.dataset.job}/state`, { headers: { accept: "application/json" } });
+    const answer = await fetch(`${root}/job/${job.dataset.job}/state`, { headers: { accept: "application/json" } });
     if (answer.ok) {
       const { state, part } = await answer.json();
       if (state === "released") {
-        location.replace(`/release/${job.dataset.job}`);
+        location.replace(`${root}/release/${job.dataset.job}`);
         return;
       }
       if (state !== "running") {

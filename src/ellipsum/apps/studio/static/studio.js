@@ -30,7 +30,7 @@ function said(more) {
 }
 
 async function post(path, words) {
-  const answer = await fetch(path, {
+  const answer = await fetch(document.documentElement.dataset.root + path, {
     method: "POST",
     headers: { "content-type": "application/json", accept: "application/json" },
     body: JSON.stringify(words),
