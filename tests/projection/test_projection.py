@@ -17,8 +17,9 @@ import ellipsum.projection.order
 import ellipsum.projection.parquet
 from ellipsum.errors import DataError, UsageError
 from ellipsum.kernels.table import kernel_for
+from ellipsum.privacy.budget import Budget
 from ellipsum.privacy.gaussian_curve import gaussian_delta
-from ellipsum.privacy.guarantee import Budget, Privacy, compose
+from ellipsum.privacy.guarantee import Privacy, compose
 from ellipsum.projection import Projection, project
 from ellipsum.projection.forecast import ProjectionWarning, choose_k, projection_forecast
 from ellipsum.projection.matrix import (

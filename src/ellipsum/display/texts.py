@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import named, shown
-from ..privacy.guarantee import Budget, Privacy, compose
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy, compose
 from ..request.people import People
 
 SHOWN = 12

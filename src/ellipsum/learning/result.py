@@ -10,7 +10,8 @@ from ..display.document import Shown
 from ..display.texts import INSECURE, guarantee, people_lines
 from ..errors import UsageError
 from ..plans.json import people_from_dict
-from ..privacy.guarantee import Privacy, stated_from_dict
+from ..privacy.budget import stated_from_dict
+from ..privacy.guarantee import Privacy
 from ..releases.round_record import METHODS, Round, check_rounds
 from ..request.people import People
 from ..rows import LearnedRows, Normal, Rows, rows_from_dict

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ..errors import UsageError, choice, columns_of, positive, whole
-from ..privacy.gaussian_curve import round_up, sqrt_up
-from ..privacy.guarantee import Budget, Privacy
+from ..numerics.rounding import round_up, sqrt_up
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy
 from ..rows import Rows
 from .curve import CALIBRATIONS, ProjectionPrivacy, certified_scale
 from .matrix import MATRIX_STD, matrix_excess, unit

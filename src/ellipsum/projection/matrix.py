@@ -12,8 +12,8 @@ import numpy as np
 
 from ..errors import Floats, UsageError
 from ..noise import KEY_BYTES, public_integers
+from ..numerics.rounding import round_up, sqrt_up
 from ..numerics.wide_integers import Ints, Wide
-from ..privacy.gaussian_curve import round_up, sqrt_up
 
 MATRIX_STD = 2.0**21 - 1  # the largest integer whose noise scale is [2^20, 2^21) at shift 0
 _EXACT_BITS = 52  # products of this many bits are exact in double precision, one bit to spare

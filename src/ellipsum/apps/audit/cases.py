@@ -16,7 +16,7 @@ from ...friendly.aggregate import deal
 from ...friendly.plan import friendly_plan
 from ...friendly.release import run_friendly
 from ...ledger.ledger import uncharged
-from ...privacy.guarantee import Budget
+from ...privacy.budget import Budget
 from ...projection import Projection, ProjectionWarning, project
 from ...rows import Ball, Box, Normal, Unknown
 from ...session import Reading, Session
