@@ -23,7 +23,7 @@ class ProjectionWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class Forecast:
+class ProjectionForecast:
     """The public numbers of a projection and the errors that follow from them.
 
     Distances are squared and in the units of the metric. A projection gives every row its own noise, so single
@@ -113,7 +113,7 @@ def projection_forecast(
     calibration: str = "exact",
     metric: str = "original",
     clip_probability: float | None = None,
-) -> Forecast:
+) -> ProjectionForecast:
     """The forecast of `project` with the same arguments, made without data and at no cost."""
     d, k = columns_of("d", d), columns_of("k", k)
     count = None if n is None else whole("n", n)
@@ -124,7 +124,7 @@ def projection_forecast(
 
 def forecast_in(
     region: Region, n: int | None, k: int, budget: Budget, adversary: str | None, calibration: str
-) -> Forecast:
+) -> ProjectionForecast:
     """The forecast for a region that is already laid."""
     choice("calibration", calibration, CALIBRATIONS)
     against = adversary_for(region, k, budget, adversary, calibration)
@@ -135,7 +135,7 @@ def forecast_in(
         units = adaptive_noise(region, guarantee, _typical_norm(region.width, k))
     std = noise_std_of(region, k, units)
     direct = 2 * region.radius / budget.mu
-    return Forecast(n, region.center.size, k, region.radius, std, against, calibration, direct)
+    return ProjectionForecast(n, region.center.size, k, region.radius, std, against, calibration, direct)
 
 
 def adversary_for(region: Region, k: int, budget: Budget, adversary: str | None, calibration: str) -> str:
@@ -174,7 +174,7 @@ def choose_k(
     adversary: str | None = None,
     metric: str = "original",
     clip_probability: float | None = None,
-) -> Forecast:
+) -> ProjectionForecast:
     """The forecast whose k, at most d, has the least error for rows `distance` apart.
 
     A small k loses the distance in the randomness of the matrix, a large one in the noise of k coordinates; they
@@ -189,7 +189,7 @@ def choose_k(
     if not math.isfinite(apart * apart):
         raise UsageError("distance must have a square within the range of doubles. Rescale the columns.")
     squared = apart * apart
-    forecasts: dict[int, Forecast] = {}
+    forecasts: dict[int, ProjectionForecast] = {}
 
     def error(k: int) -> float:
         if k not in forecasts:
