@@ -30,7 +30,9 @@ from ellipsum.friendly.release import (
     run_friendly,
 )
 from ellipsum.noise import Stream, public_seed, public_subset
-from ellipsum.privacy.guarantee import Budget, Privacy, laplace_mu
+from ellipsum.privacy.budget import Budget
+from ellipsum.privacy.gaussian_curve import laplace_mu
+from ellipsum.privacy.guarantee import Privacy
 from ellipsum.rows import Normal
 
 SPEND = {"epsilon": 1.0, "delta": 1e-6}

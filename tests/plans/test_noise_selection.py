@@ -11,7 +11,7 @@ from scipy.stats import binom
 import ellipsum as es
 from ellipsum.noise.block_law import BoxLaw
 from ellipsum.noise.spherical_law import BallLaw
-from ellipsum.privacy.spherical_privacy import BallPrivacy
+from ellipsum.privacy.spherical_curve import BallPrivacy
 
 TERMS = {"epsilon": 1.0, "delta": 1e-6}
 PLAIN = {"missing": "center", "check": False}

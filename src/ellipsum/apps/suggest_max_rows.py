@@ -14,7 +14,8 @@ from ..display.wording import describe_guarantee, insecure_facts
 from ..errors import MOST_WHOLE, Floats, UsageError, choice
 from ..learning.maps import NormHistogram
 from ..noise import add_noise, shift_for
-from ..privacy.guarantee import NEIGHBORS, Budget, Privacy, stated_from_dict
+from ..privacy.budget import Budget, stated_from_dict
+from ..privacy.guarantee import NEIGHBORS, Privacy
 from ..regions.ellipsoid import Ellipsoid
 from ..request.documentation import public
 from ..request.people import COUNTS, People

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import Floats, named
 from ..privacy.guarantee import Privacy
-from ..privacy.spherical_privacy import BallPrivacy
+from ..privacy.spherical_curve import BallPrivacy
 from ..request.people import People
 from ..rows import Ball, LearnedRows, Normal, Rows
 

@@ -35,9 +35,11 @@ from ..errors import (
 )
 from ..noise.law import GaussianLaw, Law
 from ..noise.spherical_law import BallLaw, ball_std
+from ..numerics.rounding import find_safe, round_down, sqrt_down
 from ..plans.json import COUNT, people_from_dict
-from ..privacy.gaussian_curve import _nudged, round_down, sqrt_down
-from ..privacy.guarantee import Budget, Privacy, fits, laplace_mu, stated_from_dict
+from ..privacy.budget import Budget, stated_from_dict
+from ..privacy.gaussian_curve import laplace_mu
+from ..privacy.guarantee import Privacy, fits
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.noise_covariance import Noise
 from ..request.people import People, unit_of
@@ -84,7 +86,7 @@ def pure_epsilon(mu: float) -> float:
     from scipy.special import log_ndtr
 
     start = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
-    epsilon = _nudged(start, -start, lambda e: e > 0 and laplace_mu(e) <= mu)
+    epsilon = find_safe(start, -start, lambda e: e > 0 and laplace_mu(e) <= mu)
     if epsilon is None:
         raise UsageError("this budget is too small for a Laplace gate. Use gate='gaussian'.")
     return epsilon

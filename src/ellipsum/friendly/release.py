@@ -19,7 +19,8 @@ from ..display.result import Shown
 from ..errors import Floats, UsageError, open_unit, whole
 from ..noise import Stream, add_laplace, add_noise_exact, ball_shift, public_subset, shift_for
 from ..numerics.wide_integers import Wide
-from ..privacy.guarantee import Budget, Privacy
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy
 from ..releases.noise_covariance import Noise
 from ..releases.postprocess import METHODS as DENOISED
 from ..releases.release import DOCTORED, WRONG, Release, check_shown, register_reader

@@ -14,11 +14,12 @@ from typing import Any
 
 from ..display.wording import many
 from ..errors import UsageError, named, whole
+from ..numerics.rounding import sqrt_down
 from ..plans.group_plan import GroupPlan, InGroups
 from ..plans.group_planning import check_people, gaussian_slack, plan_groups
 from ..plans.json import COUNT
-from ..privacy.gaussian_curve import sqrt_down
-from ..privacy.guarantee import Budget, Privacy
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy
 from ..releases.group_json import grouping_from_dict, grouping_to_dict
 from ..releases.group_release import GroupRelease
 from ..request.groups import Grouping

@@ -19,7 +19,8 @@ from ..display.wording import (
 from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names
 from ..plans.base import Runnable, check_width
 from ..plans.json import COUNT, MISSING, PEOPLE, STATISTICS, options_from_dict
-from ..privacy.guarantee import Budget, Privacy, stated_from_dict
+from ..privacy.budget import Budget, stated_from_dict
+from ..privacy.guarantee import Privacy
 from ..releases.release import Release
 from ..releases.round_record import METHODS
 from ..request.missing import Handling

@@ -15,7 +15,8 @@ from ..display.result import Shown
 from ..display.wording import SHOWN, describe_guarantee, insecure_facts, many, people_facts
 from ..errors import Floats, UsageError, shown
 from ..plans.json import people_from_dict
-from ..privacy.guarantee import Privacy, stated_from_dict
+from ..privacy.budget import stated_from_dict
+from ..privacy.guarantee import Privacy
 from ..releases.round_record import METHODS, Round, check_rounds
 from ..request.people import People
 from ..rows import LearnedRows, Normal, Rows, rows_from_dict

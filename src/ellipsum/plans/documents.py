@@ -21,7 +21,8 @@ from ..display.wording import (
     people_facts,
 )
 from ..errors import Floats, shown
-from ..privacy.guarantee import Budget, Privacy, compose
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy, compose
 from ..releases.documents import describe_groups, missing_rule, plan_warnings
 
 _NEEDS_N = "known once n is: pass n= to forecast a mean"

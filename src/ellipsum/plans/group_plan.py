@@ -19,8 +19,9 @@ from ..display.document import Document
 from ..errors import Floats, UsageError
 from ..noise import Stream, box_shifts, shift_for
 from ..noise.block_law import BoxLaw, box_isf_upper
+from ..numerics.rounding import round_down
 from ..numerics.wide_integers import Ints, Wide
-from ..privacy.gaussian_curve import normal_isf_upper, round_down
+from ..privacy.gaussian_curve import normal_isf_upper
 from ..privacy.guarantee import Privacy
 from ..releases.group_description import GroupDescription
 from ..releases.group_json import FORMAT, plan_from_dict, plan_to_dict, release_from_dict

@@ -18,7 +18,7 @@ from ..display.plots.scales import logarithmic
 from ..display.plots.style import BLACK, FONT_POINTS, GREY, stroke, styled
 from ..display.wording import describe_guarantee
 from ..errors import Floats, UsageError, named
-from ..privacy.guarantee import Budget
+from ..privacy.budget import Budget
 
 LAWS = {
     "gaussian": "Gaussian noise",

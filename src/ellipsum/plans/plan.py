@@ -20,7 +20,7 @@ from ..kernels.accumulate import Partial
 from ..noise import Stream
 from ..noise.block_law import BoxLaw
 from ..noise.law import GaussianLaw, Law
-from ..privacy.spherical_privacy import Guarantee
+from ..privacy.spherical_curve import Guarantee
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.clipping_bias import cell_limits
 from ..releases.decode import answer

@@ -10,8 +10,9 @@ from ..display.document import Document
 from ..display.result import Printed
 from ..display.wording import many
 from ..errors import UsageError, choice, columns_of, positive, whole
-from ..privacy.gaussian_curve import round_up, sqrt_up
-from ..privacy.guarantee import Budget, Privacy
+from ..numerics.rounding import round_up, sqrt_up
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy
 from ..rows import Rows
 from .curve import CALIBRATIONS, ProjectionPrivacy, certified_scale
 from .matrix import MATRIX_STD, matrix_excess, unit
@@ -25,7 +26,7 @@ class ProjectionWarning(UserWarning):
 
 
 @dataclass(frozen=True, repr=False)
-class Forecast(Printed):
+class ProjectionForecast(Printed):
     """The public numbers of a projection and the errors that follow from them.
 
     Distances are squared and in the units of the metric. A projection gives every row its own noise, so single
@@ -115,7 +116,7 @@ def projection_forecast(
     calibration: str = "exact",
     metric: str = "original",
     clip_probability: float | None = None,
-) -> Forecast:
+) -> ProjectionForecast:
     """The forecast of `project` with the same arguments, made without data and at no cost."""
     d, k = columns_of("d", d), columns_of("k", k)
     count = None if n is None else whole("n", n)
@@ -126,7 +127,7 @@ def projection_forecast(
 
 def forecast_in(
     region: Region, n: int | None, k: int, budget: Budget, adversary: str | None, calibration: str
-) -> Forecast:
+) -> ProjectionForecast:
     """The forecast for a region that is already laid."""
     choice("calibration", calibration, CALIBRATIONS)
     against = adversary_for(region, k, budget, adversary, calibration)
@@ -137,7 +138,7 @@ def forecast_in(
         units = adaptive_noise(region, guarantee, _typical_norm(region.width, k))
     std = noise_std_of(region, k, units)
     direct = 2 * region.radius / budget.mu
-    return Forecast(n, region.center.size, k, region.radius, std, against, calibration, direct)
+    return ProjectionForecast(n, region.center.size, k, region.radius, std, against, calibration, direct)
 
 
 def adversary_for(region: Region, k: int, budget: Budget, adversary: str | None, calibration: str) -> str:
@@ -176,7 +177,7 @@ def choose_k(
     adversary: str | None = None,
     metric: str = "original",
     clip_probability: float | None = None,
-) -> Forecast:
+) -> ProjectionForecast:
     """The forecast whose k, at most d, has the least error for rows `distance` apart.
 
     A small k loses the distance in the randomness of the matrix, a large one in the noise of k coordinates; they
@@ -191,7 +192,7 @@ def choose_k(
     if not math.isfinite(apart * apart):
         raise UsageError("distance must have a square within the range of doubles. Rescale the columns.")
     squared = apart * apart
-    forecasts: dict[int, Forecast] = {}
+    forecasts: dict[int, ProjectionForecast] = {}
 
     def error(k: int) -> float:
         if k not in forecasts:

@@ -15,8 +15,9 @@ from ..display.result import Shown
 from ..errors import Floats, UsageError, open_unit
 from ..noise.law import Law
 from ..plans.json import STATISTICS
-from ..privacy.guarantee import Privacy, stated_from_dict
-from ..privacy.spherical_privacy import Guarantee, guarantee_from_dict
+from ..privacy.budget import stated_from_dict
+from ..privacy.guarantee import Privacy
+from ..privacy.spherical_curve import Guarantee, guarantee_from_dict
 from ..regions.ellipsoid import Ellipsoid
 from ..request.people import People
 from ..row_maps.auxiliary_counts import Riders

@@ -20,8 +20,7 @@ from ...noise import public_seed, public_words
 from ...request.documentation import public
 from ...session import Progress
 from ...sources.progress import steps
-from .pool import outputs_of
-from .runs import Runner, parts_of, trial_of
+from .runs import Runner, parts_of, run_parts, trial_of
 
 Words = NDArray[np.uint64]
 _LOW = 8  # bits in a pattern
@@ -92,7 +91,7 @@ def _outputs(
         for part in parts_of(which, runs, public_words(seed, 3, 1).tobytes(), hasattr(runner.mechanism, "many"))
     ]
     kept: tuple[list[Floats], list[Floats]] = ([], [])
-    for done, (part, outputs) in enumerate(zip(parts, outputs_of(runner, parts, processes), strict=True), 1):
+    for done, (part, outputs) in enumerate(zip(parts, run_parts(runner, parts, processes), strict=True), 1):
         kept[part.which].append(outputs)
         if tell is not None:
             tell(done / len(parts))

@@ -26,15 +26,15 @@ from ...version import VERSION
 from .events import (
     MU_BOUNDS,
     Event,
+    Score,
     at_least,
     at_most,
     choose_for_epsilon,
     choose_for_mu,
     epsilon_bound,
+    learn_scores,
 )
-from .pool import outputs_of
-from .runs import Part, Runner, parts_of, trial_of
-from .scores import Score, learn_scores
+from .runs import Part, Runner, parts_of, run_parts, trial_of
 
 _LEAST_RUNS, _LEAST_CONFIDENCE = 100, 0.75
 _CHOOSING = 10, 20_000  # a tenth of the runs learns scores, a tenth picks the event, at most so many of each
@@ -205,7 +205,7 @@ class _Work:
         seed = public_words(self.seed, stage, 1).tobytes()
         many = hasattr(self.runner.mechanism, "many")
         parts = [part for which in (0, 1) for part in parts_of(which, runs, seed, many)]
-        for part, outputs in zip(parts, outputs_of(self.runner, parts, self.processes), strict=True):
+        for part, outputs in zip(parts, run_parts(self.runner, parts, self.processes), strict=True):
             self._report(part)
             yield part.which, outputs
 

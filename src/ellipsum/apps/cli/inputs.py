@@ -10,7 +10,8 @@ from typing import Any
 
 from ...display.wording import describe_neighbors
 from ...errors import UsageError, named, non_negative, shown, whole
-from ...privacy.guarantee import Budget, Privacy
+from ...privacy.budget import Budget
+from ...privacy.guarantee import Privacy
 from ...rows import (
     Ball,
     Box,
