@@ -17,12 +17,13 @@ from ..errors import (
 )
 from ..errors import names as column_names
 from ..noise import public_permutation
-from ..privacy.guarantee import Budget
+from ..privacy.budget import Budget
 from ..request.documentation import public
 from ..request.people import people_of
 from ..rows import Normal
 from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection
+from .block_runner import make_up_rows, run_blocks
 from .core import MOST_ROWS
 from .plan import FLOOR, TARGET, friendly_plan, require_replace
 from .release import (
@@ -36,7 +37,6 @@ from .release import (
     run_friendly,
     some_rows,
 )
-from .workers import made_up, run_blocks
 
 _MOST_WORKERS = 1024
 _LONGEST = 1e7  # seconds
@@ -205,7 +205,7 @@ def _dimension(function: Callable[[Floats], Any], stated: int | None, rows: int,
     def size(block: Floats) -> int:
         return int(np.asarray(function(block), np.float64).size)
 
-    length = run_blocks(size, [made_up(rows, columns)], 1, workers=1, time_limit=limit)[0, 0]
+    length = run_blocks(size, [make_up_rows(rows, columns)], 1, workers=1, time_limit=limit)[0, 0]
     if not length >= 1:
         raise UsageError(
             "dimension is missing, and function failed on made-up rows, from which it would be learned. "
