@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from .numerics.weighted_chisquare import WeightedChiSquare, tail_bound
     from .plans.group_plan import GroupPlan
     from .plans.plan import Plan
-    from .privacy.guarantee import Budget, Privacy, calibrate, compose
+    from .privacy.budget import Budget, calibrate
+    from .privacy.guarantee import Privacy, compose
     from .projection import (
         Projection,
         ProjectionPrivacy,
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 # Public name -> module: each is imported when first used, so that importing the package costs little.
 _HOMES = {
     **dict.fromkeys(("Ball", "Box", "Normal", "Unknown"), "rows"),
-    **dict.fromkeys(("Budget", "Privacy", "calibrate", "compose"), "privacy.guarantee"),
+    **dict.fromkeys(("Budget", "calibrate"), "privacy.budget"),
+    **dict.fromkeys(("Privacy", "compose"), "privacy.guarantee"),
     **dict.fromkeys(("WeightedChiSquare", "tail_bound"), "numerics.weighted_chisquare"),
     "Plan": "request.request",
     **dict.fromkeys(("Audit", "BitsAudit", "audit", "audit_bits"), "apps.audit"),

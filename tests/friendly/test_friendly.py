@@ -33,7 +33,9 @@ from ellipsum.friendly.release import (
     run_friendly,
 )
 from ellipsum.noise import Stream, public_seed, public_subset
-from ellipsum.privacy.guarantee import Budget, Privacy, laplace_mu
+from ellipsum.privacy.budget import Budget
+from ellipsum.privacy.gaussian_curve import laplace_mu
+from ellipsum.privacy.guarantee import Privacy
 from ellipsum.rows import Normal
 
 SPEND = {"epsilon": 1.0, "delta": 1e-6}
@@ -453,7 +455,7 @@ def test_release_is_a_release():
     assert back.plan == release.plan
     assert back.privacy == release.privacy
     assert repr(back) == repr(release)
-    assert "agreement" in repr(release)
+    assert "Agreement" in repr(release)
     assert "NOT SECURE" in repr(release)
     assert "<table>" in release._repr_html_()
     interval = release.confidence_interval(0.95)
@@ -572,7 +574,7 @@ def test_many_rows_are_subsampled_publicly():
     rows = sample(30_000, 2)
     result = friendly_mean(rows, 7.0, max_rows=500, rng=np.random.default_rng(8), **SPEND)
     assert result.plan.n == 500
-    assert "30000" in repr(result.plan)
+    assert "30,000" in repr(result.plan)
     # [F7] the indices depend on the generator and public counts, not on the data
     chosen = public_subset(public_seed(np.random.default_rng(8)), 30_000, 500)
     again = public_subset(public_seed(np.random.default_rng(8)), 30_000, 500)
@@ -601,7 +603,7 @@ def test_forecast_is_what_releases_have():
     assert plan.pass_probability() > 0.999
     assert plan.pass_probability(0.2) < 1e-6
     assert plan.noise_error == pytest.approx(float(plan.noise_std @ plan.noise_std))
-    assert "guarantee" in repr(plan)
+    assert "Privacy" in repr(plan)
 
 
 def test_noise_is_far_below_the_usual_bound():

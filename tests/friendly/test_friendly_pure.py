@@ -104,7 +104,7 @@ def test_files_are_read_back_and_doctored_ones_refused():
     again = es.Release.from_json(release.to_json())
     assert again.to_json() == release.to_json()
     assert again.plan.mechanism == "ball"
-    assert "spherical" in repr(release.plan)
+    assert "K-norm (L2)" in repr(release.plan)
     saved = json.loads(release.plan.to_json())
     assert FriendlyPlan.from_json(json.dumps(saved)) == release.plan
     for change in (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..rows import Unknown
-from .subject import Recipe
+from .document import Recipe
 
 _MOST = 40
 """Columns that are spelled out."""

@@ -17,7 +17,7 @@ from ..errors import (
 )
 from ..errors import names as column_names
 from ..noise import public_permutation
-from ..privacy.guarantee import Budget
+from ..privacy.budget import Budget
 from ..request.documentation import public
 from ..request.people import people_of
 from ..rows import Normal

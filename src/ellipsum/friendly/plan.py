@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..display.texts import guarantee, people_lines
+from ..display.document import Document
+from ..display.result import Printed
 from ..errors import (
     MOST_COLUMNS,
     Floats,
@@ -34,9 +35,11 @@ from ..errors import (
 )
 from ..noise.law import GaussianLaw, Law
 from ..noise.spherical_law import BallLaw, ball_std
+from ..numerics.rounding import find_safe, round_down, sqrt_down
 from ..plans.json import COUNT, people_from_dict
-from ..privacy.gaussian_curve import _nudged, round_down, sqrt_down
-from ..privacy.guarantee import Budget, Privacy, fits, laplace_mu, stated_from_dict
+from ..privacy.budget import Budget, stated_from_dict
+from ..privacy.gaussian_curve import laplace_mu
+from ..privacy.guarantee import Privacy, fits
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.noise_covariance import Noise
 from ..request.people import People, unit_of
@@ -55,7 +58,6 @@ _SOURCE = re.compile(
 FORMAT = "ellipsum.friendly_plan/1"
 GATES = ("gaussian", "laplace")
 NOISE = ("auto", "gaussian", "norm")
-_LAWS = {"gaussian": "Gaussian noise", "ball": "spherical noise, pure but for the gate's slack"}
 SLACK_SHARE = 0.25
 FLOOR = 0.25
 TARGET = 0.75
@@ -84,14 +86,14 @@ def pure_epsilon(mu: float) -> float:
     from scipy.special import log_ndtr
 
     start = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
-    epsilon = _nudged(start, -start, lambda e: e > 0 and laplace_mu(e) <= mu)
+    epsilon = find_safe(start, -start, lambda e: e > 0 and laplace_mu(e) <= mu)
     if epsilon is None:
         raise UsageError("this budget is too small for a Laplace gate. Use gate='gaussian'.")
     return epsilon
 
 
 @dataclass(frozen=True, repr=False)
-class FriendlyPlan(Alike, Saved):
+class FriendlyPlan(Printed, Alike, Saved):
     """One friendly mean, before the data.
 
     Guarantee: `privacy`, for one replaced row (or person, where its options name a privacy_id) [F5], [F7], [F8].
@@ -126,6 +128,7 @@ class FriendlyPlan(Alike, Saved):
     statistic: ClassVar[str] = "mean"
     rows: ClassVar[None] = None  # nothing is known about a row but the radius
     riders: ClassVar[None] = None  # and nothing is counted beside it
+    clamped: ClassVar[bool] = False
     doubt: ClassVar[None] = None
 
     def __post_init__(self) -> None:
@@ -286,17 +289,14 @@ class FriendlyPlan(Alike, Saved):
     def from_json(text: str) -> FriendlyPlan:
         return friendly_plan_from_dict(json_codec.parse(text))
 
-    def __repr__(self) -> str:
-        radius = "found privately" if self.radius is None else f"{self.radius:.6g}"
-        lines = [
-            f"FriendlyPlan: mean of the core of {self.n} {self.source}, {self.d} columns",
-            f"  guarantee       {guarantee(self.privacy, self.stated)}",
-            *people_lines(self.people),
-            f"  radius          {radius}",
-            f"  gate            {self.gate}; if all agree, passes {self.pass_probability():.4g} of the time",
-            f"  noise std       {self.forecast():.4g} radii a coordinate if all agree ({_LAWS[self.mechanism]})",
-        ]
-        return "\n".join(lines)
+    def forecast_svg(self, prefix: str) -> str | None:
+        """Nothing is drawn of this plan."""
+        return None
+
+    def document(self, most: int | None = None) -> Document:
+        from .documents import plan_document
+
+        return plan_document(self, most)
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,20 @@ there is a core at all and how little noise its mean needs. Proofs: docs/proofs/
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..display.document import Shown
-from ..display.texts import INSECURE, guarantee, people_lines
+from ..display.document import Background, Document
+from ..display.result import Shown
 from ..errors import Floats, UsageError, open_unit, whole
 from ..noise import Stream, add_laplace, add_noise_exact, ball_shift, public_subset, shift_for
 from ..numerics.wide_integers import Wide
-from ..privacy.guarantee import Budget, Privacy
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy
 from ..releases.noise_covariance import Noise
 from ..releases.postprocess import METHODS as DENOISED
 from ..releases.release import DOCTORED, WRONG, Release, check_shown, register_reader
@@ -45,15 +45,11 @@ from .plan import (
     require_replace,
 )
 
-if TYPE_CHECKING:
-    from ..display.subject import Subject
-
 RELEASE_FORMAT, NO_CENTER_FORMAT = "ellipsum.release/1", "ellipsum.no_center/1"
 _USUAL_ROWS, _USUAL_CELLS = 10_000, 1 << 26
 _RADII_STEP = math.sqrt(2)
 _MOST_RADII = 1024
 _NEAR = 1e-6
-_SUBSET = re.compile(r"a random subset of (\d+)(?: (rows|people))?")
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,21 +78,19 @@ class FriendlyRelease(Release):
             "plan": self.plan.to_dict(),
         }
 
-    def subject(self) -> Subject:
-        from ..releases.other_subjects import friendly_subject
+    def document(self, most: int | None = None) -> Document:
+        from .documents import friendly_document
 
-        return friendly_subject(self)
+        return friendly_document(self, most)
+
+    def background(self) -> Background:
+        from .documents import friendly_background
+
+        return friendly_background(self, self)
 
     @staticmethod
     def from_json(text: str) -> FriendlyRelease:
         return friendly_release_from_dict(json_codec.parse(text))
-
-    def __repr__(self) -> str:
-        agreement = f"  agreement       {self.agreement:.4g} (noisy; 1 where all rows agree)"
-        return "\n".join([super().__repr__(), *subset_lines(self.plan), agreement])
-
-    def _repr_html_(self) -> str:
-        return super()._repr_html_() + "".join(f"<p>{line.strip()}</p>" for line in subset_lines(self.plan))
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,10 +117,15 @@ class NoCenter(Alike, Kept, Saved, Shown):
     def __bool__(self) -> bool:
         return False
 
-    def subject(self) -> Subject:
-        from ..releases.other_subjects import no_center_subject
+    def document(self, most: int | None = None) -> Document:
+        from .documents import no_center_document
 
-        return no_center_subject(self)
+        return no_center_document(self, most)
+
+    def background(self) -> Background:
+        from .documents import friendly_background
+
+        return friendly_background(self, None)
 
     def to_json(self) -> str:
         fields = {"agreement": self.agreement, "secure": self.secure, "plan": self.plan.to_dict()}
@@ -137,29 +136,6 @@ class NoCenter(Alike, Kept, Saved, Shown):
     @staticmethod
     def from_json(text: str) -> NoCenter:
         return no_center_from_dict(json_codec.parse(text))
-
-    def __repr__(self) -> str:
-        plan = self.plan
-        lines = [
-            f"NoCenter: too few of {plan.n} {plan.source.split()[0]} agree within radius {plan.radius:.6g}",
-            f"  guarantee       {guarantee(self.privacy, plan.stated)}",
-            *people_lines(plan.people),
-            *subset_lines(plan),
-            f"  agreement       {self.agreement:.4g} (noisy; 1 where all agree)",
-            f"  {self.advice}",
-        ]
-        return "\n".join(lines if self.secure else [*lines, f"  {INSECURE}"])
-
-
-def subset_lines(plan: FriendlyPlan) -> list[str]:
-    """Where not all rows were used: how many of how many."""
-    found = _SUBSET.search(plan.source)
-    if found is None:
-        return []
-    total, whose = int(found[1]), found[2]
-    if whose is not None:  # blocks: how many rows they share is not kept
-        return [f"  used            a random subset of the {total} {whose}"]
-    return [f"  used            a random subset of {plan.n} of {total} {plan.source.split()[0]}"]
 
 
 @public

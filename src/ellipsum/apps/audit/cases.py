@@ -21,7 +21,7 @@ from ...numerics.wide_integers import Wide
 from ...plans.base import Runnable
 from ...plans.group_plan import GroupPlan
 from ...plans.plan import Plan
-from ...privacy.guarantee import Budget
+from ...privacy.budget import Budget
 from ...projection import Projection, ProjectionWarning, project
 from ...releases.release import Release
 from ...rows import Ball, Box, Normal, Unknown
