@@ -8,8 +8,7 @@ from conftest import ROWS, SMALL_BATCHES, failing, kept_frames, source
 from pyspark.cloudpickle import register_pickle_by_value
 
 import ellipsum as es
-from ellipsum.projection.matrix import draw_matrix
-from ellipsum.projection.products import Products
+from ellipsum.projection.matrix import Products, draw_matrix
 from ellipsum.projection.region import region_of
 from ellipsum.request.people import People
 from ellipsum.session import Session

@@ -13,7 +13,7 @@ from .errors import UsageError
 from .plans.base import run_and_tell
 from .plans.noise_selection import plan_statistic
 from .plans.plan import Plan
-from .privacy.guarantee import Budget
+from .privacy.budget import Budget
 from .releases.description import Description
 from .releases.release import Release
 from .request.documentation import public
@@ -358,8 +358,7 @@ def _session(request: Request, words: Mapping[str, Any]) -> AbstractContextManag
     selection = EVERYTHING if everything else Selection(columns, header=header, names=names)
     tab = tab_of(words["ledger"], words["dataset"], words["key"], words["analyst"])
     rng, threads, progress, approve = words["rng"], words["threads"], words["progress"], words["approve"]
-    usual = rng is None and threads is None and progress is None and approve is None and tab is None
-    reading = None if usual else Reading(rng, threads, progress, approve, tab)
+    reading = Reading(rng, threads, progress, approve, tab)
     return Session.open(words["data"], selection, request.people, reading, request.groups)
 
 

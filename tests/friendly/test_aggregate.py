@@ -2,6 +2,7 @@
 
 import os
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -14,7 +15,7 @@ import ellipsum.friendly.aggregate
 from ellipsum.errors import UsageError
 from ellipsum.friendly import FriendlyRelease, NoCenter
 from ellipsum.friendly.aggregate import deal, subsample_and_aggregate
-from ellipsum.friendly.workers import made_up, run_blocks
+from ellipsum.friendly.block_runner import make_up_rows, run_blocks
 from ellipsum.rows import Normal
 
 SPEND = {"epsilon": 4.0, "delta": 1e-6}
@@ -115,6 +116,47 @@ def test_no_process_is_left_behind(tmp_path):
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def ends_soon(pid):
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems end such a child at no time")
+def test_a_child_ends_with_its_helper(tmp_path):
+    """It slept on after its helper was killed, with the rows of its block in memory."""
+
+    def deadly(block):
+        (tmp_path / "pid").write_text(str(os.getpid()))
+        os.kill(os.getppid(), 9)
+        time.sleep(1000)
+
+    run_blocks(deadly, tagged(1), 2, workers=1, time_limit=60)
+    assert ends_soon(int((tmp_path / "pid").read_text()))
+
+
+def test_helper_and_child_end_with_their_caller(tmp_path):
+    code = (
+        "import os, sys, time; from ellipsum.friendly.block_runner import run_blocks; import numpy as np\n"
+        "def hang(block):\n"
+        "    open('pids', 'w').write(f'{os.getpid()} {os.getppid()}')\n"
+        "    os.rename('pids', 'done')\n"
+        "    time.sleep(1000)\n"
+        "run_blocks(hang, [np.ones((2, 2))], 1)"
+    )
+    caller = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    while not (tmp_path / "done").exists():
+        assert caller.poll() is None
+        time.sleep(0.05)
+    caller.kill()
+    caller.wait()
+    assert all(ends_soon(int(pid)) for pid in (tmp_path / "done").read_text().split())
 
 
 def test_lambdas_closures_and_partials_work():
@@ -368,7 +410,7 @@ def test_one_replaced_row_changes_one_result():
 
 
 def test_made_up_rows_are_zeros_and_ones_of_any_shape():
-    block = made_up(50, 3)
+    block = make_up_rows(50, 3)
     assert block.shape == (50, 3)
     assert set(np.unique(block)) == {0.0, 1.0}
     assert all(0 < column.mean() < 1 for column in block.T)

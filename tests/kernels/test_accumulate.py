@@ -21,8 +21,9 @@ from hypothesis.extra import numpy as hnp
 
 from ellipsum.errors import UsageError
 from ellipsum.kernels import accumulate as accumulating
-from ellipsum.kernels.accumulate import Partial, accumulate, default_threads, kernel_for
+from ellipsum.kernels.accumulate import Partial, accumulate, default_threads
 from ellipsum.kernels.blocks import Columns
+from ellipsum.kernels.table import kernel_for
 from ellipsum.numerics.wide_integers import Wide
 from ellipsum.row_maps.maps import EllipsoidMap, clipped_norm_bound, sqrt_upper
 
@@ -508,19 +509,16 @@ def test_flushing_makes_no_difference(every, threads):
     assert sums(often, data, threads) == sums(plain, data)
 
 
-def served_by(monkeypatch, kind, add):
-    """Maps of this kind are run by add(block, total)."""
+def served_by(monkeypatch, add):
+    """Every map is run by add(block, total)."""
 
     class Kernel:
         takes_columns = False
 
-        def __init__(self, row_map):
-            pass
-
         def __call__(self, block, total):
             add(block, total)
 
-    monkeypatch.setitem(accumulating._KERNELS, kind, Kernel)
+    monkeypatch.setattr(accumulating, "kernel_for", lambda row_map: Kernel())
 
 
 def test_sums_beyond_64_bits(monkeypatch):
@@ -536,7 +534,7 @@ def test_sums_beyond_64_bits(monkeypatch):
     def add(block, total):
         total += 2**62 - 1
 
-    served_by(monkeypatch, "huge", add)
+    served_by(monkeypatch, add)
     found = accumulate(Huge(), [np.zeros((1000, 1))], 1)
     assert found.sums.to_ints() == [1000 * (2**62 - 1)]
     assert found.rows == 1000
@@ -639,7 +637,7 @@ def test_an_error_in_a_worker_is_raised(monkeypatch):
     def add(block, total):
         raise RuntimeError("broken")
 
-    served_by(monkeypatch, "broken", add)
+    served_by(monkeypatch, add)
     with pytest.raises(RuntimeError, match="broken"):
         accumulate(Broken([0.0] * 10, [1.0] * 10, grid_bits=3), [np.zeros((400_000, 10))], 2)
 

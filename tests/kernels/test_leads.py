@@ -3,9 +3,8 @@
 import pytest
 
 from ellipsum.kernels import memory
-from ellipsum.kernels.ellipsoid_diagonal import _lead
-from ellipsum.kernels.layout import ROWS
-from ellipsum.kernels.memory import first_cache
+from ellipsum.kernels.codegen import _lead
+from ellipsum.kernels.memory import ROWS, first_cache
 
 
 @pytest.mark.parametrize("gap", [0, 24])

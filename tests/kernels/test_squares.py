@@ -9,8 +9,9 @@ import pytest
 from test_riders import RULES, each_row, exact, odd_rows
 
 import ellipsum as es
-from ellipsum.kernels.accumulate import accumulate, kernel_for
+from ellipsum.kernels.accumulate import accumulate
 from ellipsum.kernels.blocks import Columns
+from ellipsum.kernels.table import kernel_for
 from ellipsum.row_maps.auxiliary_counts import WIDEST, Riders, free_squares
 from ellipsum.row_maps.maps import FINE, ClampedMap, clamped_body, squared_cell
 

@@ -12,7 +12,7 @@ from opening import open_table, session_on
 from scipy import stats
 
 import ellipsum as es
-from ellipsum.kernels.accumulate import kernel_for
+from ellipsum.kernels.table import kernel_for
 from ellipsum.learning.maps import (
     AbsoluteSum,
     CoordinateHistogram,

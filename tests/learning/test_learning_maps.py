@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ellipsum.errors import UsageError
-from ellipsum.kernels.accumulate import accumulate, kernel_for
+from ellipsum.kernels.accumulate import accumulate
+from ellipsum.kernels.table import kernel_for
 from ellipsum.learning.maps import (
     AbsoluteSum,
     CoordinateHistogram,

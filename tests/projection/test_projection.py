@@ -13,24 +13,24 @@ import pytest
 from pyarrow import parquet
 from scipy.stats import kstest
 
-import ellipsum.projection.order
 import ellipsum.projection.parquet
 from ellipsum.errors import DataError, UsageError
-from ellipsum.kernels.accumulate import kernel_for
+from ellipsum.kernels.table import kernel_for
+from ellipsum.privacy.budget import Budget
 from ellipsum.privacy.gaussian_curve import gaussian_delta
-from ellipsum.privacy.guarantee import Budget, Privacy, compose
+from ellipsum.privacy.guarantee import Privacy, compose
 from ellipsum.projection import Projection, project
 from ellipsum.projection.forecast import ProjectionWarning, choose_k, projection_forecast
 from ellipsum.projection.matrix import (
     MATRIX_STD,
     ExactProduct,
+    Products,
     draw_matrix,
     matrix_excess,
     row_grid_bits,
     spectral_norm_upper,
 )
-from ellipsum.projection.order import OwnOrder
-from ellipsum.projection.products import Products
+from ellipsum.projection.parquet import OwnOrder
 from ellipsum.projection.rows import integer_rows
 from ellipsum.rows import Ball, Box, Normal, Unknown
 
@@ -666,7 +666,7 @@ def test_row_groups_depend_on_k_alone(tmp_path, monkeypatch):
         assert made.ordered == (name == "listed")
         made.save(tmp_path / "saved")
         assert (tmp_path / "saved").read_bytes() == (tmp_path / name).read_bytes()
-    monkeypatch.setattr(ellipsum.projection.order, "_CHUNK_BYTES", 5000)
+    monkeypatch.setattr(ellipsum.projection.parquet, "_CHUNK_BYTES", 5000)
     project(iter(cuts), 3, Ball(1.0), **BUDGET, output=tmp_path / "merged", rng=generator(7))
     assert groups_of(tmp_path / "merged") == [100] * 10 + [50]
 
@@ -711,7 +711,7 @@ def test_the_order_of_rows_is_a_function_of_their_set(chunk_bytes):
 
 
 def test_equal_hashes_are_told_apart_by_bits(monkeypatch):
-    monkeypatch.setattr(ellipsum.projection.order, "_marked", _one_hash)
+    monkeypatch.setattr(ellipsum.projection.parquet, "_marked", _one_hash)
     rows = generator(4).normal(size=(300, 2))
     want = in_own_order(rows, [], 1 << 25)
     assert np.array_equal(in_own_order(rows[::-1], [40, 200], 1000), want)

@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 from opening import open_table
 
 from ellipsum.errors import DataError, EllipsumError, UsageError
-from ellipsum.sources import csv_rows
 from ellipsum.sources.csv import CsvTable
 from ellipsum.sources.selection import Selection
 
@@ -567,14 +566,6 @@ def test_a_line_beyond_the_limit_is_one_missing_row_and_is_not_held(tmp_path):
     assert max(len(lines.text) for lines in table._chunks()) < 1100
     short = CsvTable(path, chunk_bytes=64, longest_line=10**6)
     assert same_bits(np.vstack(list(short.batches())), [[1, 2], [3, NAN], [NAN, 4], [5, 6]])
-
-
-def test_every_state_of_the_automaton_is_reached():
-    steps = csv_rows._STEP.reshape(-1, 16)[:-3, : csv_rows._OTHER + 1] // 16
-    reached = {0}
-    while (more := reached | set(steps[[s for s in reached if s < len(steps)]].ravel().tolist())) != reached:
-        reached = more
-    assert reached == set(range(len(csv_rows._STATES)))
 
 
 @pytest.mark.parametrize(

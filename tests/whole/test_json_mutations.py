@@ -24,6 +24,7 @@ from ellipsum.learning.grouped import GroupLearningPlan
 from ellipsum.learning.plan import LearningPlan
 from ellipsum.privacy.guarantee import fits
 from ellipsum.projection.curve import ProjectionPrivacy
+from ellipsum.row_maps.maps import EllipsoidMap
 from ellipsum.rows import rows_from_dict
 
 SPEND = {"epsilon": 1.0, "delta": 1e-6}
@@ -158,7 +159,7 @@ def extreme_rows(row_map):
 
 
 def reach_of(row_map):
-    if row_map.kind != "ellipsoid":
+    if not isinstance(row_map, EllipsoidMap):
         return (row_map.upper - row_map.lower) / 2
     matrix = np.diag(row_map.scale) if row_map.matrix is None else row_map.matrix
     return 1 / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)

@@ -1,1 +1,1 @@
-"""Compiled row loops, and (in `generators`) the vector code they are made of. Imported only when rows are added."""
+"""Compiled row loops, and (in `codegen`) the vector code they are made of. Imported only when rows are added."""

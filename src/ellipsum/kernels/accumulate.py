@@ -1,84 +1,29 @@
 """Rows to exact integer sums: the block loop, its threads and the merge.
 
 The sum of a map's integer rows is an exact integer vector: the same for every order of rows, block size, thread count
-and memory layout. The kernel that runs a map is picked by the map's kind.
+and memory layout.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from queue import SimpleQueue
-from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import UsageError, whole
-from ..numerics.wide_integers import Ints, Wide
-from ..row_maps.maps import ClampedMap, EllipsoidMap, RowMap
+from ..numerics.wide_integers import Wide
+from ..row_maps.maps import RowMap
 from .blocks import Columns, floats
-from .layout import LANES
-from .memory import COPY_ENTRIES, Rows
+from .memory import COPY_ENTRIES, LANES, Rows
+from .table import Kernel, kernel_for
 
 _PIECE_ENTRIES = 1 << 17, 1 << 23  # entries handed to a thread at once: least, most
-_NARROW = 100  # columns
 _SERIAL_ENTRIES = 1 << 18  # no more entries than this are added without a pool
-
-
-class Kernel(Protocol):
-    """Adds the integer rows of a block to a total; a pure function of each row, run without the GIL."""
-
-    @property
-    def takes_columns(self) -> bool:
-        """Whether it reads blocks that lie column by column in place."""
-
-    def __call__(self, block: Any, total: Ints) -> None: ...
-
-
-_KERNELS: dict[str, Callable[[Any], Kernel]] = {}
-
-
-def register_kernel(kind: str, make: Callable[[Any], Kernel]) -> None:
-    """From now on maps of this kind are run by make(row_map)."""
-    _KERNELS[kind] = make
-
-
-def kernel_for(row_map: RowMap) -> Kernel:
-    """The kernel of a map, with its arrays prepared."""
-    return _KERNELS[row_map.kind](row_map)
-
-
-def _keeping(make: Callable[[Any], Kernel]) -> Callable[[Any], Kernel]:
-    """Kernels of a few narrow maps are kept for the next release under the same plan."""
-    kept = lru_cache(maxsize=8)(make)
-    return lambda row_map: kept(row_map) if row_map.columns <= _NARROW else make(row_map)
-
-
-def _ellipsoid(row_map: EllipsoidMap) -> Kernel:
-    from .ellipsoid import EllipsoidKernel  # compiles
-
-    return EllipsoidKernel(row_map)
-
-
-def _clamped(row_map: ClampedMap) -> Kernel:
-    from .clamp import ClampedKernel  # compiles
-
-    return ClampedKernel(row_map)
-
-
-def _squared(row_map: ClampedMap) -> Kernel:
-    from .squares import SquaresKernel  # compiles
-
-    return SquaresKernel(row_map)
-
-
-register_kernel(EllipsoidMap.kind, _keeping(_ellipsoid))
-register_kernel("clamped", _keeping(_clamped))
-register_kernel("squared", _keeping(_squared))
 
 
 @dataclass(frozen=True)
@@ -131,7 +76,7 @@ class _Accumulator:
         return pending if self._done is None else self._done.merge(pending)
 
 
-def _floats(block: Rows | Columns, columns_do: bool) -> Iterator[Any]:
+def _floats(block: Rows | Columns, columns_do: bool) -> Iterator[Rows | Columns]:
     """The block if it holds native doubles or singles, else copies as doubles, a few rows at a time."""
     if isinstance(block, Columns):
         yield block if columns_do else np.asarray(block)
@@ -190,17 +135,6 @@ def accumulate(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int |
         accumulator.add(piece)
         seen += piece.size
     return accumulator.partial()
-
-
-def accumulate_few(row_map: RowMap, block: Rows) -> Partial | None:
-    """The sum of one small block of native doubles or singles, without all that larger ones need; None for others."""
-    rows, columns = block.shape
-    if block.size > _SERIAL_ENTRIES or columns != row_map.columns or rows > row_map.rows_per_flush:
-        return None
-    total = np.zeros(row_map.width, np.int64)
-    if rows:
-        kernel_for(row_map)(block, total)
-    return Partial(rows, Wide.from_int64(total))
 
 
 def _accumulate_threaded(

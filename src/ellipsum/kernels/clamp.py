@@ -19,11 +19,20 @@ from ..numerics.wide_integers import Ints
 from ..row_maps.maps import ClampedMap
 from ..util.compile import compiled, inner
 from .blocks import Columns
-from .clamp_generators import add_unusual, clamp_column, clamp_rows, some_absent
-from .ellipsoid_diagonal import leads, leads_at
-from .generators import GROUP, SINGLE, address, element, entry_size
-from .layout import LANES
-from .memory import Rows, aligned, columns_of, readable
+from .codegen import (
+    GROUP,
+    SINGLE,
+    add_unusual,
+    address,
+    clamp_column,
+    clamp_rows,
+    element,
+    entry_size,
+    leads,
+    leads_at,
+    some_absent,
+)
+from .memory import LANES, Rows, aligned, columns_of, readable
 
 _WIDEST = 64  # rows narrower than this are read several at once, as one row that fills whole vectors
 _ALLOWANCE = 2.0**-20  # of half a width

@@ -15,14 +15,12 @@ from ..row_maps.maps import ClampedMap, EllipsoidMap
 from ..util.compile import compiled, inner
 from .blocks import Columns
 from .clamp import ClampedKernel, clamped_entry
-from .ellipsoid import EllipsoidKernel
-from .ellipsoid_columns import mend_columns
-from .ellipsoid_diagonal import add_mended
-from .generators import address, element, fetch_ahead
-from .layout import BLOCK, LEFT_OUT, LINE, TILE
-from .matrix import add_products
-from .memory import Rows, columns_of
+from .codegen import address, element, fetch_ahead
+from .ellipsoid import ClipKernel, add_mended, mend_columns
+from .matrix import MatrixKernel, add_products
+from .memory import LEFT_OUT, LINE, Rows, columns_of
 from .squares import SquaresKernel, square_entry
+from .table import kernel_for
 
 _MASK = (1 << LOW_BITS) - 1
 _AHEAD = 12  # rows: about as long as memory takes to answer
@@ -182,36 +180,30 @@ class GroupedKernel:
         self._map = row_map
         self._often = row_map.rows_per_flush - 1  # a power of two, less one
         self._units = np.array(row_map.riders.absences, np.int64)
-        self._own = ClampedKernel(row_map) if isinstance(row_map, ClampedMap) else EllipsoidKernel(row_map)
-        squared = isinstance(row_map, ClampedMap) and bool(row_map.riders.squares)
-        self._squares = SquaresKernel(row_map).lines if squared else np.empty((1, 0))  # type: ignore[arg-type]
+        self._own = kernel_for(row_map)
+        if isinstance(self._own, SquaresKernel):
+            self._own, self._squares = self._own.clamped, self._own.lines
+        else:
+            self._squares = np.empty((1, 0))
 
     def __call__(self, block: Rows | Columns, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
+        own = self._own
         groups: tuple[Any, ...] = codes, self._often, low, high, counts
-        if isinstance(self._own, EllipsoidKernel) and self._own.packed is not None:
-            self._add_matrix(np.ascontiguousarray(block, np.float64), groups)
+        if isinstance(own, ClampedKernel):
+            places, step, like = _layout(block)
+            _add_clamped(places, step, like, own.lines, self._units, self._squares, own.drops, *groups)
             return
-        places, step, like = _layout(block)
-        if isinstance(self._own, ClampedKernel):
-            _add_clamped(places, step, like, self._own.lines, self._units, self._squares, self._own.drops, *groups)
-            return
-        own: Any = self._own
-        scratch = np.empty(own.padded), np.zeros(own.padded, np.int64), own.fresh_riders()
-        maps = own.frame, own.identity, own.grid, self._units_of_columns
-        _add_diagonal(*(places, step, like, *maps, *scratch, *groups))
-
-    @property
-    def _units_of_columns(self) -> Ints:
-        """Units that absent cells are counted with; none where rows are left out."""
-        return self._units if self._map.riders.missing == "column" else self._units[:0]
-
-    def _add_matrix(self, block: Rows, groups: tuple[Any, ...]) -> None:
-        own: Any = self._own
-        maps = self._map.center, own.packed, own.exponents, own.identity
-        scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, own.padded)), np.empty((2, own.padded))
+        assert isinstance(own, ClipKernel)
+        units = self._units if self._map.riders.missing == "column" else self._units[:0]  # none where rows are left out
         sums, riders = np.zeros(own.padded, np.int64), own.fresh_riders()
-        place = block.__array_interface__["data"][0], block.strides[0]
-        _add_matrix(*place, maps, own.grid, self._map.values, self._units_of_columns, scratch, sums, riders, *groups)
+        if isinstance(own, MatrixKernel):
+            rows = np.ascontiguousarray(block, np.float64)
+            place = rows.__array_interface__["data"][0], rows.strides[0]
+            _add_matrix(*place, own.maps, own.grid, self._map.values, units, own.scratch(), sums, riders, *groups)
+        else:
+            maps, row = (own.frame, own.identity, own.grid, units), np.empty(own.padded)
+            arguments: tuple[Any, ...] = *_layout(block), *maps, row, sums, riders, *groups
+            _add_diagonal(*arguments)
 
 
 def _layout(block: Rows | Columns) -> tuple[Any, int, Any]:

@@ -7,18 +7,48 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import Floats
+from ..numerics.wide_integers import Ints
+from ..row_maps.maps import EllipsoidMap
 from ..util.compile import compiled, inner
-from .ellipsoid_diagonal import absent_cell, add_mended, add_rows, squared_norm
-from .generators import address, all_below, element
-from .layout import (
-    BLOCK,
-    FAR_EXPONENT,
-    LARGE,
-    PANEL,
-    TILE,
-    UNUSED,
-)
-from .matrix_generators import load_quad, plus_products, store_quad
+from .blocks import Columns
+from .codegen import address, all_below, element, load_quad, plus_products, store_quad
+from .ellipsoid import ClipKernel, absent_cell, add_mended, add_rows, squared_norm
+from .memory import BLOCK, FAR_EXPONENT, LARGE, PANEL, TILE, UNUSED, Rows, readable
+
+
+class MatrixKernel(ClipKernel):
+    """Adds the integer rows of an `EllipsoidMap` with a `matrix`."""
+
+    def __init__(self, row_map: EllipsoidMap) -> None:
+        assert row_map.matrix is not None
+        padded = len(row_map.matrix) + -len(row_map.matrix) % PANEL
+        super().__init__(row_map, np.zeros(padded), np.ones(padded))
+        packed, exponents = _pack(row_map.matrix)
+        self.maps = row_map.center, packed, exponents, self.identity
+
+    def scratch(self) -> tuple[Floats, Floats, Floats]:
+        """What `add_products` works in."""
+        return np.empty((BLOCK, TILE)), np.empty((BLOCK, self.padded)), np.empty((2, self.padded))
+
+    def _add(self, block: Rows | Columns, sums: Ints, riders: tuple[Any, ...]) -> None:
+        scratch = self.scratch()
+        for part in readable(block, self._map.columns, singles=False):
+            place = part.__array_interface__["data"][0], part.strides[0], len(part)
+            add_products(*place, *self.maps, self.grid, sums, *scratch, riders)
+
+
+def _pack(matrix: Floats) -> tuple[Floats, Ints]:
+    """The matrix in panels of 16 rows, column after column, and a power of two that bounds each column."""
+    height, columns = matrix.shape
+    panels = -(-height // PANEL)
+    packed = np.zeros((panels, columns, PANEL))
+    for p in range(panels):
+        part = matrix[p * PANEL : (p + 1) * PANEL]
+        packed[p, :, : len(part)] = part.T
+    largest = np.maximum(matrix.max(axis=0), -matrix.min(axis=0))
+    exponents = np.maximum(np.frexp(largest)[1], -1000).astype(np.int64)
+    return packed, np.where(largest == 0, UNUSED, exponents)
 
 
 @inner

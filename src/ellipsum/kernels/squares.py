@@ -18,10 +18,8 @@ from ..row_maps.maps import ClampedMap
 from ..util.compile import compiled, inner
 from .blocks import Columns
 from .clamp import ClampedKernel, side_by_side
-from .generators import address, element
-from .layout import LANES
-from .memory import Rows, aligned, columns_of, readable
-from .square_generators import square_column, square_row
+from .codegen import address, element, square_column, square_row
+from .memory import LANES, Rows, aligned, columns_of, readable
 
 _WIDEST = 64  # rows narrower than this are read several at once, as one row that fills whole vectors
 
@@ -58,7 +56,7 @@ class SquaresKernel:
 
     def __init__(self, row_map: ClampedMap) -> None:
         self._map = row_map
-        self._clamped = ClampedKernel(row_map)
+        self.clamped = ClampedKernel(row_map)
         self._drops = row_map.riders.missing == "row"
         together = row_map.columns < _WIDEST and not self._drops
         self._times = LANES // math.gcd(row_map.columns, LANES) if together else 1
@@ -79,7 +77,7 @@ class SquaresKernel:
     def __call__(self, block: Rows | Columns, total: Ints) -> None:
         riders = self._map.riders
         first = self._map.columns + riders.counted
-        self._clamped(block, total[:first])
+        self.clamped(block, total[:first])
         sums = np.zeros(self._map.columns, np.int64)
         places = None if self._drops else columns_of(block)
         if places is not None:

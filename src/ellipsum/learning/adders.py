@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.accumulate import kernel_for
 from ..kernels.blocks import floats
 from ..kernels.memory import Rows
+from ..kernels.table import kernel_for
 from ..numerics.wide_integers import Ints
 from .frame import Frame
 from .map_kernels import (
@@ -34,9 +34,9 @@ class BlockKernel:
 
     takes_columns = False
 
-    def __init__(self, row_map: Any, add: Add) -> None:
+    def __init__(self, row_map: Any) -> None:
         self._map = row_map
-        self._add = add
+        self._add: Add = ADDERS[row_map.kind]
 
     def __call__(self, block: Rows, total: Ints) -> None:
         for part in _doubles(block):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import UsageError
-from ..privacy.guarantee import Budget
+from ..privacy.budget import Budget
 from ..request.people import People
 
 _ENOUGH_ROWS = (900.0, 5000.0, 20_000.0, 40_000.0)

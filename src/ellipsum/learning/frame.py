@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import Floats, UsageError
-from ..kernels.layout import UNUSED
+from ..kernels.memory import UNUSED
 from ..numerics.wide_integers import Ints
 from ..regions.ellipsoid import Ellipsoid
 

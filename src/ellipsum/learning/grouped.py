@@ -11,11 +11,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from ..display.wording import many
 from ..errors import UsageError, named
+from ..numerics.rounding import sqrt_down
 from ..plans.group_plan import GroupPlan, InGroups, group_release_from_dict
 from ..plans.group_planning import check_people, gaussian_slack, plan_groups
-from ..privacy.gaussian_curve import sqrt_down
-from ..privacy.guarantee import Budget, Privacy
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy
 from ..releases.group_release import GroupRelease
 from ..request.groups import Groups
 from ..request.request import Request
@@ -182,18 +184,18 @@ class GroupLearningPlan(InGroups, LearningPlan):
             return None
         return recentered(rounds, rows, keys, planned)
 
-    def _group_lines(self) -> list[str]:
+    def _group_facts(self) -> list[tuple[str, str]]:
         by, keys = ", ".join(map(named, self.grouping.by)), self.grouping.keys
         told = "not listed: published where their noisy count is large enough" if keys is None else ""
         if keys is None and self.forecast is not None:
-            told = f"not listed: published where the noisy count reaches about {self.forecast.threshold:.4g}"
-        lines = [f"  groups          by {by}; {told or f'{keys.size if keys else 0} listed, all published'}"]
+            told = f"not listed: published where the noisy count is at least about {self.forecast.threshold:.4g}"
+        facts = [("Groups", f"by {by}; {told or f'{keys.size if keys else 0:,} listed, all published'}")]
         if any(step.name == "groups" for step in self.rounds):
-            lines.append(f"  {'':<15} with centers of their own, where they are found to lie apart")
+            facts.append(("", "with centers of their own, where they are found to lie apart"))
         if self.people is not None:
-            many = self.grouping.max_per_person
-            lines.append(f"  {'':<15} in at most {many} groups of theirs; rounds before see one row of each person")
-        return lines
+            most = many(self.grouping.max_per_person, "group")
+            facts.append(("", f"each person is in at most {most}; rounds before see one row of each person"))
+        return facts
 
     @property
     def _error_of(self) -> str:  # type: ignore[override]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.layout import FAR_EXPONENT, LARGE, UNUSED
+from ..kernels.memory import FAR_EXPONENT, LARGE, UNUSED
 from ..util.compile import compiled, inner
 
 EXACT_ROWS = 1 << 12

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError, vector
-from ..kernels.accumulate import Kernel, register_kernel
 from ..regions.ellipsoid import Ellipsoid
 from ..row_maps.grid import GRID_BITS
 from ..row_maps.maps import Body, RowMap, clipped_norm_bound, sqrt_upper
@@ -29,23 +28,6 @@ _ENTRY_BITS = 20  # of rows whose products are summed: those of 2^12 rows add up
 
 def _root(number: int) -> Fraction:
     return sqrt_upper(number, _ROOT_BITS)
-
-
-def _kernel(row_map: Any) -> Kernel:
-    from .adders import ADDERS, BlockKernel  # compiles
-
-    return BlockKernel(row_map, ADDERS[row_map.kind])
-
-
-def served_by_adders(*kinds: str) -> None:
-    """Maps of these kinds are run by the functions of `adders`."""
-    for kind in kinds:
-        register_kernel(kind, _kernel)
-
-
-served_by_adders(
-    "count", "far_count", "norm_histogram", "coordinate_histogram", "absolute_sum", "shell_sum", "outer_sum"
-)
 
 
 class Count:
@@ -154,15 +136,6 @@ class FilledMap:
         self.inner, self.fill = inner, fill
         self.columns, self.width, self.body = inner.columns, inner.width, inner.body
         self.rows_per_flush, self.grid_bits = inner.rows_per_flush, inner.grid_bits
-
-
-def _filled_kernel(row_map: FilledMap) -> Kernel:
-    from .adders import FilledKernel  # compiles
-
-    return FilledKernel(row_map)
-
-
-register_kernel(FilledMap.kind, _filled_kernel)
 
 
 class _Gridded:

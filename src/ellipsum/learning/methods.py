@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from ..errors import Floats, UsageError, choice
 from ..friendly.plan import require_replace
-from ..privacy.guarantee import Budget
+from ..privacy.budget import Budget
 from ..regions.ellipsoid import Clip
 from ..releases.round_record import METHODS
 from ..rows import LearnedBox, NormLaw

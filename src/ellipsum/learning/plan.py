@@ -7,11 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..display.texts import guarantee, hint, missing_rule, people_lines, weights_rule
+from ..display.document import Document, Table
+from ..display.wording import (
+    describe_guarantee,
+    describe_missing,
+    describe_size,
+    describe_weights,
+    many,
+    people_facts,
+)
 from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names
 from ..plans.base import Runnable, check_width
 from ..plans.plan import plan_from_dict
-from ..privacy.guarantee import Budget, Privacy, stated_from_dict
+from ..privacy.budget import Budget, stated_from_dict
+from ..privacy.guarantee import Privacy
 from ..releases.description import read_release
 from ..releases.release import Release
 from ..releases.round_record import METHODS
@@ -333,33 +342,32 @@ class LearningPlan(Runnable):
 
     _error_of = "(even columns; uneven: less)"
 
-    def _group_lines(self) -> list[str]:
+    def _group_facts(self) -> list[tuple[str, str]]:
         """What is said of groups, where there are any."""
         return []
 
-    def __repr__(self) -> str:
-        people = "" if self.people is None else " people"
-        n = f"n = {self.n}{people}" if self.neighbors == "replace" else "n private"
+    def document(self, most: int | None = None) -> Document:
         asked = self.rows.usual_missing if self.handling.missing is None else self.handling.missing
-        lines = [
-            f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.shown}{hint(self)}",
-            f"  guarantee       {guarantee(self.privacy, self.stated)}",
-            *people_lines(self.people),
-            *self._group_lines(),
-            f"  missing entries {missing_rule(asked, self.statistic)}",
-            f"  weights         {weights_rule(self.weights)}",
-            f"  method          {self.method}; center, scales and radius are learned, then the rest is released",
+        facts = [
+            ("Privacy", describe_guarantee(self.privacy, self.stated)),
+            *people_facts(self.people),
+            *self._group_facts(),
+            ("Bounds", f"learned: values are known to lie within {self.rows.shown}"),
+            ("Missing", describe_missing(asked, self.statistic)),
+            ("Weights", describe_weights(self.weights)),
+            ("Method", f"{self.method}; center, scales and radius are learned, then the rest is released"),
         ]
         if self._sample_rows is not None:
-            lines.append(f"  passes          at most {self.passes} over all rows; {_early(self.n, self._sample_rows)}")
+            facts.append(("Passes", f"at most {self.passes} over all rows; {_early(self.n, self._sample_rows)}"))
         if self.pure:
-            lines.append(f"  noise           pure in every round{'' if self.stated.get('delta') == 0 else _UNSPENT}")
-        lines += [f"  {step.name:<15} {step.share:.2%} of the budget, {step.times} x" for step in self.rounds]
+            facts.append(("Mechanism", f"pure DP in every round{'' if self.stated.get('delta') == 0 else _UNSPENT}"))
         if self.relative_error is not None:
-            lines.append(f"  expected error  {self.relative_error:.2%} of the rows' spread {self._error_of}")
-        if self.warning is not None:
-            lines.append(f"  warning: {self.warning}")
-        return "\n".join(lines)
+            facts.append(("Error", f"{self.relative_error:.2%} of the rows' spread {self._error_of}"))
+        lines = [[step.name, f"{step.share:.2%}", f"{step.times}"] for step in self.rounds]
+        rounds = Table(["round", "share of the budget", "times"], lines)
+        columns = f"{many(self.d, 'column')} with unknown bounds ({describe_size(self)}; no data read)"
+        warnings = [] if self.warning is None else [self.warning]
+        return Document(f"Plan for a differentially private {self.statistic} of {columns}", [rounds], facts, warnings)
 
 
 def learning_fields(saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from ..errors import Floats, UsageError, open_unit, vector
 from ..regions.ellipsoid import Ellipsoid
 from ..row_maps.maps import Body, RowMap, sqrt_upper
 from .frame import Frame
-from .maps import served_by_adders
 from .rounds import Rounds
 
 _RANK_BITS = 20
@@ -65,9 +64,6 @@ class NormSurplus(_Surplus):
     def __init__(self, ellipsoid: Ellipsoid, middle: float, fraction: float) -> None:
         self.frame = Frame(ellipsoid)
         super().__init__(self.frame.columns, [middle], fraction)
-
-
-served_by_adders("coordinate_surplus", "norm_surplus")
 
 
 def bisect(

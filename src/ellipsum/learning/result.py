@@ -6,10 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..display.document import Shown
-from ..display.texts import INSECURE, guarantee, people_lines
-from ..errors import UsageError
-from ..privacy.guarantee import Privacy, stated_from_dict
+import numpy as np
+
+from ..display.checklist import EXACT, tabulate_rounds
+from ..display.document import Background, Document, Table, make_table
+from ..display.recipe import people_words, recipe
+from ..display.result import Shown
+from ..display.wording import SHOWN, describe_guarantee, insecure_facts, many, people_facts
+from ..errors import Floats, UsageError, shown
+from ..privacy.budget import stated_from_dict
+from ..privacy.guarantee import Privacy
 from ..releases.round_record import METHODS, Round, check_rounds
 from ..request.people import People, people_from_dict
 from ..rows import LearnedRows, Normal, Rows, rows_from_dict
@@ -20,7 +26,6 @@ from ..version import VERSION
 
 if TYPE_CHECKING:
     from ..display.plots.strips import Sheet
-    from ..display.subject import Subject
 
 FORMAT = "ellipsum.rows/1"
 
@@ -84,22 +89,42 @@ class Learned(Alike, Kept, Saved, Shown):
 
         return learned_sheet(self, order, columns)
 
-    def subject(self) -> Subject:
-        from ..releases.other_subjects import learned_subject
-
-        return learned_subject(self)
-
-    def __repr__(self) -> str:
-        lines = [
-            f"Learned by {self.method} in {len(self.rounds)} rounds: {self.rows}",
-            f"  guarantee       {guarantee(self.privacy, self.stated)}",
-            *people_lines(self.people),
-        ]
+    def document(self, most: int | None = None) -> Document:
+        columns = many(len(self._centers), "column")
+        facts = [("Privacy", describe_guarantee(self.privacy, self.stated)), ("Method", self.method)]
+        facts += people_facts(self.people)
         whole = _spent(self.privacy)
-        lines += [f"  {step.name:<15} {_spent(step.privacy) / whole:.2%} of the budget" for step in self.rounds]
-        if not self.secure:
-            lines.append(f"  {INSECURE}")
-        return "\n".join(lines)
+        lines = [[step.name, f"{_spent(step.privacy) / whole:.2%}"] for step in self.rounds]
+        rounds = Table(["round", "share of the budget"], lines)
+        table = self._table(most or SHOWN)
+        return Document(f"Learned rows, {columns}", [table, rounds], [*facts, *insecure_facts(self.secure)])
+
+    @property
+    def _centers(self) -> Floats:
+        rows: Any = self.rows
+        return np.atleast_1d(np.asarray(rows.center, np.float64))
+
+    def _table(self, most: int) -> Table:
+        center, spread = self._centers, np.asarray(self.rows.spread(), np.float64)
+        names = self.rows.columns or tuple(f"x{j + 1}" for j in range(center.size))
+        lines = [[shown(name), f"{center[j]:.6g}", f"{spread[j]:.4g}"] for j, name in enumerate(names[:most])]
+        return make_table(["column", "center", "spread"], lines, center.size)
+
+    def background(self) -> Background:
+        words = {"neighbors": self.privacy.neighbors, "method": self.method, **people_words(self.people)}
+        return Background(
+            privacy=self.privacy,
+            stated=self.stated,
+            secure=self.secure,
+            people=self.people,
+            origin=[
+                "Only a bound on the size of every value was stated; all else was learned privately, at this cost."
+            ],
+            origin_tables=[tabulate_rounds([(step.name, step.privacy) for step in self.rounds])],
+            mechanism=[EXACT, "Every round adds up a function of the rows; later rounds depend on earlier results."],
+            recipe=recipe("learn", None, self.stated, words),
+            sheet=self.sheet(),
+        )
 
 
 def _spent(privacy: Privacy) -> float:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import Floats, UsageError, positive, whole
-from ..kernels.accumulate import Kernel, register_kernel
 from ..noise import public_normals
 from ..row_maps.maps import Body, RowMap
 
@@ -86,12 +85,3 @@ class RotatedMap:
     @property
     def grid_bits(self) -> int:
         return self.inner.grid_bits
-
-
-def _kernel(row_map: RotatedMap) -> Kernel:
-    from .adders import RotatedKernel  # compiles
-
-    return RotatedKernel(row_map)
-
-
-register_kernel(RotatedMap.kind, _kernel)

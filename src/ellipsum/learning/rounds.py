@@ -20,9 +20,10 @@ from ..errors import BudgetRefused, Floats, UsageError, choice
 from ..kernels.accumulate import Partial
 from ..noise import Stream, add_noise, ball_shift, box_shifts, shift_for
 from ..noise.spherical_law import ball_std
+from ..numerics.rounding import round_down, round_up, sqrt_down
 from ..numerics.wide_integers import Wide
-from ..privacy.gaussian_curve import round_down, round_up, sqrt_down
-from ..privacy.guarantee import NEIGHBORS, Budget, Privacy
+from ..privacy.budget import Budget
+from ..privacy.guarantee import NEIGHBORS, Privacy
 from ..releases.round_record import Round
 from ..request.groups import Listed
 from ..request.missing import Handling

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..display.result import Printed
 from ..errors import AccuracyWarning, Floats, UsageError
 from ..releases.release import Release
 from ..request.people import People
@@ -21,7 +22,7 @@ from ..util.atomic_files import Saved
 from ..util.structural_equality import Alike
 
 
-class Runnable(Alike, Saved):
+class Runnable(Printed, Alike, Saved):
     """A plan; `run` is its own."""
 
     columns: tuple[str, ...] | None
@@ -79,6 +80,12 @@ class Runnable(Alike, Saved):
         from .pictures import plan_plot
 
         return plan_plot(self, path, columns)
+
+    def forecast_svg(self, prefix: str) -> str | None:
+        """The figure of `plot` as SVG for a page, where there is one; prefix: of its identifiers."""
+        from .pictures import plan_svg
+
+        return plan_svg(self, prefix)
 
     @property
     def doubt(self) -> str | None:

@@ -15,18 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from ..display.document import Document
 from ..errors import Floats, UsageError
 from ..noise import Stream, box_shifts, shift_for
 from ..noise.block_law import BoxLaw, box_isf_upper
+from ..numerics.rounding import round_down
 from ..numerics.wide_integers import Ints, Wide
-from ..privacy.gaussian_curve import normal_isf_upper, round_down
+from ..privacy.gaussian_curve import normal_isf_upper
 from ..privacy.guarantee import Privacy
 from ..regions.ellipsoid import Clip
 from ..releases.group_description import GroupDescription
 from ..releases.group_json import release_from_dict
 from ..releases.group_keys import keys_of, order_of
 from ..releases.group_release import GroupRelease
-from ..releases.group_texts import describe_plan, plan_html
 from ..request.groups import Groups
 from ..request.request import Request, request_from_dict
 from ..row_maps.maps import Body, sqrt_upper
@@ -333,11 +334,10 @@ class GroupPlan(Requested, InGroups):
     def read_release(text: str) -> GroupRelease:
         return group_release_from_dict(json_codec.parse(text))
 
-    def __repr__(self) -> str:
-        return describe_plan(self)
+    def document(self, most: int | None = None) -> Document:
+        from .documents import group_plan_document
 
-    def _repr_html_(self) -> str:
-        return plan_html(self)
+        return group_plan_document(self, most)
 
 
 def release_of(plan: GroupPlan, *parts: Any) -> GroupRelease:

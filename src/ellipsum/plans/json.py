@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..noise.block_law import BoxLaw
 from ..noise.law import Law
 from ..noise.spherical_law import BallLaw
-from ..privacy.spherical_privacy import guarantee_from_dict
+from ..privacy.spherical_curve import guarantee_from_dict
 from ..regions.ellipsoid import Clip, Ellipsoid
 from ..request.request import request_from_dict
 from ..row_maps.auxiliary_counts import riders_from_dict

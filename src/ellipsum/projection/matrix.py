@@ -6,14 +6,18 @@ The published matrix is `integers / (MATRIX_STD sqrt(k))`: entries N(0, 1/k) to 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from ..errors import Floats, UsageError
+from ..errors import DataError, Floats, UsageError
 from ..noise import KEY_BYTES, public_integers
-from ..numerics.wide_integers import Ints, Wide
-from ..privacy.gaussian_curve import round_up, sqrt_up
+from ..numerics.rounding import round_up, sqrt_up
+from ..numerics.wide_integers import LOW_BITS, Ints, Wide
+from ..row_maps.maps import EllipsoidMap
 
 MATRIX_STD = 2.0**21 - 1  # the largest integer whose noise scale is [2^20, 2^21) at shift 0
 _EXACT_BITS = 52  # products of this many bits are exact in double precision, one bit to spare
@@ -121,3 +125,48 @@ def _proved(gram: Floats, level: float, total: float, d: int) -> Fraction | None
     product = (d + 1) * unit_error / (1 - (d + 1) * unit_error) * Fraction(total)
     diagonal = unit_error * (Fraction(level) + Fraction(total)) * 2
     return Fraction(level) + factorisation + product + diagonal
+
+
+# Products with blocks of rows --------------------------------------------------------------------------
+
+
+_INT64 = np.dtype("<i8")
+
+
+@dataclass(frozen=True)
+class Products:
+    """Block -> integer rows @ matrix, each a function of its row alone [J2]. No noise is in it: it is pickled."""
+
+    row_map: EllipsoidMap
+    matrix: Ints
+
+    @property
+    def k(self) -> int:
+        return int(self.matrix.shape[1])
+
+    @cached_property
+    def _product(self) -> ExactProduct:
+        return ExactProduct(self.matrix, self.row_map.body.norm)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"row_map": self.row_map, "matrix": self.matrix}  # the rest is made again where it is needed
+
+    def __call__(self, block: Any) -> Wide:
+        from .rows import integer_rows
+
+        return self._product(integer_rows(self.row_map, block))
+
+    def packed(self, block: Any) -> bytes:
+        """The same for a journey: 8 bytes a number, or two limbs where a number may be longer."""
+        sums = self(block)
+        if self._product.fast:
+            return ((sums.high << LOW_BITS) + sums.low).astype(_INT64).tobytes()
+        return np.stack([sums.high, sums.low]).astype(_INT64).tobytes()
+
+    def unpack(self, numbers: bytes) -> Wide:
+        """Inverse of `packed`."""
+        limbs = 1 if self._product.fast else 2
+        if len(numbers) % (8 * limbs * self.k):
+            raise DataError("a worker returned rows of another width.")
+        integers = np.frombuffer(numbers, _INT64).astype(np.int64).reshape(limbs, -1, self.k)
+        return Wide.from_int64(integers[0]) if limbs == 1 else Wide(integers[0], integers[1])

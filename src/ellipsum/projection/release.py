@@ -2,6 +2,9 @@
 
 The release is V P + G: V the clipped rows, P a public matrix of N(0, 1/k) entries drawn for this release,
 G Gaussian noise. It is a row-level release: n rows of k numbers, one row of which may have been replaced.
+
+Estimates [J8]: with noise std s, y = v P + g and P of N(0, 1/k) entries, every coordinate of y_i - y_j is
+N(0, ‖v_i - v_j‖^2/k + 2 s^2), independent of the others.
 """
 
 from __future__ import annotations
@@ -10,13 +13,17 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..display.document import Shown
-from ..display.texts import INSECURE, people_lines
-from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names
+from ..display.checklist import BEFOREHAND
+from ..display.document import Background, Document, Recipe
+from ..display.recipe import call, script
+from ..display.result import Shown
+from ..display.wording import describe_guarantee, format_up, insecure_facts, many, people_facts
+from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names, open_unit
 from ..numerics.wide_integers import Ints
 from ..privacy.guarantee import Privacy
 from ..request.people import People, people_from_dict, unit_of
@@ -25,26 +32,105 @@ from ..util import json_codec
 from ..util.structural_equality import contents
 from ..version import VERSION
 from .curve import CALIBRATIONS, ProjectionPrivacy
-from .estimates import (
-    Estimates,
-    check_pairs,
-    check_rows,
-    inner_products,
-    squared_distances,
-    squares,
-)
-from .forecast import ADVERSARIES, Forecast, adaptive_noise, noise_std_of, oblivious_noise
+from .forecast import ADVERSARIES, ProjectionForecast, adaptive_noise, noise_std_of, oblivious_noise
 from .matrix import as_seed, draw_matrix, matrix_excess, spectral_norm_upper, unit
 from .parquet import ProjectionWriter, read_metadata, read_rows, read_shape
 from .region import Region
 
-if TYPE_CHECKING:
-    from ..display.subject import Subject
+
+@dataclass(frozen=True)
+class Estimates:
+    """Estimates with standard errors, for the *clipped* rows, over the draw of matrix and noise together.
+
+    Squares (distances, norms) are a scaled chi-square with k degrees of freedom less a constant, so their
+    intervals are exact; those of inner products are normal approximations, good from k = 30 or so.
+    """
+
+    value: Floats
+    standard_error: Floats
+    raw: Floats | None = None
+    """Squares: the squared length before the noise's share is taken off."""
+    k: int = 0
+
+    def confidence_interval(self, level: float = 0.95) -> Floats:
+        """(pairs, 2) bounds, each covering its own true value at `level`; squares are held at 0 or above."""
+        from scipy.special import chdtri, ndtri
+
+        tail = (1 - open_unit("level", level)) / 2
+        if self.raw is None:
+            half = float(ndtri(1 - tail)) * self.standard_error
+            return np.stack([self.value - half, self.value + half], axis=1)
+        offset = self.raw - self.value
+        ends = [self.k * self.raw / float(chdtri(self.k, p)) - offset for p in (tail, 1 - tail)]
+        return np.maximum(np.stack(ends, axis=1), 0.0)
+
+
+def check_pairs(pairs: Any, n: int) -> Ints:
+    """(m, 2) row numbers from 0 to n - 1."""
+    array = _array("pairs", pairs)
+    if array.ndim == 1 and array.size == 2:
+        array = array[None, :]
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
+        raise UsageError("pairs must be a list of (row, row) numbers, shape (m, 2).")
+    return check_rows(array, n, "pairs")
+
+
+def _array(name: str, value: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError:  # ragged
+        raise UsageError(f"{name} must be whole numbers.") from None
+
+
+def check_rows(rows: Any, n: int, name: str = "rows") -> Ints:
+    """Row numbers from 0 to n - 1."""
+    array = _array(name, rows)
+    if array.dtype.kind not in "iu":
+        raise UsageError(f"{name} must be whole numbers.")
+    if array.size and not (0 <= int(array.min()) and int(array.max()) < n):
+        raise UsageError(f"{name} must be row numbers from 0 to {n - 1}. Count rows from zero.")
+    return array.astype(np.int64)
+
+
+def squares(lengths: Floats, k: int, noise_variance: float) -> Estimates:
+    """‖v‖^2 from ‖y‖^2, y = v P + noise of the given variance a coordinate.
+
+    y is N(0, (‖v‖^2/k + variance) I_k), so ‖y‖^2 - k variance is unbiased with variance 2k (...)^2, and
+    2‖y‖^4/(k + 2) is an unbiased estimate of that [J8].
+    """
+    return Estimates(lengths - k * noise_variance, lengths * math.sqrt(2 / (k + 2)), lengths, k)
+
+
+def squared_distances(first: Floats, second: Floats, noise_std: float, same: Any) -> Estimates:
+    """‖v_i - v_j‖^2; exactly 0 where i = j."""
+    k = first.shape[1]
+    lengths = np.sum((first - second) ** 2, axis=1)
+    estimates = squares(lengths, k, 2 * noise_std**2)
+    return Estimates(np.where(same, 0.0, estimates.value), estimates.standard_error, np.where(same, 0.0, lengths), k)
+
+
+def inner_products(first: Floats, second: Floats, noise_std: float, same: Any) -> Estimates:
+    """<v_i, v_j>, less k s^2 where i = j.
+
+    With a, b the coordinates' variances and c their covariance, Var <y_i, y_j> = k (a b + c^2); the standard
+    error takes the unbiased estimate of it from ‖y_i‖^2 ‖y_j‖^2 and <y_i, y_j>^2 [J8].
+    """
+    k = first.shape[1]
+    raw = np.sum(first * second, axis=1)
+    lengths = np.sum(first**2, axis=1) * np.sum(second**2, axis=1)
+    if k == 1:
+        variance = lengths  # no unbiased estimate exists; this one is too large by the squared inner product
+    else:
+        variance = (k * lengths + (k - 2) * raw**2) / ((k + 2) * (k - 1))
+    variance = np.where(same, 2 * raw**2 / (k + 2), variance)
+    return Estimates(raw - np.where(same, k * noise_std**2, 0.0), np.sqrt(variance))
+
 
 FORMAT = "ellipsum.projection/1"
 _WRONG = "the projection has missing, unknown or wrong fields."
 _DOCTORED = "this projection's noise, guarantee or size is not what it says. It was changed after it was made."
 _INTEGERS = json_codec.table(json_codec.integer(-(1 << 40), 1 << 40), np.int64)
+_MECHANISM = "Every row is clipped, multiplied by a public random matrix and given Gaussian noise of its own."
 _NEAR = 1e-6  # what rounding may change in the norm of a matrix
 
 
@@ -142,9 +228,11 @@ class Projection(Shown):
     def _origin(self) -> Floats:
         return self.region.measured_center() @ self.matrix
 
-    def forecast(self) -> Forecast:
+    def forecast(self) -> ProjectionForecast:
         """What this projection is good for."""
-        return Forecast(self.n, self.d, self.k, self.region.radius, self.noise_std, self.adversary, self.calibration)
+        return ProjectionForecast(
+            self.n, self.d, self.k, self.region.radius, self.noise_std, self.adversary, self.calibration
+        )
 
     def plot(self, path: str | Path | None = None) -> Any:  # type: ignore[override]
         """A matplotlib figure of how far off squared distances are, written to a file where one is named."""
@@ -153,10 +241,27 @@ class Projection(Shown):
         what = "rows" if self.people is None else "people"
         return projection_plot(self.forecast(), f"Distances of {self.n} {what}, {self.k} numbers each", path)
 
-    def subject(self) -> Subject:
-        from ..releases.other_subjects import projection_subject
+    @property
+    def _stated(self) -> dict[str, float]:
+        """Epsilon at the delta that was asked for, rounded up, where the guarantee is a curve of its own."""
+        if isinstance(self.privacy, Privacy):
+            return {}
+        delta = self.privacy.stated_delta
+        return {"epsilon": float(format_up(self.privacy.epsilon(delta))), "delta": delta}
 
-        return projection_subject(self)
+    def background(self) -> Background:
+        words = {"adversary": self.adversary, "calibration": self.calibration}
+        made = call("project", ["data", str(self.k), "rows", "epsilon=...", "delta=..."], words)
+        return Background(
+            privacy=self.privacy,
+            stated=self._stated,
+            secure=self.secure,
+            people=self.people,
+            origin=[f"The region that holds the rows was stated by the caller. {BEFOREHAND}"],
+            mechanism=[_MECHANISM],
+            recipe=Recipe(script([f"projection = {made}"])),
+            intervals="estimates of distances have standard errors of their own",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the values."""
@@ -202,19 +307,19 @@ class Projection(Shown):
     def __hash__(self) -> int:
         return hash(contents(self.to_dict()))
 
-    def __repr__(self) -> str:
-        where = "" if self.path is None else f", in {self.path}"
-        what = "rows" if self.people is None else "people"
-        order = [] if self.ordered else ["  order           of their own: it says nothing about the data"]
-        lines = [
-            f"Projection: {self.n} {what} of {self.d} columns to {self.k}{where}",
-            f"  guarantee       {self.privacy}, {self.adversary} adversary",
-            *people_lines(self.people),
-            *order,
-            f"  noise std       {self.noise_std:.6g} per coordinate, {self.region.metric} metric",
-            f"  verdict         {self.forecast().verdict}",
+    def document(self, most: int | None = None) -> Document:
+        unit = "row" if self.people is None else "person"
+        what = many(self.n, "row") if self.people is None else f"{self.n:,} people"
+        facts = [
+            ("Privacy", f"{describe_guarantee(self.privacy, self._stated)}; {self.adversary} adversary"),
+            ("Numbers", f"{self.k} for each {unit}" + ("" if self.path is None else f", in {self.path}")),
+            *people_facts(self.people),
+            *([] if self.ordered else [("Order", "of their own: it says nothing about the data")]),
+            ("Noise", f"standard deviation {self.noise_std:.6g} in every number, {self.region.metric} metric"),
+            ("Verdict", self.forecast().verdict),
         ]
-        return "\n".join(lines if self.secure else [*lines, f"  {INSECURE}"])
+        title = f"Private projection of {what} of {many(self.d, 'column')} to {many(self.k, 'number')}"
+        return Document(title, [], [*facts, *insecure_facts(self.secure)])
 
 
 # From files: what a loaded projection shows is checked against what follows from its own numbers ---------

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats
-from ..kernels.ellipsoid import EllipsoidKernel
-from ..kernels.ellipsoid_diagonal import add_rows
-from ..kernels.layout import BLOCK, TILE
-from ..kernels.matrix import add_products
+from ..kernels.ellipsoid import ClipKernel, EllipsoidKernel, add_rows
+from ..kernels.matrix import MatrixKernel, add_products
 from ..kernels.memory import readable
 from ..row_maps.maps import EllipsoidMap
 from ..util.compile import compiled
@@ -25,20 +23,17 @@ def integer_rows(row_map: EllipsoidMap, block: Any) -> Floats:
     Each row is added to a total of its own that starts at zero, by the kernel that adds up all rows of a sum, so
     that its bounds [S2] and its treatment of odd entries [S3] are those of every other release.
     """
-    kernel = EllipsoidKernel(row_map)
+    kernel: ClipKernel = EllipsoidKernel(row_map) if row_map.matrix is None else MatrixKernel(row_map)
     totals = np.zeros((len(block), kernel.padded), np.int64)
-    spare, riders = np.empty((1, kernel.padded)), kernel.fresh_riders()
-    diagonal = kernel.packed is None
-    done = 0
+    riders, diagonal, done = kernel.fresh_riders(), row_map.matrix is None, 0
     for part in readable(block, kernel.padded if diagonal else row_map.columns, singles=diagonal):
         place = part.__array_interface__["data"][0], part.strides[0]
         out = totals[done : done + len(part)]
-        if diagonal:
-            _add_each(*place, part.dtype.type(0), kernel.frame, kernel.identity, kernel.grid, out, spare, riders)
+        if isinstance(kernel, MatrixKernel):
+            _multiply_each(*place, *kernel.maps, kernel.grid, out, *kernel.scratch(), riders)
         else:
-            maps = row_map.center, kernel.packed, kernel.exponents, kernel.identity
-            scratch = np.empty((BLOCK, TILE)), np.empty((BLOCK, kernel.padded)), spare
-            _multiply_each(*place, *maps, kernel.grid, out, *scratch, riders)
+            spare = np.empty((1, kernel.padded))
+            _add_each(*place, part.dtype.type(0), kernel.frame, kernel.identity, kernel.grid, out, spare, riders)
         done += len(part)
     return totals[:, : row_map.width].astype(np.float64)
 

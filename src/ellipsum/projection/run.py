@@ -18,7 +18,8 @@ import numpy as np
 from ..errors import UsageError, choice, columns_of, floats
 from ..noise import Stream, add_noise, shift_for
 from ..numerics.wide_integers import Ints
-from ..privacy.guarantee import NEIGHBORS, Budget, Privacy
+from ..privacy.budget import Budget
+from ..privacy.guarantee import NEIGHBORS, Privacy
 from ..request.documentation import public
 from ..request.people import people_of, unit_of
 from ..rows import Normal, Rows, parse_bounds
@@ -38,7 +39,7 @@ from ..util.atomic_files import check_writable
 from .curve import CALIBRATIONS, ProjectionPrivacy
 from .forecast import (
     ADVERSARIES,
-    Forecast,
+    ProjectionForecast,
     ProjectionWarning,
     adaptive_noise,
     adversary_for,
@@ -47,10 +48,8 @@ from .forecast import (
     oblivious_noise,
     projection_forecast,
 )
-from .matrix import as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
-from .order import OwnOrder
-from .parquet import ProjectionWriter
-from .products import Products
+from .matrix import Products, as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
+from .parquet import OwnOrder, ProjectionWriter
 from .region import Region, region_of
 from .release import Projection
 
@@ -58,7 +57,7 @@ _BLOCK_CELLS = 655_360
 
 
 @dataclass(frozen=True)
-class Terms:
+class ProjectionRequest:
     """What a projection shall be, checked before any data is read; fields as the arguments of `project`.
 
     k may be None until it is chosen.
@@ -98,7 +97,7 @@ class Terms:
 
     @property
     def against(self) -> str | None:
-        """The adversary, as far as the terms say."""
+        """The adversary, as far as the request says."""
         return "adaptive" if self._reused else self.adversary
 
 
@@ -156,7 +155,7 @@ def project(
             "A projection publishes one row for each row of data, so n is public. Use neighbors='replace'."
         )
     spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget).as_typed()
-    terms = Terms(
+    request = ProjectionRequest(
         None if k is None else columns_of("k", k),
         rows,
         spend,
@@ -168,9 +167,9 @@ def project(
         matrix_seed=matrix_seed,
         matrix=matrix,
     )
-    check_apart(terms.output, data)
+    check_apart(request.output, data)
     people = people_of(privacy_id, per_person, max_rows)
-    if terms.output is None and is_frame(data):
+    if request.output is None and is_frame(data):
         raise UsageError("output is missing. The rows of a frame may not fit here: name a Parquet file for them.")
     selection = Selection(columns, header=header, names=rows.columns)
     if key is not None:
@@ -178,34 +177,34 @@ def project(
     tab = tab_of(ledger, dataset, None, analyst)
     reading = Reading(rng, progress=progress, approve=approve, tab=tab)
     with Session.open(data, selection, people, reading) as session:
-        return session.settled(run_projection(session, terms))
+        return session.settled(run_projection(session, request))
 
 
-def run_projection(session: Session, terms: Terms) -> Projection:
+def run_projection(session: Session, request: ProjectionRequest) -> Projection:
     """`project` on the rows of a session."""
     source, people = session.source, session.people
-    k, spend = terms.k, terms.budget
+    k, spend = request.k, request.budget
     if k is None or session.proposing:
-        forecast = forecast_for(terms, source)
+        forecast = forecast_for(request, source)
         session.propose(forecast)
         k = forecast.k
-    count = _count_for(terms, source)
-    region = region_of(terms.rows, source.width, terms.metric, count, terms.clip_probability)
-    against = adversary_for(region, k, spend, terms.against, terms.calibration)
-    guarantee = guarantee_of(spend, region.width, k, against, terms.calibration, unit_of(people))
-    seed, integers = _matrix_for(session, region.width, k, terms.matrix_seed, terms.matrix)
+    count = _count_for(request, source)
+    region = region_of(request.rows, source.width, request.metric, count, request.clip_probability)
+    against = adversary_for(region, k, spend, request.against, request.calibration)
+    guarantee = guarantee_of(spend, region.width, k, against, request.calibration, unit_of(people))
+    seed, integers = _matrix_for(session, region.width, k, request.matrix_seed, request.matrix)
     projection = Projection(
         region=region,
         k=k,
         privacy=guarantee,
         noise_units=_noise_for(region, guarantee, integers),
         adversary=against,
-        calibration=terms.calibration,
+        calibration=request.calibration,
         secure=session.secure,
         matrix_seed=None if seed is None else seed.hex(),
         n=0,
         columns=source.columns,
-        path=terms.output,
+        path=request.output,
         ordered=source.ordered,
         people=people,
         _matrix_integers=integers if seed is None else None,
@@ -213,22 +212,22 @@ def run_projection(session: Session, terms: Terms) -> Projection:
     _warn(projection)
     public = {name: value for name, value in projection.to_dict().items() if not name.startswith("matrix")}
     stream = session.spend(projection.privacy, "a projection", Outline(dict(spend.stated), public))
-    with ProjectionWriter(terms.output, k) as writer, _sink(writer, projection) as sink:
+    with ProjectionWriter(request.output, k) as writer, _sink(writer, projection) as sink:
         return _run(projection, session, integers, stream, sink)
 
 
-def forecast_for(terms: Terms, source: Source) -> Forecast:
+def forecast_for(request: ProjectionRequest, source: Source) -> ProjectionForecast:
     """What the projection is expected to be worth: columns and row count are public, nothing else is looked at."""
     options: dict[str, Any] = {
-        "adversary": terms.against,
-        "metric": terms.metric,
-        "clip_probability": terms.clip_probability,
+        "adversary": request.against,
+        "metric": request.metric,
+        "clip_probability": request.clip_probability,
     }
-    n = _count_for(terms, source)
-    if terms.k is None:
-        return choose_k(n, source.width, terms.rows, terms.budget, **options)
+    n = _count_for(request, source)
+    if request.k is None:
+        return choose_k(n, source.width, request.rows, request.budget, **options)
     return projection_forecast(
-        n, source.width, terms.k, terms.rows, terms.budget, calibration=terms.calibration, **options
+        n, source.width, request.k, request.rows, request.budget, calibration=request.calibration, **options
     )
 
 
@@ -258,9 +257,9 @@ def _run(
     return replace(done, _values=sink.finish(done.to_json()))
 
 
-def _count_for(terms: Terms, source: Source) -> int | None:
+def _count_for(request: ProjectionRequest, source: Source) -> int | None:
     """n, where the clip radius needs it."""
-    if terms.rows.kind != Normal.kind or terms.clip_probability is not None:
+    if request.rows.kind != Normal.kind or request.clip_probability is not None:
         return None
     if not source.reopenable:
         raise UsageError("This source serves a single pass. State clip_probability= for Normal rows.")

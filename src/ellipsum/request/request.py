@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import MOST_COLUMNS, MOST_WHOLE, UsageError, choice, columns_of, floats, listing, names, whole
-from ..privacy.guarantee import NEIGHBORS, Budget, stated_from_dict
+from ..privacy.budget import Budget, stated_from_dict
+from ..privacy.guarantee import NEIGHBORS
 from ..rows import Rows, Unknown, parse_bounds, rows_from_dict
 from ..util import json_codec
 from ..util.structural_equality import Alike

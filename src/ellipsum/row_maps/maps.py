@@ -104,8 +104,6 @@ class EllipsoidMap:
     is clipped along its direction; a column of scale zero gives zero whatever it holds.
     """
 
-    kind = "ellipsoid"
-
     def __init__(
         self, center: Any, scale: Any = None, matrix: Any = None, *, grid_bits: int, riders: Riders = PLAIN
     ) -> None:
@@ -118,6 +116,7 @@ class EllipsoidMap:
         self.columns = self.center.size
         self.scale = None if scale is None else vector("scale", scale, self.columns)
         self.matrix = None if matrix is None else _finite_matrix(matrix, self.columns)
+        self.kind = "diagonal" if matrix is None else "matrix"
         self.riders = riders
         riders.check(self.columns, clamped=False)
         self.values = self.columns if self.matrix is None else len(self.matrix)

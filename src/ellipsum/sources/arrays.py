@@ -119,10 +119,6 @@ class ArrayTable(Batches):
     def rows(self) -> int:
         return int(self._data.shape[0])
 
-    def whole(self) -> NDArray[Any] | None:
-        """All rows at once, where they are native doubles or singles, and nothing stands beside them."""
-        return self._data if self._ready and self._key is None and not self._groups else None
-
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         total = self.rows()
         step = max(total, 1) if self._ready else block_rows(self.width)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError
 from ..kernels.blocks import Block
-from .csv_rows import ENDED, IMPROPER, START, byte_classes, cells_at, follow, parse, settle
+from .csv_rows import ENDED, IMPROPER, START, byte_classes, copy_column, copy_wanted, follow, settle
 from .group_labels import beside, canonical_labels
 from .identities import bounded
 from .progress import Progress
@@ -29,6 +29,7 @@ _CHUNK_BYTES = 1 << 20  # small enough for the cache of one core
 _LINE_FEED = 10
 _LONGEST_LINE = 16 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NUMBER = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"  # a plus and blanks in front were left out
 
 
 class _Lines(NamedTuple):
@@ -174,15 +175,11 @@ class CsvTable(Batches):
         import pyarrow as pa
 
         cells = _count(text) * self.width
-        values, late_cells = np.empty(cells), np.empty(cells, np.int64)
-        late, ends = np.empty(len(text) + 1, np.uint8), np.zeros(cells + 1, np.int32)
-        view = np.frombuffer(text, np.uint8)
-        _, count = parse(view, self._classes, self._wanted, self._longest_line, values, late, ends, late_cells)
-        if count:
-            buffers = [None, pa.py_buffer(ends), pa.py_buffer(late)]
-            texts = pa.Array.from_buffers(pa.string(), count, buffers)
-            values[late_cells[:count]] = texts.cast(pa.float64()).to_numpy()
-        block: NDArray[np.float64] = values.reshape(-1, self.width)
+        letters, ends = np.empty(len(text), np.uint8), np.zeros(cells + 1, np.int32)
+        copy_wanted(np.frombuffer(text, np.uint8), self._classes, self._wanted, self._longest_line, letters, ends)
+        buffers = [_nonempty(ends), pa.py_buffer(ends), pa.py_buffer(letters)]
+        numbers = cast_numbers(pa.Array.from_buffers(pa.string(), cells, buffers))
+        block: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False).reshape(-1, self.width)
         return block if self._order is None else block[:, self._order]
 
     def _keys(self, lines: _Lines) -> Any:
@@ -196,9 +193,8 @@ class CsvTable(Batches):
 
         offsets, letters = np.zeros(_count(lines.text) + 1, np.int64), np.empty(len(lines.text), np.uint8)
         text, exact = np.frombuffer(lines.text, np.uint8), np.frombuffer(lines.exact, np.uint8)
-        cells_at(text, exact, self._classes, place, self._longest_line, letters, offsets)
-        named = np.packbits(offsets[1:] > offsets[:-1], bitorder="little")
-        buffers = [pa.py_buffer(named), pa.py_buffer(offsets), pa.py_buffer(letters)]
+        copy_column(text, exact, self._classes, place, self._longest_line, letters, offsets)
+        buffers = [_nonempty(offsets), pa.py_buffer(offsets), pa.py_buffer(letters)]
         return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
     def _piece(self, lines: _Lines) -> Piece:
@@ -235,8 +231,27 @@ def _count(text: bytearray) -> int:
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_FEED))
 
 
+def _nonempty(ends: NDArray[Any]) -> Any:
+    """Which texts are not empty, as Arrow has it."""
+    import pyarrow as pa
+
+    return pa.py_buffer(np.packbits(ends[1:] > ends[:-1], bitorder="little"))
+
+
+def cast_numbers(texts: Any) -> Any:
+    """The doubles nearest to texts of digits, signs, points and e; null for those that are no numbers [T3]."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return texts.cast(pa.float64())  # of these bytes, Arrow takes numbers alone
+    except pa.ArrowInvalid:
+        numeric = pc.match_substring_regex(texts, _NUMBER)
+        return pc.if_else(numeric, texts, pa.scalar(None, pa.string())).cast(pa.float64())
+
+
 def _hide(text: bytearray, inner: NDArray[np.int64]) -> _Lines:
-    """The text with the line ends at some places hidden from `parse`."""
+    """The text with the line ends at some places hidden from the splitter."""
     if inner.size == 0:
         return _Lines(text, text)
     hidden = bytearray(text)

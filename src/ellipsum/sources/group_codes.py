@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from ..kernels.generators import address, fetch_ahead
+from ..kernels.codegen import address, fetch_ahead
 from ..numerics.wide_integers import Ints
 from ..request.groups import TWICE, Listed
 from ..util.compile import compiled, inner

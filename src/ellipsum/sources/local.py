@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import Floats, whole
-from ..kernels.accumulate import Partial, accumulate, accumulate_few, default_threads
+from ..kernels.accumulate import Partial, accumulate, default_threads
 from ..kernels.blocks import Block, floats
 from ..noise import public_coins, public_subset
 from ..numerics.wide_integers import Ints
@@ -54,10 +54,6 @@ class LocalSource:
         return self._table.rows() if self._people is None else self._people
 
     def total(self, row_map: RowMap, threads: int | None = None, progress: Progress | None = None) -> Partial:
-        if progress is None and type(self._table) is ArrayTable and (block := self._table.whole()) is not None:
-            few = accumulate_few(row_map, block)
-            if few is not None:
-                return few
         return accumulate_local(self._table, row_map, threads, progress)
 
     def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:

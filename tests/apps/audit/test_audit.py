@@ -12,8 +12,7 @@ from scipy.stats import binom
 import ellipsum as es
 from ellipsum.apps.audit.bounds import _looks
 from ellipsum.apps.audit.cases import CASES, case_of
-from ellipsum.apps.audit.events import at_least, at_most, epsilon_bound, pair_mu, pooled_mu
-from ellipsum.apps.audit.scores import learn_scores
+from ellipsum.apps.audit.events import at_least, at_most, epsilon_bound, learn_scores, pair_mu, pooled_mu
 
 GAUSSIAN = [
     name for name in CASES if name.startswith(("sum", "mean", "describe", "people")) and not name.endswith("-norm")
@@ -221,12 +220,11 @@ def test_slow_runs_are_shared_and_fast_ones_are_not():
 
 def test_global_generators_are_seeded_apart_in_processes():
     """Alike in two processes, the same noise would come again."""
-    from ellipsum.apps.audit.pool import shared
-    from ellipsum.apps.audit.runs import Runner, parts_of
+    from ellipsum.apps.audit.runs import Runner, parts_of, run_parts
 
     runner = Runner(lambda data: np.random.normal(), (0.0, 0.0), 1)
     parts = list(parts_of(0, 1024, b"s" * 32, False))
-    values = np.concatenate(list(shared(runner, parts, 2)))
+    values = np.concatenate(list(run_parts(runner, parts, 2)))
     assert np.unique(values).size == 1024
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.apps.audit.mechanisms import NoisySums
+from ellipsum.apps.audit.cases import NoisySums
 
 
 class Many:

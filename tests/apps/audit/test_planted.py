@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.apps.audit.cases import CASES, case_of
-from ellipsum.apps.audit.mechanisms import NoisySums, friendly_numbers
+from ellipsum.apps.audit.cases import CASES, NoisySums, case_of, friendly_numbers
 from ellipsum.noise.law import GaussianLaw
 from ellipsum.plans import noise_selection
 from ellipsum.plans.group_plan import GroupPlan

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...display.document import Document
+from ...display.result import Printed
 from ...errors import Floats, UsageError, open_unit, whole
 from ...noise import public_seed, public_words
 from ...request.documentation import public
 from ...session import Progress
 from ...sources.progress import steps
-from .pool import outputs_of
-from .runs import Runner, parts_of, trial_of
+from .runs import Runner, parts_of, run_parts, trial_of
 
 Words = NDArray[np.uint64]
 _LOW = 8  # bits in a pattern
@@ -27,8 +28,8 @@ _RARE = 20  # patterns with fewer values are taken together, or left out
 _MANTISSA, _CODE = np.uint64(52), np.uint64(16)
 
 
-@dataclass(frozen=True)
-class BitsAudit:
+@dataclass(frozen=True, repr=False)
+class BitsAudit(Printed):
     """Whether the bits of a mechanism's outputs tell two data sets apart."""
 
     runs: int
@@ -43,9 +44,10 @@ class BitsAudit:
         """Whether the outputs of the two data sets differ in their bits, at the confidence."""
         return self.p_value < 1 - self.confidence
 
-    def __repr__(self) -> str:
+    def document(self, most: int | None = None) -> Document:
         verdict = f"traces of the data ({self.trace})" if self.found else "no trace of the data"
-        return f"BitsAudit: {verdict} in the bits of {self.runs} outputs each; p = {self.p_value:.3g}"
+        facts = [("Runs", f"{self.runs:,} on each data set"), ("p-value", f"{self.p_value:.3g}")]
+        return Document(f"BitsAudit: {verdict} in the bits of the outputs", [], facts)
 
 
 @public
@@ -89,7 +91,7 @@ def _outputs(
         for part in parts_of(which, runs, public_words(seed, 3, 1).tobytes(), hasattr(runner.mechanism, "many"))
     ]
     kept: tuple[list[Floats], list[Floats]] = ([], [])
-    for done, (part, outputs) in enumerate(zip(parts, outputs_of(runner, parts, processes), strict=True), 1):
+    for done, (part, outputs) in enumerate(zip(parts, run_parts(runner, parts, processes), strict=True), 1):
         kept[part.which].append(outputs)
         if tell is not None:
             tell(done / len(parts))

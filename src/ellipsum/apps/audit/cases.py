@@ -10,27 +10,127 @@ from typing import Any
 import numpy as np
 
 from ...api import plan
-from ...errors import Floats, UsageError, listing
+from ...errors import AccuracyWarning, Floats, UsageError, listing
 from ...friendly import friendly_mean, subsample_and_aggregate
 from ...friendly.aggregate import deal
 from ...friendly.plan import friendly_plan
-from ...friendly.release import run_friendly
+from ...friendly.release import FriendlyRelease, NoCenter, run_friendly
+from ...kernels.accumulate import Partial
 from ...ledger.ledger import uncharged
-from ...privacy.guarantee import Budget
+from ...numerics.wide_integers import Wide
+from ...plans.base import Runnable
+from ...plans.group_plan import GroupPlan
+from ...plans.plan import Plan
+from ...privacy.budget import Budget
 from ...projection import Projection, ProjectionWarning, project
+from ...releases.release import Release
 from ...rows import Ball, Box, Normal, Unknown
 from ...session import Reading, Session
 from ...sources import Selection
 from .bounds import Claim
-from .mechanisms import (
-    NoisyGroups,
-    NoisySums,
-    Whole,
-    WholeGroups,
-    WholePeople,
-    along,
-    friendly_numbers,
-)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A plan's release on data, from the first row to the published value."""
+
+    plan: Runnable
+
+    def __call__(self, data: Any, rng: np.random.Generator) -> Floats:
+        with warnings.catch_warnings(), uncharged():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            return _published(self.plan.release(data, rng, threads=1))
+
+
+@dataclass(frozen=True)
+class WholePeople:
+    """The same of a plan for people, whose rows are brought together once, and read in each run."""
+
+    plan: Runnable
+
+    def many(self, data: Any, runs: int, rng: np.random.Generator) -> Floats:
+        plan = self.plan
+        with Session.open(data, Selection(names=plan.columns), plan.people, Reading(rng, threads=1)) as session:
+            return np.stack([_published(plan.run(session)) for _ in range(runs)])
+
+
+def _published(release: Release) -> Floats:
+    value: Floats = release.value if release.count is None else np.append(release.value, release.count)
+    return value
+
+
+@dataclass(frozen=True)
+class NoisySums:
+    """The noisy sums that a plan's release is made of: rows are added up once, and each run draws noise of its own
+    [A4]."""
+
+    plan: Plan
+
+    def many(self, data: Any, runs: int, rng: np.random.Generator) -> Floats:
+        plan = self.plan
+        with Session.open(data, Selection(names=plan.columns), plan.people, Reading(rng, threads=1)) as session:
+            stream = session.spend(plan.privacy, plan.statistic)
+            sums = self._sums(session.total(plan.row_map, public=plan.public_rows))
+        copies = Wide(*(np.tile(limbs, (runs, 1)) for limbs in (sums.high, sums.low)))
+        return plan.noise_law.add(copies, [], stream)
+
+    def _sums(self, partial: Partial) -> Wide:
+        """As `Plan.noisy_sums` has them: the weighted count comes last."""
+        weight = self.plan.count_units
+        return partial.sums.join(Wide.from_ints([partial.rows * weight])) if weight else partial.sums
+
+
+@dataclass(frozen=True)
+class NoisyGroups:
+    """The noisy sums of groups, in a release of so many of them; a group that is not published is all zeros [A4]."""
+
+    plan: GroupPlan
+    groups: int
+
+    def many(self, data: Any, runs: int, rng: np.random.Generator) -> Floats:
+        plan, how = self.plan, Reading(rng, threads=1)
+        keys = plan.grouping.keys
+        with Session.open(data, Selection(names=plan.columns), plan.people, how, plan.grouping) as session:
+            stream = session.spend(plan.privacy, plan.statistic)
+            sums = session.total_by(plan.one.row_map, keys, public=False)
+        present = np.flatnonzero(sums.rows > 0) if keys is None else np.arange(sums.rows.size)
+        noisy = plan.noisy(sums.chosen(np.tile(present, runs)), stream).reshape(runs, present.size, plan.width)
+        if keys is None:
+            noisy = np.where(plan.reaches(noisy)[..., None], noisy, 0.0)
+        out = np.zeros((runs, self.groups, plan.width))
+        out[:, : present.size] = noisy
+        return out.reshape(runs, -1)
+
+
+@dataclass(frozen=True)
+class WholeGroups:
+    """A plan's release of groups, from the first row on; a group that is not published is all zeros."""
+
+    plan: GroupPlan
+    groups: int
+
+    def __call__(self, data: Any, rng: np.random.Generator) -> Floats:
+        with warnings.catch_warnings(), uncharged():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            noisy: Any = self.plan.release(data, rng, threads=1).noisy
+        out = np.zeros((self.groups, self.plan.width))
+        out[: len(noisy)] = noisy
+        return out.reshape(-1)
+
+
+def friendly_numbers(made: FriendlyRelease | NoCenter) -> Floats:
+    """Everything that a friendly mean publishes: the agreement, whether there is a center, and the center."""
+    if isinstance(made, NoCenter):
+        return np.concatenate([[made.agreement, 0.0], np.zeros(made.plan.d)])
+    return np.concatenate([[made.agreement, 1.0], made.value])
+
+
+def along(made: Projection, row: int, shift: Floats) -> Floats:
+    """How far a projected row lies along a change of it, as the published matrix maps it, and how far that goes."""
+    mapped = shift @ made.matrix
+    length = float(np.linalg.norm(mapped))
+    return np.array([made.value[row] @ mapped / length])
+
 
 _ONE: dict[str, Any] = {"budget": Budget(mu=1.0)}
 _LOOSE: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3}
@@ -108,7 +208,7 @@ _FRIENDS, _BLOCKS = 400, 200
 
 
 def _friendly(noise: str) -> Case:
-    claim = friendly_plan(_FRIENDS, 1, 1.0, noise=noise, **_LOOSE).privacy
+    claim = friendly_plan(_FRIENDS, 1, 1.0, noise=noise, budget=Budget(**_LOOSE)).privacy
 
     def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
         with uncharged():
@@ -118,7 +218,7 @@ def _friendly(noise: str) -> Case:
 
 
 def _aggregated() -> Case:
-    made = friendly_plan(_BLOCKS, 1, 1.0, **_LOOSE)
+    made = friendly_plan(_BLOCKS, 1, 1.0, budget=Budget(**_LOOSE))
     words: dict[str, Any] = {
         "blocks": _BLOCKS,
         "radius": 1.0,

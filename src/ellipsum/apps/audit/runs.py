@@ -1,12 +1,14 @@
 """Many runs of a mechanism on one data set, in parts whose generators are seeded apart.
 
-What a part draws depends on the seed, the data set and the part's number, not on which process serves it.
+What a part draws depends on the seed, the data set and the part's number, not on which process serves it. Parts run in
+interpreters of their own, so that closures serve and no script is run twice.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+import pickle
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,10 +17,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import Floats, UsageError
-from ...noise import public_generator, public_words
+from ...noise import public_generator, public_words, seed_globals
+from ...util.worker_process import WorkerProcess, take_pipe
 
 _MANY, _SINGLE = 1 << 16, 64  # runs in a part: drawn in one call, or one by one
 _WORTH_PROCESSES = 4.0  # seconds of work: each starts an interpreter
+_LOST = "a process of this audit ended before its work was done. Memory may be short: try processes=1."
+_CANNOT_TRAVEL = "this mechanism or its data cannot be sent to another process. Pass processes=1."
 
 
 @dataclass(frozen=True)
@@ -115,3 +120,49 @@ def parts_of(which: int, runs: int, seed: bytes, many: bool) -> Iterator[Part]:
     count = -(-runs // size)
     for number, words in enumerate(public_words(seed, which << 40, count)):
         yield Part(which, min(size, runs - number * size), words.tobytes())
+
+
+# In other processes -------------------------------------------------------------------------------------
+
+
+def run_parts(runner: Runner, parts: list[Part], processes: int) -> Iterator[Floats]:
+    """What each part gives, in order; with one process, here. Worker w has the parts w, w + processes, ..."""
+    if processes == 1:
+        yield from map(runner, parts)
+        return
+    tasks = [_pack(runner, parts[place::processes]) for place in range(min(processes, len(parts)))]
+    workers = [WorkerProcess(__name__) for _ in tasks]
+    try:
+        for worker, task in zip(workers, tasks, strict=True):
+            worker.send(task)
+        for number in range(len(parts)):
+            answer = workers[number % len(workers)].receive()
+            if answer is None:
+                raise UsageError(_LOST)
+            outputs: Floats = pickle.loads(answer)
+            yield outputs
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def _pack(runner: Runner, parts: list[Part]) -> bytes:
+    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
+
+    try:
+        packed: bytes = cloudpickle.dumps((runner, parts))
+    except Exception:
+        raise UsageError(_CANNOT_TRAVEL) from None
+    return packed
+
+
+def serve() -> None:
+    """A worker's life: read the runner and its parts, answer each. What a mechanism prints goes to standard error."""
+    caller = take_pipe()
+    task = caller.receive()
+    if task is None:
+        return
+    runner, parts = pickle.loads(task)
+    for part in parts:
+        seed_globals(part.seed)  # those that all callers in a process share would be alike in all processes
+        caller.send(pickle.dumps(runner(part)))

@@ -13,13 +13,12 @@ from starlette.exceptions import HTTPException as PlainHTTPException
 
 from ...errors import EllipsumError, UsageError
 from ...request.documentation import LEDGER
-from . import forecasts, ledger_panel, opening, pages
-from .downloads import DOWNLOADS
-from .forms import Filled, Reader, about, sentence
+from . import forecasts, ledger_panel, pages
+from .forms import Filled, Reader, about, cells, sentence
 from .jobs import Job
+from .pages import DOWNLOADS
 from .pictures import curve_svg
-from .posting import WRONG_FORM, Csrf, Form, Posted, TheStudio, is_encodable, to
-from .security import ENTER_PATH, UPLOAD_PATH, Gate, Guard
+from .security import ENTER_PATH, UPLOAD_PATH, WRONG_FORM, Csrf, Form, Gate, Guard, Posted, TheStudio, is_encodable, to
 from .workspace import Desk, Released, Studio, short_name
 
 _USED = "This form was used already. Check it, and press Release again if you want another one."
@@ -68,6 +67,56 @@ async def enter(request: Request) -> Response:
 
 def home(studio: TheStudio) -> Response:
     return to("/open" if studio.first is None else f"/desk/{studio.first}")
+
+
+# Opening a table --------------------------------------------------------------------------------
+
+
+def open_page(csrf: Csrf) -> Response:
+    return _open_page(csrf, Form({}), {})
+
+
+def _open_page(csrf: str, form: Form, errors: dict[str, str]) -> Response:
+    page = pages.render("open.html", csrf=csrf, values=form.values, errors=errors)
+    return HTMLResponse(page, 422 if errors else 200)
+
+
+def _try_open(csrf: str, form: Form, field: str, make: Callable[[], Desk]) -> Response:
+    try:
+        return to(f"/desk/{make().number}")
+    except EllipsumError as error:
+        return _open_page(csrf, form, {field: str(error)})
+
+
+def open_file(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    if not form["path"]:
+        return _open_page(csrf, form, {"path": "Type the path of a file."})
+    return _try_open(csrf, form, "path", lambda: studio.open_path(form["path"], bool(form["header"])))
+
+
+def open_upload(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    if form.file is None or not form.file.filename:
+        return _open_page(csrf, form, {"file": "Choose a file."})
+    file = form.file
+    return _try_open(
+        csrf, form, "file", lambda: studio.open_upload(file.filename, file.file, bool(form["header_upload"]))
+    )
+
+
+def open_database(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    if not form["database"]:
+        return _open_page(csrf, form, {"database": "Type the address of a database."})
+    made = lambda: studio.open_database(form["database"], form["query"], form["table"])  # noqa: E731
+    return _try_open(csrf, form, "database", made)
+
+
+def open_names(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
+    names = [cell.strip() for line in form["names"].splitlines() for cell in cells(line)]
+    return _try_open(csrf, form, "names", lambda: studio.open_names([name for name in names if name]))
+
+
+def open_demo(studio: TheStudio, form: Posted) -> Response:
+    return to(f"/desk/{studio.open_demo().number}")
 
 
 # A table, its form and its forecast -----------------------------------------------------------------------
@@ -260,7 +309,7 @@ def ledger_open(form: Posted) -> Response:
 
 _GET: dict[str, Callable[..., Any]] = {
     "/": home,
-    "/open": opening.open_page,
+    "/open": open_page,
     "/desk/{number}": desk_page,
     "/job/{number}": job_page,
     "/job/{number}/state": job_state,
@@ -271,11 +320,11 @@ _GET: dict[str, Callable[..., Any]] = {
 }
 _POST: dict[str, Callable[..., Any]] = {
     ENTER_PATH: enter,
-    "/open/file": opening.open_file,
-    UPLOAD_PATH: opening.open_upload,
-    "/open/database": opening.open_database,
-    "/open/names": opening.open_names,
-    "/open/demo": opening.open_demo,
+    "/open/file": open_file,
+    UPLOAD_PATH: open_upload,
+    "/open/database": open_database,
+    "/open/names": open_names,
+    "/open/demo": open_demo,
     "/desk/{number}/forecast": forecast,
     "/desk/{number}/curve": curve,
     "/desk/{number}/plan": plan,

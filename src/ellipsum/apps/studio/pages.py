@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+import csv
+import io
+import json
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ...display.texts import covers, guarantee, missing_words, release_entries, rows_lines
+from ...display.html import html
 from ...errors import shown
-from ...releases import group_texts
-from ...releases.description import Description
-from ...releases.description_texts import HEADINGS as DESCRIBED
-from ...releases.description_texts import described_columns, facts_of
+from ...releases.description import STATED, Description
 from ...releases.group_release import GroupRelease
 from ...version import VERSION
-from .asks import command_line, python_text, typed
+from .asks import command_line, command_words, python_text, typed
 from .combined import can_combine, combine, combines
-from .downloads import DOWNLOADS
 from .forms import Filled, sentence
 from .jobs import Job
 from .pictures import panels
@@ -45,7 +44,6 @@ _LABELS = {
     "ledger": "Ledger",
     "dataset": "Data set",
 }
-_COLUMNS = ("column", "value", "error std", "95% interval", "rows with it", "note")
 
 
 @cache
@@ -92,20 +90,15 @@ def job_page(job: Job, desk: Desk | None, csrf: str) -> str:
 def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
     """A release: its table, pictures, what it guarantees, how to make it again, and all of its kind combined."""
     release = one.release
-    heads, lines, facts = _table(release)
     alike = studio.alike(one)
     several = [other.release for other in alike]
     return render(
         "release.html",
         one=one,
         release=release,
-        heads=heads,
-        lines=lines,
-        facts=facts,
-        left_out=max(len(release.value) - len(lines), 0),
+        document=release.document(_MOST_LINES),
         panels=[(panel.title, Markup(panel.svg), panel.rest) for panel in panels(release)],  # drawn here, escaped there
-        guarantee=guarantee(release.privacy, release.stated),
-        warnings=[*release.warnings, *one.job.warnings],
+        warnings=list(dict.fromkeys([*release.warnings, *one.job.warnings])),
         command=command_line(one.ask, one.job.data, one.job.accepted),
         python=python_text(one.ask, one.job.data),
         downloads=[(file, title) for file, (title, _, _) in DOWNLOADS.items()],
@@ -117,15 +110,91 @@ def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
     )
 
 
-def _table(release: Any) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
-    """Titles, lines and what holds for all of them."""
+# Downloads -------------------------------------------------------------------------------------------
+
+
+_SPENDS = "Running this makes a new release, which spends the budget again."
+
+
+def as_json(one: Released) -> str:
+    return one.job.text + "\n"
+
+
+def as_csv(one: Released) -> str:
+    """A line for each column, or each group, with every digit."""
+    release = one.release
     if isinstance(release, GroupRelease):
-        return group_texts.heads(release), list(map(tuple, group_texts.lines(release))), group_texts.facts(release)[:-1]
-    if isinstance(release, Description):
-        described = [astuple(column) for column in described_columns(release, _MOST_LINES)]
-        return list(DESCRIBED), described, facts_of(release)
-    entries = [astuple(entry) for entry in release_entries(release, _MOST_LINES)]
-    used = [place for place in range(len(_COLUMNS)) if any(entry[place] for entry in entries)]
-    lines = [tuple(entry[place] for place in used) for entry in entries]
-    facts = [*rows_lines(release), f"missing entries: {missing_words(release.plan)}", covers(release)]
-    return [_COLUMNS[place] for place in used], lines, facts
+        return release.to_csv()
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = _described(release) if isinstance(release, Description) else _valued(release)
+    secure = {} if release.secure else {"secure": ["false"] * len(release.names())}
+    table = {"column": release.names(), **columns, **secure}
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))
+    return text.getvalue()
+
+
+def _valued(release: Any) -> dict[str, Any]:
+    low, high = release.confidence_interval().T
+    return _texts({"value": release.value, "noise_std": release.noise_std, "lower": low, "upper": high})
+
+
+def _described(release: Description) -> dict[str, Any]:
+    values = {"count": release.count, "mean": release.value, "std": release.std}
+    table: dict[str, Any] = {}
+    for name in STATED:
+        low, high = release.confidence_interval(0.95, name).T
+        table |= {name: values[name], f"{name}_lower": low, f"{name}_upper": high}
+    return _texts(table)
+
+
+def _texts(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: [repr(float(value)) for value in values] for name, values in table.items()}
+
+
+def as_report(one: Released) -> str:
+    """One page that stands by itself."""
+    command = command_words(one.ask, one.job.data, one.job.accepted)
+    return html(one.release, ledger=one.ask.ledger, dataset=one.ask.dataset, command=command)
+
+
+def as_python(one: Released) -> str:
+    return f"# {_SPENDS}\n{python_text(one.ask, one.job.data)}"
+
+
+def as_command(one: Released) -> str:
+    return f"# {_SPENDS}\n{command_line(one.ask, one.job.data, one.job.accepted)}\n"
+
+
+def as_notebook(one: Released) -> str:
+    """The release as it came, to be looked at, and the request that made it."""
+    load = f"import ellipsum as es\n\nrelease = es.from_json({one.job.text!r})\nrelease"
+    cells = [
+        _cell("markdown", f"# Private {one.ask.statistic}\n\nThe release as it was published, by ellipsum {VERSION}."),
+        _cell("code", load),
+        _cell("code", "release.confidence_interval(0.95)"),
+        _cell("markdown", f"The request that made it. {_SPENDS}"),
+        _cell("raw", python_text(one.ask, one.job.data)),
+    ]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    for place, cell in enumerate(cells):
+        cell["id"] = f"cell-{place}"
+    return json.dumps(notebook, indent=1) + "\n"
+
+
+def _cell(kind: str, text: str) -> dict[str, Any]:
+    cell: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": text.splitlines(keepends=True)}
+    return cell | ({"outputs": [], "execution_count": None} if kind == "code" else {})
+
+
+DOWNLOADS: dict[str, tuple[str, str, Callable[[Released], str]]] = {
+    "release.json": ("JSON", "application/json", as_json),
+    "release.csv": ("CSV", "text/csv", as_csv),
+    "report.html": ("Report", "text/html", as_report),
+    "release.ipynb": ("Notebook", "application/x-ipynb+json", as_notebook),
+    "release.sh": ("Command line", "text/x-shellscript", as_command),
+    "release.py": ("Python", "text/x-python", as_python),
+}
+"""For each file: what it is called on the page, its type, and what writes it."""

@@ -6,7 +6,7 @@ and for a row wherever it lies in a block ([S1]).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import llvmlite.ir  # type: ignore[import-untyped]
@@ -15,7 +15,8 @@ import numba.core.cgutils
 import numba.extending
 import numpy as np
 
-from .layout import LANES, ROWS
+from ..util.compile import inner
+from .memory import LANES, PANEL, ROWS, first_cache
 
 # compilers' parts whose types say nothing useful here
 ir: Any = llvmlite.ir
@@ -25,6 +26,9 @@ extending: Any = numba.extending
 
 _MAGIC = 1.5 * 2.0**52  # v + _MAGIC has the bits of _MAGIC plus rint(v) for |v| <= 2^50 ([S2])
 _MAGIC_BITS = int(np.float64(_MAGIC).view(np.int64))
+_ODD_BIT = 1 << 61  # set in a NaN and in an infinity, clear in what is near _MAGIC
+_AHEAD = first_cache() // 4  # bytes asked for before they are read: what else is read on the way pushes more out again
+_WIDE = 24  # columns: narrower rows lie so close that it does to ask once
 GROUP = (0.0,) * LANES
 FOUR = (0.0,) * ROWS
 SINGLE = (0.0,)
@@ -371,3 +375,264 @@ def add_column(typing: Any, groups: Any, mapped: Any, factors: Any, sums: Any) -
         return context.get_dummy_value()
 
     return types.void(groups, *[types.int64] * 3), generate
+
+
+# How far ahead rows ask memory for what they read next -----------------------------------------------------
+
+
+@inner
+def _lead(ahead: int, group: int, length: int, size: int) -> tuple[int, int, int]:
+    """How many bytes ahead a row asks for what follows it, and from which column on how many.
+
+    Behind a row's end follows the row of the next group that is in its place: each is a stream of its own.
+    """
+    groups, rest = ahead // length, ahead % length
+    near = groups * group + rest
+    return near, (length - rest) // size, near + group - length
+
+
+@inner
+def leads(stride: int, rows: int, like: Any, width: int) -> Any:
+    """How far ahead the rows of a group ask for what follows them: at first, and once more halfway; see `_lead`."""
+    size, ahead = entry_size(like), _AHEAD // rows
+    again = ahead // 2 if width >= _WIDE else ahead
+    return _lead(ahead, rows * stride, size * width, size), _lead(again, rows * stride, size * width, size)
+
+
+@inner
+def leads_at(j: int, ahead: Any) -> tuple[int, int]:
+    """How many bytes ahead is asked at a column: at first, and halfway; ahead: see `leads`."""
+    (near, turn, far), (nearer, later, last) = ahead
+    return near if j < turn else far, nearer if j < later else last
+
+
+# The clamp: eight cells by the operations of one [S1] [S9] -------------------------------------------------
+
+
+def _clamped(builder: Any, mapped: Any, limit: Any) -> Any:
+    """clip(mapped, -limit, limit) + magic: the only spelling of the clamp in vectors ([S9])."""
+    mapped = builder.select(builder.fcmp_ordered("<", mapped, limit), mapped, limit)  # of a NaN (inf * 0): limit
+    least = builder.fneg(limit)
+    mapped = builder.select(builder.fcmp_ordered(">", mapped, least), mapped, least)
+    return builder.fadd(mapped, ir.Constant(_DOUBLES, [_MAGIC] * LANES))
+
+
+def _added_within(builder: Any, values: Iterable[Any], near: Any, sums: Any) -> tuple[Any, Any]:
+    """sums + rint(value) over mapped entries, and whether no clamp would change any of them ([S9]).
+
+    near: a quarter above each limit, so that a value up to there rounds to the limit at most.
+    """
+    magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
+    most = least = seen = None
+    for value in values:
+        most = value if most is None else builder.select(builder.fcmp_ordered(">", value, most), value, most)
+        least = value if least is None else builder.select(builder.fcmp_ordered("<", value, least), value, least)
+        bits = builder.bitcast(builder.fadd(value, magic), _LONGS)
+        sums = builder.add(sums, bits)
+        seen = bits if seen is None else builder.or_(seen, bits)
+    odd = builder.and_(seen, ir.Constant(_LONGS, [_ODD_BIT] * LANES))  # most and least skip what is no number
+    within = builder.icmp_signed("==", odd, ir.Constant(_LONGS, [0] * LANES))
+    within = builder.and_(within, builder.fcmp_ordered("<=", most, near))
+    within = builder.and_(within, builder.fcmp_ordered(">=", least, builder.fneg(near)))
+    return sums, builder.icmp_unsigned("==", builder.bitcast(within, ir.IntType(8)), ir.IntType(8)(255))
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def clamp_rows(
+    typing: Any, group: Any, x: Any, stride: Any, place: Any, like: Any, near: Any, total: Any, leads: Any
+) -> Any:
+    """total[column:column+8] += the entries of a group of rows, where all are within their limits: whether they are.
+
+    near: where eight limits and a quarter lie; leads: see `_ask_ahead`.
+    """
+    rows = group.count
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, x_now, stride_now, place_now, _, near_now, total_now, leads_now = args
+        starts, column = _starts(builder, x_now, stride_now, rows), builder.extract_value(place_now, 0)
+        _ask_ahead(builder, starts, column, like, leads_now)
+        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [column])
+        pointer = builder.bitcast(pointer, _LONGS.as_pointer())
+        excess = ir.Constant(_LONGS, [rows * _MAGIC_BITS % 2**64] * LANES)
+        sums = builder.sub(builder.load(pointer, align=8), excess)
+        values = _mapped(builder, starts, place_now, like)
+        sums, within = _added_within(builder, values, _load(builder, near_now, _I64(0)), sums)
+        with builder.if_then(within, likely=True):
+            builder.store(sums, pointer, align=8)
+        return within
+
+    return types.boolean(group, types.int64, types.int64, place, like, types.int64, types.int64, leads), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def clamp_column(typing: Any, groups: Any, x: Any, like: Any, center: Any, scale: Any, near: Any, sums: Any) -> Any:
+    """As `clamp_rows`, for one column: eight sums, of the first, second, ... entries of every group."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, x_now, _, center_now, scale_now, near_now, sums_now = args
+        centers, scales, nears = (_splat(builder, number) for number in (center_now, scale_now, near_now))
+        pointer = builder.bitcast(builder.inttoptr(sums_now, _I64.as_pointer()), _LONGS.as_pointer())
+        excess = ir.Constant(_LONGS, [groups.count * _MAGIC_BITS % 2**64] * LANES)
+        loaded = (_load(builder, x_now, _I64(g * LANES), _element_kind(like)) for g in range(groups.count))
+        values = (builder.fmul(builder.fsub(value, centers), scales) for value in loaded)
+        before = builder.sub(builder.load(pointer, align=8), excess)
+        total, within = _added_within(builder, values, nears, before)
+        with builder.if_then(within, likely=True):
+            builder.store(total, pointer, align=8)
+        return within
+
+    return types.boolean(groups, types.int64, like, *[types.float64] * 3, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def some_absent(typing: Any, group: Any, x: Any, stride: Any, column: Any, like: Any) -> Any:
+    """Whether eight columns of a group of rows have an entry that is no finite number."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, x_now, stride_now, column_now, _ = args
+        sums = zero = ir.Constant(_DOUBLES, [0.0] * LANES)
+        for start in _starts(builder, x_now, stride_now, group.count):  # 0 times what is no finite number is none
+            value = _load(builder, start, column_now, _element_kind(like))
+            sums = builder.fadd(sums, builder.fmul(value, zero))
+        absent = builder.fcmp_unordered("uno", sums, sums)
+        return builder.icmp_unsigned("!=", builder.bitcast(absent, ir.IntType(8)), ir.IntType(8)(0))
+
+    return types.boolean(group, *[types.int64] * 3, like), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def add_unusual(typing: Any, x: Any, column: Any, like: Any, frame: Any, sums: Any) -> Any:
+    """Eight entries of which some are outside or missing: sums += clamped entries, absences, and entries outside.
+
+    frame: where eight centers, scales, limits, fills and edges lie; sums: where the three sums lie.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x_now, column_now, _, frame_now, sums_now = args
+        zero = _I64(0)
+        vectors = [_load(builder, builder.extract_value(frame_now, i), zero) for i in range(5)]
+        center, scale, limit, fill, edge = vectors
+        value = _load(builder, x_now, column_now, _element_kind(like))
+        kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
+        size = cgutils.get_or_insert_function(builder.module, kind, "llvm.fabs.v8f64")
+        infinite = ir.Constant(_DOUBLES, [float("inf")] * LANES)
+        missing = builder.fcmp_unordered(">=", builder.call(size, [value]), infinite)
+        entry = builder.select(missing, fill, value)
+        mapped = builder.fmul(builder.fsub(entry, center), scale)
+        beyond = builder.fcmp_unordered(">", builder.call(size, [mapped]), edge)
+        beyond = builder.and_(beyond, builder.not_(missing))
+        bits = builder.bitcast(_clamped(builder, mapped, limit), _LONGS)
+        whole = builder.sub(bits, ir.Constant(_LONGS, [_MAGIC_BITS] * LANES))
+        ones = [whole, builder.zext(missing, _LONGS), builder.zext(beyond, _LONGS)]
+        for i, addend in enumerate(ones):
+            place = builder.inttoptr(builder.extract_value(sums_now, i), _LONGS.as_pointer())
+            builder.store(builder.add(builder.load(place, align=8), addend), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, like, frame, sums), generate
+
+
+# The matrix map: products of four rows with a panel, in a fixed order [S1] ---------------------------------
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def load_quad(typing: Any, products: Any, stride: Any) -> Any:
+    """The running products of four rows in one panel: two vectors a row."""
+    result = types.UniTuple(_EIGHT, 8)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        quad = ir.Constant(ir.ArrayType(_DOUBLES, 8), ir.Undefined)
+        for i in range(8):
+            start = builder.add(args[0], builder.mul(args[1], _I64(i // 2)))
+            quad = builder.insert_value(quad, _load(builder, start, _I64(i % 2 * LANES)), i)
+        return quad
+
+    return result(types.int64, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def store_quad(typing: Any, quad: Any, products: Any, stride: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        for i in range(8):
+            start = builder.add(args[1], builder.mul(args[2], _I64(i // 2)))
+            _store(builder, builder.extract_value(args[0], i), start, _I64(i % 2 * LANES))
+        return context.get_dummy_value()
+
+    return types.void(quad, types.int64, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def plus_products(typing: Any, quad: Any, panel: Any, offsets: Any, stride: Any, column: Any) -> Any:
+    """quad + panel[column] * offset[column], the product rounded before the sum."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        quad_now, panel_now, offsets_now, stride_now, column_now = args
+        start = builder.mul(column_now, _I64(PANEL))
+        halves = [_load(builder, panel_now, builder.add(start, _I64(LANES * h))) for h in range(2)]
+        for i in range(8):
+            if i % 2 == 0:
+                row = builder.add(offsets_now, builder.mul(stride_now, _I64(i // 2)))
+                entry = builder.gep(builder.inttoptr(row, _F64.as_pointer()), [column_now])
+                offset = _splat(builder, builder.load(entry))
+            product = builder.fmul(halves[i % 2], offset)
+            sums = builder.fadd(builder.extract_value(quad_now, i), product)
+            quad_now = builder.insert_value(quad_now, sums, i)
+        return quad_now
+
+    return quad(quad, *[types.int64] * 4), generate
+
+
+# Squares beside clamped values: eight cells by the operations of one [S1] [S11] ----------------------------
+
+
+def _constant(number: float) -> Any:
+    return ir.Constant(_DOUBLES, [number] * LANES)
+
+
+def _squares(builder: Any, value: Any, frame: Any) -> Any:
+    """Q (1 - (q/L)^2), rounded, of eight cells, as integers; what an absent cell adds in its place."""
+    center, scale, limit, units, absent = frame
+    kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
+    size = cgutils.get_or_insert_function(builder.module, kind, "llvm.fabs.v8f64")
+    there = builder.fcmp_ordered("<", builder.call(size, [value]), _constant(float("inf")))
+    mapped = builder.fmul(builder.fsub(value, center), scale)
+    q = builder.fsub(_clamped(builder, mapped, limit), _constant(_MAGIC))
+    above = builder.fcmp_ordered(">", limit, _constant(1.0))
+    share = builder.fdiv(q, builder.select(above, limit, _constant(1.0)))
+    left = builder.fsub(_constant(1.0), builder.fmul(share, share))
+    square = builder.select(there, builder.fmul(units, left), absent)
+    bits = builder.bitcast(builder.fadd(square, _constant(_MAGIC)), _LONGS)
+    return builder.sub(bits, ir.Constant(_LONGS, [_MAGIC_BITS] * LANES))
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def square_row(typing: Any, x: Any, column: Any, like: Any, frame: Any, sums: Any) -> Any:
+    """sums[0:8] += the squares of eight entries of a row from a column on; frame: where eight of each line lie."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x_now, column_now, _, frame_now, sums_now = args
+        vectors = [_load(builder, builder.extract_value(frame_now, i), _I64(0)) for i in range(5)]
+        value = _load(builder, x_now, column_now, _element_kind(like))
+        place = builder.inttoptr(sums_now, _LONGS.as_pointer())
+        total = builder.add(builder.load(place, align=8), _squares(builder, value, vectors))
+        builder.store(total, place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, like, frame, types.int64), generate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def square_column(typing: Any, x: Any, groups: Any, like: Any, numbers: Any, sums: Any) -> Any:
+    """sums[0:8] += the squares of the first, second, ... entries of every group of eight in a column."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x_now, groups_now, _, numbers_now, sums_now = args
+        frame = [_splat(builder, builder.extract_value(numbers_now, i)) for i in range(5)]
+        place = builder.inttoptr(sums_now, _LONGS.as_pointer())
+        with cgutils.for_range(builder, groups_now) as loop:
+            value = _load(builder, x_now, builder.mul(loop.index, _I64(LANES)), _element_kind(like))
+            total = builder.add(builder.load(place, align=8), _squares(builder, value, frame))
+            builder.store(total, place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, like, numbers, types.int64), generate

@@ -1,12 +1,16 @@
-"""CSV files with one line mutated at random: which rows may change, and that nothing of a cell is ever said. [T3]"""
+"""CSV files: which rows one mutated line may change, that no cell is quoted, and numbers as Python reads them. [T3]"""
 
+import itertools
 import random
 import re
+import struct
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from counting import count_cases
-from csv_rules import cells_of, identity_of, numbers_of, rows_of
+from csv_rules import NUMBER, cells_of, identity_of, numbers_of, rows_of
+from opening import open_table
 
 from ellipsum.errors import EllipsumError
 from ellipsum.sources.csv import CsvTable
@@ -166,3 +170,57 @@ def test_a_header_never_shows_a_row(tmp_path, request, seed):
     count_cases(request, "CSV headers", EACH)
     assert refused > EACH / 10
     assert taken > EACH / 20
+
+
+# --- numbers ------------------------------------------------------------------------------------------
+
+
+def bits(number):
+    return struct.pack("d", number)
+
+
+def any_double(rng):
+    return struct.unpack("d", struct.pack("Q", rng.getrandbits(63)))[0]
+
+
+FORMS = ("{!r}", "{:.3f}", "{:.17f}", "{:.25e}", "{:+.16e}", " {!r} ", '"{!r}"', "{:.0f}.", "{:.30f}", "{:e}")
+
+
+def test_cells_are_read_as_python_reads_them(tmp_path):
+    rng = random.Random(7)
+    numbers = [rng.gauss(0, 1) * 10 ** rng.randint(-12, 12) for _ in range(400)]
+    numbers += [number for number in (any_double(rng) for _ in range(400)) if np.isfinite(number)]
+    texts = [rng.choice(FORMS).format(number) for number in numbers]
+    texts += ["0" * k + "1" for k in range(30)] + ["0." + "0" * k + "12345678901234567" for k in range(30)]
+    texts += ["-0", "+0", "-0.0", "1e400", "-1e400", "1e-400", "5.e3", ".5E-3", "12345678901234567890123"]
+    texts += ["1e99999999999999999999", "1e-99999999999999999999", "0e99999999999"]
+    missing = ["", ".", "-", "e5", "1e", "1e+", "1.2.3", "0x10", "inf", "nan", "1 2", "1e5.0", "--1", "+-1", "1_000"]
+    lines = [f"7,{text},8" for text in texts + missing]
+    (tmp_path / "t.csv").write_text("a,b,c\n" + "\n".join(lines))
+    found = np.concatenate(list(open_table(tmp_path / "t.csv", "b").batches()))[:, 0]
+    expected = [float(text.strip('"')) for text in texts]
+    assert [bits(x) for x in found[: len(texts)]] == [bits(x) for x in expected]
+    assert np.isnan(found[len(texts) :]).all()
+    assert len(found) == len(lines)
+
+
+def test_whole_tables_come_back_from_their_text(tmp_path):
+    rng = np.random.default_rng(8)
+    table = pa.table({name: rng.normal(size=3000) * 10.0 ** rng.integers(-5, 9, 3000) for name in "abc"})
+    lines = (",".join(map(repr, row)) for row in zip(*(c.to_pylist() for c in table.columns), strict=True))
+    (tmp_path / "t.csv").write_text("a,b,c\n" + "\r\n".join(lines) + "\r\n")
+    found = np.concatenate(list(open_table(tmp_path / "t.csv").batches()))
+    assert np.array_equal(found, np.column_stack([c.to_numpy() for c in table.columns]))
+
+
+def test_arrow_casts_numbers_alone():
+    """Of texts of these bytes; those with a plus in front are cast without it."""
+    for size in range(1, 6):
+        for letters in itertools.product("1+-.eE", repeat=size):
+            text = "".join(letters)
+            try:
+                pa.array([text]).cast(pa.float64())
+            except pa.ArrowInvalid:
+                assert text.startswith("+") or not NUMBER.fullmatch(text)
+            else:
+                assert NUMBER.fullmatch(text)

@@ -1,0 +1,272 @@
+"""Run a caller's function on blocks of rows, each in its own process, and let nothing but its vector out.
+
+One helper interpreter per worker loads the function once (cloudpickle, so lambdas and closures serve) and
+forks a fresh child for each block. Which helper serves a block, and what its random numbers start from, depends on the
+block's number alone: a result is a function of its block, random numbers of its own and public things [F10].
+Output and warnings go nowhere; a child that raises, dies, hangs or answers with anything but `dimension`
+finite numbers gives a row of NaN, and looks the same as any other failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import queue
+import signal
+import struct
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import Floats, UsageError
+from ..kernels.blocks import floats
+from ..noise import public_seed, public_words, seed_globals
+from ..util.worker_process import Pipe, WorkerProcess, take_pipe
+
+Progress = Callable[[float], None]
+_TASK = struct.Struct("<16sqq")  # seed, rows, columns
+_SETTINGS = struct.Struct("<qd")  # dimension, time limit
+_LOADED, _FAILED, _READ = b"loaded", b"failed", b"read"
+_START_SECONDS = 120.0
+_GRACE_SECONDS = 5.0
+_GOLDEN = 0.6180339887498949
+_WALL = 4.0
+"""Wall-clock limit over CPU limit: stops a child that only waits, not one that was crowded out."""
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
+
+
+def make_up_rows(rows: int, columns: int) -> Floats:
+    """Rows of zeros and ones that have nothing to do with any data."""
+    places = np.arange(1, rows * columns + 1)
+    block: Floats = np.rint(np.mod(places * _GOLDEN, 1.0)).reshape(rows, columns)
+    return block
+
+
+# The caller's side ---------------------------------------------------------------------------------------
+
+
+def run_blocks(
+    function: Callable[[Floats], Any],
+    blocks: Sequence[Floats],
+    dimension: int,
+    *,
+    workers: int | None = None,
+    time_limit: float = 60.0,
+    seed: bytes | None = None,
+    progress: Progress | None = None,
+) -> Floats:
+    """function(block) for every block, (blocks, dimension); a row of NaN for each that failed.
+
+    time_limit: seconds of CPU time a block may use; four times as much may pass on the clock.
+    seed: what the function's random numbers follow from, with the number of the block; a fresh one unless stated.
+    """
+    program = _pack(function)
+    results = np.full((len(blocks), dimension), np.nan)
+    count = max(1, min(workers or os.cpu_count() or 1, len(blocks)))
+    finished: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+    hash_seed, *seeds = map(bytes, public_words(seed or public_seed(), 0, 1 + len(blocks)))
+    stop = threading.Event()
+    helpers = [_Helper(program, dimension, time_limit, hash_seed, stop) for _ in range(count)]
+
+    def serve(number: int, helper: _Helper) -> None:
+        try:
+            for index in range(number, len(blocks), count):  # whoever is free next would depend on run times [F10]
+                if stop.is_set():
+                    break
+                results[index] = helper.run(blocks[index], seeds[index])
+                finished.put(None)
+        except BaseException as error:  # a helper that cannot start: a public fact, raised by the caller
+            finished.put(error)
+        finally:
+            helper.close()
+
+    threads = [threading.Thread(target=serve, args=lane, daemon=True) for lane in enumerate(helpers)]
+    try:
+        for thread in threads:
+            thread.start()
+        for done in range(1, len(blocks) + 1):
+            error = finished.get()
+            if error is not None:
+                raise error
+            if progress is not None:
+                progress(done / len(blocks))
+    finally:
+        stop.set()
+        for thread, helper in zip(threads, helpers, strict=True):
+            helper.kill()
+            if thread.ident is not None:
+                thread.join()
+    return results
+
+
+def _pack(function: Callable[[Floats], Any]) -> bytes:
+    if not callable(function):
+        raise UsageError(f"function must be callable, got {type(function).__name__}.")
+    if not hasattr(os, "fork"):
+        raise UsageError("blocks run in forked processes, which this operating system does not offer.")
+    try:
+        import cloudpickle  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        raise UsageError("this needs cloudpickle. Install it with: pip install cloudpickle") from None
+    packed: bytes | None = None
+    with contextlib.suppress(Exception):  # its text may quote what the function holds
+        packed = cloudpickle.dumps(function)
+    if packed is None:
+        raise UsageError(
+            "function could not be packed for another process. It may hold an open file, a lock or a "
+            "connection: create such things inside it."
+        )
+    return packed
+
+
+class _Helper:
+    """One helper interpreter, restarted if a block takes it down."""
+
+    def __init__(
+        self, program: bytes, dimension: int, time_limit: float, hash_seed: bytes, stop: threading.Event
+    ) -> None:
+        self._program, self._dimension, self._time_limit = program, dimension, time_limit
+        self._hash_seed = int.from_bytes(hash_seed[:4], "little")
+        self._stop = stop
+        self._worker: WorkerProcess | None = None
+
+    def run(self, block: Floats, seed: bytes) -> Floats:
+        worker = self._worker or self._start()
+        worker.send(b"a block follows")
+        worker.send(_TASK.pack(seed, *block.shape) + np.ascontiguousarray(block).tobytes())
+        answer = worker.receive(_WALL * self._time_limit + 3 * _GRACE_SECONDS, most=8 * self._dimension)
+        if answer is None or len(answer) != 8 * self._dimension:
+            self.close()
+            return np.full(self._dimension, np.nan)
+        return np.frombuffer(answer)
+
+    def _start(self) -> WorkerProcess:
+        environment = {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ, "PYTHONHASHSEED": str(self._hash_seed)}
+        worker = self._worker = WorkerProcess(__name__, quiet=True, environment=environment)
+        if self._stop.is_set():
+            worker.kill()
+        worker.send(_SETTINGS.pack(self._dimension, self._time_limit))
+        worker.send(self._program)
+        if worker.receive(_START_SECONDS, most=len(_LOADED)) != _LOADED:
+            self.close()
+            raise UsageError(
+                "function could not be loaded in a worker process. Define it in the main script or notebook, "
+                "or in a module that can be imported without running anything."
+            )
+        return worker
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def kill(self) -> None:
+        """End the helper at once; safe from any thread."""
+        worker = self._worker
+        if worker is not None:
+            worker.kill()
+
+
+# The helper's side ---------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Load the function, then fork a child for every block that is announced, until the caller is gone."""
+    import pickle
+    import resource
+
+    caller = take_pipe()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the block
+    settings, program = caller.receive(), caller.receive()
+    if settings is None or program is None:
+        return
+    dimension, time_limit = _SETTINGS.unpack(settings)
+    function = None
+    with contextlib.suppress(Exception):
+        function = pickle.loads(program)
+    seed_globals(bytes(16))  # loads their modules, for every child
+    caller.send(_FAILED if function is None else _LOADED)
+    while function is not None and caller.receive() is not None:
+        answer = _run_in_child(function, dimension, time_limit, caller)
+        if answer is None:
+            return  # the pipe may hold the rest of a block: the caller starts another helper
+        caller.send(answer)
+
+
+def _run_in_child(function: Callable[[Floats], Any], dimension: int, time_limit: float, caller: Pipe) -> bytes | None:
+    """The bytes of the child's vector, or of as many NaNs; None if the child did not take the whole block.
+
+    The child takes the block from the pipe itself: the process that later children are forked from never
+    holds a row in its memory.
+    """
+    receive, send = os.pipe()
+    helper = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            _end_with(helper)
+            os.close(receive)
+            os.close(caller.outgoing)
+            _serve_block(function, dimension, time_limit, Pipe(caller.incoming, send))
+        finally:
+            os._exit(0)  # no exit handlers, no tracebacks
+    os.close(send)
+    answers, wall = Pipe(receive, -1), _WALL * time_limit + _GRACE_SECONDS
+    has_read = answers.receive(wall, len(_READ), caller) == _READ
+    vector = answers.receive(wall, 8 * dimension, caller) if has_read else None
+    os.close(receive)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)
+    os.kill(child, signal.SIGKILL)  # in case it had not yet become a group of its own
+    os.waitpid(child, 0)
+    if vector is None or len(vector) != 8 * dimension:
+        vector = np.full(dimension, np.nan).tobytes()
+    return vector if has_read else None
+
+
+def _serve_block(function: Callable[[Floats], Any], dimension: int, time_limit: float, pipe: Pipe) -> None:
+    task = pipe.receive()
+    if task is None:
+        return
+    seed, rows, columns = _TASK.unpack_from(task)
+    block = np.frombuffer(task, offset=_TASK.size).reshape(rows, columns).copy()
+    del task
+    os.close(pipe.incoming)
+    seed_globals(seed)
+    pipe.send(_READ)
+    _limit_cpu(time_limit)
+    pipe.send(_vector(function(block), dimension).tobytes())
+
+
+def _end_with(helper: int) -> None:
+    """Let the system end this child when its helper ends; without it (off Linux) a child would sleep on."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != helper:  # it ended before that
+        os._exit(0)
+
+
+def _limit_cpu(seconds: float) -> None:
+    import resource
+
+    whole = max(1, math.ceil(seconds))
+    resource.setrlimit(resource.RLIMIT_CPU, (whole, whole))
+    if seconds < whole:
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def _vector(result: Any, dimension: int) -> Floats:
+    """The result as a vector of the stated length, or NaN."""
+    vector = floats(result).reshape(-1)
+    if vector.size != dimension or not np.isfinite(vector).all():
+        return np.full(dimension, np.nan)
+    return vector

@@ -1,0 +1,54 @@
+"""Which kernel runs which row map: one table."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+from ..numerics.wide_integers import Ints
+from ..row_maps.maps import RowMap
+
+if TYPE_CHECKING:
+    from .blocks import Columns
+    from .memory import Rows
+
+# The kind of a row map, and where the class of its kernel is. Modules of kernels compile: they are imported when used.
+KERNELS = {
+    "diagonal": "kernels.ellipsoid.EllipsoidKernel",
+    "matrix": "kernels.matrix.MatrixKernel",
+    "clamped": "kernels.clamp.ClampedKernel",
+    "squared": "kernels.squares.SquaresKernel",
+    **dict.fromkeys(
+        (
+            "count",
+            "far_count",
+            "norm_histogram",
+            "coordinate_histogram",
+            "coordinate_surplus",
+            "norm_surplus",
+            "absolute_sum",
+            "shell_sum",
+            "outer_sum",
+        ),
+        "learning.adders.BlockKernel",
+    ),
+    "filled": "learning.adders.FilledKernel",
+    "rotated": "learning.adders.RotatedKernel",
+}
+
+
+class Kernel(Protocol):
+    """Adds the integer rows of a block to a total; a pure function of each row, run without the GIL."""
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether it reads blocks that lie column by column in place."""
+
+    def __call__(self, block: Rows | Columns, total: Ints) -> None: ...
+
+
+def kernel_for(row_map: RowMap) -> Kernel:
+    """The kernel of a map, with its arrays prepared."""
+    module, _, name = KERNELS[row_map.kind].rpartition(".")
+    kernel: Kernel = getattr(import_module(f"..{module}", __package__), name)(row_map)
+    return kernel
