@@ -48,7 +48,7 @@ def test_descriptions_of_groups(people, tmp_path):
     assert es.from_json(again.stdout).std.shape == (3, 1)
     wrong = run("describe", people, *BOUNDS, "--by", "city", "--covariance", *BUDGET)
     assert wrong.returncode == 2
-    assert "not served in groups" in wrong.stderr
+    assert "not supported in groups" in wrong.stderr
 
 
 def test_unknown_rows_in_groups(people, tmp_path):
