@@ -34,11 +34,9 @@ def origin(release: Any) -> list[str]:
     """Of a sum or a mean: stated, or learned within the same guarantee."""
     if release.learned is None:
         return origin_of(release.plan.rows)
-    limit = release.learned.get("magnitude")
-    size = "a bound on the size of every entry" if limit is None else f"that no entry exceeds {np.max(limit):g} in size"
     return [
-        f"All that was stated is {size}. {BEFOREHAND} Center, scales and the radius of clipping were learned "
-        "privately, in rounds that are part of the guarantee."
+        f"All that was stated is that no entry exceeds {np.max(release.learned.magnitude):g} in size. {BEFOREHAND} "
+        "Where rows are clipped was learned privately, in steps that are part of the guarantee."
     ]
 
 
@@ -48,7 +46,7 @@ def origin_of(rows: Any) -> list[str]:
 
 def rounds_of(release: Any) -> list[Table]:
     """The rounds before a release, where there were any."""
-    return [] if release.learned is None else [rounds_table(release.learned["rounds"])]
+    return [] if release.learned is None else [rounds_table([step.to_dict() for step in release.learned.steps])]
 
 
 def rounds_table(rounds: Sequence[Any]) -> Table:

@@ -163,21 +163,25 @@ def about(stated: str, noise: str) -> str:
     return f"{stated:<22} {said}" if stated else said
 
 
-def missing_words(plan: Any) -> str:
-    """What this plan does about missing entries."""
+def missing_words(plan: Any, absent: Any = None) -> str:
+    """What this plan does about missing entries; absent: those that were counted before."""
+    if absent is not None:
+        return missing_rule("column", plan.statistic)
     riders, asked = plan.riders, plan.options.get("missing")
     if asked == "center" if isinstance(asked, str) else asked is not None:
         return missing_rule(asked, plan.statistic)
     if riders.missing == "row":
         return missing_rule("row", plan.statistic)
-    if plan.rows.known_absences is not None:
-        return missing_rule("column", plan.statistic)
-    if plan.rows.beyond() is None and riders.width == 0 and "check" not in plan.options:  # a plan of format 1
+    if riders.width == 0 and "check" not in plan.options:  # a plan of format 1
         return missing_rule("center", plan.statistic)
     about_zero = plan.statistic == "sum" and not plan.clamped and not plan.ellipsoid.center.any()
     if riders.missing == "center" and not about_zero:
         return "none, by the columns' types"
     return missing_rule("column", plan.statistic) if any(riders.absences) else _NOTHING_ADDED
+
+
+def _release_missing(release: Any) -> str:
+    return missing_words(release.plan, None if release.learned is None else release.learned.absent)
 
 
 def missing_rule(asked: Any, statistic: str) -> str:
@@ -246,7 +250,7 @@ def release_entries(release: Any, most: int, magnitude: Any = None) -> list[Entr
     for j, name in enumerate(release.names()[:most]):
         error = float(errors[j])
         low, high = (number(float(end), error) for end in spans[j])
-        value = number(float(release.value[j]), error)
+        value = "not found" if math.isnan(release.value[j]) else number(float(release.value[j]), error)
         entries.append(Entry(shown(name), value, f"{error:.3g}", f"{low} to {high}", rows[j], notes[j]))
     return entries
 
@@ -256,9 +260,9 @@ def _counted_rows(release: Any) -> list[str]:
     riders, counts = release.plan.riders, release.counts
     if counts is None or riders is None:
         return [""] * release.value.size
-    known = release.plan.rows.known_absences
-    units = riders.absences if known is None else known[1].tolist()
-    if len(units) != release.value.size or (known is None and riders.missing != "column"):
+    absent = None if release.learned is None else release.learned.absent
+    units = riders.absences if absent is None else absent.stds.tolist()
+    if len(units) != release.value.size or (absent is None and riders.missing != "column"):
         return [""] * release.value.size
     pairs = zip(units, counts.rows.tolist(), counts.stds.tolist(), strict=True)
     return [f"{number(rows, std)} ± {std:.2g}" if unit else "" for unit, rows, std in pairs]
@@ -275,8 +279,8 @@ def _notes(release: Any, magnitude: Any) -> list[str]:
 
 def stated_bounds(release: Any, magnitude: Any) -> tuple[Any, Any]:
     """What the statistic lies between if the rows are as stated; infinities where nothing says so."""
-    rows, learned = release.plan.rows, release.learned or {}
-    limit = learned.get("magnitude", magnitude)
+    rows = release.plan.rows
+    limit = magnitude if release.learned is None else release.learned.magnitude
     if limit is not None:
         high = np.broadcast_to(np.asarray(limit, float), release.value.shape) * (1 - 2.0**-40)  # but for rounding
         low = -high
@@ -294,8 +298,8 @@ def stated_bounds(release: Any, magnitude: Any) -> tuple[Any, Any]:
 
 def groups_cover(release: Any) -> str:
     """What the intervals of groups are for."""
-    if release.plan.rows.kind == "learned" and release.statistic == "mean":
-        return "95% intervals cover the noise of sums and counts, and what clipping is expected to move a group by"
+    if release.learned is not None:
+        return "95% intervals cover the noise of sums and counts, and what learned bounds are estimated to cut off"
     return "95% intervals cover the noise of sums and counts; what was clipped is not in them"
 
 
@@ -305,9 +309,9 @@ def covers(release: Any) -> str:
     noise = "the noise of sums and counts" if counts is not None and counts.stds.any() else "the noise"
     if riders is None:
         return f"95% intervals cover {noise}"
-    if release.plan.rows.beyond() is not None:
-        few = f"{release.clipping_bias.undetected_rows:.6g} or fewer entries far beyond the others"
-        return f"95% intervals cover {noise}, and what clamping a column to its learned ends may hide, but for {few}"
+    if release.learned is not None:
+        few = f"{release.learned.unnoticed} outliers or fewer in a column could go unnoticed"
+        return f"95% intervals cover {noise}, and what learned bounds are estimated to cut off; {few}"
     if not riders.outside:
         return f"95% intervals cover {noise}; what was clipped is not in them, since it was not counted"
     if release.plan.clamped:
@@ -332,7 +336,7 @@ def describe_release(release: Any) -> str:
     lines.append(f"  guarantee       {guarantee(release.privacy, release.stated)}")
     lines += people_lines(release.plan.people)
     if release.plan.riders is not None:
-        lines.append(f"  missing entries {missing_words(release.plan)}")
+        lines.append(f"  missing entries {_release_missing(release)}")
     for entry in release_entries(release, SHOWN):
         rows = f", {entry.rows} rows" if entry.rows else ""
         note = f"  {entry.note}" if entry.note else ""
@@ -357,7 +361,7 @@ def release_html(release: Any) -> str:
             lines = [[*line, cell] for line, cell in zip(lines, cells, strict=True)]
     facts = [*rows_lines(release), *[line.strip() for line in people_lines(release.plan.people)]]
     if release.plan.riders is not None:
-        facts.append(f"missing entries: {missing_words(release.plan)}")
+        facts.append(f"missing entries: {_release_missing(release)}")
     table = html_table(heads, lines, release.value.size)
     ends = [covers(release), *[f"warning: {text}" for text in release.warnings]]
     insecure = "" if release.secure else f"<p><b>{INSECURE}</b></p>"

@@ -1,4 +1,4 @@
-"""What learning gives back."""
+"""Learned bounds: what later releases can be made with."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..display.document import Shown
 from ..display.texts import INSECURE, guarantee, people_lines
-from ..errors import UsageError
+from ..errors import Floats, UsageError
 from ..plans.json import people_from_dict
 from ..privacy.guarantee import Privacy, stated_from_dict
-from ..releases.round_record import METHODS, Round, check_rounds
+from ..releases.learning_record import METHODS, Step, check_steps
 from ..request.people import People
-from ..rows import LearnedRows, Normal, Rows, rows_from_dict
+from ..rows import Box, LearnedRows, rows_from_dict
 from ..util import json_codec
 from ..util.atomic_files import Kept, Saved
 from ..util.structural_equality import Alike
@@ -23,40 +23,58 @@ if TYPE_CHECKING:
     from ..display.plots.strips import Sheet
     from ..display.subject import Subject
 
-FORMAT = "ellipsum.rows/1"
+FORMAT = "ellipsum.bounds/1"
 
 
 @dataclass(frozen=True, repr=False)
 class Learned(Alike, Kept, Saved, Shown):
-    """Rows as learned (publishable), what it cost, and the rounds it took."""
+    """Bounds as learned (publishable), what they cost, and the steps it took.
 
-    saved_as: ClassVar[str] = "rows"
-    rows: Rows
+    bounds: a `Box` with the ends of each column, or for vectors the ellipsoid that rows are clipped to (`LearnedRows`).
+    """
+
+    saved_as: ClassVar[str] = "bounds"
+    bounds: Box | LearnedRows
     privacy: Privacy
-    rounds: tuple[Round, ...]
+    steps: tuple[Step, ...]
     method: str
     stated: Mapping[str, float]
     """The budget in the caller's own words."""
     secure: bool
     people: People | None = None
     """Where rows were people: by which column, and what became of a person's rows."""
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        # Learned rows may come from a file: their cost is checked against their claim every time they are made.
+        # Learned bounds may come from a file: their cost is checked against their claim every time they are made.
         self.privacy.check_unit(self.people is not None)
-        check_rounds(self.privacy, self.rounds, self.stated)
+        check_steps(self.privacy, self.steps, self.stated)
+
+    @property
+    def rows(self) -> Box | LearnedRows:
+        """The bounds, as the `rows` of a later release."""
+        return self.bounds
+
+    @property
+    def ends(self) -> tuple[Floats, Floats]:
+        """The least and the greatest value of each column within the bounds."""
+        if isinstance(self.bounds, Box):
+            return self.bounds.bounds()
+        reach = self.bounds.region_reach
+        return self.bounds.center - reach, self.bounds.center + reach
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
             "version": VERSION,
-            "rows": self.rows.to_dict(),
+            "bounds": self.bounds.to_dict(),
             "privacy": self.privacy.to_dict(),
-            "rounds": [step.to_dict() for step in self.rounds],
+            "steps": [step.to_dict() for step in self.steps],
             "method": self.method,
             "stated": dict(self.stated),
             "secure": self.secure,
             "people": {} if self.people is None else self.people.to_dict(),
+            "warnings": list(self.warnings),
         }
 
     def to_json(self) -> str:
@@ -65,20 +83,21 @@ class Learned(Alike, Kept, Saved, Shown):
     @staticmethod
     def from_json(text: str) -> Learned:
         with json_codec.Fields(
-            json_codec.parse(text), "the learned rows have missing, unknown or wrong fields."
+            json_codec.parse(text), "the learned bounds have missing, unknown or wrong fields."
         ) as fields:
-            fields.check_format(FORMAT, f"not learned rows of format {FORMAT}. Give the file that es.learn wrote.")
-            rows = fields.take("rows", rows_from_dict)
-            if not isinstance(rows, (LearnedRows, Normal)):
-                raise UsageError("learned rows must be of kind 'learned' or 'normal'.")
+            fields.check_format(FORMAT, f"not learned bounds of format {FORMAT}. Give the file that es.learn wrote.")
+            bounds = fields.take("bounds", rows_from_dict)
+            if not isinstance(bounds, (Box, LearnedRows)):
+                raise UsageError("learned bounds must be of kind 'box' or 'learned'.")
             return Learned(
-                rows=rows,
+                bounds=bounds,
                 privacy=fields.take("privacy", Privacy.from_dict),
-                rounds=fields.take("rounds", json_codec.list_of(Round.from_dict)),
+                steps=tuple(fields.take("steps", json_codec.list_of(Step.from_dict))),
                 method=fields.take("method", json_codec.word(*METHODS)),
                 stated=fields.take("stated", stated_from_dict),
                 secure=fields.take("secure", json_codec.flag),
                 people=fields.take("people", people_from_dict, None),
+                warnings=tuple(fields.take("warnings", json_codec.list_of(json_codec.text))),
             )
 
     def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
@@ -93,17 +112,14 @@ class Learned(Alike, Kept, Saved, Shown):
 
     def __repr__(self) -> str:
         lines = [
-            f"Learned by {self.method} in {len(self.rounds)} rounds: {self.rows}",
+            f"Learned by {self.method} in {len(self.steps)} steps: {self.bounds}",
             f"  guarantee       {guarantee(self.privacy, self.stated)}",
             *people_lines(self.people),
         ]
-        whole = _spent(self.privacy)
-        lines += [f"  {step.name:<15} {_spent(step.privacy) / whole:.2%} of the budget" for step in self.rounds]
-        if not self.secure:
-            lines.append(f"  {INSECURE}")
-        return "\n".join(lines)
+        lines += [f"  {step.name:<15} {_cost(step.privacy)}" for step in self.steps]
+        lines += [f"  warning: {text}" for text in self.warnings]
+        return "\n".join(lines if self.secure else [*lines, f"  {INSECURE}"])
 
 
-def _spent(privacy: Privacy) -> float:
-    """What adds up over rounds: squares of mu, or pure epsilons [L6]."""
-    return sum(privacy.pure) if privacy.pure else privacy.mu**2
+def _cost(privacy: Privacy) -> str:
+    return ", ".join(f"epsilon {epsilon:.4g}" for epsilon in privacy.pure) or f"mu {privacy.mu:.4g}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..display.origins import BEFOREHAND, EXACT, NOISE, rounds_table
 from ..display.recipe import call, friendly_recipe, people_words, recipe, script
 from ..display.subject import Recipe, Subject
@@ -81,23 +79,22 @@ def _friendly_origin(plan: Any) -> list[str]:
 
 def learned_subject(learned: Any) -> Subject:
     """Rows as learned."""
-    rows, privacy = learned.rows, learned.privacy
-    center, spread = np.atleast_1d(np.asarray(rows.center, float)), np.asarray(rows.spread(), float)
-    names = rows.columns or tuple(f"x{j + 1}" for j in range(center.size))
-    lines = [[shown(name), f"{center[j]:.6g}", f"{spread[j]:.4g}"] for j, name in enumerate(names[:MOST_LINES])]
+    privacy, (low, high) = learned.privacy, learned.ends
+    names = learned.bounds.columns or tuple(f"x{j + 1}" for j in range(low.size))
+    lines = [[shown(name), f"{low[j]:.6g}", f"{high[j]:.6g}"] for j, name in enumerate(names[:MOST_LINES])]
     words = {"neighbors": privacy.neighbors, "method": learned.method, **people_words(learned.people)}
     return Subject(
-        title=f"Rows as learned, {many(center.size, 'column')}",
+        title=f"Bounds as learned, {many(low.size, 'column')}",
         privacy=privacy,
         stated=learned.stated,
         secure=learned.secure,
         people=learned.people,
-        facts=[("method", learned.method), ("rounds", str(len(learned.rounds))), *people_facts(learned.people)],
+        facts=[("method", learned.method), ("steps", str(len(learned.steps))), *people_facts(learned.people)],
         origin=["Only a bound on the size of every entry was stated; all else was learned privately, at this cost."],
-        origin_tables=[rounds_table([step.to_dict() for step in learned.rounds])],
+        origin_tables=[rounds_table([step.to_dict() for step in learned.steps])],
         mechanism=[EXACT, "Every round adds up a function of the rows; later rounds are chosen from earlier results."],
         recipe=recipe("learn", None, learned.stated, words),
-        tables=[filled("center and spread", ["column", "center", "spread"], lines, center.size)],
+        tables=[filled("learned bounds", ["column", "low", "high"], lines, low.size)],
         sheet=learned.sheet(),
     )
 

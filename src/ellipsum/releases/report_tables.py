@@ -20,7 +20,6 @@ _KNOWN = {
     "ball": "stated",
     "normal": "stated center ± spread",
     "learned": "learned center ± spread",
-    "learned_box": "learned ends",
 }
 
 
