@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from .apps.suggest_max_rows import RowsPerPerson, suggest_max_rows
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
     from .formats import Release
-    from .friendly import NoCenter, friendly_mean, subsample_and_aggregate
+    from .friendly import FriendlyGate, NoCenter, friendly_mean, subsample_and_aggregate
     from .learning.result import Learned
     from .ledger import Ledger, LedgerWarning
     from .numerics.weighted_chisquare import WeightedChiSquare, tail_bound
     from .plans.group_plan import GroupPlan
     from .plans.plan import Plan
-    from .privacy.guarantee import Budget, Privacy, calibrate, compose
+    from .privacy.budget import Budget, calibrate
+    from .privacy.guarantee import Privacy, compose
     from .projection import (
         Projection,
         ProjectionPrivacy,
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 # Public name -> module: each is imported when first used, so that importing the package costs little.
 _HOMES = {
     **dict.fromkeys(("Ball", "Box", "Normal", "Unknown"), "rows"),
-    **dict.fromkeys(("Budget", "Privacy", "calibrate", "compose"), "privacy.guarantee"),
+    **dict.fromkeys(("Budget", "calibrate"), "privacy.budget"),
+    **dict.fromkeys(("Privacy", "compose"), "privacy.guarantee"),
     **dict.fromkeys(("WeightedChiSquare", "tail_bound"), "numerics.weighted_chisquare"),
     "Plan": "request.request",
     **dict.fromkeys(("Audit", "BitsAudit", "audit", "audit_bits"), "apps.audit"),
@@ -52,7 +54,7 @@ _HOMES = {
     "Learned": "learning.result",
     **dict.fromkeys(("Ledger", "LedgerWarning"), "ledger"),
     **dict.fromkeys(("GroupDescription", "GroupPlan", "GroupRelease"), "formats"),
-    **dict.fromkeys(("NoCenter", "friendly_mean", "subsample_and_aggregate"), "friendly"),
+    **dict.fromkeys(("FriendlyGate", "NoCenter", "friendly_mean", "subsample_and_aggregate"), "friendly"),
     **dict.fromkeys(("Projection", "ProjectionPrivacy", "ProjectionWarning"), "projection"),
     **dict.fromkeys(("choose_k", "project", "projection_forecast"), "projection"),
     **dict.fromkeys(("AccuracyWarning", "BudgetRefused", "DataError", "EllipsumError", "UsageError"), "errors"),
@@ -68,6 +70,7 @@ __all__ = [
     "BudgetRefused",
     "DataError",
     "EllipsumError",
+    "FriendlyGate",
     "GroupDescription",
     "GroupPlan",
     "GroupRelease",

@@ -13,7 +13,7 @@ from .errors import UsageError
 from .plans.base import run_and_tell
 from .plans.plan import Plan
 from .plans.recalling import recalled, size_of
-from .privacy.guarantee import Budget
+from .privacy.budget import Budget
 from .releases.description import Description
 from .releases.release import Release
 from .request.documentation import public

@@ -18,7 +18,7 @@ except ImportError:
 
 from .api import describe, mean
 from .errors import Floats, UsageError, listing
-from .privacy.guarantee import Budget
+from .privacy.budget import Budget
 from .rows import Box, Rows
 
 _WORDS = (

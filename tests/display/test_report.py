@@ -15,7 +15,7 @@ from commands import run
 import ellipsum as es
 from ellipsum.display.html import html
 from ellipsum.display.recipe import masked, shell
-from ellipsum.display.texts import number
+from ellipsum.display.wording import format_number
 
 SPEND = {"epsilon": 3.0, "delta": 1e-6}
 N = 4321
@@ -126,18 +126,18 @@ def test_values_and_intervals_are_those_of_the_release():
     release = made("mean")
     text = Page(html(release)).text
     ends = (release.value[0], *release.confidence_interval(0.95)[0])
-    value, low, high = (number(float(end), float(release.standard_error[0])) for end in ends)
-    assert f"age {value} {low} to {high} {release.standard_error[0]:.3g}" in text
-    assert "0 to 120" in text
-    assert "95% intervals cover the noise of sums and counts, for entries held to their bounds." in text
+    value, low, high = (format_number(float(end), float(release.standard_error[0])) for end in ends)
+    assert f"age {value} {release.standard_error[0]:.3g} [{low}, {high}]" in text
+    assert "[0, 120]" in text
+    assert "excludes sampling error and bias from clamping to the bounds" in text
 
 
 def test_a_private_number_of_rows_is_not_told():
     release = made("sum")
     text = Page(html(release)).text
-    assert f"{release.count:.6g}" in text
-    assert not re.search(rf"\b{N}\b", text)
-    assert re.search(rf"\bn = {N}\b", Page(page_of("mean")).text)
+    assert f"{release.count:,.6g}" in text
+    assert not re.search(rf"\b{N}\b|{N:,}", text)
+    assert re.search(rf"\bn = {N:,}", Page(page_of("mean")).text)
 
 
 def test_names_and_keys_are_escaped():
@@ -182,7 +182,7 @@ def test_warnings_are_told():
 def test_learned_bounds_have_their_costs():
     text = Page(page_of("unknown")).text
     assert "no entry exceeds 1e+06" in text
-    assert "rounds, all within the guarantee" in text
+    assert "Rounds, all within the guarantee" in text
     assert "cost by itself" in text
 
 
@@ -225,7 +225,7 @@ def test_the_call_in_python_makes_the_same_plan(name):
     result = made(name)
     data = TABLE if result.columns == ("age", "income") else X
     space = {"data": data}
-    exec(result.subject().recipe.python, space)
+    exec(result.background().recipe.python, space)
     again = space["release"]
     assert again.privacy == result.privacy
     if name != "unknown":  # whose last round follows from noisy ones
@@ -234,7 +234,7 @@ def test_the_call_in_python_makes_the_same_plan(name):
 
 def test_the_call_of_a_friendly_mean():
     space = {"data": X[:500] / [10, 1e4]}
-    exec(made("friendly").subject().recipe.python, space)
+    exec(made("friendly").background().recipe.python, space)
     again, plan = space["release"].plan, made("friendly").plan
     assert (again.privacy, again.gate, again.mechanism, again.radii) == (
         plan.privacy,
@@ -245,7 +245,7 @@ def test_the_call_of_a_friendly_mean():
 
 
 def test_a_magnitude_that_nobody_kept_is_left_open():
-    recipe = made("learned").subject().recipe
+    recipe = made("learned").background().recipe
     space = {"data": X, "magnitude": 1e6}
     exec(recipe.python, space)
     assert space["release"].privacy == made("learned").privacy
@@ -255,7 +255,7 @@ def test_a_magnitude_that_nobody_kept_is_left_open():
 def test_the_command_makes_the_same_plan(tmp_path):
     pacsv.write_csv(TABLE, tmp_path / "data.csv")
     release = made("sum")
-    command = shlex.split(release.subject().recipe.command)
+    command = shlex.split(release.background().recipe.command)
     assert command[:3] == ["ellipsum", "sum", "data.csv"]
     done = run(*command[1:], "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

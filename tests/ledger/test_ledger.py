@@ -12,7 +12,8 @@ import pytest
 import ellipsum as es
 from ellipsum.ledger import ChargeRequest, dataset_account, entries
 from ellipsum.ledger.amounts import amount, brief, written
-from ellipsum.privacy.gaussian_curve import laplace_mu, typed
+from ellipsum.numerics.rounding import typed
+from ellipsum.privacy.gaussian_curve import laplace_mu
 
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
 BOX = es.Box(0, 1)

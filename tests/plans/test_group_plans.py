@@ -182,7 +182,7 @@ def test_the_forecast_speaks_of_the_expected_size():
     assert made.size == 100
     assert made.noise_std == pytest.approx(plan(noise="gaussian", neighbors="add_remove", n=5000, groups=50).noise_std)
     assert "a group of 100" in repr(made)
-    assert f"reaches {made.threshold:.4g}" in repr(made)
+    assert f"at least {made.threshold:.4g}" in repr(made)
     assert made.threshold < 50
     assert plan(n=5000, groups=500).doubt is not None  # groups of ten are too small
     assert made._repr_html_().startswith("<div>")

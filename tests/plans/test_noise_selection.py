@@ -11,7 +11,7 @@ from scipy.stats import binom
 import ellipsum as es
 from ellipsum.noise.block_law import BoxLaw
 from ellipsum.noise.spherical_law import BallLaw
-from ellipsum.privacy.spherical_privacy import BallPrivacy
+from ellipsum.privacy.spherical_curve import BallPrivacy
 
 TERMS = {"epsilon": 1.0, "delta": 1e-6}
 PLAIN = {"missing": "center", "check": False}
@@ -207,9 +207,9 @@ def test_zero_widths_one_row_and_many_columns():
 
 def test_the_text_names_the_law_and_what_others_would_give():
     text = str(es.plan(es.Box(0.0, 1.0), n=1000, d=3, statistic="mean", **TERMS))
-    assert "noise law" in text
-    assert "gaussian" in text
-    assert "ten releases like this" in text
+    assert "smallest expected error; others: " in text
+    assert "Gaussian" in text
+    assert "10 such releases" in text
 
 
 def test_noise_in_blocks_is_refused_where_rows_are_clipped_by_their_norm():

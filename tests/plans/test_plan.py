@@ -187,7 +187,7 @@ def test_repr_says_what_matters():
     assert "needs" not in text
     guess = es.plan(es.Box([0, 1], [1, 3]), budget=BUDGET, statistic="mean", neighbors="add_remove")
     assert guess.noise_std is None
-    assert "give n=" in repr(guess)
+    assert "pass n=" in repr(guess)
 
 
 @pytest.mark.parametrize(

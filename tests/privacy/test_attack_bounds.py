@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri
 
 import ellipsum as es
 from ellipsum.privacy.attack_bounds import found_at, in_a_hundred, right_guesses
-from ellipsum.privacy.spherical_privacy import BallPrivacy
+from ellipsum.privacy.spherical_curve import BallPrivacy
 
 ALPHAS = (1e-4, 0.01, 0.3)
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from ellipsum.errors import UsageError
+from ellipsum.numerics.rounding import round_down, round_up, sqrt_down, sqrt_up
 from ellipsum.privacy import gaussian_curve
 from ellipsum.privacy.gaussian_curve import (
     certified_mu,
@@ -22,10 +23,6 @@ from ellipsum.privacy.gaussian_curve import (
     gaussian_delta_upper,
     gaussian_epsilon_upper,
     laplace_mu,
-    round_down,
-    round_up,
-    sqrt_down,
-    sqrt_up,
 )
 
 EPSILONS = [1e-8, 1e-5, 1e-3, 0.1, 0.999, 1.0, 2.5, 10.0, 100.0, 709.0, 710.0, 1e4]

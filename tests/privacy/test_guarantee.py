@@ -18,20 +18,9 @@ import pytest
 
 import ellipsum as es
 from ellipsum.errors import UsageError
-from ellipsum.privacy.gaussian_curve import gaussian_delta, laplace_mu
-from ellipsum.privacy.guarantee import (
-    Budget,
-    Privacy,
-    advanced_composition,
-    basic_composition,
-    calibrate,
-    certified_mu,
-    compose,
-    fits,
-    mu_cap_of,
-    mu_for,
-    rho_of,
-)
+from ellipsum.privacy.budget import Budget, calibrate, mu_cap_of, mu_for, rho_of
+from ellipsum.privacy.gaussian_curve import certified_mu, gaussian_delta, laplace_mu
+from ellipsum.privacy.guarantee import Privacy, advanced_composition, basic_composition, compose, fits
 
 
 def true_delta(mu: mpmath.mpf | Fraction, epsilon: float) -> mpmath.mpf:

@@ -16,8 +16,9 @@ from scipy.stats import kstest
 import ellipsum.projection.parquet
 from ellipsum.errors import DataError, UsageError
 from ellipsum.kernels.table import kernel_for
+from ellipsum.privacy.budget import Budget
 from ellipsum.privacy.gaussian_curve import gaussian_delta
-from ellipsum.privacy.guarantee import Budget, Privacy, compose
+from ellipsum.privacy.guarantee import Privacy, compose
 from ellipsum.projection import Projection, project
 from ellipsum.projection.forecast import ProjectionWarning, choose_k, projection_forecast
 from ellipsum.projection.matrix import (

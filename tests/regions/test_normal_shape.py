@@ -9,7 +9,7 @@ from ellipsum import Normal
 from ellipsum.errors import UsageError
 from ellipsum.numerics.clipped_normal import Offsets, error_and_slope, removal
 from ellipsum.numerics.weighted_chisquare import WeightedChiSquare, tail_bound
-from ellipsum.privacy.guarantee import Budget
+from ellipsum.privacy.budget import Budget
 from ellipsum.regions import normal_shape as shape_normal
 from ellipsum.regions.normal_shape import (
     ball_scale,

@@ -75,7 +75,7 @@ def test_stds_err_as_forecast():
     release = plan.release(data, np.random.default_rng(2), by=codes)
     found = np.sqrt(np.mean((release.std - by_group(np.std, data, codes)) ** 2, axis=0))
     assert found == pytest.approx(plan.std_errors, rel=0.08)
-    assert "error of stds" in repr(plan)
+    assert "expected error of std" in repr(plan)
     means = es.plan(es.Box(0, 1), d=3, n=len(data), by="g", statistic="mean", **words, **BUDGET)
     assert plan.noise_std == pytest.approx(means.noise_std, rel=1e-4)  # squares cost nothing [S11]
 
@@ -122,11 +122,11 @@ def test_frames_files_and_words(tmp_path):
     assert es.Release.load(tmp_path / "r.json") == release
     assert es.GroupPlan.from_json(release.plan.to_json()) == release.plan
     assert "a mean" in repr(release)
-    assert "population's" in repr(release)
+    assert "of the population" in repr(release)
     assert "b std" in release._repr_html_()
     release.plot(tmp_path / "r.svg")
     release.report(tmp_path / "r.html")
-    assert "count, mean and std" in (tmp_path / "r.html").read_text()
+    assert "count, mean and standard deviation" in (tmp_path / "r.html").read_text()
 
 
 def test_doctored_descriptions_are_refused():

@@ -169,7 +169,7 @@ def test_shrinking_helps_taken_together_and_keeps_intervals():
     assert after < 0.6 * before
     assert (small.confidence_interval() == release.confidence_interval()).all()
     assert small.privacy == release.privacy
-    assert "pulled towards" in repr(small)
+    assert "shrunk towards" in repr(small)
     assert es.GroupRelease.from_json(small.to_json()) == small
     assert not release.shrinks
 
@@ -228,7 +228,7 @@ def test_a_screen_is_enough():
     data = np.ones((codes.size, 12))
     release = es.sum(data, BOX, by=codes, keys=list(range(5000)), **BUDGET)
     assert len(repr(release).splitlines()) <= 40
-    assert "4975 more groups" in repr(release)
+    assert "4,975 more groups" in repr(release)
     assert "6 more columns" in repr(release)
     assert release._repr_html_().count("<tr>") == 26
 

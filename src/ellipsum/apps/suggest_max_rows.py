@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..display.texts import INSECURE, guarantee
+from ..display.document import Document, Table
+from ..display.result import Printed
+from ..display.wording import describe_guarantee, insecure_facts
 from ..errors import MOST_WHOLE, Floats, UsageError, choice
 from ..learning.row_maps import NormHistogram
 from ..noise import add_noise, shift_for
-from ..privacy.guarantee import NEIGHBORS, Budget, Privacy, stated_from_dict
+from ..privacy.budget import Budget, stated_from_dict
+from ..privacy.guarantee import NEIGHBORS, Privacy
 from ..regions.ellipsoid import Ellipsoid
 from ..request.documentation import public
 from ..request.people import COUNTS, People
@@ -31,7 +34,7 @@ _CONTRAST = 0.1  # how far rows beyond the cap are taken to differ from the othe
 
 
 @dataclass(frozen=True, repr=False)
-class RowsPerPerson(Kept):
+class RowsPerPerson(Printed, Kept):
     """How many people have how many rows, noisy, and the cap that is forecast to give the least error.
 
     most: the upper ends of the octaves, 1, 2, 4, 8, ..., the last without end; people: how many have so many rows.
@@ -83,16 +86,17 @@ class RowsPerPerson(Kept):
             raise UsageError("these rows per person were changed after they were published.")
         return found
 
-    def __repr__(self) -> str:
-        lines = [
-            f"RowsPerPerson: max_rows={self.max_rows} is forecast to give the least error",
-            f"  guarantee       {guarantee(self.privacy, self.stated)}",
-        ]
-        ends = ["1", *(f"up to {end}" for end in self.most[1:-1]), "more"]
+    def document(self, most: int | None = None) -> Document:
         last = int(np.flatnonzero(self.people > _SURE * self.std).max(initial=0)) + 1
-        lines += [f"  {end:<15} {count:.0f} people" for end, count in list(zip(ends, self.people, strict=True))[:last]]
-        lines.append(f"  noise           std {self.std:.3g} in every line")
-        return "\n".join(lines if self.secure else [*lines, f"  {INSECURE}"])
+        ends = ["1", *(f"up to {end:,}" for end in self.most[1:-1]), "more"]
+        lines = [[end, f"{count:,.0f}"] for end, count in list(zip(ends, self.people, strict=True))[:last]]
+        facts = [
+            ("Privacy", describe_guarantee(self.privacy, self.stated)),
+            ("Noise", f"standard error {self.std:.3g} people in every line"),
+            ("Suggestion", f"max_rows={self.max_rows} has the smallest expected error"),
+        ]
+        table = Table(["rows per person", "people"], lines)
+        return Document("Differentially private rows per person", [table], [*facts, *insecure_facts(self.secure)])
 
 
 @public

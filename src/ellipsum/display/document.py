@@ -1,49 +1,82 @@
-"""What every published result can do: be drawn, and be reported on."""
+"""What is said of a result, whatever its kind: one document, which small renderers print.
+
+`text.py` prints it as text, `html.py` for notebooks and as a report; the command line and the studio have their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..errors import UsageError
+from ..request.people import People
+from .wording import Guarantee
 
 if TYPE_CHECKING:
     from .plots.strips import Sheet
-    from .subject import Subject
+
+Facts = Sequence[tuple[str, str]]
 
 
-class Shown:
-    """Base of results; `subject` and `sheet` are their own."""
+@dataclass(frozen=True)
+class Table:
+    """Lines of cells in words. The first columns are names, on the left; rest: what was left out."""
 
-    def subject(self) -> Subject:
-        """The facts that a report states."""
-        raise NotImplementedError
+    heads: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    rest: str = ""
+    title: str = ""
+    names: int = 1
 
-    def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
-        """What a picture of the values shows."""
-        raise UsageError("this result has no values to draw.")
 
-    def plot(
-        self, path: str | Path | None = None, *, order: str = "given", columns: Sequence[str] | None = None
-    ) -> Any:
-        """A matplotlib figure of the values with their 95% intervals, written to a file where one is named.
+@dataclass(frozen=True)
+class Document:
+    """Everything that is said of one result. All of it is public, or follows from what was published."""
 
-        path: .svg, .png or .pdf (which has pages where there are many columns). order: "given", or by "value", the
-        largest first. columns: those to show; else all, up to 1000.
-        """
-        from .plots.rendering import check_format
-        from .plots.strips import sheet_plot
+    title: str
+    tables: Sequence[Table]
+    facts: Facts
+    """What holds for the whole result, by title."""
+    warnings: Sequence[str] = ()
 
-        if path is not None:
-            check_format(path)
-        return sheet_plot(self.sheet(order, columns), path)
 
-    def report(self, path: str | Path, *, ledger: Any = None, dataset: str | None = None) -> None:
-        """Write a report to a file, atomically: one page of HTML that needs nothing else, for readers and for paper.
+@dataclass(frozen=True)
+class Recipe:
+    """How to make a result again: the call in Python and, where there is one, the command."""
 
-        ledger, dataset: where the release was charged, to state the balance.
-        """
-        from .html import write_report
+    python: str
+    command: str = ""
 
-        write_report(self, path, ledger=ledger, dataset=dataset)
+
+@dataclass(frozen=True)
+class Background:
+    """What a report says beside the document of a result."""
+
+    privacy: Guarantee
+    stated: Mapping[str, float]
+    """The budget in the caller's own words, as far as it is known."""
+    secure: bool
+    people: People | None
+    origin: Sequence[str]
+    """Where bounds came from, in sentences."""
+    mechanism: Sequence[str]
+    recipe: Recipe
+    origin_tables: Sequence[Table] = ()
+    intervals: str = ""
+    """What confidence intervals cover."""
+    side_releases: Sequence[str] = ()
+    """What was published beside, within the same guarantee."""
+    post_processing: str = ""
+    sheet: Sheet | None = None
+    """The picture of its values, where it has one."""
+    forecast: Callable[[str], str | None] | None = None
+    """The picture of the plan's forecast as SVG, for a prefix of its identifiers."""
+
+
+def make_table(
+    heads: Sequence[str], lines: Sequence[Sequence[str]], size: int = 0, title: str = "", what: str = "columns"
+) -> Table:
+    """A table without columns that say nothing; size: how many lines there would be."""
+    kept = [place for place in range(len(heads)) if any(line[place] for line in lines)]
+    rest = f"... {size - len(lines):,} more {what}" if size > len(lines) else ""
+    return Table([heads[place] for place in kept], [[line[place] for place in kept] for line in lines], rest, title)

@@ -1,22 +1,20 @@
-"""The page: one HTML file without scripts that loads nothing, every word escaped."""
+"""Documents as HTML: for notebooks, and as a report, one file without scripts that loads nothing; words escaped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..errors import EllipsumError, UsageError, visible
 from ..ledger import AccountState, Ledger
 from ..util.atomic_files import write_atomically
 from ..version import VERSION
-from .checklist import checklist
-from .guarantees import curve, in_symbols, odds
-from .looks import CSS
+from .checklist import checklist, describe_odds, state_definition, tabulate_curve
+from .document import Background, Document, Facts, Table
 from .recipe import shell
-from .subject import Subject, Table
-from .texts import INSECURE
+from .wording import INSECURE, describe_guarantee, first_upper
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _CITE = f"ellipsum {VERSION}: sums and means of vectors under differential privacy. Software."
@@ -27,10 +25,66 @@ _WORKS = (
 )
 _MOST_PAGES = 5  # of pictures
 _NO_PICTURES = "Pictures need matplotlib: pip install 'ellipsum[plots]'."
+_MOST_LINES = 1000
+_CSS = """
+:root { color-scheme: light; }
+html { font-size: 16px; }
+body { margin: 0; background: #fff; color: #1a1a1a; font: 1rem/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
+main, footer { max-width: 56rem; margin: 0 auto; padding: 0 1.2rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 1.6rem 0 0.6rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.2rem; margin: 2rem 0 0.5rem; padding-top: 0.7rem; border-top: 2px solid #1a1a1a; }
+h3 { font-size: 1rem; margin: 1.1rem 0 0.3rem; }
+p { margin: 0.4rem 0; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.15rem 1.2rem; margin: 0.6rem 0; }
+dt { font-weight: 600; }
+dd { margin: 0; overflow-wrap: anywhere; }
+table { border-collapse: collapse; margin: 0.8rem 0; font-size: 0.92rem; max-width: 100%; display: block;
+  overflow-x: auto; font-variant-numeric: tabular-nums; }
+caption { text-align: left; color: #4a4a4a; padding-bottom: 0.2rem; }
+th, td { text-align: left; vertical-align: top; padding: 0.28rem 0.9rem 0.28rem 0; border-bottom: 1px solid #ccc;
+  overflow-wrap: anywhere; unicode-bidi: isolate; }
+td { min-width: 4.5rem; }
+td:first-child { min-width: 7rem; }
+.wide th, .wide td { width: 33%; min-width: 9rem; }
+thead th { border-bottom: 2px solid #1a1a1a; overflow-wrap: normal; }
+.warning { border-left: 4px solid #1a1a1a; background: #f3f3f3; padding: 0.5rem 0.8rem; }
+figure { margin: 1rem 0; }
+figure svg { max-width: 100%; height: auto; }
+figcaption { color: #4a4a4a; font-size: 0.9rem; }
+pre { background: #f3f3f3; padding: 0.7rem 0.9rem; white-space: pre-wrap; overflow-wrap: anywhere;
+  font: 0.85rem/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
+footer { color: #4a4a4a; font-size: 0.9rem; border-top: 1px solid #ccc; margin-top: 2rem; padding-bottom: 2rem; }
+@page { margin: 16mm; }
+@media print {
+  html { font-size: 9.5pt; }
+  thead th { overflow-wrap: anywhere; }
+  main, footer { max-width: none; padding: 0; }
+  h2, h3, caption { break-after: avoid; }
+  tr, figure, .warning, dl { break-inside: avoid; }
+  table { display: table; overflow: visible; }
+  thead { display: table-header-group; }
+  pre { background: none; border: 1px solid #ccc; }
+  .warning { background: none; }
+}
+"""
+
+
+class Reported(Protocol):
+    """A result that has a report."""
+
+    def document(self, most: int | None = None) -> Document: ...
+    def background(self) -> Background: ...
+
+
+def fragment(document: Document) -> str:
+    """A document for a notebook."""
+    tables = "".join(map(_table, document.tables))
+    warnings = _paragraphs([f"Warning: {words}" for words in document.warnings])
+    return f"<div><p><b>{_text(document.title)}</b></p>{tables}{_facts(document.facts)}{warnings}</div>"
 
 
 def write_report(
-    result: Any,
+    result: Reported,
     path: str | Path,
     *,
     ledger: Any = None,
@@ -41,70 +95,72 @@ def write_report(
     write_atomically(Path(path), html(result, ledger=ledger, dataset=dataset, command=command))
 
 
-def html(result: Any, *, ledger: Any = None, dataset: str | None = None, command: Sequence[str] | None = None) -> str:
+def html(
+    result: Reported, *, ledger: Any = None, dataset: str | None = None, command: Sequence[str] | None = None
+) -> str:
     """The report of a result as a page.
 
     ledger, dataset: where it was charged. command: the words of the command line that made it, where one did.
     """
-    subject: Subject = result.subject()
+    document, background = result.document(_MOST_LINES), result.background()
     balance = _balance(ledger, dataset)
     sections = [
-        _released(subject),
-        _guarantee(subject),
-        _origin(subject),
-        _pictures(subject),
+        _released(document, background),
+        _guarantee(background),
+        _origin(background),
+        _pictures(document.title, background),
         _ledger(balance),
-        _checklist(subject, balance),
-        _again(subject, command),
+        _checklist(background, bool(document.warnings), balance),
+        _again(background, command),
         _cited(),
     ]
-    return _page(subject.title, "".join(sections))
+    return _page(document.title, "".join(sections))
 
 
 # Sections -----------------------------------------------------------------------------------------------
 
 
-def _released(subject: Subject) -> str:
-    insecure = "" if subject.secure else f'<p class="warning"><strong>{_text(INSECURE)}</strong></p>'
-    warnings = "".join(f'<p class="warning">Warning: {_text(words)}</p>' for words in subject.warnings)
-    tables = "".join(map(_table, subject.tables))
-    ends = _paragraphs([f"{words[:1].upper()}{words[1:]}." for words in (subject.intervals, subject.cleaned) if words])
-    return _section("What was released", f"{insecure}{_facts(subject.facts)}{warnings}{tables}{ends}")
+def _released(document: Document, background: Background) -> str:
+    insecure = "" if background.secure else f'<p class="warning"><strong>{_text(INSECURE)}</strong></p>'
+    warnings = "".join(f'<p class="warning">Warning: {_text(words)}</p>' for words in document.warnings)
+    tables = "".join(map(_table, document.tables))
+    return _section("What was released", f"{insecure}{warnings}{tables}{_facts(document.facts)}")
 
 
-def _guarantee(subject: Subject) -> str:
-    said = _paragraphs(odds(subject.privacy))
-    symbols = _paragraphs([f"{subject.guarantee}.", *in_symbols(subject.privacy)])
-    inside = f"<h3>In words</h3>{said}<h3>In symbols</h3>{symbols}{_table(curve(subject.privacy, subject.stated))}"
-    return _section("What is guaranteed", inside)
+def _guarantee(background: Background) -> str:
+    privacy, stated = background.privacy, background.stated
+    symbols = _paragraphs([f"{first_upper(describe_guarantee(privacy, stated))}.", *state_definition(privacy)])
+    words = f"<h3>In words</h3>{_paragraphs(describe_odds(privacy))}"
+    return _section(
+        "What is guaranteed", f"{words}<h3>In symbols</h3>{symbols}{_table(tabulate_curve(privacy, stated))}"
+    )
 
 
-def _origin(subject: Subject) -> str:
-    tables = "".join(map(_table, subject.origin_tables))
-    return _section("Where bounds came from", f"{_paragraphs(subject.origin)}{tables}")
+def _origin(background: Background) -> str:
+    tables = "".join(map(_table, background.origin_tables))
+    return _section("Where bounds came from", f"{_paragraphs(background.origin)}{tables}")
 
 
-def _pictures(subject: Subject) -> str:
+def _pictures(title: str, background: Background) -> str:
     from .plots.style import available
 
-    if subject.sheet is None and subject.plan is None:
+    if background.sheet is None and background.forecast is None:
         return ""
     if not available():
         return _section("Pictures", _paragraphs([_NO_PICTURES]))
-    return _section("Pictures", "".join(_figures(subject)))
+    return _section("Pictures", "".join(_figures(title, background)))
 
 
-def _figures(subject: Subject) -> Iterable[str]:
-    from ..plans.pictures import plan_svg
+def _figures(title: str, background: Background) -> Iterable[str]:
     from .plots.strips import on_paper, sheet_svgs
 
-    if subject.sheet is not None:
-        sheet = on_paper(subject.sheet)
+    if background.sheet is not None:
+        sheet = on_paper(background.sheet)
         for drawing in sheet_svgs(sheet, "values", _MOST_PAGES):
-            yield _figure(drawing, f"{subject.title}: values and their intervals")
+            yield _figure(drawing, f"{title}: values and their intervals")
         if len(sheet.pages) > _MOST_PAGES:
             yield _paragraphs([f"The first {_MOST_PAGES} of {len(sheet.pages)} pages; the table has all values."])
-    forecast = None if subject.plan is None else plan_svg(subject.plan, "forecast")
+    forecast = None if background.forecast is None else background.forecast("forecast")
     if forecast is not None:
         yield _figure(forecast, "Forecast of the plan, made before any value was read")
 
@@ -138,21 +194,21 @@ def _account(account: AccountState) -> str:
     return f"{words}. Spent: {spent_of(account.caps)}; left: {left_of(account.caps)}; {many}."
 
 
-def _checklist(subject: Subject, balance: str) -> str:
+def _checklist(background: Background, warned: bool, balance: str) -> str:
     lines = "".join(
         f"<tr><th scope='row'>{_text(item.question)}</th><td>{_text(item.answer)}</td><td>{_text(item.open)}</td></tr>"
-        for item in checklist(subject, balance)
+        for item in checklist(background, warned, balance)
     )
     head = "<thead><tr><th>question</th><th>this release</th><th>its publisher</th></tr></thead>"
     lead = _paragraphs(["The questions follow NIST SP 800-226, in other words."])
     return _section("Checklist", f"{lead}<table class='wide'>{head}<tbody>{lines}</tbody></table>")
 
 
-def _again(subject: Subject, command: Sequence[str] | None) -> str:
-    line = subject.recipe.command if command is None else shell(command)
+def _again(background: Background, command: Sequence[str] | None) -> str:
+    line = background.recipe.command if command is None else shell(command)
     shown = f"<h3>On the command line</h3>{_code(line)}" if line else ""
     lead = _paragraphs(["Fresh noise is drawn each time, and the budget is spent each time."])
-    return _section("How to make it again", f"{lead}{shown}<h3>In Python</h3>{_code(subject.recipe.python)}")
+    return _section("How to make it again", f"{lead}{shown}<h3>In Python</h3>{_code(background.recipe.python)}")
 
 
 def _cited() -> str:
@@ -167,7 +223,7 @@ def _page(title: str, body: str) -> str:
     head = (
         f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="generator" content="ellipsum {VERSION}"><title>{_text(title)}</title><style>{CSS}</style>'
+        f'<meta name="generator" content="ellipsum {VERSION}"><title>{_text(title)}</title><style>{_CSS}</style>'
     )
     foot = f"<footer><p>Made with ellipsum {VERSION}. Everything on this page may be published.</p></footer>"
     return (
@@ -180,17 +236,17 @@ def _section(title: str, inside: str) -> str:
     return f"<section><h2>{_text(title)}</h2>{inside}</section>\n"
 
 
-def _facts(facts: Sequence[tuple[str, str]]) -> str:
+def _facts(facts: Facts) -> str:
     pairs = "".join(f"<dt>{_text(title)}</dt><dd>{_text(words)}</dd>" for title, words in facts)
-    return f"<dl>{pairs}</dl>"
+    return f"<dl>{pairs}</dl>" if pairs else ""
 
 
 def _table(table: Table) -> str:
     heads = "".join(f"<th scope='col'>{_text(head)}</th>" for head in table.heads)
     lines = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in line) + "</tr>" for line in table.lines)
-    caption = f"<caption>{_text(table.caption)}</caption>"
-    cut = _paragraphs([table.cut] if table.cut else [])
-    return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>{cut}"
+    caption = f"<caption>{_text(table.title)}</caption>" if table.title else ""
+    rest = _paragraphs([table.rest] if table.rest else [])
+    return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>{rest}"
 
 
 def _figure(drawing: str, words: str) -> str:

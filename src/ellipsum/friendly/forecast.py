@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, UsageError
-from ..privacy.gaussian_curve import _certainly_positive, _nudged
+from ..numerics.rounding import find_safe, is_proved_nonnegative
 
 WEIGHT_SENSITIVITY = 3
 """[F2] One replaced row moves the sum of weights by at most 3."""
@@ -36,7 +36,7 @@ def gate_margin(gate: str, slack: float) -> float:
         def room(z: float) -> Any:
             return 2 * arb(slack) - (arb(z) / arb(2).sqrt()).erfc()
 
-    margin = _nudged(start, start + 1, lambda z: _certainly_positive(lambda: room(z)))
+    margin = find_safe(start, start + 1, lambda z: is_proved_nonnegative(lambda: room(z)))
     if margin is None:
         raise UsageError(f"slack={slack} is out of reach of certified arithmetic. State between 1e-300 and 0.5.")
     return margin

@@ -7,20 +7,20 @@ there is a core at all and how little noise its mean needs. Proofs: docs/proofs/
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..display.document import Shown
-from ..display.texts import INSECURE, guarantee, people_lines
+from ..display.document import Background, Document
+from ..display.result import Shown
 from ..errors import Floats, UsageError, open_unit, whole
 from ..noise import Stream, add_laplace, add_noise_exact, ball_shift, public_subset, shift_for
 from ..numerics.wide_integers import Wide
-from ..privacy.guarantee import Budget, Privacy
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy
 from ..releases.noise_covariance import Noise
 from ..releases.postprocess import METHODS as DENOISED
 from ..releases.release import DOCTORED, WRONG, Release, check_shown, register_reader
@@ -36,9 +36,8 @@ from ..version import VERSION
 from .core import MOST_ROWS, RADIUS_BITS, find_core
 from .plan import (
     FINE_BITS,
-    FLOOR,
     FORMAT,
-    TARGET,
+    FriendlyGate,
     FriendlyPlan,
     checked_radius,
     friendly_plan,
@@ -46,15 +45,11 @@ from .plan import (
     require_replace,
 )
 
-if TYPE_CHECKING:
-    from ..display.subject import Subject
-
 RELEASE_FORMAT, NO_CENTER_FORMAT = "ellipsum.release/1", "ellipsum.no_center/1"
 _USUAL_ROWS, _USUAL_CELLS = 10_000, 1 << 26
 _RADII_STEP = math.sqrt(2)
 _MOST_RADII = 1024
 _NEAR = 1e-6
-_SUBSET = re.compile(r"a random subset of (\d+)(?: (rows|people))?")
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,21 +78,19 @@ class FriendlyRelease(Release):
             "plan": self.plan.to_dict(),
         }
 
-    def subject(self) -> Subject:
-        from ..releases.other_subjects import friendly_subject
+    def document(self, most: int | None = None) -> Document:
+        from .documents import friendly_document
 
-        return friendly_subject(self)
+        return friendly_document(self, most)
+
+    def background(self) -> Background:
+        from .documents import friendly_background
+
+        return friendly_background(self, self)
 
     @staticmethod
     def from_json(text: str) -> FriendlyRelease:
         return friendly_release_from_dict(json_codec.parse(text))
-
-    def __repr__(self) -> str:
-        agreement = f"  agreement       {self.agreement:.4g} (noisy; 1 where all rows agree)"
-        return "\n".join([super().__repr__(), *subset_lines(self.plan), agreement])
-
-    def _repr_html_(self) -> str:
-        return super()._repr_html_() + "".join(f"<p>{line.strip()}</p>" for line in subset_lines(self.plan))
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,10 +117,15 @@ class NoCenter(Alike, Kept, Saved, Shown):
     def __bool__(self) -> bool:
         return False
 
-    def subject(self) -> Subject:
-        from ..releases.other_subjects import no_center_subject
+    def document(self, most: int | None = None) -> Document:
+        from .documents import no_center_document
 
-        return no_center_subject(self)
+        return no_center_document(self, most)
+
+    def background(self) -> Background:
+        from .documents import friendly_background
+
+        return friendly_background(self, None)
 
     def to_json(self) -> str:
         fields = {"agreement": self.agreement, "secure": self.secure, "plan": self.plan.to_dict()}
@@ -139,29 +137,6 @@ class NoCenter(Alike, Kept, Saved, Shown):
     def from_json(text: str) -> NoCenter:
         return no_center_from_dict(json_codec.parse(text))
 
-    def __repr__(self) -> str:
-        plan = self.plan
-        lines = [
-            f"NoCenter: too few of {plan.n} {plan.source.split()[0]} agree within radius {plan.radius:.6g}",
-            f"  guarantee       {guarantee(self.privacy, plan.stated)}",
-            *people_lines(plan.people),
-            *subset_lines(plan),
-            f"  agreement       {self.agreement:.4g} (noisy; 1 where all agree)",
-            f"  {self.advice}",
-        ]
-        return "\n".join(lines if self.secure else [*lines, f"  {INSECURE}"])
-
-
-def subset_lines(plan: FriendlyPlan) -> list[str]:
-    """Where not all rows were used: how many of how many."""
-    found = _SUBSET.search(plan.source)
-    if found is None:
-        return []
-    total, whose = int(found[1]), found[2]
-    if whose is not None:  # blocks: how many rows they share is not kept
-        return [f"  used            a random subset of the {total} {whose}"]
-    return [f"  used            a random subset of {plan.n} of {total} {plan.source.split()[0]}"]
-
 
 @public
 def friendly_mean(
@@ -171,7 +146,7 @@ def friendly_mean(
     epsilon: float | None = None,
     delta: float | None = None,
     budget: Budget | None = None,
-    gate: str | None = None,
+    gate: FriendlyGate | None = None,
     noise: str = "auto",
     neighbors: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
@@ -179,11 +154,6 @@ def friendly_mean(
     per_person: str | None = None,
     max_rows_per_person: int | None = None,
     max_rows: int | None = None,
-    slack: float | None = None,
-    gate_share: float | None = None,
-    search_share: float = 0.2,
-    target: float = TARGET,
-    floor: float = FLOOR,
     header: bool | None = None,
     rng: np.random.Generator | None = None,
     threads: int | None = None,
@@ -200,12 +170,11 @@ def friendly_mean(
         found privately; or Normal(0, std=...) with the rows' spread (its center is not used).
     privacy_id: the column that names the person a row belongs to. Each person's rows become one, their mean, or with
         per_person="sum" the sum of at most max_rows_per_person of them; radius and max_rows then speak of people.
+    gate: `FriendlyGate(...)`: the law of the noise that decides whether there is a core, its share of the budget.
     noise: "auto" takes the law of less noise for this budget and so many columns; "norm" has a Laplace gate and
         spherical noise, pure but for the gate's failure [F12]; "gaussian" has Gaussian noise and the gate asked for.
     max_rows: above this many rows a random subset is used, drawn independently of the data (10 000 unless
         stated, fewer where rows are very long).
-
-    Further keywords are those of `friendly_plan`.
 
     Guarantee: `privacy` of the result, for one replaced row [F5], or person [T9]; rows may hold anything at all.
     Edge cases: rows that are not finite, or lie beyond 2^53 radii, weigh nothing and still count.
@@ -222,14 +191,9 @@ def friendly_mean(
             some.n,
             session.source.width,
             planned_radius(radius, session.source.width),
-            budget=Budget.of(epsilon, delta, budget).as_typed(),
-            slack=slack,
-            gate=gate,
+            Budget.of(epsilon, delta, budget).as_typed(),
+            gate,
             noise=noise,
-            gate_share=gate_share,
-            search_share=search_share,
-            target=target,
-            floor=floor,
             source=what if some.total == some.n else f"{what} (a random subset of {some.total})",
             columns=session.source.columns,
             people=people,
@@ -295,14 +259,13 @@ def friendly_center(
     slack: float,
     stream: Stream,
     threads: int | None = None,
-    **options: Any,
 ) -> FriendlyRelease | NoCenter:
     """A coarse center of rows in memory, as one round of a longer schedule that pays (mu, slack) for it.
 
     Guarantee: Privacy(mu, slack, "replace") [F5]; noise is taken from the next positions of the stream.
     """
     candidates = planned_radius(radius, rows.shape[1])
-    plan = friendly_plan(len(rows), rows.shape[1], candidates, budget=Budget(mu=mu), slack=slack, **options)
+    plan = friendly_plan(len(rows), rows.shape[1], candidates, Budget(mu=mu), FriendlyGate(slack=slack))
     return run_friendly(plan, rows, stream, threads)
 
 

@@ -2,7 +2,7 @@
 
 1. Find the rows: columns with units of their own one by one (box.py), vectors by a ball that shrinks about them.
 2. Center and spreads, from the positive and the negative parts of clipped rows: their difference is the mean, their sum
-   the mean absolute value. 3. Norms of rows in the shape of these spreads, and how far each of three shells of rows lies to
+   the mean absolute value. 3. Norms of rows in the shape of these spreads, and how far each of three shells lies to
    one side. 4. Axes from second moments, where few directions hold the rows; then 3 again. 5. The radius of least
    noise^2 + bias^2.
 Errors are lengths over all columns, each in its own unit: its spread, or one unit for all.
@@ -146,7 +146,7 @@ class Shape:
     """By how much the rows of each shell move the sum, for a unit of their excess over a radius."""
 
     def pull(self, radii: Floats) -> tuple[Floats, Floats]:
-        """How far clipping to radii moves the sum: by the rows seen; and with what may not have been seen of the tail."""
+        """How far clipping to radii moves the sum: by the rows seen; and with what the tail may hide."""
         excess, by_law = self.norms.excess(radii)
         shells = np.maximum(np.searchsorted(self.cuts, self.norms.middles, side="right") - 1, 0)
         seen = excess @ self.pulls[shells]

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError, named
 from ..noise.block_law import box_std
+from ..privacy.budget import Budget
 from ..privacy.budget_split import mu_beside
-from ..privacy.guarantee import Budget
 from ..releases.decode import Absent
 from ..rows import Box
 from .constants import (
@@ -58,7 +58,7 @@ _BINS = [2 * _LOG_RANGE[0] / ALIKE, _LOG_RANGE[1] / ALIKE_SPREAD]
 PASSES = MOST_ZOOMS + 5
 """Locate, zooms, look, tails, counts beyond the ends, and the release."""
 _FAR = (
-    "more values of {name} than foreseen lie beyond the ends that were learned: the release may be off by more than its "
+    "more values of {name} than foreseen lie beyond the learned ends: the release may be off by more than its "
     "interval says. Check units and codes for missing values, or state bounds."
 )
 

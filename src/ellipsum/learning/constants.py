@@ -71,7 +71,7 @@ least; six rounds of this one shrink the ball 1,800 times within the passes ther
 SMALLER = 0.7
 """A ball whose median norm shrinks by less is as small as the rows are wide."""
 CENTER_SHARE = 0.01, 0.1
-"""Of mu^2, for center and spreads: as much as makes their noise the rows' spread over this square root, within these."""
+"""Of mu^2, for center and spreads: enough that their noise is the rows' spread over this root, within these."""
 NORMS_SHARE = 0.02
 """Of mu^2, for a histogram of norms, at most: it has one bin a row, so that its noise is small beside d columns'."""
 LEAST_SHARE = 0.005

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ..display.wording import many
 from ..errors import UsageError, named, whole
 from ..plans.group_plan import GroupPlan, InGroups
 from ..plans.group_planning import check_people, gaussian_slack, plan_groups
 from ..plans.json import COUNT
-from ..privacy.guarantee import Budget
+from ..privacy.budget import Budget
 from ..releases.group_json import grouping_from_dict, grouping_to_dict
 from ..releases.group_release import GroupRelease
 from ..request.groups import Grouping
@@ -91,14 +92,14 @@ class GroupLearningPlan(InGroups, LearningPlan):
         made = plan.publish(sums, stream, session.secure)
         return replace(made, privacy_spent=rounds.privacy, learned=learning_of(self, rounds, region))
 
-    def _group_lines(self) -> list[str]:
+    def _group_facts(self) -> list[tuple[str, str]]:
         by, keys = ", ".join(map(named, self.grouping.by)), self.grouping.keys
         told = "not listed: published where their noisy count is large enough"
-        lines = [f"  groups          by {by}; {told if keys is None else f'{keys.size} listed, all published'}"]
+        facts = [("Groups", f"by {by}; {told if keys is None else f'{keys.size:,} listed, all published'}")]
         if self.people is not None:
-            many = self.grouping.max_groups
-            lines.append(f"  {'':<15} in at most {many} groups of theirs; rounds before see one row of each person")
-        return lines
+            most = many(self.grouping.max_groups, "group")
+            facts.append(("", f"each person is in at most {most}; rounds before see one row of each person"))
+        return facts
 
     def to_dict(self) -> dict[str, Any]:
         saved = {"format": FORMAT, "version": VERSION, **grouping_to_dict(self.grouping), "groups": self.groups}

@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..display.texts import guarantee, hint, missing_rule, people_lines, weights_rule
-from ..errors import (
-    MOST_COLUMNS,
-    Floats,
-    UsageError,
-    choice,
-    named,
-    names,
+from ..display.document import Document
+from ..display.wording import (
+    describe_guarantee,
+    describe_missing,
+    describe_size,
+    describe_weights,
+    many,
+    people_facts,
 )
+from ..errors import MOST_COLUMNS, Floats, UsageError, choice, named, names
 from ..friendly.plan import require_replace
 from ..noise.block_law import box_std
 from ..plans.base import Runnable, check_width
@@ -27,7 +28,8 @@ from ..plans.build import NOISE, Terms
 from ..plans.json import COUNT, MISSING, PEOPLE, STATISTICS, options_from_dict
 from ..plans.noise_selection import plan_statistic
 from ..plans.plan import Plan
-from ..privacy.guarantee import Budget, Privacy, stated_from_dict
+from ..privacy.budget import Budget, stated_from_dict
+from ..privacy.guarantee import Privacy
 from ..releases.learning_record import METHODS, Learning, check_stated
 from ..releases.release import Release
 from ..request.missing import Handling
@@ -255,7 +257,7 @@ class LearningPlan(Runnable):
             some = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
             texts.insert(
                 0,
-                f"{some} could not be found among the noise, and no value is given: it may be anything within the magnitude.",
+                f"{some} could not be found in the noise. No value is given: it may be anything within the magnitude.",
             )
         if not self._enough(rounds.n):
             texts.insert(0, f"intervals cannot be trusted: {self._too_few}")
@@ -293,30 +295,28 @@ class LearningPlan(Runnable):
     def from_json(text: str) -> LearningPlan:
         return LearningPlan(**learning_fields(json_codec.parse(text)))
 
-    def _group_lines(self) -> list[str]:
+    def _group_facts(self) -> list[tuple[str, str]]:
         """What is said of groups, where there are any."""
         return []
 
-    def __repr__(self) -> str:
-        people = "" if self.people is None else " people"
-        n = f"n = {self.n}{people}" if self.neighbors == "replace" else "n private"
+    def document(self, most: int | None = None) -> Document:
         asked = self.rows.usual_missing if self.handling.missing is None else self.handling.missing
         what = "each column is clamped to learned ends" if self._boxed else "rows are clipped by their norm"
-        lines = [
-            f"Plan: {self.statistic} of {self.d} columns, {n}, unknown rows within {self.rows.shown}{hint(self)}",
-            f"  guarantee       {guarantee(self.privacy, self.stated)}",
-            *people_lines(self.people),
-            *self._group_lines(),
-            f"  missing entries {missing_rule(asked, self.statistic)}",
-            f"  weights         {weights_rule(self.weights)}",
-            f"  method          {self.method}; {what}",
-            f"  passes          at most {self.passes} over all rows",
+        facts = [
+            ("Privacy", describe_guarantee(self.privacy, self.stated)),
+            *people_facts(self.people),
+            *self._group_facts(),
+            ("Bounds", f"learned: values are known to lie within {self.rows.shown}"),
+            ("Missing", describe_missing(asked, self.statistic)),
+            ("Weights", describe_weights(self.weights)),
+            ("Method", f"{self.method}; {what}"),
+            ("Passes", f"at most {self.passes} over all rows"),
         ]
         if self.relative_error is not None:
-            lines.append(f"  expected error  {self.relative_error:.2%} of a column's spread")
-        if self.warning is not None:
-            lines.append(f"  warning: {self.warning}")
-        return "\n".join(lines)
+            facts.append(("Error", f"{self.relative_error:.2%} of a column's standard deviation"))
+        columns = f"{many(self.d, 'column')} with unknown bounds ({describe_size(self)}; no data read)"
+        warnings = [] if self.warning is None else [self.warning]
+        return Document(f"Plan for a differentially private {self.statistic} of {columns}", [], facts, warnings)
 
 
 def uses_box(d: int, budget: Budget, noise: str, in_groups: bool) -> bool:

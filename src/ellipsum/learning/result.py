@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..display.document import Shown
-from ..display.texts import INSECURE, guarantee, people_lines
-from ..errors import Floats, UsageError
+from ..display.checklist import EXACT, tabulate_rounds
+from ..display.document import Background, Document, Table, make_table
+from ..display.recipe import people_words, recipe
+from ..display.result import Shown
+from ..display.wording import SHOWN, describe_guarantee, insecure_facts, many, people_facts
+from ..errors import Floats, UsageError, shown
 from ..plans.json import people_from_dict
-from ..privacy.guarantee import Privacy, stated_from_dict
+from ..privacy.budget import stated_from_dict
+from ..privacy.guarantee import Privacy
 from ..releases.learning_record import METHODS, Step, check_steps
 from ..request.people import People
 from ..rows import Box, LearnedRows, rows_from_dict
@@ -21,7 +25,6 @@ from ..version import VERSION
 
 if TYPE_CHECKING:
     from ..display.plots.strips import Sheet
-    from ..display.subject import Subject
 
 FORMAT = "ellipsum.bounds/1"
 
@@ -105,20 +108,31 @@ class Learned(Alike, Kept, Saved, Shown):
 
         return learned_sheet(self, order, columns)
 
-    def subject(self) -> Subject:
-        from ..releases.other_subjects import learned_subject
+    def document(self, most: int | None = None) -> Document:
+        low, high = self.ends
+        names = self.bounds.columns or tuple(f"x{j + 1}" for j in range(low.size))
+        lines = [[shown(name), f"{low[j]:.6g}", f"{high[j]:.6g}"] for j, name in enumerate(names[: most or SHOWN])]
+        bounds = make_table(["column", "lower", "upper"], lines, low.size)
+        steps = Table(["step", "cost"], [[step.name, _cost(step.privacy)] for step in self.steps])
+        facts = [("Privacy", describe_guarantee(self.privacy, self.stated)), ("Method", self.method)]
+        facts += [*people_facts(self.people), *insecure_facts(self.secure)]
+        return Document(f"Learned bounds, {many(low.size, 'column')}", [bounds, steps], facts, list(self.warnings))
 
-        return learned_subject(self)
-
-    def __repr__(self) -> str:
-        lines = [
-            f"Learned by {self.method} in {len(self.steps)} steps: {self.bounds}",
-            f"  guarantee       {guarantee(self.privacy, self.stated)}",
-            *people_lines(self.people),
-        ]
-        lines += [f"  {step.name:<15} {_cost(step.privacy)}" for step in self.steps]
-        lines += [f"  warning: {text}" for text in self.warnings]
-        return "\n".join(lines if self.secure else [*lines, f"  {INSECURE}"])
+    def background(self) -> Background:
+        words = {"neighbors": self.privacy.neighbors, "method": self.method, **people_words(self.people)}
+        return Background(
+            privacy=self.privacy,
+            stated=self.stated,
+            secure=self.secure,
+            people=self.people,
+            origin=[
+                "Only a bound on the size of every value was stated; all else was learned privately, at this cost."
+            ],
+            origin_tables=[tabulate_rounds([(step.name, step.privacy) for step in self.steps])],
+            mechanism=[EXACT, "Every round adds up a function of the rows; later rounds depend on earlier results."],
+            recipe=recipe("learn", None, self.stated, words),
+            sheet=self.sheet(),
+        )
 
 
 def _cost(privacy: Privacy) -> str:

@@ -17,8 +17,8 @@ from ..errors import BudgetRefused, Floats, UsageError
 from ..kernels.accumulate import Partial
 from ..noise import Stream, add_noise, box_shifts, shift_for
 from ..noise.vectors import add_box_noise
+from ..numerics.rounding import round_down, round_up, sqrt_down
 from ..numerics.wide_integers import Wide
-from ..privacy.gaussian_curve import round_down, round_up, sqrt_down
 from ..privacy.guarantee import Privacy
 from ..releases.learning_record import RELEASE, Step
 from ..request.missing import Handling

@@ -120,7 +120,7 @@ def choose_ends(
 ) -> Ends:
     """The ends of least forecast noise^2 + bias^2.
 
-    unit: std of the noise of the released sum for each unit of width. counts: of what lies below and above earlier ends.
+    unit: std of the noise of the released sum for each unit of width. counts: of what lies beyond earlier ends.
     """
     first, last, _, sure = hull(histogram, limits, n)
     sides, ladders, squares = [], [], []

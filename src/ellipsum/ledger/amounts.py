@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..errors import UsageError, non_negative
-from ..privacy.gaussian_curve import typed
+from ..numerics.rounding import typed
 
 _MOST_DIGITS, _MOST_PLACES = 400, 300
 _MOST = Fraction(10) ** _MOST_PLACES

@@ -8,9 +8,11 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from ..errors import BudgetRefused, UsageError, named
+from ..numerics.rounding import round_down, round_up, typed, within_typed
+from ..privacy.budget import mu_for
 from ..privacy.composition import Filter
-from ..privacy.gaussian_curve import gaussian_delta_upper, round_down, round_up, typed, within_typed
-from ..privacy.guarantee import Privacy, mu_for
+from ..privacy.gaussian_curve import gaussian_delta_upper
+from ..privacy.guarantee import Privacy
 from .amounts import amount, read, written
 
 _NEAR = 1 + Fraction(1, 10**6)

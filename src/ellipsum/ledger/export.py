@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..errors import choice
-from ..privacy.gaussian_curve import round_down, round_up, sqrt_up
+from ..numerics.rounding import round_down, round_up, sqrt_up
 from .account_state import AccountState, read_account
 from .amounts import brief, written
 from .entries import Transaction, canonical, read_fields, reading_entries

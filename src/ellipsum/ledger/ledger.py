@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, choice, named, whole
+from ..privacy.budget import Budget
 from ..privacy.composition import Filter
-from ..privacy.guarantee import NEIGHBORS, Budget
+from ..privacy.guarantee import NEIGHBORS
 from ..request.documentation import LEDGER
 from ..request.people import People
 from .account_state import PERIODS, AccountState, read_account

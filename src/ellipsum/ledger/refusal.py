@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from ..errors import BudgetRefused, UsageError
+from ..numerics.rounding import sqrt_down, sqrt_up, typed
+from ..privacy.budget import Budget, mu_for
 from ..privacy.composition import Filter
-from ..privacy.gaussian_curve import sqrt_down, sqrt_up, typed
-from ..privacy.guarantee import Budget, mu_for
 from .amounts import brief
 from .charging import NOTHING, ChargeRequest, Step, steps
 

@@ -27,10 +27,10 @@ from ..errors import (
     whole,
 )
 from ..numerics.roots import gauss_legendre, root
+from ..numerics.rounding import enclose_ever_tighter, find_safe, is_proved_nonnegative, round_ball_up, round_up
 from ..numerics.wide_integers import Ints, Wide
-from ..privacy.gaussian_curve import _at_rising_precision, _certainly_positive, _float_up, _nudged, round_up
 from ..privacy.guarantee import Privacy
-from ..privacy.spherical_privacy import Guarantee
+from ..privacy.spherical_curve import Guarantee
 from ..util import json_codec
 from .law import TOO_LITTLE, Law, joined, normal_multiple
 from .stream import Stream
@@ -273,8 +273,8 @@ def box_sf_upper(x: float, size: int) -> float:
     if x <= 0:
         return 1.0 if x < 0 else 0.5
     upper = 0.5
-    for ball in _at_rising_precision(lambda: _sf_ball(x, whole("size", size))):
-        upper = min(upper, _float_up(ball))
+    for ball in enclose_ever_tighter(lambda: _sf_ball(x, whole("size", size))):
+        upper = min(upper, round_ball_up(ball))
         if ball.rel_accuracy_bits() >= 64:
             break
     return upper
@@ -286,7 +286,7 @@ def box_isf_upper(p: float, size: int) -> float:
 
     p, size = open_unit("p", p), whole("size", size)
     start = max(box_isf(min(p, 0.5), size), 0.0)
-    x = _nudged(start, start + 1, lambda x: _certainly_positive(lambda: arb(p) - _sf_ball(x, size)))
+    x = find_safe(start, start + 1, lambda x: is_proved_nonnegative(lambda: arb(p) - _sf_ball(x, size)))
     if x is None:
         raise UsageError(f"p={p} is out of reach of certified arithmetic. State a probability above 1e-300.")
     return x

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import Floats, UsageError, positive, whole
-from ..numerics.ball_arithmetic import FLINT
+from ..numerics.rounding import FLINT
 from ..numerics.wide_integers import LOW_BITS, Wide
 from .stream import BLOCK, Stream
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import Floats, UsageError
 from ..numerics.wide_integers import Wide
 from ..privacy.guarantee import Privacy
-from ..privacy.spherical_privacy import Guarantee
+from ..privacy.spherical_curve import Guarantee
 from .gaussian import add_noise, add_noise_exact, shift_for
 from .stream import Stream
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Floats
-from ..numerics.ball_arithmetic import FLINT
+from ..numerics.rounding import FLINT
 from ..numerics.wide_integers import LOW_BITS, Ints, Wide
 from .gaussian import add_noise
 from .stream import BLOCK, LANE_BITS, Stream, Words, fresh_key, keystream

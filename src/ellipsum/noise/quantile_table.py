@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Floats
-from ..numerics.ball_arithmetic import FLINT
+from ..numerics.rounding import FLINT
 from ..util.compile import compiled
 
 Words = NDArray[np.uint64]

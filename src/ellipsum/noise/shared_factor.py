@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import Floats
-from ..numerics.ball_arithmetic import FLINT
+from ..numerics.rounding import FLINT
 from ..numerics.wide_integers import Ints
 from ..util.compile import compiled, inner
 from .stream import BLOCK, Stream

@@ -16,9 +16,9 @@ import numpy as np
 
 from ..errors import Floats, UsageError, open_unit, whole
 from ..numerics.roots import root
+from ..numerics.rounding import round_up
 from ..numerics.wide_integers import Wide
-from ..privacy.gaussian_curve import round_up
-from ..privacy.spherical_privacy import BallPrivacy, Guarantee
+from ..privacy.spherical_curve import BallPrivacy, Guarantee
 from ..util import json_codec
 from .law import TOO_LITTLE, Law, joined
 from .stream import Stream

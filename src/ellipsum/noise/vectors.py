@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import Floats, UsageError, whole
-from ..numerics.ball_arithmetic import FLINT
+from ..numerics.rounding import FLINT
 from ..numerics.wide_integers import Ints, Wide
 from ..util.compile import compiled, inner
 from .gaussian import _floor_and_rest

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..errors import Floats
-from .ball_arithmetic import FLINT
+from .rounding import FLINT
 
 _SPACING = 2.0**-51
 _MOST_STEPS = 300  # halving alone takes 1100 from one end of the doubles to the other; nothing here is that wide

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..display.result import Printed
 from ..errors import AccuracyWarning, Floats, UsageError
 from ..releases.release import Release
 from ..request.people import WAYS, People, people_of, with_people
@@ -26,7 +27,7 @@ def register_remaker(remake: Callable[..., Any]) -> None:
     _REMAKERS[:] = [remake]
 
 
-class Runnable(Alike, Saved):
+class Runnable(Printed, Alike, Saved):
     """A plan; `run` is its own."""
 
     saved_as: ClassVar[str] = "plan"
@@ -83,6 +84,12 @@ class Runnable(Alike, Saved):
         from .pictures import plan_plot
 
         return plan_plot(self, path, columns)
+
+    def forecast_svg(self, prefix: str) -> str | None:
+        """The figure of `plot` as SVG for a page, where there is one; prefix: of its identifiers."""
+        from .pictures import plan_svg
+
+        return plan_svg(self, prefix)
 
     @property
     def doubt(self) -> str | None:

@@ -18,8 +18,9 @@ from ..errors import Floats
 from ..noise.block_law import BoxLaw
 from ..noise.law import Law
 from ..noise.spherical_law import BallLaw
-from ..privacy.guarantee import Budget, Privacy
-from ..privacy.spherical_privacy import BallPrivacy, Guarantee, safe_ratio
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy
+from ..privacy.spherical_curve import BallPrivacy, Guarantee, safe_ratio
 from ..regions.ellipsoid import Clip
 from ..releases.description import square_levers
 from ..request.missing import Handling, lay_riders

@@ -15,17 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from ..display.document import Document
 from ..errors import Floats, UsageError
 from ..noise import Stream, box_shifts, shift_for
 from ..noise.block_law import BoxLaw, box_isf_upper
+from ..numerics.rounding import round_down
 from ..numerics.wide_integers import Ints, Wide
-from ..privacy.gaussian_curve import normal_isf_upper, round_down
+from ..privacy.gaussian_curve import normal_isf_upper
 from ..privacy.guarantee import Privacy
 from ..releases.group_description import GroupDescription
 from ..releases.group_json import FORMAT, plan_from_dict, plan_to_dict, release_from_dict
 from ..releases.group_keys import keys_of, order_of
 from ..releases.group_release import GroupRelease
-from ..releases.group_texts import describe_plan, plan_html
 from ..releases.release import register_reader
 from ..request.groups import Grouping, by_of
 from ..request.people import People, people_of, with_people
@@ -335,11 +336,10 @@ class GroupPlan(InGroups):
     def from_json(text: str) -> GroupPlan:
         return GroupPlan(**plan_from_dict(json_codec.parse(text)))
 
-    def __repr__(self) -> str:
-        return describe_plan(self)
+    def document(self, most: int | None = None) -> Document:
+        from .documents import group_plan_document
 
-    def _repr_html_(self) -> str:
-        return plan_html(self)
+        return group_plan_document(self, most)
 
 
 def release_of(plan: GroupPlan, *parts: Any) -> GroupRelease:

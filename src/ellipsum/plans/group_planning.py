@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 from ..errors import UsageError, choice, whole
-from ..privacy.gaussian_curve import round_down, round_up
-from ..privacy.guarantee import Budget, Privacy
+from ..numerics.rounding import round_down, round_up
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy
 from ..regions.ellipsoid import Clip
 from ..request.groups import Grouping
 from ..request.missing import Handling

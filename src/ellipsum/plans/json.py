@@ -13,8 +13,8 @@ from ..errors import MOST_WHOLE, UsageError
 from ..noise.block_law import BoxLaw
 from ..noise.law import Law
 from ..noise.spherical_law import BallLaw
-from ..privacy.guarantee import stated_from_dict
-from ..privacy.spherical_privacy import guarantee_from_dict
+from ..privacy.budget import stated_from_dict
+from ..privacy.spherical_curve import guarantee_from_dict
 from ..regions.ellipsoid import Clip, Ellipsoid
 from ..request.missing import WORDS
 from ..request.people import WAYS, People

@@ -16,9 +16,9 @@ from ..display.plots.labels import label, ticks, wrapped
 from ..display.plots.rendering import check_format, save, svg
 from ..display.plots.scales import logarithmic
 from ..display.plots.style import BLACK, FONT_POINTS, GREY, stroke, styled
-from ..display.texts import HINT, guarantee
+from ..display.wording import describe_guarantee
 from ..errors import Floats, UsageError, named
-from ..privacy.guarantee import Budget
+from ..privacy.budget import Budget
 
 LAWS = {
     "gaussian": "Gaussian noise",
@@ -206,10 +206,10 @@ def _parts(plan: Any, columns: Sequence[str] | None) -> list[tuple[Callable[[Any
 
 
 def _drawn(plan: Any, drawn: Sequence[tuple[Callable[[Any, Any], None], Any]], across: int) -> Any:
-    notes = [guarantee(plan.privacy, plan.stated)]
+    notes = [describe_guarantee(plan.privacy, plan.stated)]
     more = " and groups=" if hasattr(plan, "grouping") else ""
     notes += [] if drawn else [f"nothing can be forecast: state n={more} as well"]
-    title = str(plan).splitlines()[0].replace(f" {HINT}", "")
+    title = plan.document().title
     with styled():
         picture, panels = _frame(title, notes, len(drawn), across)
         for axis, (draw, part) in zip(panels, drawn, strict=True):

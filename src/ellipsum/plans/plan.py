@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ..display.document import Document
 from ..errors import Floats, UsageError, names
 from ..kernels.accumulate import Partial
 from ..noise import Stream
 from ..noise.block_law import BoxLaw
 from ..noise.law import GaussianLaw, Law
-from ..privacy.spherical_privacy import Guarantee
+from ..privacy.spherical_curve import Guarantee
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.clipping_bias import cell_limits
 from ..releases.decode import Absent, answer
@@ -414,15 +415,10 @@ class Plan(Runnable):
     def from_json(text: str) -> Plan:
         return plan_from_dict(json_codec.parse(text))
 
-    def __repr__(self) -> str:
-        from ..display.texts import describe_plan
+    def document(self, most: int | None = None) -> Document:
+        from .documents import plan_document
 
-        return describe_plan(self)
-
-    def _repr_html_(self) -> str:
-        from ..display.texts import plan_html
-
-        return plan_html(self)
+        return plan_document(self, most)
 
 
 def plan_from_dict(found: Any) -> Plan:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from ..privacy.guarantee import Budget
+from ..privacy.budget import Budget
 from ..request.request import Request
 from ..rows import Ball, Box, Normal
 from ..session import Session

@@ -9,7 +9,7 @@ import math
 from fractions import Fraction
 from typing import Protocol
 
-from .gaussian_curve import round_up
+from ..numerics.rounding import round_up
 
 _LEAST = -12.0  # log of the least order that is tried
 _STEPS = 40

@@ -14,10 +14,11 @@ import numpy as np
 
 from ..errors import Floats, UsageError
 from ..numerics.roots import root
+from .budget import Budget
 from .composition import composed_delta, composed_epsilon
 from .gaussian_curve import certified_mu, gaussian_delta
-from .guarantee import Budget, Privacy
-from .spherical_privacy import Guarantee
+from .guarantee import Privacy
+from .spherical_curve import Guarantee
 
 SHARES = np.concatenate([np.linspace(0.05, 0.9, 18), [0.93, 0.96, 0.98]])
 """Of epsilon, for the pure step: those that are tried."""

@@ -22,18 +22,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import BudgetRefused, Floats, UsageError, non_negative
-from ..numerics.ball_arithmetic import FLINT
 from ..numerics.roots import root
-from .gaussian_curve import (
-    _at_rising_precision,
-    _float_up,
-    gaussian_delta,
-    gaussian_epsilon_upper,
-    laplace_mu,
-    round_down,
-    round_up,
-    sqrt_up,
-)
+from ..numerics.rounding import FLINT, enclose_ever_tighter, round_ball_up, round_down, round_up, sqrt_up
+from .gaussian_curve import gaussian_delta, gaussian_epsilon_upper, laplace_mu
 
 if TYPE_CHECKING:
     from flint import arb
@@ -116,8 +107,8 @@ def _split(atoms: Sequence[tuple[Fraction, arb]], unit: Fraction) -> tuple[Float
             # weight of the lower neighbor: linear in e^-loss between the two
             gap = unit * (place + 1) - loss
             lower = _arb(gap).expm1() / whole
-            masses[place - lowest] += _float_up(chance * lower) * (1 + 2.0**-40)
-            masses[place + 1 - lowest] += max(_float_up(chance * (1 - lower)), 0.0) * (1 + 2.0**-40)
+            masses[place - lowest] += round_ball_up(chance * lower) * (1 + 2.0**-40)
+            masses[place + 1 - lowest] += max(round_ball_up(chance * (1 - lower)), 0.0) * (1 + 2.0**-40)
     return masses, lowest
 
 
@@ -163,8 +154,8 @@ def _delta_upper(mu: float, pure: tuple[float, ...], epsilon: float) -> float:
         return 0.0
     law = _loss_law(pure)
     upper = 1.0
-    for ball in _at_rising_precision(lambda: _delta_ball(mu, law, epsilon)):
-        upper = min(upper, _float_up(ball))
+    for ball in enclose_ever_tighter(lambda: _delta_ball(mu, law, epsilon)):
+        upper = min(upper, round_ball_up(ball))
         # chances are known to about 120 bits, so more precision stops helping
         if ball.is_finite() and (ball.rel_accuracy_bits() >= 40 or upper <= _SMALLEST or ball.rad() < 1e-320):
             break

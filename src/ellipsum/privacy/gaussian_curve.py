@@ -9,68 +9,21 @@ Symbols: a, b = epsilon/mu -+ mu/2; Q the upper tail of the normal law, phi its 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ..errors import Floats, UsageError, non_negative, open_unit, positive
-from ..numerics.ball_arithmetic import FLINT
+from ..numerics.rounding import FLINT, enclose_ever_tighter, find_safe, is_proved_nonnegative, round_ball_up
 
 if TYPE_CHECKING:
     from flint import arb
 
 _LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
-_FIRST_BITS, _LAST_BITS = 128, 1 << 14
 _NEAR = 0.03  # below this mu, M(a) - M(b) is integrated rather than subtracted
 _GAUSS_3 = ((0.0, 8 / 9), (math.sqrt(0.6), 5 / 9), (-math.sqrt(0.6), 5 / 9))
 _SMALLEST = math.ulp(0.0)
-
-
-# Directed rounding of exact numbers -------------------------------------------------------------------
-
-
-def round_up(value: Fraction) -> float:
-    """The least double >= value."""
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.nextafter(math.inf, 0)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def round_down(value: Fraction) -> float:
-    """The greatest double <= value."""
-    return -round_up(-value)
-
-
-def typed(value: float) -> Fraction:
-    """The decimal that somebody typed for this double: the shortest that reads as it."""
-    return Fraction(repr(float(value)))
-
-
-def within_typed(value: float) -> float:
-    """The greatest double that is no more than what was typed: the double read from 0.2 is a little more than 0.2."""
-    return round_down(min(Fraction(value), typed(value)))
-
-
-def sqrt_down(value: Fraction) -> float:
-    """The greatest double whose exact square is at most value >= 0."""
-    return round_down(_sqrt_floor(value))
-
-
-def sqrt_up(value: Fraction) -> float:
-    """A double whose exact square is at least value >= 0: the least, or the next one."""
-    floor = _sqrt_floor(value)
-    return round_up(floor if floor * floor == value else floor * (1 + Fraction(1, 1 << 79)))
-
-
-def _sqrt_floor(value: Fraction) -> Fraction:
-    """floor(sqrt(value) 2^k) / 2^k, with k such that the floor has at least 80 bits."""
-    shift = max(0, 82 - (value.numerator.bit_length() - value.denominator.bit_length()) // 2)
-    return Fraction(math.isqrt((value.numerator << 2 * shift) // value.denominator), 1 << shift)
 
 
 # Double precision -------------------------------------------------------------------------------------
@@ -161,7 +114,7 @@ def _upper_quantile(delta: float) -> float:
 
 def _log_delta_at(mu: float, epsilon: float) -> float:
     """log delta(epsilon) of the curve mu, nearly; not a number where no precision tells it from zero."""
-    for ball in _at_rising_precision(lambda: _delta_ball(mu, epsilon)):
+    for ball in enclose_ever_tighter(lambda: _delta_ball(mu, epsilon)):
         if ball.rel_accuracy_bits() >= 64:
             break
     return float(ball.log().mid())
@@ -186,28 +139,6 @@ def _epsilon_estimate(mu: float, delta: float) -> float:
 # Certified ---------------------------------------------------------------------------------------------
 
 
-def _at_rising_precision(evaluate: Callable[[], arb]) -> Iterator[arb]:
-    """The same ball at 128, 256, ... bits: each encloses the true value, ever more tightly."""
-    from flint import ctx
-
-    bits = _FIRST_BITS
-    while bits <= _LAST_BITS:
-        with FLINT, ctx.workprec(bits):
-            ball = evaluate()
-        yield ball
-        bits *= 2
-
-
-def _certainly_positive(evaluate: Callable[[], arb]) -> bool:
-    """Whether a real number is proved to be >= 0; a tie that no precision decides counts as not [P2]."""
-    for ball in _at_rising_precision(evaluate):
-        if ball >= 0:
-            return True
-        if ball < 0:
-            return False
-    return False
-
-
 def _delta_ball(mu: float, epsilon: float) -> arb:
     from flint import arb
 
@@ -218,25 +149,7 @@ def _delta_ball(mu: float, epsilon: float) -> arb:
 def _delta_is_safe(mu: float, epsilon: float, delta: float) -> bool:
     from flint import arb
 
-    return _certainly_positive(lambda: arb(delta) - _delta_ball(mu, epsilon))
-
-
-def _float_up(ball: arb) -> float:
-    """The least double that is certainly at least the enclosed number (infinity for an empty enclosure)."""
-    if not ball.is_finite():
-        return math.inf
-    upper = ball.upper()
-    nearest = float(upper)
-    return nearest if upper <= nearest else math.nextafter(nearest, math.inf)
-
-
-def _nudged(start: float, unit: float, safe: Callable[[float], bool]) -> float | None:
-    """The first safe number among start, start + unit 2^-50, start + unit 2^-47, ... start + unit / 4."""
-    for shift in (2000, *range(50, 0, -3)):
-        candidate = start + math.ldexp(unit, -shift)
-        if safe(candidate):
-            return candidate
-    return None
+    return is_proved_nonnegative(lambda: arb(delta) - _delta_ball(mu, epsilon))
 
 
 @lru_cache(maxsize=1024)
@@ -250,7 +163,7 @@ def certified_mu(epsilon: float, delta: float) -> float:
     epsilon, delta = positive("epsilon", epsilon), open_unit("delta", delta)
     start = _mu_estimate(epsilon, delta)
     if 0 < start < math.inf:
-        mu = _nudged(start, -start, lambda m: m > 0 and _delta_is_safe(m, epsilon, delta))
+        mu = find_safe(start, -start, lambda m: m > 0 and _delta_is_safe(m, epsilon, delta))
         if mu is not None:
             return mu
     raise UsageError(
@@ -265,8 +178,8 @@ def gaussian_delta_upper(mu: float, epsilon: float) -> float:
     if mu == 0:
         return 0.0
     upper = 1.0
-    for ball in _at_rising_precision(lambda: _delta_ball(mu, epsilon)):
-        upper = min(upper, _float_up(ball))
+    for ball in enclose_ever_tighter(lambda: _delta_ball(mu, epsilon)):
+        upper = min(upper, round_ball_up(ball))
         if ball.rel_accuracy_bits() >= 64 or upper <= _SMALLEST:
             break
     return upper
@@ -289,7 +202,7 @@ def gaussian_epsilon_upper(mu: float, delta: float) -> float:
     if not math.isfinite(start):
         return math.inf
     unit = mu * (1 + mu) + abs(start)
-    epsilon = _nudged(max(start, 0.0), unit, lambda e: e < math.inf and _delta_is_safe(mu, e, delta))
+    epsilon = find_safe(max(start, 0.0), unit, lambda e: e < math.inf and _delta_is_safe(mu, e, delta))
     return math.inf if epsilon is None else epsilon
 
 
@@ -312,7 +225,7 @@ def laplace_mu(epsilon: float) -> float:
     def room(mu: float) -> arb:
         return 2 - (arb(mu) / arb(8).sqrt()).erfc() * (1 + arb(epsilon).exp())
 
-    mu = _nudged(start, start, lambda m: _certainly_positive(lambda: room(m)))
+    mu = find_safe(start, start, lambda m: is_proved_nonnegative(lambda: room(m)))
     if mu is None:
         raise UsageError(f"epsilon={epsilon} is out of reach of certified arithmetic. State at most 1e8.")
     return mu
@@ -326,7 +239,9 @@ def normal_isf_upper(p: float) -> float:
 
     p = open_unit("p", p)
     start = max(-float(ndtri(p)), 0.0)
-    z = _nudged(start, start + 1, lambda x: _certainly_positive(lambda: arb(p) - (arb(x) / arb(2).sqrt()).erfc() / 2))
+    z = find_safe(
+        start, start + 1, lambda x: is_proved_nonnegative(lambda: arb(p) - (arb(x) / arb(2).sqrt()).erfc() / 2)
+    )
     if z is None:
         raise UsageError(f"p={p} is out of reach of certified arithmetic. State a probability above 1e-300.")
     return z

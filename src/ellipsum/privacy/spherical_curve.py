@@ -13,7 +13,8 @@ References: Joseph, Kulesza & Yu 2025 (the mechanism).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -28,9 +29,10 @@ from ..errors import (
     positive,
     whole,
 )
-from ..numerics.ball_arithmetic import FLINT
 from ..numerics.roots import gauss_legendre, root
-from .gaussian_curve import _certainly_positive, _float_up, _nudged, round_up
+from ..numerics.rounding import FLINT, find_safe, is_proved_nonnegative, round_ball_up, round_up
+from ..util import json_codec
+from .guarantee import Privacy
 
 if TYPE_CHECKING:
     from flint import arb
@@ -42,6 +44,9 @@ _MOST_EVALUATIONS = 20_000
 _NUDGES = range(36, 0, -3)  # how far a proposal is moved towards more noise: 2^-36 of itself, 2^-33, ...
 _ZOOMS, _CELLS, _DROP = 3, 200, 50.0
 _STEPS = 60  # of the recurrence for rho
+_NEAR = 1 + 1e-6
+_EPSILONS, _DELTAS = (1e-4, 100.0), (1e-30, 0.5)  # where the curve is evaluated closely [B2]
+_WRONG = "A guarantee has the fields ratio, dimension, neighbors and, for people, unit, and no others."
 
 
 # Double precision -------------------------------------------------------------------------------------
@@ -179,7 +184,7 @@ def ball_delta_upper(ratio: float, epsilon: float, d: int) -> float:
     near = max(math.exp(_log_delta(ratio, epsilon, d)), _SMALLEST)
     upper = 1.0
     for ball in _balls(ratio, epsilon, d, near):
-        upper = min(upper, _float_up(ball))
+        upper = min(upper, round_ball_up(ball))
         if ball.is_finite() and (ball.rel_accuracy_bits() >= 30 or upper <= _SMALLEST):
             break
     return upper
@@ -258,9 +263,96 @@ def ball_pair(ratio: float, d: int, square: float) -> tuple[float, float]:
     ratio, square, d = positive("ratio", ratio), positive("square", square), whole("d", d)
     with FLINT, ctx.workprec(128):
         half, shape = arb(square) / 2, arb(d + 1) / 2
-        slack = _float_up(half.gamma_lower(shape, 1) if square < d else 1 - half.gamma_upper(shape, 1))
+        slack = round_ball_up(half.gamma_lower(shape, 1) if square < d else 1 - half.gamma_upper(shape, 1))
     start = ratio / math.sqrt(square)
-    mu = _nudged(start, start, lambda m: _certainly_positive(lambda: arb(m) ** 2 * arb(square) - arb(ratio) ** 2))
+    mu = find_safe(start, start, lambda m: is_proved_nonnegative(lambda: arb(m) ** 2 * arb(square) - arb(ratio) ** 2))
     if mu is None or not slack < 1:
         raise UsageError("ratio or square is out of reach of certified arithmetic. State a smaller square.")
     return mu, slack
+
+
+# The guarantee --------------------------------------------------------------------------------------------
+
+
+def safe_ratio(epsilon: float, delta: float, dimension: int) -> float:
+    """The largest sensitivity / scale that is proved for (epsilon, delta); far out the pure one, which always is."""
+    near = _EPSILONS[0] <= epsilon <= _EPSILONS[1] and _DELTAS[0] <= delta <= _DELTAS[1]
+    return certified_ratio(epsilon, delta, dimension) if near else epsilon
+
+
+@dataclass(frozen=True)
+class BallPrivacy:
+    """What one release under spherical noise spends: sensitivity / scale, in so many dimensions.
+
+    delta(epsilon) is the exact curve, rounded up; it is pure at epsilon = ratio.
+    """
+
+    ratio: float
+    dimension: int
+    neighbors: str = "replace"
+    unit: str = "row"
+
+    slack = 0.0
+
+    def __post_init__(self) -> None:
+        positive("ratio", self.ratio)
+        whole("dimension", self.dimension)
+        self.as_pair()  # checks relation and unit
+
+    def as_pair(self) -> Privacy:
+        """For composition: a pure step of epsilon = ratio."""
+        return Privacy.of_pure(self.ratio, self.neighbors, self.unit)
+
+    def check_unit(self, people: bool) -> None:
+        self.as_pair().check_unit(people)
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound on delta at this epsilon."""
+        return ball_delta_upper(self.ratio, epsilon, self.dimension)
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon at this delta; at 0 it is the ratio itself."""
+        return ball_epsilon_upper(self.ratio, delta, self.dimension)
+
+    def check_stated(self, stated: Mapping[str, float]) -> None:
+        """An error unless the stated budget is what this spends, proved as it was made [B2]."""
+        if not stated:
+            return
+        if "delta" not in stated:
+            raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
+        epsilon, delta = stated["epsilon"], stated["delta"]
+        allowed = safe_ratio(epsilon, delta, self.dimension)
+        proved = self.ratio <= allowed or (self.ratio <= allowed * _NEAR and self.delta(epsilon) <= delta)
+        if not proved or self.ratio * _NEAR < allowed:
+            raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
+
+    @property
+    def change(self) -> str:
+        return self.as_pair().change
+
+    def to_dict(self) -> dict[str, Any]:
+        unit = {} if self.unit == "row" else {"unit": self.unit}
+        return {"ratio": self.ratio, "dimension": self.dimension, "neighbors": self.neighbors, **unit}
+
+    @classmethod
+    def from_dict(cls, saved: Any) -> BallPrivacy:
+        with json_codec.Fields(saved, _WRONG) as fields:
+            return cls(
+                fields.take("ratio", json_codec.number),
+                fields.take("dimension", json_codec.integer(1, 1 << 40)),
+                fields.take("neighbors", json_codec.text),
+                fields.take("unit", json_codec.text, "row"),
+            )
+
+    def __str__(self) -> str:
+        return f"spherical noise, sensitivity / scale = {self.ratio:.6g} in {self.dimension} dimensions ({self.change})"
+
+
+Guarantee = Privacy | BallPrivacy
+
+
+def guarantee_from_dict(saved: Any) -> Guarantee:
+    """A guarantee of either kind."""
+    if isinstance(saved, Mapping) and "ratio" in saved:
+        return BallPrivacy.from_dict(saved)
+    return Privacy.from_dict(saved)

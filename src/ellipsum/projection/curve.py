@@ -31,16 +31,8 @@ from ..errors import (
     positive,
 )
 from ..numerics.roots import root
-from ..privacy.gaussian_curve import (
-    _at_rising_precision,
-    _certainly_positive,
-    _epsilon_estimate,
-    _float_up,
-    _mu_estimate,
-    _nudged,
-    gaussian_delta,
-    round_up,
-)
+from ..numerics.rounding import enclose_ever_tighter, find_safe, is_proved_nonnegative, round_ball_up, round_up
+from ..privacy.gaussian_curve import _epsilon_estimate, _mu_estimate, gaussian_delta
 from ..privacy.guarantee import UNITS, Privacy
 from ..util import json_codec
 
@@ -210,7 +202,7 @@ def _exact_scale(epsilon: float, delta: float, k: int, excess: float) -> float:
     if 0 < start < math.inf and epsilon <= _MOST_EPSILON:
         estimate = _root(lambda s: _log_delta(s, k, epsilon, excess) - target, start)
         if 0 < estimate < math.inf:
-            safe = _nudged(estimate, -estimate, lambda s: s > 0 and _is_safe(s, k, epsilon, excess, delta))
+            safe = find_safe(estimate, -estimate, lambda s: s > 0 and _is_safe(s, k, epsilon, excess, delta))
             if safe is not None:
                 return safe
     raise UsageError(
@@ -233,8 +225,8 @@ def projection_delta_upper(scale: float, k: int, epsilon: float, excess: float =
     if near == 0.0:
         near = math.ulp(0.0)
     upper = 1.0
-    for ball in _at_rising_precision(lambda: _delta_ball(scale, k, epsilon, excess, near)):
-        upper = min(upper, _float_up(ball))
+    for ball in enclose_ever_tighter(lambda: _delta_ball(scale, k, epsilon, excess, near)):
+        upper = min(upper, round_ball_up(ball))
         if upper <= near * (1 + 1e-9) or ball.rel_accuracy_bits() >= 40:
             break
     return upper
@@ -252,13 +244,13 @@ def projection_epsilon_upper(scale: float, k: int, delta: float, excess: float =
     estimate = _root(lambda e: target - _log_delta(scale, k, e, excess), max(scale, 1e-8))
     if not 0 < estimate <= _MOST_EPSILON:
         return math.inf
-    safe = _nudged(estimate, estimate, lambda e: _is_safe(scale, k, e, excess, delta))
+    safe = find_safe(estimate, estimate, lambda e: _is_safe(scale, k, e, excess, delta))
     return math.inf if safe is None else safe
 
 
 def _is_safe(scale: float, k: int, epsilon: float, excess: float, delta: float) -> bool:
     """Whether delta(epsilon) <= delta is proved for the true functions [J4]."""
-    for ball in _at_rising_precision(lambda: _delta_ball(scale, k, epsilon, excess, delta)):
+    for ball in enclose_ever_tighter(lambda: _delta_ball(scale, k, epsilon, excess, delta)):
         if ball <= delta:
             return True
         if ball > delta:
@@ -346,7 +338,7 @@ def chi_reach_upper(k: int, slack: float) -> float:
     def room(w: float) -> arb:
         return arb(slack) - (k * arb(w) ** 2 / 2).gamma_upper(arb(k) / 2, regularized=1)
 
-    reach = _nudged(start, start, lambda w: _certainly_positive(lambda: room(w)))
+    reach = find_safe(start, start, lambda w: is_proved_nonnegative(lambda: room(w)))
     if reach is None:
         raise UsageError(f"slack={slack} at k={k} is out of reach of certified arithmetic. State a larger slack.")
     return reach
@@ -372,10 +364,10 @@ def _best_slack(privacy: ProjectionPrivacy) -> float:
 
 def _rounded_inverse(evaluate: Callable[[], arb]) -> float:
     """The greatest double proved to be at most 1 / evaluate()."""
-    for ball in _at_rising_precision(lambda: -1 / evaluate()):
+    for ball in enclose_ever_tighter(lambda: -1 / evaluate()):
         if ball.rel_accuracy_bits() >= 64:
             break
-    return -_float_up(ball)
+    return -round_ball_up(ball)
 
 
 def _gauss_noise(epsilon: arb, log_odds: arb) -> arb:

@@ -6,9 +6,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from ..display.document import Document
+from ..display.result import Printed
+from ..display.wording import many
 from ..errors import UsageError, choice, columns_of, positive, whole
-from ..privacy.gaussian_curve import round_up, sqrt_up
-from ..privacy.guarantee import Budget, Privacy
+from ..numerics.rounding import round_up, sqrt_up
+from ..privacy.budget import Budget
+from ..privacy.guarantee import Privacy
 from ..rows import Rows
 from .curve import CALIBRATIONS, ProjectionPrivacy, certified_scale
 from .matrix import MATRIX_STD, matrix_excess, unit
@@ -21,8 +25,8 @@ class ProjectionWarning(UserWarning):
     """A projection that a reader of the forecast would not make: more columns than before, or useless distances."""
 
 
-@dataclass(frozen=True)
-class ProjectionForecast:
+@dataclass(frozen=True, repr=False)
+class ProjectionForecast(Printed):
     """The public numbers of a projection and the errors that follow from them.
 
     Distances are squared and in the units of the metric. A projection gives every row its own noise, so single
@@ -85,18 +89,18 @@ class ProjectionForecast:
             text += " Publishing the rows themselves (matrix=numpy.eye(d)) would err less."
         return text
 
-    def __repr__(self) -> str:
-        rows = "" if self.n is None else f"{self.n} rows, "
-        return "\n".join(
-            [
-                f"Projection forecast: {rows}{self.d} columns to {self.k}, {self.adversary} adversary",
-                f"  noise std       {self.noise_std:.6g} per coordinate (rows within {self.radius:.6g} of the center)",
-                f"  distance error  {self.distance_error(0.0):.6g} at squared distance 0, "
-                f"{self.distance_error(self.largest_squared_distance):.6g} at the largest, "
-                f"{self.largest_squared_distance:.6g}",
-                f"  verdict         {self.verdict}",
-            ]
-        )
+    def document(self, most: int | None = None) -> Document:
+        rows = "" if self.n is None else f"{many(self.n, 'row')} of "
+        near, far = self.distance_error(0.0), self.distance_error(self.largest_squared_distance)
+        ends = f"{near:.6g} at squared distance 0, {far:.6g} at the largest, {self.largest_squared_distance:.6g}"
+        facts = [
+            ("Adversary", self.adversary),
+            ("Noise", f"standard deviation {self.noise_std:.6g} in every number (rows within {self.radius:.6g})"),
+            ("Distances", f"standard error {ends}"),
+            ("Verdict", self.verdict),
+        ]
+        title = f"Forecast of a private projection of {rows}{many(self.d, 'column')} to {many(self.k, 'number')}"
+        return Document(title, [], facts)
 
 
 def projection_forecast(

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..errors import DataError, Floats, UsageError
 from ..noise import KEY_BYTES, public_integers
+from ..numerics.rounding import round_up, sqrt_up
 from ..numerics.wide_integers import LOW_BITS, Ints, Wide
-from ..privacy.gaussian_curve import round_up, sqrt_up
 from ..row_maps.maps import EllipsoidMap
 
 MATRIX_STD = 2.0**21 - 1  # the largest integer whose noise scale is [2^20, 2^21) at shift 0

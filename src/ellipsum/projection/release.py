@@ -13,13 +13,16 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display.document import Shown
-from ..display.texts import INSECURE, people_lines
+from ..display.checklist import BEFOREHAND
+from ..display.document import Background, Document, Recipe
+from ..display.recipe import call, script
+from ..display.result import Shown
+from ..display.wording import describe_guarantee, format_up, insecure_facts, many, people_facts
 from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names, open_unit
 from ..numerics.wide_integers import Ints
 from ..plans.json import COUNT, people_from_dict
@@ -33,9 +36,6 @@ from .forecast import ADVERSARIES, ProjectionForecast, adaptive_noise, noise_std
 from .matrix import as_seed, draw_matrix, matrix_excess, spectral_norm_upper, unit
 from .parquet import ProjectionWriter, read_metadata, read_rows, read_shape
 from .region import Region
-
-if TYPE_CHECKING:
-    from ..display.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,7 @@ FORMAT = "ellipsum.projection/1"
 _WRONG = "the projection has missing, unknown or wrong fields."
 _DOCTORED = "this projection's noise, guarantee or size is not what it says. It was changed after it was made."
 _INTEGERS = json_codec.table(json_codec.integer(-(1 << 40), 1 << 40), np.int64)
+_MECHANISM = "Every row is clipped, multiplied by a public random matrix and given Gaussian noise of its own."
 _NEAR = 1e-6  # what rounding may change in the norm of a matrix
 
 
@@ -240,10 +241,27 @@ class Projection(Shown):
         what = "rows" if self.people is None else "people"
         return projection_plot(self.forecast(), f"Distances of {self.n} {what}, {self.k} numbers each", path)
 
-    def subject(self) -> Subject:
-        from ..releases.other_subjects import projection_subject
+    @property
+    def _stated(self) -> dict[str, float]:
+        """Epsilon at the delta that was asked for, rounded up, where the guarantee is a curve of its own."""
+        if isinstance(self.privacy, Privacy):
+            return {}
+        delta = self.privacy.stated_delta
+        return {"epsilon": float(format_up(self.privacy.epsilon(delta))), "delta": delta}
 
-        return projection_subject(self)
+    def background(self) -> Background:
+        words = {"adversary": self.adversary, "calibration": self.calibration}
+        made = call("project", ["data", str(self.k), "rows", "epsilon=...", "delta=..."], words)
+        return Background(
+            privacy=self.privacy,
+            stated=self._stated,
+            secure=self.secure,
+            people=self.people,
+            origin=[f"The region that holds the rows was stated by the caller. {BEFOREHAND}"],
+            mechanism=[_MECHANISM],
+            recipe=Recipe(script([f"projection = {made}"])),
+            intervals="estimates of distances have standard errors of their own",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the values."""
@@ -289,19 +307,19 @@ class Projection(Shown):
     def __hash__(self) -> int:
         return hash(contents(self.to_dict()))
 
-    def __repr__(self) -> str:
-        where = "" if self.path is None else f", in {self.path}"
-        what = "rows" if self.people is None else "people"
-        order = [] if self.ordered else ["  order           of their own: it says nothing about the data"]
-        lines = [
-            f"Projection: {self.n} {what} of {self.d} columns to {self.k}{where}",
-            f"  guarantee       {self.privacy}, {self.adversary} adversary",
-            *people_lines(self.people),
-            *order,
-            f"  noise std       {self.noise_std:.6g} per coordinate, {self.region.metric} metric",
-            f"  verdict         {self.forecast().verdict}",
+    def document(self, most: int | None = None) -> Document:
+        unit = "row" if self.people is None else "person"
+        what = many(self.n, "row") if self.people is None else f"{self.n:,} people"
+        facts = [
+            ("Privacy", f"{describe_guarantee(self.privacy, self._stated)}; {self.adversary} adversary"),
+            ("Numbers", f"{self.k} for each {unit}" + ("" if self.path is None else f", in {self.path}")),
+            *people_facts(self.people),
+            *([] if self.ordered else [("Order", "of their own: it says nothing about the data")]),
+            ("Noise", f"standard deviation {self.noise_std:.6g} in every number, {self.region.metric} metric"),
+            ("Verdict", self.forecast().verdict),
         ]
-        return "\n".join(lines if self.secure else [*lines, f"  {INSECURE}"])
+        title = f"Private projection of {what} of {many(self.d, 'column')} to {many(self.k, 'number')}"
+        return Document(title, [], [*facts, *insecure_facts(self.secure)])
 
 
 # From files: what a loaded projection shows is checked against what follows from its own numbers ---------

@@ -18,7 +18,8 @@ import numpy as np
 from ..errors import UsageError, choice, columns_of, floats
 from ..noise import Stream, add_noise, shift_for
 from ..numerics.wide_integers import Ints
-from ..privacy.guarantee import NEIGHBORS, Budget, Privacy
+from ..privacy.budget import Budget
+from ..privacy.guarantee import NEIGHBORS, Privacy
 from ..request.documentation import public
 from ..request.people import people_of, unit_of
 from ..rows import Normal, Rows, checked_rows

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError, choice, open_unit, positive
 from ..numerics.clipped_normal import Offsets, error_and_slope, removal
-from ..numerics.descent import descend
 from ..numerics.roots import root
 from ..numerics.weighted_chisquare import WeightedChiSquare
 from .ellipsoid import THIN, Clip, Ellipsoid, balanced_scale, length
@@ -26,6 +25,7 @@ GROUPED = 256  # above this many coordinates, those of nearly equal spread are o
 GROUPS_PER_OCTAVE = 48
 _FARTHEST = 20.0  # in log weight, from the closed form
 _SETTLED = 1e-9  # of the error, in the last step of a search
+_MOST_STEPS, _KEPT = 200, 20  # of the search, and how many the second derivative is estimated from
 _WIDEST_RADIUS = 1e30
 _FARTHEST_FACTOR = 200.0  # in log weight
 ASSUMED_ROWS = 10_000  # where the caller has no guess of n
@@ -167,6 +167,8 @@ def _descend(start: Floats, slope: Callable[[Floats], tuple[float, Floats, Float
     slope(weights) gives a log error, its derivative in each log weight, and the shares of the noise, which
     are half the diagonal of its second derivative where the rest is flat [E15].
     """
+    from scipy.optimize import minimize
+
     shares = slope(start)[2]
     stretch = np.sqrt(2.0 * np.maximum(shares, 1e-12 * shares.max()))
     origin = np.log(start)
@@ -176,7 +178,11 @@ def _descend(start: Floats, slope: Callable[[Floats], tuple[float, Floats, Float
         return height, gradient / stretch
 
     # No weight moves by more than e^20: a trial step along a coordinate that hardly matters must not overflow.
-    return np.asarray(np.exp(origin + descend(value, _FARTHEST * stretch, _SETTLED) / stretch))
+    reach = _FARTHEST * stretch
+    options = {"ftol": _SETTLED, "gtol": 0.0, "maxiter": _MOST_STEPS, "maxcor": _KEPT}
+    bounds = np.stack([-reach, reach], axis=1)
+    found = minimize(value, np.zeros(start.size), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(np.exp(origin + found.x / stretch))
 
 
 def _settle_scale(offsets: Offsets, weights: Floats, n: float, noise_multiplier: float, tolerance: float) -> float:

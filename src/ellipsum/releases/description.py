@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..display.document import Document
 from ..errors import Floats, UsageError, choice, open_unit
 from ..rows import Rows
 from ..util import json_codec
@@ -22,7 +23,6 @@ from .std_estimates import Spreads, multiples
 
 if TYPE_CHECKING:
     from ..display.plots.strips import Sheet
-    from ..display.subject import Subject
 
 MOST_DESCRIBED = 1024
 """Columns with covariances at most: half a million pairs."""
@@ -159,20 +159,10 @@ class Description(Release):
 
         return description_sheet(self, order, columns)
 
-    def subject(self) -> Subject:
-        from .subjects import description_subject
+    def document(self, most: int | None = None) -> Document:
+        from .documents import description_document
 
-        return description_subject(self)
-
-    def __repr__(self) -> str:
-        from .description_texts import describe_description
-
-        return describe_description(self)
-
-    def _repr_html_(self) -> str:
-        from .description_texts import description_html
-
-        return description_html(self)
+        return description_document(self, most)
 
 
 def _symmetric(pairs: Floats, d: int) -> Floats:

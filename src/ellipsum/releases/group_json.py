@@ -14,7 +14,8 @@ from ..errors import MOST_WHOLE, Floats, UsageError
 from ..plans.json import COUNT, STATISTICS, options_from_dict
 from ..plans.json import FORMAT as ONE_FORMAT
 from ..plans.plan import plan_from_dict as one_from_dict
-from ..privacy.guarantee import Privacy, stated_from_dict
+from ..privacy.budget import stated_from_dict
+from ..privacy.guarantee import Privacy
 from ..regions.ellipsoid import Clip
 from ..request.groups import Grouping, Listed, spelled_date
 from ..request.people import People

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display.document import Shown
-from ..display.texts import guarantee
+from ..display.document import Background, Document
+from ..display.result import Shown
+from ..display.wording import describe_guarantee
 from ..errors import Floats, UsageError, open_unit
 from ..plans.plan import Plan
 from ..privacy.guarantee import Privacy
 from ..request.groups import Grouping
+from ..request.people import People
 from ..sources.group_labels import published_type
 from ..util import json_codec
 from ..util.atomic_files import Kept, Saved, write_atomically
 from ..util.structural_equality import Alike
 from .group_decode import Answers, answers, shrunk
 from .group_json import release_to_dict
-from .group_texts import describe_release, release_html
 from .noise_covariance import in_doubt
 from .release import release_from_dict as read_release
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     import pyarrow
 
     from ..display.plots.strips import Sheet
-    from ..display.subject import Subject
     from .learning_record import Learning
 
 LEVEL = 0.95
@@ -55,6 +55,10 @@ class PlannedGroups(Protocol):
     @property
     def columns(self) -> tuple[str, ...] | None: ...
     @property
+    def people(self) -> People | None: ...
+    @property
+    def doubt(self) -> str | None: ...
+    @property
     def d(self) -> int: ...
     @property
     def width(self) -> int: ...
@@ -62,6 +66,7 @@ class PlannedGroups(Protocol):
     def threshold(self) -> float: ...
     @property
     def size(self) -> int | None: ...
+    def forecast_svg(self, prefix: str) -> str | None: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 
@@ -225,7 +230,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
         except ImportError:
             raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
         frame = self.to_arrow().to_pandas()
-        frame.attrs.update(secure=self.secure, guarantee=guarantee(self.privacy, self.stated), level=LEVEL)
+        frame.attrs.update(secure=self.secure, guarantee=describe_guarantee(self.privacy, self.stated), level=LEVEL)
         frame.attrs.update(warnings=list(self.warnings))
         return frame
 
@@ -272,16 +277,15 @@ class GroupRelease(Alike, Kept, Saved, Shown):
 
         return groups_sheet(self, order, columns)
 
-    def subject(self) -> Subject:
-        from .subjects import groups_subject
+    def document(self, most: int | None = None) -> Document:
+        from .documents import groups_document
 
-        return groups_subject(self)
+        return groups_document(self, most)
 
-    def __repr__(self) -> str:
-        return describe_release(self)
+    def background(self) -> Background:
+        from .documents import groups_background
 
-    def _repr_html_(self) -> str:
-        return release_html(self)
+        return groups_background(self)
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MOST_WHOLE, Floats, UsageError
+from ..privacy.budget import stated_from_dict
 from ..privacy.budget_split import check_split
-from ..privacy.guarantee import Privacy, fits, stated_from_dict
+from ..privacy.guarantee import Privacy, fits
 from ..util import json_codec
 from ..util.structural_equality import Alike
 from .decode import Absent

@@ -10,19 +10,12 @@ from numpy.typing import NDArray
 
 from ..display.plots.labels import label
 from ..display.plots.strips import PANELS, Sheet, Strip, limits_of
-from ..display.texts import (
-    INSECURE,
-    covers,
-    groups_cover,
-    guarantee,
-    number,
-    stated_bounds,
-)
+from ..display.wording import INSECURE, LEVEL, describe_guarantee, format_number, many
 from ..errors import Floats, UsageError, choice, named
+from .documents import describe_coverage, describe_groups_coverage, stated_bounds
 
 ORDERS = ("given", "value")
 MOST_ROWS, MOST_GROUPS, MOST_PANELS = 1000, 500, 12
-_LEVEL = 0.95
 _APART = 20.0  # columns whose sizes differ by more share no axis
 _BOUNDS = "share of the way between its bounds"
 _SPREADS = "spreads from its center"
@@ -31,14 +24,14 @@ Places = NDArray[np.int64]
 
 def release_sheet(release: Any, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
     """A sum or a mean: each column's value and 95% interval."""
-    spans = release.confidence_interval(_LEVEL)
+    spans = release.confidence_interval(LEVEL)
     chosen = _chosen(release.names(), columns, release.value, order)
     strip = _strip(
         release, f"{release.statistic} and 95% interval", release.value, spans, release.standard_error, chosen
     )
-    title = f"Private {release.statistic} of {_many(release.value.size, 'column')}"
+    title = f"Private {release.statistic} of {many(release.value.size, 'column')}"
     notes = [*_notes(release), *_left_out(chosen.size, release.value.size, columns)]
-    return Sheet(title, [covers(release), *notes], _labels(release.names(), chosen), [strip])
+    return Sheet(title, [f"95% CI {describe_coverage(release)}", *notes], _labels(release.names(), chosen), [strip])
 
 
 def description_sheet(release: Any, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
@@ -46,11 +39,11 @@ def description_sheet(release: Any, order: str = "given", columns: Sequence[str]
     chosen = _chosen(release.names(), columns, release.value, order)
     strips = []
     for name, errors in (("mean", release.standard_error), ("std", release.std_error)):
-        spans = release.confidence_interval(_LEVEL, name)
+        spans = release.confidence_interval(LEVEL, name)
         strips.append(_strip(release, name, getattr(release, name), spans, errors, chosen, name == "std"))
-    title = f"Private mean and standard deviation of {_many(release.value.size, 'column')}"
+    title = f"Private mean and standard deviation of {many(release.value.size, 'column')}"
     notes = [*_notes(release), *_left_out(chosen.size, release.value.size, columns)]
-    return Sheet(title, [covers(release), *notes], _labels(release.names(), chosen), strips)
+    return Sheet(title, [f"95% CI {describe_coverage(release)}", *notes], _labels(release.names(), chosen), strips)
 
 
 def groups_sheet(release: Any, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
@@ -65,9 +58,8 @@ def groups_sheet(release: Any, order: str = "given", columns: Sequence[str] | No
             value, low, high = values[groups, j], spans[groups, j, 0], spans[groups, j, 1]
             texts = _texts(value, low, high, errors[groups, j])
             strips.append(Strip(label(names[j]), what, value, low, high, texts, limits_of(low, high)))
-    many = _many(len(release.keys), "group")
-    title = f"Private {' and '.join(told)} of {_many(release.plan.d, 'column')} in {many}"
-    notes = [groups_cover(release), *_notes(release)]
+    title = f"Private {' and '.join(told)} of {many(release.plan.d, 'column')} in {many(len(release.keys), 'group')}"
+    notes = [f"95% CI {describe_groups_coverage(release)}", *_notes(release)]
     notes += _left_out(groups.size, len(release.keys), None, "groups") if groups.size else ["no group was published"]
     notes += _left_out(picked.size, release.plan.d, columns)
     return Sheet(title, notes, [_key(release.keys[g]) for g in groups], strips)
@@ -85,7 +77,7 @@ def learned_sheet(learned: Any, order: str = "given", columns: Sequence[str] | N
         unit, words = np.where(high > low, high - low, 1.0), "widths from zero"
     ends = low / unit, high / unit
     strip = Strip("learned bounds", words, (ends[0] + ends[1]) / 2, *ends, texts, limits_of(*ends))
-    title = f"Bounds as learned, {_many(size, 'column')}"
+    title = f"Bounds as learned, {many(size, 'column')}"
     notes = [*_notes(learned), *_left_out(chosen.size, size, columns)]
     return Sheet(title, notes, _labels(names, chosen), [strip])
 
@@ -121,7 +113,7 @@ def _stated_scale(release: Any, std: bool) -> tuple[Floats, Floats, str, tuple[f
     rows = release.plan.rows
     if rows is not None and rows.kind in ("normal", "learned") and release.statistic != "sum":
         return np.asarray(rows.middle(), float), np.asarray(rows.spread(), float), _SPREADS, (0.0,)
-    low, high = stated_bounds(release, None)
+    low, high = stated_bounds(release)
     if np.isfinite(low).all() and np.isfinite(high).all():
         if std:
             return np.zeros(low.size), (high - low) / 2, "share of the largest that its bounds allow", (0.0, 1.0)
@@ -132,7 +124,7 @@ def _stated_scale(release: Any, std: bool) -> tuple[Floats, Floats, str, tuple[f
 def _texts(value: Floats, low: Floats, high: Floats, errors: Floats) -> list[str]:
     lines = []
     for numbers in zip(value.tolist(), low.tolist(), high.tolist(), errors.tolist(), strict=True):
-        middle, least, most = (number(end, numbers[3]) for end in numbers[:3])
+        middle, least, most = (format_number(end, numbers[3]) for end in numbers[:3])
         lines.append(f"{middle}  ({least} to {most})")
     return lines
 
@@ -169,8 +161,4 @@ def _key(cells: Sequence[Any]) -> str:
 
 
 def _notes(result: Any) -> list[str]:
-    return [guarantee(result.privacy, result.stated), *([] if result.secure else [INSECURE])]
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return [describe_guarantee(result.privacy, result.stated), *([] if result.secure else [INSECURE])]

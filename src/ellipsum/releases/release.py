@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from ..display.document import Shown
+from ..display.document import Background, Document
+from ..display.result import Shown
 from ..errors import Floats, UsageError, open_unit
 from ..noise.law import Law
 from ..plans.json import STATISTICS
-from ..privacy.spherical_privacy import Guarantee, guarantee_from_dict
+from ..privacy.spherical_curve import Guarantee, guarantee_from_dict
 from ..regions.ellipsoid import Ellipsoid
 from ..request.people import People
 from ..row_maps.auxiliary_counts import Riders
+from ..rows import Rows
 from ..util import json_codec
 from ..util.atomic_files import Kept, Saved
 from ..util.structural_equality import Alike
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     import pandas
 
     from ..display.plots.strips import Sheet
-    from ..display.subject import Subject
     from .learning_record import Learning
 
 FORMAT, FORMAT_1 = "ellipsum.release/2", "ellipsum.release/1"
@@ -115,7 +116,13 @@ class Planned(Protocol):
     @property
     def people(self) -> People | None: ...
     @property
+    def rows(self) -> Rows | None: ...
+    @property
     def riders(self) -> Riders | None: ...
+    @property
+    def clamped(self) -> bool: ...
+    @property
+    def doubt(self) -> str | None: ...
     @property
     def ellipsoid(self) -> Ellipsoid: ...
     @property
@@ -125,6 +132,7 @@ class Planned(Protocol):
     @property
     def noise_base(self) -> tuple[Ellipsoid, float]: ...
     def multiples(self, level: float) -> Floats: ...
+    def forecast_svg(self, prefix: str) -> str | None: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 
@@ -281,13 +289,13 @@ class Release(Alike, Kept, Saved, Shown):
             import pandas
         except ImportError:
             raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
-        from ..display.texts import guarantee
+        from ..display.wording import describe_guarantee
 
         table = self._table()
         if not self.secure:
             table["secure"] = False
         frame = pandas.DataFrame(table, index=pandas.Index(self.names(), name="column"))
-        frame.attrs.update(secure=self.secure, guarantee=guarantee(self.privacy, self.stated))
+        frame.attrs.update(secure=self.secure, guarantee=describe_guarantee(self.privacy, self.stated))
         frame.attrs.update(level=_LEVEL, warnings=list(self.warnings))
         return frame
 
@@ -301,20 +309,15 @@ class Release(Alike, Kept, Saved, Shown):
 
         return release_sheet(self, order, columns)
 
-    def subject(self) -> Subject:
-        from .subjects import release_subject
+    def document(self, most: int | None = None) -> Document:
+        from .documents import release_document
 
-        return release_subject(self)
+        return release_document(self, most)
 
-    def __repr__(self) -> str:
-        from ..display.texts import describe_release
+    def background(self) -> Background:
+        from .documents import release_background
 
-        return describe_release(self)
-
-    def _repr_html_(self) -> str:
-        from ..display.texts import release_html
-
-        return release_html(self)
+        return release_background(self)
 
 
 # From a file: whatever a release shows is checked against its plan ------------------------------------

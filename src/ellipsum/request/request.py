@@ -19,7 +19,8 @@ from ..plans.build import NOISE, Terms
 from ..plans.json import STATISTICS
 from ..plans.noise_selection import plan_statistic
 from ..plans.plan import Plan
-from ..privacy.guarantee import NEIGHBORS, Budget
+from ..privacy.budget import Budget
+from ..privacy.guarantee import NEIGHBORS
 from ..releases.release import register_more
 from ..rows import Rows, Unknown, Wishes, checked_rows
 from .missing import Handling

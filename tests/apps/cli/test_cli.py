@@ -68,7 +68,7 @@ def test_mean_of_a_csv_as_json(people):
     release = es.Release.from_json(done.stdout)
     # 6.4 noise stds: a false alarm in 3e9 runs.
     assert (abs(release.value - truth) < 6.4 * release.noise_std + 1e-9).all()
-    assert "Plan: mean of 2 columns, n = 300" in done.stderr
+    assert "Plan for a differentially private mean of 2 columns (n = 300; no data read)" in done.stderr
     assert SECRET not in done.stdout + done.stderr
 
 
@@ -120,7 +120,7 @@ def test_normal_rows_from_words_and_files(tmp_path, people):
 def test_people_get_a_table(people):
     done = run("mean", people, "--columns", "age", "--radius", "60", "--center", "60", *BUDGET)
     assert done.returncode == 0
-    assert "private mean" in done.stdout
+    assert "Differentially private mean" in done.stdout
     assert "age" in done.stdout
     assert "epsilon = 1, delta = 1e-06" in done.stdout
 
@@ -371,11 +371,11 @@ def test_a_terminal_is_asked_before_noise_drowns_the_answer(people):
     code, shown = on_a_terminal(command, b"n\n", b"[y/N]")
     assert code == 1
     after = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).split("[y/N]")[1]
-    assert "private mean" not in after
+    assert "Differentially private mean" not in after
     assert "Nothing was spent." in after
     code, shown = on_a_terminal(command, b"y\n", b"[y/N]")
     assert code == 0
-    assert "error std" in shown.split("[y/N]")[1]
+    assert "std. error" in shown.split("[y/N]")[1]
     code, shown = on_a_terminal([*command, "--yes"], b"", b"never")
     assert code == 0
     assert "[y/N]" not in shown

@@ -26,8 +26,8 @@ def test_json_alone_and_files(people, tmp_path):
     for of, wanted in (("count", [300, 300]), ("mean", x.mean(0)), ("std", x.std(0))):
         low, high = release.confidence_interval(1 - 1e-10, of).T
         assert ((low <= wanted) & (wanted <= high)).all()
-    assert "Plan: describe of 2 columns, n = 300" in done.stderr
-    assert "std error" in done.stderr
+    assert "Plan for a differentially private count, mean and standard deviation of 2 columns (n = 300; " in done.stderr
+    assert "expected error of std" in done.stderr
     again = run("describe", people, "--plan", plan)
     assert again.returncode == 0, again.stderr
     refused(run("mean", people, "--plan", plan), 2, "a description")
@@ -36,7 +36,16 @@ def test_json_alone_and_files(people, tmp_path):
 def test_a_table_for_people(people):
     done = run("describe", people, *BOUNDS, *BUDGET, "--neighbors", "add-remove", "--n", 300)
     assert done.returncode == 0, done.stderr
-    for word in ("private count, mean and std", "count", "mean", "std", "95% interval", "age", "income", "population"):
+    for word in (
+        "private count, mean and standard deviation",
+        "count",
+        "mean",
+        "std",
+        "95% CI",
+        "age",
+        "income",
+        "population",
+    ):
         assert word in done.stdout
     assert "noisy count" in done.stdout
 
@@ -46,14 +55,14 @@ def test_correlations(people):
     done = run("describe", people, *words)
     assert done.returncode == 0, done.stderr
     assert "correlation" in done.stdout
-    assert "correlations" in done.stderr
+    assert "error of a correlation" in done.stderr
     refused(run("describe", people, *BOUNDS, *BUDGET, "--covariance"), 2, "complete rows")
 
 
 def test_plans(people):
     done = run("plan", "--n", 300, *BOUNDS, *BUDGET, "--statistic", "describe")
     assert done.returncode == 0, done.stderr
-    assert "std error" in done.stdout
+    assert "expected error of std" in done.stdout
     refused(run("plan", "--n", 300, "--d", 2, "--radius", 3, *BUDGET, "--statistic", "describe"), 2, "describe needs")
 
 

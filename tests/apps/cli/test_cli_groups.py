@@ -26,8 +26,8 @@ def test_groups_go_to_a_table_and_a_file(people, tmp_path):
     done = run("mean", people, *BOUNDS, "--by", "city,year", *BUDGET, "--output", out)
     assert done.returncode == 0, done.stderr
     assert "SENTINELCELL" not in done.stdout + done.stderr
-    assert "private mean of 6 groups" in done.stdout
-    assert "noisy count reaches" in done.stderr
+    assert "Differentially private mean of 1 column in 6 groups" in done.stdout
+    assert "noisy count is at least" in done.stderr
     lines = list(csv.DictReader(out.read_text().splitlines()))
     assert [line["city"] for line in lines] == ["Oslo", "Oslo", "Tromsø", "Tromsø", "Å, B", "Å, B"]
     assert all(float(line["age_low"]) < float(line["age"]) < float(line["age_high"]) for line in lines)
@@ -38,7 +38,7 @@ def test_descriptions_of_groups(people, tmp_path):
     done = run("describe", people, *BOUNDS, "--by", "city", *BUDGET, "--output", out, "--save-plan", plan)
     assert done.returncode == 0, done.stderr
     assert "SENTINELCELL" not in done.stdout + done.stderr
-    assert "private count, mean and std of 3 groups" in done.stdout
+    assert "private count, mean and standard deviation of 1 column in 3 groups" in done.stdout
     assert "age std" in done.stdout
     lines = list(csv.DictReader(out.read_text().splitlines()))
     for what in ("count", "mean", "std"):
@@ -57,7 +57,7 @@ def test_unknown_rows_in_groups(people, tmp_path):
     done = run("mean", people, *words, "--delta", "1e-3", "--save-plan", plan)
     assert done.returncode == 0, done.stderr
     assert "SENTINELCELL" not in done.stdout + done.stderr
-    assert "private mean of 3 groups" in done.stdout
+    assert "private mean of 1 column in 3 groups" in done.stdout
     assert "final" in done.stderr
     again = run("mean", people, "--plan", plan, "--json")
     assert again.returncode == 0, again.stderr
@@ -83,7 +83,7 @@ def test_several_columns_people_and_a_saved_plan(people, tmp_path):
     words = ["--by", "city,year", *keys, "--privacy-id", "who", "--max-groups", "2"]
     done = run("mean", people, *BOUNDS, *words, *BUDGET, "--save-plan", plan)
     assert done.returncode == 0, done.stderr
-    assert "private mean of 4 groups" in done.stdout
+    assert "private mean of 1 column in 4 groups" in done.stdout
     again = run("mean", people, "--plan", plan, "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["plan"] == json.loads(plan.read_text())
@@ -96,7 +96,7 @@ def test_a_forecast(tmp_path):
     done = run("plan", "--n", "50000", "--groups", "500", "--by", "city", *BOUNDS, "--statistic", "mean", *BUDGET)
     assert done.returncode == 0, done.stderr
     assert "a group of 100" in done.stdout
-    assert "noisy count reaches" in done.stdout
+    assert "noisy count is at least" in done.stdout
 
 
 @pytest.mark.parametrize(

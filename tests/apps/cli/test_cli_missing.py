@@ -62,22 +62,22 @@ def test_each_rule_for_missing_entries_gives_its_own_mean(people, word):
 @pytest.mark.parametrize(
     ("word", "said", "rows"),
     [
-        ("column", "each column over the rows that have it, counts noisy", True),
-        ("row", "rows with a missing entry are left out, their number noisy", False),
-        ("center", "a missing entry counts as the center", False),
-        ("7", "a missing entry counts as 7", False),
+        ("column", "skipped in each column; counts are noisy", True),
+        ("row", "rows with a missing value are left out; the number of complete rows is noisy", False),
+        ("center", "missing values count as the center", False),
+        ("7", "missing values count as 7", False),
     ],
 )
 def test_the_table_says_which_rule_was_used(people, word, said, rows):
     done = run("mean", people, *BOUNDS, *BUDGET, "--missing", word)
     assert done.returncode == 0, done.stderr
-    assert f"missing entries: {said}" in done.stdout
-    assert f"missing entries {said}" in done.stderr  # the plan, before anything was read
-    for heading in ("value", "error std", "95% interval"):
+    assert f"Missing: {said}" in done.stdout
+    assert f"  Missing    {said}" in done.stderr  # the plan, before anything was read
+    for heading in ("estimate", "std. error", "95% CI"):
         assert heading in done.stdout
     assert "of the noise" not in done.stdout.split("│")[0]
-    assert ("rows with it" in done.stdout) is rows
-    assert ("complete rows" in done.stdout) is (word == "row")
+    assert ("non-missing" in done.stdout) is rows
+    assert ("Complete: " in done.stdout) is (word == "row")
 
 
 def test_the_rule_where_nothing_can_be_missing_by_type(tmp_path):
@@ -89,8 +89,8 @@ def test_the_rule_where_nothing_can_be_missing_by_type(tmp_path):
     pq.write_table(pa.table({"age": pa.array(range(900), pa.int32())}, schema=schema), path)
     done = run("mean", path, "--bounds", "age=0:1000", *BUDGET)
     assert done.returncode == 0, done.stderr
-    assert "missing entries: none, by the columns' types" in done.stdout
-    assert "rows with it" not in done.stdout
+    assert "Missing: none, by the types of the columns" in done.stdout
+    assert "non-missing" not in done.stdout
 
 
 def test_weights_and_no_check_reach_the_plan(people):
@@ -160,7 +160,7 @@ def test_a_learned_value_at_its_magnitude_is_marked(people):
     """Every income is 20 times the magnitude and more, so that the answer is held to it."""
     done = run("mean", people, "--columns", "income", "--magnitude", "50", *PLENTY)
     assert done.returncode == 0, done.stderr
-    assert "at its upper bound" in done.stdout
+    assert "at upper bound" in done.stdout
 
 
 def test_people_see_guarantee_and_rows_before_their_rows_are_brought_together(people, tmp_path):
@@ -168,27 +168,29 @@ def test_people_see_guarantee_and_rows_before_their_rows_are_brought_together(pe
     assert done.returncode == 0, done.stderr
     first, last = (
         done.stderr.index("the forecast follows"),
-        done.stderr.index("Plan: mean of 2 columns, n = 300 people"),
+        done.stderr.index("Plan for a differentially private mean of 2 columns (n = 300 people; no data read)"),
     )
     assert first < last
     head = done.stderr[:first]
     assert "Box({age: (0, 120), income: (0, 5000)})" in head
-    assert "one person replaced, n public" in head
+    assert "neighbors: replace one person" in head
     pure = run("mean", people, "--privacy-id", "who", *BOUNDS, "--epsilon", "1", "--delta", "0")
     assert pure.returncode == 0, pure.stderr  # it was refused, for noise that nobody had asked for
-    assert "epsilon = 1, delta = 0; one person replaced, n public" in pure.stderr
+    assert "epsilon = 1, delta = 0; neighbors: replace one person" in pure.stderr
     # Nothing of a file that cannot be read is needed for it.
     gone = run("mean", tmp_path / "none.csv", "--privacy-id", "who", *BOUNDS, *BUDGET)
     assert gone.returncode == 4
-    assert "one person replaced, n public" in gone.stderr
-    assert "Plan:" not in gone.stderr
+    assert "neighbors: replace one person" in gone.stderr
+    assert "Plan for" not in gone.stderr
 
 
 def test_learning_shows_its_forecast_and_may_be_refused(people):
     words = ["learn", people, "--columns", "age,income", "--magnitude", "1e6"]
     done = run(*words, *BUDGET)
     assert done.returncode == 0, done.stderr
-    assert "Plan: mean of 2 columns, n = 900" in done.stderr
+    assert (
+        "Plan for a differentially private mean of 2 columns with unknown bounds (n = 900; no data read)" in done.stderr
+    )
     thin = run(*words, "--epsilon", "0.01", "--delta", "1e-6")
     assert thin.returncode == 1
     assert thin.stdout == ""

@@ -32,7 +32,7 @@ def test_projects_a_file(points, tmp_path):
     fields = json.loads(done.stdout)
     assert fields["n"] == 50
     assert fields["secure"] is True
-    assert "Projection forecast" in done.stderr
+    assert "Forecast of a private projection" in done.stderr
     assert parquet.read_table(output).shape == (50, 3)
     made = Projection.load(output)
     assert made.privacy.delta(300.0) <= 1e-6
@@ -53,7 +53,7 @@ def test_projects_people(tmp_path):
     done = run(path, "--k", 2, *words)
     assert done.returncode == 0, done.stderr
     assert "7 people of 2 columns to 2" in done.stdout
-    assert "the mean of at most 3 of their rows, by 'who'" in done.stdout
+    assert "the mean of at most 3 rows of a person; identified by 'who'" in done.stdout
     assert parquet.read_table(output).shape == (7, 2)
     assert Projection.load(output).people.max_rows == 3
 

@@ -41,7 +41,7 @@ def test_intervals_of_three_releases_cover_the_statistic_and_are_narrower(noise)
     for seed in range(200):
         some = releases(rows, (0.5, 1.0, 2.0), seed, noise=noise, missing="center", check=False)
         for j, (_, value, span) in enumerate(combine(some).lines):
-            low, high = (float(end) for end in span.split(" to "))
+            low, high = (float(end) for end in span[1:-1].split(", "))
             middle, half = (low + high) / 2, (high - low) / 2
             hits += abs(middle - truth[j]) <= half
             narrow += abs(middle - truth[j]) <= 0.7 * half

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...display.document import Document
+from ...display.result import Printed
 from ...errors import Floats, UsageError, open_unit, whole
 from ...noise import public_seed, public_words
 from ...request.documentation import public
@@ -26,8 +28,8 @@ _RARE = 20  # patterns with fewer values are taken together, or left out
 _MANTISSA, _CODE = np.uint64(52), np.uint64(16)
 
 
-@dataclass(frozen=True)
-class BitsAudit:
+@dataclass(frozen=True, repr=False)
+class BitsAudit(Printed):
     """Whether the bits of a mechanism's outputs tell two data sets apart."""
 
     runs: int
@@ -42,9 +44,10 @@ class BitsAudit:
         """Whether the outputs of the two data sets differ in their bits, at the confidence."""
         return self.p_value < 1 - self.confidence
 
-    def __repr__(self) -> str:
+    def document(self, most: int | None = None) -> Document:
         verdict = f"traces of the data ({self.trace})" if self.found else "no trace of the data"
-        return f"BitsAudit: {verdict} in the bits of {self.runs} outputs each; p = {self.p_value:.3g}"
+        facts = [("Runs", f"{self.runs:,} on each data set"), ("p-value", f"{self.p_value:.3g}")]
+        return Document(f"BitsAudit: {verdict} in the bits of the outputs", [], facts)
 
 
 @public

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...display.document import Document, Table
+from ...display.result import Printed
 from ...errors import Floats, UsageError, finite, open_unit, whole
 from ...noise import public_seed, public_words
 from ...request.documentation import public
@@ -48,7 +50,7 @@ class Claim(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Audit(Alike):
+class Audit(Printed, Alike):
     """What runs on two neighboring data sets prove: no guarantee below these bounds holds.
 
     Each bound is wrong with probability at most 1 - confidence, each taken by itself [A2].
@@ -121,17 +123,17 @@ class Audit(Alike):
         title = f"Audit of {self.runs} runs on each data set: mu >= {self.mu_lower:.4g}"
         return audit_plot(self.epsilon_lower, label, None if claim is None else claim.delta, title, path)
 
-    def __repr__(self) -> str:
-        points = ", ".join(f"{self.epsilon_lower(delta):.4g} at delta = {delta:g}" for delta in (0.0, 1e-5, 1e-3))
-        lines = [
-            f"Audit: mu >= {self.mu_lower:.4g} at {self.confidence:.4g} confidence",
-            f"  runs            {self.runs} on each data set, {self.counted} of them counted",
-            f"  event           {self.score}: {self.hits} hits, {self.alarms} false alarms",
-            f"  epsilon at least {points}",
+    def document(self, most: int | None = None) -> Document:
+        lines = [[f"{delta:g}", f"{self.epsilon_lower(delta):.4g}"] for delta in (0.0, 1e-5, 1e-3)]
+        facts = [
+            ("Confidence", f"{self.confidence:.4g}"),
+            ("Runs", f"{self.runs:,} on each data set, {self.counted:,} of them counted"),
+            ("Event", f"{self.score}: {self.hits:,} hits, {self.alarms:,} false alarms"),
         ]
         if any(self.failures):
-            lines.append(f"  failed runs     {self.failures[0]} and {self.failures[1]}")
-        return "\n".join(lines)
+            facts.append(("Failures", f"{self.failures[0]:,} and {self.failures[1]:,} runs"))
+        table = Table(["delta", "epsilon at least"], lines)
+        return Document(f"Audit: mu >= {self.mu_lower:.4g}", [table], facts)
 
 
 @public

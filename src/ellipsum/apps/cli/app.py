@@ -463,7 +463,7 @@ def _publish(statistic: str, given: dict[str, Any]) -> None:
         release = run(statistic, columns, given, how, desk)
     check_interrupted()
     show.write_plan(desk.plan, given["save_plan"])
-    show.release(release, given["as_json"], given["output"], desk.plan.magnitude)
+    show.release(release, given["as_json"], given["output"])
     show.pictures(release, given)
 
 
@@ -495,7 +495,7 @@ _NAMED = {"sum": "a sum", "mean": "a mean", "describe": "a description"}
 
 
 def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[str, Any], desk: Any) -> Any:
-    from ...display.texts import guarantee
+    from ...display.wording import describe_guarantee
     from ...errors import UsageError
     from .inputs import read_plan
 
@@ -509,5 +509,5 @@ def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[st
     if made.statistic != statistic:
         raise UsageError(f"this plan is for {_NAMED[made.statistic]}. Run: ellipsum {made.statistic} ... --plan")
     if made.people is not None or given["privacy_id"] is not None:
-        desk.announce(made.rows, guarantee(replace(made.privacy, unit="person"), made.stated))
+        desk.announce(made.rows, describe_guarantee(replace(made.privacy, unit="person"), made.stated))
     return made.release(columns=columns, **source_words(given), **how)

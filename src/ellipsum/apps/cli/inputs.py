@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...display.texts import protected
+from ...display.wording import describe_neighbors
 from ...errors import UsageError, named, non_negative, shown, whole
-from ...privacy.guarantee import Budget, Privacy
+from ...privacy.budget import Budget
+from ...privacy.guarantee import Privacy
 from ...rows import (
     Ball,
     Box,
@@ -352,7 +353,7 @@ def terms_for_people(budget: Budget, given: Mapping[str, Any]) -> str:
     """The budget, and what it protects; which law of noise serves it is told with the forecast."""
     nothing = Privacy(0.0, 0.0, relation_of(given["neighbors"]), "person")
     stated = ", ".join(f"{name} = {value:g}" for name, value in budget.stated)
-    return f"{stated}; {protected(nothing)}"
+    return f"{stated}; {describe_neighbors(nothing)}"
 
 
 def clip_of(word: str) -> str | float:

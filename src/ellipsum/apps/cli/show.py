@@ -6,9 +6,8 @@ Nothing here may show a number read from the data: only plans and releases come 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ...api import plan as make_plan
-from ...display.texts import (
-    HINT,
-    INSECURE,
-    covers,
-    guarantee,
-    missing_words,
-    release_entries,
-    rows_lines,
-)
+from ...display.document import Document
 from ...errors import visible
-from ...releases import group_texts
-from ...releases.description import Description
-from ...releases.description_texts import HEADINGS as DESCRIBED
-from ...releases.description_texts import correlation_lines, described_columns, facts_of
 from ...releases.group_release import GroupRelease
 from ...releases.release import Release
 from ...rows import Rows
@@ -38,17 +25,7 @@ from ...util.atomic_files import Kept, write_atomically
 from ...util.interrupts import check_interrupted
 
 _SHOWN = 50
-_FEW = 12  # columns of a matrix
 _WIDE = 200  # letters of a line where no terminal has a say
-_EXTRA = ("rows", "note")
-_HEADINGS = {
-    "name": "column",
-    "value": "value",
-    "error": "error std",
-    "interval": "95% interval",
-    "rows": "rows with it",
-    "note": "note",
-}
 _NOBODY_TO_ASK = (
     "the forecast above speaks against this release, and there is no terminal to ask whether to go on. "
     "Nothing was spent; --yes goes on."
@@ -61,7 +38,7 @@ def plan(made: Any, as_json: bool) -> None:
     if as_json:
         print(made.to_json())
     else:
-        print(str(made).replace(HINT, "(--statistic mean plans a mean)"))
+        print(made)
 
 
 def compare_shapes(rows: Rows, terms: Mapping[str, Any]) -> None:
@@ -106,7 +83,7 @@ class Desk:
         """What is known before people's rows are brought together; the forecast needs their number."""
         lines = [
             f"private {self._what} of {visible(str(rows))}",
-            f"  guarantee       {terms}",
+            f"  Privacy  {terms}",
             "  the forecast follows once people's rows are brought together",
         ]
         errors.print("\n".join(lines), markup=False, soft_wrap=True)
@@ -118,7 +95,7 @@ class Desk:
         self.plan = made
         self._stop()
         self._begin = self._told
-        text = str(made).replace(f" {HINT}", "")
+        text = str(made)
         errors.print(text, markup=False, soft_wrap=True)
         doubt = made.doubt
         if doubt and doubt not in text:
@@ -187,21 +164,35 @@ def stages() -> Iterator[Callable[[str, float], None]]:
         yield advance
 
 
-def release(made: Release | GroupRelease, as_json: bool, output: Path | None, magnitude: Any = None) -> None:
-    """A release for whoever asked for it; magnitude: what was stated of Unknown rows."""
+def release(made: Release | GroupRelease, as_json: bool, output: Path | None) -> None:
+    """A release for whoever asked for it."""
     if output is not None:
         made.save(output)
     if as_json:
         print(made.to_json(), flush=True)
-    elif isinstance(made, Description):
-        _print_description(made)
-    elif isinstance(made, GroupRelease):
-        _print_groups(made)
     else:
-        _print_release(made, magnitude)
+        print_document(made.document(_SHOWN))
     say_if_stored(made)
     for text in made.warnings:
         errors.print(f"warning: {visible(text)}", markup=False, soft_wrap=True)
+
+
+def print_document(document: Document) -> None:
+    """A document with tables as a terminal draws them; warnings are for standard error."""
+    width = None if sys.stdout.isatty() else _WIDE
+    console = Console(highlight=False, markup=False, emoji=False, width=width)
+    console.print(document.title, soft_wrap=True)
+    for part in document.tables:
+        table = Table(title=part.title or None)
+        for place, head in enumerate(part.heads):
+            table.add_column(head, justify="left" if place < part.names else "right")
+        for line in part.lines:
+            table.add_row(*line)
+        console.print(table)
+        if part.rest:
+            console.print(f"{part.rest}: use --json or --output to see all", soft_wrap=True)
+    for name, words in document.facts:
+        console.print(f"{name}: {words}" if name else words, soft_wrap=True)
 
 
 def say_if_stored(made: Kept) -> None:
@@ -218,54 +209,3 @@ def pictures(made: Any, given: Mapping[str, Any]) -> None:
 
         charged = {name: given[name] for name in ("ledger", "dataset")}
         write_report(made, given["report"], command=["ellipsum", *sys.argv[1:]], **charged)
-
-
-def _print_groups(made: GroupRelease) -> None:
-    table = Table(title=f"private {group_texts.words_of(made.statistic)} of {len(made.keys)} groups")
-    for place, heading in enumerate(group_texts.heads(made)):
-        table.add_column(heading, justify="left" if place < len(made.by) else "right")
-    for line in group_texts.lines(made):
-        table.add_row(*line)
-    console = _console()
-    console.print(table)
-    for fact in group_texts.facts(made):
-        console.print(fact, soft_wrap=True)
-
-
-def _console() -> Console:
-    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
-
-
-def _print_release(made: Release, magnitude: Any) -> None:
-    entries = release_entries(made, _SHOWN, magnitude)
-    table = Table(title=f"private {made.statistic}")
-    shown = ["name", "value", "error", "interval"] + [name for name in _EXTRA if any(getattr(e, name) for e in entries)]
-    for name in shown:
-        table.add_column(_HEADINGS[name], justify="left" if name in ("name", "note") else "right")
-    for entry in entries:
-        table.add_row(*(getattr(entry, name) for name in shown))
-    _print_table(made, table, [*rows_lines(made), f"missing entries: {missing_words(made.plan)}", covers(made)])
-
-
-def _print_description(made: Description) -> None:
-    table = Table(title="private count, mean and std")
-    for name in DESCRIBED:
-        table.add_column(name, justify="left" if name == "column" else "right")
-    for column in described_columns(made, _SHOWN):
-        table.add_row(*astuple(column))
-    _print_table(made, table, facts_of(made), correlation_lines(made, _FEW))
-
-
-def _print_table(made: Release, table: Table, facts: Sequence[str], lines: Sequence[Sequence[str]] = ()) -> None:
-    """A table of columns, perhaps one of lines, what holds for all of them, and the guarantee."""
-    console = _console()
-    console.print(table)
-    if made.value.size > _SHOWN:
-        console.print(f"... {made.value.size - _SHOWN} more columns: use --json or --output to see all")
-    if lines:
-        matrix = Table(*lines[0])
-        for line in lines[1:]:
-            matrix.add_row(*line)
-        console.print(matrix)
-    for fact in [*facts, guarantee(made.privacy, made.stated), *([] if made.secure else [INSECURE])]:
-        console.print(fact, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...display.texts import guarantee, number
+from ...display.wording import describe_guarantee, format_interval, format_number
 from ...errors import Floats, UsageError, shown
 from ...privacy.guarantee import compose
 from ...releases.group_release import GroupRelease
@@ -52,7 +52,9 @@ def combine(releases: Sequence[Any]) -> Combined:
     half = noisy + _weighed(weights, [bias for _, bias in halves])
     spent = compose([release.privacy for release in releases])
     lines = zip(_labels(releases[0]), value.ravel(), half.ravel(), strict=True)
-    return Combined(len(releases), tuple(_line(*line) for line in lines), f"{_pair(releases, spent)}{guarantee(spent)}")
+    return Combined(
+        len(releases), tuple(_line(*line) for line in lines), f"{_pair(releases, spent)}{describe_guarantee(spent)}"
+    )
 
 
 def _pair(releases: Sequence[Any], spent: Any) -> str:
@@ -107,5 +109,4 @@ def _labels(release: Any) -> list[str]:
 
 def _line(label: str, value: float, half: float) -> tuple[str, str, str]:
     std = float(half) / _NORMAL
-    low, high = number(float(value - half), std), number(float(value + half), std)
-    return label, number(float(value), std), f"{low} to {high}"
+    return label, format_number(float(value), std), format_interval(np.array([value - half, value + half]), std)

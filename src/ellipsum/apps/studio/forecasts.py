@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...api import plan as make_plan
-from ...display.texts import guarantee
+from ...display.wording import describe_guarantee
 from ...errors import UsageError
 from .asks import Ask
 
@@ -81,7 +81,7 @@ def _read(made: Any, ask: Ask, error_of: int | None) -> Forecast:
         _unit(ask, error_of),
         named,
         _law(made),
-        guarantee(made.privacy, made.stated),
+        describe_guarantee(made.privacy, made.stated),
         made.doubt,
         _advice(ask) if error is None else None,
     )

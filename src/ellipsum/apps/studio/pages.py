@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Callable
-from dataclasses import astuple
 from functools import cache
 from typing import Any
 
@@ -14,12 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...display.html import html
-from ...display.texts import covers, guarantee, missing_words, release_entries, rows_lines
 from ...errors import shown
-from ...releases import group_texts
 from ...releases.description import STATED, Description
-from ...releases.description_texts import HEADINGS as DESCRIBED
-from ...releases.description_texts import described_columns, facts_of
 from ...releases.group_release import GroupRelease
 from ...version import VERSION
 from .asks import command_line, command_words, python_text, typed
@@ -49,7 +44,6 @@ _LABELS = {
     "ledger": "Ledger",
     "dataset": "Data set",
 }
-_COLUMNS = ("column", "value", "error std", "95% interval", "rows with it", "note")
 
 
 @cache
@@ -96,20 +90,15 @@ def job_page(job: Job, desk: Desk | None, csrf: str) -> str:
 def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
     """A release: its table, pictures, what it guarantees, how to make it again, and all of its kind combined."""
     release = one.release
-    heads, lines, facts = _table(release)
     alike = studio.alike(one)
     several = [other.release for other in alike]
     return render(
         "release.html",
         one=one,
         release=release,
-        heads=heads,
-        lines=lines,
-        facts=facts,
-        left_out=max(len(release.value) - len(lines), 0),
+        document=release.document(_MOST_LINES),
         panels=[(panel.title, Markup(panel.svg), panel.rest) for panel in panels(release)],  # drawn here, escaped there
-        guarantee=guarantee(release.privacy, release.stated),
-        warnings=[*release.warnings, *one.job.warnings],
+        warnings=list(dict.fromkeys([*release.warnings, *one.job.warnings])),
         command=command_line(one.ask, one.job.data, one.job.accepted),
         python=python_text(one.ask, one.job.data),
         downloads=[(file, title) for file, (title, _, _) in DOWNLOADS.items()],
@@ -119,20 +108,6 @@ def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
         csrf=csrf,
         form=form,
     )
-
-
-def _table(release: Any) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
-    """Titles, lines and what holds for all of them."""
-    if isinstance(release, GroupRelease):
-        return group_texts.heads(release), list(map(tuple, group_texts.lines(release))), group_texts.facts(release)[:-1]
-    if isinstance(release, Description):
-        described = [astuple(column) for column in described_columns(release, _MOST_LINES)]
-        return list(DESCRIBED), described, facts_of(release)
-    entries = [astuple(entry) for entry in release_entries(release, _MOST_LINES)]
-    used = [place for place in range(len(_COLUMNS)) if any(entry[place] for entry in entries)]
-    lines = [tuple(entry[place] for place in used) for entry in entries]
-    facts = [*rows_lines(release), f"missing entries: {missing_words(release.plan)}", covers(release)]
-    return [_COLUMNS[place] for place in used], lines, facts
 
 
 # Downloads -------------------------------------------------------------------------------------------

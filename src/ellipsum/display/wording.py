@@ -1,0 +1,196 @@
+"""Numbers, guarantees and rules in words: what documents of all kinds share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import Floats, named
+from ..privacy.guarantee import Privacy
+from ..privacy.spherical_curve import BallPrivacy
+from ..request.people import People
+from ..rows import Ball, LearnedRows, Normal, Rows
+
+SHOWN = 12
+"""Columns in a screenful."""
+LEVEL = 0.95
+INSECURE = "NOT SECURE: noise came from a caller's generator, for tests and teaching only"
+STATISTICS = {"sum": "sum", "mean": "mean", "describe": "count, mean and standard deviation"}
+MECHANISMS = {
+    "gaussian": "Gaussian",
+    "ball": "K-norm (L2)",
+    "box": "K-norm (L-infinity)",
+}
+BOUNDS = {
+    "box": "bounds",
+    "ball": "center",
+    "normal": "center ± std",
+    "learned": "learned center ± spread",
+    "learned_box": "learned bounds",
+}
+"""What is known of a column, by the kind of rows."""
+_FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
+
+
+class Guarantee(Protocol):
+    """What was spent, whatever its curve."""
+
+    @property
+    def neighbors(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def change(self) -> str: ...
+    def delta(self, epsilon: float) -> float: ...
+    def epsilon(self, delta: float) -> float: ...
+    def as_pair(self) -> Privacy: ...
+
+
+class Sized(Protocol):
+    """A plan, as far as its number of rows goes."""
+
+    @property
+    def neighbors(self) -> str: ...
+    @property
+    def n(self) -> int | None: ...
+    @property
+    def people(self) -> People | None: ...
+
+
+# Numbers ------------------------------------------------------------------------------------------------
+
+
+def format_number(value: float, std: float) -> str:
+    """A value with the digits that its noise leaves meaningful: two of the noise std's own."""
+    if not (std > 0 and abs(value) < 1e15 and 1e-12 < std < 1e15):
+        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:.6g}"
+    places = max(0, 1 - math.floor(math.log10(std)))
+    text = f"{value:,.{places}f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
+
+
+def format_interval(ends: Floats, std: float) -> str:
+    """Both ends of an interval, with as many digits."""
+    low, high = (format_number(float(end), float(std)) for end in ends)
+    return f"[{low}, {high}]"
+
+
+def format_error(error: float) -> str:
+    """A standard error: three digits."""
+    return f"{error:,.3g}" if abs(error) < 1e6 else f"{error:.3g}"
+
+
+def format_up(value: float) -> str:
+    """Four digits, rounded up: no guarantee looks stronger than it is."""
+    return f"{float(_FOUR_DIGITS.create_decimal(Decimal(repr(float(value))))):g}"
+
+
+def many(count: int, what: str) -> str:
+    """So many of something."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def first_upper(text: str) -> str:
+    """A text that begins a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+# Guarantees ---------------------------------------------------------------------------------------------
+
+
+def describe_guarantee(privacy: Guarantee, stated: Mapping[str, float] | None = None) -> str:
+    """Epsilon and delta as they are spent, and the neighboring relation; stated: the budget in the caller's words."""
+    return f"{_describe_loss(privacy, stated or {})}; {describe_neighbors(privacy)}"
+
+
+def describe_neighbors(privacy: Guarantee) -> str:
+    """Which data sets must look alike."""
+    change = "replace" if privacy.neighbors == "replace" else "add or remove"
+    return f"neighbors: {change} one {privacy.unit}"
+
+
+def _describe_loss(privacy: Guarantee, stated: Mapping[str, float]) -> str:
+    delta = stated.get("delta", 0.0)
+    if isinstance(privacy, BallPrivacy) and delta:
+        return (
+            f"epsilon = {stated['epsilon']:g}, delta = {delta:g} (or epsilon = {format_up(privacy.ratio)}, delta = 0)"
+        )
+    pair = privacy.as_pair()
+    if pair.pure and not (pair.mu or pair.slack):
+        unused = f"; the requested delta of {delta:g} was not needed" if delta else ""
+        return f"epsilon = {format_up(pair.epsilon(0.0))}, delta = 0 (pure DP{unused})"
+    parts = _describe_parts(pair)
+    requested = ", ".join(f"{name} = {value:g}" for name, value in stated.items() if name != "mu")
+    return f"{requested} ({parts})" if requested else parts
+
+
+def _describe_parts(privacy: Privacy) -> str:
+    parts = [f"mu = {format_up(privacy.mu)} Gaussian DP"] if privacy.mu or not privacy.pure else []
+    parts += [f"epsilon = {format_up(epsilon)} pure DP" for epsilon in privacy.pure]
+    parts += [f"delta = {format_up(privacy.slack)}"] if privacy.slack else []
+    return " plus ".join(parts)
+
+
+# Rules --------------------------------------------------------------------------------------------------
+
+
+def describe_size(plan: Sized) -> str:
+    """The number of rows, where it is public, or the guess of it."""
+    if plan.neighbors == "replace":
+        return f"n = {plan.n:,}" + ("" if plan.people is None else " people")
+    return "n is private" + (f", guess: {plan.n:,}" if plan.n is not None else "")
+
+
+def people_facts(people: People | None) -> list[tuple[str, str]]:
+    """Where people were grouped: by which column, and what became of a person's rows."""
+    if people is None:
+        return []
+    rows = "all rows" if people.max_rows is None else f"at most {many(people.max_rows, 'row')}"
+    how = f"{rows} of a person, each by itself"
+    if people.per_person != "rows":
+        how = f"the {people.per_person} of {rows} of a person"
+    return [("People", f"{how}; identified by {named(people.privacy_id)}")]
+
+
+def describe_missing(rule: Any, statistic: str) -> str:
+    """What is done about missing values; rule: the argument `missing` of a call."""
+    if not isinstance(rule, str):
+        return f"missing values count as {_join_numbers(rule)}"
+    if rule == "row":
+        return "rows with a missing value are left out; the number of complete rows is noisy"
+    if rule == "center":
+        return "missing values count as the center"
+    return ("missing values add nothing" if statistic == "sum" else "skipped in each column") + "; counts are noisy"
+
+
+def describe_weights(weights: Any) -> str:
+    """In which units errors are weighed; weights: the argument of a call."""
+    if weights is not None and not isinstance(weights, str):
+        return f"as given: {_join_numbers(weights)}"
+    if weights == "relative":
+        return "relative to the range or standard deviation of each column"
+    return "equal: errors in original units"
+
+
+def _join_numbers(numbers: Any) -> str:
+    flat = np.ravel(numbers).tolist()
+    return ", ".join(f"{value:g}" for value in flat[:SHOWN]) + (", ..." if len(flat) > SHOWN else "")
+
+
+def describe_bounds(rows: Rows, j: int) -> str:
+    """What is known of a column, in its own units."""
+    if rows.clamps:
+        lower, upper = rows.bounds()
+        return f"[{lower[j]:,g}, {upper[j]:,g}]"
+    if isinstance(rows, (Normal, LearnedRows)):
+        return f"{np.ravel(rows.center)[j]:g} ± {rows.spread()[j]:.4g}"
+    return f"{np.ravel(rows.center)[j]:g}" if isinstance(rows, Ball) and np.any(rows.center) else ""
+
+
+def insecure_facts(secure: bool) -> list[tuple[str, str]]:
+    """Where noise was no secret."""
+    return [] if secure else [("Security", INSECURE)]
