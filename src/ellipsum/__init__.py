@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
     from .formats import from_json, load
     from .friendly import FriendlyGate, NoCenter, friendly_mean, subsample_and_aggregate
-    from .learning import Learned
+    from .learning.result import Learned
     from .ledger import Ledger, LedgerWarning
     from .numerics.weighted_chisquare import WeightedChiSquare, tail_bound
     from .plans.group_plan import GroupPlan
@@ -57,7 +57,7 @@ _HOMES = {
     "sql": "sources.sql",
     **dict.fromkeys(("RowsPerPerson", "suggest_max_rows"), "apps.suggest_max_rows"),
     "Release": "releases.release",
-    "Learned": "learning",
+    "Learned": "learning.result",
     **dict.fromkeys(("Ledger", "LedgerWarning"), "ledger"),
     "GroupDescription": "releases.group_description",
     "GroupPlan": "plans.group_plan",

@@ -15,9 +15,9 @@ _RELEASES = "ellipsum.release/1", "ellipsum.release/2"  # friendly means have th
 _READERS = {
     "ellipsum.plan/3": "plans.plan:Plan.from_json",
     "ellipsum.groups/2": "plans.group_plan:GroupPlan.from_json",
-    "ellipsum.learning-plan/2": "learning.plan:LearningPlan.from_json",
-    "ellipsum.group-learning-plan/1": "learning.grouped:GroupLearningPlan.from_json",
-    "ellipsum.rows/1": "learning.result:Learned.from_json",
+    "ellipsum.learning-plan/4": "learning.plan:LearningPlan.from_json",
+    "ellipsum.group-learning-plan/3": "learning.grouped:GroupLearningPlan.from_json",
+    "ellipsum.bounds/1": "learning.result:Learned.from_json",
     "ellipsum.friendly_plan/1": "friendly.plan:FriendlyPlan.from_json",
     "ellipsum.no_center/1": "friendly.release:NoCenter.from_json",
     "ellipsum.rows-per-person/1": "apps.suggest_max_rows:RowsPerPerson.from_json",

@@ -202,9 +202,8 @@ def release_recipe(release: Any) -> Recipe:
     """Of a sum, a mean or a description."""
     plan = release.plan
     if release.learned is not None:
-        limit = release.learned.get("magnitude")
-        words = {"neighbors": plan.neighbors, "method": release.learned["method"], **people_words(plan.people)}
-        return recipe(release.statistic, None if limit is None else Unknown(limit), release.stated, words)
+        words = {"neighbors": plan.neighbors, "method": release.learned.method, **people_words(plan.people)}
+        return recipe(release.statistic, unknown_of(release.learned), release.stated, words)
     return recipe(release.statistic, plan.rows, release.stated, _request_words(plan.request))
 
 
@@ -224,14 +223,20 @@ def _request_words(request: Any) -> dict[str, Any]:
     }
 
 
+def unknown_of(learned: Any) -> Unknown:
+    """What was stated of the rows before they were learned."""
+    sizes = np.unique(learned.magnitude)
+    return Unknown(float(sizes[0]) if sizes.size == 1 else learned.magnitude)
+
+
 def groups_recipe(release: Any) -> Recipe:
     """Of groups: listed ones are spelled out in Python alone."""
     plan, groups = release.plan, release.plan.grouping
     keys, learned, rows = groups.keys, release.learned, plan.rows
     words = {**_request_words(plan.request), "n": None, "check": None}
     if learned is not None:
-        rows = None if learned.get("magnitude") is None else Unknown(learned["magnitude"])
-        words |= {"noise": None, "method": learned["method"], "weights": None}
+        rows = unknown_of(learned)
+        words |= {"noise": None, "method": learned.method, "weights": None}
     words |= {"by": list(groups.by), "max_groups": groups.max_per_person}
     if keys is not None:
         cells = list(zip(*keys.columns, strict=True))

@@ -268,7 +268,7 @@ def rows_of(given: Mapping[str, Any], columns: Names | None) -> tuple[Rows, Name
 
 def learned_rows(path: str, columns: Names | None) -> tuple[Rows, Names | None]:
     """Rows from a file of `ellipsum learn`, and the columns they are for."""
-    from ...learning import Learned
+    from ...learning.result import Learned
 
     rows = Learned.from_json(read_text(Path(path), "--rows")).rows
     if columns is not None and rows.columns is not None and columns != rows.columns:
