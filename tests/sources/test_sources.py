@@ -22,7 +22,7 @@ from opening import open_table
 
 import ellipsum as es
 from ellipsum.errors import DataError, EllipsumError, UsageError
-from ellipsum.projection.order import _marked
+from ellipsum.projection.parquet import _marked
 from ellipsum.releases.round_record import METHODS
 from ellipsum.sources.sql import Query, sql
 

@@ -11,22 +11,21 @@ from ..kernels.blocks import Block, floats
 from ..request.groups import Listed
 from .group_codes import key_table
 from .progress import Progress
-from .protocol import Batches, Piece, SourceTable
+from .protocol import Piece, Table
 
 
-class RecenteredTable(Batches):
+class RecenteredTable(Table):
     """A table with its group's offset taken from each row of a listed group; other rows, and what is missing, stay.
 
     A row remains a function of its own cells and key [G10]. offsets: (groups, width), in the order of the list.
     """
 
-    def __init__(self, table: SourceTable, listed: Listed, offsets: Floats) -> None:
+    def __init__(self, table: Table, listed: Listed, offsets: Floats) -> None:
         self._table = table
         self._keys = key_table(table.by, listed)
         self._offsets = np.concatenate([offsets, np.zeros((1, table.width))])  # the last is that of no group
-        self.by, self.columns, self.width, self.gaps = table.by, table.columns, table.width, table.gaps
+        self._describe_like(table)
         self.reopenable, self.ordered = table.reopenable, table.ordered
-        self.available, self.chosen, self.key = table.available, table.chosen, table.key
 
     def rows(self) -> int:
         return self._table.rows()
