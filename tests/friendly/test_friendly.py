@@ -156,6 +156,7 @@ def test_exhaustive_search_on_a_line_stays_within_the_bounds(n, places):
 
 @pytest.mark.parametrize("n", [7, 12, 23])
 @pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.slow
 def test_adversarial_climb_stays_within_the_bounds(n, d):
     """[F2], [F4]: many climbers move points to enlarge the shift of the mean relative to its bound."""
     rng = np.random.default_rng(100 * n + d)
@@ -317,6 +318,7 @@ def test_gate_noise_has_its_law_and_a_tenth_less_is_rejected(gate):
 
 
 @pytest.mark.parametrize("gate", ["gaussian", "laplace"])
+@pytest.mark.one_in(2)
 def test_published_agreement_carries_the_gates_whole_noise(gate):
     """The same law, seen from outside: what run_friendly publishes on rows that all agree."""
     count, n = (2000, 130) if gate == "gaussian" else (4000, 130)
