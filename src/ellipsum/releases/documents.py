@@ -96,7 +96,7 @@ def _count_rows(release: Any) -> list[str]:
     if counts is None or riders is None or rows is None:
         return [""] * release.value.size
     known = rows.known_absences
-    units = riders.absences if known is None else known[1].tolist()
+    units = (riders.absences if known is None else known[1]).tolist()
     if len(units) != release.value.size or (known is None and riders.missing != "column"):
         return [""] * release.value.size
     pairs = zip(units, counts.rows.tolist(), counts.stds.tolist(), strict=True)
@@ -144,7 +144,7 @@ def missing_rule(plan: Any) -> str:
     about_zero = plan.statistic == "sum" and not plan.clamped and not plan.ellipsoid.center.any()
     if riders.missing == "center" and not about_zero:
         return "none, by the types of the columns"
-    return describe_missing("column", plan.statistic) if any(riders.absences) else "missing values add nothing"
+    return describe_missing("column", plan.statistic) if riders.absences.any() else "missing values add nothing"
 
 
 def describe_coverage(release: Any) -> str:
@@ -155,7 +155,7 @@ def describe_coverage(release: Any) -> str:
     if rows.beyond() is not None:
         few = f"{release.clipping_bias.undetected_rows:,} or fewer outliers"
         return f"covers the privacy noise and what learned bounds may cut off, except {few}; excludes {excluded}"
-    if not riders.outside:
+    if not riders.outside.size:
         return f"covers the privacy noise; excludes {excluded} and bias from clipping, which was not counted"
     if release.plan.clamped:
         return f"covers the privacy noise; excludes {excluded} and bias from clamping to the bounds"
@@ -280,7 +280,7 @@ def release_background(release: Any) -> Background:
         mechanism=[EXACT, f"The mechanism is {MECHANISMS[plan.mechanism]}."],
         recipe=release_recipe(release),
         intervals=describe_coverage(release),
-        side_releases=[_COUNTED] if plan.riders and (plan.riders.outside or any(plan.riders.absences)) else [],
+        side_releases=[_COUNTED] if plan.riders and (plan.riders.outside.size or plan.riders.absences.any()) else [],
         post_processing=f"values were denoised by {release.denoised}" if release.denoised else "",
         sheet=release.sheet(),
         forecast=plan.forecast_svg,
