@@ -1,6 +1,7 @@
 """What every run of the tests shares."""
 
 import os
+import signal
 import zlib
 
 import commands
@@ -50,14 +51,6 @@ ONE_IN = {
     "releases/test_group_releases.py::test_measured_errors": 2,
     "sources/test_group_sums.py::test_groups_have_the_sums_of_their_rows": 3,
     "kernels/test_riders.py::test_no_row_leaves_the_body": 3,
-    "learning/test_columns.py::test_columns_twelve_orders_apart_err_as_each_alone": 0,
-    "learning/test_learning.py::test_all_rounds_together_cost_the_stated_budget": 2,
-    "learning/test_learning.py::test_auto_is_far_better_than_a_ball_over_the_magnitude": 2,
-    "learning/test_learning.py::test_constant_columns": 0,
-    "learning/test_learning.py::test_every_method_publishes_at_both_ends_of_the_magnitudes": 3,
-    "learning/test_learning.py::test_noise_of_each_round_is_its_sensitivity_over_its_share_and_not_a_tenth_less": 4,
-    "learning/test_learning.py::test_odd_entries_never_change_success": 2,
-    "learning/test_learning.py::test_sources_threads_order_and_layout_give_the_same_release": 0,
     "display/test_forecast_pictures.py::test_a_plan_made_again_is_the_same": 2,
     "display/test_forecast_pictures.py::test_plans_are_legible": 3,
     "projection/test_projection.py::test_estimates_are_unbiased_over_matrix_and_noise": 0,
@@ -114,6 +107,20 @@ def pytest_collection_modifyitems(items):
             if not ONE_IN[name] or seen[name] % ONE_IN[name]:
                 item.add_marker("slow")
             seen[name] += 1
+
+
+@pytest.fixture(autouse=True, scope="session")
+def usual_signals():
+    """As in a terminal, however the run was started: nohup and background jobs ignore some signals."""
+    usual = dict.fromkeys(("SIGHUP", "SIGQUIT", "SIGTERM"), signal.SIG_DFL)
+    before = {}
+    for name, handler in {"SIGINT": signal.default_int_handler, **usual}.items():
+        number = getattr(signal, name, None)
+        if number is not None:
+            before[number] = signal.signal(number, handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 @pytest.fixture(autouse=True)

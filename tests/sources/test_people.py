@@ -563,6 +563,14 @@ def test_an_interrupt_leaves_no_file_and_no_thread(tmp_path):
     assert done.stdout.strip() == "interrupted [] []", done.stderr
 
 
+SMALL = """
+from ellipsum.sources import people
+from ellipsum.apps import cli
+people.MEMORY = "64MB"
+cli.main()
+"""
+
+
 @pytest.fixture
 def endless(tmp_path, monkeypatch):
     """`ellipsum mean` of endless rows, once some lie in its temporary folder."""
@@ -571,7 +579,7 @@ def endless(tmp_path, monkeypatch):
     words = ("mean", "duckdb://", "--sql", query, "--privacy-id", "who", "--bounds", "a=0:1", "--epsilon", "1")
     environment = os.environ | {"PYTHONPATH": str(Path(es.__file__).parents[1]), "TMPDIR": str(folder)}
     process = subprocess.Popen(
-        [sys.executable, "-m", "ellipsum", *words, "--delta", "1e-6"],
+        [sys.executable, "-c", SMALL, *words, "--delta", "1e-6"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -636,6 +644,9 @@ import re, sys
 from pathlib import Path
 import numpy as np, pyarrow as pa
 import ellipsum as es
+from ellipsum.sources import people
+
+people.MEMORY = "256MB"
 
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024

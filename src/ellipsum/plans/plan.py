@@ -25,7 +25,7 @@ from ..numerics.wide_integers import Ints
 from ..privacy.spherical_curve import Guarantee
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.clipping_bias import cell_limits
-from ..releases.decode import answer
+from ..releases.decode import Absent, answer
 from ..releases.description import (
     check_squares,
     correlation_error,
@@ -40,8 +40,8 @@ from ..releases.std_estimates import mean_squares
 from ..request.people import People
 from ..row_maps.auxiliary_counts import PLAIN, Riders
 from ..row_maps.grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
-from ..row_maps.maps import ClampedMap, EllipsoidMap, all_moves, clamped_moves
-from ..rows import Rows
+from ..row_maps.maps import ClampedMap, RowMap, all_moves, clamped_moves
+from ..rows import LearnedRows, Rows
 from ..session import Session
 from ..util import json_codec
 from .base import Runnable, check_gaps, check_width, unserved_gaps
@@ -110,7 +110,7 @@ class Plan(Runnable):
         if self.law is not None and self.noise_units != 0:
             raise UsageError("this plan has two laws of noise. Make the plan anew.")
         self.noise_law.prove(self.privacy, self._sensitivity(), self._moves())
-        if self.stated:  # the last round of learning keeps its results within range itself
+        if self.stated:  # that of a group has the guarantee of all groups
             self.check_range()
 
     def _check_count(self) -> None:
@@ -156,14 +156,7 @@ class Plan(Runnable):
     @cached_property
     def absence_stds(self) -> Floats:
         """Noise stds of the counts of absences, in rows; 0 where none is counted."""
-        if self.rows.known_absences is not None:
-            return self.rows.known_absences[1].copy()
         return self._beside(self.ellipsoid.width, self.riders.absences)
-
-    @property
-    def absent_at(self) -> Floats:
-        """What an absent cell that is counted adds to a sum: the center, unless it was learned with its count."""
-        return self.ellipsoid.center if self.rows.known_absences is None else self.rows.absent_at()
 
     @cached_property
     def outside_stds(self) -> Floats:
@@ -280,7 +273,7 @@ class Plan(Runnable):
         return self.neighbors == "replace" and rows_each(self.people) is None
 
     @cached_property
-    def row_map(self) -> EllipsoidMap | ClampedMap:
+    def row_map(self) -> RowMap:
         return plan_map(self.rows, self.ellipsoid, self.grid_bits, self.riders, self.clamped)
 
     @cached_property
@@ -301,8 +294,7 @@ class Plan(Runnable):
     @property
     def needs_no_count(self) -> bool:
         """Whether it is a sum about zero: rows at the center, and cells that are absent, add nothing to it."""
-        private = self.statistic == "sum" and self.count_std is None and not self.public_rows
-        return private and self.rows.known_absences is None
+        return self.statistic == "sum" and self.count_std is None and not self.public_rows
 
     def noise(self) -> Noise | None:
         """Noise of the planned statistic; None for a mean whose n nobody has guessed."""
@@ -403,9 +395,12 @@ class Plan(Runnable):
             what = "rows" if self.people is None else "people"
             raise UsageError(f"this plan is for n = {self.n} {what}, the data has {count}. Plan anew for this n.")
 
-    def publish(self, scaled: Floats, secure: bool) -> Release:
-        """From noisy sums in the scaled space to original units: post-processing only [U3][U6]."""
-        value, noise, tally = answer(self, scaled)
+    def publish(self, scaled: Floats, secure: bool, absent: Absent | None = None) -> Release:
+        """From noisy sums in the scaled space to original units: post-processing only [U3][U6].
+
+        absent: missing entries that were counted before, where the plan fills them in.
+        """
+        value, noise, tally = answer(self, scaled, absent)
         release = Release(value, self, noise, secure, tally.count, counts=Counts.of(self, tally, scaled))
         if self.statistic != "describe":
             return release
@@ -437,9 +432,16 @@ for _format in (FORMAT, FORMAT_1):
     register_reader(_format, lambda saved: read_release(saved, plan_from_dict))
 
 
-def plan_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders, clamped: bool) -> EllipsoidMap | ClampedMap:
+def plan_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders, clamped: bool) -> RowMap:
     """The row map of a plan."""
-    return clamped_map(rows, ellipsoid, bits, riders) if clamped else ellipsoid_map(ellipsoid, bits, riders)
+    if clamped:
+        return clamped_map(rows, ellipsoid, bits, riders)
+    clipped = ellipsoid_map(ellipsoid, bits, riders)
+    if not isinstance(rows, LearnedRows) or rows.lower is None:
+        return clipped
+    from ..row_maps.prepared import Prepared
+
+    return Prepared(clipped, np.nan, rows.lower, rows.upper)  # missing entries stay missing [L6]
 
 
 def rows_each(people: People | None) -> int | None:

@@ -10,7 +10,6 @@ import itertools
 import os
 import queue
 import shutil
-import signal
 import stat
 import tempfile
 import threading
@@ -23,73 +22,64 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, Floats, UsageError
 from ..kernels.blocks import Block, floats
 from ..request.people import COUNTS, People
 from ..util.interrupts import held
+from .arrays import ArrayTable
 from .identities import storage
 from .progress import Progress
-from .protocol import Part, Piece, SourceTable, block_rows
+from .protocol import Piece, SourceTable, block_rows
 from .sealing import attempt, interruptible
 from .sql_backends import connected
 
-FAILED = "The rows of each person could not be brought together. Check that the folder for temporary files has room."
-_MEMORY = "256MB"
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - where there are no locks, nothing is cleared up after a kill
+    fcntl = None  # type: ignore[assignment]
+
+FAILED = (
+    "The rows of each person could not be brought together. This needs room in the folder for temporary files "
+    "(TMPDIR), and memory: DuckDB may use a quarter of this machine's."
+)
+MEMORY = "25%"  # of the machine's, for DuckDB's sort; the rest is for this process and others
 _POLL_SECONDS = 0.05
 _END, _STOP = object(), object()
 
 
-class PeopleTable:
+class PeopleTable(ArrayTable):
     """One row per person, or up to so many, in a temporary file without a name: gone with `close` or the process.
 
     people: how many there are.
     """
 
-    reopenable = True
     ordered = False  # [T9]
-    key = None
-    by: tuple[str, ...] = ()
 
-    def __init__(self, file: BinaryIO, source: SourceTable, rows: int, people: int) -> None:
+    def __init__(self, rows: Floats, source: SourceTable, people: int) -> None:
+        super().__init__(rows)
         self.columns = self.available = self.chosen = source.columns
-        self.width = source.width
         self.gaps = source.gaps
-        self._rows, self.people = rows, people
-        self._file, self._turn = file, threading.Lock()
-        self._close = weakref.finalize(self, file.close)
-
-    def rows(self) -> int:
-        return self._rows
-
-    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
-        if not self._close.alive:
-            raise UsageError("This table of people was closed. Open the data again.")
-        return self._blocks(progress)
-
-    def _blocks(self, progress: Progress | None) -> Iterator[Block]:
-        step = block_rows(self.width)
-        for start in range(0, self._rows, step):
-            block = np.empty((min(step, self._rows - start), self.width))
-            attempt(FAILED, self._fill, start, block)
-            yield block
-            if progress is not None:
-                progress((start + len(block)) / self._rows)
-
-    def _fill(self, start: int, block: NDArray[np.float64]) -> None:
-        with self._turn:
-            self._file.seek(8 * self.width * start)
-            if self._file.readinto(block) != block.nbytes:  # type: ignore[attr-defined]
-                raise EOFError
+        self.people = people
+        self._closed = False
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-        return ((None, block) for block in self.batches(progress))
-
-    def parts(self) -> list[Part]:
-        return []
+        if self._closed:
+            raise UsageError("This table of people was closed. Open the data again.")
+        return super().pieces(progress)
 
     def close(self) -> None:
-        """Remove the file."""
-        self._close()
+        """Let go of the file, which is gone with the last block that was read of it."""
+        self._data, self._closed = np.empty((0, self.width)), True
+
+
+def unnamed() -> BinaryIO:
+    """A file for the user alone (mode 600) that no folder lists: it is gone with its last handle, even after a kill."""
+    return cast(BinaryIO, tempfile.TemporaryFile(prefix=_PREFIX))
+
+
+def memory_map(file: BinaryIO, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
+    """The numbers in a file that nobody else can reach; they outlast its handle."""
+    return np.memmap(file, dtype, "c", shape=shape) if shape[0] else np.empty(shape, dtype)  # an empty file has no map
 
 
 def gather(table: SourceTable, people: People) -> PeopleTable:
@@ -100,20 +90,16 @@ def gather(table: SourceTable, people: People) -> PeopleTable:
     """
     if table.key is None:
         raise UsageError("privacy_id was not named when this table was opened. Open it with its key.")
-    file = attempt(FAILED, unnamed)
-    try:
+    with attempt(FAILED, unnamed) as file:
         with closing(attempt(FAILED, Scratch)) as scratch:
-            rows, heads = Gathering(table, people, str(scratch.path), file).run()
-    except BaseException:  # an interrupt too
-        file.close()
-        raise
-    return PeopleTable(file, table, rows, heads)
+            rows, heads = Gathering(table, people, scratch.path, file).run()
+        return PeopleTable(attempt(FAILED, memory_map, file, np.float64, (rows, table.width)), table, heads)
 
 
 class Gathering:
     """Source -> DuckDB's sort by person, which spills to the folder -> exact sums -> a file of one row per person."""
 
-    def __init__(self, source: SourceTable, people: People, folder: str, file: BinaryIO) -> None:
+    def __init__(self, source: SourceTable, people: People, folder: Path, file: BinaryIO) -> None:
         self._source, self._people = source, people
         self._folder, self._file = folder, file
         self._width, self._capped = source.width, people.max_rows is not None
@@ -121,8 +107,8 @@ class Gathering:
     def run(self) -> tuple[int, int]:
         """Write the file; the number of its rows, and of people."""
         config = {
-            "memory_limit": _MEMORY,
-            "temp_directory": self._folder,
+            "memory_limit": MEMORY,
+            "temp_directory": str(self._folder),
             "preserve_insertion_order": False,
             "arrow_large_buffer_size": True,
         }
@@ -354,37 +340,26 @@ def opens(keys: Any, last: Any) -> NDArray[np.bool_]:
     return opens
 
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - where there are no locks, nothing is cleared up after a kill
-    fcntl = None  # type: ignore[assignment]
+# The folder that DuckDB sorts in --------------------------------------------------------------------------------
+
+
 _PREFIX = "ellipsum-people-"
 _LOCK = "in-use"
-_ENDINGS = ("SIGTERM", "SIGHUP", "SIGQUIT")
-_TRIES = 20  # a sort that still runs may put a file into a folder that is being removed
-_own: set[Path] = set()
-
-
-def unnamed() -> BinaryIO:
-    """A file for the user alone (mode 600) that no folder lists: it is gone with its last handle, even after a kill."""
-    return cast(BinaryIO, tempfile.TemporaryFile(prefix=_PREFIX))
 
 
 class Scratch:
-    """A folder in the folder for temporary files, until `close`, or until this object or the process is gone.
+    """A folder among temporary files, for the user alone, until `close` or until this object is gone.
 
     A lock on a file in it is held for as long as the process lives: the system lets go of it even if the process is
     killed, and does not confuse processes. Whoever can take the lock knows that the folder was left behind.
     """
 
     def __init__(self) -> None:
-        _clear_up()
-        _listen()
+        _remove_left_behind()
         locks: list[int] = []
         with held():
-            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))  # for the user alone: mode 700
-            _own.add(self.path)
-            self._close = weakref.finalize(self, _close, self.path, locks)
+            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))  # mode 700
+            self._close = weakref.finalize(self, _remove, self.path, locks, os.getpid())
         if fcntl is not None:
             # Locked under another name first: a lock of the right name always belongs to a process, dead or alive.
             locks.append(os.open(self.path / "new", os.O_CREAT | os.O_RDWR, 0o600))
@@ -396,65 +371,17 @@ class Scratch:
         self._close()
 
 
-def _close(path: Path, locks: list[int]) -> None:
+def _remove(path: Path, locks: list[int], owner: int) -> None:
     with held():
-        if path in _own:  # in a process that was forked it is the parent's
-            _remove(path)
-            _own.discard(path)
-    _stop_listening()
+        if os.getpid() == owner:  # a process that was forked leaves its parent's folder alone
+            with suppress(OSError):
+                path.rmdir()  # an empty one goes even where no file can be opened any more
+            shutil.rmtree(path, ignore_errors=True)
     for lock in locks:
         os.close(lock)
 
 
-def clear_own() -> None:
-    """Remove every folder of this process: for whoever ends it in a hurry."""
-    for path in list(_own):
-        _remove(path)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_own.clear)
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        path.rmdir()  # an empty one goes even where no file can be opened any more
-    for _ in range(_TRIES):
-        shutil.rmtree(path, ignore_errors=True)
-        if not path.exists():
-            return
-
-
-_heard: list[int] = []
-
-
-def _listen() -> None:
-    """Remove the folders before a signal ends the process; a signal that somebody handles or ignores is left alone."""
-    if _heard or threading.current_thread() is not threading.main_thread():
-        return
-    for name in _ENDINGS:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _ended)
-            _heard.append(number)
-
-
-def _stop_listening() -> None:
-    if _own or threading.current_thread() is not threading.main_thread():
-        return
-    while _heard:
-        number = _heard.pop()
-        if signal.getsignal(number) is _ended:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _ended(number: int, _: Any) -> None:
-    clear_own()
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-
-
-def _clear_up() -> None:
+def _remove_left_behind() -> None:
     """Remove the folders of this user's processes that were killed."""
     if fcntl is None:
         return

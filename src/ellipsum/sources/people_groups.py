@@ -12,26 +12,24 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import Floats, UsageError
 from ..kernels.blocks import Block
 from ..numerics.wide_integers import Ints
 from ..request.people import People
 from .group_codes import KeyTable
 from .group_labels import beside, bits_of, is_text
 from .identities import storage
-from .people import FAILED, Gathering, Heads, PeopleTable, Scratch, canonical_rows, opens, reduced, unnamed
+from .people import FAILED, Gathering, Heads, PeopleTable, Scratch, canonical_rows, memory_map, opens, reduced, unnamed
 from .progress import Progress
-from .protocol import Piece, SourceTable
+from .protocol import Piece, SourceTable, block_rows
 from .sealing import attempt
 
 
 class GroupedPeople(PeopleTable):
-    """One row for each person and group, in a temporary file; another holds the numbers of the groups."""
+    """One row for each person and group, and the number of its group, in temporary files."""
 
-    def __init__(
-        self, file: BinaryIO, codes: BinaryIO, keys: KeyTable, source: SourceTable, rows: int, people: int
-    ) -> None:
-        super().__init__(file, source, rows, people)
+    def __init__(self, rows: Floats, codes: Ints, keys: KeyTable, source: SourceTable, people: int) -> None:
+        super().__init__(rows, source, people)
         self.by = source.by
         self._labels = keys.labels()
         self._codes = codes
@@ -39,20 +37,11 @@ class GroupedPeople(PeopleTable):
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         import pyarrow as pa
 
-        start = 0
-        for block in self.batches(progress):
-            codes = pa.array(attempt(FAILED, self._numbers, start, len(block)))
-            yield beside([cells.take(codes) for cells in self._labels], None), block
-            start += len(block)
-
-    def _numbers(self, start: int, rows: int) -> Ints:
-        with self._turn:
-            self._codes.seek(8 * start)
-            return np.frombuffer(self._codes.read(8 * rows), np.int64)
-
-    def close(self) -> None:
-        self._codes.close()
-        super().close()
+        step = block_rows(self.width)
+        for _, rows in super().pieces(progress):
+            for start in range(0, len(rows), step):
+                codes = pa.array(self._codes[start : start + step])
+                yield beside([cells.take(codes) for cells in self._labels], None), rows[start : start + step]
 
 
 def gather_groups(table: SourceTable, people: People, most: int, listed: KeyTable | None) -> GroupedPeople:
@@ -63,17 +52,14 @@ def gather_groups(table: SourceTable, people: People, most: int, listed: KeyTabl
     """
     if table.key is None or not table.by:
         raise UsageError("by and privacy_id were not named when this table was opened. Open it with both.")
-    files = [attempt(FAILED, unnamed), attempt(FAILED, unnamed)]
-    try:
+    with attempt(FAILED, unnamed) as file, attempt(FAILED, unnamed) as code_file:
         with closing(attempt(FAILED, Scratch)) as scratch:
-            gathering = _GroupGathering(table, people, str(scratch.path), files[0])
-            gathering.prepare(files[1], most, listed)
-            rows, heads = gathering.run()
-    except BaseException:  # an interrupt too
-        for file in files:
-            file.close()
-        raise
-    return GroupedPeople(files[0], files[1], gathering.keys, table, rows, heads)
+            gathering = _GroupGathering(table, people, scratch.path, file)
+            gathering.prepare(code_file, most, listed)
+            count, heads = gathering.run()
+        rows = attempt(FAILED, memory_map, file, np.float64, (count, table.width))
+        codes = attempt(FAILED, memory_map, code_file, np.int64, (count,))
+        return GroupedPeople(rows, codes, gathering.keys, table, heads)
 
 
 class _GroupGathering(Gathering):
