@@ -15,7 +15,7 @@ from pyarrow import feather
 import ellipsum as es
 from ellipsum.friendly.aggregate import subsample_and_aggregate
 from ellipsum.friendly.release import some_rows
-from ellipsum.projection.order import _marked
+from ellipsum.projection.parquet import _marked
 from ellipsum.request.people import People
 from ellipsum.sources.people import gather
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..display.document import Document
 from ..errors import Floats, UsageError, names
@@ -20,10 +21,11 @@ from ..kernels.accumulate import Partial
 from ..noise import Stream
 from ..noise.block_law import BoxLaw
 from ..noise.law import GaussianLaw, Law
+from ..numerics.wide_integers import Ints
 from ..privacy.spherical_curve import Guarantee
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.clipping_bias import cell_limits
-from ..releases.decode import answer
+from ..releases.decode import Absent, answer
 from ..releases.description import (
     check_squares,
     correlation_error,
@@ -38,8 +40,8 @@ from ..releases.std_estimates import mean_squares
 from ..request.people import People
 from ..row_maps.auxiliary_counts import PLAIN, Riders
 from ..row_maps.grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
-from ..row_maps.maps import ClampedMap, EllipsoidMap, clamped_moves
-from ..rows import Rows
+from ..row_maps.maps import ClampedMap, RowMap, all_moves, clamped_moves
+from ..rows import LearnedRows, Rows
 from ..session import Session
 from ..util import json_codec
 from .base import Runnable, check_gaps, check_width, unserved_gaps
@@ -108,7 +110,7 @@ class Plan(Runnable):
         if self.law is not None and self.noise_units != 0:
             raise UsageError("this plan has two laws of noise. Make the plan anew.")
         self.noise_law.prove(self.privacy, self._sensitivity(), self._moves())
-        if self.stated:  # the last round of learning keeps its results within range itself
+        if self.stated:  # that of a group has the guarantee of all groups
             self.check_range()
 
     def _check_count(self) -> None:
@@ -137,14 +139,14 @@ class Plan(Runnable):
     def noise_law(self) -> Law:
         return self.law or GaussianLaw(self.noise_units)
 
-    def _moves(self) -> list[int]:
+    def _moves(self) -> Ints:
         """How far each coordinate moves at most, in units of the grid; of rows clipped by norm, as far as they do."""
         row_map = self.row_map
         each = rows_each(self.people) or 1
-        last = [self.count_units * each] if self.count_units else []
         if isinstance(row_map, ClampedMap):
-            return [each * move for move in clamped_moves(row_map.limits, self.riders, self.neighbors)] + last
-        return [math.ceil(row_map.body.sensitivity(self.neighbors, 0, each))] * row_map.width + last
+            return all_moves(clamped_moves(row_map.limits, self.riders, self.neighbors), self.count_units, each)
+        far = np.full(row_map.width, math.ceil(row_map.body.sensitivity(self.neighbors, 0)))
+        return all_moves(far, self.count_units, each)
 
     @cached_property
     def stds(self) -> Floats:
@@ -154,21 +156,13 @@ class Plan(Runnable):
     @cached_property
     def absence_stds(self) -> Floats:
         """Noise stds of the counts of absences, in rows; 0 where none is counted."""
-        if self.rows.known_absences is not None:
-            return self.rows.known_absences[1].copy()
-        units = np.array(self.riders.absences, float)
-        return self._beside(self.ellipsoid.width, units)
-
-    @property
-    def absent_at(self) -> Floats:
-        """What an absent cell that is counted adds to a sum: the center, unless it was learned with its count."""
-        return self.ellipsoid.center if self.rows.known_absences is None else self.rows.absent_at()
+        return self._beside(self.ellipsoid.width, self.riders.absences)
 
     @cached_property
     def outside_stds(self) -> Floats:
         """Noise stds of the counts of what lay outside, in rows or cells; 0 where none is counted."""
-        units = self.riders.units[len(self.riders.absences) : self.riders.counted].astype(float)
-        return self._beside(self.ellipsoid.width + len(self.riders.absences), units)
+        units = self.riders.units[self.riders.absences.size : self.riders.counted]
+        return self._beside(self.ellipsoid.width + self.riders.absences.size, units)
 
     @cached_property
     def outside_limits(self) -> Floats:
@@ -183,12 +177,12 @@ class Plan(Runnable):
     @property
     def square_stds(self) -> Floats:
         """Noise stds of the sums of squares, in units of the squared half-width; 0 where there are none."""
-        return self._beside(self.ellipsoid.width + self.riders.counted, np.array(self.riders.squares, float))
+        return self._beside(self.ellipsoid.width + self.riders.counted, self.riders.squares)
 
     @property
     def product_std(self) -> float:
         """Noise std of a sum of products of two columns, in units of their half-widths; 0 where there are none."""
-        units = np.full(self.riders.pairs, float(self.riders.products))
+        units = np.full(self.riders.pairs, self.riders.products)
         return float(self._beside(self.ellipsoid.width + self.riders.width - units.size, units).max(initial=0.0))
 
     @property
@@ -201,7 +195,7 @@ class Plan(Runnable):
         """Of a description: forecast errors of its stds, for columns that are spread evenly over their bounds."""
         return std_errors(self) if self.statistic == "describe" and self.n is not None else None
 
-    def _beside(self, start: int, units: Floats) -> Floats:
+    def _beside(self, start: int, units: Ints) -> Floats:
         stds = self.stds[start : start + units.size]
         return np.where(units > 0, stds / np.where(units > 0, units, 1.0), 0.0)
 
@@ -229,7 +223,7 @@ class Plan(Runnable):
             part.flags.writeable = False
 
     @cached_property
-    def unserved(self) -> tuple[bool, ...]:
+    def unserved(self) -> NDArray[np.bool_]:
         """For each column, whether data that can lack an entry there asks for another plan."""
         return unserved_gaps(self)
 
@@ -245,7 +239,7 @@ class Plan(Runnable):
         if not isinstance(law, BoxLaw):
             return np.full(self.d, many[0])
         columns = many[:width].copy()
-        counts = [many[width : width + len(self.riders.absences)]] + ([many[-1:]] if self.count_units else [])
+        counts = [many[width : width + self.riders.absences.size]] + ([many[-1:]] if self.count_units else [])
         for part in counts:
             if part.size:
                 columns = np.maximum(np.maximum(columns, part), law.sum_multiple(level))
@@ -279,7 +273,7 @@ class Plan(Runnable):
         return self.neighbors == "replace" and rows_each(self.people) is None
 
     @cached_property
-    def row_map(self) -> EllipsoidMap | ClampedMap:
+    def row_map(self) -> RowMap:
         return plan_map(self.rows, self.ellipsoid, self.grid_bits, self.riders, self.clamped)
 
     @cached_property
@@ -300,8 +294,7 @@ class Plan(Runnable):
     @property
     def needs_no_count(self) -> bool:
         """Whether it is a sum about zero: rows at the center, and cells that are absent, add nothing to it."""
-        private = self.statistic == "sum" and self.count_std is None and not self.public_rows
-        return private and self.rows.known_absences is None
+        return self.statistic == "sum" and self.count_std is None and not self.public_rows
 
     def noise(self) -> Noise | None:
         """Noise of the planned statistic; None for a mean whose n nobody has guessed."""
@@ -402,9 +395,12 @@ class Plan(Runnable):
             what = "rows" if self.people is None else "people"
             raise UsageError(f"this plan is for n = {self.n} {what}, the data has {count}. Plan anew for this n.")
 
-    def publish(self, scaled: Floats, secure: bool) -> Release:
-        """From noisy sums in the scaled space to original units: post-processing only [U3][U6]."""
-        value, noise, tally = answer(self, scaled)
+    def publish(self, scaled: Floats, secure: bool, absent: Absent | None = None) -> Release:
+        """From noisy sums in the scaled space to original units: post-processing only [U3][U6].
+
+        absent: missing entries that were counted before, where the plan fills them in.
+        """
+        value, noise, tally = answer(self, scaled, absent)
         release = Release(value, self, noise, secure, tally.count, counts=Counts.of(self, tally, scaled))
         if self.statistic != "describe":
             return release
@@ -436,9 +432,16 @@ for _format in (FORMAT, FORMAT_1):
     register_reader(_format, lambda saved: read_release(saved, plan_from_dict))
 
 
-def plan_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders, clamped: bool) -> EllipsoidMap | ClampedMap:
+def plan_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders, clamped: bool) -> RowMap:
     """The row map of a plan."""
-    return clamped_map(rows, ellipsoid, bits, riders) if clamped else ellipsoid_map(ellipsoid, bits, riders)
+    if clamped:
+        return clamped_map(rows, ellipsoid, bits, riders)
+    clipped = ellipsoid_map(ellipsoid, bits, riders)
+    if not isinstance(rows, LearnedRows) or rows.lower is None:
+        return clipped
+    from ..row_maps.prepared import Prepared
+
+    return Prepared(clipped, np.nan, rows.lower, rows.upper)  # missing entries stay missing [L6]
 
 
 def rows_each(people: People | None) -> int | None:

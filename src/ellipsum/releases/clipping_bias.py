@@ -6,7 +6,6 @@ Everything here follows from noisy counts that were paid for, and from public nu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +22,8 @@ _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of o
 _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
 _TIMES = 3.0  # times as many as the stated law gives
 _FAR = 2  # octaves beyond the region: rows further out, where none are expected, are told even if they are few
-_LIKELY = 2.0  # stds by which rows that may be noise can be more
-_NARROW = 2.0**-30  # of the magnitude: columns within that are alike
 _LISTED = 3
-_FAR_OUT = (
-    "about {far} rows lie far beyond the others in some column, and noise hides where: the {statistic} may be off by "
-    "far more than its interval. Check units and outliers, use a larger budget, or state bounds."
-)
+_MOST_TOLD = 20  # columns with a warning of their own
 
 
 @dataclass(frozen=True)
@@ -43,51 +37,45 @@ class ClippingBias:
     """Number of far outliers that the noise of the counts cannot reveal; the bound does not cover their effect."""
 
 
-def measure_clipping_bias(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> ClippingBias:
-    """What the counts of a release say of its rows; names: of the columns, asked for where one is told."""
-    few = _few(plan, counts, names)
+def measure_clipping_bias(plan: Any, counts: Any) -> ClippingBias:
+    """What the counts of a release say of its rows."""
+    few = _few(plan, counts)
     if counts.outside is None and counts.clipped is not None:
         return _rows(plan, counts, few)
-    beyond = plan.rows.beyond()
-    if beyond is not None:
-        return _clamped(plan, counts, beyond, few)
-    cells = () if counts.outside is None else _cells(plan, counts, names)
+    cells = () if counts.outside is None else _cells(plan, counts)
     return ClippingBias(np.zeros(plan.d), np.zeros(plan.d), (*cells, *few))
 
 
-def _few(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> tuple[str, ...]:
+def _few(plan: Any, counts: Any) -> tuple[str, ...]:
     """Columns that hardly any row has, surely: not where the whole table is smaller than the noise of a count."""
-    if not np.count_nonzero(counts.rows < _SURE * counts.stds):
+    rows, stds = counts.rows, counts.stds
+    few = rows < _SURE * stds
+    if not few.any():
         return ()
-    whole = float(plan.n) if plan.public_rows else float(np.median(counts.rows))
-    columns = zip(names(), counts.rows, counts.stds, strict=True)
-    few = [name for name, rows, std in columns if rows < _SURE * std < _WARN * std < whole - rows]
-    if not few:
+    whole = float(plan.n) if plan.public_rows else float(np.median(rows))
+    few &= (stds > 0) & (_WARN * stds < whole - rows)
+    if not few.any():
         return ()
-    return (f"too few rows have {_list(few)} for a count above its noise: such a value says next to nothing.",)
+    return (f"too few rows have {_list(plan, few)} for a count above its noise: such a value says next to nothing.",)
 
 
-def _cells(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> tuple[str, ...]:
+def _cells(plan: Any, counts: Any) -> tuple[str, ...]:
     """Clamped cells: told, column by column, where surely some are."""
-    told = counts.outside > plan.outside_limits
-    if not np.count_nonzero(told):
-        return ()
+    columns = np.flatnonzero(counts.outside > plan.outside_limits)
     texts = []
-    for j in np.flatnonzero(told).tolist():
+    for j in columns[:_MOST_TOLD].tolist():
         share = min(float(counts.outside[j] / max(counts.rows[j], 1.0)), 1.0)
         texts.append(
-            f"about {share:.2g} of the entries of {named(names()[j])} lie outside its stated bounds and were clamped: "
+            f"about {share:.2g} of the entries of {_name(plan, j)} lie outside its stated bounds and were clamped: "
             "the interval is for the clamped values. State wider bounds."
         )
+    if columns.size > _MOST_TOLD:
+        texts.append(f"entries of {columns.size - _MOST_TOLD} more columns lie outside their bounds and were clamped.")
     return tuple(texts)
 
 
-def _clamped(plan: Any, counts: Any, beyond: tuple[Floats, Floats, int, int], few: tuple[str, ...]) -> ClippingBias:
-    """Columns that were clamped to learned ends: what lies beyond those was counted before [U7]."""
-    bias, spread, unseen, far = beyond
-    times = np.maximum(counts.rows, 1.0) if plan.statistic == "sum" else np.ones(plan.d)
-    texts = () if not far else (_FAR_OUT.format(far=far, statistic=plan.statistic),)
-    return ClippingBias(bias * times, spread * times, (*texts, *few), unseen)
+def _name(plan: Any, j: int) -> str:
+    return named(plan.columns[j] if plan.columns else f"x{j + 1}")
 
 
 def cell_limits(stds: Floats) -> Floats:
@@ -166,49 +154,12 @@ def _expected_far(plan: Any, rows: float) -> float:
     return float(plan.rows.outside_share(Ellipsoid(region.center, region.scale / 2**_FAR, region.axes)) * rows)
 
 
-def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """Learned columns whose rows seem to be all alike, where too few rows tell whether that is so [U7]."""
-    beyond = plan.rows.beyond()
-    if magnitude is None or counts is None or (counts.clipped is None and beyond is None):
-        return ()
-    if beyond is None:
-        unseen = _SURE * float(plan.outside_stds[0]) * np.sqrt(counts.clipped.size)
-        reach = plan.ellipsoid.reach
-    else:
-        unseen, (lower, upper) = float(beyond[2]), plan.rows.bounds()
-        reach = (upper - lower) / 2
-    narrow = reach < np.asarray(magnitude, float) * _NARROW
-    unseen = unseen / _all_rows(plan, counts)
-    if not narrow.any() or unseen < _SHARE:
-        return ()
-    alike = [name for name, one in zip(names, narrow.tolist(), strict=True) if one]
-    return (
-        f"the rows that can be told from noise are all alike in {_list(alike)}, but up to {min(unseen, 1.0):.2g} of "
-        "the rows may differ unseen, by as much as the magnitude, and no interval covers that. Use more rows or a "
-        "larger budget, or state bounds.",
-    )
-
-
-def perhaps_far(plan: Any, counts: Any, magnitude: Any, far: Mapping[str, float] | None) -> tuple[str, ...]:
-    """Rows far out that learning counted, too few to be told from noise; they lie within the magnitude [L12]."""
-    if far is None or counts is None or magnitude is None:
-        return ()
-    farthest = np.abs(plan.ellipsoid.center) + np.asarray(magnitude, float)
-    if plan.statistic != "sum":
-        farthest = farthest / _all_rows(plan, counts)
-    return (
-        f"about {far['rows']:.2g} rows may lie far beyond the others, perhaps {far['radii']:.2g} times as far out as "
-        f"rows were clipped, too few to be told from noise (its std is {far['std']:.2g} rows): the {plan.statistic} "
-        f"may be off by up to {_range((far['rows'] + _LIKELY * far['std']) * farthest)}. Check units and outliers, or "
-        "use a larger budget.",
-    )
-
-
 def _range(bias: Floats) -> str:
     low, high = float(bias.min()), float(bias.max())
     return f"{high:.3g}" if low > 0.9 * high else f"{low:.3g} to {high:.3g}, by column"
 
 
-def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(named(name) for name in names[:_LISTED]) + more
+def _list(plan: Any, chosen: NDArray[np.bool_]) -> str:
+    columns = np.flatnonzero(chosen)
+    more = f" and {columns.size - _LISTED} more" if columns.size > _LISTED else ""
+    return ", ".join(_name(plan, j) for j in columns[:_LISTED].tolist()) + more

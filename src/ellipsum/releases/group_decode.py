@@ -5,18 +5,15 @@ Post-processing only; docs/proofs/plans.md [U2][U3][U6]. A test holds each group
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import Floats
 from ..numerics.roots import root
-from ..util.structural_equality import Alike
 from .noise_covariance import in_doubt
 
-_PLACES = 256  # distances at which a loss is worked out, for as many groups as there are
 _LEAST_GROUPS = 4  # James-Stein shrinkage towards a mean that is estimated helps from here on
 
 
@@ -31,22 +28,11 @@ class Answers:
     count: Floats
 
 
-@dataclass(frozen=True)
-class Centers(Alike):
-    """Centers of groups, (groups, d), where each has its own [G10]; reach: the farthest that one may be off, scaled."""
-
-    places: Floats
-    reach: float
-
-    def chosen(self, order: Any) -> Centers:
-        return replace(self, places=self.places[order])
-
-
-def answers(plan: Any, noisy: Floats, centers: Centers | None = None) -> Answers:
+def answers(plan: Any, noisy: Floats) -> Answers:
     """The statistics of groups by the plan of one group; noisy: (groups, width) sums in the scaled space."""
     rows, row_stds, count = _tallies(plan, noisy)
     ellipsoid = plan.ellipsoid
-    center = ellipsoid.center if centers is None else centers.places
+    center = ellipsoid.center
     offset = _restored(ellipsoid, noisy[:, : ellipsoid.width])
     base, std = plan.noise_base
     sums = base.reach * std
@@ -65,7 +51,7 @@ def _tallies(plan: Any, noisy: Floats) -> tuple[Floats, Floats, Floats]:
     rows = np.repeat(count[:, None], plan.d, axis=1)
     stds = np.full(plan.d, float(plan.count_std))
     if plan.riders.missing == "column":
-        units = np.array(plan.riders.absences, float)
+        units = plan.riders.absences.astype(float)
         behind = np.ldexp(noisy[:, plan.ellipsoid.width :][:, : units.size], plan.grid_bits)
         rows = rows - behind / np.where(units > 0, units, np.inf)
         stds = np.hypot(stds, plan.absence_stds)
@@ -91,60 +77,6 @@ def _held(plan: Any, offset: Floats, rows: Floats, stds: Floats) -> Floats:
     for g in np.flatnonzero(whole).tolist():
         offset[g] /= max(1.0, float(np.linalg.norm(plan.ellipsoid.scaled(offset[g]))))
     return offset
-
-
-def clip_bias(plan: Any, value: Floats, stds: Floats, centers: Centers | None = None) -> Floats:
-    """[G9] By how much clipping is expected to have moved each mean at most, of groups of learned rows; else 0.
-
-    A group's rows are taken to lie about their mean as all rows lie about the center; value: (groups, d) means. A group
-    that has its own center is taken to lie as far from it as clipping lets it seem, noise included [G10].
-    """
-    ellipsoid = plan.ellipsoid
-    if plan.rows.kind != "learned" or plan.statistic == "sum" or not len(value):
-        return np.zeros_like(value)
-    offset = value - (ellipsoid.center if centers is None else centers.places)
-    seen = far = lengths_of(ellipsoid, offset)
-    if centers is not None:
-        far = _distances(plan, seen + spread_of(plan, stds), centers.reach)
-    places = np.linspace(0.0, float(far.max()), _PLACES)
-    lost, beyond = _lost(plan, places)
-    along = (np.interp(far, places, lost) * far / np.maximum(seen, 1e-300))[:, None] * np.abs(offset)
-    bias: Floats = along + np.interp(far, places, beyond)[:, None] * ellipsoid.reach / math.sqrt(ellipsoid.width)
-    return bias
-
-
-def _distances(plan: Any, seen: Floats, reach: float) -> Floats:
-    """[G10] How far groups lie from their centers that seem to lie so far off: no farther than their reach."""
-    places = np.linspace(0.0, reach, 4 * _PLACES)
-    shown = np.maximum.accumulate(places * (1 - _lost(plan, places)[0]))
-    far: Floats = np.maximum(np.interp(seen, shown, places), seen)
-    return far
-
-
-def spread_of(plan: Any, stds: Floats) -> Floats:
-    """The length of the noise of each group's mean, in the scaled space; stds: (groups, d)."""
-    scale, axes = plan.ellipsoid.scale, plan.ellipsoid.axes
-    if axes is not None:
-        largest = float(stds.max())  # squares may leave the range of doubles
-        stds = largest * np.sqrt((stds / largest) ** 2 @ axes**2)
-    lengths: Floats = np.linalg.norm(stds * scale, axis=1)
-    return lengths
-
-
-def lengths_of(ellipsoid: Any, offset: Floats) -> Floats:
-    """Of offsets, in the scaled space."""
-    along = offset if ellipsoid.axes is None else offset @ ellipsoid.axes
-    lengths: Floats = np.linalg.norm(along * ellipsoid.scale, axis=1)
-    return lengths
-
-
-def _lost(plan: Any, places: Floats) -> tuple[Floats, Floats]:
-    """[G9] Of groups whose means are so far out: the share of that way that clipping takes, and how much in all."""
-    law, rows = plan.rows.norm_law, plan.rows
-    radii = law.radii * float(plan.ellipsoid.scale[0] / rows.scale[0])
-    norms = np.maximum(np.hypot(places[:, None], radii), 1.0)
-    shrunk_by = (1 - 1 / norms) + np.where(norms > 1, radii**2 / plan.ellipsoid.width / norms**3, 0.0)
-    return np.minimum(shrunk_by @ law.mass, 1.0), (norms - 1) @ law.mass
 
 
 def shrunk(value: Floats, stds: Floats) -> Floats:

@@ -7,7 +7,7 @@ is that of the raw one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -42,7 +42,7 @@ class Published(Protocol):
     @property
     def denoised(self) -> str | None: ...
     @property
-    def learned(self) -> Mapping[str, Any] | None: ...
+    def learned(self) -> Any: ...
     @property
     def plan(self) -> Any: ...
 
@@ -52,6 +52,8 @@ def denoised(release: Published, method: str, **options: Any) -> Floats:
     choice("method", method, METHODS)
     if release.denoised is not None:
         raise UsageError(f"this release was denoised already, by {release.denoised}. Start from the raw release.")
+    if np.isnan(release.value).any():
+        raise UsageError("a column that was not found has no value to clean. Leave it out.")
     try:
         return _METHODS[method](release, **options)
     except TypeError:

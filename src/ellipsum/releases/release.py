@@ -15,8 +15,6 @@ from ..display.result import Shown
 from ..errors import Floats, UsageError, open_unit
 from ..noise.law import Law
 from ..plans.json import STATISTICS
-from ..privacy.budget import stated_from_dict
-from ..privacy.guarantee import Privacy
 from ..privacy.spherical_curve import Guarantee, guarantee_from_dict
 from ..regions.ellipsoid import Ellipsoid
 from ..request.people import People
@@ -26,18 +24,18 @@ from ..util import json_codec
 from ..util.atomic_files import Kept, Saved
 from ..util.structural_equality import Alike
 from ..version import VERSION
-from .clipping_bias import ClippingBias, at_a_point, measure_clipping_bias, perhaps_far
+from .clipping_bias import ClippingBias, measure_clipping_bias
 from .confidence_regions import ConfidenceBox, ConfidenceEllipsoid, confidence_ellipsoid, confidence_region
-from .decode import Tally, joined, mean_noise, sum_noise, tally_of
+from .decode import Tally, mean_noise, sum_noise, tally_of
 from .noise_covariance import Noise
 from .postprocess import METHODS as DENOISED
 from .postprocess import denoised
-from .round_record import METHODS, Round, check_rounds
 
 if TYPE_CHECKING:
     import pandas
 
     from ..display.plots.strips import Sheet
+    from .learning_record import Learning
 
 FORMAT, FORMAT_1 = "ellipsum.release/2", "ellipsum.release/1"
 WRONG = "the release has missing, unknown or wrong fields."
@@ -65,9 +63,9 @@ class Counts(Alike):
     def of(plan: Any, tally: Tally, scaled: Floats) -> Counts:
         """The counts behind the values of noisy sums."""
         riders = plan.riders
-        if not riders.outside:
+        if not riders.outside.size:
             return Counts(tally.rows, tally.stds)
-        start = plan.ellipsoid.width + len(riders.absences)
+        start = plan.ellipsoid.width + riders.absences.size
         behind = scaled[start : plan.ellipsoid.width + riders.counted] * 2.0**plan.grid_bits
         if riders.octaves:
             return Counts(tally.rows, tally.stds, behind / max(riders.outside[0], 1))
@@ -86,7 +84,7 @@ def _counts_from_dict(saved: Any, plan: Any) -> Counts:
             fields.maybe("clipped", json_codec.numbers),
             fields.maybe("outside", json_codec.numbers),
         )
-    octaves, cells = plan.riders.octaves, 0 if plan.riders.octaves else len(plan.riders.outside)
+    octaves, cells = plan.riders.octaves, 0 if plan.riders.octaves else plan.riders.outside.size
     sizes = counts.rows.size, counts.stds.size, _size(counts.clipped), _size(counts.outside)
     if sizes != (plan.d, plan.d, octaves, cells) or (counts.stds < 0).any():
         raise UsageError(DOCTORED)
@@ -153,8 +151,8 @@ class Release(Alike, Kept, Saved, Shown):
     denoised: str | None = None
     privacy_spent: Guarantee | None = None
     """Set where earlier rounds (learning) spent budget too."""
-    learned: Mapping[str, Any] | None = None
-    """Where rounds came before: the method, the budget as stated, and every round's name and cost."""
+    learned: Learning | None = None
+    """What happened before, where the bounds were learned: steps with their cost, and what clipping may hide."""
     counts: Counts | None = None
     """How many rows have each column, and how many were clipped: noisy, paid for within the same guarantee."""
 
@@ -174,7 +172,7 @@ class Release(Alike, Kept, Saved, Shown):
     @property
     def stated(self) -> Mapping[str, float]:
         """The budget in the caller's own words."""
-        return self.plan.stated if self.learned is None else dict(self.learned["stated"])
+        return self.plan.stated if self.learned is None else self.learned.stated
 
     @property
     def noise_std(self) -> Floats:
@@ -186,23 +184,23 @@ class Release(Alike, Kept, Saved, Shown):
         """What clipping may hide of the data, as far as it was measured."""
         if self.counts is None:
             return ClippingBias(np.zeros(self.value.size), np.zeros(self.value.size))
-        return measure_clipping_bias(self.plan, self.counts, self.names)
+        return measure_clipping_bias(self.plan, self.counts)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the counts say against the value, in words; nothing where there is nothing to say."""
         if self.learned is None:
             return self.clipping_bias.warnings
-        magnitude = self.learned.get("magnitude")
-        alike = at_a_point(self.plan, self.counts, magnitude, self.names())
-        far = perhaps_far(self.plan, self.counts, magnitude, self.learned.get("far"))
-        return (*self.clipping_bias.warnings, *alike, *far)
+        return (*self.learned.warnings, *self.clipping_bias.warnings)
 
     @property
     def standard_error(self) -> Floats:
         """Root mean square error in each column: noise, counts, and clipping as far as it was measured."""
         stds: Floats = np.hypot(np.hypot(self._wide_stds, self.clipping_bias.std_of_bound), self.clipping_bias.bound)
-        return stds
+        if self.learned is None:
+            return stds
+        low, high = self._learned_ends(np.zeros(stds.size))
+        return np.hypot(stds, np.maximum(-low, high) / 2)  # a bias at 95% is about two of its standard deviations
 
     @property
     def _wide_stds(self) -> Floats:
@@ -222,7 +220,17 @@ class Release(Alike, Kept, Saved, Shown):
         """
         quantiles = self.plan.multiples(open_unit("level", level))
         half = quantiles * np.hypot(self._wide_stds, self.clipping_bias.std_of_bound) + self.clipping_bias.bound
-        return np.stack([self.value - half, self.value + half], axis=1)
+        low, high = self.value - half, self.value + half
+        if self.learned is not None:
+            low, high = self._learned_ends(low, high)
+        return np.stack([low, high], axis=1)
+
+    def _learned_ends(self, low: Floats, high: Floats | None = None) -> tuple[Floats, Floats]:
+        """Ends of intervals with what learned bounds cut off [L11]."""
+        assert self.learned is not None
+        rows = np.full(low.size, _start(self)) if self.counts is None else self.counts.rows
+        high = low if high is None else high
+        return self.learned.widened(low, high, np.maximum(rows, 1.0), self.statistic == "sum")
 
     def confidence_region(self, level: float = 0.95) -> ConfidenceEllipsoid | ConfidenceBox:
         """The joint region of all columns: it covers the privacy noise. An ellipsoid, or a box for noise in blocks."""
@@ -248,7 +256,7 @@ class Release(Alike, Kept, Saved, Shown):
             "version": VERSION,
             "statistic": self.statistic,
             "columns": list(self.names()),
-            "value": self.value.tolist(),
+            "value": [None if math.isnan(value) else value for value in self.value.tolist()],
             "noise_std": self.noise_std.tolist(),
             "privacy": self.privacy.to_dict(),
             "secure": self.secure,
@@ -264,9 +272,8 @@ class Release(Alike, Kept, Saved, Shown):
             "warnings": list(self.warnings),
             "plan": self.plan.to_dict(),
         }
-        if self.learned is not None:  # the noise is then that of all rounds together, not the plan's
-            fields["noise"] = {**fields["noise"], "scale": self.noise.ellipsoid.scale.tolist()}
-            fields["learned"] = self.learned
+        if self.learned is not None:
+            fields["learned"] = self.learned.to_dict()
         return fields
 
     def to_json(self) -> str:
@@ -358,11 +365,11 @@ def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], An
         fields.check_format(wanted, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
         plan = fields.take("plan", plan_from_dict)
         spent = fields.take("privacy", guarantee_from_dict)
-        learned = fields.take("learned", learned_from_dict) if "learned" in saved else None
+        learned = fields.take("learned", _learning) if "learned" in saved else None
         release = Release(
-            value=fields.take("value", json_codec.numbers),
+            value=fields.take("value", _values if learned is not None else json_codec.numbers),
             plan=plan,
-            noise=fields.take("noise", lambda noise: _noise(noise, plan, learned is not None)),
+            noise=fields.take("noise", lambda noise: _noise(noise, plan)),
             secure=fields.take("secure", json_codec.flag),
             count=fields.maybe("count", json_codec.number),
             denoised=fields.maybe("denoised", json_codec.word(*DENOISED)),
@@ -379,13 +386,25 @@ def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], An
     if not first and release.counts is None and plan.riders.width:
         raise UsageError(DOCTORED)
     if learned is not None:
-        check_learned(release, plan.privacy)
-        if release.noise.std != 1:
+        learned.check(spent.as_pair(), plan.privacy.as_pair(), plan.d)
+        if not np.array_equal(np.isnan(release.value), ~learned.found):
             raise UsageError(DOCTORED)
-    if learned is None or not first:
-        _check_counts(release)
-        _check_noise(release)
+    _check_counts(release)
+    _check_noise(release)
     return release
+
+
+def _values(saved: Any) -> Floats:
+    """Numbers, or nothing where a column was not found."""
+    return np.array(
+        [math.nan if one is None else json_codec.number(one) for one in json_codec.list_of(lambda one: one)(saved)]
+    )
+
+
+def _learning(saved: Any) -> Learning:
+    from .learning_record import Learning
+
+    return Learning.from_dict(saved)
 
 
 def check_shown(release: Release, fields: json_codec.Fields) -> None:
@@ -402,16 +421,12 @@ def check_shown(release: Release, fields: json_codec.Fields) -> None:
         raise UsageError(DOCTORED)
 
 
-def _noise(saved: Any, plan: Planned, learned: bool) -> Noise:
+def _noise(saved: Any, plan: Planned) -> Noise:
     with json_codec.Fields(saved, WRONG) as fields:
         std = fields.take("scaled_std", json_codec.number)
         names = ("count_direction", "stretch", "own")
         direction, stretch, own = (fields.maybe(name, json_codec.numbers, None) for name in names)
-        ellipsoid = (
-            replace(plan.ellipsoid, scale=fields.take("scale", json_codec.numbers)) if learned else plan.ellipsoid
-        )
-    if not learned and plan.mechanism == "box":
-        ellipsoid = plan.noise_base[0]
+    ellipsoid = plan.noise_base[0] if plan.mechanism == "box" else plan.ellipsoid
     ellipsoid.check()
     sized = all(part is None or part.size == plan.d for part in (direction, stretch, own))
     if std <= 0 or ellipsoid.width != plan.ellipsoid.width or not sized:
@@ -423,11 +438,12 @@ def _check_noise(release: Release) -> None:
     """One round's noise follows from the plan and, where counts are noisy, from those and the published value."""
     wanted, rounding = _expected(release.plan, release)
     noise = release.noise
-    if release.learned is None and not math.isclose(noise.std, wanted.std, rel_tol=_NEAR):
+    if not math.isclose(noise.std, wanted.std, rel_tol=_NEAR):
         raise UsageError(DOCTORED)
     if not _alike(noise.stretch, wanted.stretch, _NEAR):
         raise UsageError(DOCTORED)
-    skipped = release.statistic == "mean" and release.denoised is not None  # the value before it is not kept
+    # A value that was denoised, or held to learned ends, is not the one that the noise was worked out for.
+    skipped = release.statistic == "mean" and (release.denoised is not None or release.learned is not None)
     tolerance = rounding + _NEAR * wanted.stds
     for part, expected in ((noise.count_direction, wanted.count_direction), (noise.own, wanted.own)):
         if (part is None) != (expected is None) or not (skipped or _alike(part, expected, tolerance)):
@@ -445,15 +461,13 @@ def _expected(plan: Any, release: Release) -> tuple[Noise, Floats]:
     center, nothing = plan.ellipsoid.center, np.zeros(plan.d)
     counts = _tally(release)
     divisor = np.maximum(counts.rows, 1.0)
+    absent = None if release.learned is None else release.learned.absent
     if plan.statistic == "sum":
-        if plan.needs_no_count:
+        if plan.needs_no_count and absent is None:
             return Noise(*plan.noise_base), nothing
-        noise, alike = sum_noise(plan, counts), bool((divisor == divisor[0]).all())
-        stretched = release.learned is not None and not alike  # a learned mean, times each column's rows
-        return replace(noise, stretch=divisor / float(divisor.max()) if stretched else None), nothing
+        return sum_noise(plan, counts, absent), nothing
     lever = counts.stds / divisor
-    noise = mean_noise(plan, counts, release.value - center)
-    noise = noise if release.learned is None else replace(noise, stretch=None)
+    noise = mean_noise(plan, counts, release.value - center, absent)
     return noise, 4 * np.finfo(float).eps * lever * (np.abs(center) + np.abs(release.value))
 
 
@@ -461,20 +475,7 @@ def _tally(release: Release) -> Tally:
     """The counts of a release, with the noise that they have by its plan and by the rounds before."""
     plan: Any = release.plan
     rows = np.full(plan.d, _start(release)) if release.counts is None else release.counts.rows
-    counts = tally_of(plan, rows, release.count)
-    before = [Round.from_dict(step) for step in release.learned["rounds"]] if release.learned is not None else []
-    measured = [step.privacy for step in before if step.name == "count"]
-    if not measured or plan.count_std is None:
-        return counts
-    each = None if plan.people is None else plan.people.rows_each
-    return joined(counts, plan.count_std, _count_std(measured[-1], each or 1))
-
-
-def _count_std(spent: Privacy, each: int) -> float:
-    """The noise of a round that counted rows [L6][L8]."""
-    if not spent.pure:
-        return each / spent.mu
-    return math.sqrt(2) * each * (2 if spent.neighbors == "replace" else 1) / spent.pure[0]
+    return tally_of(plan, rows, release.count, None if release.learned is None else release.learned.absent)
 
 
 def _start(release: Release) -> float:
@@ -489,46 +490,11 @@ def _check_counts(release: Release) -> None:
     plan: Any = release.plan
     rows, stds, start = release.counts.rows, release.counts.stds, _start(release)
     own = np.broadcast_to(plan.absence_stds if plan.absence_stds.size else np.zeros(1), rows.shape)
+    own = own if release.learned is None or release.learned.absent is None else release.learned.absent.stds
     rounding = _NEAR * max(abs(start), 1.0)
     within = (start - rows >= -_FARTHEST * own - rounding) & (rows >= -_FARTHEST * stds - rounding)
     within &= (own > 0) | (np.abs(start - rows) <= rounding)
     if not within.all() or (plan.riders.missing == "row" and (rows != rows[0]).any()):
         raise UsageError(DOCTORED)
     if not _alike(stds, _tally(release).stds, _NEAR * stds):
-        raise UsageError(DOCTORED)
-
-
-def learned_from_dict(saved: Any) -> dict[str, Any]:
-    """What a release tells of the rounds before it."""
-    with json_codec.Fields(saved, WRONG) as fields:
-        return {
-            "method": fields.take("method", json_codec.word(*METHODS)),
-            "clip_bias": fields.maybe("clip_bias", json_codec.number),
-            "magnitude": fields.maybe(
-                "magnitude", json_codec.any_of(json_codec.number, json_codec.list_of(json_codec.number)), None
-            ),
-            "stated": fields.take("stated", stated_from_dict),
-            "rounds": [step.to_dict() for step in fields.take("rounds", json_codec.list_of(Round.from_dict))],
-            **({"far": fields.take("far", _far_from_dict)} if "far" in saved else {}),
-        }
-
-
-def _far_from_dict(saved: Any) -> dict[str, float]:
-    """Rows that may lie far out, or be noise."""
-    with json_codec.Fields(saved, WRONG) as fields:
-        far = {name: fields.take(name, json_codec.number) for name in ("rows", "std", "radii")}
-    if min(far.values()) <= 0:
-        raise UsageError(DOCTORED)
-    return far
-
-
-def check_learned(release: Any, planned: Any) -> None:
-    """The rounds fit into the guarantee [P5], which is that of the stated budget; the last one is the plan's."""
-    rounds = [Round.from_dict(step) for step in release.learned["rounds"]]
-    total = release.privacy.as_pair()
-    if all(step.privacy.unit == "row" for step in rounds):  # so earlier versions wrote the rounds of people too
-        total = replace(total, unit="row")
-    check_rounds(total, rounds, release.stated)
-    last, own = rounds[-1].privacy, planned.as_pair()
-    if (last.mu, last.pure, last.slack) != (own.mu, own.pure, own.slack):
         raise UsageError(DOCTORED)
