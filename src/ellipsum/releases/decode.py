@@ -52,8 +52,8 @@ def tally(plan: Any, scaled: Floats, absent: Absent | None = None) -> Tally:
     start = float(plan.n or 0) if count is None else count
     rows = np.empty(plan.d)
     rows.fill(start)
-    if plan.riders.absences:
-        units = np.array(plan.riders.absences, float)
+    if plan.riders.absences.size:
+        units = plan.riders.absences
         behind = np.ldexp(scaled[plan.ellipsoid.width :][: units.size], plan.grid_bits)
         rows = rows - behind / np.where(units > 0, units, np.inf)
     elif absent is not None:

@@ -51,7 +51,7 @@ def _tallies(plan: Any, noisy: Floats) -> tuple[Floats, Floats, Floats]:
     rows = np.repeat(count[:, None], plan.d, axis=1)
     stds = np.full(plan.d, float(plan.count_std))
     if plan.riders.missing == "column":
-        units = np.array(plan.riders.absences, float)
+        units = plan.riders.absences.astype(float)
         behind = np.ldexp(noisy[:, plan.ellipsoid.width :][:, : units.size], plan.grid_bits)
         rows = rows - behind / np.where(units > 0, units, np.inf)
         stds = np.hypot(stds, plan.absence_stds)

@@ -63,9 +63,9 @@ class Counts(Alike):
     def of(plan: Any, tally: Tally, scaled: Floats) -> Counts:
         """The counts behind the values of noisy sums."""
         riders = plan.riders
-        if not riders.outside:
+        if not riders.outside.size:
             return Counts(tally.rows, tally.stds)
-        start = plan.ellipsoid.width + len(riders.absences)
+        start = plan.ellipsoid.width + riders.absences.size
         behind = scaled[start : plan.ellipsoid.width + riders.counted] * 2.0**plan.grid_bits
         if riders.octaves:
             return Counts(tally.rows, tally.stds, behind / max(riders.outside[0], 1))
@@ -84,7 +84,7 @@ def _counts_from_dict(saved: Any, plan: Any) -> Counts:
             fields.maybe("clipped", json_codec.numbers),
             fields.maybe("outside", json_codec.numbers),
         )
-    octaves, cells = plan.riders.octaves, 0 if plan.riders.octaves else len(plan.riders.outside)
+    octaves, cells = plan.riders.octaves, 0 if plan.riders.octaves else plan.riders.outside.size
     sizes = counts.rows.size, counts.stds.size, _size(counts.clipped), _size(counts.outside)
     if sizes != (plan.d, plan.d, octaves, cells) or (counts.stds < 0).any():
         raise UsageError(DOCTORED)
@@ -184,7 +184,7 @@ class Release(Alike, Kept, Saved, Shown):
         """What clipping may hide of the data, as far as it was measured."""
         if self.counts is None:
             return ClippingBias(np.zeros(self.value.size), np.zeros(self.value.size))
-        return measure_clipping_bias(self.plan, self.counts, self.names)
+        return measure_clipping_bias(self.plan, self.counts)
 
     @property
     def warnings(self) -> tuple[str, ...]:
