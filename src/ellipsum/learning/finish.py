@@ -15,9 +15,9 @@ from ..errors import Floats
 from ..plans.build import Terms, assemble, few_octaves, last_count_weight
 from ..plans.plan import Plan
 from ..regions.ellipsoid import Ellipsoid, length
-from ..releases.decode import Tally, absent_offset, held, joined, tally
+from ..releases.decode import RowCounts, absent_offset, count_clipped, count_rows, hold, joined
 from ..releases.noise_covariance import Noise
-from ..releases.release import Counts, Release
+from ..releases.release import Published, Release
 from ..row_maps.auxiliary_counts import MOST_OCTAVES, OCTAVES
 from ..rows import LearnedRows, NormLaw, Rows, Wishes
 from .methods import Final
@@ -44,7 +44,7 @@ def finish(rounds: Rounds, final: Final, statistic: str, columns: Any, method: s
     options = {"method": method, "missing": handling.missing}
     plan = assemble(terms, spend, region, kappa, options, octaves)
     scaled = plan.noisy_sums(rounds.accumulate(plan.row_map), rounds.stream())
-    counts = _joined(rounds, plan, tally(plan, scaled))
+    counts = _joined(rounds, plan, count_rows(plan, scaled))
     center, errors = _mean(plan, final, scaled[:width], counts)
     return _publish(rounds, plan, center, errors, counts, scaled, (method, final.clip_bias))
 
@@ -68,7 +68,7 @@ def _octaves(ellipsoid: Ellipsoid, magnitude: float | Floats) -> int:
     return int(min(max(math.ceil(octaves), 1) + 1, MOST_OCTAVES)) if np.isfinite(octaves) else MOST_OCTAVES
 
 
-def _joined(rounds: Rounds, plan: Plan, counts: Tally) -> Tally:
+def _joined(rounds: Rounds, plan: Plan, counts: RowCounts) -> RowCounts:
     """The last round's noisy count joined with the earlier one, by their variances."""
     if rounds.counted is None or counts.count is None or plan.count_std is None:
         return counts
@@ -78,14 +78,14 @@ def _joined(rounds: Rounds, plan: Plan, counts: Tally) -> Tally:
     return replace(both, rows=value - (counts.count - counts.rows), count=value)
 
 
-def _mean(plan: Plan, final: Final, values: Floats, counts: Tally) -> tuple[Floats, Floats]:
+def _mean(plan: Plan, final: Final, values: Floats, counts: RowCounts) -> tuple[Floats, Floats]:
     """The mean, and the std of its error along the axes."""
     ellipsoid = plan.ellipsoid
     rows = np.maximum(counts.rows, 1.0)
     start = absent_offset(plan)
     whole = float(plan.n or 0) if counts.count is None else counts.count
     offset = start + (ellipsoid.restore(values) - start * whole) / rows
-    offset = held(plan, offset, counts)
+    offset = hold(plan, offset, counts)
     if plan.clamped:
         std = plan.noise_base[0].unscale * plan.noise_base[1] / rows
         return (
@@ -103,7 +103,7 @@ def _publish(
     plan: Plan,
     center: Floats,
     errors: Floats,
-    counts: Tally,
+    counts: RowCounts,
     scaled: Floats,
     how: tuple[str, float | None],
 ) -> Release:
@@ -120,15 +120,14 @@ def _publish(
     own = np.abs(absent) * counts.own if known and counts.own.any() else None
     shared = lever * counts.shared if known and counts.shared else None
     stretch = times / float(times.max()) if whole and (times != times[0]).any() else None
+    noise = Noise(Ellipsoid(start, scale, plan.ellipsoid.axes), 1.0, shared, stretch, own)
     return Release(
-        value=value,
         plan=plan,
-        noise=Noise(Ellipsoid(start, scale, plan.ellipsoid.axes), 1.0, shared, stretch, own),
+        noisy=scaled,
         secure=rounds.session.secure,
-        count=counts.count,
         privacy_spent=rounds.privacy,
         learned=learned_facts(rounds, method, clip_bias),
-        counts=Counts.of(plan, counts, scaled),
+        published=Published(value, noise, count_clipped(plan, counts, scaled), counts.count),
     )
 
 

@@ -19,7 +19,8 @@ from ..plans.group_plan import GroupPlan
 from ..plans.plan import Plan
 from ..privacy.guarantee import Privacy
 from ..regions.ellipsoid import Ellipsoid, length
-from ..releases.group_decode import Centers, answers, lengths_of, spread_of
+from ..releases.decode import decode, group_stds
+from ..releases.group_decode import Centers, lengths_of, spread_of
 from ..request.groups import Listed
 from ..rows import LearnedRows, Rows
 from ..sources import Source
@@ -175,11 +176,11 @@ def _rough_means(
     spend = rounds.charge("groups", share, rows.scale.size)
     plan = planned(rows, spend, _ROOMY / math.sqrt(share))
     noisy = plan.noisy(rounds.accumulate_by(plan.one.row_map, keys, source), rounds.stream())
-    found = answers(plan.one, np.ldexp(noisy, -plan.one.grid_bits))
+    found = decode(plan.one, np.ldexp(noisy, -plan.one.grid_bits))
     one, radius = plan.one, float(rows.scale[0] / plan.one.ellipsoid.scale[0])
     squares = lengths_of(one.ellipsoid, found.value - rows.center) ** 2
-    noise = spread_of(one, found.stds) ** 2
-    return Rough(found.value, found.count, radius**2 * squares, radius**2 * noise)
+    noise = spread_of(one, group_stds(one, found)) ** 2
+    return Rough(found.value, found.rows.count, radius**2 * squares, radius**2 * noise)
 
 
 def _pays(rough: Rough, rows: LearnedRows, rounds: Rounds, share: float) -> bool:

@@ -23,18 +23,15 @@ from ..noise.law import GaussianLaw, Law
 from ..privacy.spherical_curve import Guarantee
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.clipping_bias import cell_limits
-from ..releases.decode import answer
 from ..releases.description import (
     check_squares,
     correlation_error,
-    described,
-    mean_products,
     read_release,
+    release_class,
     std_errors,
 )
 from ..releases.noise_covariance import Noise
-from ..releases.release import Counts, Release, register_reader
-from ..releases.std_estimates import mean_squares
+from ..releases.release import Release, register_reader
 from ..request.people import People
 from ..row_maps.auxiliary_counts import PLAIN, Riders
 from ..row_maps.grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
@@ -404,11 +401,7 @@ class Plan(Runnable):
 
     def publish(self, scaled: Floats, secure: bool) -> Release:
         """From noisy sums in the scaled space to original units: post-processing only [U3][U6]."""
-        value, noise, tally = answer(self, scaled)
-        release = Release(value, self, noise, secure, tally.count, counts=Counts.of(self, tally, scaled))
-        if self.statistic != "describe":
-            return release
-        return described(release, mean_squares(self, tally.rows, scaled), mean_products(self, tally, scaled))
+        return release_class(self)(self, scaled, secure)
 
     def to_dict(self) -> dict[str, Any]:
         return plan_to_dict(self)

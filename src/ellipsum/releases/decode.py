@@ -1,5 +1,6 @@
 """From noisy sums to the published statistic: counts, values and the noise of both. Post-processing only.
 
+Noisy sums end in the numbers of one vector; an axis of groups may stand before them, and every result then has it too.
 docs/proofs/plans.md: [U2] unknown n, [U3] few rows, [U6] columns with counts of their own.
 """
 
@@ -11,11 +12,31 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats
+from ..util.structural_equality import Alike
 from .noise_covariance import Noise, in_doubt
 
 
 @dataclass(frozen=True)
-class Tally:
+class Counts(Alike):
+    """Noisy numbers of rows that were published beside a value.
+
+    rows: how many rows have each column, one per column, and stds: their noise. clipped: rows outside the region, by
+    octave (up to 2, 4, 8, ... radii away, the last without end). outside: cells outside their bounds, one per column.
+    The last two are None where nothing was counted.
+    """
+
+    rows: Floats
+    stds: Floats
+    clipped: Floats | None = None
+    outside: Floats | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        parts = {"rows": self.rows, "stds": self.stds, "clipped": self.clipped, "outside": self.outside}
+        return {name: None if part is None else part.tolist() for name, part in parts.items()}
+
+
+@dataclass(frozen=True)
+class RowCounts:
     """How many rows each column has, as far as it is known, and the noise of that.
 
     rows: one per column. shared: std of what all columns' counts have in common; own: of the rest, one per column.
@@ -25,58 +46,75 @@ class Tally:
     rows: Floats
     shared: float
     own: Floats
-    count: float | None
+    count: Any
 
     @property
     def stds(self) -> Floats:
-        return np.hypot(self.own, self.shared) if self.shared else self.own
+        stds = np.hypot(self.own, self.shared) if self.shared else self.own
+        return stds if self.rows.ndim == 1 else np.broadcast_to(stds, self.rows.shape)
 
 
-def tally(plan: Any, scaled: Floats) -> Tally:
+@dataclass(frozen=True)
+class Decoded:
+    """What noisy sums say: the statistic, how far it lies from where cells count, and the rows behind it."""
+
+    value: Floats
+    offset: Floats
+    rows: RowCounts
+
+
+def decode(plan: Any, noisy: Floats, centers: Floats | None = None) -> Decoded:
+    """The statistic and its counts; centers: of each group, where they have their own [G10]."""
+    counts = count_rows(plan, noisy)
+    ellipsoid = plan.ellipsoid
+    center = ellipsoid.center if centers is None else centers
+    offset = ellipsoid.restore(noisy[..., : ellipsoid.width])
+    if plan.statistic == "sum":
+        return Decoded(offset if plan.needs_no_count else center * counts.rows + offset, offset, counts)
+    offset = hold(plan, offset / np.maximum(counts.rows, 1.0), counts)
+    return Decoded(center + offset, offset, counts)
+
+
+def count_rows(plan: Any, noisy: Floats) -> RowCounts:
     """The rows of every column, from the noisy counts behind the values [U6]."""
-    count = None if plan.count_std is None else float(scaled[-1]) / plan.count_weight
-    start = float(plan.n or 0) if count is None else count
-    rows = np.empty(plan.d)
-    rows.fill(start)
+    count: Any = None if plan.count_std is None else noisy[..., -1] / plan.count_weight
+    if noisy.ndim == 1:
+        count = None if count is None else float(count)
+        rows = np.full(plan.d, float(plan.n or 0) if count is None else count)
+    else:
+        rows = np.repeat(count[:, None], plan.d, axis=1)
     if plan.riders.absences:
         units = np.array(plan.riders.absences, float)
-        behind = np.ldexp(scaled[plan.ellipsoid.width :][: units.size], plan.grid_bits)
+        behind = np.ldexp(noisy[..., plan.ellipsoid.width :][..., : units.size], plan.grid_bits)
         rows = rows - behind / np.where(units > 0, units, np.inf)
     elif plan.rows.known_absences is not None:
         rows = rows - plan.rows.known_absences[0]
-    return tally_of(plan, rows, count)
+    return with_stds(plan, rows, count)
 
 
-def tally_of(plan: Any, rows: Floats, count: float | None) -> Tally:
+def with_stds(plan: Any, rows: Floats, count: Any) -> RowCounts:
     """Counts that are known, with the noise that the plan gives them."""
     shared, own = plan.count_std or 0.0, np.zeros(plan.d)
     if plan.riders.missing == "row":
         shared = float(np.hypot(shared, plan.absence_stds[0]))
     elif plan.absence_stds.size:
         own = plan.absence_stds.copy()
-    return Tally(rows, shared, own, count)
+    return RowCounts(rows, shared, own, count)
 
 
-def joined(counts: Tally, std: float, earlier: float) -> Tally:
-    """Counts whose shared noise was of this std, joined with an earlier measurement by their variances."""
-    joint = 1 / (std**-2.0 + earlier**-2.0)
-    return replace(counts, shared=float(np.sqrt(max(counts.shared**2 - std**2, 0.0) + joint)))
+def count_clipped(plan: Any, counts: RowCounts, noisy: Floats) -> Counts:
+    """The counts of a vector, with those of what was clipped."""
+    riders = plan.riders
+    if not riders.outside:
+        return Counts(counts.rows, counts.stds)
+    start = plan.ellipsoid.width + len(riders.absences)
+    behind = noisy[start : plan.ellipsoid.width + riders.counted] * 2.0**plan.grid_bits
+    if riders.octaves:
+        return Counts(counts.rows, counts.stds, behind / max(riders.outside[0], 1))
+    return Counts(counts.rows, counts.stds, None, behind / riders.cell_units)
 
 
-def answer(plan: Any, scaled: Floats) -> tuple[Floats, Noise, Tally]:
-    """The statistic, its noise, and the counts it was made with."""
-    counts = tally(plan, scaled)
-    ellipsoid, center = plan.ellipsoid, plan.ellipsoid.center
-    offset = ellipsoid.restore(scaled[: ellipsoid.width])
-    if plan.statistic == "sum":
-        return _total(plan, counts, center, offset)
-    divisor = np.maximum(counts.rows, 1.0)
-    offset = offset / divisor
-    offset = held(plan, offset, counts)
-    return center + offset, mean_noise(plan, counts, offset), counts
-
-
-def held(plan: Any, offset: Floats, counts: Tally) -> Floats:
+def hold(plan: Any, offset: Floats, counts: RowCounts) -> Floats:
     """[U3] Offsets of columns that hardly any row has, brought back to the region that every row lies in."""
     few = in_doubt(counts.rows, counts.stds)
     if not few.any():
@@ -86,12 +124,35 @@ def held(plan: Any, offset: Floats, counts: Tally) -> Floats:
         lower, upper = plan.rows.bounds()
         most = (upper - lower) / 2
     offset = np.where(few, np.clip(offset, -most, most), offset)
-    if few.all() and not plan.clamped:
-        offset = offset / max(1.0, float(np.linalg.norm(plan.ellipsoid.scaled(offset))))
+    if not plan.clamped:
+        for place in np.ndindex(offset.shape[:-1]):
+            if few[place].all():
+                offset[place] /= max(1.0, float(np.linalg.norm(plan.ellipsoid.scaled(offset[place]))))
     return offset
 
 
-def mean_noise(plan: Any, counts: Tally, offset: Floats) -> Noise:
+# Noise --------------------------------------------------------------------------------------------------
+
+
+def noise_of(plan: Any, decoded: Decoded) -> Noise:
+    """The noise of a vector."""
+    if plan.statistic != "sum":
+        return mean_noise(plan, decoded.rows, decoded.offset)
+    return Noise(*plan.noise_base) if plan.needs_no_count else sum_noise(plan, decoded.rows)
+
+
+def group_stds(plan: Any, decoded: Decoded, centers: Floats | None = None) -> Floats:
+    """Stds of the noise of groups; one axis, and no covariance, for each."""
+    base, std = plan.noise_base
+    sums, stds = base.reach * std, decoded.rows.stds
+    if plan.statistic == "sum":
+        center = plan.ellipsoid.center if centers is None else centers
+        return np.asarray(np.hypot(sums, np.abs(center) * stds))
+    divisor = np.maximum(decoded.rows.rows, 1.0)
+    return np.asarray(np.hypot(sums / divisor, np.abs(decoded.offset) * stds / divisor))
+
+
+def mean_noise(plan: Any, counts: RowCounts, offset: Floats) -> Noise:
     """[U3][U6] Of c + T_j / N_j: the sums' own, the shared count's and each column's own."""
     divisor = np.maximum(counts.rows, 1.0)
     least = float(divisor.min())
@@ -110,7 +171,7 @@ def absent_offset(plan: Any) -> Floats:
     return offset
 
 
-def sum_noise(plan: Any, counts: Tally) -> Noise:
+def sum_noise(plan: Any, counts: RowCounts) -> Noise:
     """[U2][U6] Of c N_j + T_j."""
     center = plan.ellipsoid.center
     shared = center * counts.shared if counts.shared else None
@@ -119,7 +180,7 @@ def sum_noise(plan: Any, counts: Tally) -> Noise:
     return Noise(ellipsoid, std, shared, None, own)
 
 
-def _total(plan: Any, counts: Tally, center: Floats, offset: Floats) -> tuple[Floats, Noise, Tally]:
-    if plan.needs_no_count:
-        return offset, Noise(*plan.noise_base), counts
-    return center * counts.rows + offset, sum_noise(plan, counts), counts
+def joined(counts: RowCounts, std: float, earlier: float) -> RowCounts:
+    """Counts whose shared noise was of this std, joined with an earlier measurement by their variances."""
+    joint = 1 / (std**-2.0 + earlier**-2.0)
+    return replace(counts, shared=float(np.sqrt(max(counts.shared**2 - std**2, 0.0) + joint)))

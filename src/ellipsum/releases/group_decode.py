@@ -1,7 +1,4 @@
-"""From the noisy sums of groups to their statistics: what `answers` does for one vector, for many at once.
-
-Post-processing only; docs/proofs/plans.md [U2][U3][U6]. A test holds each group to `answers`.
-"""
+"""What follows from the statistics of many groups: shrinkage, and what clipping may have moved learned groups by."""
 
 from __future__ import annotations
 
@@ -14,21 +11,9 @@ import numpy as np
 from ..errors import Floats
 from ..numerics.roots import root
 from ..util.structural_equality import Alike
-from .noise_covariance import in_doubt
 
 _PLACES = 256  # distances at which a loss is worked out, for as many groups as there are
 _LEAST_GROUPS = 4  # James-Stein shrinkage towards a mean that is estimated helps from here on
-
-
-@dataclass(frozen=True)
-class Answers:
-    """For each group and column: the statistic, the std of its noise, and how many rows have the column."""
-
-    value: Floats
-    stds: Floats
-    rows: Floats
-    row_stds: Floats
-    count: Floats
 
 
 @dataclass(frozen=True)
@@ -40,57 +25,6 @@ class Centers(Alike):
 
     def chosen(self, order: Any) -> Centers:
         return replace(self, places=self.places[order])
-
-
-def answers(plan: Any, noisy: Floats, centers: Centers | None = None) -> Answers:
-    """The statistics of groups by the plan of one group; noisy: (groups, width) sums in the scaled space."""
-    rows, row_stds, count = _tallies(plan, noisy)
-    ellipsoid = plan.ellipsoid
-    center = ellipsoid.center if centers is None else centers.places
-    offset = _restored(ellipsoid, noisy[:, : ellipsoid.width])
-    base, std = plan.noise_base
-    sums = base.reach * std
-    if plan.statistic == "sum":
-        value = center * rows + offset
-        return Answers(value, np.hypot(sums, np.abs(center) * row_stds), rows, row_stds, count)
-    divisor = np.maximum(rows, 1.0)
-    offset = _held(plan, offset / divisor, rows, row_stds)
-    stds = np.hypot(sums / divisor, np.abs(offset) * row_stds / divisor)
-    return Answers(center + offset, stds, rows, row_stds, count)
-
-
-def _tallies(plan: Any, noisy: Floats) -> tuple[Floats, Floats, Floats]:
-    """(rows that have each column, the noise of that, rows of each group)."""
-    count = noisy[:, -1] / plan.count_weight
-    rows = np.repeat(count[:, None], plan.d, axis=1)
-    stds = np.full(plan.d, float(plan.count_std))
-    if plan.riders.missing == "column":
-        units = np.array(plan.riders.absences, float)
-        behind = np.ldexp(noisy[:, plan.ellipsoid.width :][:, : units.size], plan.grid_bits)
-        rows = rows - behind / np.where(units > 0, units, np.inf)
-        stds = np.hypot(stds, plan.absence_stds)
-    return rows, np.broadcast_to(stds, rows.shape), count
-
-
-def _restored(ellipsoid: Any, scaled: Floats) -> Floats:
-    lengths: Floats = scaled * ellipsoid.unscale
-    return lengths if ellipsoid.axes is None else lengths @ ellipsoid.axes.T
-
-
-def _held(plan: Any, offset: Floats, rows: Floats, stds: Floats) -> Floats:
-    """[U3] Offsets of columns that hardly any row of a group has, brought back to where every row lies."""
-    few = in_doubt(rows, stds)
-    most = plan.ellipsoid.reach
-    if plan.clamped:
-        lower, upper = plan.rows.bounds()
-        most = (upper - lower) / 2
-    offset = np.where(few, np.clip(offset, -most, most), offset)
-    if plan.clamped:
-        return offset
-    whole = few.all(axis=1)
-    for g in np.flatnonzero(whole).tolist():
-        offset[g] /= max(1.0, float(np.linalg.norm(plan.ellipsoid.scaled(offset[g]))))
-    return offset
 
 
 def clip_bias(plan: Any, value: Floats, stds: Floats, centers: Centers | None = None) -> Floats:

@@ -23,7 +23,8 @@ from ..util import json_codec
 from ..version import VERSION
 from .group_decode import Centers
 from .group_keys import keys_of, order_of
-from .release import DOCTORED, WRONG, check_learned, learned_from_dict
+from .learned_json import check_learned, learned_from_dict
+from .release import DOCTORED, WRONG
 from .release import FORMAT as RELEASE_FORMAT
 
 FORMAT = "ellipsum.groups/1"

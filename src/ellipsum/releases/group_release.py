@@ -23,7 +23,8 @@ from ..sources.group_labels import published_type
 from ..util import json_codec
 from ..util.atomic_files import Kept, Saved, write_atomically
 from ..util.structural_equality import Alike
-from .group_decode import Answers, Centers, answers, clip_bias, shrunk
+from .decode import Decoded, RowCounts, decode, group_stds
+from .group_decode import Centers, clip_bias, shrunk
 from .group_json import release_to_dict
 from .noise_covariance import in_doubt
 from .release import release_from_dict as read_release
@@ -94,9 +95,17 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     centers: Centers | None = None
     """Where an earlier round gave each group a center of its own [G10]; else that of the plan serves all."""
 
+    @property
+    def _places(self) -> Floats | None:
+        return None if self.centers is None else self.centers.places
+
     @cached_property
-    def _answers(self) -> Answers:
-        return answers(self.plan.one, self.noisy, self.centers)
+    def _decoded(self) -> Decoded:
+        return decode(self.plan.one, self.noisy, self._places)
+
+    @property
+    def _rows(self) -> RowCounts:
+        return self._decoded.rows
 
     @property
     def statistic(self) -> str:
@@ -122,36 +131,37 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     @cached_property
     def value(self) -> Floats:
         """(groups, d)."""
-        found = self._answers
-        return shrunk(found.value, self.standard_error) if self.shrinks else found.value
+        value = self._decoded.value
+        return shrunk(value, self.standard_error) if self.shrinks else value
 
     @property
     def counts(self) -> Floats:
         """The noisy number of rows, or people, of each group."""
-        return self._answers.count
+        counts: Floats = self._rows.count
+        return counts
 
     @property
     def count_std(self) -> float:
         """Std of the noise of the counts."""
         return float(self.plan.one.count_std or 0.0)
 
-    @property
+    @cached_property
     def noise_std(self) -> Floats:
         """(groups, d) stds of the noise; the error of clipping is not in it."""
-        return self._answers.stds
+        return group_stds(self.plan.one, self._decoded, self._places)
 
     @property
     def standard_error(self) -> Floats:
         """(groups, d): noise of sums and counts, wider where a mean divides by a count that is in doubt [U2]."""
         if self.statistic == "sum":
             return self.noise_std
-        doubt = self._answers.row_stds / np.maximum(self._answers.rows, 1.0)
+        doubt = self._rows.stds / np.maximum(self._rows.rows, 1.0)
         wide: Floats = self.noise_std * np.sqrt(1 + 3 * np.minimum(doubt, 1.0) ** 2)
         return wide
 
     @cached_property
     def _clip_bias(self) -> Floats:
-        return clip_bias(self.plan.one, self._answers.value, self.standard_error, self.centers)
+        return clip_bias(self.plan.one, self._decoded.value, self.standard_error, self.centers)
 
     def confidence_interval(self, level: float = LEVEL) -> Floats:
         """(groups, d, 2) bounds for the statistic of each group, each covering its own number at `level`.
@@ -162,7 +172,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
         """
         quantiles = self.plan.one.multiples(open_unit("level", level))
         half = quantiles * self.standard_error + self._clip_bias
-        middle = self._answers.value
+        middle = self._decoded.value
         return np.stack([middle - half, middle + half], axis=2)
 
     @property
@@ -170,7 +180,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
         """What the noisy counts say against the values, in words."""
         if self.statistic == "sum":
             return ()
-        few = int(in_doubt(self._answers.rows, self._answers.row_stds).any(axis=1).sum())
+        few = int(in_doubt(self._rows.rows, self._rows.stds).any(axis=1).sum())
         if not few:
             return ()
         what = "a group has" if few == 1 else f"{few} groups have"
