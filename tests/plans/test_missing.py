@@ -322,23 +322,6 @@ def test_a_plan_of_the_first_format_runs_by_its_own_rules(kind, relation):
         es.Plan.from_json(json.dumps({**first_format(old), "clamped": False}))
 
 
-def test_a_release_of_the_first_format_loads():
-    plan = es.plan(ROWS["ball"], n=200, missing="center", check=False, statistic="mean", budget=es.Budget(mu=1.0))
-    old = es.Plan.from_json(json.dumps(first_format(plan)))
-    made = old.release(data("random", 200), rng=rng())
-    fields = {**made.to_dict(), "format": "ellipsum.release/1", "plan": first_format(plan)}
-    for name in ("counts", "standard_error", "interval", "warnings"):
-        del fields[name]
-    for name in ("stretch", "own"):
-        del fields["noise"][name]
-    loaded = es.Release.from_json(json.dumps(fields))
-    assert np.array_equal(loaded.value, made.value)
-    assert np.array_equal(loaded.noise_std, made.noise_std)
-    assert loaded.counts is None
-    assert loaded.warnings == ()
-    assert loaded.confidence_interval() == pytest.approx(made.confidence_interval())
-
-
 def test_a_learning_plan_of_the_first_format_keeps_gaps_at_the_center():
     plan = es.plan(es.Unknown(50.0), n=2000, d=3, statistic="mean", budget=es.Budget(mu=50.0))
     fields = {**json.loads(plan.to_json()), "format": "ellipsum.learning-plan/1"}

@@ -149,7 +149,7 @@ def test_each_group_is_what_its_plan_makes_of_its_sums(statistic, rows, words):
         alone = one.publish(release.noisy[g], False)
         assert release.value[g] == pytest.approx(alone.value, rel=1e-9, abs=1e-12)
         assert release.noise_std[g] == pytest.approx(alone.noise_std, rel=1e-9)
-        assert release.counts[g] == pytest.approx(alone.count)
+        assert release.counts[g] == pytest.approx(alone.row_count)
         wanted = alone.confidence_interval(0.9)
         assert release.confidence_interval(0.9)[g] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
 

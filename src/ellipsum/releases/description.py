@@ -29,7 +29,6 @@ MOST_DESCRIBED = 1024
 """Columns with covariances at most: half a million pairs."""
 STATED = ("count", "mean", "std")
 _LEVEL = 0.95
-_NEAR = 1e-6  # what rounding may change
 _EVEN = 1 / 3  # mean square, and variance, of a column spread evenly over its bounds, in units of its half-width
 
 
@@ -166,7 +165,7 @@ class Description(Release):
             section.take("interval", lambda value: None)  # worked out again
             for name, wanted in self._shown().items():
                 kind: json_codec.Kind[Floats] = json_codec.matrix if wanted.ndim == 2 else json_codec.numbers
-                if not follows(section.take(name, kind), wanted, _NEAR * float(np.abs(wanted).max(initial=0.0))):
+                if not follows(section.take(name, kind), wanted):
                     raise UsageError(DOCTORED)
 
     def _table(self) -> dict[str, Any]:

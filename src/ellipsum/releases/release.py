@@ -381,12 +381,12 @@ def check_shown(release: Release, fields: json_codec.Fields) -> None:
     if (statistic, columns, spent) != (release.statistic, release.names(), release.privacy):
         raise UsageError(DOCTORED)
     own = None if release.counts is None else release.counts.to_dict()
-    near = _NEAR * float(np.abs(release.noise_std).max(initial=0.0))
-    pairs = [(value, release.value), (stds, release.noise_std), (count, release.row_count)]
+    pairs = [(stds, release.noise_std), (count, release.row_count)]
     if (own is None) != (counts is None) or (own or {}).keys() != (counts or {}).keys():
         raise UsageError(DOCTORED)
     pairs += [((counts or {})[name], part) for name, part in (own or {}).items()]
-    if not all(follows(shown, wanted, near) for shown, wanted in pairs):
+    largest = float(np.abs(release.noise_std).max(initial=0.0))
+    if not follows(value, release.value, largest) or not all(follows(*pair) for pair in pairs):
         raise UsageError(DOCTORED)
 
 
@@ -407,12 +407,13 @@ def check_counts(release: Release, own: Floats | None = None) -> None:
         raise UsageError(DOCTORED)
 
 
-def follows(shown: Any, wanted: Any, near: float) -> bool:
-    """Whether a number of a file, or an array, is the one that follows, but for rounding."""
+def follows(shown: Any, wanted: Any, size: float | None = None) -> bool:
+    """Whether a number of a file, or an array, is the one that follows but for rounding; size: of such numbers."""
     if shown is None or wanted is None:
         return shown is wanted
     shown, wanted = np.asarray(shown, float), np.asarray(wanted, float)
-    return shown.shape == wanted.shape and bool(np.allclose(shown, wanted, rtol=_NEAR, atol=near))
+    size = float(np.abs(wanted).max(initial=0.0)) if size is None else size
+    return shown.shape == wanted.shape and bool(np.allclose(shown, wanted, rtol=_NEAR, atol=_NEAR * size))
 
 
 def _numbers_by_name(saved: Any) -> dict[str, Floats | None]:
