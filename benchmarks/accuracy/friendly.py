@@ -38,7 +38,7 @@ def root_mean_square(offsets: list[np.ndarray]) -> float:
 
 def usual_noise(n: int, d: int, radius: float) -> float:
     """The fixed-threshold form at the same budget: its best split and threshold when all rows agree."""
-    plan = friendly_plan(n, d, radius, epsilon=EPSILON, delta=DELTA)
+    plan = friendly_plan(n, d, radius, budget=es.Budget(epsilon=EPSILON, delta=DELTA))
     mu, slack, stability = plan.privacy.mu, plan.slack, 1 + 2 * (n - 1) / (n - 2)
     share = np.linspace(0.005, 0.98, 400)
     lowest = n - (1.2816 - ndtri(slack)) * stability / (mu * np.sqrt(share))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .apps.suggest_max_rows import RowsPerPerson, suggest_max_rows
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
     from .formats import Release
-    from .friendly import NoCenter, friendly_mean, subsample_and_aggregate
+    from .friendly import FriendlyGate, NoCenter, friendly_mean, subsample_and_aggregate
     from .learning import Learned
     from .ledger import Ledger, LedgerWarning
     from .numerics.weighted_chisquare import WeightedChiSquare, tail_bound
@@ -54,7 +54,7 @@ _HOMES = {
     "Learned": "learning",
     **dict.fromkeys(("Ledger", "LedgerWarning"), "ledger"),
     **dict.fromkeys(("GroupDescription", "GroupPlan", "GroupRelease"), "formats"),
-    **dict.fromkeys(("NoCenter", "friendly_mean", "subsample_and_aggregate"), "friendly"),
+    **dict.fromkeys(("FriendlyGate", "NoCenter", "friendly_mean", "subsample_and_aggregate"), "friendly"),
     **dict.fromkeys(("Projection", "ProjectionPrivacy", "ProjectionWarning"), "projection"),
     **dict.fromkeys(("choose_k", "project", "projection_forecast"), "projection"),
     **dict.fromkeys(("AccuracyWarning", "BudgetRefused", "DataError", "EllipsumError", "UsageError"), "errors"),
@@ -70,6 +70,7 @@ __all__ = [
     "BudgetRefused",
     "DataError",
     "EllipsumError",
+    "FriendlyGate",
     "GroupDescription",
     "GroupPlan",
     "GroupRelease",

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from opening import session_on
 
+import ellipsum.friendly.release
 from ellipsum.errors import UsageError
-from ellipsum.friendly.core import RADIUS, find_core, near_counts, quantise, row_weights
+from ellipsum.friendly.core import RADIUS, Core, find_core, near_counts, quantise, row_weights
 from ellipsum.friendly.plan import (
+    FriendlyGate,
     FriendlyPlan,
     friendly_plan,
     gate_margin,
@@ -24,6 +26,7 @@ from ellipsum.friendly.release import (
     FriendlyRelease,
     NoCenter,
     _noisy,
+    _search,
     friendly_center,
     friendly_mean,
     radius_for,
@@ -307,7 +310,7 @@ def within(ratio, relative_std, sides=6.2):
 
 @pytest.mark.parametrize("gate", ["gaussian", "laplace"])
 def test_gate_noise_has_its_law_and_a_tenth_less_is_rejected(gate):
-    plan = friendly_plan(400, 2, 1.0, gate=gate, **SPEND)
+    plan = friendly_plan(400, 2, 1.0, gate=FriendlyGate(gate), budget=Budget(**SPEND))
     stream = Stream.open(np.random.default_rng(11))
     weight, count = 123456, 6000
     draws = np.array([float(_noisy(weight, plan.gate_units, gate, stream)[0] - weight) for _ in range(count)])
@@ -324,7 +327,7 @@ def test_gate_noise_has_its_law_and_a_tenth_less_is_rejected(gate):
 def test_published_agreement_carries_the_gates_whole_noise(gate):
     """The same law, seen from outside: what run_friendly publishes on rows that all agree."""
     count, n = (2000, 130) if gate == "gaussian" else (4000, 130)
-    plan = friendly_plan(n, 1, 1.0, gate=gate, epsilon=4.0, delta=1e-6)
+    plan = friendly_plan(n, 1, 1.0, gate=FriendlyGate(gate), budget=Budget(epsilon=4.0, delta=1e-6))
     rows, source = np.zeros((n, 1)), np.random.default_rng(15)
     runs = (run_friendly(plan, rows, Stream.open(source), threads=1) for _ in range(count))
     draws = np.array([run.agreement for run in runs]) * n - n
@@ -370,7 +373,7 @@ def test_mean_noise_has_its_law_and_a_tenth_less_is_rejected():
 def test_the_gates_lower_bound_fails_no_more_often_than_the_slack():
     """[F5] P[L > W] <= slack, and nearly that: with a large slack both sides can be seen."""
     n, slack, count = 500, 0.2, 3000
-    plan = friendly_plan(n, 1, 1.0, budget=Budget(mu=1.0), slack=slack)
+    plan = friendly_plan(n, 1, 1.0, budget=Budget(mu=1.0), gate=FriendlyGate(slack=slack))
     stream = Stream.open(np.random.default_rng(14))
     weight = 300 * (n - 1)
     lower = [plan.weight_lower(_noisy(weight, plan.gate_units, "gaussian", stream)[1]) for _ in range(count)]
@@ -399,7 +402,7 @@ def test_laplace_share_costs_no_more_than_its_mu():
 @pytest.mark.parametrize("radius", [1.0, (0.5, 1.0, 2.0, 4.0, 8.0)])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-5), (1.0, 1e-6), (8.0, 1e-12)])
 def test_the_whole_plan_keeps_its_epsilon_and_delta(gate, radius, epsilon, delta):
-    plan = friendly_plan(3000, 4, radius, epsilon=epsilon, delta=delta, gate=gate)
+    plan = friendly_plan(3000, 4, radius, budget=Budget(epsilon=epsilon, delta=delta), gate=FriendlyGate(gate))
     shares = [plan.gate_mu, plan.mean_mu, plan.search_mu]
     total = Privacy(math.sqrt(sum(mu**2 for mu in shares)) * (1 - 1e-15), plan.slack)
     assert plan.privacy.delta(epsilon) <= delta
@@ -414,7 +417,7 @@ def test_the_whole_plan_keeps_its_epsilon_and_delta(gate, radius, epsilon, delta
 
 
 def test_a_doctored_plan_is_refused():
-    plan = friendly_plan(1000, 3, 1.0, **SPEND)
+    plan = friendly_plan(1000, 3, 1.0, budget=Budget(**SPEND))
     text = plan.to_json()
     assert FriendlyPlan.from_json(text) == plan
     doctored = text.replace(f'"mean_mu": {plan.mean_mu!r}', f'"mean_mu": {2 * plan.mean_mu!r}')
@@ -591,7 +594,7 @@ def test_progress_is_reported():
 
 
 def test_forecast_is_what_releases_have():
-    plan = friendly_plan(1000, 2, 3.0, **SPEND)
+    plan = friendly_plan(1000, 2, 3.0, budget=Budget(**SPEND))
     rows = np.zeros((1000, 2))
     stream_seed = np.random.default_rng(9)
     stds = [run_friendly(plan, rows, Stream.open(stream_seed)).noise_std[0] for _ in range(60)]
@@ -608,7 +611,7 @@ def test_noise_is_far_below_the_usual_bound():
     from scipy.special import ndtri
 
     n, mu, slack = 10_000, 0.2334, 2.5e-7
-    ours = friendly_plan(n, 1, 1.0, budget=Budget(mu=mu), slack=slack).forecast()
+    ours = friendly_plan(n, 1, 1.0, budget=Budget(mu=mu), gate=FriendlyGate(slack=slack)).forecast()
     usual_s = 1 + 2 * (n - 1) / (n - 2)
     usual = min(
         2 * usual_s / ((n - (1.2816 - ndtri(slack)) * usual_s / (mu * math.sqrt(share))) * mu * math.sqrt(1 - share))
@@ -618,6 +621,33 @@ def test_noise_is_far_below_the_usual_bound():
 
 
 # Refusals ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "norm"])
+def test_each_step_of_the_search_has_its_noise_and_not_a_tenth_less(monkeypatch, noise):
+    """[F8][F12] A sum of weights 1.5 scales below the target reaches it as often as the law says."""
+    n, runs, below = 1001, 20_000, 1.5
+    plan = friendly_plan(n, 1, (1.0, 2.0, 4.0, 8.0), budget=Budget(**SPEND), noise=noise)
+    steps, moved = 2, 3 * (n - 1)  # among four radii; what one row moves the sum of integer weights [F2]
+    scale = moved * steps / plan.epsilons[2] if plan.pure else moved * math.sqrt(steps) / plan.search_mu
+    expected = math.exp(-below) / 2 if plan.pure else math.erfc(below / math.sqrt(2)) / 2
+    weight = round(plan.target * n * (n - 1) - below * scale)
+    seen = []
+
+    def core_of(rows, radius, threads):
+        seen.append(radius)
+        return Core(n, weight, [0])
+
+    monkeypatch.setattr(ellipsum.friendly.release, "find_core", core_of)
+    stream = Stream.open(np.random.default_rng(5))
+    reached = 0
+    for _ in range(runs):
+        seen.clear()
+        reached += _search(plan, np.zeros((n, 1)), stream, None) <= seen[0]
+    share = reached / runs
+    assert abs(share - expected) < 5 * math.sqrt(expected / runs)
+    smaller = math.exp(-below / 0.9) / 2 if plan.pure else math.erfc(below / 0.9 / math.sqrt(2)) / 2
+    assert expected - smaller > 5 * math.sqrt(expected / runs)
 
 
 @pytest.mark.parametrize(
@@ -633,26 +663,30 @@ def test_noise_is_far_below_the_usual_bound():
         ({"radius": (1e-260, 1e260)}, "narrower"),
         ({"neighbors": "add_remove"}, "replace"),
         ({"neighbors": "other"}, "neighbors must be one of"),
-        ({"gate": "uniform"}, "gate must be one of"),
+        ({"gate": "laplace"}, "gate must be a FriendlyGate"),
+        ({"options": {"law": "uniform"}}, "law must be one of"),
         ({"delta": None}, "delta"),
-        ({"slack": 1e-6, "noise": "gaussian"}, "slack must be below delta"),
-        ({"slack": 2e-6}, "slack must be below delta"),
-        ({"slack": 2e-6, "noise": "norm"}, "slack must not exceed delta"),
+        ({"options": {"slack": 1e-6}, "noise": "gaussian"}, "slack must be below delta"),
+        ({"options": {"slack": 2e-6}}, "slack must be below delta"),
+        ({"options": {"slack": 2e-6}, "noise": "norm"}, "slack must not exceed delta"),
         ({"noise": "laplace"}, "noise must be one of"),
-        ({"noise": "norm", "gate": "gaussian"}, "Laplace gate"),
+        ({"noise": "norm", "options": {"law": "gaussian"}}, "Laplace gate"),
         ({"noise": "norm", "delta": 0}, "pure"),
-        ({"slack": 0.0}, "slack"),
-        ({"floor": 1.5}, "floor"),
-        ({"gate_share": 1.0}, "gate_share"),
+        ({"options": {"slack": 0.0}}, "slack"),
+        ({"options": {"floor": 1.5}}, "floor"),
+        ({"options": {"share": 1.0}}, "share"),
         ({"max_rows": 0}, "max_rows"),
         ({"max_rows": 1 << 21}, "max_rows"),
         ({"columns": [9]}, "columns"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, word):
-    call = {"radius": 8.0, **SPEND, **arguments}
+    def release(radius=8.0, options=None, **words):
+        gate = {} if options is None else {"gate": FriendlyGate(**options)}
+        return friendly_mean(sample(400), radius, **{**SPEND, **gate, **words})
+
     with pytest.raises(UsageError, match=word):
-        friendly_mean(sample(400), call.pop("radius"), **call)
+        release(**arguments)
 
 
 def test_too_few_rows_are_told_how_many_are_needed():
@@ -660,8 +694,8 @@ def test_too_few_rows_are_told_how_many_are_needed():
         friendly_mean(sample(60), 8.0, **SPEND)
     needed = int(str(caught.value).split("from n = ")[1].split(" ")[0])
     with pytest.raises(UsageError):
-        friendly_plan(needed - 1, 1, 8.0, **SPEND)
-    plan = friendly_plan(needed, 1, 8.0, **SPEND)
+        friendly_plan(needed - 1, 1, 8.0, budget=Budget(**SPEND))
+    plan = friendly_plan(needed, 1, 8.0, budget=Budget(**SPEND))
     assert plan.pass_probability() >= 0.9 - 1e-3
     with pytest.raises(UsageError, match="4"):
         friendly_mean(sample(3), 8.0, **SPEND)
@@ -670,9 +704,10 @@ def test_too_few_rows_are_told_how_many_are_needed():
 
 
 def test_a_budget_in_mu_needs_a_slack():
-    with pytest.raises(UsageError, match="slack is missing"):
+    with pytest.raises(UsageError, match="FriendlyGate.slack="):
         friendly_mean(sample(400), 8.0, budget=Budget(mu=0.5))
-    result = friendly_mean(sample(400), 8.0, budget=Budget(mu=0.5), slack=1e-8, rng=np.random.default_rng(17))
+    gate = FriendlyGate(slack=1e-8)
+    result = friendly_mean(sample(400), 8.0, budget=Budget(mu=0.5), gate=gate, rng=np.random.default_rng(17))
     assert result.privacy == Privacy(0.5, 1e-8, "replace")
 
 
@@ -688,6 +723,6 @@ def test_a_center_for_longer_schedules():
 
 
 def test_a_plan_refuses_other_vectors():
-    plan = friendly_plan(400, 2, 1.0, **SPEND)
+    plan = friendly_plan(400, 2, 1.0, budget=Budget(**SPEND))
     with pytest.raises(UsageError, match="400 vectors"):
         run_friendly(plan, np.zeros((399, 2)), Stream.open())

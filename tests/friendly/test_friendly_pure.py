@@ -24,7 +24,7 @@ def rows(n, d, seed=0):
 
 
 def test_every_step_has_the_noise_that_its_part_of_epsilon_needs():
-    plan = friendly_plan(3000, 3, (1.0, 2.0, 4.0, 8.0), noise="norm", **SPEND)
+    plan = friendly_plan(3000, 3, (1.0, 2.0, 4.0, 8.0), noise="norm", budget=es.Budget(**SPEND))
     gate, mean, search = map(Fraction, plan.epsilons)
     assert gate + mean + search <= 1
     assert float(gate + mean + search) == pytest.approx(1, rel=1e-12)
@@ -57,7 +57,7 @@ def test_the_mean_on_its_grid_moves_no_further_than_its_noise_is_for():
 
 
 def test_the_noise_of_the_mean_is_spherical_and_a_tenth_less_is_found():
-    plan = friendly_plan(200, 3, 1.0, noise="norm", epsilon=4.0, delta=1e-6)
+    plan = friendly_plan(200, 3, 1.0, noise="norm", budget=es.Budget(epsilon=4.0, delta=1e-6))
     lower, stream = Fraction(150), Stream.open(np.random.default_rng(2))
     mean = [Fraction(5, 3), Fraction(-(10**9), 7), Fraction(0)]
     drawn = np.array([_noisy_mean(plan, mean, lower, stream) for _ in range(6000)])
@@ -70,16 +70,21 @@ def test_the_noise_of_the_mean_is_spherical_and_a_tenth_less_is_found():
 
 def test_few_columns_have_less_noise_and_many_stay_gaussian():
     for n, d, gain in ((1000, 1, 2.4), (1000, 2, 2.0), (1000, 8, 1.15), (10_000, 1, 2.6)):
-        gaussian, best = (friendly_plan(n, d, 1.0, noise=noise, **SPEND) for noise in ("gaussian", "auto"))
+        budget = es.Budget(**SPEND)
+        gaussian, best = (friendly_plan(n, d, 1.0, budget, noise=noise) for noise in ("gaussian", "auto"))
         assert best.pure
         assert gaussian.forecast() > gain * best.forecast()
     for d in (20, 300):
-        assert not friendly_plan(1000, d, 1.0, noise="auto", **SPEND).pure
-    assert not friendly_plan(1000, 1, 1.0, noise="auto", budget=es.Budget(mu=0.3), slack=1e-7).pure
-    assert not friendly_plan(1000, 1, 1.0, noise="auto", gate="gaussian", **SPEND).pure
+        assert not friendly_plan(1000, d, 1.0, noise="auto", budget=es.Budget(**SPEND)).pure
+    assert not friendly_plan(
+        1000, 1, 1.0, noise="auto", budget=es.Budget(mu=0.3), gate=es.FriendlyGate(slack=1e-7)
+    ).pure
+    assert not friendly_plan(
+        1000, 1, 1.0, noise="auto", gate=es.FriendlyGate("gaussian"), budget=es.Budget(**SPEND)
+    ).pure
     with pytest.raises(es.UsageError, match="n = 100 is too few"):
-        friendly_plan(100, 1, 1.0, **SPEND)
-    assert friendly_plan(100, 1, 1.0, noise="auto", **SPEND).pure
+        friendly_plan(100, 1, 1.0, budget=es.Budget(**SPEND))
+    assert friendly_plan(100, 1, 1.0, noise="auto", budget=es.Budget(**SPEND)).pure
 
 
 def test_releases_have_the_noise_of_the_forecast():

@@ -124,6 +124,20 @@ def test_keys_beside_an_array():
     assert by_place.keys[:, 0].tolist() == [2020.0, 2021.0, 2022.0]
 
 
+@pytest.mark.parametrize("kind", [object, "string", "string[python]", "string[pyarrow]", "category"])
+def test_strings_of_pandas_name_groups_and_people_whatever_their_type(kind):
+    """The default is object in pandas 2, and str in pandas 3."""
+    names = pd.Series(["x", "y", None] * 100).astype(kind)
+    data = pd.DataFrame({"a": np.arange(300.0), "k": names})
+    how = {"neighbors": "add_remove", "rng": np.random.default_rng(0), **BUDGET}
+    release = es.sum(data[["a"]], es.Box({"a": (0, 300)}), by=names, **how)
+    assert release.keys.tolist() == [["x"], ["y"]]
+    within = es.sum(data, es.Box({"a": (0, 300)}), by="k", **(how | {"rng": np.random.default_rng(0)}))
+    assert (within.value == release.value).all()
+    assert es.sum({"a": data["a"], "k": names}, es.Box({"a": (0, 300)}), by="k", **how).keys.tolist() == [["x"], ["y"]]
+    assert es.mean(data, es.Box({"a": (0, 300)}), privacy_id="k", **BUDGET).plan.n == 2
+
+
 def test_objects_of_pandas_go_by_their_texts():
     frame = pd.DataFrame({"a": np.full(300, 0.5), "k": pd.Series(["x", 7, None] * 100, dtype=object)})
     release = es.sum(frame, es.Box({"a": (0, 1)}), by="k", neighbors="add_remove", **BUDGET)

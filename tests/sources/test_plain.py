@@ -17,7 +17,8 @@ from opening import open_table
 
 import ellipsum as es
 from ellipsum.errors import DataError, UsageError
-from ellipsum.sources.python_objects import identity, number
+from ellipsum.sources.identities import identity
+from ellipsum.sources.python_objects import number
 
 NAN = math.nan
 SENTINEL = "Xq7secret"

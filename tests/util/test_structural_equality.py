@@ -71,7 +71,7 @@ MADE = {
     "riders": lambda at: Riders("fill", np.array([at, 1.0])),
     "plan": lambda at: es.plan(es.Box([0.0, 1.0], [at + 5, 2.0]), n=9, **SPEND),
     "learning plan": lambda at: es.plan(es.Unknown(at + 9), n=500, d=2, missing=np.array([0.0, 1.0]), **SPEND),
-    "friendly plan": lambda at: friendly_plan(500, 2, at + 3.0, **SPEND),
+    "friendly plan": lambda at: friendly_plan(500, 2, at + 3.0, budget=es.Budget(**SPEND)),
 }
 
 

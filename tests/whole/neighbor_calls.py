@@ -115,7 +115,7 @@ def _learn(method: str, relation: str) -> Call:
 
 def _friendly(name: str, radius: Any, gate: str) -> Call:
     def run(data: Any, **how: Any) -> Any:
-        return es.friendly_mean(data, radius, gate=gate, **WIDE, **how)
+        return es.friendly_mean(data, radius, gate=es.FriendlyGate(gate), **WIDE, **how)
 
     return Call(f"friendly {name}", run)
 

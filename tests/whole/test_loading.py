@@ -152,7 +152,7 @@ def test_a_learning_plan_for_people_names_them():
 
 def test_shares_of_a_friendly_plan_are_positive():
     """A negative share has a square like any other, and no noise."""
-    plan = friendly_plan(1000, 3, 1.0, **SPEND).to_json()
+    plan = friendly_plan(1000, 3, 1.0, budget=es.Budget(**SPEND)).to_json()
     assert FriendlyPlan.from_json(plan).to_json() == plan
     for name in ("gate_mu", "mean_mu", "search_mu"):
         refused(FriendlyPlan.from_json, plan, name, to=lambda old: -(old or 0.01))

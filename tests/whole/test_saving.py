@@ -18,7 +18,7 @@ KEPT = {
     "plan": (lambda: es.plan(NAMED, n=500, statistic="mean", **SPEND), es.Plan.load),
     "plan of people": (lambda: es.plan(NAMED, n=500, privacy_id="who", **SPEND), es.Plan.load),
     "learning plan": (lambda: es.plan(es.Unknown(100.0), n=500, d=2, **SPEND), LearningPlan.load),
-    "friendly plan": (lambda: friendly_plan(500, 2, 3.0, **SPEND), FriendlyPlan.load),
+    "friendly plan": (lambda: friendly_plan(500, 2, 3.0, budget=es.Budget(**SPEND)), FriendlyPlan.load),
     "release": (lambda: es.sum(X, es.Box(0, 9), **SPEND), es.Release.load),
     "friendly release": (lambda: es.friendly_mean(X, 8.0, epsilon=10.0, delta=1e-6), es.Release.load),
     "no center": (lambda: es.friendly_mean(X, 0.01, epsilon=10.0, delta=1e-6), es.NoCenter.load),

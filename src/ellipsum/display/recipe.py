@@ -236,11 +236,14 @@ def friendly_recipe(plan: Any) -> Recipe:
     if "max_rows" in people:
         people["max_rows_per_person"] = people.pop("max_rows")
     noise = "gaussian" if plan.mechanism == "gaussian" else "norm"
-    words = {**plan.stated, "gate": plan.gate, "noise": noise, **people}
+    gate = ["gate=es.FriendlyGate(law='laplace')"] if (plan.gate, noise) == ("laplace", "gaussian") else []
+    words = {**plan.stated, "noise": noise, **people}
     if plan.source.startswith("blocks"):
-        made = call("subsample_and_aggregate", ["function", "data"], {"blocks": plan.n, "radius": radius, **words})
+        made = call(
+            "subsample_and_aggregate", ["function", "data", *gate], {"blocks": plan.n, "radius": radius, **words}
+        )
     else:
-        made = call("friendly_mean", ["data", repr(radius)], words)
+        made = call("friendly_mean", ["data", repr(radius), *gate], words)
     return Recipe(script([f"release = {made}"]))
 
 

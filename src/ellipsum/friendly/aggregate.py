@@ -25,7 +25,7 @@ from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection
 from .block_runner import make_up_rows, run_blocks
 from .core import MOST_ROWS
-from .plan import FLOOR, TARGET, friendly_plan, require_replace
+from .plan import FriendlyGate, friendly_plan, require_replace
 from .release import (
     FriendlyRelease,
     NoCenter,
@@ -54,7 +54,7 @@ def subsample_and_aggregate(
     delta: float | None = None,
     budget: Budget | None = None,
     dimension: int | None = None,
-    gate: str | None = None,
+    gate: FriendlyGate | None = None,
     noise: str = "auto",
     neighbors: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
@@ -66,11 +66,6 @@ def subsample_and_aggregate(
     workers: int | None = None,
     time_limit: float = 60.0,
     max_rows: int | None = None,
-    slack: float | None = None,
-    gate_share: float | None = None,
-    search_share: float = 0.2,
-    target: float = TARGET,
-    floor: float = FLOOR,
     header: bool | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
@@ -96,11 +91,10 @@ def subsample_and_aggregate(
         per_person="sum" the sum of at most max_rows_per_person of them, and a block holds people.
     max_rows: above this many rows a random subset is used, drawn independently of the data (all rows unless
         stated; of an engine's frame 10^6, or fewer where rows are very long).
+    gate: `FriendlyGate(...)`: the law of the noise that decides whether there is a core, its share of the budget.
     noise: as in `ellipsum.friendly_mean`.
     time_limit: CPU seconds per block.
     names: what the result's entries are called.
-
-    Further keywords are those of `friendly_plan`.
 
     Guarantee: `privacy` of the result, for one replaced row [F10], of a source without places too, or person [T9].
     Edge cases: too few agreeing blocks give `NoCenter`; which blocks fail never decides whether the call
@@ -135,14 +129,9 @@ def subsample_and_aggregate(
             count,
             length,
             planned_radius(radius, length),
-            budget=Budget.of(epsilon, delta, budget).as_typed(),
-            slack=slack,
-            gate=gate,
+            Budget.of(epsilon, delta, budget).as_typed(),
+            gate,
             noise=noise,
-            gate_share=gate_share,
-            search_share=search_share,
-            target=target,
-            floor=floor,
             source="blocks" if some.total == n else f"blocks (of a random subset of {some.total} {what})",
             columns=column_names("names", names, length),
             people=people,

@@ -299,20 +299,45 @@ class FriendlyPlan(Printed, Alike, Saved):
         return plan_document(self, most)
 
 
+@dataclass(frozen=True)
+class FriendlyGate:
+    """How a friendly average decides whether there is a core, and what the decision costs.
+
+    law: of the gate's noise, "gaussian" or "laplace"; unless stated, the one that goes with the noise of the mean.
+    slack: the gate's failure probability. A quarter of delta unless stated, or all of it beside pure noise; beside a
+        budget stated as mu or rho it must be stated.
+    share, search_share: what gate and search take of the budget, as shares of mu^2, or of epsilon. The gate's share is
+        chosen for the least noise unless stated.
+    target: the noisy agreement at which a search is content with a radius.
+    floor: the least agreement worth a release.
+    """
+
+    law: str | None = None
+    slack: float | None = None
+    share: float | None = None
+    search_share: float = 0.2
+    target: float = TARGET
+    floor: float = FLOOR
+
+    def __post_init__(self) -> None:
+        if self.law is not None:
+            choice("law", self.law, GATES)
+        if self.slack is not None:
+            open_unit("slack", self.slack, "Pass a failure probability below delta.")
+        if self.share is not None:
+            open_unit("share", self.share, "Pass the gate's share of the budget, between 0 and 1.")
+        open_unit("search_share", self.search_share)
+        open_unit("target", self.target)
+        open_unit("floor", self.floor, "Pass the least agreement worth a release, between 0 and 1.")
+
+
 def friendly_plan(
     n: int,
     d: int,
     radius: float | tuple[float, ...],
+    budget: Budget,
+    gate: FriendlyGate | None = None,
     *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    budget: Budget | None = None,
-    slack: float | None = None,
-    gate: str | None = None,
-    gate_share: float | None = None,
-    search_share: float = 0.2,
-    target: float = TARGET,
-    floor: float = FLOOR,
     noise: str = "gaussian",
     source: str = "rows",
     columns: tuple[str, ...] | None = None,
@@ -320,31 +345,30 @@ def friendly_plan(
 ) -> FriendlyPlan:
     """Every public number of a friendly mean, made without data.
 
-    radius is a number, or the candidates of a private search, smallest first. slack is the gate's failure
-    probability (a quarter of delta unless stated, or all of it beside pure noise; with a budget stated as mu or rho it
-    must be). gate_share and search_share are shares of mu^2, or of epsilon; the gate's is chosen for the least noise.
+    radius is a number, or the candidates of a private search, smallest first.
     noise: "gaussian"; "norm", pure but for the gate's failure; "auto", the one of less noise if all rows agree.
     """
-    spend = Budget.of(epsilon, delta, budget)
+    gate = gate or FriendlyGate()
+    if not isinstance(gate, FriendlyGate):
+        raise UsageError(f"gate must be a FriendlyGate, got {type(gate).__name__}.")
     radii = tuple(map(checked_radius, radius)) if isinstance(radius, tuple) else ()
     whole("n", n, FEWEST_ROWS, f"A friendly mean needs {FEWEST_ROWS} rows at the very least.")
-    known = {
+    fields = {
         "n": n,
         "d": columns_of("d", d),
         "radius": checked_radius(radius) if not isinstance(radius, tuple) else None,
         "radii": radii,
-        "target": open_unit("target", target),
-        "floor": open_unit("floor", floor, "State the least agreement worth a release, between 0 and 1."),
+        "target": gate.target,
+        "floor": gate.floor,
         "source": source,
         "columns": columns,
-        "stated": dict(spend.stated),
+        "stated": dict(budget.stated),
         "people": people,
     }
-    shares = open_unit("search_share", search_share) if radii else 0.0, gate_share
     plans, refused = [], None
-    for make in _laws(choice("noise", noise, NOISE), gate, spend):
+    for make in _makers(choice("noise", noise, NOISE), gate, budget):
         try:
-            plans.append(make(known, spend, slack, gate, shares))
+            plans.append(make(fields, budget, gate))
         except UsageError as error:
             refused = refused or error
     if not plans:
@@ -353,61 +377,52 @@ def friendly_plan(
     return min(plans, key=lambda plan: plan.forecast())
 
 
-def _laws(noise: str, gate: str | None, spend: Budget) -> list[Callable[..., FriendlyPlan]]:
+def _makers(noise: str, gate: FriendlyGate, budget: Budget) -> list[Callable[..., FriendlyPlan]]:
     """The ways to plan that may be chosen from, the Gaussian one first."""
-    if gate is not None:
-        choice("gate", gate, GATES)
-    if noise == "norm" and gate == "gaussian":
-        raise UsageError("noise='norm' has a Laplace gate. Leave gate= out, or use noise='gaussian'.")
-    if noise == "norm" and spend.pair is None:
+    if noise == "norm" and gate.law == "gaussian":
+        raise UsageError("noise='norm' has a Laplace gate. Leave the gate's law out, or use noise='gaussian'.")
+    if noise == "norm" and budget.pair is None:
         raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
-    both = spend.pair is not None and spend.largest_mu is not None
-    if noise == "gaussian" or gate == "gaussian" or not both:
-        return [_gaussian]
-    return [_pure] if noise == "norm" else [_gaussian, _pure]
+    both = budget.pair is not None and budget.largest_mu is not None
+    if noise == "gaussian" or gate.law == "gaussian" or not both:
+        return [_plan_gaussian]
+    return [_plan_pure] if noise == "norm" else [_plan_gaussian, _plan_pure]
 
 
-def _gaussian(
-    known: dict[str, Any], spend: Budget, slack: float | None, gate: str | None, shares: tuple[float, float | None]
-) -> FriendlyPlan:
+def _plan_gaussian(fields: dict[str, Any], budget: Budget, gate: FriendlyGate) -> FriendlyPlan:
     """Gaussian steps, each with a share of mu^2; the gate may be Laplace."""
-    gate = gate or "gaussian"
-    mu, slack = _spend(spend, slack)
-    search_share, gate_share = shares
+    law = gate.law or "gaussian"
+    mu, slack = _mu_and_slack(budget, gate.slack)
     search_mu, mean_mu = 0.0, mu
-    if search_share:
-        search_mu, mean_mu = (part.mu for part in Budget(mu=mu).split(search_share, 1 - search_share))
-    share = _gate_share(Steps(gate, known["n"], slack, known["floor"], mean_mu), gate_share)
+    if fields["radii"]:
+        search_mu, mean_mu = (part.mu for part in Budget(mu=mu).split(gate.search_share, 1 - gate.search_share))
+    share = _gate_share(Steps(law, fields["n"], slack, gate.floor, mean_mu), gate)
     gate_mu, mean_mu = (part.mu for part in Budget(mu=mean_mu).split(share, 1 - share))
-    privacy = Privacy(mu, slack, "replace", unit_of(known["people"]))
-    return FriendlyPlan(**known, privacy=privacy, gate=gate, gate_mu=gate_mu, mean_mu=mean_mu, search_mu=search_mu)
+    privacy = Privacy(mu, slack, "replace", unit_of(fields["people"]))
+    return FriendlyPlan(**fields, privacy=privacy, gate=law, gate_mu=gate_mu, mean_mu=mean_mu, search_mu=search_mu)
 
 
-def _pure(
-    known: dict[str, Any], spend: Budget, slack: float | None, gate: str | None, shares: tuple[float, float | None]
-) -> FriendlyPlan:
+def _plan_pure(fields: dict[str, Any], budget: Budget, gate: FriendlyGate) -> FriendlyPlan:
     """[F12] Pure steps, each with a part of epsilon; all of delta is the gate's, unless less was stated."""
-    assert spend.pair is not None
-    epsilon, delta = spend.pair
-    slack = open_unit("slack", delta if slack is None else slack, "State a failure probability below delta.")
+    assert budget.pair is not None
+    epsilon, delta = budget.pair
+    slack = open_unit("slack", delta if gate.slack is None else gate.slack, "Pass a failure probability below delta.")
     if slack > delta:
-        raise UsageError("slack must not exceed delta. State a smaller one, or leave it out.")
-    search_share, gate_share = shares
-    search = round_down(Fraction(search_share) * Fraction(epsilon)) if search_share else 0.0
+        raise UsageError("slack must not exceed delta. Pass a smaller one, or leave it out.")
+    search = round_down(Fraction(gate.search_share) * Fraction(epsilon)) if fields["radii"] else 0.0
     rest = Fraction(epsilon) - Fraction(search)
-    steps = Steps("laplace", known["n"], slack, known["floor"], float(rest), known["d"])
-    first = round_down(Fraction(_gate_share(steps, gate_share)) * rest)
+    steps = Steps("laplace", fields["n"], slack, gate.floor, float(rest), fields["d"])
+    first = round_down(Fraction(_gate_share(steps, gate)) * rest)
     parts = first, round_down(rest - Fraction(first)), search
-    privacy = Privacy(0.0, slack, "replace", unit_of(known["people"]), (epsilon,))
+    privacy = Privacy(0.0, slack, "replace", unit_of(fields["people"]), (epsilon,))
     return FriendlyPlan(
-        **known, privacy=privacy, gate="laplace", gate_mu=0.0, mean_mu=0.0, search_mu=0.0, epsilons=parts
+        **fields, privacy=privacy, gate="laplace", gate_mu=0.0, mean_mu=0.0, search_mu=0.0, epsilons=parts
     )
 
 
-def _gate_share(steps: Steps, stated: float | None) -> float:
+def _gate_share(steps: Steps, gate: FriendlyGate) -> float:
     """The gate's share, as stated or as is best, where there are rows enough for it."""
-    share = steps.best_share() if stated is None else stated
-    open_unit("gate_share", share, "State the gate's share of the budget, between 0 and 1.")
+    share = steps.best_share() if gate.share is None else gate.share
     steps.require_rows(share)
     return share
 
@@ -420,14 +435,16 @@ def checked_radius(radius: Any) -> float:
     return number
 
 
-def _spend(budget: Budget, slack: float | None) -> tuple[float, float]:
+def _mu_and_slack(budget: Budget, slack: float | None) -> tuple[float, float]:
     whole_mu, stated = budget.mu, dict(budget.stated)
     if "delta" in stated:
         slack = round_down(Fraction(SLACK_SHARE) * Fraction(stated["delta"])) if slack is None else slack
-        slack = open_unit("slack", slack, "State a failure probability below delta.")
+        slack = open_unit("slack", slack, "Pass a failure probability below delta.")
         return budget.after_slack(slack).mu, slack
     if slack is None:
-        raise UsageError("slack is missing: the gate may fail with some probability. State slack= beside this budget.")
+        raise UsageError(
+            "the gate may fail with some probability. Pass gate=FriendlyGate(slack=...) beside this budget."
+        )
     return whole_mu, open_unit("slack", slack)
 
 

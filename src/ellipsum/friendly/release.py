@@ -45,9 +45,8 @@ from ..version import VERSION
 from .core import MOST_ROWS, RADIUS_BITS, find_core
 from .plan import (
     FINE_BITS,
-    FLOOR,
     FORMAT,
-    TARGET,
+    FriendlyGate,
     FriendlyPlan,
     checked_radius,
     friendly_plan,
@@ -145,7 +144,7 @@ def friendly_mean(
     epsilon: float | None = None,
     delta: float | None = None,
     budget: Budget | None = None,
-    gate: str | None = None,
+    gate: FriendlyGate | None = None,
     noise: str = "auto",
     neighbors: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
@@ -153,11 +152,6 @@ def friendly_mean(
     per_person: str | None = None,
     max_rows_per_person: int | None = None,
     max_rows: int | None = None,
-    slack: float | None = None,
-    gate_share: float | None = None,
-    search_share: float = 0.2,
-    target: float = TARGET,
-    floor: float = FLOOR,
     header: bool | None = None,
     rng: np.random.Generator | None = None,
     threads: int | None = None,
@@ -174,12 +168,11 @@ def friendly_mean(
         found privately; or Normal(0, std=...) with the rows' spread (its center is not used).
     privacy_id: the column that names the person a row belongs to. Each person's rows become one, their mean, or with
         per_person="sum" the sum of at most max_rows_per_person of them; radius and max_rows then speak of people.
+    gate: `FriendlyGate(...)`: the law of the noise that decides whether there is a core, its share of the budget.
     noise: "auto" takes the law of less noise for this budget and so many columns; "norm" has a Laplace gate and
         spherical noise, pure but for the gate's failure [F12]; "gaussian" has Gaussian noise and the gate asked for.
     max_rows: above this many rows a random subset is used, drawn independently of the data (10 000 unless
         stated, fewer where rows are very long).
-
-    Further keywords are those of `friendly_plan`.
 
     Guarantee: `privacy` of the result, for one replaced row [F5], or person [T9]; rows may hold anything at all.
     Edge cases: rows that are not finite, or lie beyond 2^53 radii, weigh nothing and still count.
@@ -196,14 +189,9 @@ def friendly_mean(
             some.n,
             session.source.width,
             planned_radius(radius, session.source.width),
-            budget=Budget.of(epsilon, delta, budget).as_typed(),
-            slack=slack,
-            gate=gate,
+            Budget.of(epsilon, delta, budget).as_typed(),
+            gate,
             noise=noise,
-            gate_share=gate_share,
-            search_share=search_share,
-            target=target,
-            floor=floor,
             source=what if some.total == some.n else f"{what} (a random subset of {some.total})",
             columns=session.source.columns,
             people=people,
@@ -268,14 +256,13 @@ def friendly_center(
     slack: float,
     stream: Stream,
     threads: int | None = None,
-    **options: Any,
 ) -> FriendlyRelease | NoCenter:
     """A coarse center of rows in memory, as one round of a longer schedule that pays (mu, slack) for it.
 
     Guarantee: Privacy(mu, slack, "replace") [F5]; noise is taken from the next positions of the stream.
     """
     candidates = planned_radius(radius, rows.shape[1])
-    plan = friendly_plan(len(rows), rows.shape[1], candidates, budget=Budget(mu=mu), slack=slack, **options)
+    plan = friendly_plan(len(rows), rows.shape[1], candidates, Budget(mu=mu), FriendlyGate(slack=slack))
     return run_friendly(plan, rows, stream, threads)
 
 

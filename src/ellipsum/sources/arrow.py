@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import UsageError, named, shown
 from ..kernels.blocks import Block, Columns, floats
 from .group_labels import beside, canonical_labels, label_kind, texts
-from .identities import canonical, key_kind, plain_type
+from .identities import canonical, identities, key_kind, plain_type
 from .progress import Progress
 from .protocol import Batches, Piece, block_rows
 from .sealing import attempt, own_copy, sealed, single_pass
@@ -242,12 +242,15 @@ def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
         import pandas
 
         frame = data.iloc[:, list(places)].reset_index(drop=True)
-        for i in range(len(chosen.places), len(chosen.places) + len(chosen.by)):
-            if str(frame.dtypes.iloc[i]) == "object":  # its cells have types of their own: they go by their texts
-                frame.isetitem(i, texts(frame.iloc[:, i]).to_pandas().astype("string"))
-        for i in range(len(chosen.places), len(places)):
-            if of_python(frame.dtypes.iloc[i]):
-                frame.isetitem(i, pandas.Series(pandas.arrays.ArrowExtensionArray(letters(frame.iloc[:, i]))))
+        for i in range(len(chosen.places), len(places)):  # of groups, then of the key
+            column, kind = frame.iloc[:, i], frame.dtypes.iloc[i]
+            if holds_objects(kind):  # its cells have types of their own
+                cells = texts(column) if i < len(chosen.places) + len(chosen.by) else identities(column)
+            elif of_python(kind):
+                cells = letters(column)
+            else:
+                continue
+            frame.isetitem(i, pandas.Series(pandas.arrays.ArrowExtensionArray(cells)))
         reject_opaque(map(_within, frame.dtypes), places, labels)
         return frame
     if home == "polars":
@@ -263,6 +266,11 @@ def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
 def of_python(kind: Any) -> bool:
     """Whether the texts of a pandas column are Python's, which may hold what Arrow refuses."""
     return getattr(kind, "storage", None) == "python"
+
+
+def holds_objects(kind: Any) -> bool:
+    """Whether the cells of a pandas column, or its categories, are any objects of Python's."""
+    return str(_within(kind)) == "object"
 
 
 def letters(cells: Iterable[Any]) -> Any:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import date, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from hashlib import sha512
 from typing import Any
+from uuid import UUID
+
+import numpy as np
 
 from ..errors import UsageError, named, shown
 from ..kernels.blocks import floats
@@ -11,6 +18,7 @@ from ..kernels.blocks import floats
 Keys = Any
 """An Arrow array of one of the types in `storage`; null where a row names nobody."""
 _LONGEST = 64
+_NAMES = (date, time, timedelta, UUID, Decimal, Fraction)
 
 
 def plain_type(kind: Any) -> Any:
@@ -124,3 +132,36 @@ def _reals(array: Any) -> Keys:
     numbers = floats(array.cast(pa.float64()).to_numpy(zero_copy_only=False), copy=True)
     numbers[numbers == 0.0] = 0.0  # the two zeros are one number
     return pa.array(numbers, from_pandas=True)  # NaN becomes null
+
+
+def identity(value: Any) -> bytes | None:
+    """The person that a value names: equal numbers are one, other values go by type and text; None is nobody [T6]."""
+    try:
+        return _identity(value)
+    except Exception:  # nothing that can be compared
+        return None
+
+
+def _identity(value: Any) -> bytes | None:
+    if isinstance(value, str):
+        return b"t" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes):
+        return b"b" + value
+    if isinstance(value, (int, np.integer, np.bool_)):
+        return b"n%x" % int(value)
+    if isinstance(value, (float, np.floating)):
+        return _real(float(value)) if float(value) == value else None  # a long double may be between the doubles
+    if isinstance(value, _NAMES) and value == value:
+        return f"o{type(value).__name__} {value}".encode("utf-8", "surrogatepass")
+    return None
+
+
+def _real(value: float) -> bytes:
+    return b"n%x" % int(value) if value.is_integer() else b"n" + value.hex().encode()
+
+
+def identities(values: Iterable[Any]) -> Any:
+    """The identities in a list, as Arrow has them."""
+    import pyarrow as pa
+
+    return pa.array([identity(value) for value in values], pa.large_binary())

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 
 from ..errors import UsageError, named
 from ..kernels.blocks import floats
 from .arrays import NUMERIC_KINDS, array_places
-from .arrow import ArrowTable, letters, library, not_a_number, of_python, reject_opaque
+from .arrow import ArrowTable, holds_objects, letters, library, not_a_number, of_python, reject_opaque
 from .group_labels import beside, canonical_labels, texts
-from .identities import canonical
+from .identities import canonical, identities
 from .progress import Progress
 from .protocol import Batches, Piece, block_rows
 from .sealing import attempt
@@ -29,7 +27,6 @@ from .selection import EVERYTHING, SIZED, Selection, as_names, pick
 
 _UNREADABLE = "data could not be read. Pass plain dicts, lists or arrays."
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal, Fraction)
-_NAMES = (date, time, timedelta, UUID, Decimal, Fraction)
 _NAMELESS = (
     "columns is missing. Which keys a record has is its own affair: name the wanted ones in columns, or in rows, as in "
     "Box({'age': (0, 120)})."
@@ -50,39 +47,6 @@ def number(value: Any) -> float:
 
 def numbers(values: Iterable[Any]) -> list[float]:
     return [value if type(value) is float else number(value) for value in values]
-
-
-def identity(value: Any) -> bytes | None:
-    """The person that a value names: equal numbers are one, other values go by type and text; None is nobody [T6]."""
-    try:
-        return _identity(value)
-    except Exception:  # nothing that can be compared
-        return None
-
-
-def _identity(value: Any) -> bytes | None:
-    if isinstance(value, str):
-        return b"t" + value.encode("utf-8", "surrogatepass")
-    if isinstance(value, bytes):
-        return b"b" + value
-    if isinstance(value, (int, np.integer, np.bool_)):
-        return b"n%x" % int(value)
-    if isinstance(value, (float, np.floating)):
-        return _real(float(value)) if float(value) == value else None  # a long double may be between the doubles
-    if isinstance(value, _NAMES) and value == value:
-        return f"o{type(value).__name__} {value}".encode("utf-8", "surrogatepass")
-    return None
-
-
-def _real(value: float) -> bytes:
-    return b"n%x" % int(value) if value.is_integer() else b"n" + value.hex().encode()
-
-
-def identities(values: Iterable[Any]) -> Any:
-    """The identities in a list, as Arrow has them."""
-    import pyarrow as pa
-
-    return pa.array([identity(value) for value in values], pa.large_binary())
 
 
 # Rows one by one ---------------------------------------------------------------------------------------
@@ -278,6 +242,8 @@ def _array(name: str, values: Any, identifies: bool = False) -> Any:
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     if is_series(values):
+        if identifies and holds_objects(values.dtype):
+            return values.tolist()
         reject_opaque([values.dtype], (0,), (name,))
         return attempt(_UNREADABLE, lambda: values.to_arrow() if library(values) == "polars" else _pandas(values))
     if not isinstance(values, np.ndarray):

@@ -208,7 +208,7 @@ _FRIENDS, _BLOCKS = 400, 200
 
 
 def _friendly(noise: str) -> Case:
-    claim = friendly_plan(_FRIENDS, 1, 1.0, noise=noise, **_LOOSE).privacy
+    claim = friendly_plan(_FRIENDS, 1, 1.0, noise=noise, budget=Budget(**_LOOSE)).privacy
 
     def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
         with uncharged():
@@ -218,7 +218,7 @@ def _friendly(noise: str) -> Case:
 
 
 def _aggregated() -> Case:
-    made = friendly_plan(_BLOCKS, 1, 1.0, **_LOOSE)
+    made = friendly_plan(_BLOCKS, 1, 1.0, budget=Budget(**_LOOSE))
     words: dict[str, Any] = {
         "blocks": _BLOCKS,
         "radius": 1.0,
