@@ -401,8 +401,8 @@ def no_center_from_dict(saved: Any) -> NoCenter:
     """Inverse of `NoCenter.to_json`."""
     with json_codec.Fields(saved, "the result has missing, unknown or wrong fields.") as fields:
         fields.check_format(NO_CENTER_FORMAT, f"not a result of format {NO_CENTER_FORMAT}.")
-        plan = fields.take("plan", friendly_plan_from_dict)
-        if plan.radius is None:
+        plan, spent = fields.take("plan", friendly_plan_from_dict), fields.take("privacy", Privacy.from_dict)
+        if plan.radius is None or spent != plan.privacy:
             raise UsageError(DOCTORED)
         return NoCenter(plan, fields.take("agreement", json_codec.number), fields.take("secure", json_codec.flag))
 

@@ -54,6 +54,7 @@ def learned_release(saved: Mapping[str, Any], make_plan: Callable[[Any], Any]) -
     if release.noise.std != 1:
         raise UsageError(DOCTORED)
     check_counts(release)
+    _check_rows(release)
     _check_noise(release)
     return release
 
@@ -89,6 +90,20 @@ def _noise(saved: Any, plan: Planned) -> Noise:
     if std <= 0 or ellipsoid.width != plan.ellipsoid.width or not sized:
         raise UsageError(DOCTORED)
     return Noise(ellipsoid, std, direction, stretch, own)
+
+
+def _check_rows(release: Release) -> None:
+    """The counts have the noise of the plan and of the rounds before, and differ where they were counted."""
+    if release.counts is None:
+        return
+    plan: Any = release.plan
+    rows, stds, start = release.counts.rows, release.counts.stds, _start(release)
+    own = np.broadcast_to(plan.absence_stds if plan.absence_stds.size else np.zeros(1), rows.shape)
+    same = (own > 0) | (np.abs(start - rows) <= _NEAR * max(abs(start), 1.0))
+    if not same.all() or (plan.riders.missing == "row" and (rows != rows[0]).any()):
+        raise UsageError(DOCTORED)
+    if not _alike(stds, _tally(release).stds, _NEAR * stds):
+        raise UsageError(DOCTORED)
 
 
 def _check_noise(release: Release) -> None:
