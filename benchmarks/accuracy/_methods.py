@@ -19,9 +19,9 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from ellipsum.learning.finish import finish
 
 import ellipsum as es
-from ellipsum.learning.finish import finish
 from ellipsum.learning.rounds import Rounds
 from ellipsum.session import Reading, Session
 from ellipsum.sources import Selection, open_source

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
     from .formats import Release
     from .friendly import FriendlyGate, NoCenter, friendly_mean, subsample_and_aggregate
-    from .learning import Learned
+    from .learning.result import Learned
     from .ledger import Ledger, LedgerWarning
     from .numerics.weighted_chisquare import WeightedChiSquare, tail_bound
     from .plans.group_plan import GroupPlan
@@ -51,7 +51,7 @@ _HOMES = {
     "sql": "sources.sql",
     **dict.fromkeys(("RowsPerPerson", "suggest_max_rows"), "apps.suggest_max_rows"),
     "Release": "formats",
-    "Learned": "learning",
+    "Learned": "learning.result",
     **dict.fromkeys(("Ledger", "LedgerWarning"), "ledger"),
     **dict.fromkeys(("GroupDescription", "GroupPlan", "GroupRelease"), "formats"),
     **dict.fromkeys(("FriendlyGate", "NoCenter", "friendly_mean", "subsample_and_aggregate"), "friendly"),

@@ -26,7 +26,8 @@ from .session import Approve, Progress, Reading, Session, tab_of
 from .sources import EVERYTHING, Selection
 
 if TYPE_CHECKING:  # imported when rows are learned or have groups
-    from .learning import Learned, LearningPlan
+    from .learning.plan import LearningPlan
+    from .learning.result import Learned
     from .plans.group_plan import GroupPlan
     from .releases.group_description import GroupDescription
     from .releases.group_release import GroupRelease
@@ -201,17 +202,19 @@ def learn(
     key: str | None = None,
     analyst: str | None = None,
 ) -> Learned:
-    """Learn center and spread of the rows, spending the whole stated budget.
+    """Learn bounds of the rows, spending the whole stated budget.
 
-    `Learned.rows` is a `Normal` with the center's error, for `ellipsum.mean`, `sum` and `plan` with a budget of
-    their own. Data is read several times: a one-shot source is refused before anything is spent.
+    `Learned.bounds` are for later releases with a budget of their own: a `Box` with the ends of each column, or the
+    ellipsoid that vectors are clipped to. Data is read several times: a one-shot source is refused before anything is
+    spent.
 
-    Guarantee [L6]: everything in the result is `Learned.privacy`, for the relation in `neighbors`.
+    Guarantee [L7][L8]: everything in the result is `Learned.privacy`, for the relation in `neighbors`.
     """
     words = locals()
     if not isinstance(rows, Unknown):
         raise UsageError(f"rows must be Unknown(magnitude) to be learned, got {type(rows).__name__}.")
-    from .learning import Learned, LearningPlan
+    from .learning.plan import LearningPlan
+    from .learning.result import Learned
 
     request = replace(_request("mean", words), later=True)
     with _session(request, words) as session:

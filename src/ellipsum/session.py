@@ -256,7 +256,7 @@ class Session:
     ) -> Partial:
         """The exact sum of a row map over the source; public: whether the number of rows may show in progress [T4].
 
-        source: rows of it that were drawn.
+        source: rows that are read for all groups together.
         """
         heard = progress or self.progress
         if heard is None:
@@ -264,25 +264,16 @@ class Session:
         with steps(heard, public) as tell:
             return (source or self.source).total(row_map, self.threads, tell)
 
-    def drawn(
-        self, rate: float, public: bool, progress: Progress | None = None, source: Source | None = None
-    ) -> tuple[Source, int]:
-        """Each row of the source by a fresh coin that nobody sees, and how many rows were read [T10]."""
-        seed = self.seed() if rate < 1.0 else b""
-        with steps(progress or self.progress, public) as tell:
-            return (source or self.source).sampled(rate, seed, tell)
-
     def total_by(
         self,
         row_map: RowMap,
         keys: Listed | None,
         public: bool,
         progress: Progress | None = None,
-        source: Source | None = None,
     ) -> GroupSums:
-        """The exact sums of a row map in each group: those listed, or all that occur; source: its rows, recentered."""
+        """The exact sums of a row map in each group: those listed, or all that occur."""
         with steps(progress or self.progress, public) as tell:
-            return (source or self.source).total_by(row_map, keys, self.threads, tell)
+            return self.source.total_by(row_map, keys, self.threads, tell)
 
     def public_count(self, neighbors: str, n: int | None) -> int | None:
         """The n that a plan may use: counted under "replace", the caller's guess under "add_remove"."""

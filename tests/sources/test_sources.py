@@ -18,12 +18,12 @@ import pyarrow.dataset as ds
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from ellipsum.projection.order import _marked
+from ellipsum.releases.round_record import METHODS
 from opening import open_table
 
 import ellipsum as es
 from ellipsum.errors import DataError, EllipsumError, UsageError
-from ellipsum.projection.order import _marked
-from ellipsum.releases.round_record import METHODS
 from ellipsum.sources.sql import Query, sql
 
 SENTINEL = "Xq7secret"

@@ -12,7 +12,7 @@ from ..display.document import Document, Table
 from ..display.result import Printed
 from ..display.wording import describe_guarantee, insecure_facts
 from ..errors import MOST_WHOLE, Floats, UsageError, choice
-from ..learning.maps import NormHistogram
+from ..learning.row_maps import NormHistogram
 from ..noise import add_noise, shift_for
 from ..privacy.budget import Budget, stated_from_dict
 from ..privacy.guarantee import NEIGHBORS, Privacy
@@ -153,7 +153,7 @@ def _by_octave(width: int) -> NormHistogram:
     """One-hot of the number of rows, which is every column of a person's row."""
     scale = np.zeros(width)
     scale[0] = 1.0
-    return NormHistogram([(Ellipsoid(np.zeros(width), scale), 2.0 ** np.arange(_OCTAVES))])
+    return NormHistogram(Ellipsoid(np.zeros(width), scale), np.nextafter(2.0 ** np.arange(_OCTAVES), np.inf))
 
 
 def _best(counts: Floats, std: float, mu: float) -> int:

@@ -203,13 +203,18 @@ def release_recipe(release: Any) -> Recipe:
     plan = release.plan
     people = people_words(plan.people)
     if release.learned is not None:
-        limit = release.learned.get("magnitude")
-        words = {"neighbors": plan.neighbors, "method": release.learned["method"], **people}
-        return recipe(release.statistic, None if limit is None else Unknown(limit), release.stated, words)
+        words = {"neighbors": plan.neighbors, "method": release.learned.method, **people}
+        return recipe(release.statistic, unknown_of(release.learned), release.stated, words)
     guess = plan.n if plan.neighbors == "add_remove" else None
     words = {**plan.options, "neighbors": plan.neighbors, "n": guess, **people}
     words["covariance"] = True if plan.riders.products else None
     return recipe(release.statistic, plan.rows, release.stated, words)
+
+
+def unknown_of(learned: Any) -> Unknown:
+    """What was stated of the rows before they were learned."""
+    sizes = np.unique(learned.magnitude)
+    return Unknown(float(sizes[0]) if sizes.size == 1 else learned.magnitude)
 
 
 def groups_recipe(release: Any) -> Recipe:
@@ -219,8 +224,8 @@ def groups_recipe(release: Any) -> Recipe:
     learned, rows = release.learned, plan.rows
     words = {**plan.options, "neighbors": plan.neighbors, **people_words(plan.people), "check": None}
     if learned is not None:
-        rows = None if learned.get("magnitude") is None else Unknown(learned["magnitude"])
-        words |= {"noise": None, "method": learned["method"]}
+        rows = unknown_of(learned)
+        words |= {"noise": None, "method": learned.method}
     words |= {"by": list(plan.grouping.by), "max_groups": plan.grouping.max_groups}
     if keys is not None:
         groups = list(zip(*keys.columns, strict=True))

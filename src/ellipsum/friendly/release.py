@@ -378,8 +378,8 @@ def friendly_release_from_dict(saved: Any) -> FriendlyRelease:
     other = f"not a release of format {RELEASE_FORMAT}. It may come from another version of ellipsum."
     with json_codec.Fields(saved, WRONG) as fields:
         fields.check_format(RELEASE_FORMAT, other)
-        plan = fields.take("plan", friendly_plan_from_dict)
-        if plan.radius is None:
+        plan, spent = fields.take("plan", friendly_plan_from_dict), fields.take("privacy", Privacy.from_dict)
+        if plan.radius is None or spent != plan.privacy:
             raise UsageError(DOCTORED)
         lower = fields.take("weight_lower", json_codec.number)
         release = FriendlyRelease(

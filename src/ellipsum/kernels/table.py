@@ -19,21 +19,11 @@ KERNELS = {
     "clamped": "kernels.clamp.ClampedKernel",
     "squared": "kernels.squares.SquaresKernel",
     **dict.fromkeys(
-        (
-            "count",
-            "far_count",
-            "norm_histogram",
-            "coordinate_histogram",
-            "coordinate_surplus",
-            "norm_surplus",
-            "absolute_sum",
-            "shell_sum",
-            "outer_sum",
-        ),
-        "learning.adders.BlockKernel",
+        ("count", "column_histograms", "norm_histogram", "signed_parts", "directions", "second_moments", "sides"),
+        "learning.kernels.MapKernel",
     ),
-    "filled": "learning.adders.FilledKernel",
-    "rotated": "learning.adders.RotatedKernel",
+    "prepared": "kernels.prepared.PreparedKernel",
+    "side_by_side": "learning.kernels.SideBySideKernel",
 }
 
 

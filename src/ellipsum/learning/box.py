@@ -1,375 +1,387 @@
-"""A last region by columns: few columns, each clamped to ends of its own.
+"""Columns with units of their own: each is clamped between two ends, chosen for the least forecast error.
 
-A count under Laplace noise is told from none only where it is ten times the noise's scale, so rounds are few, and each
-tells much of all columns at once: octaves of the distance from zero; even bins over the interval that holds most rows,
-until it covers several; then distances from the center on either side, and how many rows lack the column. The last
-round clamps each column between the two ends that are forecast to err least: an outlier stays in its column, and what
-is clamped away was counted on either side, so that the bias is bounded column by column.
+1. Locate: histograms on a signed logarithmic grid about zero, then zooms into columns that are far from zero; under
+   pure noise, private medians of the values and of their distances. 2. Look: a histogram about each center, and the
+   tails of all columns at once. 3. Fit each tail, choose ends, count what lies beyond them, choose again.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..errors import Floats
-from ..privacy.guarantee import Privacy
-from ..regions.ellipsoid import Clip, Ellipsoid, length
-from ..rows import LearnedBox, NormLaw
-from .columns import (
-    FIRST,
-    LEAST,
-    Column,
-    closer_look,
-    even_bins,
-    first_look,
-    shortest,
+from ..errors import Floats, UsageError, named
+from ..noise.block_law import box_std
+from ..privacy.budget import Budget
+from ..privacy.budget_split import mu_beside
+from ..releases.decode import Absent
+from ..rows import Box
+from .constants import (
+    ALIKE,
+    ALIKE_SPREAD,
+    BULK_STDS,
+    FEWEST_ROWS,
+    FIRST_SHARE,
+    LEARNING_COST,
+    LEVEL,
+    MOST_SEARCH,
+    MOST_ZOOMS,
+    PLAIN,
+    PURE_TAIL_SHARE,
+    RATIO,
+    TAIL_SHARE,
+    UNNOTICED_STDS,
+    ZOOM_BINS,
 )
-from .looks import Looks
-from .measure import Measure
-from .methods import Final
+from .histograms import (
+    TINY,
+    Bulk,
+    Histogram,
+    bulk,
+    bulk_bins,
+    grid,
+    hull,
+    thresholds,
+)
+from .region import Region
 from .rounds import Rounds
-from .sides import LEAST_ROOM, ROOM, Side, Sides, learned_sides
+from .row_maps import ColumnHistograms
+from .tails import Count, Ends, choose_ends
 
-_MOST_SPENT, _MOST_LOOKS = 0.25, 8
-_HEAVY, _MOST = 0.3, 0.8  # of the rows: in one bin, where a point may be; in three, where nothing else is
-_POINT = 8 * LEAST
-_NEAREST = 2.0**-40  # of the magnitude: ends are no nearer to the center, and stay apart in doubles
-_ZERO = FIRST.size // 2
-_UNSEEN = 2.0**-10  # of the magnitude: the unit where no row is seen but those at a point
-_SURE = 3.0  # stds: more than noise
-_FAR = 4.0  # half-widths from the middle of a box: rows beyond are far out
-_SURELY_FAR, _TOLD = (2.9, 4.1), (3.5, 5.3)
-"""Stds of the noise of their number: once in 600 by chance, and in 3600, under Gaussian noise and Laplace's."""
-_ASK_AGAIN, _MISSED = 0.7, 2.1  # stds from which on they are counted again; so many more are missed once in 40 times
-_BY_DISTANCES = 7.0  # times the noise of a count of distances: rows in one bin that surely are told
-_FOUND = 0.6  # of the rows far out: fewer are found by the closer look, and the release warns
-_TAIL = 3.0  # times what the counts let expect beyond an end: the most that the stated error takes a tail to hold
-_ALIKE = 0.5  # how far what is clipped on one side is taken to make up for the other
-_FINE = np.concatenate([np.arange(-4, -1, 0.25), np.arange(-1, 1, 1 / 8), np.arange(1, 4, 0.25)])
-_COARSE = np.concatenate([np.arange(-4, -1, 1.0), np.arange(-1, 4, 0.5)])
-_NARROW_BINS, _AS_PURE = 2000.0, 4.0  # rows times epsilon from which narrow bins are more than noise; times mu
+_LOG_RANGE = math.asinh(1 / TINY), math.log(2 / TINY)  # of values on a signed scale, and of distances
+_BINS = [2 * _LOG_RANGE[0] / ALIKE, _LOG_RANGE[1] / ALIKE_SPREAD]
+PASSES = MOST_ZOOMS + 5
+"""Locate, zooms, look, tails, counts beyond the ends, and the release."""
+_FAR = (
+    "more values of {name} than foreseen lie beyond the learned ends: the release may be off by more than its "
+    "interval says. Check units and codes for missing values, or state bounds."
+)
+
+
+# The budget ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a column's rows are: their center, and about how far they lie from it, in units of the magnitude."""
+class Shares:
+    """How a budget is shared out between learning and a release of columns, by public numbers alone.
+
+    mu, epsilon: the guarantee of everything. pure_release: the part of epsilon that is for the release, beside
+    Gaussian rounds of `mu` in all, or after pure rounds. learning: the share of mu^2, or of epsilon, for rounds.
+    medians: of it, for each column's median and spread (pure rounds). unit: noise std of the released sum for each
+    unit of a column's width. clear: rows per standard deviation of a histogram's noise for the whole budget.
+    """
+
+    mu: float
+    epsilon: float
+    pure_release: float
+    learning: float
+    medians: tuple[float, float]
+    unit: float
+    clear: float
+
+    @property
+    def pure(self) -> bool:
+        """Whether rounds are pure."""
+        return self.mu == 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough rows to find columns."""
+        return self.clear >= FEWEST_ROWS and not (self.pure and sum(self.medians) == 0)
+
+
+def learning_share(clear: float) -> float:
+    """The share lam that minimizes (1 + a / lam) / (1 - lam), a = LEARNING_COST / clear."""
+    cost = LEARNING_COST / max(clear, 1e-300)
+    return math.sqrt(cost * cost + cost) - cost
+
+
+def counting_rows(n: float, d: int, budget: Budget, neighbors: str, rows_each: int) -> float:
+    """Rows per standard deviation of the noise of a histogram of all columns, for the whole budget."""
+    if budget.largest_mu is None:
+        return _pure_rows(n, d, dict(budget.stated)["epsilon"], neighbors, rows_each)
+    return n * budget.mu / (math.sqrt(_sides(neighbors) * d) * rows_each)
+
+
+def _pure_rows(n: float, d: int, epsilon: float, neighbors: str, rows_each: int) -> float:
+    return n * epsilon / (math.sqrt(2) * _sides(neighbors) * d * rows_each)
+
+
+def _sides(neighbors: str) -> int:
+    """A replaced row leaves one bin and enters another."""
+    return 2 if neighbors == "replace" else 1
+
+
+def shares_of(
+    n: float,
+    d: int,
+    budget: Budget,
+    neighbors: str,
+    rows_each: int = 1,
+    noise: str = "auto",
+    in_groups: bool = False,
+    later: bool = False,
+) -> Shares:
+    """The shares that are forecast to give the least noise: Gaussian or pure rounds, Gaussian or pure release [L8].
+
+    noise: "norm" for pure noise alone, "gaussian" for Gaussian noise alone, which groups have as well. later: all of it
+    is for learning, and ends are chosen for a later release of the same budget.
+    """
+    width = rows_each * _sides(neighbors) / 2  # how far a row moves a sum, in widths
+    clear = counting_rows(n, d, budget, neighbors, rows_each)
+    gaussian_alone = (noise == "gaussian" or in_groups) and budget.largest_mu is not None
+    epsilon = 0.0 if budget.pair is None or gaussian_alone else budget.pair[0]
+    pure_unit = width * box_std(d)
+    all_pure = _pure_shares(n, d, epsilon, neighbors, rows_each) if epsilon else None
+    if all_pure is not None and (budget.largest_mu is None or noise == "norm"):
+        if later:
+            whole = 1 - d * sum(all_pure.medians)
+            return replace(all_pure, pure_release=0.0, learning=whole, unit=pure_unit / epsilon, clear=clear)
+        return replace(all_pure, unit=pure_unit / all_pure.pure_release, clear=clear)
+    if later:
+        units = [width * math.sqrt(d) / budget.mu] + ([pure_unit / epsilon] if epsilon else [])
+        return Shares(budget.mu, 0.0, 0.0, 1.0, (0.0, 0.0), min(units), clear)
+    share = learning_share(clear)
+    gaussian_unit = width * math.sqrt(d) / (budget.mu * math.sqrt(1 - share))
+    gaussian = Shares(budget.mu, 0.0, 0.0, share, (0.0, 0.0), gaussian_unit, clear)
+    if all_pure is None or budget.pair is None or pure_unit / ((1 - share) * epsilon) >= gaussian_unit:
+        return gaussian
+    if sum(all_pure.medians) > 0:
+        beside = mu_beside(all_pure.pure_release, *budget.pair)
+        laplace = math.sqrt(2) * _sides(neighbors) * d / (all_pure.learning * epsilon)
+        part = (1 - FIRST_SHARE) * ((1 - TAIL_SHARE) / d + TAIL_SHARE / 2)  # what the look and the tails have of mu^2
+        if beside is None or laplace < math.sqrt(_sides(neighbors) / part) / beside:
+            return replace(all_pure, unit=pure_unit / all_pure.pure_release, clear=clear)
+    left = (1 - share) * epsilon
+    mu = mu_beside(left, *budget.pair)
+    if mu is None:
+        return gaussian
+    return Shares(mu, epsilon, left, 1.0, (0.0, 0.0), pure_unit / left, clear)
+
+
+def _pure_shares(n: float, d: int, epsilon: float, neighbors: str, rows_each: int) -> Shares:
+    """All rounds pure: medians that err by less than half the rows, a histogram, counts, and the release."""
+    moves = _sides(neighbors) * rows_each
+    prices = [2 * moves / n * math.log(bins / LEVEL) / epsilon for bins in _BINS]
+    enough = d * sum(prices) <= MOST_SEARCH
+    medians = (prices[0], prices[1]) if enough else (0.0, 0.0)
+    rest = 1 - d * sum(medians)
+    looks = learning_share(_pure_rows(n, d, rest * epsilon, neighbors, rows_each)) * rest
+    return Shares(0.0, epsilon, (rest - looks) * epsilon, looks, medians, 0.0, 0.0)
+
+
+# Where the rows are -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Column:
+    """What is known of a column, in units of its magnitude."""
 
     center: float
-    unit: float
+    scale: float
+    histogram: Histogram
 
 
-def serves(rounds: Rounds) -> bool:
-    """Whether these rounds are for a last region by columns; groups share a region, and each has a mean of its own."""
-    looks = looks_at(rounds.n, rounds.d, rounds.privacy, rounds.rows_each)
-    return rounds.purpose != "groups" and looks.serve(rounds.purpose == "later")
+class Columns:
+    """Rounds of histograms over columns, and what they found so far."""
 
-
-def prepare(measure: Measure) -> Final | None:
-    """Learn where to clamp each column; None where some column does not stand out of the noise."""
-    places = _places(measure, _looks(measure))
-    if places is None:
-        return None
-    measure.rounds.let_go()
-    return _last(measure, _Distances(measure, places))
-
-
-def _looks(measure: Measure) -> Looks:
-    """For rounds that read the rows that are read now."""
-    return looks_at(measure.n, measure.d, measure.rounds.privacy, measure.rounds.rows_each)
-
-
-def looks_at(n: float, d: int, privacy: Privacy, rows_each: int) -> Looks:
-    """For so many rows under a guarantee."""
-    rows = n * (1 if privacy.neighbors == "replace" else 2) / rows_each
-    if privacy.pure:
-        return Looks(rows * privacy.pure[0] / d, d, True)
-    return Looks(rows * privacy.mu / math.sqrt(d), d, False)
-
-
-def _places(measure: Measure, looks: Looks) -> list[Place] | None:
-    """Octaves of all columns, then closer looks at those that need one."""
-    counts, std = measure.columns(np.tile(FIRST, (measure.d, 1)), looks.look)
-    at_zero: list[bool] = (counts[:, _ZERO] > _HEAVY * measure.n + _SURE * std).tolist()
-    columns = [first_look(each, std, looks.pure) for each in counts]
-    if not all(column.seen or zero for column, zero in zip(columns, at_zero, strict=True)):
-        return None
-    columns = _closer(measure, columns, at_zero, looks)
-    units = _elsewhere(measure, counts, std, at_zero, looks)
-    return [
-        Place(0.0, unit) if zero else Place(column.center, max(column.length, _POINT) / 4)
-        for column, zero, unit in zip(columns, at_zero, units, strict=True)
-    ]
-
-
-def _closer(measure: Measure, columns: list[Column], at_zero: list[bool], looks: Looks) -> list[Column]:
-    """Even bins over the intervals that hold most rows, until every one is found."""
-    for _ in range(_MOST_LOOKS):
-        done = [zero or one.found or one.length <= _POINT for one, zero in zip(columns, at_zero, strict=True)]
-        if all(done) or measure.spent > _MOST_SPENT:
-            break
-        edges = np.stack([even_bins(column) for column in columns])
-        counts, std = measure.columns(edges, looks.look)
-        seen = [_look(*each, std, measure.n, looks.pure) for each in zip(columns, edges, counts, strict=True)]
-        columns = [old if still else new for old, new, still in zip(columns, seen, done, strict=True)]
-    return columns
-
-
-def _look(column: Column, edges: Floats, counts: Floats, std: float, n: float, pure: bool) -> Column:
-    return _at_a_point(column, edges, counts, std, n) or closer_look(column, edges, counts, std, pure)
-
-
-def _at_a_point(column: Column, edges: Floats, counts: Floats, std: float, n: float) -> Column | None:
-    """Where one bin holds many rows and surely some are elsewhere, no closer look helps.
-
-    What three bins do not hold of n rows tells so more surely than a sum of many noisy bins.
-    """
-    inside = counts[1:-1]
-    fullest = int(np.argmax(inside))
-    about = float(inside[max(fullest - 1, 0) : fullest + 2].sum())
-    if inside[fullest] < _HEAVY * n or about > _MOST * n - _SURE * std * math.sqrt(3):
-        return None
-    window = shortest(edges, counts, std)
-    middles = (edges[1:] + edges[:-1]) / 2
-    held = np.where((middles > window.low) & (middles < window.high), inside, 0.0)
-    center = min(max(float(held @ middles) / window.rows, window.low), window.high)
-    return replace(column, low=window.low, high=window.high, center=center, found=True)
-
-
-def _elsewhere(measure: Measure, counts: Floats, std: float, at_zero: list[bool], looks: Looks) -> Floats:
-    """The usual distance from zero of rows that do not sit there, of columns that have many there, by magnitude."""
-    columns = [first_look(_without_zero(each), std, looks.pure) for each in counts]
-    if not all(column.seen for column, zero in zip(columns, at_zero, strict=True) if zero):
-        counts, std = measure.columns(np.tile(FIRST, (measure.d, 1)), looks.again)
-        again = [first_look(_without_zero(each), std, looks.pure) for each in counts]
-        columns = [old if old.seen else new for old, new in zip(columns, again, strict=True)]
-    return np.array([_distance(column) for column in columns])
-
-
-def _distance(column: Column) -> float:
-    if not column.seen:
-        return _UNSEEN
-    far, near = max(abs(column.low), abs(column.high)), min(abs(column.low), abs(column.high))
-    return math.sqrt(far * near) if column.low * column.high > 0 else far / 4
-
-
-def _without_zero(counts: Floats) -> Floats:
-    found = counts.copy()
-    found[_ZERO] = 0.0
-    return found
-
-
-class _Distances:
-    """Counts of every column's rows by distance from its center, and of those that lack it: of one round, or two."""
-
-    def __init__(self, measure: Measure, places: list[Place]) -> None:
-        self._measure, self._places = measure, places
-        self.looks = _looks(measure)
-        rows = self.looks.rows * (1 if self.looks.pure else _AS_PURE)
-        self._edges = _edges(places, _FINE if rows > _NARROW_BINS else _COARSE)
-        self._counts, self.std = self._round(self.looks.last)
-
-    def _round(self, share: float) -> tuple[Floats, float]:
-        both = [
-            np.concatenate([place.center - each[::-1], place.center + each])
-            for place, each in zip(self._places, self._edges, strict=True)
-        ]
-        return self._measure.columns(np.stack(both), share, absences=True)
-
-    def again(self, share: float) -> None:
-        """Another round, joined with what is known by the noise of both."""
-        counts, std = self._round(share)
-        weight = self.std**2 / (self.std**2 + std**2)
-        self._counts = self._counts + weight * (counts - self._counts)
-        self.std = std * math.sqrt(weight)
+    def __init__(self, rounds: Rounds, share: float, unit: float, medians: tuple[float, float] = (0.0, 0.0)) -> None:
+        self.rounds = rounds
+        self.left = share
+        self.unit = unit
+        self.count_share = share * (PURE_TAIL_SHARE if rounds.pure else 0.0)
+        self.columns: list[Column] = []
+        self._look_about(self._medians(medians) if rounds.pure else self._located())
 
     @property
-    def absent(self) -> Floats:
-        """The number of rows that lack each column."""
-        return np.where(self._measure.can_miss, self._counts[:, -1], 0.0)
+    def d(self) -> int:
+        return self.rounds.d
 
-    @property
-    def there(self) -> Floats:
-        """The number of rows that have each column, at least 1."""
-        return np.maximum(self._measure.n - np.maximum(self.absent, 0.0), 1.0)
+    def rows(self, histogram: Histogram) -> float:
+        """The rows that have a column: all of them, unless it surely lacks some."""
+        return self.rounds.n - (histogram.absent if self.lacks(histogram) else 0.0)
 
-    def sides(self, far: bool = False) -> list[Sides]:
-        """The law of each column; far: whether some rows are known to lie far out."""
-        columns = zip(self._counts, self._edges, self._places, self.there.tolist(), strict=True)
+    def lacks(self, histogram: Histogram) -> bool:
+        return bool(histogram.absent > self.limits[0] * math.sqrt(histogram.variances.max()))
+
+    def absent(self, fill: Floats) -> Absent:
+        """The missing entries of every column, where it surely lacks some; the release puts `fill` in their place."""
+        histograms = [one.histogram for one in self.columns]
+        lacking = np.array([self.lacks(one) for one in histograms])
+        return Absent(
+            np.where(lacking, [one.absent for one in histograms], 0.0),
+            np.where(lacking, [math.sqrt(one.variances.max()) for one in histograms], 0.0),
+            fill,
+        )
+
+    def ends(self, counts: list[tuple[Count, Count]] | None = None) -> list[Ends]:
+        """The ends of every column, with counts beyond earlier ends where there are any."""
+        pairs: Sequence[tuple[Count, Count] | None] = counts or [None] * self.d
         return [
-            learned_sides(counts[:-1], self.std, edges, place.center, rows, place.unit, self.looks.pure, far)
-            for counts, edges, place, rows in columns
+            choose_ends(column.histogram, column.center, self.limits, self.rows(column.histogram), self.unit, pair)
+            for column, pair in zip(self.columns, pairs, strict=True)
         ]
 
+    def count_beyond(self, ends: list[Ends]) -> list[tuple[Count, Count]]:
+        """How many entries lie beyond both ends of every column: one round, whose noise hardly grows with d."""
+        size = self.rounds.magnitude
+        edges = [_apart(np.array([end.low * size[j], end.high * size[j]])) for j, end in enumerate(ends)]
+        outer = np.array([True, False, True, False])
+        divided = "number" if self.rounds.pure else "root"
+        row_map = ColumnHistograms(self.d, range(self.d), edges, [outer] * self.d, divided)
+        share = min(Fraction(self.count_share), self.rounds.left)  # rounding must not ask for more than is left
+        values, std = self.rounds.sum("beyond the ends", row_map, share)
+        return [
+            (Count(end.below, float(part[0]), std), Count(end.above, float(part[2]), std))
+            for end, part in zip(ends, row_map.split(values), strict=True)
+        ]
 
-def _edges(places: list[Place], steps: Floats) -> list[Floats]:
-    """Distances from each center up to the magnitude and beyond, as many for every column."""
-    farthest = max(math.log2((abs(place.center) + 1) / place.unit) for place in places)
-    octaves = np.concatenate([steps, np.arange(4.0, farthest + 0.25, 0.25)])
-    found = []
-    for place in places:
-        edges = place.unit * np.exp2(octaves)
-        if edges[0] < abs(place.center) < edges[-1]:  # a column may end at zero: no bin lies on both sides of it
-            edges[np.argmin(np.abs(np.log(edges / abs(place.center))))] = abs(place.center)
-        found.append(edges)
+    def _histograms(self, name: str, places: list[int], grids: list[Floats], share: float) -> list[Histogram]:
+        """One noisy histogram of each of these columns."""
+        size = self.rounds.magnitude
+        edges = [grid_[1:-1] * size[j] for j, grid_ in zip(places, grids, strict=True)]
+        row_map = ColumnHistograms(self.d, places, edges)
+        values, std = self.rounds.sum(name, row_map, share)
+        self.limits = thresholds(sum(grid_.size for grid_ in grids), self.rounds.pure)
+        return [
+            Histogram(grid_, part[:-1], np.full(part.size - 1, std * std), float(part[-1]))
+            for grid_, part in zip(grids, row_map.split(values), strict=True)
+        ]
+
+    def _std(self, columns: int, share: float) -> float:
+        """The noise of a histogram of so many columns."""
+        row_map = ColumnHistograms(self.d, range(columns), [np.zeros(1)] * columns)
+        return self.rounds.std(row_map, share)
+
+    def _located(self) -> list[tuple[float, float]]:
+        """(center, scale) of every column: about zero by octaves, then zooms into columns that are far from it."""
+        first = FIRST_SHARE * self.left
+        bins = min(bulk_bins(self.rounds.n, self._std(self.d, first)), 2)
+        about_zero = grid(0.0, TINY, 1, 1 + 1 / bins, around_zero=True)
+        places = list(range(self.d))
+        found = [
+            bulk(one, self.limits, self.rows(one))
+            for one in self._round("locate", places, [about_zero] * self.d, first)
+        ]
+        open_ = set(range(self.d))
+        for _ in range(MOST_ZOOMS):
+            open_ = {j for j in open_ if _may_zoom(found[j])}
+            places = sorted(open_)
+            share = FIRST_SHARE * self.left * len(places) / self.d
+            if not places or self.rounds.n < BULK_STDS * self._std(len(places), share):
+                break
+            middles = [(found[j].low + found[j].high) / 2 for j in places]
+            widths = [(found[j].high - found[j].low) / 2 for j in places]
+            grids = [grid(*place, ZOOM_BINS, 2.0) for place in zip(middles, widths, strict=True)]
+            for j, one in zip(places, self._round("zoom", places, grids, share), strict=True):
+                zoomed = bulk(one, self.limits, self.rows(one))
+                if zoomed.sure and found[j].low <= zoomed.median <= found[j].high:  # it has more than half of the rows
+                    found[j] = zoomed
+                else:
+                    open_.discard(j)
+        return [(one.median if abs(one.median) > TINY else 0.0, max(one.half_width, TINY)) for one in found]
+
+    def _round(self, name: str, places: list[int], grids: list[Floats], share: float) -> list[Histogram]:
+        self.left -= share
+        return self._histograms(name, places, grids, share)
+
+    def _medians(self, shares: tuple[float, float]) -> list[tuple[float, float]]:
+        """(center, scale) of every column: the private median of its values, and that of their distances from it."""
+        if not sum(shares):
+            raise UsageError("too few rows for this budget.")
+        size, d = self.rounds.magnitude, self.d
+        steps = np.arange(-math.floor(_LOG_RANGE[0] / ALIKE), math.floor(_LOG_RANGE[0] / ALIKE) + 1) * ALIKE
+        values = TINY * np.sinh(steps)
+        row_map = ColumnHistograms(d, range(d), [values * size[j] for j in range(d)])
+        middles = _middles(values)
+        centers = middles[self.rounds.medians("median", row_map, [shares[0]] * d)]
+        centers = np.where(np.abs(centers) > TINY, centers, 0.0)
+        distances = TINY * np.exp(np.arange(0, _LOG_RANGE[1], ALIKE_SPREAD))
+        edges = [distances * size[j] for j in range(d)]
+        row_map = ColumnHistograms(d, range(d), edges, centers=centers * size)
+        scales = _middles(distances)[self.rounds.medians("spread", row_map, [shares[1]] * d)]
+        return list(zip(centers.tolist(), np.maximum(scales, TINY).tolist(), strict=True))
+
+    def _look_about(self, found: list[tuple[float, float]]) -> None:
+        """A histogram about every center, and where rounds are Gaussian the tails of several columns at once."""
+        tails = 0.0
+        if not self.rounds.pure:
+            self.count_share = TAIL_SHARE / 2 * self.left
+            tails = self.count_share if self.d > 1 else 0.0
+        share = self.left - self.count_share - tails
+        bins = bulk_bins(self.rounds.n, self._std(self.d, share if self.rounds.pure else self.left))
+        grids = [grid(center, scale, bins, max(1 + 1 / bins, RATIO)) for center, scale in found]
+        histograms = self._round("look", list(range(self.d)), grids, share)
+        if tails:
+            histograms = self._tails(histograms, tails)
+        self.columns = [Column(*place, one) for place, one in zip(found, histograms, strict=True)]
+
+    def _tails(self, histograms: list[Histogram], share: float) -> list[Histogram]:
+        """The histograms, with a second count of their tails, joined by the variances of both."""
+        size = self.rounds.magnitude
+        counted = [self._tail_bins(one) for one in histograms]
+        edges = [one.edges[1:-1] * size[j] for j, one in enumerate(histograms)]
+        row_map = ColumnHistograms(self.d, range(self.d), edges, [np.append(tail, False) for tail in counted], "root")
+        values, std = self.rounds.sum("tails", row_map, share)
+        joined = []
+        for one, tail, part in zip(histograms, counted, row_map.split(values), strict=True):
+            weight = one.variances / (one.variances + std * std)
+            counts = np.where(tail, one.counts + weight * (part[:-1] - one.counts), one.counts)
+            joined.append(replace(one, counts=counts, variances=np.where(tail, weight * std * std, one.variances)))
+        return joined
+
+    def _tail_bins(self, histogram: Histogram) -> NDArray[np.bool_]:
+        """Bins where the outer count is below PLAIN stds: there counts say little by themselves."""
+        first, last, _, _ = hull(histogram, 1.5 * self.limits, -math.inf)  # what lies apart is counted again
+        small = PLAIN * math.sqrt(histogram.variances.max())
+        inside = histogram.counts[first:last]
+        above, below = np.cumsum(inside[::-1])[::-1] < small, np.cumsum(inside) < small
+        high = first + int(np.argmax(above)) if above.any() else last
+        low = first + int(np.flatnonzero(below)[-1]) + 1 if below.any() else first
+        places = np.arange(histogram.counts.size)
+        tail: NDArray[np.bool_] = (places >= high) | (places < low)
+        return tail
+
+
+def _may_zoom(one: Bulk) -> bool:
+    """Whether most rows are in one bin away from zero."""
+    return one.in_one and not one.low <= 0 <= one.high and one.high - one.low > TINY
+
+
+def _middles(edges: Floats) -> Floats:
+    """The middle of each bin of increasing edges; of the two outer bins, their edge."""
+    found: Floats = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
     return found
 
 
-@dataclass(frozen=True)
-class _Clamp:
-    """One column between its ends, in units of its magnitude."""
-
-    low: float
-    high: float
-    mean: float
-    std: float
-    left: float
-    """The bias that clamping is expected to leave."""
-    missed: float
-    missed_std: float
-    """What clamping hides at most, as a mean over the rows that have the column, and the noise of that."""
-    lost: float
-    """Root mean square of what is clamped away."""
+def _apart(ends: Floats) -> Floats:
+    """Edges whose middle bin holds both ends: an entry at the upper end is not beyond it."""
+    return np.array([ends[0], np.nextafter(max(ends[1], ends[0]), np.inf)])
 
 
-def _clamp(sides: Sides, unit: float, n: float) -> _Clamp:
-    """unit: noise std of the column's mean for each unit of half its width."""
-    below, above = (max(end, _NEAREST) for end in _ends(sides, unit))
-    low, high = sides.center - below, sides.center + above
-    x, mass = sides.points()
-    inside = np.clip(x, low, high)
-    mean = float(mass @ inside)
-    std = math.sqrt(max(float(mass @ (inside - mean) ** 2), ((high - low) / 128) ** 2))
-    both = (sides.below, below), (sides.above, above)
-    over = [float(side.excess(np.array([end]))[0]) for side, end in both]
-    missed, spread = (max(part) for part in zip(*(side.missed(end, n) for side, end in both), strict=True))
-    lost = math.sqrt(float(mass @ (x - inside) ** 2))
-    likely = [min(max(one, side.likely(end)), _TAIL * one) for one, (side, end) in zip(over, both, strict=True)]
-    return _Clamp(low, high, mean, std, _left(*likely), max(missed, *over), spread, lost)
+# The region ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Far:
-    """Rows far beyond the ends of their columns: how many, beside what the laws expect, and the noise of that."""
-
-    rows: float
-    std: float
-    pure: bool
-    low: list[float]
-    high: list[float]
-    unseen: float = 0.0
-    """So many may go unseen."""
-    lost: int = 0
-    """So many surely lie there, and it is not found where."""
-
-    def found(self, sides: list[Sides], there: Floats) -> float:
-        """How many rows the laws of columns put there."""
-        columns = zip(sides, self.low, self.high, there.tolist(), strict=True)
-        return float(sum(n * side.outside(low, high) for side, low, high, n in columns))
-
-    @property
-    def sure(self) -> bool:
-        return self.rows > _SURELY_FAR[self.pure] * self.std
-
-
-def _far_rows(measure: Measure, clamps: list[_Clamp], sides: list[Sides], distances: _Distances) -> _Far:
-    """[L2] One count for all columns, whatever their number: it tells of fewer rows than any histogram of them."""
-    low, high = (np.array([getattr(clamp, name) for clamp in clamps]) for name in ("low", "high"))
-    center, reach = (low + high) / 2, _FAR * (high - low) / 2
-    looks = distances.looks
-    if looks.far == 0:
-        return _Far(0.0, 0.0, looks.pure, [], [], _BY_DISTANCES * distances.std)
-    place = center * measure.magnitudes, reach * measure.magnitudes
-    rows, std = measure.far(*place, looks.far)
-    found = _Far(rows, std, looks.pure, (center - reach).tolist(), (center + reach).tolist())
-    expected, limit = found.found(sides, distances.there), _ASK_AGAIN * std
-    found = replace(found, rows=rows - expected, unseen=limit + _MISSED * std)
-    if found.rows > limit:
-        again, other = measure.far_again(*place, looks.far_again)
-        weight = std**2 / (std**2 + other**2)
-        found = replace(found, rows=rows + weight * (again - rows) - expected, std=other * math.sqrt(weight))
-    return found
-
-
-def _last(measure: Measure, distances: _Distances) -> Final:
-    """The ends of least forecast error, and the box between them; a closer look where rows seem to lie far beyond."""
-    sides = distances.sides()
-    clamps = _clamps(measure, distances, sides)
-    far = _far_rows(measure, clamps, sides, distances)
-    if far.sure:
-        distances.again(distances.looks.closer)
-        sides = distances.sides(far=True)
-        clamps = _clamps(measure, distances, sides)
-        if far.rows > _TOLD[far.pure] * far.std and far.found(sides, distances.there) < _FOUND * far.rows:
-            far = replace(far, lost=round(far.rows))
-    return _final(measure, distances, sides, clamps, far)
-
-
-def _clamps(measure: Measure, distances: _Distances, sides: list[Sides]) -> list[_Clamp]:
-    unit = distances.looks.unit(measure.left)
-    return [_clamp(side, unit, rows) for side, rows in zip(sides, distances.there.tolist(), strict=True)]
-
-
-def _final(measure: Measure, distances: _Distances, sides: list[Sides], clamps: list[_Clamp], far: _Far) -> Final:
-    """The box, in original units."""
-    n, size = measure.n, measure.magnitudes
-    low, high, mean, std, left, missed, spread, lost = (
-        np.array([getattr(clamp, name) for clamp in clamps]) * size
-        for name in ("low", "high", "mean", "std", "left", "missed", "missed_std", "lost")
+def box(rounds: Rounds, shares: Shares) -> Region:
+    """Learn where to clamp each column, and what that cuts off."""
+    columns = Columns(rounds, shares.learning, shares.unit, shares.medians)
+    counts = columns.count_beyond(columns.ends())
+    ends = columns.ends(counts)
+    found = np.array([end.sure for end in ends])
+    size = rounds.magnitude
+    low, high, center = (
+        np.where(found, size * np.array(part), 0.0)
+        for part in ([end.low for end in ends], [end.high for end in ends], [one.center for one in columns.columns])
     )
-    absent_std = np.where(measure.can_miss, distances.std, 0.0)
-    unseen = max(math.ceil(far.unseen), 1)
-    box = LearnedBox(low, high, mean, std, missed, spread, distances.absent, absent_std, unseen, far.lost)
-
-    def combine(found: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        return np.clip(found, -size, size), np.hypot(noise, left)
-
-    region = Clip(
-        ellipsoid=Ellipsoid((low + high) / 2, 2 / (high - low)),
-        radius=None,
-        clipping_error=length(lost) * length(lost) * n,
-        center_spread=length(mean - (low + high) / 2),
-    )
-    bias = length(missed)
-    if measure.d > 1:
-        return Final(region, std, combine, bias, magnitude=size, box=box)
-    (one,), width = sides, float(high[0] - low[0]) / 2
-
-    def about(center: float) -> NormLaw:
-        return one.about(center / size[0], width / size[0] / 1024).scaled(size[0] / std[0])
-
-    law = about(float(low[0]) + width)
-    return Final(region, std, combine, bias, 1 / std, law, size, about, box=box)
-
-
-def _left(below: float, above: float) -> float:
-    """What is clipped on one side partly makes up for the other."""
-    return math.sqrt(max(below**2 + above**2 - 2 * _ALIKE * below * above, 0.0))
-
-
-def _ends(sides: Sides, unit: float) -> tuple[float, float]:
-    """How far the region reaches below and above the center."""
-    ladders = [_ladder(side) for side in (sides.below, sides.above)]
-    known = [ladder for ladder in ladders if ladder.size]
-    if not known:
-        return _POINT, _POINT
-    rooms = sides.below.room, sides.above.room
-    least = sides.below.least, sides.above.least
-    others = [part for ladder in known for part in (LEAST_ROOM * ladder, ROOM * ladder)]
-    enough = sides.below.enough, sides.above.enough
-    places = [end for end in (*least, *enough) if 0 < end < math.inf]
-    both = np.unique(np.concatenate([*known, *others, places]))
-    low, high = sides.below.excess(both), sides.above.excess(both)
-    squares = low[:, None] ** 2 + high**2 - 2 * _ALIKE * low[:, None] * high
-    squares = squares + (unit * (both[:, None] + both) / 2) ** 2
-    wanted = [np.minimum(room * both * (1 - 1e-9), most) for room, most in zip(rooms, enough, strict=True)]
-    roomy = (both[:, None] >= wanted[0]) & (both >= wanted[1][:, None])
-    roomy &= (both[:, None] >= least[0]) & (both >= least[1])
-    i, j = np.unravel_index(int(np.argmin(np.where(roomy, squares, np.inf))), squares.shape)
-    return float(both[i]), float(both[j])
-
-
-def _ladder(side: Side) -> Floats:
-    return np.zeros(0) if side.law is None else side.law.ladder
+    bias = np.array([end.bias for end in ends]).T * size
+    absent = columns.absent(np.clip(center, low, high))
+    texts = [
+        _FAR.format(name=named(rounds.names[j])) for j, end in enumerate(ends) if found[j] and end.surprise > PLAIN
+    ]
+    unnoticed = math.ceil(UNNOTICED_STDS * counts[0][0].std)
+    return Region(Box(low, high), bias, found, tuple(texts), unnoticed, absent)

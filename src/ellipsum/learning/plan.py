@@ -1,13 +1,17 @@
-"""Plans for Unknown rows: the schedule of rounds and a forecast, before anything is spent."""
+"""Plans for Unknown rows: which region, how the budget is shared out, and a forecast, before anything is spent."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
-from ..display.document import Document, Table
+import numpy as np
+
+from ..display.document import Document
 from ..display.wording import (
     describe_guarantee,
     describe_missing,
@@ -16,58 +20,67 @@ from ..display.wording import (
     many,
     people_facts,
 )
-from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names
+from ..errors import MOST_COLUMNS, Floats, UsageError, choice, named, names
+from ..friendly.plan import require_replace
+from ..noise.block_law import box_std
 from ..plans.base import Runnable, check_width
+from ..plans.build import NOISE, Terms
 from ..plans.json import COUNT, MISSING, PEOPLE, STATISTICS, options_from_dict
+from ..plans.noise_selection import plan_statistic
+from ..plans.plan import Plan
 from ..privacy.budget import Budget, stated_from_dict
 from ..privacy.guarantee import Privacy
+from ..releases.learning_record import METHODS, Learning, check_stated
 from ..releases.release import Release
-from ..releases.round_record import METHODS
 from ..request.missing import Handling
 from ..request.people import People, unit_of
-from ..rows import Rows, Unknown, rows_from_dict
+from ..rows import Box, Unknown, Wishes, rows_from_dict
 from ..session import Session
 from ..sources import Source
 from ..util import json_codec
 from ..version import VERSION
 from . import box
-from .choosing import check_pure, is_pure, pure_errs_less
-from .finish import finish, learned_rows
-from .looks import Looks
-from .methods import Final, prepare_for, slack_for
+from .constants import FEWEST_ROWS, LEARNING_COST
+from .region import Region
 from .result import Learned
-from .rounds import Rounds, noise_rows, promised
-from .schedule import MOST_PASSES, Shares, pure_cost, sample_rate, sample_rows
+from .rounds import Rounds
 
-FORMAT, FORMAT_1 = "ellipsum.learning-plan/2", "ellipsum.learning-plan/1"
+FORMAT = "ellipsum.learning-plan/3"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
-_LOOKS = 2  # rounds that the search column by column usually takes
-_BALLS = 3  # rounds that the search for the center usually takes
-_HOPELESS, _ROUGH = 0.5, 0.1
-_UNSPENT = ", which is forecast to err less; delta is not spent"
-_USUAL, _BY_CENTER = Handling(), Handling("center", check=False)
-_NO_OPTIONS: dict[str, Any] = {"options": {}, "people": None}
+_HOPELESS, _ROUGH = 0.5, 0.1  # of the rows' spread: an error that is no answer, and one that is a rough one
+_GUESSED_ROWS = 10_000  # where rows are private and nobody guessed their number: it only shares out the budget
+_BOX_WIDTH, _BALL_WIDTH = 5.0, 2.4  # spreads: between a column's ends; twice a ball's radius over sqrt(d)
+_BALL_PASSES = 10
+_BALL_RELEASE = 0.7  # of mu^2, about what a ball's release has
+_SLACK_SHARE = 0.1  # of delta, for the gate of friendly_core
+_USUAL = Handling()
 _OWN: dict[str, json_codec.Kind[Any]] = {
     "steps": COUNT,
     "std": json_codec.any_of(json_codec.number, json_codec.list_of(json_codec.number)),
     "clip_share": json_codec.number,
 }
+Method = Callable[..., Region]
 
 
-@dataclass(frozen=True)
-class PlannedRound:
-    """A kind of round, its share of mu^2 or of epsilon, and how often it is expected."""
+def method_of(name: str) -> Method:
+    """The function behind a method's name; "auto" is that of many columns, where columns are not clamped."""
+    from . import ball, published
 
-    name: str
-    share: float
-    times: int
+    methods: dict[str, Method] = {
+        "auto": ball.ball,
+        "coinpress": published.coinpress,
+        "instance_optimal": published.instance_optimal,
+        "variance_aware": published.variance_aware,
+        "friendly_core": published.friendly_core,
+    }
+    return methods[choice("method", name, METHODS)]
 
 
 @dataclass(frozen=True, repr=False)
 class LearningPlan(Runnable):
-    """Release of a statistic of Unknown rows: rounds with their shares, and the forecast; no data was read.
+    """Release of a statistic of Unknown rows: rounds that learn bounds, then an ordinary release; no data was read.
 
-    Guarantee: `release` is `privacy`, all rounds together [L6][L7]. The last round's own plan comes with the release.
+    Guarantee: `release` is `privacy`, all rounds together [L7][L8]. The plan of the release itself comes with it.
     """
 
     rows: Unknown
@@ -85,9 +98,10 @@ class LearningPlan(Runnable):
     weights: str = "equal"
     """What errors are measured in: plain units, or "relative" to each column's own spread."""
     handling: Handling = _USUAL
-    """What is done about missing entries, and whether clipped rows are counted."""
+    """What is done about missing entries."""
+    noise: str = "auto"
     later: bool = False
-    """Whether what is learned is for releases to come, and not for this one alone."""
+    """Whether bounds are learned for later releases, and none is made now."""
 
     def __post_init__(self) -> None:
         # A plan may come from a file: what it claims is checked every time it is made.
@@ -95,171 +109,132 @@ class LearningPlan(Runnable):
         names("columns", self.columns, self.d)
         if self.neighbors == "replace" and self.n is None:
             raise UsageError("n is missing. State the number of rows; it is public under neighbors='replace'.")
-        budget = Budget(**self.stated)
-        if self.privacy.slack != self._slack(budget):
+        if self.privacy.slack != self._slack:
             raise UsageError("this guarantee is not that of its method. Make the plan anew.")
-        if self.pure:
-            check_pure(self.method)
-        self.privacy.check_stated(self.stated)
-
-    def _slack(self, budget: Budget) -> float:
-        return slack_for(self.method, budget, self.neighbors)
+        check_stated(self.privacy, self.stated)
+        if self.privacy.pure and not self._boxed:
+            raise UsageError("this guarantee is not that of its method. Make the plan anew.")
+        if self.pure and not self.shares.enough:
+            raise UsageError(f"pure noise hides these columns: {self._too_few}")
 
     noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
+    in_groups = False
+
+    @property
+    def _slack(self) -> float:
+        return slack_for(self.method, Budget(**self.stated), self.neighbors)
 
     @property
     def neighbors(self) -> str:
         return self.privacy.neighbors
 
-    def _shares(self) -> Shares | None:
-        if self.n is None or self.method != "auto":
-            return None
-        return self._shares_of(self.n)
-
-    def _shares_of(self, n: float) -> Shares:
-        shares = Shares.of(noise_rows(n, self.d, self.privacy), self.d, self.pure)
-        return shares.for_later() if self.later else shares
-
     @property
     def pure(self) -> bool:
-        """Whether rounds have pure noise [L8]."""
-        return bool(self.privacy.pure)
-
-    @property
-    def noise(self) -> str:
-        """The word that asks for these rounds: "auto", unless that would choose others."""
-        chosen = pure_errs_less(Budget(**self.stated), self.n, self.d, self.neighbors, self.people, self.later)
-        pure = self.stated.get("delta") == 0 or (self.method == "auto" and chosen)
-        return "auto" if pure == self.pure else "norm" if self.pure else "gaussian"
+        """Whether all rounds have pure noise."""
+        return not self.privacy.mu
 
     @property
     def magnitude(self) -> float | Floats:
         return self.rows.magnitude
 
     @property
-    def rounds(self) -> tuple[PlannedRound, ...]:
-        """The expected schedule of method "auto"; empty where n is not stated or another method decides."""
-        shares = self._shares()
-        if shares is None:
-            return ()
-        found = self._of_few_columns() if self._boxed else self._steps(shares)
-        if self.neighbors == "add_remove":
-            found.insert(0, PlannedRound("count", shares.count, 1))
-        if self.pure:
-            found = [PlannedRound(step.name, pure_cost(step.share), step.times) for step in found]
-        spent = sum(step.share * step.times for step in found)
-        return (*found, PlannedRound("final", 1 - spent, 1))
-
-    @property
     def _boxed(self) -> bool:
-        """Whether the last round clamps each column to ends of its own."""
-        return self.n is not None and self._looks(self.n).serve(self.later)
+        """Whether each column is clamped to ends of its own, rather than rows clipped by their norm: a public rule."""
+        return self.method == "auto" and uses_box(self.d, Budget(**self.stated), self.noise, self.in_groups)
 
-    def _looks(self, n: float) -> Looks:
-        return box.looks_at(n, self.d, self.privacy, (self.people and self.people.rows_each) or 1)
-
-    def _of_few_columns(self) -> list[PlannedRound]:
-        """Of few columns under pure noise."""
-        planned = self._looks(self.n or 0).planned
-        return [PlannedRound(name, share, times) for name, (share, times) in planned.items()]
-
-    def _steps(self, shares: Shares) -> list[PlannedRound]:
-        """The rounds before the last one, and their shares."""
-        relative = self.weights == "relative"
-        if shares.by_columns(relative):
-            found = [PlannedRound("columns", shares.columns, _LOOKS), PlannedRound("norms", shares.norms, 1)]
-        elif relative and self.d > 1 and shares.sizes is not None:
-            found = [PlannedRound("columns", shares.sizes, 1), PlannedRound("norms", shares.norms, _BALLS + 1)]
-            found.append(PlannedRound("ball", shares.ball, _BALLS))
-        else:
-            found = [PlannedRound("norms", shares.norms, _BALLS + 1), PlannedRound("ball", shares.ball, _BALLS)]
-        if self.d > 1 and not (relative and shares.by_columns(relative)):
-            found.append(PlannedRound("scales", shares.scales, 2))
-        found.append(PlannedRound("recenter", shares.center, 1))
-        found.append(PlannedRound("last norms", shares.final_norms + shares.far_count, 1))
-        return found
+    @cached_property
+    def shares(self) -> box.Shares:
+        """How the budget is shared out where columns are clamped."""
+        size = float(_GUESSED_ROWS if self.n is None else self.n), self.d
+        budget = Budget(**self.stated)
+        return box.shares_of(*size, budget, self.neighbors, self._each, self.noise, self.in_groups, self.later)
 
     @property
-    def passes(self) -> int | None:
-        """The most passes over all rows, unless an engine has them; None where each round is one [L9]."""
-        return MOST_PASSES if self._sample_rows is not None else None
+    def _each(self) -> int:
+        return (self.people and self.people.rows_each) or 1
 
     @property
-    def _sample_rows(self) -> float | None:
-        """How many rows the early rounds ask for."""
-        if self.method != "auto":
-            return None
-        each = (self.people and self.people.rows_each) or 1
-        return sample_rows(self.d, noise_rows(1, self.d, self.privacy) / each)
+    def passes(self) -> int:
+        """The most passes over the rows."""
+        counted = self.neighbors != "replace" or self._each > 1
+        return counted + (box.PASSES if self._boxed else _BALL_PASSES)
 
     @property
     def relative_error(self) -> float | None:
-        """Forecast error over the rows' spread, both as lengths over all columns; uneven columns do better."""
-        shares = self._shares()
-        if shares is None or self.n is None:
-            return None
-        return self._looks(self.n).relative_error if self._boxed else shares.relative_error
+        """Forecast error of a column over its spread."""
+        return None if self.n is None else self._error_of(float(self.n))
+
+    def _error_of(self, n: float) -> float:
+        if self._boxed:
+            plan = replace(self, n=round(n)) if n != self.n else self
+            shares = plan.shares
+            learning = 1 - shares.pure_release / shares.epsilon if shares.epsilon else shares.learning
+            return _BOX_WIDTH * shares.unit / n * (1 + LEARNING_COST / max(learning * shares.clear, 1e-300))
+        width = self._each * (1 if self.neighbors == "replace" else 0.5)
+        return _BALL_WIDTH * width * math.sqrt(self.d / _BALL_RELEASE) / (self.privacy.mu * n)
 
     @property
-    def finest(self) -> float | None:
-        """The least spread of rows, in units of the magnitude, whose center the rounds can still find."""
-        shares = self._shares()
-        return None if shares is None else shares.finest * self.rows.largest
+    def enough(self) -> bool:
+        """Whether the rows are forecast to be enough to find columns [L12]."""
+        return self.n is None or self._enough(float(self.n))
+
+    def _enough(self, n: float) -> bool:
+        budget = Budget(**self.stated)
+        if self._boxed or self.weights == "relative":
+            return box.counting_rows(n, self.d, budget, self.neighbors, self._each) >= FEWEST_ROWS
+        return self._error_of(n) < _HOPELESS
+
+    @property
+    def _too_few(self) -> str:
+        budget = Budget(**self.stated)
+        needed = FEWEST_ROWS / box.counting_rows(1.0, self.d, budget, self.neighbors, self._each)
+        return (
+            f"there are too few rows for this budget and {self.d} columns. It takes about {math.ceil(needed):,} rows, "
+            "fewer columns, a larger budget, or bounds that are stated."
+        )
 
     @property
     def warning(self) -> str | None:
         """In plain words, where the data cannot support a useful answer."""
         error = self.relative_error
-        shares = self._shares()
-        if error is None or shares is None or (error < _ROUGH and shares.reliable):
+        if error is None:
             return None
-        needed = f"An error of a tenth of the spread takes about {math.ceil(self.n_needed(_ROUGH)):,} rows"
-        ways = f"{needed}, or fewer columns, or a larger budget."
-        if error < _HOPELESS and shares.reliable:
-            return f"the answer will be rough: its error is about {error:.0%} of the rows' spread. {ways}"
-        return f"the data cannot support an answer: too few rows for this budget and so many columns. {ways}"
+        if not self.enough or error >= _HOPELESS:
+            return f"the data cannot support an answer: {self._too_few}"
+        if error >= _ROUGH:
+            return f"the answer will be rough: its error is about {error:.0%} of the rows' spread. {self._too_few}"
+        return None
 
     @property
     def doubt(self) -> str | None:
         """Why a budget spent on this plan may be wasted; a rough answer is an answer."""
-        error, shares = self.relative_error, self._shares()
-        hopeless = error is not None and shares is not None and not (error < _HOPELESS and shares.reliable)
-        return self.warning if hopeless else None
+        error = self.relative_error
+        return self.warning if error is not None and (not self.enough or error >= _HOPELESS) else None
 
-    def n_needed(self, relative_error: float) -> float:
-        """Rows for which the forecast relative error is this."""
-        if self._boxed:
-            return self._boxed_rows(relative_error)
-        one = self._shares_of(1)
-        return max(one.relative_error / relative_error, 40 / one.rows)
-
-    def _boxed_rows(self, relative_error: float) -> float:
-        """By halving: the more rows, the smaller the part of epsilon that learning takes."""
-        low, high = 1.0, 2.0**50
-        while high > low * (1 + 1e-6):
-            middle = math.sqrt(low * high)
-            enough = self._looks(middle).relative_error <= relative_error
-            low, high = (low, middle) if enough else (middle, high)
-        return high
+    # Running --------------------------------------------------------------------------------------------
 
     def run(self, session: Session) -> Release:
         """Learn, then release with all that is left [L7]."""
-        final, rounds = self._learned(session, f"{self.statistic} of learned rows")
-        return finish(rounds, final, self.statistic, session.source.columns, self.method)
+        rounds = self._rounds(session, f"{self.statistic} of learned rows")
+        region = self._learned(rounds)
+        return publish(self, rounds, region)
 
     def learn(self, session: Session) -> Learned:
-        """Spend the whole budget on what the rows are like."""
-        final, rounds = self._learned(session, "learning")
-        names = session.source.columns
-        release = finish(rounds, final, "mean", names, self.method)
-        known = learned_rows(final.about(release.value), release.value, release.noise.ellipsoid.unscale, names)
-        history = tuple(rounds.history)
-        return Learned(known, rounds.privacy, history, self.method, dict(self.stated), session.secure, self.people)
+        """Spend the whole budget on bounds."""
+        rounds = self._rounds(session, "learning")
+        region = self._learned(rounds)
+        rows = region.rows
+        if isinstance(rows, Box):  # a column that was not found has no bounds but the stated ones
+            low, high = (
+                np.where(region.found, end, sign * rounds.magnitude)
+                for sign, end in zip((-1, 1), rows.bounds(), strict=True)
+            )
+            rows = Box(low, high)
+        bounds = rows._with(columns=session.source.columns)
+        made = Learned(bounds, rounds.privacy, tuple(rounds.steps), self.method, dict(self.stated), session.secure)
+        return replace(made, people=self.people, warnings=region.warnings)
 
-    def _learned(
-        self, session: Session, note: str, rows: Source | None = None, purpose: str | None = None
-    ) -> tuple[Final, Rounds]:
-        """What the rounds before the last one give; rows: those that they read, in place of the session's."""
+    def _rounds(self, session: Session, note: str, rows: Source | None = None) -> Rounds:
         source = session.source
         check_width(self.d, source)
         if self.neighbors == "replace" and source.reopenable and source.count() != self.n:
@@ -268,24 +243,27 @@ class LearningPlan(Runnable):
                 f"this plan is for n = {self.n} {what}, the data has {source.count()}. Plan anew for this n."
             )
         session.propose(self)
-        prepare = prepare_for(self.method, self.options)
-        rounds = Rounds(
-            session,
-            Budget(**self.stated),
-            self.neighbors,
-            self.n,
-            slack=self.privacy.slack,
-            handling=self.handling,
-            relative=self.weights == "relative",
-            pure=self.pure,
-            note=note,
-            plan=self,
-            source=rows,
-            purpose=purpose or ("later" if self.later else "release"),
-        )
-        rounds.magnitude = self.rows.magnitude
-        magnitude = self.rows.magnitudes(self.d) if self.method == "auto" else self.rows.largest
-        return prepare(rounds, magnitude), rounds
+        magnitude = self.rows.magnitudes(self.d)
+        return Rounds(
+            session, self.privacy, self.n, self.handling, magnitude, note,
+            plan=self, source=rows, passes=self.passes, relative=self.weights == "relative",
+        )  # fmt: skip
+
+    def _learned(self, rounds: Rounds) -> Region:
+        region = box.box(rounds, self.shares) if self._boxed else method_of(self.method)(rounds, **self.options)
+        texts = list(region.warnings)
+        lost = [named(rounds.names[j]) for j in np.flatnonzero(~region.found)]
+        if lost:
+            some = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
+            texts.insert(
+                0,
+                f"{some} could not be found in the noise. No value is given: it may be anything within the magnitude.",
+            )
+        if not self._enough(rounds.n):
+            texts.insert(0, f"intervals cannot be trusted: {self._too_few}")
+        return replace(region, warnings=tuple(texts))
+
+    # As JSON and in words -------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -303,8 +281,9 @@ class LearningPlan(Runnable):
             "weights": self.weights,
             "missing": self.handling.missing,
             "check": self.handling.check,
-            **({"later": True} if self.later else {}),
-            "rounds": [vars(step) for step in self.rounds],
+            "noise": self.noise,
+            "later": self.later,
+            "passes": self.passes,
             "relative_error": self.relative_error,
             "warning": self.warning,
         }
@@ -316,14 +295,13 @@ class LearningPlan(Runnable):
     def from_json(text: str) -> LearningPlan:
         return LearningPlan(**learning_fields(json_codec.parse(text)))
 
-    _error_of = "(even columns; uneven: less)"
-
     def _group_facts(self) -> list[tuple[str, str]]:
         """What is said of groups, where there are any."""
         return []
 
     def document(self, most: int | None = None) -> Document:
         asked = self.rows.usual_missing if self.handling.missing is None else self.handling.missing
+        what = "each column is clamped to learned ends" if self._boxed else "rows are clipped by their norm"
         facts = [
             ("Privacy", describe_guarantee(self.privacy, self.stated)),
             *people_facts(self.people),
@@ -331,68 +309,57 @@ class LearningPlan(Runnable):
             ("Bounds", f"learned: values are known to lie within {self.rows.shown}"),
             ("Missing", describe_missing(asked, self.statistic)),
             ("Weights", describe_weights(self.weights)),
-            ("Method", f"{self.method}; center, scales and radius are learned, then the rest is released"),
+            ("Method", f"{self.method}; {what}"),
+            ("Passes", f"at most {self.passes} over all rows"),
         ]
-        if self._sample_rows is not None:
-            facts.append(("Passes", f"at most {self.passes} over all rows; {_early(self.n, self._sample_rows)}"))
-        if self.pure:
-            facts.append(("Mechanism", f"pure DP in every round{'' if self.stated.get('delta') == 0 else _UNSPENT}"))
         if self.relative_error is not None:
-            facts.append(("Error", f"{self.relative_error:.2%} of the rows' spread {self._error_of}"))
-        lines = [[step.name, f"{step.share:.2%}", f"{step.times}"] for step in self.rounds]
-        rounds = Table(["round", "share of the budget", "times"], lines)
+            facts.append(("Error", f"{self.relative_error:.2%} of a column's standard deviation"))
         columns = f"{many(self.d, 'column')} with unknown bounds ({describe_size(self)}; no data read)"
         warnings = [] if self.warning is None else [self.warning]
-        return Document(f"Plan for a differentially private {self.statistic} of {columns}", [rounds], facts, warnings)
+        return Document(f"Plan for a differentially private {self.statistic} of {columns}", [], facts, warnings)
 
 
-def learning_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a plan from a file; whether they make one is checked as the plan is made."""
-    other = f"not a plan of format {FORMAT}. Plans for other rows are read by es.Plan.from_json."
-    with json_codec.Fields(saved, _WRONG) as fields:
-        first = saved.get("format") == FORMAT_1
-        fields.check_format(FORMAT_1 if first else FORMAT, other)
-        for shown in ("rounds", "relative_error", "warning"):
-            fields.take(shown, lambda value: None)  # worked out anew
-        return {
-            "rows": _unknown(fields.take("rows", rows_from_dict)),
-            "statistic": fields.take("statistic", json_codec.word(*STATISTICS)),
-            "n": fields.maybe("n", COUNT),
-            "d": fields.take("d", json_codec.integer(1, MOST_COLUMNS)),
-            "privacy": fields.take("privacy", Privacy.from_dict),
-            "method": fields.take("method", json_codec.word(*METHODS)),
-            "columns": fields.maybe("columns", json_codec.names),
-            "stated": fields.take("stated", stated_from_dict),
-            "weights": "equal" if first else fields.take("weights", json_codec.word("relative", "equal")),
-            "handling": _BY_CENTER if first else _handling(fields),
-            "later": fields.take("later", json_codec.flag, False),
-            **fields.take("options", _options, _NO_OPTIONS),
-        }
+def uses_box(d: int, budget: Budget, noise: str, in_groups: bool) -> bool:
+    """A public rule: pure noise of a box of 5 spreads, or Gaussian noise of a ball of 1.2 sqrt(d) spreads."""
+    if d == 1 or in_groups or noise == "norm" or budget.largest_mu is None:
+        return True
+    if noise == "gaussian" or budget.pair is None:
+        return False
+    return _BOX_WIDTH * box_std(d) / budget.pair[0] < _BALL_WIDTH * math.sqrt(d) / budget.mu
 
 
-def _handling(fields: json_codec.Fields) -> Handling:
-    return Handling(fields.maybe("missing", MISSING), fields.maybe("check", json_codec.flag))
+def slack_for(method: str, budget: Budget, neighbors: str) -> float:
+    """The failure probability that a method needs beside its share of mu; most need none."""
+    if method != "friendly_core":
+        return 0.0
+    require_replace(neighbors)
+    delta = dict(budget.stated).get("delta")
+    if not delta:
+        raise UsageError("friendly_core needs a failure probability. State the budget as epsilon= and delta=.")
+    return _SLACK_SHARE * delta
 
 
-def _early(n: int | None, wanted: float) -> str:
-    """What the early rounds read."""
-    some = f"early rounds read about {math.ceil(wanted):,} of them"
-    if n is None:
-        return f"{some}, or up to twice as many"
-    return "early rounds read a copy in memory" if sample_rate(n, wanted) == 1 else some
+def _checked_method(method: str, options: Mapping[str, Any], budget: Budget, noise: str) -> None:
+    """An error for a name, an option or a noise that there is not."""
+    if method == "auto" and not options:
+        return _check_noise(method, budget, noise)
+    function = method_of(method)
+    parameters = inspect.signature(function).parameters.values()
+    offered = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    unknown = [name for name in options if name not in offered]
+    if unknown:
+        own = f"{method} takes {', '.join(offered)}" if offered else f"{method} takes none"
+        raise UsageError(
+            f"{', '.join(unknown)} cannot be chosen for Unknown rows: shape and radius are learned. {own}."
+        )
+    _check_noise(method, budget, noise)
 
 
-def _unknown(rows: Rows) -> Unknown:
-    if not isinstance(rows, Unknown):
-        raise UsageError(_WRONG)
-    return rows
-
-
-def _options(found: Any) -> dict[str, Any]:
-    """A method's own options, and people."""
-    options = options_from_dict(found, {**PEOPLE, **_OWN})
-    own = {name: value for name, value in options.items() if name in _OWN}
-    return {"options": own, "people": People.of_options(options)}
+def _check_noise(method: str, budget: Budget, noise: str) -> None:
+    if method != "auto" and (noise == "norm" or budget.largest_mu is None):
+        raise UsageError(f"method={method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='norm'.")
+    if noise == "norm" and budget.pair is None:
+        raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
 
 
 def plan_learning(
@@ -410,14 +377,101 @@ def plan_learning(
     weights: str = "equal",
     noise: str = "auto",
     later: bool = False,
+    make: Callable[..., LearningPlan] = LearningPlan,
+    slack: float | None = None,
 ) -> LearningPlan:
-    """A plan for Unknown rows: `options` are the method's own."""
-    choice("method", method, METHODS)
-    prepare_for(method, options)
-    slack = slack_for(method, budget, neighbors)
-    pure = is_pure(method, budget, noise, n, d, neighbors, people, later)
-    privacy = promised(budget, slack, neighbors, unit_of(people), pure)
-    stated = dict(budget.stated)
-    return LearningPlan(
-        rows, statistic, n, d, privacy, method, columns, stated, dict(options), people, weights, handling, later
+    """A plan for Unknown rows: `options` are the method's own; make: a kind of plan; slack: what it needs of delta."""
+    _checked_method(method, options, budget, choice("noise", noise, NOISE))
+    in_groups = slack is not None
+    gate = slack_for(method, budget, neighbors) if slack is None else slack
+    unit = unit_of(people)
+    mu = 0.0
+    pure: tuple[float, ...] = ()
+    if method == "auto" and uses_box(d, budget, noise, in_groups):
+        size = float(_GUESSED_ROWS if n is None else n)
+        each = (people and people.rows_each) or 1
+        shares = box.shares_of(size, d, budget, neighbors, each, noise, in_groups, later)
+        mu = shares.mu
+        pure = (shares.pure_release if mu else shares.epsilon,) if shares.epsilon else ()
+    privacy = (
+        Privacy(mu, 0.0, neighbors, unit, pure) if pure else Privacy(budget.after_slack(gate).mu, gate, neighbors, unit)
     )
+    stated = dict(budget.stated)
+    words = method, columns, stated, dict(options), people, weights, handling, noise, later
+    return make(rows, statistic, n, d, privacy, *words)
+
+
+def publish(plan: LearningPlan, rounds: Rounds, region: Region) -> Release:
+    """An ordinary release in the region, with all the budget that is left, and what its interval needs [L10][L11]."""
+    spend = rounds.remaining()
+    budget = Budget(epsilon=spend.pure[0], delta=0) if spend.pure else Budget(mu=spend.mu)
+    n = plan.n if rounds.public_rows else round(rounds.n)
+    handling, absent = release_handling(plan, rounds, region)
+    columns = rounds.source.columns
+    wishes = Wishes(weights=plan.weights if isinstance(region.rows, Box) and plan.weights == "relative" else None)
+    terms = Terms(
+        region.rows,
+        plan.statistic,
+        n,
+        plan.d,
+        budget,
+        plan.neighbors,
+        columns,
+        plan.people,
+        wishes,
+        handling,
+        plan.noise,
+    )
+    final: Plan = plan_statistic(terms)
+    stream = rounds.charge_release(final.privacy.as_pair(), final.row_map.width)
+    partial = rounds.session.total(final.row_map, rounds.public_rows, rounds.progress, rounds.source)
+    release = final.publish(final.noisy_sums(partial, stream), rounds.session.secure)
+    return replace(release, privacy_spent=rounds.privacy, learned=learning_of(plan, rounds, region, absent))
+
+
+def learning_of(plan: LearningPlan, rounds: Rounds, region: Region, absent: Any = None) -> Learning:
+    """What the release tells of its rounds."""
+    steps, stated = tuple(rounds.steps), dict(plan.stated)
+    facts = region.bias, region.found, region.unnoticed, region.warnings
+    return Learning(plan.method, stated, rounds.magnitude, steps, *facts, absent)
+
+
+def release_handling(plan: LearningPlan, rounds: Rounds, region: Region) -> tuple[Handling, Any]:
+    """What the release does about missing entries: those that were counted before are filled in."""
+    asked = plan.handling.missing
+    handling = replace(rounds.handling, check=region.unmeasured and plan.handling.check)
+    rule, fill = rounds.handling.rule(plan.rows, plan.d)
+    if rule == "column" and region.absent is not None:
+        return replace(handling, missing=region.absent.fill.tolist()), region.absent
+    if fill is not None and isinstance(region.rows, Box):
+        return replace(handling, missing=np.clip(fill, *region.rows.bounds()).tolist()), None
+    return replace(handling, missing=asked), None
+
+
+def learning_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a plan from a file; whether they make one is checked as the plan is made."""
+    other = f"not a plan of format {FORMAT}. Plans for other rows are read by es.Plan.from_json."
+    with json_codec.Fields(saved, _WRONG) as fields:
+        fields.check_format(FORMAT, other)
+        for shown in ("passes", "relative_error", "warning"):
+            fields.take(shown, lambda value: None)  # worked out anew
+        options = fields.take("options", lambda found: options_from_dict(found, {**PEOPLE, **_OWN}))
+        rows = fields.take("rows", rows_from_dict)
+        if not isinstance(rows, Unknown):
+            raise UsageError(_WRONG)
+        return {
+            "rows": rows,
+            "statistic": fields.take("statistic", json_codec.word(*STATISTICS)),
+            "n": fields.maybe("n", COUNT),
+            "d": fields.take("d", json_codec.integer(1, MOST_COLUMNS)),
+            "privacy": fields.take("privacy", Privacy.from_dict),
+            "method": fields.take("method", json_codec.word(*METHODS)),
+            "columns": fields.maybe("columns", json_codec.names),
+            "stated": fields.take("stated", stated_from_dict),
+            "weights": fields.take("weights", json_codec.word("relative", "equal")),
+            "handling": Handling(fields.maybe("missing", MISSING), fields.maybe("check", json_codec.flag)),
+            "noise": fields.take("noise", json_codec.word(*NOISE)),
+            "later": fields.take("later", json_codec.flag),
+            "options": {name: value for name, value in options.items() if name in _OWN},
+            "people": People.of_options(options),
+        }

@@ -1,12 +1,10 @@
-"""What learning gives back."""
+"""Learned bounds: what later releases can be made with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
 
 from ..display.checklist import EXACT, tabulate_rounds
 from ..display.document import Background, Document, Table, make_table
@@ -17,9 +15,9 @@ from ..errors import Floats, UsageError, shown
 from ..plans.json import people_from_dict
 from ..privacy.budget import stated_from_dict
 from ..privacy.guarantee import Privacy
-from ..releases.round_record import METHODS, Round, check_rounds
+from ..releases.learning_record import METHODS, Step, check_steps
 from ..request.people import People
-from ..rows import LearnedRows, Normal, Rows, rows_from_dict
+from ..rows import Box, LearnedRows, rows_from_dict
 from ..util import json_codec
 from ..util.atomic_files import Kept, Saved
 from ..util.structural_equality import Alike
@@ -28,40 +26,58 @@ from ..version import VERSION
 if TYPE_CHECKING:
     from ..display.plots.strips import Sheet
 
-FORMAT = "ellipsum.rows/1"
+FORMAT = "ellipsum.bounds/1"
 
 
 @dataclass(frozen=True, repr=False)
 class Learned(Alike, Kept, Saved, Shown):
-    """Rows as learned (publishable), what it cost, and the rounds it took."""
+    """Bounds as learned (publishable), what they cost, and the steps it took.
 
-    saved_as: ClassVar[str] = "rows"
-    rows: Rows
+    bounds: a `Box` with the ends of each column, or for vectors the ellipsoid that rows are clipped to (`LearnedRows`).
+    """
+
+    saved_as: ClassVar[str] = "bounds"
+    bounds: Box | LearnedRows
     privacy: Privacy
-    rounds: tuple[Round, ...]
+    steps: tuple[Step, ...]
     method: str
     stated: Mapping[str, float]
     """The budget in the caller's own words."""
     secure: bool
     people: People | None = None
     """Where rows were people: by which column, and what became of a person's rows."""
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        # Learned rows may come from a file: their cost is checked against their claim every time they are made.
+        # Learned bounds may come from a file: their cost is checked against their claim every time they are made.
         self.privacy.check_unit(self.people is not None)
-        check_rounds(self.privacy, self.rounds, self.stated)
+        check_steps(self.privacy, self.steps, self.stated)
+
+    @property
+    def rows(self) -> Box | LearnedRows:
+        """The bounds, as the `rows` of a later release."""
+        return self.bounds
+
+    @property
+    def ends(self) -> tuple[Floats, Floats]:
+        """The least and the greatest value of each column within the bounds."""
+        if isinstance(self.bounds, Box):
+            return self.bounds.bounds()
+        reach = self.bounds.region_reach
+        return self.bounds.center - reach, self.bounds.center + reach
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
             "version": VERSION,
-            "rows": self.rows.to_dict(),
+            "bounds": self.bounds.to_dict(),
             "privacy": self.privacy.to_dict(),
-            "rounds": [step.to_dict() for step in self.rounds],
+            "steps": [step.to_dict() for step in self.steps],
             "method": self.method,
             "stated": dict(self.stated),
             "secure": self.secure,
             "people": {} if self.people is None else self.people.to_dict(),
+            "warnings": list(self.warnings),
         }
 
     def to_json(self) -> str:
@@ -70,20 +86,21 @@ class Learned(Alike, Kept, Saved, Shown):
     @staticmethod
     def from_json(text: str) -> Learned:
         with json_codec.Fields(
-            json_codec.parse(text), "the learned rows have missing, unknown or wrong fields."
+            json_codec.parse(text), "the learned bounds have missing, unknown or wrong fields."
         ) as fields:
-            fields.check_format(FORMAT, f"not learned rows of format {FORMAT}. Give the file that es.learn wrote.")
-            rows = fields.take("rows", rows_from_dict)
-            if not isinstance(rows, (LearnedRows, Normal)):
-                raise UsageError("learned rows must be of kind 'learned' or 'normal'.")
+            fields.check_format(FORMAT, f"not learned bounds of format {FORMAT}. Give the file that es.learn wrote.")
+            bounds = fields.take("bounds", rows_from_dict)
+            if not isinstance(bounds, (Box, LearnedRows)):
+                raise UsageError("learned bounds must be of kind 'box' or 'learned'.")
             return Learned(
-                rows=rows,
+                bounds=bounds,
                 privacy=fields.take("privacy", Privacy.from_dict),
-                rounds=fields.take("rounds", json_codec.list_of(Round.from_dict)),
+                steps=tuple(fields.take("steps", json_codec.list_of(Step.from_dict))),
                 method=fields.take("method", json_codec.word(*METHODS)),
                 stated=fields.take("stated", stated_from_dict),
                 secure=fields.take("secure", json_codec.flag),
                 people=fields.take("people", people_from_dict, None),
+                warnings=tuple(fields.take("warnings", json_codec.list_of(json_codec.text))),
             )
 
     def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
@@ -92,25 +109,14 @@ class Learned(Alike, Kept, Saved, Shown):
         return learned_sheet(self, order, columns)
 
     def document(self, most: int | None = None) -> Document:
-        columns = many(len(self._centers), "column")
+        low, high = self.ends
+        names = self.bounds.columns or tuple(f"x{j + 1}" for j in range(low.size))
+        lines = [[shown(name), f"{low[j]:.6g}", f"{high[j]:.6g}"] for j, name in enumerate(names[: most or SHOWN])]
+        bounds = make_table(["column", "lower", "upper"], lines, low.size)
+        steps = Table(["step", "cost"], [[step.name, _cost(step.privacy)] for step in self.steps])
         facts = [("Privacy", describe_guarantee(self.privacy, self.stated)), ("Method", self.method)]
-        facts += people_facts(self.people)
-        whole = _spent(self.privacy)
-        lines = [[step.name, f"{_spent(step.privacy) / whole:.2%}"] for step in self.rounds]
-        rounds = Table(["round", "share of the budget"], lines)
-        table = self._table(most or SHOWN)
-        return Document(f"Learned rows, {columns}", [table, rounds], [*facts, *insecure_facts(self.secure)])
-
-    @property
-    def _centers(self) -> Floats:
-        rows: Any = self.rows
-        return np.atleast_1d(np.asarray(rows.center, np.float64))
-
-    def _table(self, most: int) -> Table:
-        center, spread = self._centers, np.asarray(self.rows.spread(), np.float64)
-        names = self.rows.columns or tuple(f"x{j + 1}" for j in range(center.size))
-        lines = [[shown(name), f"{center[j]:.6g}", f"{spread[j]:.4g}"] for j, name in enumerate(names[:most])]
-        return make_table(["column", "center", "spread"], lines, center.size)
+        facts += [*people_facts(self.people), *insecure_facts(self.secure)]
+        return Document(f"Learned bounds, {many(low.size, 'column')}", [bounds, steps], facts, list(self.warnings))
 
     def background(self) -> Background:
         words = {"neighbors": self.privacy.neighbors, "method": self.method, **people_words(self.people)}
@@ -122,13 +128,12 @@ class Learned(Alike, Kept, Saved, Shown):
             origin=[
                 "Only a bound on the size of every value was stated; all else was learned privately, at this cost."
             ],
-            origin_tables=[tabulate_rounds([(step.name, step.privacy) for step in self.rounds])],
+            origin_tables=[tabulate_rounds([(step.name, step.privacy) for step in self.steps])],
             mechanism=[EXACT, "Every round adds up a function of the rows; later rounds depend on earlier results."],
             recipe=recipe("learn", None, self.stated, words),
             sheet=self.sheet(),
         )
 
 
-def _spent(privacy: Privacy) -> float:
-    """What adds up over rounds: squares of mu, or pure epsilons [L6]."""
-    return sum(privacy.pure) if privacy.pure else privacy.mu**2
+def _cost(privacy: Privacy) -> str:
+    return ", ".join(f"epsilon {epsilon:.4g}" for epsilon in privacy.pure) or f"mu {privacy.mu:.4g}"

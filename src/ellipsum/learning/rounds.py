@@ -1,306 +1,230 @@
-"""One table, one budget, several noisy sums: each round is charged, and the whole never exceeds the budget.
+"""Several noisy sums over one source within one reserved budget.
 
-[L6] Every round is a noisy release of an integer sum, all of them Gaussian or all pure [L8]; what a round asks may
-depend on earlier results. Before anything is read, the filter of [P5] checks in exact arithmetic that the round fits
-into the stated budget.
+[L7] Every round is charged before a row of it is read, by the filter of [P5] and [P10]; what a round asks may depend on
+earlier noisy results. Rounds are Gaussian, with shares of mu^2, or pure, with shares of epsilon.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import BudgetRefused, Floats, UsageError, choice
+from ..errors import BudgetRefused, Floats, UsageError
 from ..kernels.accumulate import Partial
-from ..noise import Stream, add_noise, ball_shift, box_shifts, shift_for
-from ..noise.spherical_law import ball_std
+from ..noise import Stream, add_noise, box_shifts, shift_for
+from ..noise.vectors import add_box_noise
 from ..numerics.rounding import round_down, round_up, sqrt_down
 from ..numerics.wide_integers import Wide
-from ..privacy.budget import Budget
-from ..privacy.guarantee import NEIGHBORS, Privacy
-from ..releases.round_record import Round
-from ..request.groups import Listed
+from ..privacy.guarantee import Privacy
+from ..releases.learning_record import RELEASE, Step
 from ..request.missing import Handling
 from ..request.people import unit_of
 from ..row_maps.grid import noise_units
 from ..row_maps.maps import RowMap
+from ..row_maps.prepared import Prepared
 from ..session import Progress, Session
 from ..sources import Source
-from ..sources.group_sums import GroupSums
-from ..sources.progress import share
-from .maps import Count
-from .schedule import PURE_PART, pure_cost, sample_rate, sample_rows
-
-_DRAWING = 0.15  # of what is left of the progress
-_COUNT_SHARE = Fraction(1, 100)
-_USUAL = Handling()
-Part = tuple[int, int, slice]
+from ..sources.progress import share as share_of
+from .constants import COUNT_SHARE
+from .row_maps import ColumnHistograms, Count, CountMap, SideBySide
 
 
-@dataclass(frozen=True)
-class NoisySum:
-    """A noisy sum in natural units (grid removed) and the std of its noise, the same in every entry."""
+class NoisySum(NamedTuple):
+    """A noisy sum in natural units (grid removed) and the standard deviation of its noise, alike in every entry."""
 
     values: Floats
     std: float
 
 
-def promised(budget: Budget, slack: float, neighbors: str, unit: str, pure: bool) -> Privacy:
-    """The guarantee of everything that rounds within a budget give."""
-    if pure and budget.pair is not None:
-        return Privacy.of_pure(budget.pair[0], neighbors, unit)
-    return Privacy(budget.after_slack(slack).mu, slack, neighbors, unit)
-
-
-def noise_rows(n: float, d: int, privacy: Privacy) -> float:
-    """n in units of the noise of a clipped mean for a whole share; of pure rounds, with as many counts as columns."""
-    sides = 1 if privacy.neighbors == "replace" else 2
-    if privacy.pure:
-        return n * sides * privacy.pure[0] * PURE_PART / math.sqrt(2 * d + 1)
-    return n * sides * privacy.mu
-
-
 class Rounds:
-    """Several private sums over one source, within one budget and one neighboring relation.
+    """Noisy sums over one source, within one guarantee and one neighboring relation [L7].
 
-    n: the public number of rows under "replace"; under "add_remove" the caller's guess, or, where there is none,
-    a noisy count from a first round of one percent of the budget (at least 1). slack: a failure probability that
-    a round may need, taken from the budget's delta. handling: what is done about missing entries. pure: whether rounds
-    take parts of epsilon, and none of delta, rather than parts of mu^2 [L8]. source: rows in place of the session's.
-
-    Guarantee [L6]: everything that `sum` ever returns, together, is `privacy`.
+    privacy: the guarantee of everything together. With mu, rounds are Gaussian and take shares of mu^2, and a pure
+    epsilon beside it is for the release alone. Without mu, rounds and release are pure and take shares of epsilon.
+    n: the public number of rows under "replace". Under "add_remove" a first round of a hundredth of the budget counts
+    them, and likewise where people have several rows each, whose number is private.
+    passes: how many passes over the rows are planned at most.
     """
 
     def __init__(
         self,
         session: Session,
-        budget: Budget,
-        neighbors: str,
-        n: int | None = None,
-        *,
-        slack: float = 0.0,
-        handling: Handling = _USUAL,
-        relative: bool = False,
-        pure: bool = False,
-        note: str = "learning",
+        privacy: Privacy,
+        n: int | None,
+        handling: Handling,
+        magnitude: Floats,
+        note: str,
         plan: Any = None,
         source: Source | None = None,
-        purpose: str = "release",
+        passes: int = 10,
+        relative: bool = False,
     ) -> None:
-        choice("neighbors", neighbors, NEIGHBORS)
-        self.source = source or session.source
-        self.purpose = purpose
-        """What the rounds lead to: a "release", one of "groups", or rows that are learned for "later" releases."""
-        """Whether the last round is that of groups, each with a mean of its own."""
         if not session.rereadable:
             raise UsageError(
                 "Unknown rows are read several times, and this source serves a single pass. "
                 "Pass an array, a table, a file or a list of batches."
             )
-        if neighbors == "replace" and n is None:
-            raise UsageError("n is missing. Under 'replace' it is the public number of rows.")
-        self.session = session
-        self.d = self.source.width
-        self.relative = relative
-        """Whether errors count in units of each column's own spread."""
+        self.session, self.source = session, source or session.source
+        self.privacy = replace(privacy, unit=unit_of(session.people))
+        self.neighbors = privacy.neighbors
         self.handling = replace(handling, gaps=self.source.gaps)
-        self.budget, self.neighbors = budget, neighbors
-        self.pure = pure
-        self.privacy = promised(budget, slack, neighbors, unit_of(session.people), pure)
+        self.magnitude = magnitude
+        """What every entry is stated to lie within, one per column."""
+        self.relative = relative
+        """Whether errors count in units of each column's own spread, so that columns are located one by one."""
+        self.d = self.source.width
+        self.names = self.source.columns or tuple(f"x{j + 1}" for j in range(self.d))
+        self.pure = not privacy.mu
+        self.steps: list[Step] = []
+        self.left = Fraction(1)
+        """The share of mu^2, or of epsilon, that is not charged yet."""
         self._account = session.reserve(self.privacy, note, plan)
-        self.history: list[Round] = []
-        self._last = Fraction(0)
-        self.spent = Fraction(0)
-        """Part of the budget, its mu^2 or its epsilon, that is charged so far."""
-        self._promised = n
-        self.magnitude: float | Floats | None = None
-        """What every entry is stated to lie within, where that was said."""
-        self.far: dict[str, float] | None = None
-        """Rows that may lie far out, or be noise: how many, the std of that, and how many radii away."""
-        self.counted: NoisySum | None = None
-        """The noisy count, where one was measured ("add_remove" only)."""
-        self.rate = 1.0
-        """The part of the rows that rounds read now."""
-        self._drawn: Source | None = None
-        self._latest: Partial
-        self._shown = (Fraction(0), 0.0)
         self._each = None if session.people is None else session.people.rows_each
-        self.n = n if n is not None else 0
-        if n is None or self._each is not None:  # the number of people is public then, that of their rows is not [U8]
-            self.count(_COUNT_SHARE)
+        self._passes, self._pass = passes, 0
+        self._rows = n if self.public_rows else None
+        words = handling.missing
+        self._fill = (
+            None if words is None or isinstance(words, str) else np.broadcast_to(np.asarray(words, float), self.d)
+        )
+        self.n = float(n or 0)
+        """The number of rows: public, or noisy and at least 1."""
+        self.counted: NoisySum | None = None
+        """The noisy count of rows, where their number is private."""
+        if not self.public_rows:
+            self.counted = self.sum("count", Count(self.d), COUNT_SHARE)
+            self.n = max(1.0, float(self.counted.values[0]))
 
     @property
-    def mu(self) -> float:
-        return self.privacy.mu
-
-    @property
-    def fineness(self) -> float:
-        """mu, or the epsilon of pure rounds: how fine a grid the noise calls for."""
-        return self.privacy.pure[0] if self.pure else self.mu
-
-    @property
-    def left(self) -> Fraction:
-        """Share of the budget that is not charged yet."""
-        return 1 - self.spent
-
-    @property
-    def noise_rows(self) -> float:
-        """n in units of the noise of a clipped mean."""
-        return noise_rows(self.n, self.d, self.privacy) / (self._each or 1)
+    def public_rows(self) -> bool:
+        """Whether the number of rows is public: not where rows come and go, or people have several [U8]."""
+        return self.neighbors == "replace" and self._each is None
 
     @property
     def rows_each(self) -> int:
         """Rows that a person may have, where those stay rows."""
         return self._each or 1
 
-    def affordable(self, share: float) -> float:
-        """An optional round takes at most a fifth of what is left, so that the last round is never starved."""
-        return min(share, 0.2 * float(self.left))
-
-    def charge(self, name: str, share: float | Fraction, width: int, slack: float = 0.0) -> Privacy:
-        """Enter a round in the history, or refuse it; nothing is read yet."""
-        part = Fraction(share)
-        if part <= 0:
-            raise UsageError(f"share must be > 0, got {float(part)}. It is a part of the whole budget.")
+    def spend(self, share: float | Fraction) -> Privacy:
+        """What this share of the rounds' budget guarantees; nothing is charged."""
+        part, unit = Fraction(share), self.privacy.unit
         if self.pure:
-            part = min(max(part, Fraction(pure_cost(float(part)))), max(self.left / 2, part))  # never all but at last
-        spend = self._spend(part, slack)
-        if part > self.left:
-            raise BudgetRefused(
-                f"the round {name!r} asks for {float(part):.3g} of the budget, and {float(self.left):.3g} is left."
-            )
-        self._account.charge(spend, f"the round {name!r}")
-        self.history.append(Round(name, spend, width))
-        self.spent += part
-        self._last = part
-        return spend
+            return Privacy.of_pure(round_down(part * Fraction(self.privacy.pure[0])), self.neighbors, unit)
+        return Privacy(sqrt_down(part * Fraction(self.privacy.mu) ** 2), 0.0, self.neighbors, unit)
+
+    def std(self, row_map: RowMap, share: float | Fraction) -> float:
+        """The noise that a round would have; nothing is charged and no row is read."""
+        return self._noise(row_map, self.spend(share))[1]
 
     def sum(self, name: str, row_map: RowMap, share: float | Fraction) -> NoisySum:
-        """The noisy sum of a row map over the source, for this share of the budget."""
-        spend = self.charge(name, share, row_map.width)
-        return self._noisy(row_map, spend, lambda: self.accumulate(row_map).sums)
+        """The noisy sum of a row map over the source, for this share of the rounds' budget [L7]."""
+        return self.sums((name, row_map, share))[0]
 
-    def _noisy(self, row_map: RowMap, spend: Privacy, sums: Callable[[], Wide]) -> NoisySum:
-        """The sums of a map with the noise that its round was charged for; no row is read before it was."""
-        if self.pure:
-            return self._pure_sum(row_map, spend.pure[0], sums)
-        needed = row_map.body.sensitivity(self.neighbors, rows_each=self._each)
-        std = noise_units(needed, spend.mu)
-        exact, shift = sums(), shift_for(std)
-        noisy = add_noise(exact, std, shift, self.stream()).to_float()
+    def sums(self, *asked: tuple[str, RowMap, float | Fraction]) -> list[NoisySum]:
+        """Noisy sums of several row maps from one pass: each has its name and share, and is charged for itself [L7]."""
+        spends = [self._charge(name, share, row_map.width) for name, row_map, share in asked]
+        row_maps = [row_map for _, row_map, _ in asked]
+        together = self._accumulate(row_maps[0] if len(asked) == 1 else SideBySide(row_maps)).sums
+        ends = np.cumsum([0, *(row_map.width for row_map in row_maps)])
+        return [
+            self._noisy(row_map, spend, Wide(together.high[first:last], together.low[first:last]))
+            for row_map, spend, first, last in zip(row_maps, spends, ends[:-1], ends[1:], strict=True)
+        ]
+
+    def _noisy(self, row_map: RowMap, spend: Privacy, sums: Wide) -> NoisySum:
+        """Exact sums with the noise of a charge."""
+        scale, std = self._noise(row_map, spend)
         bits = row_map.grid_bits
-        return NoisySum(np.ldexp(noisy, shift - bits), math.ldexp(std, -bits))
-
-    def sum_again(self, name: str, row_map: RowMap, share: float | Fraction, parts: Sequence[Part]) -> NoisySum:
-        """The noisy sum of a map whose entries are sums of those that the latest pass added up: no rows are read.
-
-        parts: for each entry of the map, what a row counts in it and in the latest one, and the entries of that [L12].
-        """
-        latest = self._latest.sums.to_ints()
-        sums = Wide.from_ints([weight * (sum(latest[place]) // before) for weight, before, place in parts])
-        return self._noisy(row_map, self.charge(name, share, row_map.width), lambda: sums)
-
-    def within(self, share: float | Fraction) -> Privacy:
-        """What a round of this share would have; nothing is charged."""
-        return self._spend(Fraction(share), 0.0)
-
-    def _spend(self, part: Fraction, slack: float) -> Privacy:
-        """What a part of the budget gives."""
         if self.pure:
-            epsilon = round_down(part * Fraction(self.privacy.pure[0]))
-            return Privacy.of_pure(epsilon, self.neighbors, self.privacy.unit)
-        return Privacy(sqrt_down(part * Fraction(self.mu) ** 2), slack, self.neighbors, self.privacy.unit)
+            return NoisySum(np.ldexp(self._laplace(sums, scale), -bits), std)
+        shift = shift_for(scale)
+        noisy = add_noise(sums, scale, shift, self._account.stream()).to_float()
+        return NoisySum(np.ldexp(noisy, shift - bits), std)
 
-    def _pure_sum(self, row_map: RowMap, epsilon: float, sums: Callable[[], Wide]) -> NoisySum:
-        """[L8] Counts with Laplace noise, each its own; other rows with noise of density exp(-length)."""
-        from ..noise.vectors import add_ball_noise, add_box_noise  # compiles
+    def medians(self, name: str, histograms: ColumnHistograms, shares: list[float]) -> list[int]:
+        """For each column of one histogram, the bin that holds its median, each by a pure choice of its own [L9].
 
-        counts = row_map.body.ones is not None
-        if counts:
-            moved: Fraction | int = row_map.body.changes(self.neighbors, self._each)
-        else:
-            moved = row_map.body.sensitivity(self.neighbors, rows_each=self._each)
-        scale = round_up(Fraction(moved) / Fraction(epsilon))
-        exact, bits = sums(), row_map.grid_bits
-        if counts:
-            sizes, scales = [1] * row_map.width, [scale] * row_map.width
-            noisy = add_box_noise(exact, sizes, scales, self.stream()).to_float()
-            return NoisySum(np.ldexp(noisy, box_shifts(scales, sizes)), math.sqrt(2) * scale)
-        width = row_map.width
-        noisy = add_ball_noise(exact, scale, self.stream()).to_float()
-        return NoisySum(np.ldexp(noisy, ball_shift(scale, width) - bits), math.ldexp(scale * ball_std(width), -bits))
-
-    def accumulate(self, row_map: RowMap) -> Partial:
-        """Exact sums of one pass; under "replace" the pass must deliver the n rows that were promised."""
-        partial = self.session.total(row_map, self.public_rows, self._part_of_progress(), self._drawn or self.source)
-        if self._drawn is None:
-            self._check_rows(partial.rows)
-        self._latest = partial
-        return partial
-
-    def accumulate_by(self, row_map: RowMap, keys: Listed | None, source: Source | None = None) -> GroupSums:
-        """Exact sums of each group, in one pass of the session's own rows [G5], or of those recentered [G10]."""
-        public = self.public_rows and self.session.people is None
-        return self.session.total_by(row_map, keys, public, self._part_of_progress(), source)
-
-    def draw(self) -> None:
-        """Rounds from here on read rows that are drawn now, each by a coin, and kept in memory [L9].
-
-        All of them where there are few. Every round reads the source where memory would not hold enough rows for the
-        noise, or where the rows are elsewhere.
+        The noisy scores of all bins are compared here, and nothing but the winner leaves.
         """
-        wanted = sample_rows(self.d, noise_rows(1, self.d, self.privacy) / (self._each or 1))
-        if wanted is None or not self.source.local:
-            return
-        rate = sample_rate(self.n, wanted)
-        begin = self._bar(self.spent)
-        self._shown = self.spent, begin + _DRAWING * (1 - begin)
-        progress = share(self.session.progress, begin, self._shown[1])
-        source, rows = self.session.drawn(rate, self.public_rows, progress, self.source)
-        self._check_rows(rows)
-        self._drawn, self.rate = source, rate
+        places = range(len(histograms.sizes))
+        spends = [self._charge(f"{name} {j + 1}", share, 1) for j, share in zip(places, shares, strict=True)]
+        counts = self._accumulate(histograms).sums.to_ints()
+        ends = np.cumsum([0, *histograms.sizes])
+        moves = (2 if self.neighbors == "replace" else 1) * self.rows_each
+        chosen = []
+        for j, spend in zip(places, spends, strict=True):
+            inside = np.array(counts[ends[j] : ends[j + 1] - 1], np.int64)  # the last bin is of missing entries
+            below = np.cumsum(inside)
+            total = int(below[-1])
+            far = np.maximum(np.maximum(2 * (below - inside) - total, total - 2 * below), 0)
+            scale = round_up(Fraction(2 * moves) / Fraction(spend.pure[0]))
+            if box_shifts([scale], [1])[0] > 0:
+                raise UsageError("so small an epsilon makes the noise of a median too coarse. State a larger one.")
+            noisy = add_box_noise(Wide.from_int64(-far), [1] * far.size, [scale] * far.size, self._account.stream())
+            chosen.append(int(np.lexsort((-noisy.low, -noisy.high))[0]))
+        return chosen
 
-    def let_go(self) -> None:
-        """Rounds from here on read all rows."""
-        self._drawn, self.rate = None, 1.0
+    def remaining(self) -> Privacy:
+        """What is left for the release: the pure epsilon beside Gaussian rounds, or the rest of the rounds' budget."""
+        if self.privacy.mu and self.privacy.pure:
+            return Privacy.of_pure(self.privacy.pure[0], self.neighbors, self.privacy.unit)
+        return self.spend(self.left)
 
-    @contextmanager
-    def of_all(self) -> Iterator[None]:
-        """Rounds inside read all rows."""
-        drawn, rate = self._drawn, self.rate
-        self.let_go()
-        yield
-        self._drawn, self.rate = drawn, rate
-
-    @property
-    def public_rows(self) -> bool:
-        """Whether the number of rows is public."""
-        return self.neighbors == "replace" and self._each is None
-
-    def _check_rows(self, rows: int) -> None:
-        if self.public_rows and rows != self._promised:
-            raise UsageError(f"this is for n = {self._promised} rows, the data has {rows}.")
-
-    def _part_of_progress(self) -> Progress | None:
-        """Progress within the round that was charged last, as progress of the whole budget."""
-        return share(self.session.progress, self._bar(self.spent - self._last), self._bar(self.spent))
-
-    def _bar(self, spent: Fraction) -> float:
-        """Progress when so much of the budget is spent: drawing rows takes its part too."""
-        drawn, shown = self._shown
-        return shown + float((spent - drawn) / (1 - drawn)) * (1 - shown)
-
-    def stream(self) -> Stream:
-        """Fresh noise for the round that was charged last."""
+    def charge_release(self, spend: Privacy, width: int) -> Stream:
+        """Charge the release, and give its noise; it reads the rows after that."""
+        self._account.charge(spend, RELEASE)
+        self.steps.append(Step(RELEASE, spend, width))
         return self._account.stream()
 
-    def count(self, share: float | Fraction) -> None:
-        """Measure n privately and use it from here on, at least 1."""
-        self.counted = self.sum("count", Count(self.d), share)
-        self.n = max(1, round(float(self.counted.values[0])))
+    @property
+    def progress(self) -> Progress | None:
+        """Progress of the release, within that of everything."""
+        return share_of(self.session.progress, self._pass / self._passes, 1.0)
+
+    def charged(self, name: str, share: float | Fraction, width: int, slack: float = 0.0) -> tuple[Privacy, Stream]:
+        """What a round that is no sum of a row map may spend, and its noise; it reads the rows after that."""
+        return self._charge(name, share, width, slack), self._account.stream()
+
+    def _charge(self, name: str, share: float | Fraction, width: int, slack: float = 0.0) -> Privacy:
+        """Charge a round, or refuse it; nothing is read yet."""
+        part = Fraction(share)
+        if not 0 < part <= self.left:
+            raise BudgetRefused(f"the round {name!r} asks for {float(part):.3g}, and {float(self.left):.3g} is left.")
+        spend = replace(self.spend(part), slack=slack)
+        self._account.charge(spend, f"the round {name!r}")
+        self.steps.append(Step(name, spend, width))
+        self.left -= part
+        return spend
+
+    def _noise(self, row_map: RowMap, spend: Privacy) -> tuple[float, float]:
+        """The scale of the noise on the grid, rounded up, and its standard deviation in natural units [L7][L8]."""
+        inner = row_map.inner if isinstance(row_map, Prepared) else row_map
+        if not self.pure:
+            scale = noise_units(row_map.body.sensitivity(self.neighbors, rows_each=self._each), spend.mu)
+            return scale, math.ldexp(scale, -row_map.grid_bits)
+        if not isinstance(inner, CountMap):
+            raise UsageError("pure rounds count rows, and sum nothing else.")
+        moved = inner.l1 * (2 if self.neighbors == "replace" else 1) * self.rows_each
+        scale = round_up(Fraction(moved) / Fraction(spend.pure[0]))
+        return scale, math.ldexp(math.sqrt(2) * scale, -row_map.grid_bits)
+
+    def _laplace(self, sums: Wide, scale: float) -> Floats:
+        """Whole numbers with Laplace noise, each its own [K1]."""
+        sizes, scales = [1] * len(sums), [scale] * len(sums)
+        noisy = add_box_noise(sums, sizes, scales, self._account.stream()).to_float()
+        values: Floats = np.ldexp(noisy, box_shifts(scales, sizes))
+        return values
+
+    def _accumulate(self, row_map: RowMap) -> Partial:
+        """Exact sums of one pass; under "replace" it must deliver the n rows that were promised."""
+        begin = self._pass / self._passes
+        self._pass = min(self._pass + 1, self._passes - 1)
+        progress = share_of(self.session.progress, begin, self._pass / self._passes)
+        read = row_map if self._fill is None else Prepared(row_map, self._fill)
+        partial = self.session.total(read, self.public_rows, progress, self.source)
+        if self._rows is not None and partial.rows != self._rows:
+            raise UsageError(f"this is for n = {self._rows} rows, the data has {partial.rows}.")
+        return partial

@@ -39,11 +39,6 @@ class Runnable(Printed, Alike, Saved):
         """What no entry is said to exceed, where that is all that is known of the rows."""
         return None
 
-    @property
-    def rounds(self) -> Sequence[Any]:
-        """Passes over the data with their shares of the budget, where there are several."""
-        return ()
-
     def run(self, session: Session) -> Release:
         """The release, on the rows of a session."""
         raise NotImplementedError

@@ -35,8 +35,8 @@ from ..releases.release import Release, register_reader
 from ..request.people import People
 from ..row_maps.auxiliary_counts import PLAIN, Riders
 from ..row_maps.grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
-from ..row_maps.maps import ClampedMap, EllipsoidMap, clamped_moves
-from ..rows import Rows
+from ..row_maps.maps import ClampedMap, RowMap, clamped_moves
+from ..rows import LearnedRows, Rows
 from ..session import Session
 from ..util import json_codec
 from .base import Runnable, check_gaps, check_width, unserved_gaps
@@ -105,7 +105,7 @@ class Plan(Runnable):
         if self.law is not None and self.noise_units != 0:
             raise UsageError("this plan has two laws of noise. Make the plan anew.")
         self.noise_law.prove(self.privacy, self._sensitivity(), self._moves())
-        if self.stated:  # the last round of learning keeps its results within range itself
+        if self.stated:  # that of a group has the guarantee of all groups
             self.check_range()
 
     def _check_count(self) -> None:
@@ -151,15 +151,8 @@ class Plan(Runnable):
     @cached_property
     def absence_stds(self) -> Floats:
         """Noise stds of the counts of absences, in rows; 0 where none is counted."""
-        if self.rows.known_absences is not None:
-            return self.rows.known_absences[1].copy()
         units = np.array(self.riders.absences, float)
         return self._beside(self.ellipsoid.width, units)
-
-    @property
-    def absent_at(self) -> Floats:
-        """What an absent cell that is counted adds to a sum: the center, unless it was learned with its count."""
-        return self.ellipsoid.center if self.rows.known_absences is None else self.rows.absent_at()
 
     @cached_property
     def outside_stds(self) -> Floats:
@@ -276,7 +269,7 @@ class Plan(Runnable):
         return self.neighbors == "replace" and rows_each(self.people) is None
 
     @cached_property
-    def row_map(self) -> EllipsoidMap | ClampedMap:
+    def row_map(self) -> RowMap:
         return plan_map(self.rows, self.ellipsoid, self.grid_bits, self.riders, self.clamped)
 
     @cached_property
@@ -297,8 +290,7 @@ class Plan(Runnable):
     @property
     def needs_no_count(self) -> bool:
         """Whether it is a sum about zero: rows at the center, and cells that are absent, add nothing to it."""
-        private = self.statistic == "sum" and self.count_std is None and not self.public_rows
-        return private and self.rows.known_absences is None
+        return self.statistic == "sum" and self.count_std is None and not self.public_rows
 
     def noise(self) -> Noise | None:
         """Noise of the planned statistic; None for a mean whose n nobody has guessed."""
@@ -429,9 +421,16 @@ for _format in (FORMAT, FORMAT_1):
     register_reader(_format, lambda saved: read_release(saved, plan_from_dict))
 
 
-def plan_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders, clamped: bool) -> EllipsoidMap | ClampedMap:
+def plan_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders, clamped: bool) -> RowMap:
     """The row map of a plan."""
-    return clamped_map(rows, ellipsoid, bits, riders) if clamped else ellipsoid_map(ellipsoid, bits, riders)
+    if clamped:
+        return clamped_map(rows, ellipsoid, bits, riders)
+    clipped = ellipsoid_map(ellipsoid, bits, riders)
+    if not isinstance(rows, LearnedRows) or rows.lower is None:
+        return clipped
+    from ..row_maps.prepared import Prepared
+
+    return Prepared(clipped, np.nan, rows.lower, rows.upper)  # missing entries stay missing [L6]
 
 
 def rows_each(people: People | None) -> int | None:

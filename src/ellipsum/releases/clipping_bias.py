@@ -6,7 +6,7 @@ Everything here follows from noisy counts that were paid for, and from public nu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +23,7 @@ _WARN = 6.0  # stds: a warning, which data inside its region gets with odds of o
 _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
 _TIMES = 3.0  # times as many as the stated law gives
 _FAR = 2  # octaves beyond the region: rows further out, where none are expected, are told even if they are few
-_LIKELY = 2.0  # stds by which rows that may be noise can be more
-_NARROW = 2.0**-30  # of the magnitude: columns within that are alike
 _LISTED = 3
-_FAR_OUT = (
-    "about {far} rows lie far beyond the others in some column, and noise hides where: the {statistic} may be off by "
-    "far more than its interval. Check units and outliers, use a larger budget, or state bounds."
-)
 
 
 @dataclass(frozen=True)
@@ -48,9 +42,6 @@ def measure_clipping_bias(plan: Any, counts: Any, names: Callable[[], Sequence[s
     few = _few(plan, counts, names)
     if counts.outside is None and counts.clipped is not None:
         return _rows(plan, counts, few)
-    beyond = plan.rows.beyond()
-    if beyond is not None:
-        return _clamped(plan, counts, beyond, few)
     cells = () if counts.outside is None else _cells(plan, counts, names)
     return ClippingBias(np.zeros(plan.d), np.zeros(plan.d), (*cells, *few))
 
@@ -80,14 +71,6 @@ def _cells(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> tuple[
             "the interval is for the clamped values. State wider bounds."
         )
     return tuple(texts)
-
-
-def _clamped(plan: Any, counts: Any, beyond: tuple[Floats, Floats, int, int], few: tuple[str, ...]) -> ClippingBias:
-    """Columns that were clamped to learned ends: what lies beyond those was counted before [U7]."""
-    bias, spread, unseen, far = beyond
-    times = np.maximum(counts.rows, 1.0) if plan.statistic == "sum" else np.ones(plan.d)
-    texts = () if not far else (_FAR_OUT.format(far=far, statistic=plan.statistic),)
-    return ClippingBias(bias * times, spread * times, (*texts, *few), unseen)
 
 
 def cell_limits(stds: Floats) -> Floats:
@@ -164,44 +147,6 @@ def _expected_far(plan: Any, rows: float) -> float:
     """How many of the rows what is known of them puts beyond so many radii."""
     region = plan.ellipsoid
     return float(plan.rows.outside_share(Ellipsoid(region.center, region.scale / 2**_FAR, region.axes)) * rows)
-
-
-def at_a_point(plan: Any, counts: Any, magnitude: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """Learned columns whose rows seem to be all alike, where too few rows tell whether that is so [U7]."""
-    beyond = plan.rows.beyond()
-    if magnitude is None or counts is None or (counts.clipped is None and beyond is None):
-        return ()
-    if beyond is None:
-        unseen = _SURE * float(plan.outside_stds[0]) * np.sqrt(counts.clipped.size)
-        reach = plan.ellipsoid.reach
-    else:
-        unseen, (lower, upper) = float(beyond[2]), plan.rows.bounds()
-        reach = (upper - lower) / 2
-    narrow = reach < np.asarray(magnitude, float) * _NARROW
-    unseen = unseen / _all_rows(plan, counts)
-    if not narrow.any() or unseen < _SHARE:
-        return ()
-    alike = [name for name, one in zip(names, narrow.tolist(), strict=True) if one]
-    return (
-        f"the rows that can be told from noise are all alike in {_list(alike)}, but up to {min(unseen, 1.0):.2g} of "
-        "the rows may differ unseen, by as much as the magnitude, and no interval covers that. Use more rows or a "
-        "larger budget, or state bounds.",
-    )
-
-
-def perhaps_far(plan: Any, counts: Any, magnitude: Any, far: Mapping[str, float] | None) -> tuple[str, ...]:
-    """Rows far out that learning counted, too few to be told from noise; they lie within the magnitude [L12]."""
-    if far is None or counts is None or magnitude is None:
-        return ()
-    farthest = np.abs(plan.ellipsoid.center) + np.asarray(magnitude, float)
-    if plan.statistic != "sum":
-        farthest = farthest / _all_rows(plan, counts)
-    return (
-        f"about {far['rows']:.2g} rows may lie far beyond the others, perhaps {far['radii']:.2g} times as far out as "
-        f"rows were clipped, too few to be told from noise (its std is {far['std']:.2g} rows): the {plan.statistic} "
-        f"may be off by up to {_range((far['rows'] + _LIKELY * far['std']) * farthest)}. Check units and outliers, or "
-        "use a larger budget.",
-    )
 
 
 def _range(bias: Floats) -> str:

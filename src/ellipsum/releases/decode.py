@@ -6,7 +6,7 @@ docs/proofs/plans.md: [U2] unknown n, [U3] few rows, [U6] columns with counts of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,19 @@ class Counts(Alike):
     def to_dict(self) -> dict[str, Any]:
         parts = {"rows": self.rows, "stds": self.stds, "clipped": self.clipped, "outside": self.outside}
         return {name: None if part is None else part.tolist() for name, part in parts.items()}
+
+
+@dataclass(frozen=True)
+class Absent(Alike):
+    """Missing entries that were counted before the release, which fills them in [L10]; one number per column."""
+
+    rows: Floats
+    """How many rows lack the column, noisy."""
+    stds: Floats
+    fill: Floats
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"rows": self.rows.tolist(), "stds": self.stds.tolist(), "fill": self.fill.tolist()}
 
 
 @dataclass(frozen=True)
@@ -63,20 +76,22 @@ class Decoded:
     rows: RowCounts
 
 
-def decode(plan: Any, noisy: Floats, centers: Floats | None = None) -> Decoded:
-    """The statistic and its counts; centers: of each group, where they have their own [G10]."""
-    counts = count_rows(plan, noisy)
-    ellipsoid = plan.ellipsoid
-    center = ellipsoid.center if centers is None else centers
+def decode(plan: Any, noisy: Floats, absent: Absent | None = None) -> Decoded:
+    """The statistic and its counts; absent: missing entries that were counted before, where the plan fills them in."""
+    counts = count_rows(plan, noisy, absent)
+    ellipsoid, center = plan.ellipsoid, plan.ellipsoid.center
     offset = ellipsoid.restore(noisy[..., : ellipsoid.width])
+    if absent is not None:  # what was filled in is taken out again
+        offset = offset - (absent.fill - center) * absent.rows
     if plan.statistic == "sum":
-        return Decoded(offset if plan.needs_no_count else center * counts.rows + offset, offset, counts)
+        without = plan.needs_no_count and absent is None
+        return Decoded(offset if without else center * counts.rows + offset, offset, counts)
     offset = hold(plan, offset / np.maximum(counts.rows, 1.0), counts)
     return Decoded(center + offset, offset, counts)
 
 
-def count_rows(plan: Any, noisy: Floats) -> RowCounts:
-    """The rows of every column, from the noisy counts behind the values [U6]."""
+def count_rows(plan: Any, noisy: Floats, absent: Absent | None = None) -> RowCounts:
+    """The rows of every column, from the noisy counts behind the values [U6], or from those before [L10]."""
     count: Any = None if plan.count_std is None else noisy[..., -1] / plan.count_weight
     if noisy.ndim == 1:
         count = None if count is None else float(count)
@@ -87,14 +102,9 @@ def count_rows(plan: Any, noisy: Floats) -> RowCounts:
         units = np.array(plan.riders.absences, float)
         behind = np.ldexp(noisy[..., plan.ellipsoid.width :][..., : units.size], plan.grid_bits)
         rows = rows - behind / np.where(units > 0, units, np.inf)
-    elif plan.rows.known_absences is not None:
-        rows = rows - plan.rows.known_absences[0]
-    return with_stds(plan, rows, count)
-
-
-def with_stds(plan: Any, rows: Floats, count: Any) -> RowCounts:
-    """Counts that are known, with the noise that the plan gives them."""
-    shared, own = plan.count_std or 0.0, np.zeros(plan.d)
+    elif absent is not None:
+        rows = rows - absent.rows
+    shared, own = plan.count_std or 0.0, np.zeros(plan.d) if absent is None else absent.stds.copy()
     if plan.riders.missing == "row":
         shared = float(np.hypot(shared, plan.absence_stds[0]))
     elif plan.absence_stds.size:
@@ -134,25 +144,26 @@ def hold(plan: Any, offset: Floats, counts: RowCounts) -> Floats:
 # Noise --------------------------------------------------------------------------------------------------
 
 
-def noise_of(plan: Any, decoded: Decoded) -> Noise:
+def noise_of(plan: Any, decoded: Decoded, absent: Absent | None = None) -> Noise:
     """The noise of a vector."""
     if plan.statistic != "sum":
-        return mean_noise(plan, decoded.rows, decoded.offset)
-    return Noise(*plan.noise_base) if plan.needs_no_count else sum_noise(plan, decoded.rows)
+        return _mean_noise(plan, decoded.rows, decoded.offset, absent)
+    if plan.needs_no_count and absent is None:
+        return Noise(*plan.noise_base)
+    return _sum_noise(plan, decoded.rows, absent)
 
 
-def group_stds(plan: Any, decoded: Decoded, centers: Floats | None = None) -> Floats:
+def group_stds(plan: Any, decoded: Decoded) -> Floats:
     """Stds of the noise of groups; one axis, and no covariance, for each."""
     base, std = plan.noise_base
     sums, stds = base.reach * std, decoded.rows.stds
     if plan.statistic == "sum":
-        center = plan.ellipsoid.center if centers is None else centers
-        return np.asarray(np.hypot(sums, np.abs(center) * stds))
+        return np.asarray(np.hypot(sums, np.abs(plan.ellipsoid.center) * stds))
     divisor = np.maximum(decoded.rows.rows, 1.0)
     return np.asarray(np.hypot(sums / divisor, np.abs(decoded.offset) * stds / divisor))
 
 
-def mean_noise(plan: Any, counts: RowCounts, offset: Floats) -> Noise:
+def _mean_noise(plan: Any, counts: RowCounts, offset: Floats, absent: Absent | None) -> Noise:
     """[U3][U6] Of c + T_j / N_j: the sums' own, the shared count's and each column's own."""
     divisor = np.maximum(counts.rows, 1.0)
     least = float(divisor.min())
@@ -160,27 +171,16 @@ def mean_noise(plan: Any, counts: RowCounts, offset: Floats) -> Noise:
     shared = offset * (counts.shared / divisor) if counts.shared else None
     own = None
     if counts.own.any():  # an absent cell moves a mean by how far that is from where the cell counts
-        own = np.abs(offset - absent_offset(plan)) * (counts.own / divisor)
+        filled = 0.0 if absent is None else absent.fill - plan.ellipsoid.center
+        own = np.abs(offset - filled) * (counts.own / divisor)
     ellipsoid, std = plan.noise_base
     return Noise(ellipsoid, std / least, shared, stretch, own)
 
 
-def absent_offset(plan: Any) -> Floats:
-    """How far from the center an absent cell counts."""
-    offset: Floats = plan.absent_at - plan.ellipsoid.center
-    return offset
-
-
-def sum_noise(plan: Any, counts: RowCounts) -> Noise:
+def _sum_noise(plan: Any, counts: RowCounts, absent: Absent | None) -> Noise:
     """[U2][U6] Of c N_j + T_j."""
     center = plan.ellipsoid.center
     shared = center * counts.shared if counts.shared else None
-    own = np.abs(plan.absent_at) * counts.own if plan.absence_stds.size and counts.own.any() else None
+    own = np.abs(center if absent is None else absent.fill) * counts.own if counts.own.any() else None
     ellipsoid, std = plan.noise_base
     return Noise(ellipsoid, std, shared, None, own)
-
-
-def joined(counts: RowCounts, std: float, earlier: float) -> RowCounts:
-    """Counts whose shared noise was of this std, joined with an earlier measurement by their variances."""
-    joint = 1 / (std**-2.0 + earlier**-2.0)
-    return replace(counts, shared=float(np.sqrt(max(counts.shared**2 - std**2, 0.0) + joint)))

@@ -18,7 +18,6 @@ from ..errors import Floats, UsageError, choice, open_unit
 from ..rows import Rows
 from ..util import json_codec
 from .decode import Counts
-from .learned_json import learned_release
 from .release import DOCTORED, WRONG, Release, follows, planned_release
 from .std_estimates import Spreads, mean_squares, multiples
 
@@ -260,6 +259,4 @@ def check_squares(plan: Any) -> None:
 
 def read_release(saved: Mapping[str, Any], make_plan: Callable[[Any], Any]) -> Release:
     """A release from a file."""
-    if "learned" in saved:
-        return learned_release(saved, make_plan)
     return planned_release(saved, make_plan, release_class)

@@ -27,7 +27,6 @@ from ..display.wording import (
 )
 from ..errors import Floats, named, shown
 from ..rows import Rows
-from .round_record import Round
 
 POPULATION = "of the population (divided by the count), after clamping to the bounds"
 _SCREEN_GROUPS = 25
@@ -68,7 +67,7 @@ def _release_facts(release: Any) -> list[tuple[str, str]]:
     facts = [("Privacy", describe_guarantee(release.privacy, release.stated))]
     facts += [("Mechanism", MECHANISMS[plan.mechanism]), *people_facts(plan.people)]
     if plan.riders is not None:
-        facts.append(("Missing", missing_rule(plan)))
+        facts.append(("Missing", missing_rule(plan, release.learned)))
     facts.append(("95% CI", describe_coverage(release)))
     if release.denoised:
         facts.append(("Denoised", f"by {release.denoised}; standard errors and intervals are those of the raw release"))
@@ -95,9 +94,9 @@ def _count_rows(release: Any) -> list[str]:
     riders, counts, rows = release.plan.riders, release.counts, release.plan.rows
     if counts is None or riders is None or rows is None:
         return [""] * release.value.size
-    known = rows.known_absences
-    units = riders.absences if known is None else known[1].tolist()
-    if len(units) != release.value.size or (known is None and riders.missing != "column"):
+    absent = None if release.learned is None else release.learned.absent
+    units = riders.absences if absent is None else absent.stds.tolist()
+    if len(units) != release.value.size or (absent is None and riders.missing != "column"):
         return [""] * release.value.size
     pairs = zip(units, counts.rows.tolist(), counts.stds.tolist(), strict=True)
     return [f"{format_number(count, std)} ± {std:.2g}" if unit else "" for unit, count, std in pairs]
@@ -113,10 +112,9 @@ def note_bounds(release: Any) -> list[str]:
 
 def stated_bounds(release: Any) -> tuple[Floats, Floats]:
     """What the statistic lies between if the rows are as stated; infinities where nothing says so."""
-    rows, learned = release.plan.rows, release.learned or {}
-    limit = learned.get("magnitude")
-    if limit is not None:
-        high = np.broadcast_to(np.asarray(limit, float), release.value.shape) * (1 - 2.0**-40)  # but for rounding
+    rows = release.plan.rows
+    if release.learned is not None:
+        high = np.broadcast_to(release.learned.magnitude, release.value.shape) * (1 - 2.0**-40)  # rounding moves values
         low = -high
     elif rows is not None and rows.kind == "box":
         low, high = rows.bounds()
@@ -130,16 +128,16 @@ def stated_bounds(release: Any) -> tuple[Floats, Floats]:
         return low * times, high * times
 
 
-def missing_rule(plan: Any) -> str:
-    """What a plan does about missing values."""
+def missing_rule(plan: Any, learned: Any = None) -> str:
+    """What a plan does about missing values; learned: what happened before, where bounds were learned."""
     riders, asked = plan.riders, plan.options.get("missing")
+    if learned is not None and learned.absent is not None:
+        return describe_missing("column", plan.statistic)
     if asked == "center" if isinstance(asked, str) else asked is not None:
         return describe_missing(asked, plan.statistic)
     if riders.missing == "row":
         return describe_missing("row", plan.statistic)
-    if plan.rows.known_absences is not None:
-        return describe_missing("column", plan.statistic)
-    if plan.rows.beyond() is None and riders.width == 0 and "check" not in plan.options:  # a plan of format 1
+    if riders.width == 0 and "check" not in plan.options:  # a plan of format 1
         return describe_missing("center", plan.statistic)
     about_zero = plan.statistic == "sum" and not plan.clamped and not plan.ellipsoid.center.any()
     if riders.missing == "center" and not about_zero:
@@ -152,8 +150,8 @@ def describe_coverage(release: Any) -> str:
     riders, rows, excluded = release.plan.riders, release.plan.rows, "sampling error"
     if riders is None or rows is None:
         return f"covers the privacy noise; excludes {excluded}"
-    if rows.beyond() is not None:
-        few = f"{release.clipping_bias.undetected_rows:,} or fewer outliers"
+    if release.learned is not None:
+        few = f"{release.learned.unnoticed:,} or fewer outliers in a column"
         return f"covers the privacy noise and what learned bounds may cut off, except {few}; excludes {excluded}"
     if not riders.outside:
         return f"covers the privacy noise; excludes {excluded} and bias from clipping, which was not counted"
@@ -211,7 +209,7 @@ def groups_document(release: Any, most: int | None = None) -> Document:
         ("Mechanism", f"{MECHANISMS[plan.one.mechanism]}, independent noise in every group"),
         ("Groups", describe_groups(plan)),
         *people_facts(plan.people),
-        ("Missing", missing_rule(plan.one)),
+        ("Missing", missing_rule(plan.one, release.learned)),
         ("95% CI", describe_groups_coverage(release)),
     ]
     if release.statistic == "describe":
@@ -232,8 +230,8 @@ def describe_groups(plan: Any) -> str:
 
 def describe_groups_coverage(release: Any) -> str:
     """What the intervals of groups cover."""
-    if release.plan.one.rows.kind == "learned" and release.statistic == "mean":
-        return "covers the privacy noise and the bias that clipping is expected to cause; excludes sampling error"
+    if release.learned is not None:
+        return "covers the privacy noise and what learned bounds may cut off; excludes sampling error"
     return "covers the privacy noise; excludes sampling error and bias from clipping, which was not counted"
 
 
@@ -311,11 +309,9 @@ def _origin(release: Any, rows: Rows | None) -> list[str]:
     """Where bounds came from: stated, or learned within the same guarantee."""
     if release.learned is None:
         return [] if rows is None else [describe_origin(rows)]
-    limit = release.learned.get("magnitude")
-    size = "a bound on the size of every entry" if limit is None else f"that no entry exceeds {np.max(limit):g} in size"
     return [
-        f"All that was stated is {size}. {BEFOREHAND} Center, scales and the radius of clipping were learned "
-        "privately, in rounds that are part of the guarantee."
+        f"All that was stated is that no value exceeds {np.max(release.learned.magnitude):g} in size. {BEFOREHAND} "
+        "Where values are clamped was learned privately, in steps that are part of the guarantee."
     ]
 
 
@@ -323,5 +319,4 @@ def _rounds(release: Any) -> list[Table]:
     """The rounds before a release, where there were any."""
     if release.learned is None:
         return []
-    steps = map(Round.from_dict, release.learned["rounds"])
-    return [tabulate_rounds([(step.name, step.privacy) for step in steps])]
+    return [tabulate_rounds([(step.name, step.privacy) for step in release.learned.steps])]

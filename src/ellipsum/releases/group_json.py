@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
@@ -21,9 +22,7 @@ from ..request.people import People
 from ..sources.group_labels import canonical_labels, known_kind, label_listed, published_type, read_dates
 from ..util import json_codec
 from ..version import VERSION
-from .group_decode import Centers
 from .group_keys import keys_of, order_of
-from .learned_json import check_learned, learned_from_dict
 from .release import DOCTORED, WRONG
 from .release import FORMAT as RELEASE_FORMAT
 
@@ -120,7 +119,7 @@ def release_to_dict(release: Any) -> dict[str, Any]:
         "columns": list(release.names()),
         "keys": [[_shown(cell) for cell in key] for key in release.keys],
         "count": release.counts.tolist(),
-        "value": release.value.tolist(),
+        "value": [[None if math.isnan(cell) else cell for cell in line] for line in release.value.tolist()],
         "noise_std": release.noise_std.tolist(),
         "interval": {"level": _LEVEL, "low": bounds[:, :, 0].tolist(), "high": bounds[:, :, 1].tolist()},
         "privacy": release.privacy.to_dict(),
@@ -129,8 +128,7 @@ def release_to_dict(release: Any) -> dict[str, Any]:
         "warnings": list(release.warnings),
         "noisy": release.noisy.tolist(),
         "plan": release.plan.to_dict(),
-        **({} if release.learned is None else {"learned": dict(release.learned)}),
-        **({} if release.centers is None else {"centers": _centers_to_dict(release.centers)}),
+        **({} if release.learned is None else {"learned": release.learned.to_dict()}),
     }
 
 
@@ -160,16 +158,16 @@ def release_from_dict(saved: Mapping[str, Any], make_plan: Any, make_release: An
         )
         spent = fields.take("privacy", Privacy.from_dict)
         if "learned" in saved:
-            release = replace(release, privacy_spent=spent, learned=fields.take("learned", learned_from_dict))
-            check_learned(release, plan.privacy)
-        if "centers" in saved:
-            release = replace(release, centers=fields.take("centers", _centers_from_dict))
-            _check_centers(release)
+            from .learning_record import Learning
+
+            learned = fields.take("learned", Learning.from_dict)
+            learned.check(spent, plan.privacy, plan.d)
+            release = replace(release, privacy_spent=spent, learned=learned)
         if release.shrinks and release.statistic != "mean":
             raise UsageError(DOCTORED)
         shown = {
             "count": np.array(fields.take("count", json_codec.list_of(json_codec.number))),
-            "value": fields.take("value", _table),
+            "value": fields.take("value", _values),
             "noise_std": fields.take("noise_std", _table),
         }
         if release.statistic == "describe":
@@ -185,27 +183,19 @@ def release_from_dict(saved: Mapping[str, Any], make_plan: Any, make_release: An
     return release
 
 
-def _centers_to_dict(centers: Centers) -> dict[str, Any]:
-    return {"places": centers.places.tolist(), "reach": centers.reach}
-
-
-def _centers_from_dict(saved: Any) -> Centers:
-    with json_codec.Fields(saved, WRONG) as fields:
-        return Centers(fields.take("places", _table), fields.take("reach", json_codec.number))
-
-
-def _check_centers(release: Any) -> None:
-    """Centers of their own are for the means of listed groups of learned rows [G10]."""
-    plan, centers = release.plan, release.centers
-    fit = centers.places.shape == (len(release.keys), plan.d) and centers.reach > 0
-    served = release.learned is not None and plan.statistic == "mean" and plan.grouping.keys is not None
-    if not (fit and served):
-        raise UsageError(DOCTORED)
-
-
 def _table(value: Any) -> Floats:
     """Lists of numbers, all of one length; there may be none."""
     lines = json_codec.list_of(json_codec.list_of(json_codec.number))(value)
+    if len({len(line) for line in lines}) > 1:
+        raise json_codec.Wrong
+    return np.array(lines, np.float64)
+
+
+def _values(saved: Any) -> Floats:
+    """A table in which numbers may be left out: those of columns that were not found."""
+    lines = json_codec.list_of(json_codec.list_of(lambda one: math.nan if one is None else json_codec.number(one)))(
+        saved
+    )
     if len({len(line) for line in lines}) > 1:
         raise json_codec.Wrong
     return np.array(lines, np.float64)
@@ -262,7 +252,7 @@ def _follows(release: Any, shown: Mapping[str, Any]) -> bool:
     return all(
         shown[name].size == right.size
         and (empty or shown[name].shape == right.shape)
-        and (empty or np.allclose(shown[name], right, rtol=_NEAR, atol=near))
+        and (empty or np.allclose(shown[name], right, rtol=_NEAR, atol=near, equal_nan=True))
         for name, right in wanted.items()
     )
 

@@ -24,9 +24,9 @@ from ..util import json_codec
 from ..util.atomic_files import Kept, Saved, write_atomically
 from ..util.structural_equality import Alike
 from .decode import Decoded, RowCounts, decode, group_stds
-from .group_decode import Centers, clip_bias, shrunk
 from .group_json import release_to_dict
 from .noise_covariance import in_doubt
+from .postprocess import shrink_means
 from .release import release_from_dict as read_release
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from ..display.plots.strips import Sheet
+    from .learning_record import Learning
 
 LEVEL = 0.95
 
@@ -90,18 +91,12 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     """Whether means were pulled towards their weighted mean."""
     privacy_spent: Privacy | None = None
     """Set where earlier rounds (learning) spent budget too."""
-    learned: Mapping[str, Any] | None = None
-    """Where rounds came before: the method, the budget as stated, and every round's name and cost."""
-    centers: Centers | None = None
-    """Where an earlier round gave each group a center of its own [G10]; else that of the plan serves all."""
-
-    @property
-    def _places(self) -> Floats | None:
-        return None if self.centers is None else self.centers.places
+    learned: Learning | None = None
+    """What happened before, where the bounds were learned: steps with their cost, and what clipping may hide."""
 
     @cached_property
     def _decoded(self) -> Decoded:
-        return decode(self.plan.one, self.noisy, self._places)
+        return decode(self.plan.one, self.noisy)
 
     @property
     def _rows(self) -> RowCounts:
@@ -126,13 +121,14 @@ class GroupRelease(Alike, Kept, Saved, Shown):
 
     @property
     def stated(self) -> Mapping[str, float]:
-        return self.plan.stated if self.learned is None else dict(self.learned["stated"])
+        return self.plan.stated if self.learned is None else self.learned.stated
 
     @cached_property
     def value(self) -> Floats:
         """(groups, d)."""
         value = self._decoded.value
-        return shrunk(value, self.standard_error) if self.shrinks else value
+        value = shrink_means(value, self.standard_error) if self.shrinks else value
+        return value if self.learned is None else np.where(self.learned.found, value, np.nan)
 
     @property
     def counts(self) -> Floats:
@@ -148,7 +144,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     @cached_property
     def noise_std(self) -> Floats:
         """(groups, d) stds of the noise; the error of clipping is not in it."""
-        return group_stds(self.plan.one, self._decoded, self._places)
+        return group_stds(self.plan.one, self._decoded)
 
     @property
     def standard_error(self) -> Floats:
@@ -159,32 +155,33 @@ class GroupRelease(Alike, Kept, Saved, Shown):
         wide: Floats = self.noise_std * np.sqrt(1 + 3 * np.minimum(doubt, 1.0) ** 2)
         return wide
 
-    @cached_property
-    def _clip_bias(self) -> Floats:
-        return clip_bias(self.plan.one, self._decoded.value, self.standard_error, self.centers)
-
     def confidence_interval(self, level: float = LEVEL) -> Floats:
         """(groups, d, 2) bounds for the statistic of each group, each covering its own number at `level`.
 
-        They cover the noise of sums and counts, and speak of rows as they were clipped; those of learned rows hold
-        what clipping is expected to have moved the mean by [G9]. Of a release that was shrunk they are those of the raw
+        They cover the noise of sums and counts, and speak of rows as they were clipped; where bounds were learned, they
+        hold all that these cut off in any group [G9]. Of a release that was shrunk they are those of the raw
         means, and cover as often as before [G7].
         """
         quantiles = self.plan.one.multiples(open_unit("level", level))
-        half = quantiles * self.standard_error + self._clip_bias
-        middle = self._decoded.value
-        return np.stack([middle - half, middle + half], axis=2)
+        half, middle = quantiles * self.standard_error, self._decoded.value
+        low, high = middle - half, middle + half
+        if self.learned is not None:
+            rows = np.maximum(self._rows.rows, 1.0)
+            low, high = self.learned.widened(low, high, rows, self.statistic == "sum")
+        return np.stack([low, high], axis=2)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the noisy counts say against the values, in words."""
+        before = () if self.learned is None else self.learned.warnings
         if self.statistic == "sum":
-            return ()
+            return before
         few = int(in_doubt(self._rows.rows, self._rows.stds).any(axis=1).sum())
         if not few:
-            return ()
+            return before
         what = "a group has" if few == 1 else f"{few} groups have"
         return (
+            *before,
             f"{what} hardly more rows than the noise of the counts: such means are held to the bounds of the rows.",
         )
 

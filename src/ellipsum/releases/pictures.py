@@ -66,23 +66,20 @@ def groups_sheet(release: Any, order: str = "given", columns: Sequence[str] | No
 
 
 def learned_sheet(learned: Any, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
-    """Learned rows: each column's center, and one spread to both sides of it."""
-    rows = learned.rows
-    center, spread = np.asarray(rows.center, float), np.asarray(rows.spread(), float)
-    center, spread = np.broadcast_arrays(np.atleast_1d(center), spread)
-    names = rows.columns or tuple(f"x{j + 1}" for j in range(center.size))
-    chosen = _chosen(names, columns, center, order)
-    low, high = (center - spread)[chosen], (center + spread)[chosen]
-    pairs = zip(center[chosen].tolist(), spread[chosen].tolist(), strict=True)
-    texts = [f"{format_number(middle, wide)} ± {format_number(wide, wide)}" for middle, wide in pairs]
-    strip = Strip("center, and one spread to both sides", "", center[chosen], low, high, texts, limits_of(low, high))
-    if not _alike(spread):
-        middle = (center / np.where(spread > 0, spread, 1.0))[chosen]
-        ends = middle - 1, middle + 1
-        strip = Strip(strip.title, "spreads from zero", middle, *ends, texts, limits_of(*ends))
-    notes = ["spreads are those of the rows, not errors of the center", *_notes(learned)]
-    title = f"Rows as learned, {many(center.size, 'column')}"
-    return Sheet(title, [*notes, *_left_out(chosen.size, center.size, columns)], _labels(names, chosen), [strip])
+    """Learned bounds: from the low to the high end of each column."""
+    low, high = learned.ends
+    names = learned.bounds.columns or tuple(f"x{j + 1}" for j in range(low.size))
+    chosen = _chosen(names, columns, (low + high) / 2, order)
+    low, high, size = low[chosen], high[chosen], low.size
+    texts = [f"{start:.4g} to {stop:.4g}" for start, stop in zip(low.tolist(), high.tolist(), strict=True)]
+    unit, words = np.ones(low.size), "the data's units"
+    if not _alike(high - low):
+        unit, words = np.where(high > low, high - low, 1.0), "widths from zero"
+    ends = low / unit, high / unit
+    strip = Strip("learned bounds", words, (ends[0] + ends[1]) / 2, *ends, texts, limits_of(*ends))
+    title = f"Bounds as learned, {many(size, 'column')}"
+    notes = [*_notes(learned), *_left_out(chosen.size, size, columns)]
+    return Sheet(title, notes, _labels(names, chosen), [strip])
 
 
 def _strip(
@@ -114,8 +111,8 @@ def own_scale(release: Any, std: bool = False) -> tuple[Floats, Floats, str, tup
 
 def _stated_scale(release: Any, std: bool) -> tuple[Floats, Floats, str, tuple[float, ...]] | None:
     rows = release.plan.rows
-    if rows is not None and rows.kind in ("normal", "learned", "learned_box") and release.statistic != "sum":
-        return np.asarray(rows.absent_at(), float), np.asarray(rows.spread(), float), _SPREADS, (0.0,)
+    if rows is not None and rows.kind in ("normal", "learned") and release.statistic != "sum":
+        return np.asarray(rows.middle(), float), np.asarray(rows.spread(), float), _SPREADS, (0.0,)
     low, high = stated_bounds(release)
     if np.isfinite(low).all() and np.isfinite(high).all():
         if std:

@@ -7,7 +7,7 @@ is that of the raw one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -21,7 +21,10 @@ from ..errors import (
     positive,
     vector,
 )
+from ..numerics.roots import root
 from .noise_covariance import Noise, in_doubt
+
+_LEAST_GROUPS = 4  # James-Stein shrinkage towards a mean that is estimated helps from here on
 
 
 class Cleanable(Protocol):
@@ -42,7 +45,7 @@ class Cleanable(Protocol):
     @property
     def denoised(self) -> str | None: ...
     @property
-    def learned(self) -> Mapping[str, Any] | None: ...
+    def learned(self) -> Any: ...
     @property
     def plan(self) -> Any: ...
 
@@ -52,6 +55,8 @@ def denoised(release: Cleanable, method: str, **options: Any) -> Floats:
     choice("method", method, METHODS)
     if release.denoised is not None:
         raise UsageError(f"this release was denoised already, by {release.denoised}. Start from the raw release.")
+    if np.isnan(release.value).any():
+        raise UsageError("a column that was not found has no value to clean. Leave it out.")
     try:
         return _METHODS[method](release, **options)
     except TypeError:
@@ -181,3 +186,44 @@ _METHODS: dict[str, Callable[..., Floats]] = {
 
 METHODS = tuple(_METHODS)
 OPTIONS = ("threshold", "lower", "upper")
+
+
+# Groups -------------------------------------------------------------------------------------------------
+
+
+def shrink_means(value: Floats, stds: Floats) -> Floats:
+    """[G7] Group means pulled towards their weighted mean, column by column, by what noise alone explains.
+
+    The spread between groups is what their distances exceed their noise by; each mean keeps the share of its own
+    distance that this spread has in spread and noise together.
+    """
+    groups = len(value)
+    if groups < _LEAST_GROUPS:
+        return value.copy()
+    out = value.copy()
+    for j in range(value.shape[1]):
+        squares = stds[:, j] ** 2
+        if not (squares > 0).all():
+            continue
+        between = _between(value[:, j], squares)
+        weights = 1 / (squares + between)
+        middle = float(weights @ value[:, j] / weights.sum())
+        share = (groups - 3) / (groups - 1) * squares / (squares + between)
+        out[:, j] = value[:, j] + share * (middle - value[:, j])
+    return out
+
+
+def _between(value: Floats, squares: Floats) -> float:
+    """The variance between groups for which their weighted squared distances are as many as groups less one."""
+
+    def excess(between: float) -> float:
+        weights = 1 / (squares + between)
+        middle = weights @ value / weights.sum()
+        return float(weights @ (value - middle) ** 2) - (len(value) - 1)
+
+    if excess(0.0) <= 0:
+        return 0.0
+    most = float(np.var(value)) * len(value) + float(squares.max())
+    while excess(most) > 0:
+        most *= 4
+    return root(excess, 0.0, most, 1e-10 * most)

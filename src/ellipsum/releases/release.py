@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,9 +24,9 @@ from ..util import json_codec
 from ..util.atomic_files import Kept, Saved
 from ..util.structural_equality import Alike
 from ..version import VERSION
-from .clipping_bias import ClippingBias, at_a_point, measure_clipping_bias, perhaps_far
+from .clipping_bias import ClippingBias, measure_clipping_bias
 from .confidence_regions import ConfidenceBox, ConfidenceEllipsoid, confidence_ellipsoid, confidence_region
-from .decode import Counts, count_clipped, decode, noise_of
+from .decode import Absent, Counts, count_clipped, decode, noise_of
 from .noise_covariance import Noise
 from .postprocess import METHODS as DENOISED
 from .postprocess import OPTIONS as DENOISE_OPTIONS
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import pandas
 
     from ..display.plots.strips import Sheet
+    from .learning_record import Learning
 
 FORMAT = "ellipsum.release/3"
 WRONG = "the release has missing, unknown or wrong fields."
@@ -85,21 +87,13 @@ class Planned(Protocol):
 
 
 @dataclass(frozen=True)
-class Published(Alike):
+class Published:
     """A value with its noise and the counts beside it."""
 
     value: Floats
     noise: Noise
     counts: Counts | None = None
     row_count: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The value before it was denoised, and its noise."""
-        noise = self.noise
-        directions = {"count_direction": noise.count_direction, "stretch": noise.stretch, "own": noise.own}
-        parts = {name: None if part is None else part.tolist() for name, part in directions.items()}
-        scale = {"scaled_std": noise.std, "scale": noise.ellipsoid.scale.tolist()}
-        return {"raw": self.value.tolist(), "noise": {**scale, **parts}}
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,19 +111,28 @@ class Release(Alike, Kept, Saved, Shown):
     denoise_options: Mapping[str, Any] = field(default_factory=dict)
     privacy_spent: Guarantee | None = None
     """Set where earlier rounds (learning) spent budget too."""
-    learned: Mapping[str, Any] | None = None
-    """Where rounds came before: the method, the budget as stated, and every round's name and cost."""
-    published: Published | None = None
-    """Where rounds came before: what was published, which does not follow from the sums of the last one alone."""
+    learned: Learning | None = None
+    """What happened before, where the bounds were learned: steps with their cost, and what clipping may hide."""
+
+    @property
+    def _absent(self) -> Absent | None:
+        return None if self.learned is None else self.learned.absent
 
     @cached_property
     def _published(self) -> Published:
         """Everything that follows from the noisy sums [U3][U6]."""
-        if self.published is not None:
-            return self.published
-        decoded = decode(self.plan, self.noisy)
+        decoded = decode(self.plan, self.noisy, self._absent)
         counts = count_clipped(self.plan, decoded.rows, self.noisy)
-        return Published(decoded.value, noise_of(self.plan, decoded), counts, decoded.rows.count)
+        noise = noise_of(self.plan, decoded, self._absent)
+        return Published(self._held(decoded.value), noise, counts, decoded.rows.count)
+
+    def _held(self, value: Floats) -> Floats:
+        """Means of clamped values lie between learned ends, and a column that was not found has no value [L11]."""
+        if self.learned is None:
+            return value
+        if self.plan.clamped and self.plan.rows is not None and self.statistic == "mean":
+            value = np.clip(value, *self.plan.rows.bounds())
+        return np.where(self.learned.found, value, np.nan)
 
     @cached_property
     def value(self) -> Floats:
@@ -169,7 +172,7 @@ class Release(Alike, Kept, Saved, Shown):
     @property
     def stated(self) -> Mapping[str, float]:
         """The budget in the caller's own words."""
-        return self.plan.stated if self.learned is None else dict(self.learned["stated"])
+        return self.plan.stated if self.learned is None else self.learned.stated
 
     @property
     def noise_std(self) -> Floats:
@@ -188,16 +191,16 @@ class Release(Alike, Kept, Saved, Shown):
         """What the counts say against the value, in words; nothing where there is nothing to say."""
         if self.learned is None:
             return self.clipping_bias.warnings
-        magnitude = self.learned.get("magnitude")
-        alike = at_a_point(self.plan, self.counts, magnitude, self.names())
-        far = perhaps_far(self.plan, self.counts, magnitude, self.learned.get("far"))
-        return (*self.clipping_bias.warnings, *alike, *far)
+        return (*self.learned.warnings, *self.clipping_bias.warnings)
 
     @property
     def standard_error(self) -> Floats:
         """Root mean square error in each column: noise, counts, and clipping as far as it was measured."""
         stds: Floats = np.hypot(np.hypot(self._wide_stds, self.clipping_bias.std_of_bound), self.clipping_bias.bound)
-        return stds
+        if self.learned is None:
+            return stds
+        low, high = self._learned_ends(np.zeros(stds.size))
+        return np.hypot(stds, np.maximum(-low, high) / 2)  # a bias at 95% is about two of its standard deviations
 
     @property
     def _wide_stds(self) -> Floats:
@@ -217,7 +220,17 @@ class Release(Alike, Kept, Saved, Shown):
         """
         quantiles = self.plan.multiples(open_unit("level", level))
         half = quantiles * np.hypot(self._wide_stds, self.clipping_bias.std_of_bound) + self.clipping_bias.bound
-        return np.stack([self.value - half, self.value + half], axis=1)
+        low, high = self.value - half, self.value + half
+        if self.learned is not None:
+            low, high = self._learned_ends(low, high)
+        return np.stack([low, high], axis=1)
+
+    def _learned_ends(self, low: Floats, high: Floats | None = None) -> tuple[Floats, Floats]:
+        """Ends of intervals with what learned bounds cut off [L11]."""
+        assert self.learned is not None
+        rows = np.full(low.size, self.row_count or self.plan.n or 0.0) if self.counts is None else self.counts.rows
+        high = low if high is None else high
+        return self.learned.widened(low, high, np.maximum(rows, 1.0), self.statistic == "sum")
 
     def confidence_region(self, level: float = 0.95) -> ConfidenceEllipsoid | ConfidenceBox:
         """The joint region of all columns: it covers the privacy noise. An ellipsoid, or a box for noise in blocks."""
@@ -243,7 +256,7 @@ class Release(Alike, Kept, Saved, Shown):
             "version": VERSION,
             "statistic": self.statistic,
             "columns": list(self.names()),
-            "value": self.value.tolist(),
+            "value": [None if math.isnan(value) else value for value in self.value.tolist()],
             "noise_std": self.noise_std.tolist(),
             "privacy": self.privacy.to_dict(),
             "secure": self.secure,
@@ -257,8 +270,8 @@ class Release(Alike, Kept, Saved, Shown):
             "warnings": list(self.warnings),
             "plan": self.plan.to_dict(),
         }
-        if self.published is not None and self.learned is not None:
-            fields |= {"learned": self.learned, **self.published.to_dict()}
+        if self.learned is not None:
+            fields["learned"] = self.learned.to_dict()
         return fields
 
     def to_json(self) -> str:
@@ -353,32 +366,47 @@ def planned_release(
     with json_codec.Fields(saved, WRONG) as fields:
         fields.check_format(FORMAT, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
         plan = fields.take("plan", make_plan)
+        learned, spent = None, fields.take("privacy", guarantee_from_dict)
+        if "learned" in saved:
+            learned = fields.take("learned", _learning)
+            learned.check(spent.as_pair(), plan.privacy.as_pair(), plan.d)
         release = kind_of(plan)(
             plan=plan,
             noisy=fields.take("noisy", json_codec.numbers),
             secure=fields.take("secure", json_codec.flag),
             denoised=fields.maybe("denoised", json_codec.word(*DENOISED)),
             denoise_options=fields.take("denoise_options", read_denoise_options),
+            privacy_spent=None if learned is None else spent,
+            learned=learned,
         )
-        if release.noisy.shape != plan.stds.shape:
+        if release.noisy.shape != plan.stds.shape or spent != release.privacy:
             raise UsageError(DOCTORED)
         release.check_shown(fields)
     check_counts(release)
     return release
 
 
+def _learning(saved: Any) -> Learning:
+    from .learning_record import Learning
+
+    return Learning.from_dict(saved)
+
+
+def _values(saved: Any) -> Floats:
+    """Numbers, or nothing where a column was not found."""
+    number_or_none = json_codec.optional(json_codec.number)
+    return np.array([math.nan if one is None else one for one in json_codec.list_of(number_or_none)(saved)])
+
+
 def check_shown(release: Release, fields: json_codec.Fields) -> None:
     """The fields that repeat, for a reader, what follows from others; intervals and warnings are worked out again."""
     statistic = fields.take("statistic", json_codec.word(*STATISTICS))
-    columns, spent = (
-        fields.take("columns", json_codec.names),
-        fields.take("privacy", guarantee_from_dict),
-    )
-    value, stds = fields.take("value", json_codec.numbers), fields.take("noise_std", json_codec.numbers)
+    columns = fields.take("columns", json_codec.names)
+    value, stds = fields.take("value", _values), fields.take("noise_std", json_codec.numbers)
     count, counts = fields.maybe("count", json_codec.number), fields.maybe("counts", _numbers_by_name)
     for name in ("standard_error", "interval", "warnings"):
         fields.take(name, lambda value: None)
-    if (statistic, columns, spent) != (release.statistic, release.names(), release.privacy):
+    if (statistic, columns) != (release.statistic, release.names()):
         raise UsageError(DOCTORED)
     own = None if release.counts is None else release.counts.to_dict()
     pairs = [(stds, release.noise_std), (count, release.row_count)]
@@ -390,17 +418,15 @@ def check_shown(release: Release, fields: json_codec.Fields) -> None:
         raise UsageError(DOCTORED)
 
 
-def check_counts(release: Release, own: Floats | None = None) -> None:
-    """An error where a count is off by more than noise can be: more rows would make the noise look smaller.
-
-    own: noise of the columns' own counts, where that is not the plan's.
-    """
+def check_counts(release: Release) -> None:
+    """An error where a count is off by more than noise can be: more rows would make the noise look smaller."""
     plan: Any = release.plan
     if release.counts is None:
         return
     rows, stds = release.counts.rows, release.counts.stds
     start = float(plan.n or 0) if release.row_count is None else release.row_count
-    own = (plan.absence_stds if plan.absence_stds.size else np.zeros(1)) if own is None else own
+    own = plan.absence_stds if plan.absence_stds.size else np.zeros(1)
+    own = own if release.learned is None or release.learned.absent is None else release.learned.absent.stds
     rounding = _NEAR * max(abs(start), 1.0)
     within = (start - rows >= -_FARTHEST * own - rounding) & (rows >= -_FARTHEST * stds - rounding)
     if not within.all():
@@ -413,7 +439,9 @@ def follows(shown: Any, wanted: Any, size: float | None = None) -> bool:
         return shown is wanted
     shown, wanted = np.asarray(shown, float), np.asarray(wanted, float)
     size = float(np.abs(wanted).max(initial=0.0)) if size is None else size
-    return shown.shape == wanted.shape and bool(np.allclose(shown, wanted, rtol=_NEAR, atol=_NEAR * size))
+    return shown.shape == wanted.shape and bool(
+        np.allclose(shown, wanted, rtol=_NEAR, atol=_NEAR * size, equal_nan=True)
+    )
 
 
 def _numbers_by_name(saved: Any) -> dict[str, Floats | None]:

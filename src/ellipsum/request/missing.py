@@ -75,8 +75,6 @@ def lay_riders(
     rule, fill = handling.rule(rows, region.ellipsoid.center.size)
     handling = replace(handling, check=handling.counts(rows))
     if rows.clamps:
-        if rows.beyond() is not None:  # what lies beyond learned ends was counted before
-            handling = replace(handling, check=False)
         return _clamped(rows, region, rule, fill, statistic, neighbors, handling, bits)
     weights = column_weights(rows, region.ellipsoid)
     return clipped_riders(weights, region, rule, fill, statistic, neighbors, handling, bits, octaves)
@@ -152,8 +150,6 @@ def _clamped(
     lower, upper = rows.bounds()
     if fill is not None and ((fill < lower) | (fill > upper)).any():
         raise UsageError("missing fills in a number outside its column's bounds. State one within, or wider bounds.")
-    if rule == "column" and rows.known_absences is not None:
-        return Riders("fill", rows.absent_at(), (), None, outside)
     if rule != "column":
         return Riders(rule, fill, (), None, outside)
     center, half = region.ellipsoid.center, (upper - lower) / 2

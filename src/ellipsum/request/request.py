@@ -27,13 +27,14 @@ from .missing import Handling
 from .people import People
 
 if TYPE_CHECKING:  # imported when rows are learned or have groups
-    from ..learning import LearningPlan
+    from ..learning.plan import LearningPlan
     from ..plans.group_plan import GroupPlan
     from .groups import Grouping
 
 _Size: TypeAlias = tuple[str, int | None, int, Budget, str, tuple[str, ...] | None, People | None]
 _PLAIN = Wishes()
 _USUAL = Handling()
+_LEARNED = ("rows", "statistic", "n", "d", "budget", "neighbors", "columns", "people")
 _WISHES = ("shape", "clip", "clip_probability", "weights")
 
 
@@ -60,7 +61,7 @@ class Request:
     groups: int | None = None
     """The number of groups that is expected, where they are not listed."""
     later: bool = False
-    """Whether rows are learned for releases to come."""
+    """Whether bounds are learned for later releases."""
 
     def __post_init__(self) -> None:
         choice("statistic", self.statistic, STATISTICS)
@@ -111,13 +112,21 @@ class Request:
         size = self._size(n, d, columns)
         named = size[-2]
         if isinstance(self.rows, Unknown):
-            from ..learning import plan_learning
-            from ..learning.grouped import grouped
+            from ..learning.plan import plan_learning
 
-            weights = self._learned_weights(named)
-            noise = "gaussian" if self.noise == "auto" and self._gaussian_groups else self.noise
-            made = plan_learning(self.rows, *size, self.method, self.options, self.handling, weights, noise, self.later)
-            return made if self.grouping is None else grouped(made, self.grouping, self.groups, self.budget)
+            words: dict[str, Any] = dict(zip(_LEARNED, (self.rows, *size), strict=True)) | {
+                "method": self.method,
+                "options": self.options,
+                "handling": self.handling,
+                "weights": self._learned_weights(named),
+                "noise": self.noise,
+                "later": self.later,
+            }
+            if self.grouping is None:
+                return plan_learning(**words)
+            from ..learning.grouped import plan_grouped
+
+            return plan_grouped(self.grouping, self.groups, **words)
         from ..plans.group_planning import plan_groups
 
         assert self.grouping is not None
@@ -142,11 +151,6 @@ class Request:
         said, told = self.wishes, self.handling
         wishes = Wishes(said.shape, said.clip, said.clip_probability, self._weights(named), told.counts(self.rows))
         return wishes, Handling(told.missing, told.check, gaps, told.counts_left_out)
-
-    @property
-    def _gaussian_groups(self) -> bool:
-        """Groups of Unknown rows have Gaussian noise, where the budget has any."""
-        return self.grouping is not None and self.budget.largest_mu is not None
 
     def _weights(self, named: tuple[str, ...] | None) -> Any:
         """As stated; else relative where columns have names of their own, for they share no unit."""
@@ -206,7 +210,7 @@ def remade(plan: Plan | LearningPlan | GroupPlan, **changes: Any) -> Plan | Lear
 
 def request_of(plan: Plan | LearningPlan | GroupPlan) -> Request:
     """What was asked for, as far as a plan keeps it."""
-    from ..learning import LearningPlan
+    from ..learning.plan import LearningPlan
     from ..plans.group_plan import GroupPlan
 
     if not plan.stated:
@@ -235,7 +239,7 @@ def _groups_of(plan: Any) -> tuple[Grouping | None, int | None]:
 
 def gaps_of(plan: Plan | LearningPlan | GroupPlan) -> tuple[bool, ...] | None:
     """For each column, whether an entry could be missing, as far as a plan tells."""
-    from ..learning import LearningPlan
+    from ..learning.plan import LearningPlan
 
     if isinstance(plan, LearningPlan):
         return None

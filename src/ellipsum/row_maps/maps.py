@@ -39,10 +39,6 @@ class Body:
 
     norm: Fraction
     diameter: Fraction
-    ones: int | None = None
-    """Of how many one-hots a row consists, where it is nothing else: its norm in l1."""
-    apart: int | None = None
-    """How far two such rows are apart in l1, where that is less than twice the norm."""
 
     def sensitivity(self, neighbors: str, count_units: int = 0, rows_each: int | None = None) -> Fraction:
         """l2-sensitivity, rounded up, of the sum; [U2] with the count of rows as one more coordinate.
@@ -54,13 +50,6 @@ class Body:
         one = sqrt_upper(self.norm**2 + count_units**2) if count_units else self.norm
         one = max(one, self.diameter) if neighbors == "replace" else one
         return one * (rows_each or 1)
-
-    def changes(self, neighbors: str, rows_each: int | None = None) -> int:
-        """l1-sensitivity of the sum of rows that are one-hots: what pure noise of each count has to cover [L8]."""
-        if self.ones is None:
-            raise UsageError("counts alone have a sensitivity in l1 here.")
-        apart = 2 * self.ones if self.apart is None else self.apart
-        return (apart if neighbors == "replace" else self.ones) * (rows_each or 1)
 
 
 class RowMap(Protocol):

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import MOST_WHOLE, UsageError
+from ..errors import UsageError
 from ..util import json_codec
 from .ball import Ball
 from .base import Reach, Rows, Wishes
 from .box import Box
-from .learned import LearnedRows, NormLaw
-from .learned_box import LearnedBox
+from .learned import LearnedRows
 from .normal import Normal
 from .unknown import Unknown
 
@@ -22,9 +21,7 @@ __all__ = [
     "KINDS",
     "Ball",
     "Box",
-    "LearnedBox",
     "LearnedRows",
-    "NormLaw",
     "Normal",
     "Reach",
     "Rows",
@@ -34,14 +31,13 @@ __all__ = [
     "rows_from_dict",
 ]
 
-KINDS: dict[str, type[Rows]] = {cls.kind: cls for cls in (Ball, Box, Normal, Unknown, LearnedRows, LearnedBox)}
+KINDS: dict[str, type[Rows]] = {cls.kind: cls for cls in (Ball, Box, Normal, Unknown, LearnedRows)}
 
 _NUMBERS = json_codec.any_of(json_codec.number, json_codec.numbers)
 _FIELDS: dict[str, json_codec.Kind[Any]] = {
-    **dict.fromkeys(("radius", "law_start"), json_codec.number),
+    **dict.fromkeys(("radius", "outside"), json_codec.number),
     **dict.fromkeys(("center", "lower", "upper", "std", "center_error", "magnitude"), _NUMBERS),
-    **dict.fromkeys(("scale", "law", "mean", "missed", "missed_std", "absent", "absent_std"), json_codec.numbers),
-    **dict.fromkeys(("unseen", "far"), json_codec.integer(0, MOST_WHOLE)),
+    "scale": json_codec.numbers,
     **dict.fromkeys(("cov", "axes"), json_codec.matrix),
     "columns": json_codec.names,
 }

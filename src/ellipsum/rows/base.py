@@ -98,19 +98,6 @@ class Rows(Alike):
         lower, upper = self.bounds()
         return lower + (upper - lower) / 2
 
-    @property
-    def known_absences(self) -> tuple[Floats, Floats] | None:
-        """How many rows lack each column, and the noise of that, where it was counted before."""
-        return None
-
-    def absent_at(self) -> Floats:
-        """Where rows lie, as far as is known: what an absent cell that is counted adds to a sum, in original units."""
-        return self.middle()
-
-    def beyond(self) -> tuple[Floats, Floats, int, int] | None:
-        """What clamping hides of each column's mean at most, the noise of that; rows far out, unseen and seen."""
-        return None
-
     def bounds(self) -> tuple[Floats, Floats]:
         """What each coordinate of a row lies between."""
         raise UsageError("clamp needs bounds. State lower= and upper=.")

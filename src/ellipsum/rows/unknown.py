@@ -12,7 +12,7 @@ from ..errors import Floats, UsageError, names, positive, shown
 from .base import Reach, Rows
 from .parsing import Columns, length_of, scalar_or_vector, short, spread_out
 
-_LEAST, _MOST = 1e-200, 1e200  # doubles hold every width, spread and noise that is learned within such a magnitude
+_LEAST, _MOST = 1e-140, 1e140  # doubles hold the squares of all that is learned within such a magnitude
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -250,10 +250,6 @@ class EngineSource(ABC):
         share = min(1.0, (size + 10 * math.sqrt(size) + 100) / max(self.count(), 1))
         return min(int(share * 2.0**64), (1 << 64) - 1)
 
-    def sampled(self, rate: float, seed: bytes, progress: Progress | None = None) -> tuple[EngineSource, int]:
-        """Nobody asks: every round is made where the rows are."""
-        raise UsageError(_ELSEWHERE)
-
     def every(self) -> Floats:
         """The rows do not come here."""
         raise UsageError(_ELSEWHERE)
@@ -268,10 +264,6 @@ class EngineSource(ABC):
 
     def grouped_by(self, people: People, most: int, listed: Listed | None) -> EngineSource:
         raise UsageError(NO_GROUPED_PEOPLE)
-
-    def recentered(self, listed: Listed, offsets: Floats) -> EngineSource:
-        """Nobody asks: groups have one center where the rows are elsewhere."""
-        raise UsageError(_ELSEWHERE)
 
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None

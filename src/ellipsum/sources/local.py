@@ -12,12 +12,10 @@ import numpy as np
 from ..errors import Floats, whole
 from ..kernels.accumulate import Partial, accumulate, default_threads
 from ..kernels.blocks import Block, floats
-from ..noise import public_coins, public_subset
+from ..noise import public_subset
 from ..numerics.wide_integers import Ints
 from ..request.people import People
 from ..row_maps.maps import RowMap
-from .arrays import ArrayTable
-from .batches import Chain
 from .progress import Progress
 from .protocol import BlockWork, Part, Result, SourceTable
 from .read_ahead import map_ahead
@@ -25,13 +23,6 @@ from .read_ahead import map_ahead
 if TYPE_CHECKING:
     from ..request.groups import Listed
     from .group_sums import GroupSums
-
-
-def _drawn(block: Block, rate: float, seed: bytes, start: int) -> Floats:
-    """A copy of the rows whose coins show heads; of all where the rate is 1."""
-    if rate == 1.0:
-        return floats(block, copy=True)
-    return floats(block[np.flatnonzero(public_coins(seed, start, len(block), rate))], copy=True)
 
 
 class LocalSource:
@@ -71,15 +62,6 @@ class LocalSource:
         count = self.count()
         return self._read(public_subset(seed, count, size) if count > size else None), count
 
-    def sampled(self, rate: float, seed: bytes, progress: Progress | None = None) -> tuple[LocalSource, int]:
-        if rate == 1.0 and isinstance(self._table, ArrayTable):
-            return self, self._table.rows()  # in memory as it is
-        drawn, seen = [ArrayTable(np.empty((0, self.width)))], 0
-        for block in self._table.batches(progress):
-            drawn.append(ArrayTable(_drawn(block, rate, seed, seen)))
-            seen += len(block)
-        return LocalSource(Chain(drawn, [part.rows() for part in drawn])), seen
-
     def every(self) -> Floats:
         return self._read(None)
 
@@ -108,11 +90,6 @@ class LocalSource:
         keys = None if listed is None else key_table(self.by, listed)
         table = gather_groups(self._table, people, most, keys)
         return LocalSource(table, table.close, table.people)
-
-    def recentered(self, listed: Listed, offsets: Floats) -> LocalSource:
-        from .recentered import RecenteredTable
-
-        return LocalSource(RecenteredTable(self._table, listed, offsets))
 
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None

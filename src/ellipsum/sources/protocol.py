@@ -155,12 +155,6 @@ class Source(Protocol):
     def sample(self, size: int, seed: bytes) -> tuple[Floats, int]:
         """A uniform subset of `size` rows (all, where there are no more), and how many rows there are [F7][S6]."""
 
-    def sampled(self, rate: float, seed: bytes, progress: Progress | None = None) -> tuple[Source, int]:
-        """A source in memory that has each row by a coin of its own, and how many rows were read [T10].
-
-        Only where the rows are local.
-        """
-
     def every(self) -> Floats:
         """All rows, in order where the source is ordered."""
 
@@ -169,9 +163,6 @@ class Source(Protocol):
 
     def grouped_by(self, people: People, most: int, listed: Listed | None) -> Source:
         """One row for each person and group, at most so many groups of a person [G4]; to be closed after use."""
-
-    def recentered(self, listed: Listed, offsets: Floats) -> Source:
-        """The same rows, each less the offset of its group [G10]; only where the rows are local."""
 
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None

@@ -65,7 +65,7 @@ class Pipe:
 
 
 class WorkerProcess(Pipe):
-    """A new interpreter, with the same path, that runs the `serve` of a module.
+    """A new interpreter, with the same path, that runs the `serve` of a module until this one closes it.
 
     quiet: what it prints goes nowhere; else to standard error. It leads a process group of its own, so that Ctrl-C in
     the terminal does not reach it.
@@ -86,6 +86,19 @@ class WorkerProcess(Pipe):
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         super().__init__(self.process.stdout.fileno(), self.process.stdin.fileno())
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def stop(self, seconds: float) -> None:
+        """Ask the process to end, so that it can tidy up; after so many seconds, kill it."""
+        self.process.terminate()
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.process.wait()
 
     def kill(self) -> None:
         """End the process at once, with all that it started; safe from any thread."""

@@ -178,7 +178,7 @@ def test_cancelling_ends_the_work_and_keeps_the_charge(visitor, tmp_path):
     process = one.process
     assert visitor.post(f"{job}/cancel").status == 303
     assert "The charge stays" in visitor.get(job).text
-    process.wait(20)
+    process.process.wait(20)
     for _ in range(100):  # a busy machine takes a while to notice
         state = json.loads(visitor.get(f"{job}/state").body)["state"]
         if state == "canceled":

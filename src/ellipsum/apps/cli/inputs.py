@@ -266,7 +266,7 @@ def rows_of(given: Mapping[str, Any], columns: Names | None) -> tuple[Rows, Name
 
 def learned_rows(path: str, columns: Names | None) -> tuple[Rows, Names | None]:
     """Rows from a file of `ellipsum learn`, and the columns they are for."""
-    from ...learning import Learned
+    from ...learning.result import Learned
 
     rows = Learned.from_json(read_text(Path(path), "--rows")).rows
     if columns is not None and rows.columns is not None and columns != rows.columns:
@@ -283,12 +283,12 @@ def plan_of(text: str) -> Any:
     """The plan in a text, of any kind."""
     from ...learning.grouped import FORMAT as LEARNED_GROUPS
     from ...learning.grouped import GroupLearningPlan
-    from ...learning.plan import FORMAT, FORMAT_1, LearningPlan
+    from ...learning.plan import FORMAT, LearningPlan
     from ...plans.group_plan import GroupPlan
     from ...plans.plan import Plan
     from ...releases.group_json import FORMAT as GROUPS
 
-    kinds: dict[Any, Any] = {FORMAT: LearningPlan, FORMAT_1: LearningPlan, GROUPS: GroupPlan}
+    kinds: dict[Any, Any] = {FORMAT: LearningPlan, GROUPS: GroupPlan}
     kinds[LEARNED_GROUPS] = GroupLearningPlan
     found = json_codec.parse(text).get("format")
     return kinds.get(found if isinstance(found, str) else None, Plan).from_json(text)

@@ -6,7 +6,7 @@ Nothing here may show a number read from the data: only plans and releases come 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from rich.table import Table
 from ...api import plan as make_plan
 from ...display.document import Document
 from ...errors import visible
-from ...learning.plan import PlannedRound
 from ...releases.group_release import GroupRelease
 from ...releases.release import Release
 from ...rows import Rows
@@ -123,34 +122,13 @@ class Desk:
             self._bar.update(self._task, total=1.0, completed=done)
 
     def done(self, fraction: float) -> float:
-        """The part of the work since the plan was approved, by passes over the data where rounds are planned."""
-        part = min(max((fraction - self._begin) / (1 - self._begin), 0.0), 1.0) if self._begin < 1 else 1.0
-        return by_passes(part, () if self.plan is None else self.plan.rounds)
+        """The part of the work since the plan was approved."""
+        return min(max((fraction - self._begin) / (1 - self._begin), 0.0), 1.0) if self._begin < 1 else 1.0
 
     def _stop(self) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-
-
-def by_passes(spent: float, rounds: Sequence[PlannedRound]) -> float:
-    """From the share of the budget that is spent to the share of the passes: each round is one, whatever it costs."""
-    if not rounds:
-        return spent
-    reached = np.minimum(np.cumsum([0.0, *_schedule(rounds)]), 1.0)
-    reached[-1] = 1.0
-    return float(np.interp(spent, reached, np.linspace(0.0, 1.0, reached.size)))
-
-
-def _schedule(rounds: Sequence[PlannedRound]) -> list[float]:
-    """The share of every round, in the order they come: the balls stand between the norms."""
-    balls = [step.share for step in rounds if step.name == "ball" for _ in range(step.times)]
-    shares = []
-    for step in rounds:
-        for time in range(step.times if step.name != "ball" else 0):
-            shares += balls[time - 1 : time] if step.name == "norms" and time else []
-            shares.append(step.share)
-    return shares
 
 
 def _bar(what: str) -> tuple[Any, Any]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...errors import UsageError
+from ...util.worker_process import WorkerProcess
 from .asks import Ask, Data
 from .worker import UNFORESEEN
+from .worker import __name__ as _WORKER
 
 MOST = 4
 """Releases that run at the same time."""
@@ -41,7 +40,7 @@ class Job:
     warnings: list[str] = field(default_factory=list)
     when: str = ""
     """When it ended."""
-    process: Any = None
+    process: WorkerProcess | None = None
 
     @property
     def ended(self) -> bool:
@@ -57,55 +56,52 @@ class Workers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: list[subprocess.Popen[str]] = []
+        self._idle: list[WorkerProcess] = []
         self._running: dict[str, Job] = {}
         self._closed = False
 
     def warm(self) -> None:
         """Have a process ready before it is needed."""
         with self._lock:
-            self._idle = [process for process in self._idle if process.poll() is None]
+            self._idle = [process for process in self._idle if process.alive]
             if not self._closed and not self._idle:
-                self._idle.append(_spawn())
+                self._idle.append(WorkerProcess(_WORKER, quiet=True))
 
     def start(self, job: Job) -> threading.Thread:
         """Let a job run."""
         with self._lock:
             if self._closed or len(self._running) >= MOST:
                 raise UsageError(_BUSY)
-            alive = [process for process in self._idle if process.poll() is None]
-            job.process = alive.pop() if alive else _spawn()
+            alive = [process for process in self._idle if process.alive]
+            process = job.process = alive.pop() if alive else WorkerProcess(_WORKER, quiet=True)
             self._idle = alive
             self._running[job.number] = job
         order = {"ask": job.ask.to_dict(), "data": asdict(job.data), "accepted": job.accepted}
-        watcher = threading.Thread(target=self._watch, args=(job, json.dumps(order)), daemon=True)
+        watcher = threading.Thread(target=self._watch, args=(job, process, json.dumps(order).encode()), daemon=True)
         watcher.start()
         return watcher
 
-    def _watch(self, job: Job, order: str) -> None:
+    def _watch(self, job: Job, process: WorkerProcess, order: bytes) -> None:
         try:
-            with suppress(OSError):
-                job.process.stdin.write(order + "\n")
-                job.process.stdin.flush()
-            for line in job.process.stdout:
+            process.send(order)
+            while not job.ended and (event := process.receive()) is not None:
                 with self._lock:
-                    _hear(job, json.loads(line))
-                if job.ended:
-                    break
+                    _hear(job, json.loads(event))
         finally:
-            self._settle(job)
+            self._settle(job, process)
 
-    def _settle(self, job: Job) -> None:
+    def _settle(self, job: Job, process: WorkerProcess) -> None:
         """The process of a job that ended serves the next one, unless it was canceled or died."""
         with self._lock:
             if not job.ended:
                 job.kind, job.text, job.state = "unforeseen", UNFORESEEN, "failed"
             self._running.pop(job.number, None)
-            serves = job.state != "canceled" and job.process.poll() is None and not self._closed
+            serves = job.state != "canceled" and process.alive and not self._closed
             if serves:
-                self._idle.append(job.process)
+                self._idle.append(process)
         if not serves:
-            _end(job.process)
+            process.stop(_GRACE_SECONDS)
+            process.close()
         self.warm()
 
     def cancel(self, job: Job) -> None:
@@ -114,26 +110,21 @@ class Workers:
             if job.ended:
                 return
             job.state = "canceled"
-        threading.Thread(target=_end, args=(job.process,), daemon=True).start()  # its watcher hears the end
+            process = job.process
+        if process is not None:  # its watcher hears the end
+            threading.Thread(target=process.stop, args=(_GRACE_SECONDS,), daemon=True).start()
 
     def close(self) -> None:
         """End every process."""
         with self._lock:
             self._closed = True
-            processes = [*self._idle, *(job.process for job in self._running.values())]
-        for process in processes:
-            _end(process)
-
-
-def _spawn() -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "ellipsum.apps.studio.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,  # Ctrl-C in the terminal is for the studio, which ends its processes itself
-    )
+            idle, self._idle = self._idle, []
+            busy = [job.process for job in self._running.values() if job.process is not None]
+        for process in busy:
+            process.stop(_GRACE_SECONDS)  # its watcher closes it
+        for process in idle:
+            process.stop(_GRACE_SECONDS)
+            process.close()
 
 
 def _hear(job: Job, said: dict[str, Any]) -> None:
@@ -149,17 +140,3 @@ def _hear(job: Job, said: dict[str, Any]) -> None:
     else:
         job.kind, job.text, job.state = said["kind"], job.data.renamed(said["text"]), "failed"
     job.when = time.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _end(process: Any) -> None:
-    """A process that is asked to end tidies up; one that does not hear is killed."""
-    with suppress(OSError):
-        process.terminate()
-    try:
-        process.wait(_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    for pipe in (process.stdin, process.stdout):
-        with suppress(OSError, ValueError):
-            pipe.close()

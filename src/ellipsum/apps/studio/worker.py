@@ -1,6 +1,6 @@
 """A process that makes releases for the studio, which may end it at any time: requests in, events out.
 
-Lines of JSON on standard input and output. An error of the library has words that may be shown; of any other nothing is
+Each message is JSON. An error of the library has words that may be shown; of any other nothing is
 told, as its text may quote a cell.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +20,7 @@ from ...ledger import LedgerWarning
 from ...plans.base import trial
 from ...rows import Box
 from ...util.interrupts import listen
+from ...util.worker_process import take_pipe
 from .asks import Ask, Data
 
 Tell = Callable[..., None]
@@ -81,25 +81,17 @@ def rehearse() -> None:
     )
 
 
-def main() -> None:
-    """Wait for orders, with everything loaded already; what others print goes nowhere."""
-    out = os.fdopen(os.dup(1), "w")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
+def serve() -> None:
+    """Wait for orders, with everything loaded already, until the studio is gone."""
+    studio = take_pipe()
 
     def tell(event: str, **fields: Any) -> None:
-        out.write(json.dumps({"event": event, **fields}) + "\n")
-        out.flush()
+        studio.send(json.dumps({"event": event, **fields}).encode())
 
     listen()
     try:
         rehearse()
-        for line in sys.stdin:
-            attempt(json.loads(line), tell)
-    except (KeyboardInterrupt, OSError):  # ended by the studio, or the studio is gone
+        while (order := studio.receive()) is not None:
+            attempt(json.loads(order), tell)
+    except KeyboardInterrupt:  # ended by the studio
         os._exit(1)
-
-
-if __name__ == "__main__":
-    main()

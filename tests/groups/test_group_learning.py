@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from ellipsum.releases.round_record import Round
 
 import ellipsum as es
 from ellipsum.learning.grouped import GroupLearningPlan
 from ellipsum.noise.law import GaussianLaw
-from ellipsum.releases.round_record import Round
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 GROUPS, SIZE = 100, 400

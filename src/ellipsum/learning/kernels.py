@@ -1,0 +1,343 @@
+"""Compiled loops of the rounds' row maps, one row after the other in a fixed order.
+
+Imported only when rows are added. Floats are never reordered or fused: every number is a function of its row
+alone [L1], and each norm is that of the very numbers that are scaled and rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..kernels.blocks import floats
+from ..kernels.memory import FAR_EXPONENT, LARGE, UNUSED, Rows
+from ..kernels.table import kernel_for
+from ..numerics.wide_integers import Ints
+from ..util.compile import compiled, inner
+
+_COPY_ENTRIES = 1 << 15
+_EXACT_ROWS = 1 << 12  # products of so many rows of 20 bits add up exactly in doubles [L5]
+
+Add = Callable[[Any, Rows, Ints], None]
+
+
+class BlockKernel:
+    """Hands a block on as contiguous doubles to a function of the map, the rows and the total."""
+
+    takes_columns = False
+
+    def __init__(self, row_map: Any, add: Add) -> None:
+        self._map = row_map
+        self._add = add
+
+    def __call__(self, block: Rows, total: Ints) -> None:
+        for part in _doubles(block):
+            self._add(self._map, part, total)
+
+
+class MapKernel(BlockKernel):
+    """The function that `ADDERS` names for the kind of a map."""
+
+    def __init__(self, row_map: Any) -> None:
+        super().__init__(row_map, ADDERS[row_map.kind])
+
+
+class SideBySideKernel:
+    """Hands rows to the kernel of each map, with its part of the total."""
+
+    takes_columns = False
+
+    def __init__(self, row_map: Any) -> None:
+        widths = [part.width for part in row_map.parts]
+        ends = [sum(widths[: i + 1]) for i in range(len(widths))]
+        self._places = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
+        self._kernels = [kernel_for(part) for part in row_map.parts]
+
+    def __call__(self, block: Rows, total: Ints) -> None:
+        for kernel, place in zip(self._kernels, self._places, strict=True):
+            kernel(block, total[place])
+
+
+def _doubles(block: Rows) -> Iterator[Rows]:
+    """The block as writable contiguous doubles, in copies of a few rows where it is not."""
+    if block.dtype.char == "d" and block.flags.c_contiguous and block.flags.writeable and block.flags.aligned:
+        yield block
+        return
+    step = max(16, _COPY_ENTRIES // block.shape[1])
+    for first in range(0, len(block), step):
+        yield floats(block[first : first + step], copy=True)
+
+
+@inner
+def _bin(edges: Any, first: int, last: int, value: float) -> int:
+    """How many of edges[first:last] are at most the value."""
+    low, high = first, last
+    while low < high:
+        middle = (low + high) // 2
+        if edges[middle] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return low - first
+
+
+@compiled
+def add_column_bins(
+    block: Any,
+    places: Any,
+    edges: Any,
+    starts: Any,
+    counted: Any,
+    weights: Any,
+    folded: bool,
+    centers: Any,
+    slots: Any,
+    total: Any,
+) -> None:
+    """One-hots of entries among their columns' edges, each counted as the weight of a row with so many."""
+    for r in range(block.shape[0]):
+        hits = 0
+        for k in range(places.size):
+            first, last = starts[k], starts[k + 1]
+            value = block[r, places[k]]
+            entry = abs(value - centers[k]) if folded else value
+            bin_ = _bin(edges, first, last, entry) if abs(value) < np.inf else last - first + 1
+            slot = first + 2 * k + bin_
+            if counted[slot]:
+                slots[hits] = slot
+                hits += 1
+        for i in range(hits):
+            total[slots[i]] += weights[hits]
+
+
+@inner
+def _product(packed: Any, offsets: Any, y: Any) -> None:
+    """y = B o, columns in ascending order."""
+    y[:] = 0.0
+    for j in range(offsets.size):
+        o = offsets[j]
+        if o != 0.0:
+            for i in range(y.size):
+                y[i] += packed[j, i] * o
+
+
+@inner
+def _square(y: Any) -> float:
+    total = 0.0
+    for i in range(y.size):
+        total += y[i] * y[i]
+    return total
+
+
+@inner
+def _bring_near(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, offsets: Any, y: Any) -> None:
+    """y along its direction, largest entry near 2^200, for a row whose norm overflows ([L1])."""
+    top = -10000
+    for j in range(row.size):
+        offset, exponent = math.frexp(0.5 * row[j] - 0.5 * center[j] if abs(row[j]) < np.inf else 0.0)
+        if offset != 0.0 and exponents[j] != UNUSED:
+            top = max(top, exponent + exponents[j])
+    for j in range(row.size):
+        offset, exponent = math.frexp(0.5 * row[j] - 0.5 * center[j] if abs(row[j]) < np.inf else 0.0)
+        used = exponents[j] != UNUSED
+        offsets[j] = math.ldexp(offset, exponent + exponents[j] - top) if used else 0.0
+    if packed.size:
+        y[:] = 0.0
+        for j in range(row.size):
+            if offsets[j] != 0.0:
+                for i in range(y.size):
+                    y[i] += math.ldexp(packed[j, i], -exponents[j]) * offsets[j]
+    else:
+        for j in range(row.size):
+            y[j] = math.ldexp(scale[j], -exponents[j]) * offsets[j] if exponents[j] != UNUSED else 0.0
+    top = -10000
+    for i in range(y.size):
+        if y[i] != 0.0:
+            top = max(top, math.frexp(y[i])[1])
+    for i in range(y.size):
+        y[i] = math.ldexp(y[i], FAR_EXPONENT - top) if y[i] != 0.0 else 0.0
+
+
+@inner
+def _map(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, offsets: Any, y: Any) -> float:
+    """Writes y = B (x - c) and returns its squared norm; odd entries as in [S3]."""
+    for j in range(row.size):
+        offsets[j] = row[j] - center[j] if abs(row[j]) < np.inf and exponents[j] != UNUSED else 0.0
+    if packed.size:
+        _product(packed, offsets, y)
+    else:
+        for j in range(row.size):
+            y[j] = offsets[j] * scale[j]
+    square = _square(y)
+    if not square < LARGE:
+        _bring_near(row, center, scale, packed, exponents, offsets, y)
+        square = _square(y)
+    return square
+
+
+@compiled
+def add_norm_bins(block: Any, frame: Any, edges: Any, total: Any) -> None:
+    """One-hot of the norm among the edges."""
+    for r in range(block.shape[0]):
+        square = _map(block[r], *frame)
+        total[_bin(edges, 0, edges.size, math.sqrt(square))] += 1
+
+
+@compiled
+def add_sides(
+    block: Any,
+    center: Any,
+    scale: Any,
+    packed: Any,
+    exponents: Any,
+    offsets: Any,
+    y: Any,
+    middle: Any,
+    measure: int,
+    below: int,
+    above: int,
+    total: Any,
+) -> None:
+    """`below` where a value of y (0), its size (1) or the norm (2) is at most its middle, `above` elsewhere."""
+    for r in range(block.shape[0]):
+        length = math.sqrt(_map(block[r], center, scale, packed, exponents, offsets, y))
+        for i in range(middle.size):
+            value = length if measure == 2 else abs(y[i]) if measure == 1 else y[i]
+            total[i] += below if value <= middle[i] else above
+
+
+@compiled
+def add_signed(block: Any, frame: Any, grid: float, total: Any) -> None:
+    """rint(grid y / max(1, norm)): positive entries in the first half, negative ones without sign in the second."""
+    y = frame[5]
+    for r in range(block.shape[0]):
+        square = _map(block[r], *frame)
+        factor = grid / math.sqrt(square) if square > 1.0 else grid
+        for i in range(y.size):
+            entry = int(np.rint(y[i] * factor))
+            if entry > 0:
+                total[i] += entry
+            else:
+                total[y.size + i] -= entry
+
+
+@compiled
+def add_directions(
+    block: Any,
+    frame: Any,
+    edges: Any,
+    grid: float,
+    total: Any,
+) -> None:
+    """rint(grid y / norm) in the place of the row's shell."""
+    y = frame[5]
+    for r in range(block.shape[0]):
+        length = math.sqrt(_map(block[r], *frame))
+        shell = _bin(edges, 0, edges.size, length) - 1
+        if shell >= 0:
+            factor = grid / length
+            for i in range(y.size):
+                total[shell * y.size + i] += int(np.rint(y[i] * factor))
+
+
+@compiled
+def add_outer_products(
+    block: Any,
+    frame: Any,
+    grid: float,
+    on: int,
+    off: int,
+    total: Any,
+    few: Any,
+    products: Any,
+) -> None:
+    """The upper triangle of q q^T, row by row, q = rint(grid y / max(1, ‖y‖)), entries times `on` or `off`.
+
+    few: four rows. products: a square of zeros, left so; sums of up to _EXACT_ROWS products are exact in it [L5].
+    """
+    y = frame[5]
+    rows = block.shape[0]
+    for start in range(0, rows, _EXACT_ROWS):
+        stop = min(start + _EXACT_ROWS, rows)
+        for first in range(start, stop, 4):
+            for r in range(4):
+                if first + r < stop:
+                    square = _map(block[first + r], *frame)
+                    factor = grid / math.sqrt(square) if square > 1.0 else grid
+                    for i in range(y.size):
+                        few[r, i] = np.rint(y[i] * factor)
+                else:
+                    few[r] = 0.0
+            _add_four(few, products)
+        _add_triangle(products, on, off, total)
+
+
+@inner
+def _add_four(few: Any, products: Any) -> None:
+    """Four rows at a time: a square of many columns is read and written a quarter as often."""
+    a, b, c, d = few[0], few[1], few[2], few[3]
+    for i in range(few.shape[1]):
+        ai, bi, ci, di = a[i], b[i], c[i], d[i]
+        row = products[i]
+        for j in range(i, few.shape[1]):
+            row[j] += (ai * a[j] + bi * b[j]) + (ci * c[j] + di * d[j])
+
+
+@inner
+def _add_triangle(products: Any, on: int, off: int, total: Any) -> None:
+    place = 0
+    for i in range(products.shape[0]):
+        total[place] += on * int(products[i, i])
+        products[i, i] = 0.0
+        for j in range(i + 1, products.shape[0]):
+            total[place + j - i] += off * int(products[i, j])
+            products[i, j] = 0.0
+        place += products.shape[0] - i
+
+
+def _count(row_map: Any, part: Rows, total: Ints) -> None:
+    total[0] += len(part)
+
+
+def _column_histograms(row_map: Any, part: Rows, total: Ints) -> None:
+    slots = np.empty(row_map.places.size, np.int64)
+    bins = row_map.places, row_map.edges, row_map.starts, row_map.counted, row_map.weights
+    add_column_bins(part, *bins, row_map.folded, row_map.centers, slots, total)
+
+
+def _norm_histogram(row_map: Any, part: Rows, total: Ints) -> None:
+    add_norm_bins(part, row_map.arguments, row_map.edges, total)
+
+
+def _signed_parts(row_map: Any, part: Rows, total: Ints) -> None:
+    add_signed(part, row_map.arguments, row_map.grid, total)
+
+
+def _directions(row_map: Any, part: Rows, total: Ints) -> None:
+    add_directions(part, row_map.arguments, row_map.edges, row_map.grid, total)
+
+
+def _second_moments(row_map: Any, part: Rows, total: Ints) -> None:
+    few, products = np.empty((4, row_map.values)), np.zeros((row_map.values, row_map.values))
+    on, off = row_map.factors
+    add_outer_products(part, row_map.arguments, row_map.grid, on, off, total, few, products)
+
+
+def _sides(row_map: Any, part: Rows, total: Ints) -> None:
+    sides = (row_map.middle, row_map.measure, row_map.below, row_map.above)
+    adder: Any = add_sides
+    adder(part, *row_map.arguments, *sides, total)
+
+
+ADDERS: dict[str, Add] = {
+    "count": _count,
+    "column_histograms": _column_histograms,
+    "norm_histogram": _norm_histogram,
+    "signed_parts": _signed_parts,
+    "directions": _directions,
+    "second_moments": _second_moments,
+    "sides": _sides,
+}

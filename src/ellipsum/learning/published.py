@@ -1,0 +1,251 @@
+"""Published methods by name, each as a sequence of rounds with its paper's constants; the release is the last round.
+
+"coinpress": Biswas, Dong, Kamath & Ullman 2020, CoinPress: Practical Private Mean and Covariance Estimation.
+"instance_optimal": Huang, Liang & Yi 2021, Instance-optimal Mean Estimation Under Differential Privacy.
+"variance_aware": Aumüller, Lebeda, Nelson & Pagh 2023, PLAN: Variance-Aware Private Mean Estimation.
+"friendly_core": Tsfadia, Cohen, Kaplan, Mansour & Stemmer 2022, FriendlyCore, for the start of the default method.
+Departures from the papers are in docs/proofs/published.md. What a method assumes of the data moves accuracy only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..errors import (
+    Floats,
+    UsageError,
+    floats,
+    open_unit,
+    vector,
+    whole,
+)
+from ..friendly.plan import require_replace
+from ..noise import public_normals
+from ..regions.ellipsoid import Ellipsoid, length
+from ..row_maps.grid import ellipsoid_map, grid_bits
+from ..rows import LearnedRows
+from .ball import (
+    Norms,
+    Place,
+    edges_below,
+    found_columns,
+    found_vectors,
+    region_about,
+)
+from .constants import NORMS_SHARE
+from .quantiles import medians, norm_quantile
+from .region import Region
+from .rounds import Rounds
+from .row_maps import NormHistogram, SecondMoments
+
+MOST_STEPS = 1000
+
+
+def _region(rounds: Rounds, region: Ellipsoid, off_center: Floats) -> Region:
+    """Rows clipped to an ellipsoid whose mean is about so far off the center; the release counts the clipped rows."""
+    d = rounds.d
+    rows = LearnedRows(region.center, region.scale, off_center, region.axes, columns=rounds.source.columns)
+    return Region(rows, np.zeros((2, d)), np.ones(d, np.bool_), unmeasured=True)
+
+
+def _ball_about(center: Floats, radius: float) -> Ellipsoid:
+    return Ellipsoid(center, np.full(center.size, 1 / radius))
+
+
+# CoinPress ------------------------------------------------------------------------------------------------
+
+_LAST_SHARE = Fraction(3, 4)
+_COARSE_SHARE, _COVARIANCE_SHARE = Fraction(1, 16), Fraction(3, 16)
+_MEAN_FAILURE, _COVARIANCE_FAILURE = 0.01, 0.1
+_CROSS = 6.0  # the authors' practical constant in place of 2 sqrt(2 ln(2 / failure))
+_THINNEST = 1e-13  # below this share of the largest variance an eigenvalue is rounding
+
+
+def coinpress(rounds: Rounds, *, steps: int = 4, std: Any = None) -> Region:
+    """The mean by `steps` clipped means, each in the ball that the one before left; the last is the release [L22].
+
+    With gamma^2 = d + 2 sqrt(d L) + 2 L, L = ln 100, in units where the covariance is at most the identity:
+        clip radius  min(sqrt(r^2 + 6 r + gamma^2), r + gamma)
+        next radius  gamma sqrt(1/n + noise variance)
+    three quarters of the budget for the last step, the rest evenly; the first ball has radius magnitude sqrt(d).
+
+    std: a public bound on each standard deviation, one number or one per column. Without it a coarse center and the
+    covariance are estimated first, for a quarter of the budget, and the rows are whitened.
+    """
+    steps, d, left = whole("steps", steps, most=MOST_STEPS), rounds.d, rounds.left
+    if std is not None:
+        stated = floats("std", std)
+        known = vector("std", np.full(d, stated) if stated.ndim == 0 else stated, d)
+        if not (known > 0).all():
+            raise UsageError("std must be > 0. It bounds the standard deviation of each column.")
+        white, radius = Ellipsoid(np.zeros(d), 1 / known), length(float(rounds.magnitude.max()) / known)
+    else:
+        wide = _ball_about(np.zeros(d), float(rounds.magnitude.max()))
+        coarse, _ = _clipped_mean(rounds, "coarse center", wide, math.sqrt(d), left * _COARSE_SHARE)
+        white = _whitened(rounds, replace(wide, center=coarse), steps, left * _COVARIANCE_SHARE)
+        radius, left = 1.0, rounds.left  # (mean - center)(mean - center)^T is at most the second moment
+    gamma = _normal_length(d, _MEAN_FAILURE)
+    for step in range(steps - 1):
+        share = left * (1 - _LAST_SHARE) / (steps - 1)
+        center, noise = _clipped_mean(rounds, f"mean {step + 1}", white, radius, share)
+        white, radius = replace(white, center=center), gamma * math.hypot(1 / math.sqrt(rounds.n), noise)
+    region = replace(white, scale=white.scale / _clip_radius(radius, d))
+    return _region(rounds, region, radius / gamma * white.reach)
+
+
+def _clipped_mean(rounds: Rounds, name: str, white: Ellipsoid, radius: float, share: Fraction) -> tuple[Floats, float]:
+    """The new center, and the noise of it in the whitened space."""
+    clip = _clip_radius(radius, rounds.d)
+    region = replace(white, scale=white.scale / clip)
+    noisy = rounds.sum(name, ellipsoid_map(region, grid_bits(round(rounds.n), rounds.privacy.mu)), share)
+    return white.center + region.restore(noisy.values / rounds.n), clip * noisy.std / rounds.n
+
+
+def _clip_radius(radius: float, d: int) -> float:
+    """Holds nearly all rows where the mean lies within `radius` and the covariance is at most the identity."""
+    gamma = _normal_length(d, _MEAN_FAILURE)
+    return min(math.hypot(radius, math.sqrt(_CROSS * radius), gamma), radius + gamma)
+
+
+def _normal_length(d: int, failure: float) -> float:
+    """Laurent-Massart: a standard normal vector is longer with probability at most `failure`."""
+    log_odds = math.log(1 / failure)
+    return math.sqrt(d + 2 * math.sqrt(d * log_odds) + 2 * log_odds)
+
+
+def _whitened(rounds: Rounds, white: Ellipsoid, steps: int, share: Fraction) -> Ellipsoid:
+    """The map under which the second moments about the center are at most the identity, by steps [L23].
+
+    Each: Z the noisy mean of y y^T, y clipped to gamma, made positive semidefinite; U = min(Z + margin, I); B <-
+    U^(-1/2) B. Nothing is measured where the margin, which public numbers decide, is 1 or more: no bound would move.
+    """
+    d, gamma = rounds.d, _normal_length(rounds.d, _COVARIANCE_FAILURE)
+    shortfall = math.sqrt(d / rounds.n) + math.sqrt(2 * math.log(2 / _COVARIANCE_FAILURE) / rounds.n)
+    row_map = SecondMoments(replace(white, scale=white.scale / gamma))
+    noise = row_map.diagonal_std(rounds.std(row_map, share / steps)) * gamma**2 / rounds.n
+    spectral = noise * row_map.factors[0] / row_map.factors[1]  # of the noise beside the diagonal
+    spectral *= 2 * math.sqrt(d) + 2 * math.sqrt(math.log(1 / _COVARIANCE_FAILURE))
+    margin = 2 * shortfall + shortfall**2 + spectral
+    if margin >= 1:
+        return white
+    for step in range(steps):
+        row_map = SecondMoments(replace(white, scale=white.scale / gamma))
+        noisy = rounds.sum(f"covariance {step + 1}", row_map, share / steps)
+        values, axes = np.linalg.eigh(row_map.matrix(noisy.values) * (gamma**2 / rounds.n))
+        bound = (axes * np.minimum(np.maximum(values, 0.0) + margin, 1.0)) @ axes.T
+        largest = float(white.unscale.max())
+        back = (np.eye(d) if white.axes is None else white.axes) * (white.unscale / largest)
+        variances, directions = np.linalg.eigh(back @ bound @ back.T)
+        held = np.maximum(variances, _THINNEST * variances[-1])
+        white = Ellipsoid(white.center, 1 / np.sqrt(held) / largest, directions)
+    return white
+
+
+# Instance-optimal -----------------------------------------------------------------------------------------
+
+_MEDIAN_SHARE = Fraction(1, 4)
+_MOST_TURNED = 1 << 12  # columns that are turned: a matrix of 2^24 entries
+
+
+def instance_optimal(rounds: Rounds, *, steps: int = 10, clip_share: float = 0.25) -> Region:
+    """The mean of rows clipped about a median taken in a public random rotation [L24].
+
+    1. Q, a randomized Hadamard rotation, makes every coordinate alike: |(Q x)_j| is below
+       magnitude sqrt(d / D) sqrt(2 ln(4 D)) with high odds, D the padded width.
+    2. Medians of Q x by `steps` noisy bisections, turned back: a quarter of the budget.
+    3. Clip radius at rank n - 4 sqrt(D)/mu_last - 2 sqrt(steps)/mu_radius of the distances (at least n/2), bisected
+       with `clip_share` of what is left; the rest is for the release. Lengths do not change under Q.
+    """
+    steps, d, left = whole("steps", steps, most=MOST_STEPS), rounds.d, rounds.left
+    part = Fraction(open_unit("clip_share", clip_share))
+    turned = rotation(d, rounds.session.seed())
+    size, magnitude = turned.width, float(rounds.magnitude.max())
+    reach = magnitude * math.sqrt(d / size * 2 * math.log(4 * size))
+    middles = medians(rounds, "median", turned, "values", (-reach, reach), steps, left * _MEDIAN_SHARE)
+    center = turned.restore(middles)
+    rest = left * (1 - _MEDIAN_SHARE)
+    missed = 4 * math.sqrt(size / (rest * (1 - part))) + 2 * math.sqrt(steps / (rest * part))
+    rank = max(1 - missed / rounds.privacy.mu / rounds.n, 0.5)
+    ball = _ball_about(center, 1.0)
+    radius = norm_quantile(rounds, ball, rank, 2 * math.sqrt(size) * reach, steps, rest * part)
+    return _region(rounds, _ball_about(center, radius), np.full(d, radius / math.sqrt(d)))
+
+
+def rotation(d: int, seed: bytes) -> Ellipsoid:
+    """Q = H D / sqrt(size) of d columns: a Hadamard matrix and public random signs, drawn apart from the data [L20]."""
+    from scipy.linalg import hadamard
+
+    size = 1 << (d - 1).bit_length()
+    if size > _MOST_TURNED:
+        raise UsageError(f"method='instance_optimal' turns at most {_MOST_TURNED} columns, got {d}.")
+    signs = np.where(public_normals(seed, d) < 0, -1.0, 1.0)
+    axes = (hadamard(size)[:, :d] * signs).T / math.sqrt(size)
+    return Ellipsoid(np.zeros(d), np.ones(size), axes)
+
+
+# PLAN -----------------------------------------------------------------------------------------------------
+
+_FIRST_SHARE = Fraction(1, 4)  # for centers and spreads: one part to three
+_RADIUS_SHARE = Fraction(1, 4)  # of the rest
+_PLAN_FAILURE = 0.1
+_STD_PER_MEDIAN = 1.482602218505602  # of a normal law: 1 / (its 3/4 quantile)
+
+
+def variance_aware(rounds: Rounds, *, steps: int = 20) -> Region:
+    """The mean clipped in a space where coordinate j is divided by about the square root of its spread [L25].
+
+    1. Medians by `steps` noisy bisections. 2. Spreads s_j from the medians of |x_j - c_j|.
+    3. y_j = (x_j - c_j) / sqrt(s_j + mean s): noise variance in proportion to the spread, held away from zero.
+    4. Clip radius at rank n - sqrt(n) - sqrt(T ln(T / 0.1)) / mu_radius of ‖y‖, T = steps.
+    """
+    steps, left, n, d = whole("steps", steps, most=MOST_STEPS), rounds.left, rounds.n, rounds.d
+    magnitude = float(rounds.magnitude.max())
+    first, rest = left * _FIRST_SHARE, left * (1 - _FIRST_SHARE)
+    units = _ball_about(np.zeros(d), magnitude)
+    center = magnitude * medians(rounds, "center", units, "values", (-1.0, 1.0), steps, first / 4)
+    units = replace(units, center=center)
+    std = _STD_PER_MEDIAN * medians(rounds, "spread", units, "sizes", (0.0, 2.0), steps, first * 3 / 4)
+    shape = Ellipsoid(center, 1 / np.sqrt(2 * std + float(np.mean(2 * std))) / magnitude)
+    missed = (
+        math.sqrt(n) + math.sqrt(steps * math.log(steps / _PLAN_FAILURE) / (rest * _RADIUS_SHARE)) / rounds.privacy.mu
+    )
+    upper = math.sqrt(max(math.log(d), 1.0) * math.log(1 / _PLAN_FAILURE) * float(std.sum()))
+    radius = norm_quantile(rounds, shape, max(1 - missed / n, 0.5), upper, steps, rest * _RADIUS_SHARE)
+    return _region(rounds, replace(shape, scale=shape.scale / radius), std * magnitude)
+
+
+# FriendlyCore ---------------------------------------------------------------------------------------------
+
+_FRIENDLY_SHARE = 0.2
+_SEARCH_OCTAVES = 40
+
+
+def friendly_core(rounds: Rounds) -> Region:
+    """A friendly average as the start, wherever the rows agree; then the default method about it.
+
+    The magnitude bounds only the search for the radius, through its logarithm. Where no center is found, the default
+    method finds the rows with what is left. The gate needs a failure probability, a part of delta [F5][F7][F8].
+    """
+    from ..friendly.release import FriendlyRelease, friendly_center, some_rows
+
+    require_replace(rounds.neighbors)
+    spend, stream = rounds.charged("friendly center", _FRIENDLY_SHARE, rounds.d, rounds.privacy.slack)
+    rows = some_rows(rounds.session, None).read()
+    size, d = float(rounds.magnitude.max()), rounds.d
+    widest = 2 * size * math.sqrt(d)
+    search = (math.ldexp(widest, -_SEARCH_OCTAVES), widest)
+    found = friendly_center(rows, search, mu=spend.mu, slack=spend.slack, stream=stream)
+    if not isinstance(found, FriendlyRelease):
+        return region_about(rounds, found_columns(rounds) if rounds.relative else found_vectors(rounds))
+    limits = np.asarray(rounds.magnitude, float)
+    center = np.clip(found.value, -limits, limits)
+    place = Place(center, np.full(d, size), -limits, limits, np.ones(d, np.bool_), 1.0, 2, np.zeros((2, d)))
+    about = place.ellipsoid(1.0)
+    edges = edges_below(place.farthest(about))
+    place.radius = Norms(edges, rounds.sum("norms", NormHistogram(about, edges[1:-1]), NORMS_SHARE), rounds.n).median
+    return region_about(rounds, place)

@@ -1,0 +1,91 @@
+"""How one budget is shared between a pure step and a Gaussian one beside it: the largest mu that is left [U9].
+
+A release with both is (mu, pure = (epsilon_1,)), whose curve is exact and certified [P8].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from ..errors import Floats, UsageError
+from ..numerics.roots import root
+from .budget import Budget
+from .composition import composed_delta, composed_epsilon
+from .gaussian_curve import certified_mu, gaussian_delta
+from .guarantee import Privacy
+from .spherical_curve import Guarantee
+
+SHARES = np.concatenate([np.linspace(0.05, 0.9, 18), [0.93, 0.96, 0.98]])
+"""Of epsilon, for the pure step: those that are tried."""
+_LEAST = 1e-4  # of the mu without a pure step
+_HALVINGS = 30
+_NUDGES = range(36, 3, -3)
+_NEAR = 1 + 1e-6
+
+
+def beside(mu: Floats, first: Floats, epsilon: float) -> Floats:
+    """delta(epsilon) of a Gaussian step beside a pure one of epsilon_1 = first < epsilon, in doubles [P8]."""
+    up = 1 / (1 + np.exp(-first))
+    delta: Floats = up * gaussian_delta(mu, epsilon - first) + (1 - up) * gaussian_delta(mu, epsilon + first)
+    return delta
+
+
+@lru_cache(maxsize=64)
+def splits(epsilon: float, delta: float) -> tuple[Floats, Floats]:
+    """(epsilon_1, mu): what may stand beside each other within (epsilon, delta); good estimates."""
+    firsts = SHARES * epsilon
+    most = certified_mu(epsilon, delta)
+    low, high = np.full(firsts.size, math.log(_LEAST * most)), np.full(firsts.size, math.log(most))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        fits = beside(np.exp(middle), firsts, epsilon) <= delta
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    mus = np.exp(low)
+    for part in (firsts, mus):
+        part.flags.writeable = False
+    return firsts, mus
+
+
+@lru_cache(maxsize=64)
+def mu_beside(first: float, epsilon: float, delta: float) -> float | None:
+    """The largest mu beside a pure step of epsilon_1 = first, rounded down and proved [P8]; None where none is."""
+    most = certified_mu(epsilon, delta)
+
+    def excess(mu: float) -> float:
+        found = float(beside(np.array(mu), np.array(first), epsilon))
+        return math.log(max(found, 1e-320) / delta)
+
+    if excess(_LEAST * most) >= 0 or excess(most) <= 0:
+        return None
+    start = root(excess, _LEAST * most, most, 1e-13 * most)
+    for shift in _NUDGES:
+        mu = start * (1 - math.ldexp(1.0, -shift))
+        if proved(mu, first, epsilon, delta):
+            return mu
+    return None
+
+
+def proved(mu: float, first: float, epsilon: float, delta: float) -> bool:
+    """Whether both steps together keep to (epsilon, delta), certified, read either way [P8]."""
+    if composed_delta(mu, (first,), 0.0, epsilon) > delta:
+        return False
+    return composed_epsilon(mu, (first,), 0.0, delta) <= epsilon
+
+
+def check_split(privacy: Guarantee, stated: Mapping[str, float]) -> None:
+    """An error unless a Gaussian step and a pure one spend the stated (epsilon, delta); a little less may be spent."""
+    if not stated:
+        return
+    pair = Budget(**stated).pair
+    lawful = isinstance(privacy, Privacy) and privacy.mu > 0 and len(privacy.pure) == 1 and not privacy.slack
+    if pair is None or not stated.get("delta") or not lawful or not isinstance(privacy, Privacy):
+        raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
+    epsilon, delta = stated["epsilon"], stated["delta"]
+    unspent = replace(privacy, mu=privacy.mu * _NEAR).delta(epsilon) < delta
+    if privacy.delta(epsilon) > delta or unspent:
+        raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")

@@ -1,0 +1,142 @@
+"""What a release tells of the learning before it: the rounds with their cost, and what clipping may have moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import MOST_WHOLE, Floats, UsageError
+from ..privacy.budget import stated_from_dict
+from ..privacy.budget_split import check_split
+from ..privacy.guarantee import Privacy, fits
+from ..util import json_codec
+from ..util.structural_equality import Alike
+from .decode import Absent
+
+METHODS = ("auto", "coinpress", "instance_optimal", "variance_aware", "friendly_core")
+"""The names of the ways to learn."""
+RELEASE = "release"
+"""The name of the last step."""
+_WRONG = "what the release says of its learning has missing, unknown or wrong fields."
+
+
+@dataclass(frozen=True)
+class Step:
+    """One charged round: what it was, what it cost, how many numbers it gave."""
+
+    name: str
+    privacy: Privacy
+    width: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "privacy": self.privacy.to_dict(), "width": self.width}
+
+    @staticmethod
+    def from_dict(saved: Any) -> Step:
+        with json_codec.Fields(saved, "a step has a name, its privacy and a width.") as fields:
+            return Step(
+                fields.take("name", json_codec.text),
+                fields.take("privacy", Privacy.from_dict),
+                fields.take("width", json_codec.integer(1, MOST_WHOLE)),
+            )
+
+
+def check_stated(total: Privacy, stated: Mapping[str, float]) -> None:
+    """An error unless a guarantee is that of the stated budget: Gaussian, pure, or one beside the other [L8]."""
+    if total.mu and total.pure:
+        check_split(total, stated)
+    else:
+        total.check_stated(stated)
+
+
+def check_steps(total: Privacy, steps: Sequence[Step], stated: Mapping[str, float]) -> None:
+    """An error unless the steps fit into a guarantee that is the stated budget's [P5][P10]."""
+    check_stated(total, stated)
+    if not stated or not steps or not fits(total, [step.privacy for step in steps]):
+        raise UsageError("these steps are not those of the stated budget. They were changed after they were made.")
+
+
+@dataclass(frozen=True)
+class Learning(Alike):
+    """What happened before a release of `Unknown` rows; its numbers are noisy, or public."""
+
+    method: str
+    stated: Mapping[str, float]
+    """The budget in the caller's own words."""
+    magnitude: Floats
+    steps: tuple[Step, ...]
+    bias: Floats
+    """(2, d): the true sum of a column lies at most bias[0] below and bias[1] above what is released, noise aside."""
+    found: NDArray[np.bool_]
+    """Whether each column was found; of another nothing is known but its magnitude."""
+    unnoticed: int = 0
+    """How many outliers could go unnoticed."""
+    warnings: tuple[str, ...] = ()
+    absent: Absent | None = None
+    """Missing entries that were counted before the release."""
+
+    def check(self, total: Privacy, release: Privacy, d: int) -> None:
+        """An error unless the steps fit the guarantee, the last one is the release's, and every array has its size."""
+        check_steps(total, self.steps, self.stated)
+        last = self.steps[-1].privacy
+        sizes = self.bias.shape, self.found.size, self.magnitude.size
+        alike = (last.mu, last.pure, last.slack) == (release.mu, release.pure, release.slack)
+        if self.steps[-1].name != RELEASE or not alike or sizes != ((2, d), d, d):
+            raise UsageError("this release is not the last of its own steps. It was changed after it was made.")
+
+    def widened(self, low: Floats, high: Floats, rows: Floats, whole: bool) -> tuple[Floats, Floats]:
+        """Ends of intervals, (..., d), with what clipping may have moved; rows: those that have each column.
+
+        whole: for sums rather than means. A column that was not found lies anywhere within its magnitude [L11].
+        """
+        times = rows if whole else 1.0
+        below, above = (part if whole else part / rows for part in self.bias)
+        farthest = self.magnitude * times
+        return np.where(self.found, low - below, -farthest), np.where(self.found, high + above, farthest)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "stated": dict(self.stated),
+            "magnitude": self.magnitude.tolist(),
+            "steps": [step.to_dict() for step in self.steps],
+            "bias": self.bias.tolist(),
+            "found": self.found.tolist(),
+            "unnoticed": self.unnoticed,
+            "warnings": list(self.warnings),
+            "absent": None if self.absent is None else self.absent.to_dict(),
+        }
+
+    @staticmethod
+    def from_dict(saved: Any) -> Learning:
+        with json_codec.Fields(saved, _WRONG) as fields:
+            return Learning(
+                method=fields.take("method", json_codec.word(*METHODS)),
+                stated=fields.take("stated", stated_from_dict),
+                magnitude=fields.take("magnitude", json_codec.numbers),
+                steps=tuple(fields.take("steps", json_codec.list_of(Step.from_dict))),
+                bias=fields.take("bias", _not_negative),
+                found=np.array(fields.take("found", json_codec.list_of(json_codec.flag)), np.bool_),
+                unnoticed=fields.take("unnoticed", json_codec.integer(0, MOST_WHOLE)),
+                warnings=tuple(fields.take("warnings", json_codec.list_of(json_codec.text))),
+                absent=fields.maybe("absent", _absent),
+            )
+
+
+def _not_negative(saved: Any) -> Floats:
+    found = json_codec.matrix(saved)
+    if (found < 0).any():
+        raise json_codec.Wrong
+    return found
+
+
+def _absent(saved: Any) -> Absent:
+    with json_codec.Fields(saved, _WRONG) as fields:
+        found = Absent(*(fields.take(name, json_codec.numbers) for name in ("rows", "stds", "fill")))
+    if (found.stds < 0).any() or not found.rows.size == found.stds.size == found.fill.size:
+        raise json_codec.Wrong
+    return found
