@@ -251,10 +251,6 @@ def wrong_counts(made):
     for name in ("clipped", "outside"):
         yield ("counts", name), lambda old: [1.0] if old is None else None
         yield ("counts", name), lambda old: [*(old or [1.0, 1.0]), 1.0]
-    if made.learned is not None:
-        for name in ("own", "stretch", "count_direction"):
-            yield ("noise", name), lambda old: [1.0, 0.5] if old is None else None
-            yield ("noise", name), [0.5]
 
 
 def test_a_smaller_noise_cannot_be_shown_with_more_rows():
