@@ -12,7 +12,8 @@ from scipy import stats
 import ellipsum as es
 from ellipsum.friendly import friendly_mean
 from ellipsum.friendly.core import RADIUS, find_core
-from ellipsum.friendly.plan import FINE_BITS, FriendlyPlan, friendly_plan, mean_sensitivity
+from ellipsum.friendly.forecast import mean_sensitivity
+from ellipsum.friendly.plan import FINE_BITS, FriendlyPlan, friendly_plan
 from ellipsum.friendly.release import _noisy_mean
 from ellipsum.noise import Stream
 

@@ -19,9 +19,9 @@ GRID = 2.0**BITS
 
 def ellipsoid(d, rule, matrix=None, pull=0.97, octaves=5):
     shares = whole_shares(np.arange(1.0, d + 1), (True,) * d) if rule == "column" else None
-    absences = {"column": tuple(free_units(2 * s, BITS) for s in (shares if shares is not None else ())), "row": (7,)}
+    absences = {"column": free_units(2 * shares, BITS) if shares is not None else (), "row": (7,)}
     fill = np.linspace(-1, 1, d) if rule == "fill" else None
-    riders = Riders(rule, fill, absences.get(rule, ()), shares, (free_units(2 * (1 - pull**2), BITS),), octaves, pull)
+    riders = Riders(rule, fill, absences.get(rule, ()), shares, free_units(2 * (1 - pull**2), BITS), octaves, pull)
     center = np.linspace(-0.5, 0.5, d)
     if matrix is None:
         return EllipsoidMap(center, scale=np.linspace(0.3, 0.9, d), grid_bits=BITS, riders=riders)
@@ -199,9 +199,9 @@ def test_free_counts_cost_nothing():
     for rule in ("column", "row", "center"):
         plain = EllipsoidMap(np.zeros(4), scale=np.ones(4), grid_bits=BITS)
         shares = whole_shares(np.ones(4), (True, True, False, True)) if rule == "column" else None
-        units = tuple(free_units(2 * 0.97**2 * s, BITS) for s in shares) if rule == "column" else ()
-        units = (free_units(2 + 0.97**2, BITS),) if rule == "row" else units
-        riders = Riders(rule, None, units, shares, (free_units(2 * (1 - 0.97**2), BITS),), 12, 0.97)
+        units = free_units(2 * 0.97**2 * shares, BITS) if rule == "column" else ()
+        units = free_units(2 + 0.97**2, BITS) if rule == "row" else units
+        riders = Riders(rule, None, units, shares, free_units(2 * (1 - 0.97**2), BITS), 12, 0.97)
         counted = EllipsoidMap(np.zeros(4), scale=np.ones(4), grid_bits=BITS, riders=riders)
         assert float(counted.body.diameter / plain.body.diameter) == pytest.approx(1, abs=1e-15)
 

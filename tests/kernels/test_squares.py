@@ -6,6 +6,8 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from test_riders import RULES, each_row, exact, odd_rows
 
 import ellipsum as es
@@ -13,7 +15,7 @@ from ellipsum.kernels.accumulate import accumulate
 from ellipsum.kernels.blocks import Columns
 from ellipsum.kernels.table import kernel_for
 from ellipsum.row_maps.auxiliary_counts import WIDEST, Riders, free_squares
-from ellipsum.row_maps.maps import FINE, ClampedMap, clamped_body, squared_cell
+from ellipsum.row_maps.maps import FINE, ClampedMap, clamped_body, sqrt_upper, squared_cells
 
 BITS = 40
 GRID = 2.0**BITS
@@ -27,7 +29,7 @@ def squared(d, rule, limits=None, squares=None, products=0):
     fill = np.linspace(-1, 0.4, d) if rule == "fill" else None
     outside = tuple((0.2 * limits).astype(int).tolist())
     riders = Riders(rule, fill, absences, None, outside)
-    squares = free_squares(limits.tolist(), riders, True) if squares is None else squares
+    squares = free_squares(limits, riders, True) if squares is None else squares
     riders = Riders(rule, fill, absences, None, outside, squares=squares, products=products)
     return ClampedMap(center, limits / half, limits, (lower, upper), grid_bits=BITS, riders=riders)
 
@@ -138,7 +140,8 @@ def test_no_cell_leaves_the_body(limit, ratio):
     """[S11] All pairs of a whole curve, rounding included, in integers; and free is free exactly."""
     square = max(1, int(limit * ratio))
     cells = curve(limit, square)
-    length, apart = squared_cell(limit, square)
+    parts = squared_cells(np.array([limit]), np.array([square]))
+    length, apart = (sum(int(part[0]) ** 2 for part in cell) for cell in parts)
     assert (cells**2).sum(1).max() <= length
     step = max(1, len(cells) // 700)
     some = np.unique(np.concatenate([cells[::step], cells[:20], cells[-20:], cells[limit - 10 : limit + 11]]), axis=0)
@@ -180,12 +183,47 @@ def test_free_squares_cost_nothing(rule, alone):
     absences = {"column": tuple((np.sqrt(3) * limits * 0.9999).astype(int).tolist()), "row": (1 << 40,)}.get(rule, ())
     fill = np.zeros(3) if rule == "fill" else None
     plain = Riders(rule, fill, absences, None, (1 << 37, 2000, 0))
-    free = Riders(rule, fill, absences, None, plain.outside, squares=free_squares(limits.tolist(), plain, alone))
+    free = Riders(rule, fill, absences, None, plain.outside, squares=free_squares(limits, plain, alone))
     assert clamped_body(limits, free).diameter == clamped_body(limits, plain).diameter
     if not alone:
         assert clamped_body(limits, free).norm == clamped_body(limits, plain).norm
-    more = Riders(rule, fill, absences, None, plain.outside, squares=tuple(2 * s for s in free.squares))
+    more = Riders(rule, fill, absences, None, plain.outside, squares=2 * free.squares)
     assert clamped_body(limits, more).diameter > clamped_body(limits, plain).diameter
+
+
+def body_by_cells(limits, riders):
+    """The squared norm and diameter of `clamped_body`, in Python's whole numbers."""
+    norm = diameter = 0
+    nothing = [0] * len(limits)
+    columns = (
+        limits,
+        riders.absences.tolist() if riders.missing == "column" else nothing,
+        riders.outside.tolist() or nothing,
+        riders.squares.tolist() or nothing,
+    )
+    for limit, absent, out, square in zip(*columns, strict=True):
+        length, apart = limit**2 + square**2, 4 * limit**2 + square**2
+        if limit >= FINE:
+            length = max(limit**2, (square + 2) ** 2) if square else limit**2
+            apart = 4 * limit**2 if square * WIDEST.denominator <= limit * WIDEST.numerator else apart
+        norm += max(length + out**2, absent**2)
+        diameter += max(apart + out**2, length + out**2 + absent**2)
+    return norm, diameter
+
+
+units = st.one_of(st.integers(0, 2**46 - 1), st.sampled_from([0, 1, FINE - 1, FINE, 2**46 - 1]))
+cells = st.tuples(st.integers(0, 2**48 - 1), st.integers(0, 2**62 - 1), st.integers(0, 2**62 - 1), units)
+
+
+@given(st.lists(cells, min_size=1, max_size=6), st.booleans(), st.integers(0, 7), st.integers(1, 20_000))
+def test_the_body_is_the_sum_over_cells(columns, alike, kinds, times):
+    columns = [columns[0]] * times if alike else columns
+    limits, absences, outside, squares = (list(part) for part in zip(*columns, strict=True))
+    rule, absences = ("column", absences) if kinds & 1 else ("center", [])
+    riders = Riders(rule, None, absences, None, outside if kinds & 2 else [], squares=squares if kinds & 4 else [])
+    body, (norm, diameter) = clamped_body(np.array(limits), riders), body_by_cells(limits, riders)
+    assert body.norm == sqrt_upper(norm)
+    assert body.diameter == sqrt_upper(diameter)
 
 
 def test_wrong_squares_are_refused():

@@ -264,7 +264,7 @@ def test_draws_are_correctly_rounded(sizes: list[int], count: int) -> None:
         assert stream.next == 3 + box_draws(sizes, count)
 
 
-@pytest.mark.parametrize("first_bits", [6, 20, 100])
+@pytest.mark.parametrize("first_bits", [0, 6, 20, 100])
 def test_both_ways_of_deciding_agree(monkeypatch: pytest.MonkeyPatch, first_bits: int) -> None:
     rng = np.random.default_rng(6)
     rows = Wide.from_int64(rng.integers(-(2**61), 2**61, (30, 8)))
@@ -272,8 +272,8 @@ def test_both_ways_of_deciding_agree(monkeypatch: pytest.MonkeyPatch, first_bits
     plain = add_box_noise(rows, [2, 5, 1], scales, seeded(4))
     asked = open_everything(monkeypatch, first_bits)
     assert add_box_noise(rows, [2, 5, 1], scales, seeded(4)).equals(plain)
-    assert len(asked) >= 240
-    assert (max(asked) > first_bits) == (first_bits < 25)
+    assert len(asked) >= 240 if first_bits else len(asked) <= 1
+    assert not first_bits or (max(asked) > first_bits) == (first_bits < 25)
 
 
 def scripted(draws: int, seed: int) -> dict[int, tuple[int, list[int]]]:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ellipsum.numerics.wide_integers import Wide
+from ellipsum.numerics.wide_integers import Wide, larger_squares, squares_of, sum_of
 
 numbers = st.integers(-(2**100), 2**100)
 
@@ -42,3 +42,16 @@ def test_from_int64(values):
 @given(numbers)
 def test_floats_are_close(value):
     assert abs(Wide.from_ints([value]).to_float()[0] - value) <= abs(value) * 2.0**-51
+
+
+halves = st.integers(0, 2**61)
+
+
+@given(st.lists(st.tuples(halves, halves, st.integers(0, 2**62 - 1), st.integers(0, 2**62 - 1)), min_size=1))
+def test_sums_of_squares_are_exact(rows):
+    first = squares_of([np.array(part) for part in zip(*rows, strict=True)])
+    second = squares_of([np.array([row[3] for row in rows])])
+    assert sum_of(first) == sum(a * a for row in rows for a in row)
+    assert sum_of(larger_squares(first, second)) == sum_of(first)
+    halved = squares_of([np.array([row[0] for row in rows])])
+    assert sum_of(larger_squares(halved, second)) == sum(max(row[0], row[3]) ** 2 for row in rows)

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -300,9 +299,6 @@ def test_identities_that_cannot_be_compared_are_refused(tmp_path):
     pq.write_table(mixed[1], tmp_path / "b.parquet")
     with pytest.raises(UsageError, match="one person would be two"):
         open_table(tmp_path / "*.parquet", key="id")
-    frame = pd.DataFrame({"id": pd.Series(["a", 1], dtype=object), "a": [1.0, 2.0]})
-    with pytest.raises(UsageError, match="object"):
-        open_table(frame, key="id")
     with pytest.raises(UsageError, match="among columns"):
         open_table(mixed[0], ["id", "a"], key="id")
     with pytest.raises(UsageError, match="privacy_id names 'who'"):
@@ -386,16 +382,14 @@ def results_of_people(neighbors, **how):
     return found
 
 
-@pytest.mark.parametrize(
-    ("neighbors", "change"), [("replace", "replaced, n public"), ("add_remove", "added or removed")]
-)
+@pytest.mark.parametrize(("neighbors", "change"), [("replace", "replace"), ("add_remove", "add or remove")])
 def test_the_guarantee_says_whom_it_hides(neighbors, change):
     for how, right, wrong in (({"privacy_id": "id"}, "person", "row"), ({}, "row", "person")):
         for result in results_of_people(neighbors, **how):
-            assert f"one {right} {change}" in repr(result), type(result)
+            assert f"neighbors: {change} one {right}" in repr(result), type(result)
             assert f"one {wrong}" not in repr(result)
             if hasattr(result, "_repr_html_"):
-                assert f"one {right} {change}" in result._repr_html_()
+                assert f"neighbors: {change} one {right}" in result._repr_html_()
                 assert f"one {wrong}" not in result._repr_html_()
 
 
@@ -438,7 +432,7 @@ def test_blocks_of_people():
     got = es.subsample_and_aggregate(mean, table, privacy_id="id", rng=np.random.default_rng(1), **terms)
     plain = es.subsample_and_aggregate(mean, rows, rng=np.random.default_rng(1), **terms)
     assert got.value.tolist() == plain.value.tolist()
-    assert "one person replaced" in repr(got)
+    assert "replace one person" in repr(got)
     with pytest.raises(UsageError, match="no order"):
         es.subsample_and_aggregate(mean, table, privacy_id="id", shuffle=False, **terms)
 
@@ -707,11 +701,11 @@ WHO = ("--privacy-id", "who")
 def test_people_and_queries_on_the_command_line(command):
     code, out, err = command("mean", "t.csv", *WHO, *BOUNDS, "--json", "--save-plan", "plan.json")
     assert code == 0, err
-    assert "one person replaced" in err
+    assert "replace one person" in err
     release = es.Release.from_json(out)
     assert release.plan.n == 100
     assert release.plan.people.privacy_id == "who"
-    assert "one person replaced" in command("mean", "t.csv", *WHO, *BOUNDS)[1]
+    assert "replace one person" in command("mean", "t.csv", *WHO, *BOUNDS)[1]
     code, out, err = command("sum", "t.csv", *WHO, "--per-person", "sum", "--max-rows", "2", *BOUNDS, "--json")
     assert es.Release.from_json(out).plan.people.max_rows == 2
     query = "select who, age from 't.csv' where income < 500"
@@ -734,7 +728,7 @@ def test_learning_from_people_on_the_command_line(command, tmp_path):
     words = ("--magnitude", "1e3", "--columns", "age")
     code, out, err = command("learn", "t.csv", *WHO, "--max-rows", "5", *words, "--yes", "-o", "rows.json")
     assert code == 0, err
-    assert "one person replaced" in out
+    assert "replace one person" in out
     learned = es.Learned.from_json((tmp_path / "rows.json").read_text())
     assert learned.people == People("who", "mean", 5)
     assert command("mean", "t.csv", *WHO, "--rows", "rows.json", "--json", "--yes")[0] == 0

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from ellipsum.projection.order import _marked
 from opening import open_table, session_on
 from pyarrow import feather
 
 import ellipsum as es
 from ellipsum.friendly.aggregate import subsample_and_aggregate
 from ellipsum.friendly.release import some_rows
+from ellipsum.projection.parquet import _marked
 from ellipsum.request.people import People
 from ellipsum.sources.people import gather
 

@@ -229,8 +229,8 @@ def check_counts(release):
     assert counts.rows.shape == counts.stds.shape == (plan.d,)
     noisy = release.row_count
     every = plan.n or 0 if noisy is None else noisy
-    units = np.array(plan.riders.absences or [0], float)
-    own = plan.absence_stds if plan.riders.absences else np.zeros(units.size)
+    units = plan.riders.absences.astype(float) if plan.riders.absences.size else np.zeros(1)
+    own = plan.absence_stds if plan.riders.absences.size else np.zeros(units.size)
     assert (counts.rows <= every + 65 * own + 1e-5 * abs(every) + 1e-5).all()
     assert (counts.stds >= own * (1 - 1e-5)).all()
     if plan.public_rows and not any(plan.riders.absences):

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
 from queue import SimpleQueue
 
 import numpy as np
@@ -64,6 +65,10 @@ class _Accumulator:
             first += count
             if self._pending >= self._map.rows_per_flush:
                 self._flush()
+
+    @property
+    def has_rows(self) -> bool:
+        return self._pending > 0 or self._done is not None
 
     def _flush(self) -> None:
         self._done = self.partial()
@@ -131,7 +136,7 @@ def accumulate(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int |
     for piece in pieces:
         if count > 1 and seen + piece.size > _SERIAL_ENTRIES:
             rest = _accumulate_threaded(row_map, kernel, piece, pieces, count)
-            return accumulator.partial().merge(rest)
+            return rest.merge(accumulator.partial()) if seen else rest
         accumulator.add(piece)
         seen += piece.size
     return accumulator.partial()
@@ -165,7 +170,5 @@ def _accumulate_threaded(
             running.popleft().result()
     finally:  # on an error or an interrupt, the pieces not yet begun are dropped
         pool.shutdown(wait=True, cancel_futures=True)
-    result = Partial.empty(row_map.width)
-    for accumulator in accumulators:
-        result = result.merge(accumulator.partial())
-    return result
+    partials = [accumulator.partial() for accumulator in accumulators if accumulator.has_rows]
+    return reduce(Partial.merge, partials) if partials else Partial.empty(row_map.width)

@@ -80,8 +80,8 @@ class ClampedKernel:
     def __init__(self, row_map: ClampedMap) -> None:
         self._map = row_map
         self.drops = row_map.riders.missing == "row"
-        self._absences = np.array(row_map.riders.absences, np.int64)
-        self._outside = np.array(row_map.riders.outside, np.int64)
+        self._absences = row_map.riders.absences
+        self._outside = row_map.riders.outside
         together = row_map.columns < _WIDEST and not self.drops
         self._times = LANES // math.gcd(row_map.columns, LANES) if together else 1
 

@@ -417,7 +417,7 @@ def _add_counts(riders: Riders, absent: Ints, outside: Ints, total: Ints) -> Non
     """Counts, in their units, behind the values."""
     if riders.width == 0:
         return
-    absences = len(riders.absences)
+    absences = riders.absences.size
     counts = np.concatenate([absent[:absences], outside])
     total += counts * riders.units
 

@@ -179,7 +179,7 @@ class GroupedKernel:
     def __init__(self, row_map: ClampedMap | EllipsoidMap) -> None:
         self._map = row_map
         self._often = row_map.rows_per_flush - 1  # a power of two, less one
-        self._units = np.array(row_map.riders.absences, np.int64)
+        self._units = row_map.riders.absences
         self._own = kernel_for(row_map)
         if isinstance(self._own, SquaresKernel):
             self._own, self._squares = self._own.clamped, self._own.lines

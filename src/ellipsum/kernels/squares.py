@@ -29,9 +29,9 @@ class _Frame:
 
     def __init__(self, row_map: ClampedMap, times: int = 1) -> None:
         riders, limits = row_map.riders, row_map.limits.astype(np.float64)
-        units = np.array(riders.squares, np.float64)
+        units = riders.squares.astype(np.float64)
         filled = _filled(row_map, limits)
-        counted = np.array(riders.absences) > 0 if riders.missing == "column" else np.zeros(row_map.columns, bool)
+        counted = riders.absences > 0 if riders.missing == "column" else np.zeros(row_map.columns, bool)
         absent = np.where(counted, 0.0, np.rint(units * (1.0 - filled * filled)))
         lines = row_map.center, row_map.scale, limits, units, absent, filled
         self.columns = row_map.columns * times

@@ -19,11 +19,11 @@ _DIGITS = 4
 Limits = list[tuple[str, Filter]]
 
 
-class DoesNotFit(Exception):
+class DoesNotFit(BudgetRefused):
     """A request exceeds somebody's caps; what to say of it is worked out later, while nobody waits."""
 
     def __init__(self, limits: Iterable[tuple[str, Filter]]) -> None:
-        super().__init__()
+        super().__init__("the request exceeds the budget. Nothing was read or spent.")
         self.limits: Limits = list(limits)
 
 

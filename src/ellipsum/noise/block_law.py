@@ -347,19 +347,23 @@ class BoxLaw(Law):
         units = np.ldexp(1.0, np.repeat(runs.shifts, runs.sizes))
         return order, bool((order == np.arange(order.size)).all()), runs, units
 
-    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Ints) -> None:
         if not isinstance(privacy, Privacy) or privacy.mu or len(privacy.pure) != 1:
             raise UsageError(TOO_LITTLE)
         blocks = self.blocks.blocks
         if len(self.scales) != len(blocks) or not all(map(math.isfinite, self.scales)):
             raise UsageError(TOO_LITTLE)
-        served = set(self.blocks.columns)
-        if any(moves[j] for j in range(len(moves)) if j not in served) or max(served, default=0) >= len(moves):
+        columns = list(self.blocks.columns)
+        served = np.zeros(len(moves), bool)
+        if max(columns) >= len(moves):
+            raise UsageError(TOO_LITTLE)
+        served[columns] = True
+        if (moves[~served] != 0).any():
             raise UsageError(TOO_LITTLE)
         if sum((Fraction(block.epsilon) for block in blocks), Fraction(0)) > Fraction(privacy.pure[0]):
             raise UsageError(TOO_LITTLE)
         for block, scale in zip(blocks, self.scales, strict=True):
-            if Fraction(scale) * Fraction(block.epsilon) < max(moves[j] for j in block.columns):
+            if Fraction(scale) * Fraction(block.epsilon) < int(moves[list(block.columns)].max()):
                 raise UsageError(TOO_LITTLE)
 
     def to_dict(self) -> dict[str, Any]:
@@ -372,6 +376,6 @@ class BoxLaw(Law):
         )
 
     @staticmethod
-    def least(blocks: Blocks, moves: Sequence[int]) -> BoxLaw:
-        scales = tuple(block.scale(Fraction(max(moves[j] for j in block.columns))) for block in blocks.blocks)
+    def least(blocks: Blocks, moves: Ints) -> BoxLaw:
+        scales = tuple(block.scale(Fraction(int(moves[list(block.columns)].max()))) for block in blocks.blocks)
         return BoxLaw(blocks, scales)

@@ -7,7 +7,6 @@ count of rows where there is one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import Floats, UsageError
-from ..numerics.wide_integers import Wide
+from ..numerics.wide_integers import Ints, Wide
 from ..privacy.guarantee import Privacy
 from ..privacy.spherical_curve import Guarantee
 from .gaussian import add_noise, add_noise_exact, shift_for
@@ -48,7 +47,7 @@ class Law:
         """
         raise NotImplementedError
 
-    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Ints) -> None:
         """An error unless the noise gives the guarantee: sensitivity in l2, and how far each coordinate moves."""
         raise NotImplementedError
 
@@ -82,7 +81,7 @@ class GaussianLaw(Law):
         scaled: Floats = np.ldexp(noisy.to_float(), shift)
         return scaled
 
-    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Ints) -> None:
         mu = privacy.mu if isinstance(privacy, Privacy) and not privacy.pure else 0.0
         if not math.isfinite(self.units) or Fraction(self.units) * Fraction(mu) < sensitivity:
             raise UsageError(TOO_LITTLE)

@@ -6,7 +6,7 @@ The distributions are in units of the scale [B4], [B5].
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import Floats, UsageError, open_unit, whole
 from ..numerics.roots import root
 from ..numerics.rounding import round_up
-from ..numerics.wide_integers import Wide
+from ..numerics.wide_integers import Ints, Wide
 from ..privacy.spherical_curve import BallPrivacy, Guarantee
 from ..util import json_codec
 from .law import TOO_LITTLE, Law, joined
@@ -161,7 +161,7 @@ class BallLaw(Law):
         runs = ball_runs(self.scale, self.dimension)
         return runs, math.ldexp(1.0, int(runs.shifts[0]))
 
-    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Sequence[int]) -> None:
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Ints) -> None:
         valid = math.isfinite(self.scale) and self.dimension == len(moves) and isinstance(privacy, BallPrivacy)
         if not valid or not isinstance(privacy, BallPrivacy) or privacy.dimension != self.dimension:
             raise UsageError(TOO_LITTLE)

@@ -238,7 +238,8 @@ def add_vectors(
             place = vector * ends.size + run
             factor = known.setdefault(place, exact(place))
             floor, rest = _floor_and_rest(flat[begin + i], 1, int(runs.shifts[run]))
-            nearest = _decide(rest, float(runs.shifted[run]), factor, runs.normal, stream, start + begin + i)
+            near = float(factors[place]), float(errors[place])
+            nearest = _decide(rest, float(runs.shifted[run]), near, factor, runs.normal, stream, start + begin + i)
             decided = Wide.from_ints([floor + nearest])
             out[0][i], out[1][i] = decided.high[0], decided.low[0]
     return Wide(high, low) if len(shape) == 1 else Wide(high.reshape(shape), low.reshape(shape))
@@ -261,15 +262,21 @@ def _aligned(block: Wide, runs: Runs, outside: Any, ends: Ints, begin: int) -> t
     return Wide(high, low), fraction
 
 
-def _decide(rest: Fraction, scale: float, factor: Factor, normal: bool, stream: Stream, index: int) -> int:
-    """rint(rest + scale f x), drawing bits of x, then of f, until the rounding is certain [N6]."""
+def _decide(
+    rest: Fraction, scale: float, near: tuple[float, float], factor: Factor, normal: bool, stream: Stream, index: int
+) -> int:
+    """rint(rest + scale f x), drawing bits of x, then of f, until the rounding is certain [N6].
+
+    near: a double and its proved distance from f, which are all that most coordinates need [N7].
+    """
     from flint import arb, ctx, fmpq
 
     first, second = map(int, stream.words(index, 1)[0])
     tail, length = ((first & ((1 << 63) - 1)) << 64) | second, 127
     further = stream.more(index)
-    bits = FIRST_BITS
-    shared = factor.enclose(bits)
+    bits, shared = 0, arb(*near)
+    if not np.isfinite(near).all():
+        bits, shared = FIRST_BITS, factor.enclose(FIRST_BITS)
     while True:
         if tail or not normal:  # else z is unbounded
             with FLINT, ctx.workprec(max(bits, length) + 128):
@@ -283,7 +290,7 @@ def _decide(rest: Fraction, scale: float, factor: Factor, normal: bool, stream: 
         if length <= bits + _OUTRUN:
             tail, length = (tail << 64) | next(further), length + 64
         else:
-            bits += 64
+            bits = bits + 64 if bits else FIRST_BITS
             shared = factor.enclose(bits)
 
 

@@ -5,7 +5,7 @@ value = high * 2^48 + low, 0 <= low < 2^48, so magnitudes up to 2^110: 2^66 rows
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,9 @@ LOW_BITS = 48
 _BASE = 1 << LOW_BITS
 _MASK = _BASE - 1
 _LEFT_STEP = 63 - LOW_BITS  # how far a low limb shifts left within 64 bits
+_HALF = np.uint64((1 << 32) - 1)
 Ints = NDArray[np.int64]
+Squares = tuple[NDArray[np.uint64], NDArray[np.uint64]]
 
 
 @dataclass(frozen=True, init=False)
@@ -55,8 +57,10 @@ class Wide:
         return [self[j] for j in range(len(self))]
 
     def __add__(self, other: Wide) -> Wide:
-        low = self.low + other.low
-        return Wide(self.high + other.high + (low >> LOW_BITS), low & _MASK)
+        high, low = self.high + other.high, self.low + other.low
+        high += low >> LOW_BITS
+        low &= _MASK
+        return Wide(high, low)
 
     def equals(self, other: Wide) -> bool:
         return bool(np.array_equal(self.high, other.high) and np.array_equal(self.low, other.low))
@@ -67,7 +71,10 @@ class Wide:
 
     def to_float(self) -> Floats:
         """Nearest doubles but for one rounding of each limb (relative error below 2^-51)."""
-        return self.high.astype(np.float64) * _BASE + self.low.astype(np.float64)
+        values = self.high.astype(np.float64)
+        values *= _BASE
+        values += self.low
+        return values
 
     def split(self, shift: int) -> tuple[Wide, Floats]:
         """(floor(value / 2^shift), the remainder / 2^shift in [0, 1] rounded to double)."""
@@ -84,3 +91,32 @@ class Wide:
         low = self.low << -step
         whole = Wide((self.high << -step) + (low >> LOW_BITS), low & _MASK)
         return whole.split(shift - step) if step > shift else (whole, np.zeros(len(self)))
+
+
+def squares_of(parts: Sequence[Ints]) -> Squares:
+    """(high, low) with sum of part^2 = high * 2^62 + low, entry by entry.
+
+    Up to four parts from 0 to below 2^62, of which at most two are above 2^61.
+    """
+    top = middle = low = np.zeros(parts[0].size, np.uint64)
+    for part in parts:
+        whole = part.astype(np.uint64)
+        head, tail = whole >> np.uint64(31), whole & np.uint64((1 << 31) - 1)
+        top, middle, low = top + head * head, middle + head * tail, low + tail * tail
+    last, rest = np.uint64(62), np.uint64((1 << 62) - 1)
+    low_middle = (middle & np.uint64((1 << 30) - 1)) << np.uint64(32)
+    total = (low & rest) + low_middle
+    high: NDArray[np.uint64] = top + (middle >> np.uint64(30)) + (low >> last) + (total >> last)
+    return high, total & rest
+
+
+def larger_squares(first: Squares, second: Squares) -> Squares:
+    """The larger of two such numbers, entry by entry."""
+    wins = (first[0] > second[0]) | ((first[0] == second[0]) & (first[1] >= second[1]))
+    return np.where(wins, first[0], second[0]), np.where(wins, first[1], second[1])
+
+
+def sum_of(squares: Squares) -> int:
+    """The exact sum of all entries, up to 2^31 of them."""
+    high, low = ((int((limb >> np.uint64(32)).sum()) << 32) + int((limb & _HALF).sum()) for limb in squares)
+    return (high << 62) + low

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from operator import and_
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..display.result import Printed
 from ..errors import AccuracyWarning, Floats, UsageError
@@ -124,18 +124,18 @@ def check_width(d: int, source: Source) -> None:
 
 def check_gaps(plan: Any, source: Source) -> None:
     """An error for data whose types allow missing entries where the plan was made for data whose types do not."""
-    if True in plan.unserved and any(map(and_, source.gaps, plan.unserved)):
+    if plan.unserved.any() and True in source.gaps and (plan.unserved & np.array(source.gaps)).any():
         raise UsageError(
             "this plan is for columns whose types allow no missing entries, and those of this data do. "
             "Plan anew for this data."
         )
 
 
-def unserved_gaps(plan: Any) -> tuple[bool, ...]:
+def unserved_gaps(plan: Any) -> NDArray[np.bool_]:
     """For each column, whether a plan is for data that has every entry of it."""
     if plan.riders.missing in ("row", "fill") or plan.options.get("missing") == "center":
-        return (False,) * int(plan.d)
-    counted = np.array(plan.riders.absences or (0,)) > 0
+        return np.zeros(plan.d, bool)
+    counted = plan.riders.absences > 0 if plan.riders.absences.size else np.zeros(1, bool)
     if plan.statistic != "sum" and plan.ellipsoid.axes is None:  # a column without spread is at its center in any case
         counted = counted | (plan.ellipsoid.scale == 0)
     if plan.statistic == "sum":  # an absent cell adds nothing, and is nothing, where 0 stands for it
@@ -143,5 +143,4 @@ def unserved_gaps(plan: Any) -> tuple[bool, ...]:
         counted = counted | ((lower <= 0) & (upper >= 0))
     else:  # the mean of a column that never varies is known, whoever lacks it
         counted = counted | (plan.ellipsoid.reach == 0)
-    unserved: tuple[bool, ...] = tuple((~np.broadcast_to(counted, plan.d)).tolist())
-    return unserved
+    return np.broadcast_to(~counted, plan.d)

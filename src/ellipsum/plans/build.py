@@ -27,7 +27,7 @@ from ..request.missing import Handling, lay_riders
 from ..request.people import People, unit_of
 from ..row_maps.auxiliary_counts import OCTAVES, Riders, free_squares, product_units
 from ..row_maps.grid import clamp_limits, grid_bits, noise_units
-from ..row_maps.maps import Body, clamped_body, clamped_moves, ellipsoid_body
+from ..row_maps.maps import Body, all_moves, clamped_body, clamped_moves, ellipsoid_body
 from ..rows import Rows, Wishes
 from ..util.structural_equality import Alike
 from .plan import WIDEST_COUNT_WEIGHT, OutOfRange, Plan, rows_each
@@ -144,7 +144,7 @@ def weighted_error(terms: Terms, plan: Plan) -> float:
             errors = errors + (terms.levers * plan.absence_stds) ** 2
         if plan.count_std is not None:
             errors = errors + (terms.levers * plan.count_std) ** 2
-        if plan.riders.squares:
+        if plan.riders.squares.size:
             errors = errors + (square_levers(terms.rows) * plan.square_stds) ** 2
         return float(terms.importances @ errors) + plan.sum_clipping_error
 
@@ -211,16 +211,15 @@ def _in_blocks(terms: Terms, region: Clip, kappa: float, epsilon: float) -> tupl
     made = _evenly(draft(terms, region, 1.0 if kappa > 0 else 0.0, epsilon), terms)
     each = terms.each or 1
     limits = clamp_limits(terms.rows, region.ellipsoid, made.bits)
-    moves = [each * move for move in clamped_moves(limits, made.riders, terms.neighbors)]
-    moves += [each * made.count_units] if made.count_units else []
-    if not any(moves):
+    moves = all_moves(clamped_moves(limits, made.riders, terms.neighbors), made.count_units, each)
+    if not moves.any():
         return made, None
-    values = np.ldexp(np.array(moves[: terms.d], float), -made.bits) * region.ellipsoid.unscale
+    values = np.ldexp(moves[: terms.d].astype(float), -made.bits) * region.ellipsoid.unscale
     unit = _unit(values)
     values = values / unit
     widths = np.concatenate([values, np.full(made.dimension - terms.d, float(each))])  # a row moves a count by one
     weights = importances_of_all(terms, made.riders, made.count_units, unit)
-    live = np.array(moves) > 0
+    live = moves > 0
     if not np.isfinite(weights).all():
         raise OutOfRange
     weights = np.where(live, np.maximum(weights, 1e-12 * float(weights.max())), 0.0)
@@ -252,9 +251,9 @@ def _evenly(draft: Draft, terms: Terms) -> Draft:
     move = int(limits.max()) * (2 if terms.neighbors == "replace" else 1)
     riders = replace(
         draft.riders,
-        absences=tuple(move if unit else 0 for unit in draft.riders.absences),
-        outside=tuple(move if unit else 0 for unit in draft.riders.outside),
-        squares=tuple(move if unit else 0 for unit in draft.riders.squares),
+        absences=np.where(draft.riders.absences > 0, move, 0),
+        outside=np.where(draft.riders.outside > 0, move, 0),
+        squares=np.where(draft.riders.squares > 0, move, 0),
     )
     return replace(draft, riders=riders, count_units=move if draft.count_units else 0)
 
@@ -266,12 +265,12 @@ def importances_of_all(terms: Terms, riders: Riders, count_units: int, unit: flo
     """
     columns, levers = terms.importances, terms.levers / unit
     by_column = columns * levers**2
-    absences = len(riders.absences)
+    absences = riders.absences.size
     beside = by_column if absences == terms.d else np.full(absences, float(by_column.sum()))
     lower, upper = (end / unit for end in terms.rows.bounds())
     curious = columns * (_CURIOSITY * (upper - lower) / 2) ** 2
-    outside = curious[: len(riders.outside)]
-    squares = (columns * (square_levers(terms.rows) / unit) ** 2)[: len(riders.squares)]
+    outside = curious[: riders.outside.size]
+    squares = (columns * (square_levers(terms.rows) / unit) ** 2)[: riders.squares.size]
     least = terms.least_count**2 * float(columns @ ((upper - lower) / 2) ** 2) / terms.d
     last = [max(float(by_column.sum()), least)] if count_units else []
     return np.concatenate([columns, beside, outside, squares, last])
@@ -288,7 +287,7 @@ def draft(terms: Terms, region: Clip, kappa: float, fineness: float, octaves: in
     bits = grid_bits(terms.n, fineness)
     riders = lay_riders(rows, region, terms.statistic, neighbors, terms.handling, bits, octaves)
     if terms.statistic == "describe":
-        limits = clamp_limits(rows, region.ellipsoid, bits).tolist()
+        limits = clamp_limits(rows, region.ellipsoid, bits)
         alone = neighbors == "replace" and terms.each is None
         riders = replace(riders, squares=free_squares(limits, riders, alone))
         riders = replace(riders, products=product_units(limits)) if terms.covariance else riders

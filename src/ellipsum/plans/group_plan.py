@@ -138,8 +138,8 @@ class GroupPlan(InGroups):
     def _check_parts(self) -> None:
         one, keys = self.one, self.grouping.keys
         valid = one.neighbors == "add_remove" and one.people is None and one.count_units >= 1
-        valid &= one.mechanism in ("gaussian", "box") and not one.riders.outside and not one.stated
-        valid &= one.riders.missing != "row" or one.riders.absences == (0,)
+        valid &= one.mechanism in ("gaussian", "box") and not one.riders.outside.size and not one.stated
+        valid &= one.riders.missing != "row" or one.riders.absences.tolist() == [0]
         valid &= not one.riders.products
         valid &= (self.privacy.slack > 0) == (keys is None)
         valid &= keys is None or self.groups == keys.size
@@ -154,7 +154,7 @@ class GroupPlan(InGroups):
         needed = group_sensitivity(body, self.one.count_units, self.neighbors, most)
         if self.privacy.pure:
             raise UsageError("this plan's noise is below what its guarantee needs. Make the plan anew.")
-        self.one.noise_law.prove(self.privacy, needed, ())
+        self.one.noise_law.prove(self.privacy, needed, np.empty(0, np.int64))
 
     def _prove_blocks(self) -> None:
         """[G2] A row that comes or goes spends a group's epsilon; one that is replaced, twice that."""

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..display.document import Document
 from ..errors import Floats, UsageError, names
@@ -20,6 +21,7 @@ from ..kernels.accumulate import Partial
 from ..noise import Stream
 from ..noise.block_law import BoxLaw
 from ..noise.law import GaussianLaw, Law
+from ..numerics.wide_integers import Ints
 from ..privacy.spherical_curve import Guarantee
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.clipping_bias import cell_limits
@@ -35,7 +37,7 @@ from ..releases.release import Release, register_reader
 from ..request.people import People
 from ..row_maps.auxiliary_counts import PLAIN, Riders
 from ..row_maps.grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
-from ..row_maps.maps import ClampedMap, RowMap, clamped_moves
+from ..row_maps.maps import ClampedMap, RowMap, all_moves, clamped_moves
 from ..rows import LearnedRows, Rows
 from ..session import Session
 from ..util import json_codec
@@ -134,14 +136,14 @@ class Plan(Runnable):
     def noise_law(self) -> Law:
         return self.law or GaussianLaw(self.noise_units)
 
-    def _moves(self) -> list[int]:
+    def _moves(self) -> Ints:
         """How far each coordinate moves at most, in units of the grid; of rows clipped by norm, as far as they do."""
         row_map = self.row_map
         each = rows_each(self.people) or 1
-        last = [self.count_units * each] if self.count_units else []
         if isinstance(row_map, ClampedMap):
-            return [each * move for move in clamped_moves(row_map.limits, self.riders, self.neighbors)] + last
-        return [math.ceil(row_map.body.sensitivity(self.neighbors, 0, each))] * row_map.width + last
+            return all_moves(clamped_moves(row_map.limits, self.riders, self.neighbors), self.count_units, each)
+        far = np.full(row_map.width, math.ceil(row_map.body.sensitivity(self.neighbors, 0)))
+        return all_moves(far, self.count_units, each)
 
     @cached_property
     def stds(self) -> Floats:
@@ -151,14 +153,13 @@ class Plan(Runnable):
     @cached_property
     def absence_stds(self) -> Floats:
         """Noise stds of the counts of absences, in rows; 0 where none is counted."""
-        units = np.array(self.riders.absences, float)
-        return self._beside(self.ellipsoid.width, units)
+        return self._beside(self.ellipsoid.width, self.riders.absences)
 
     @cached_property
     def outside_stds(self) -> Floats:
         """Noise stds of the counts of what lay outside, in rows or cells; 0 where none is counted."""
-        units = self.riders.units[len(self.riders.absences) : self.riders.counted].astype(float)
-        return self._beside(self.ellipsoid.width + len(self.riders.absences), units)
+        units = self.riders.units[self.riders.absences.size : self.riders.counted]
+        return self._beside(self.ellipsoid.width + self.riders.absences.size, units)
 
     @cached_property
     def outside_limits(self) -> Floats:
@@ -173,12 +174,12 @@ class Plan(Runnable):
     @property
     def square_stds(self) -> Floats:
         """Noise stds of the sums of squares, in units of the squared half-width; 0 where there are none."""
-        return self._beside(self.ellipsoid.width + self.riders.counted, np.array(self.riders.squares, float))
+        return self._beside(self.ellipsoid.width + self.riders.counted, self.riders.squares)
 
     @property
     def product_std(self) -> float:
         """Noise std of a sum of products of two columns, in units of their half-widths; 0 where there are none."""
-        units = np.full(self.riders.pairs, float(self.riders.products))
+        units = np.full(self.riders.pairs, self.riders.products)
         return float(self._beside(self.ellipsoid.width + self.riders.width - units.size, units).max(initial=0.0))
 
     @property
@@ -191,7 +192,7 @@ class Plan(Runnable):
         """Of a description: forecast errors of its stds, for columns that are spread evenly over their bounds."""
         return std_errors(self) if self.statistic == "describe" and self.n is not None else None
 
-    def _beside(self, start: int, units: Floats) -> Floats:
+    def _beside(self, start: int, units: Ints) -> Floats:
         stds = self.stds[start : start + units.size]
         return np.where(units > 0, stds / np.where(units > 0, units, 1.0), 0.0)
 
@@ -219,7 +220,7 @@ class Plan(Runnable):
             part.flags.writeable = False
 
     @cached_property
-    def unserved(self) -> tuple[bool, ...]:
+    def unserved(self) -> NDArray[np.bool_]:
         """For each column, whether data that can lack an entry there asks for another plan."""
         return unserved_gaps(self)
 
@@ -235,7 +236,7 @@ class Plan(Runnable):
         if not isinstance(law, BoxLaw):
             return np.full(self.d, many[0])
         columns = many[:width].copy()
-        counts = [many[width : width + len(self.riders.absences)]] + ([many[-1:]] if self.count_units else [])
+        counts = [many[width : width + self.riders.absences.size]] + ([many[-1:]] if self.count_units else [])
         for part in counts:
             if part.size:
                 columns = np.maximum(np.maximum(columns, part), law.sum_multiple(level))

@@ -6,7 +6,6 @@ Everything here follows from noisy counts that were paid for, and from public nu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ _SHARE = 0.05  # of the rows: so many must be clipped before a law counts as con
 _TIMES = 3.0  # times as many as the stated law gives
 _FAR = 2  # octaves beyond the region: rows further out, where none are expected, are told even if they are few
 _LISTED = 3
+_MOST_TOLD = 20  # columns with a warning of their own
 
 
 @dataclass(frozen=True)
@@ -37,40 +37,45 @@ class ClippingBias:
     """Number of far outliers that the noise of the counts cannot reveal; the bound does not cover their effect."""
 
 
-def measure_clipping_bias(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> ClippingBias:
-    """What the counts of a release say of its rows; names: of the columns, asked for where one is told."""
-    few = _few(plan, counts, names)
+def measure_clipping_bias(plan: Any, counts: Any) -> ClippingBias:
+    """What the counts of a release say of its rows."""
+    few = _few(plan, counts)
     if counts.outside is None and counts.clipped is not None:
         return _rows(plan, counts, few)
-    cells = () if counts.outside is None else _cells(plan, counts, names)
+    cells = () if counts.outside is None else _cells(plan, counts)
     return ClippingBias(np.zeros(plan.d), np.zeros(plan.d), (*cells, *few))
 
 
-def _few(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> tuple[str, ...]:
+def _few(plan: Any, counts: Any) -> tuple[str, ...]:
     """Columns that hardly any row has, surely: not where the whole table is smaller than the noise of a count."""
-    if not np.count_nonzero(counts.rows < _SURE * counts.stds):
+    rows, stds = counts.rows, counts.stds
+    few = rows < _SURE * stds
+    if not few.any():
         return ()
-    whole = float(plan.n) if plan.public_rows else float(np.median(counts.rows))
-    columns = zip(names(), counts.rows, counts.stds, strict=True)
-    few = [name for name, rows, std in columns if rows < _SURE * std < _WARN * std < whole - rows]
-    if not few:
+    whole = float(plan.n) if plan.public_rows else float(np.median(rows))
+    few &= (stds > 0) & (_WARN * stds < whole - rows)
+    if not few.any():
         return ()
-    return (f"too few rows have {_list(few)} for a count above its noise: such a value says next to nothing.",)
+    return (f"too few rows have {_list(plan, few)} for a count above its noise: such a value says next to nothing.",)
 
 
-def _cells(plan: Any, counts: Any, names: Callable[[], Sequence[str]]) -> tuple[str, ...]:
+def _cells(plan: Any, counts: Any) -> tuple[str, ...]:
     """Clamped cells: told, column by column, where surely some are."""
-    told = counts.outside > plan.outside_limits
-    if not np.count_nonzero(told):
-        return ()
+    columns = np.flatnonzero(counts.outside > plan.outside_limits)
     texts = []
-    for j in np.flatnonzero(told).tolist():
+    for j in columns[:_MOST_TOLD].tolist():
         share = min(float(counts.outside[j] / max(counts.rows[j], 1.0)), 1.0)
         texts.append(
-            f"about {share:.2g} of the entries of {named(names()[j])} lie outside its stated bounds and were clamped: "
+            f"about {share:.2g} of the entries of {_name(plan, j)} lie outside its stated bounds and were clamped: "
             "the interval is for the clamped values. State wider bounds."
         )
+    if columns.size > _MOST_TOLD:
+        texts.append(f"entries of {columns.size - _MOST_TOLD} more columns lie outside their bounds and were clamped.")
     return tuple(texts)
+
+
+def _name(plan: Any, j: int) -> str:
+    return named(plan.columns[j] if plan.columns else f"x{j + 1}")
 
 
 def cell_limits(stds: Floats) -> Floats:
@@ -154,6 +159,7 @@ def _range(bias: Floats) -> str:
     return f"{high:.3g}" if low > 0.9 * high else f"{low:.3g} to {high:.3g}, by column"
 
 
-def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(named(name) for name in names[:_LISTED]) + more
+def _list(plan: Any, chosen: NDArray[np.bool_]) -> str:
+    columns = np.flatnonzero(chosen)
+    more = f" and {columns.size - _LISTED} more" if columns.size > _LISTED else ""
+    return ", ".join(_name(plan, j) for j in columns[:_LISTED].tolist()) + more

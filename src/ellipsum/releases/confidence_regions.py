@@ -68,7 +68,7 @@ def confidence_region(value: Floats, noise: Noise, plan: Any, level: float) -> C
 
 def _half_widths(noise: Noise, plan: Any, level: float) -> Floats:
     """[K4] Every noisy coordinate that the value is made of within its own bounds at once, hence their sums."""
-    width, counted = plan.ellipsoid.width, len(plan.riders.absences)
+    width, counted = plan.ellipsoid.width, plan.riders.absences.size
     absences, count = slice(width, width + counted), plan.stds.size - 1
     rows_left_out = plan.riders.missing == "row" and noise.count_direction is not None
     wanted = np.zeros(plan.stds.size, bool)

@@ -98,8 +98,8 @@ def count_rows(plan: Any, noisy: Floats, absent: Absent | None = None) -> RowCou
         rows = np.full(plan.d, float(plan.n or 0) if count is None else count)
     else:
         rows = np.repeat(count[:, None], plan.d, axis=1)
-    if plan.riders.absences:
-        units = np.array(plan.riders.absences, float)
+    if plan.riders.absences.size:
+        units = plan.riders.absences.astype(float)
         behind = np.ldexp(noisy[..., plan.ellipsoid.width :][..., : units.size], plan.grid_bits)
         rows = rows - behind / np.where(units > 0, units, np.inf)
     elif absent is not None:
@@ -115,9 +115,9 @@ def count_rows(plan: Any, noisy: Floats, absent: Absent | None = None) -> RowCou
 def count_clipped(plan: Any, counts: RowCounts, noisy: Floats) -> Counts:
     """The counts of a vector, with those of what was clipped."""
     riders = plan.riders
-    if not riders.outside:
+    if not riders.outside.size:
         return Counts(counts.rows, counts.stds)
-    start = plan.ellipsoid.width + len(riders.absences)
+    start = plan.ellipsoid.width + riders.absences.size
     behind = noisy[start : plan.ellipsoid.width + riders.counted] * 2.0**plan.grid_bits
     if riders.octaves:
         return Counts(counts.rows, counts.stds, behind / max(riders.outside[0], 1))

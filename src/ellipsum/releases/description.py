@@ -226,7 +226,9 @@ def correlation_error(plan: Any) -> float | None:
 
 def std_errors(plan: Any) -> Floats:
     """[D1] Forecast errors of the stds of columns that are spread evenly over their bounds, one per column."""
-    counts = np.hypot(plan.absence_stds, plan.count_std or 0.0) if plan.riders.absences else (plan.count_std or 0.0)
+    counts = (
+        np.hypot(plan.absence_stds, plan.count_std or 0.0) if plan.riders.absences.size else (plan.count_std or 0.0)
+    )
     doubt = np.sqrt(1 + 3 * np.minimum(counts / plan.n, 1.0) ** 2) / plan.n
     errors: Floats = square_levers(plan.rows) * np.hypot(plan.square_stds, (1 - _EVEN) * counts) * doubt
     return errors
@@ -249,7 +251,7 @@ def check_covariance(rule: str, d: int, noise: str, pure: bool) -> None:
 
 def check_squares(plan: Any) -> None:
     """An error unless a plan has squares beside its values where it describes them, and nowhere else."""
-    squares = np.array(plan.riders.squares)
+    squares = plan.riders.squares
     valid = (plan.statistic == "describe") == (squares.size > 0)
     if valid and squares.size:
         valid = plan.clamped and bool(((squares > 0) == (plan.row_map.limits > 0)).all())

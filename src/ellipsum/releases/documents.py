@@ -95,7 +95,7 @@ def _count_rows(release: Any) -> list[str]:
     if counts is None or riders is None or rows is None:
         return [""] * release.value.size
     absent = None if release.learned is None else release.learned.absent
-    units = riders.absences if absent is None else absent.stds.tolist()
+    units = (riders.absences if absent is None else absent.stds).tolist()
     if len(units) != release.value.size or (absent is None and riders.missing != "column"):
         return [""] * release.value.size
     pairs = zip(units, counts.rows.tolist(), counts.stds.tolist(), strict=True)
@@ -142,7 +142,7 @@ def missing_rule(plan: Any, learned: Any = None) -> str:
     about_zero = plan.statistic == "sum" and not plan.clamped and not plan.ellipsoid.center.any()
     if riders.missing == "center" and not about_zero:
         return "none, by the types of the columns"
-    return describe_missing("column", plan.statistic) if any(riders.absences) else "missing values add nothing"
+    return describe_missing("column", plan.statistic) if riders.absences.any() else "missing values add nothing"
 
 
 def describe_coverage(release: Any) -> str:
@@ -153,7 +153,7 @@ def describe_coverage(release: Any) -> str:
     if release.learned is not None:
         few = f"{release.learned.unnoticed:,} or fewer outliers in a column"
         return f"covers the privacy noise and what learned bounds may cut off, except {few}; excludes {excluded}"
-    if not riders.outside:
+    if not riders.outside.size:
         return f"covers the privacy noise; excludes {excluded} and bias from clipping, which was not counted"
     if release.plan.clamped:
         return f"covers the privacy noise; excludes {excluded} and bias from clamping to the bounds"
@@ -278,7 +278,7 @@ def release_background(release: Any) -> Background:
         mechanism=[EXACT, f"The mechanism is {MECHANISMS[plan.mechanism]}."],
         recipe=release_recipe(release),
         intervals=describe_coverage(release),
-        side_releases=[_COUNTED] if plan.riders and (plan.riders.outside or any(plan.riders.absences)) else [],
+        side_releases=[_COUNTED] if plan.riders and (plan.riders.outside.size or plan.riders.absences.any()) else [],
         post_processing=f"values were denoised by {release.denoised}" if release.denoised else "",
         sheet=release.sheet(),
         forecast=plan.forecast_svg,

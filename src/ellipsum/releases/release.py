@@ -184,7 +184,7 @@ class Release(Alike, Kept, Saved, Shown):
         """What clipping may hide of the data, as far as it was measured."""
         if self.counts is None:
             return ClippingBias(np.zeros(self.value.size), np.zeros(self.value.size))
-        return measure_clipping_bias(self.plan, self.counts, self.names)
+        return measure_clipping_bias(self.plan, self.counts)
 
     @property
     def warnings(self) -> tuple[str, ...]:

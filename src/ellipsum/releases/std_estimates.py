@@ -106,7 +106,7 @@ class Spreads:
 
 def mean_squares(plan: Any, rows: Floats, scaled: Floats) -> Floats:
     """1 - T / N of each column, from noisy sums of 1 - y^2 behind the counts [D1]; rows: those that have the column."""
-    units = np.array(plan.riders.squares, float)
+    units = plan.riders.squares.astype(float)
     start = plan.ellipsoid.width + plan.riders.counted
     sums = np.ldexp(scaled[..., start : start + units.size], plan.grid_bits)
     live = units > 0

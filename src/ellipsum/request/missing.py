@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError, floats, vector
+from ..numerics.wide_integers import squares_of, sum_of
 from ..regions.ellipsoid import Clip, Ellipsoid
 from ..row_maps.auxiliary_counts import OCTAVES, Riders, free_units, whole_shares
 from ..row_maps.grid import clamp_limits
 from ..rows import Rows
 
 WORDS = ("column", "row", "center")
+_NONE = np.empty(0, np.int64)
 _FIRM_WEIGHT = 0.2  # of a row outside a stated ball: one percent more noise
 _CELL_WEIGHT = 0.2  # of a cell outside its stated bounds, in units of its half-width: half a percent more noise
 
@@ -48,7 +50,7 @@ class Handling:
         if not isinstance(missing, str):
             numbers = _numbers(missing)
             return "fill", np.full(d, float(numbers)) if numbers.ndim == 0 else vector("missing", numbers, d)
-        if missing != "center" and not any(self.can_miss(d)):
+        if missing != "center" and not self.can_miss(d).any():
             return "center", None
         return missing, None
 
@@ -56,9 +58,11 @@ class Handling:
         """Whether what is clipped of such rows is counted; beside a stated bound that costs some noise."""
         return not rows.firm if self.check is None else bool(self.check)
 
-    def can_miss(self, d: int) -> tuple[bool, ...]:
+    def can_miss(self, d: int) -> NDArray[np.bool_]:
         """For each column, whether an entry can be missing by its type."""
-        return (True,) * d if self.gaps is None else self.gaps
+        if self.gaps is None or False not in self.gaps:
+            return np.ones(d, bool)
+        return np.array(self.gaps, bool)
 
 
 def _numbers(value: Any) -> Floats:
@@ -94,29 +98,24 @@ def clipped_riders(
     """[S10] Beside rows that are clipped by their norm; weights: what each column brings of it."""
     factor = 2 if neighbors == "replace" else 1
     pull = region.pull
-    outside: tuple[int, ...] = ()
+    outside = _NONE
     if handling.check:
-        outside = (free_units(_FIRM_WEIGHT**2 if pull == 1 else factor * (1 - pull**2), bits),)
-    weight = (outside[0] / 2.0**bits) ** 2 if outside else 0.0
+        outside = free_units(_FIRM_WEIGHT**2 if pull == 1 else factor * (1 - pull**2), bits)
+    weight = float(outside[0] / 2.0**bits) ** 2 if outside.size else 0.0
     center = region.ellipsoid.center
-    absences: tuple[int, ...] = ()
+    absences = _NONE
     shares = None
     if rule == "row":
         free = 4 - max(1.0, pull**2 + weight) if neighbors == "replace" else 1.0
-        absences = (free_units(free, bits) if handling.counts_left_out else 0,)
+        absences = free_units(free, bits) if handling.counts_left_out else np.zeros(1, np.int64)
     elif rule == "column":
-        counted = tuple(_needed(handling.can_miss(center.size), center, statistic))
-        if any(counted):
+        counted = handling.can_miss(center.size) & (center != 0 if statistic == "sum" else True)  # 0 moves no sum
+        if counted.any():
             shares = whole_shares(weights, counted)
-            absences = tuple(free_units(factor * pull**2 * share, bits) for share in shares.tolist())
+            absences = free_units(factor * pull**2 * shares, bits)
         else:
             rule = "center"  # a sum about zero: an absent cell adds nothing, and need not be counted
-    return Riders(rule, fill, absences, shares, outside, octaves if outside else 0, pull if outside else 1.0)
-
-
-def _needed(can_miss: Sequence[bool], center: Floats, statistic: str) -> list[bool]:
-    """Columns whose absences must be counted: a sum about a center of zero is not moved by them."""
-    return [can and (statistic != "sum" or middle != 0) for can, middle in zip(can_miss, center.tolist(), strict=True)]
+    return Riders(rule, fill, absences, shares, outside, octaves if outside.size else 0, pull if outside.size else 1.0)
 
 
 def column_weights(rows: Rows, ellipsoid: Ellipsoid) -> Floats:
@@ -140,31 +139,30 @@ def _clamped(
     bits: int,
 ) -> Riders:
     """[S9] Beside entries that are clamped to their own bounds."""
-    limits = clamp_limits(rows, region.ellipsoid, bits).tolist()
-    outside = tuple(round(_CELL_WEIGHT * limit) for limit in limits) if handling.check else ()
+    limits = clamp_limits(rows, region.ellipsoid, bits)
+    outside = np.rint(_CELL_WEIGHT * limits).astype(np.int64) if handling.check else _NONE
     free = 3.0 if neighbors == "replace" else 1.0
     if rule == "row":
-        square = free * sum(limit**2 for limit in limits)
-        unit = max(1, free_units(square, 0)) if handling.counts_left_out else 0
-        return Riders(rule, None, (unit,), None, outside)
+        unit = np.maximum(1, free_units(free * sum_of(squares_of([limits])), 0))
+        return Riders(rule, None, unit if handling.counts_left_out else 0 * unit, None, outside)
     lower, upper = rows.bounds()
     if fill is not None and ((fill < lower) | (fill > upper)).any():
         raise UsageError("missing fills in a number outside its column's bounds. State one within, or wider bounds.")
     if rule != "column":
-        return Riders(rule, fill, (), None, outside)
+        return Riders(rule, fill, _NONE, None, outside)
     center, half = region.ellipsoid.center, (upper - lower) / 2
     can_miss = handling.can_miss(center.size)
     if statistic != "sum":
-        units = [free_units(free * limit**2, 0) if can else 0 for limit, can in zip(limits, can_miss, strict=True)]
-        return Riders(rule, None, tuple(units), None, outside)
+        units = np.where(can_miss, free_units(free * limits.astype(float) ** 2, 0), 0)
+        return Riders(rule, None, units, None, outside)
     # An absent cell adds nothing to a sum: where 0 is within the bounds it can be filled in, and needs no count.
     zero = (lower <= 0) & (upper >= 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         lever = np.where(half > 0, np.abs(center) / half, 1.0)
-    square = np.maximum(free, lever) * np.array(limits, float) ** 2
+    square = np.maximum(free, lever) * limits.astype(float) ** 2
     square = np.where(half > 0, square, (0.25 * 2.0**bits) ** 2 / center.size)
-    counted = np.array(can_miss) & ~zero
-    units = [free_units(float(one), 0) if count else 0 for one, count in zip(square, counted, strict=True)]
+    counted = can_miss & ~zero
+    units = np.where(counted, free_units(square, 0), 0)
     if not counted.any():
-        return Riders("fill", np.zeros(center.size), (), None, outside)
-    return Riders(rule, np.where(counted, center, 0.0), tuple(units), None, outside)
+        return Riders("fill", np.zeros(center.size), _NONE, None, outside)
+    return Riders(rule, np.where(counted, center, 0.0), units, None, outside)

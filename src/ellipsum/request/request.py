@@ -245,7 +245,7 @@ def gaps_of(plan: Plan | LearningPlan | GroupPlan) -> tuple[bool, ...] | None:
         return None
     riders = plan.one.riders
     if riders.missing == "column":
-        return tuple(unit > 0 for unit in riders.absences)
+        return tuple((riders.absences > 0).tolist())
     return (False,) * plan.d if riders.missing == "center" and not _is(plan.options.get("missing"), "center") else None
 
 

@@ -7,16 +7,17 @@ the room this leaves in the norm pays for the counts: they cost no noise up to t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError
-from ..numerics.wide_integers import Ints
+from ..numerics.wide_integers import Ints, squares_of, sum_of
 from ..util import json_codec
 from ..util.structural_equality import Alike
 
@@ -32,6 +33,10 @@ WIDEST = Fraction(83, 50)
 """Squares are free beside two rows up to this many limits: below sqrt((11 + 5 sqrt 5) / 8) [S11]."""
 MOST_SQUARE = 1 << 46
 """Units of a square stay below this: rounding then moves them by less than 5/8 [S11]."""
+
+
+def _no_units() -> Ints:
+    return np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -50,23 +55,31 @@ class Riders(Alike):
 
     missing: str = "center"
     fill: Floats | None = None
-    absences: tuple[int, ...] = ()
+    absences: Ints = field(default_factory=_no_units)
     shares: Floats | None = None
-    outside: tuple[int, ...] = ()
+    outside: Ints = field(default_factory=_no_units)
     octaves: int = 0
     pull: float = 1.0
-    squares: tuple[int, ...] = ()
+    squares: Ints = field(default_factory=_no_units)
     products: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("absences", "outside", "squares"):
+            units = np.asarray(getattr(self, name))
+            if units.size and units.dtype.kind not in "iu":
+                raise UsageError(WRONG)
+            object.__setattr__(self, name, units.astype(np.int64, copy=False))
 
     def check(self, columns: int, clamped: bool) -> None:
         """An error unless all this fits rows of so many columns; a plan may come from a file."""
-        units = (*self.absences, *self.outside, *self.squares, self.products)
         sizes = {"column": columns, "row": 1}.get(self.missing, 0), (columns if clamped else 1)
-        valid = self.missing in RULES and len(self.absences) == sizes[0] and len(self.outside) in (0, sizes[1])
-        valid &= all(isinstance(unit, int) and 0 <= unit < _LARGEST_UNIT for unit in units)
+        valid = self.missing in RULES and self.absences.size == sizes[0] and self.outside.size in (0, sizes[1])
+        for units in (self.absences, self.outside, self.squares, np.array([self.products])):
+            valid &= bool(((units >= 0) & (units < _LARGEST_UNIT)).all())
         valid &= 0.5 <= self.pull <= 1 and (self.pull == 1 or not clamped)
-        valid &= 0 <= self.octaves <= MOST_OCTAVES and (self.octaves > 0) == (bool(self.outside) and not clamped)
-        valid &= len(self.squares) in ((0, columns) if clamped else (0,)) and max(self.squares, default=0) < MOST_SQUARE
+        valid &= 0 <= self.octaves <= MOST_OCTAVES and (self.octaves > 0) == (self.outside.size > 0 and not clamped)
+        valid &= self.squares.size in ((0, columns) if clamped else (0,))
+        valid &= int(self.squares.max(initial=0)) < MOST_SQUARE
         valid &= self.products < MOST_SQUARE and (not self.products or self._has_whole_rows())
         valid &= self._has_fill(columns) and self._has_shares(columns, clamped)
         valid &= clamped or self.missing != "column" or self.fill is None
@@ -75,7 +88,7 @@ class Riders(Alike):
 
     def _has_whole_rows(self) -> bool:
         """Products need both of their cells: absent ones are filled in, or their rows left out."""
-        return bool(self.squares) and (self.missing != "column" or not any(self.absences))
+        return self.squares.size > 0 and (self.missing != "column" or not self.absences.any())
 
     def _has_fill(self, columns: int) -> bool:
         if self.missing not in ("fill", "column") or (self.missing == "column" and self.fill is None):
@@ -95,30 +108,28 @@ class Riders(Alike):
     @property
     def width(self) -> int:
         """Entries of a row beside its values."""
-        return self.counted + len(self.squares) + self.pairs
+        return self.counted + self.squares.size + self.pairs
 
     @property
     def pairs(self) -> int:
         """Pairs of columns whose products are added."""
-        return math.comb(len(self.squares), 2) if self.products else 0
+        return math.comb(self.squares.size, 2) if self.products else 0
 
     @property
     def counted(self) -> int:
         """Entries that count something: absences, then what lay outside; squares follow."""
-        return len(self.absences) + (self.octaves or len(self.outside))
+        return self.absences.size + (self.octaves or self.outside.size)
 
     @cached_property
     def cell_units(self) -> Floats:
         """The units of a clamped cell, one per column; without end where none is counted."""
-        units = np.array(self.outside, float)
-        units[units == 0] = np.inf
-        return units
+        return np.where(self.outside > 0, self.outside, np.inf)
 
     @property
     def units(self) -> Ints:
         """The units of every such entry."""
-        outside = self.outside * self.octaves if self.octaves else self.outside
-        return np.array(self.absences + outside + self.squares + (self.products,) * self.pairs, np.int64)
+        outside = np.tile(self.outside, self.octaves or 1)
+        return np.concatenate([self.absences, outside, self.squares, np.full(self.pairs, self.products)])
 
     def excess(self, grid_bits: int, factor: int) -> Fraction:
         """[S10] By how much the counts exceed what is free, in squared units; factor: 2 for two rows, 1 for one."""
@@ -126,23 +137,24 @@ class Riders(Alike):
         over, scale = 0, pull.denominator << SHARE_BITS
         if self.missing == "column" and self.shares is not None:
             free = factor * pull.numerator << 2 * grid_bits
-            for unit, share in zip(self.absences, np.ldexp(self.shares, SHARE_BITS).astype(int).tolist(), strict=True):
+            shares = np.ldexp(self.shares, SHARE_BITS).astype(int)
+            for unit, share in zip(self.absences.tolist(), shares.tolist(), strict=True):
                 over += max(0, unit * unit * scale - share * free)
-        beside = (
-            max(Fraction(0), self.outside[0] ** 2 - factor * (1 - pull) * (1 << 2 * grid_bits)) if self.outside else 0
-        )
+        beside = Fraction(0)
+        if self.outside.size:
+            beside = max(beside, int(self.outside[0]) ** 2 - factor * (1 - pull) * (1 << 2 * grid_bits))
         return Fraction(over, scale) + beside
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "missing": self.missing,
             "fill": None if self.fill is None else self.fill.tolist(),
-            "absences": list(self.absences),
+            "absences": self.absences.tolist(),
             "shares": None if self.shares is None else self.shares.tolist(),
-            "outside": list(self.outside),
+            "outside": self.outside.tolist(),
             "octaves": self.octaves,
             "pull": self.pull,
-            **({"squares": list(self.squares)} if self.squares else {}),
+            **({"squares": self.squares.tolist()} if self.squares.size else {}),
             **({"products": self.products} if self.products else {}),
         }
 
@@ -151,23 +163,27 @@ PLAIN = Riders()
 _UNIT = json_codec.integer(0, _LARGEST_UNIT)
 
 
+def _units(numbers: tuple[int, ...]) -> Ints:
+    return np.array(numbers, np.int64)
+
+
 def riders_from_dict(value: Mapping[str, Any]) -> Riders:
     """Inverse of `Riders.to_dict`; `check` is for whoever knows the columns."""
     with json_codec.Fields(value, WRONG) as fields:
         return Riders(
             fields.take("missing", json_codec.word(*RULES)),
             fields.maybe("fill", json_codec.numbers),
-            tuple(fields.take("absences", json_codec.list_of(_UNIT))),
+            _units(fields.take("absences", json_codec.list_of(_UNIT))),
             fields.maybe("shares", json_codec.numbers),
-            tuple(fields.take("outside", json_codec.list_of(_UNIT))),
+            _units(fields.take("outside", json_codec.list_of(_UNIT))),
             fields.take("octaves", json_codec.integer(0, MOST_OCTAVES)),
             fields.take("pull", json_codec.number),
-            tuple(fields.take("squares", json_codec.list_of(_UNIT), ())),
+            _units(fields.take("squares", json_codec.list_of(_UNIT), ())),
             fields.take("products", _UNIT, 0),
         )
 
 
-def whole_shares(weights: Floats, counted: tuple[bool, ...]) -> Floats:
+def whole_shares(weights: Floats, counted: NDArray[np.bool_]) -> Floats:
     """Shares of half the squared radius, in proportion to weights, for the columns that are counted."""
     relative = np.where(counted, np.maximum(weights, 0.0), 0.0)
     total = float(weights.sum()) or 1.0
@@ -177,24 +193,30 @@ def whole_shares(weights: Floats, counted: tuple[bool, ...]) -> Floats:
     return np.ldexp(np.floor(np.ldexp(spread / 2, SHARE_BITS)), -SHARE_BITS)
 
 
-def free_units(square: float, grid_bits: int) -> int:
-    """The largest unit, but for a millionth, whose square is at most this part of the squared radius."""
-    return max(0, math.floor(math.ldexp(math.sqrt(max(square, 0.0)) * (1 - 2.0**-20), grid_bits)))
+def free_units(square: Floats | float, grid_bits: int) -> Ints:
+    """The largest units, but for a millionth, whose squares are at most these parts of the squared radius."""
+    units = np.floor(np.ldexp(np.sqrt(np.maximum(square, 0.0)) * (1 - 2.0**-20), grid_bits))
+    return np.atleast_1d(units).astype(np.int64)
 
 
-def free_squares(limits: Sequence[int], riders: Riders, alone: bool) -> tuple[int, ...]:
+def free_squares(limits: Ints, riders: Riders, alone: bool) -> Ints:
     """[S11] The largest units of squares that cost no noise.
 
     alone: only the distance of two rows matters, not the length of one. Where absences are counted it does.
     """
-    counted = riders.absences if riders.missing == "column" else (int(riders.missing == "row"),) * len(limits)
-    counted = counted or (0,) * len(limits)
-    wide = [limit * WIDEST.numerator // WIDEST.denominator for limit in limits]
-    pairs = zip(limits, wide, counted, strict=True)
-    return tuple(most if alone and not count else max(limit - 2, min(limit, 1)) for limit, most, count in pairs)
+    counted = np.full(limits.size, riders.missing == "row")
+    if riders.missing == "column" and riders.absences.size:
+        counted = riders.absences > 0
+    return np.where(counted | (not alone), np.maximum(limits - 2, np.minimum(limits, 1)), widest_squares(limits))
 
 
-def product_units(limits: Sequence[int]) -> int:
+def widest_squares(limits: Ints) -> Ints:
+    """[S11] The largest units of squares that are free beside two rows."""
+    times, parts = WIDEST.numerator, WIDEST.denominator
+    return limits // parts * times + limits % parts * times // parts  # no product beyond 64 bits
+
+
+def product_units(limits: Ints) -> int:
     """[S12] Units of products whose squares, over all pairs of columns, add up to those of the limits."""
-    pairs = math.comb(len(limits), 2)
-    return math.isqrt(sum(limit**2 for limit in limits) // pairs) if pairs else 0
+    pairs = math.comb(limits.size, 2)
+    return math.isqrt(sum_of(squares_of([limits])) // pairs) if pairs else 0

@@ -7,7 +7,6 @@ integer rows can be and how far apart (its body); whoever has the rows picks the
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,10 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import Floats, UsageError, vector, whole
-from ..numerics.wide_integers import Ints
-from .auxiliary_counts import PLAIN, WIDEST, WRONG, Riders
+from ..numerics.wide_integers import Ints, larger_squares, squares_of, sum_of
+from .auxiliary_counts import PLAIN, WRONG, Riders, widest_squares
 
 MOST_GRID_BITS = 48
+_COLUMNS_AT_ONCE = 1 << 14  # whose squares stay in a core's cache
 _SQRT_BITS = 32
 FINE = 1 << 10
 """Limits from here on are fine enough that rounding a square is below what its curve leaves free [S11]."""
@@ -116,8 +116,8 @@ class EllipsoidMap:
 
 def _bits(riders: Riders) -> int:
     """So many bits hold every unit of the riders, less one."""
-    units = (*riders.absences, *riders.outside, *riders.squares, riders.products)
-    return max(units).bit_length() - 1
+    largest = (int(units.max(initial=0)) for units in (riders.absences, riders.outside, riders.squares))
+    return max(*largest, riders.products).bit_length() - 1
 
 
 def ellipsoid_body(values: int, grid_bits: int, riders: Riders) -> Body:
@@ -133,7 +133,7 @@ def ellipsoid_body(values: int, grid_bits: int, riders: Riders) -> Body:
 def _with_left_out(squared_norm: Fraction, squared_diameter: Fraction, riders: Riders) -> Body:
     """Where rows are left out: they are nothing but their unit, away from every other row."""
     if riders.missing == "row":
-        left_out = Fraction(riders.absences[0]) ** 2
+        left_out = Fraction(int(riders.absences[0])) ** 2
         squared_diameter = max(squared_diameter, squared_norm + left_out)
         squared_norm = max(squared_norm, left_out)
     return Body(sqrt_upper(squared_norm), sqrt_upper(squared_diameter))
@@ -161,47 +161,63 @@ class ClampedMap:
         self.grid_bits = whole("grid_bits", grid_bits, least=0)
         self.riders = riders
         riders.check(self.columns, clamped=True)
-        if riders.fill is not None and riders.absences:  # a cell that is counted is at the center
-            counted = np.array(riders.absences) > 0
+        if riders.fill is not None and riders.absences.size:  # a cell that is counted is at the center
+            counted = riders.absences > 0
             if (riders.fill != self.center)[counted].any():
                 raise UsageError(WRONG)
         self.values = self.columns
         self.width = self.values + riders.width
-        self.kind = "squared" if riders.squares else "clamped"
+        self.kind = "squared" if riders.squares.size else "clamped"
         self.body = clamped_body(self.limits, riders)
         self.rows_per_flush = 1 << 62 - max(int(self.limits.max()).bit_length() - 1, _bits(riders), 0)
 
 
-def clamped_moves(limits: Ints, riders: Riders, neighbors: str) -> list[int]:
+def clamped_moves(limits: Ints, riders: Riders, neighbors: str) -> Ints:
     """How far each coordinate of a clamped row moves between two rows, or at all [S9]."""
     factor = 2 if neighbors == "replace" else 1
-    beside = [int(unit) for unit in riders.units[: riders.width - riders.pairs]]
-    return [factor * limit for limit in limits.tolist()] + beside + [factor * riders.products] * riders.pairs
+    beside = riders.units[: riders.width - riders.pairs]
+    return np.concatenate([factor * limits, beside, np.full(riders.pairs, factor * riders.products)])
+
+
+def all_moves(moves: Ints, count_units: int, each: int) -> Ints:
+    """How far the coordinates move where people have up to so many rows each, and the count of rows behind them."""
+    together = np.append(moves, count_units) if count_units else moves
+    return together.astype(object) * each if each > 1 else together  # whole numbers of any size
 
 
 def clamped_body(limits: Ints, riders: Riders) -> Body:
     """[S9] Column by column, in whole numbers."""
-    columns = len(limits)
-    absences = riders.absences if riders.missing == "column" else (0,) * columns
-    outside, squares = riders.outside or (0,) * columns, riders.squares or (0,) * columns
+    absences = riders.absences if riders.missing == "column" else riders.absences[:0]
+    parts, times = [limits, absences, riders.outside, riders.squares], 1
+    if all((part == part[:1]).all() for part in parts):  # a million are often all alike: one stands for all
+        parts, times = [part[:1] for part in parts], limits.size
     squared_norm = squared_diameter = 0
-    alike = Counter(zip(limits.tolist(), absences, outside, squares, strict=True))  # a million are often all alike
-    for (limit, absent, out, square), times in alike.items():
-        length, apart = squared_cell(limit, square)
-        beside = length + out**2
-        squared_norm += times * max(beside, absent**2)
-        squared_diameter += times * max(apart + out**2, beside + absent**2)
+    for start in range(0, parts[0].size, _COLUMNS_AT_ONCE):
+        norm, diameter = _squared_body(*(part[start : start + _COLUMNS_AT_ONCE] for part in parts))
+        squared_norm, squared_diameter = squared_norm + times * norm, squared_diameter + times * diameter
     products = riders.pairs * riders.products**2  # [S12]
     return _with_left_out(Fraction(squared_norm + products), Fraction(squared_diameter + 4 * products), riders)
 
 
-def squared_cell(limit: int, square: int) -> tuple[int, int]:
-    """[S11] How long the cell (q, Q (1 - (q/L)^2)) is at most, and how far two are apart, squared."""
-    length, apart = limit**2 + square**2, 4 * limit**2 + square**2
-    if limit < FINE:
-        return length, apart
-    free = square * WIDEST.denominator <= limit * WIDEST.numerator
-    return max(limit**2, (square + 2) ** 2) if square else limit**2, 4 * limit**2 if free else apart
+def _squared_body(limits: Ints, absences: Ints, outside: Ints, squares: Ints) -> tuple[int, int]:
+    """The squared norm and diameter of some columns; empty where nothing is counted."""
+    length, distance = squared_cells(limits, squares)
+    beside = [outside] if outside.size else []
+    longest, farthest = squares_of([*length, *beside]), squares_of([*distance, *beside])
+    if absences.size:
+        longest = larger_squares(longest, squares_of([absences]))
+        farthest = larger_squares(farthest, squares_of([*length, *beside, absences]))
+    return sum_of(longest), sum_of(farthest)
+
+
+def squared_cells(limits: Ints, squares: Ints) -> tuple[list[Ints], list[Ints]]:
+    """[S11] How long the cells (q, Q (1 - (q/L)^2)) are at most, and how far two are apart, as sums of squares."""
+    if not squares.size:
+        return [limits], [2 * limits]
+    fine = limits >= FINE
+    longest = np.where(fine & (squares > 0), np.maximum(limits, squares + 2), limits)
+    length = [longest, np.where(fine, 0, squares)]
+    return length, [2 * limits, np.where(fine & (squares <= widest_squares(limits)), 0, squares)]
 
 
 def _finite_matrix(matrix: Any, columns: int) -> Floats:

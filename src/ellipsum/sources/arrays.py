@@ -13,7 +13,7 @@ from ..kernels.blocks import Block, floats
 from .group_labels import beside, canonical_labels, label_kind
 from .identities import canonical, key_kind, no_identity
 from .progress import Progress
-from .protocol import Batches, Piece, block_rows
+from .protocol import Piece, Table, block_rows
 from .selection import EVERYTHING, Selection, as_names
 
 NUMERIC_KINDS = "biuf"
@@ -71,17 +71,13 @@ def _label_of(data: NDArray[Any], place: int) -> str:
     return label_kind(kind, str(place), "data")
 
 
-class ArrayTable(Batches):
+class ArrayTable(Table):
     """A two-dimensional numeric array, one row a record.
 
     Whole float32 and float64 arrays are handed out as one block without a copy; integers, booleans,
     float16, long double, other byte orders, masked arrays and picked columns are converted a block at a time.
     """
 
-    columns: tuple[str, ...] | None = None
-    available: tuple[str, ...] | None = None
-    chosen: tuple[str, ...] | None = None
-    reopenable = True
     ordered = True
 
     def __init__(self, data: NDArray[Any], selection: Selection = EVERYTHING) -> None:

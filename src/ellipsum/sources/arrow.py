@@ -14,7 +14,7 @@ from ..kernels.blocks import Block, Columns, floats
 from .group_labels import beside, canonical_labels, label_kind, texts
 from .identities import canonical, identities, key_kind, plain_type
 from .progress import Progress
-from .protocol import Batches, Piece, block_rows
+from .protocol import Piece, Table, block_rows
 from .sealing import attempt, own_copy, sealed, single_pass
 from .selection import EVERYTHING, Pick, Selection, pick
 
@@ -297,15 +297,42 @@ def reject_opaque(types: Iterable[Any], places: Sequence[int], labels: Sequence[
             )
 
 
-class ArrowTable(Batches):
+class LayoutTable(Table):
+    """A table whose source has an Arrow schema."""
+
+    _plan: Layout
+    _places: tuple[int, ...]
+
+    def _choose(self, schema: Any, selection: Selection, where: str, unreadable: str) -> Pick:
+        """What the selection takes of the schema."""
+        self.available = attempt(unreadable, lambda: tuple(schema.names))  # a damaged name is no text
+        chosen = pick(self.available, selection, where)
+        self._take(schema, chosen, where, unreadable)
+        return chosen
+
+    def _take(self, schema: Any, chosen: Pick, where: str, unreadable: str) -> None:
+        self._plan = attempt(unreadable, planned, schema, chosen, where)
+        self._places = chosen.all
+        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
+        self.columns, self.width, self.gaps = self._plan.columns, self._plan.width, self._plan.gaps
+
+    @property
+    def _names(self) -> list[str]:
+        """The columns that are read, in the order of `_places`."""
+        assert self.available is not None
+        return [self.available[place] for place in self._places]
+
+    def _cut(self, batches: Iterable[Any], places: Sequence[int], failed: str) -> Iterator[Piece]:
+        """Record batches in pieces, foreign errors sealed."""
+        for batch in sealed(failed, batches):
+            yield from sealed(failed, pieces(batch, places, self._plan))
+
+
+class ArrowTable(LayoutTable):
     """A source that speaks the Arrow stream protocol: pyarrow, pandas, polars, DuckDB relations and others.
 
     A source without a length (a RecordBatchReader, say) is taken to be one-shot.
     """
-
-    columns: tuple[str, ...] | None
-    available: tuple[str, ...] | None
-    chosen: tuple[str, ...] | None
 
     def __init__(self, data: Any, selection: Selection = EVERYTHING) -> None:
         import pyarrow as pa
@@ -331,12 +358,7 @@ class ArrowTable(Batches):
             self._reader = attempt(_UNREADABLE, self._stream)
             self.available = tuple(self._reader.schema.names)
             chosen = pick(self.available, selection, "data")
-        self._plan = planned(self._reader.schema, chosen, "data")
-        self._places = chosen.all
-        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
-        self.columns, self.width = self._plan.columns, self._plan.width
-        self.gaps = self._plan.gaps
-        self._rows: int | None = None
+        self._take(self._reader.schema, chosen, "data", _UNREADABLE)
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             self._rows = data.num_rows
         elif home in ("pandas", "polars"):
@@ -367,26 +389,20 @@ class ArrowTable(Batches):
         return self._read(reader, progress)
 
     def _read(self, reader: Any, progress: Progress | None) -> Iterator[Piece]:
-        rows, total = 0, self._rows
+        found = self._cut(reader, self._places, _UNREADABLE)
         try:
-            for batch in sealed(_UNREADABLE, reader):
-                for piece in sealed(_UNREADABLE, pieces(batch, self._places, self._plan)):
-                    rows += len(piece[1])
-                    yield piece if self.reopenable else own_copy(piece)  # a stream may come from a caller's iterator
-                    if progress is not None and total:
-                        progress(min(1.0, rows / total))
+            # A stream may come from a caller's iterator, which fills the same memory again.
+            yield from self._counted(found if self.reopenable else map(own_copy, found), progress)
         finally:
             reader.close()
-        self._rows = rows
 
 
 _FAILED = "The lazy frame could not be collected. Collect it by itself to see why."
 
 
-class LazyTable(Batches):
+class LazyTable(Table):
     """The chosen columns of a lazy frame, which are then held in memory."""
 
-    reopenable = True
     ordered = False  # [T9]
 
     def __init__(self, data: Any, selection: Selection) -> None:
@@ -396,9 +412,7 @@ class LazyTable(Batches):
         self._query = data.select([names[i] for i in chosen.all])
         self._selection = selection
         opened = ArrowTable(attempt(_FAILED, data.clear().collect), selection)
-        self.columns, self.width, self.gaps = opened.columns, opened.width, opened.gaps
-        self.available, self.chosen, self.key = opened.available, opened.chosen, opened.key
-        self.by = opened.by
+        self._describe_like(opened)
 
     @cached_property
     def _table(self) -> ArrowTable:

@@ -7,35 +7,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .arrow import pieces, planned, to_piece
+from .arrow import LayoutTable, pieces, to_piece
 from .progress import Progress
-from .protocol import Batches, Part, Piece, block_rows
+from .protocol import Part, Piece, block_rows
 from .read_ahead import chain_ahead, workers
 from .sealing import Watch, attempt, sealed
-from .selection import EVERYTHING, Selection, pick
+from .selection import EVERYTHING, Selection
 
 _PAGE_BUFFER = 1 << 20
 _BATCH_CELLS = 2_621_440  # 20 MB of float64: starting a batch costs pyarrow as much as decoding some thousand rows
 
 
-class ParquetTable(Batches):
+class ParquetTable(LayoutTable):
     """The numbers of some columns of a Parquet file; the row count comes from its footer."""
 
-    reopenable = True
     ordered = True
 
     def __init__(self, path: Path, selection: Selection = EVERYTHING) -> None:
         self._path = path
         self._watch = Watch(path)
         self._unreadable = f"{path} could not be read as a Parquet file (damaged, cut short or of another format)."
-        schema, self._rows, self._groups = attempt(self._unreadable, self._footer)
-        self.available = attempt(self._unreadable, lambda: tuple(schema.names))  # a damaged name is no text
-        chosen = pick(self.available, selection, str(path))
-        self._plan = attempt(self._unreadable, planned, schema, chosen, str(path))
-        self._read_names = [*self._plan.names, *(self.available[place] for place in chosen.beside)]
-        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
-        self.columns, self.width = self._plan.columns, self._plan.width
-        self.gaps = self._plan.gaps
+        schema, self._count, self._groups = attempt(self._unreadable, self._footer)
+        self._choose(schema, selection, str(path), self._unreadable)
 
     def _footer(self) -> tuple[Any, int, int]:
         from pyarrow import parquet
@@ -44,7 +37,7 @@ class ParquetTable(Batches):
             return file.schema_arrow, file.metadata.num_rows, file.num_row_groups
 
     def rows(self) -> int:
-        return self._rows
+        return self._count
 
     def _group(self, index: int, threaded: bool) -> Iterator[Piece]:
         from pyarrow import parquet
@@ -55,11 +48,11 @@ class ParquetTable(Batches):
             batches = file.iter_batches(
                 batch_size=block_rows(self.width, _BATCH_CELLS),
                 row_groups=[index],
-                columns=self._read_names,
+                columns=self._names,
                 use_threads=threaded,
             )
             for batch in batches:
-                yield to_piece([batch.column(name) for name in self._read_names], self._plan)
+                yield to_piece([batch.column(name) for name in self._names], self._plan)
         self._watch.check()
 
     @property
@@ -121,13 +114,12 @@ def _check_places(array: Any) -> None:
         array.validate(full=True)
 
 
-class IpcTable(Batches):
+class IpcTable(LayoutTable):
     """The numbers of some columns of an Arrow IPC file, read a record batch at a time.
 
     The file is not mapped into memory: one that somebody cuts short meanwhile would end the process.
     """
 
-    reopenable = True
     ordered = True
 
     def __init__(self, path: Path, selection: Selection = EVERYTHING) -> None:
@@ -136,14 +128,7 @@ class IpcTable(Batches):
         self._unreadable = f"{path} could not be read as an Arrow file (damaged, cut short or of another format)."
         self._is_stream = attempt(self._unreadable, self._starts_as_stream)
         schema = attempt(self._unreadable, self._schema)
-        self.available = attempt(self._unreadable, lambda: tuple(schema.names))  # a damaged name is no text
-        chosen = pick(self.available, selection, str(path))
-        self._plan = attempt(self._unreadable, planned, schema, chosen, str(path))
-        self._places = chosen.all
-        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
-        self.columns, self.width = self._plan.columns, self._plan.width
-        self.gaps = self._plan.gaps
-        self._rows: int | None = None
+        self._choose(schema, selection, str(path), self._unreadable)
 
     def _starts_as_stream(self) -> bool:
         with open(self._path, "rb") as file:
@@ -184,10 +169,4 @@ class IpcTable(Batches):
         self._watch.check()
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-        rows = 0
-        for piece in chain_ahead([lambda: sealed(self._unreadable, self._pieces())]):
-            rows += len(piece[1])
-            yield piece
-            if progress is not None and self._rows:
-                progress(min(1.0, rows / self._rows))
-        self._rows = rows
+        return self._counted(chain_ahead([lambda: sealed(self._unreadable, self._pieces())]), progress)

@@ -1,4 +1,4 @@
-"""Batches that the caller hands over one by one: iterables of arrays, record batches or frames."""
+"""Table that the caller hands over one by one: iterables of arrays, record batches or frames."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from ..errors import DataError, UsageError
 from .group_labels import beside, canonical_labels, label_kind
 from .progress import Progress, share
-from .protocol import Batches, Piece, SourceTable
+from .protocol import Piece, Table
 from .python_objects import label_field
 from .sealing import own_copy, sealed, single_pass
 from .selection import Selection, as_names
 
-Opener = Callable[[Any, Selection], SourceTable]
+Opener = Callable[[Any, Selection], Table]
 _FAILED = "The iterable of batches raised an error of its own. Run it by itself to see which."
 
 
-class BatchesTable(Batches):
+class BatchesTable(Table):
     """An iterable of batches; an iterator or generator serves one pass, anything else as many as wanted.
 
     The first batch is drawn on opening: its columns and width are those of the table. What hands the batches over
@@ -32,17 +32,14 @@ class BatchesTable(Batches):
         self._selection = selection
         self._opener = opener
         self.reopenable = not isinstance(data, Iterator)
-        self._rows: int | None = None
         source = sealed(_FAILED, data)
         first = list(islice(source, 1))
         opened = self._open(first[0]) if first else _nothing(selection.named())
-        self.columns, self.width = opened.columns, opened.width
+        self._describe_like(opened)
         self.gaps = (True,) * self.width  # later batches may be of other types
-        self.available, self.chosen, self.key = opened.available, opened.chosen, opened.key
-        self.by = opened.by
         self._waiting: tuple[list[Any], Iterator[Any]] | None = None if self.reopenable else (first, source)
 
-    def _open(self, batch: Any) -> SourceTable:
+    def _open(self, batch: Any) -> Table:
         if isinstance(batch, (str, bytes)) or (isinstance(batch, Iterator) and not _speaks_arrow(batch)):
             raise UsageError("A batch must be a two-dimensional array or an Arrow table.")
         return self._opener(batch, self._selection)
@@ -54,7 +51,7 @@ class BatchesTable(Batches):
             self._rows = sum(self._checked(batch).rows() for batch in sealed(_FAILED, self._data))
         return self._rows
 
-    def _checked(self, batch: Any) -> SourceTable:
+    def _checked(self, batch: Any) -> Table:
         table = self._open(batch)
         check_same(self, table, "A later batch", "the first")
         return table
@@ -68,15 +65,11 @@ class BatchesTable(Batches):
         return self._read(chain(first, rest))
 
     def _read(self, source: Iterator[Any]) -> Iterator[Piece]:
-        rows = 0
-        for batch in source:
-            for piece in self._checked(batch).pieces():
-                rows += len(piece[1])
-                yield own_copy(piece)  # the caller may fill the same memory with the next batch
-        self._rows = rows
+        pieces = chain.from_iterable(self._checked(batch).pieces() for batch in source)
+        return self._counted(map(own_copy, pieces))  # the caller may fill the same memory with the next batch
 
 
-def _nothing(selection: Selection) -> SourceTable:
+def _nothing(selection: Selection) -> Table:
     """A table of no rows, where the names of several columns say what its rows would be.
 
     One name alone may stand for a column of lists, and an array has no names: nothing then tells what to publish.
@@ -100,7 +93,7 @@ def _speaks_arrow(data: Any) -> bool:
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
-def check_same(first: SourceTable, other: SourceTable, what: str, than: str) -> None:
+def check_same(first: Table, other: Table, what: str, than: str) -> None:
     """A usage error unless both deliver the same columns."""
     if other.width != first.width:
         raise UsageError(f"{what} has {other.width} columns, {than} has {first.width}. All must have the same.")
@@ -114,14 +107,12 @@ def check_same(first: SourceTable, other: SourceTable, what: str, than: str) -> 
         )
 
 
-class Chain(Batches):
+class Chain(Table):
     """Several tables of the same columns, read one after the other; ordered: whether that order is public [T9]."""
 
-    def __init__(self, tables: Sequence[SourceTable], weights: Sequence[float], ordered: bool = True) -> None:
+    def __init__(self, tables: Sequence[Table], weights: Sequence[float], ordered: bool = True) -> None:
         self.tables = tuple(tables)
-        first = tables[0]
-        self.columns, self.width, self.key, self.by = first.columns, first.width, first.key, first.by
-        self.available, self.chosen = first.available, first.chosen
+        self._describe_like(tables[0])
         self.gaps = tuple(map(any, zip(*(part.gaps for part in tables), strict=True)))
         self.reopenable = all(part.reopenable for part in tables)
         self.ordered = ordered and all(part.ordered for part in tables)
@@ -142,21 +133,20 @@ _UNORDERED = (
 )
 
 
-class LabeledTable(Batches):
+class LabeledTable(Table):
     """A table, and for each of its rows the cells that name its group."""
 
-    def __init__(self, table: SourceTable, arrays: list[Any], names: list[str]) -> None:
+    def __init__(self, table: Table, arrays: list[Any], names: list[str]) -> None:
         if not table.ordered:
             raise UsageError(_UNORDERED)
         self._table = table
         fields = [label_field(name, array) for name, array in zip(names, arrays, strict=True)]
         if any(len(array) != table.rows() for _, array in fields):
             raise UsageError("by must have one entry for each row of the data.")
+        self._describe_like(table)
+        self.reopenable, self.ordered = table.reopenable, table.ordered
         self.by = tuple(label_kind(field.type, field.name, "by") for field, _ in fields)
         self._labels = [canonical_labels(array, kind) for (_, array), kind in zip(fields, self.by, strict=True)]
-        self.columns, self.width, self.gaps = table.columns, table.width, table.gaps
-        self.reopenable, self.ordered = table.reopenable, table.ordered
-        self.available, self.chosen, self.key = table.available, table.chosen, table.key
 
     def rows(self) -> int:
         return self._table.rows()

@@ -20,7 +20,7 @@ from .csv_rows import ENDED, IMPROPER, START, byte_classes, copy_column, copy_wa
 from .group_labels import beside, canonical_labels
 from .identities import bounded
 from .progress import Progress
-from .protocol import Batches, Piece
+from .protocol import Piece, Table
 from .read_ahead import map_ahead
 from .sealing import Watch, attempt
 from .selection import EVERYTHING, Selection, as_names, pick
@@ -39,7 +39,7 @@ class _Lines(NamedTuple):
     exact: bytearray
 
 
-class CsvTable(Batches):
+class CsvTable(Table):
     """The numbers of some columns of a CSV file.
 
     The first line names the columns and is public; what may be a row (numbers, unless the caller typed them or says
@@ -49,7 +49,6 @@ class CsvTable(Batches):
     where the file is cut into chunks.
     """
 
-    reopenable = True
     ordered = True
 
     def __init__(
@@ -85,7 +84,6 @@ class CsvTable(Batches):
         # The parser delivers file order; `_order` puts the columns into the caller's.
         order = np.argsort(np.argsort(places))
         self._order = None if np.array_equal(order, np.arange(self.width)) else order
-        self._rows: int | None = None
 
     def _open(self) -> tuple[BinaryIO, BinaryIO]:
         """(the stream of text, the file beneath it)."""
@@ -207,17 +205,13 @@ class CsvTable(Batches):
         return self._rows
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-        rows = 0
 
         def piece(lines: _Lines) -> Piece:
             return attempt(self._unreadable, self._piece, lines)
 
         with closing(self._chunks(progress)) as chunks, closing(map_ahead(piece, chunks)) as parsed:
-            for part in parsed:
-                rows += len(part[1])
-                yield part
+            yield from self._counted(parsed)
         self._watch.check()
-        self._rows = rows
 
 
 def _fill(stream: BinaryIO, text: bytearray, start: int) -> int:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UsageError, named, shown
-from .arrow import pieces, planned
+from .arrow import LayoutTable
 from .arrow_files import check_layout
 from .progress import Progress
-from .protocol import Batches, Piece, block_rows
-from .sealing import attempt, sealed, single_pass
-from .selection import EVERYTHING, Selection, pick
+from .protocol import Piece, block_rows
+from .sealing import attempt, single_pass
+from .selection import EVERYTHING, Selection
 
 _UNREADABLE = "The data set could not be read (a file damaged, gone or of another format, or a filter that fails)."
 _SCANNED = "The scanner could not be read. If it was read before, pass the table or data set itself."
@@ -51,29 +51,22 @@ def open_partitions(folder: Path, paths: list[Path], selection: Selection) -> Da
     return DatasetTable(attempt(f"{folder} could not be read as a data set.", opened), selection)
 
 
-class DatasetTable(Batches):
+class DatasetTable(LayoutTable):
     """Some columns of a pyarrow data set; a filter that it carries is applied as the files are read."""
 
-    reopenable = True
     ordered = False  # [T9]
 
     def __init__(self, data: Any, selection: Selection = EVERYTHING) -> None:
         self._data = data
         self._files = attempt(_UNREADABLE, lambda: list(_file_parts(data)))
         schema = data.schema
-        self.available = attempt(_UNREADABLE, lambda: tuple(schema.names))  # a damaged name is no text
-        chosen = pick(self.available, selection, "the data set")
-        self._plan = attempt(_UNREADABLE, planned, schema, chosen, "the data set")
-        self._names = [*self._plan.names, *(self.available[place] for place in chosen.beside)]
-        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
-        self.columns, self.width = self._plan.columns, self._plan.width
+        self._choose(schema, selection, "the data set", _UNREADABLE)
         self.gaps = (True,) * self.width
         for part in self._files:
             attempt(_UNREADABLE, _check_files, part, schema, self._names)
         self._seen = attempt(_UNREADABLE, self._stamps)
         for part in self._files:
             attempt(_UNREADABLE, _check_layouts, part)
-        self._rows: int | None = None
 
     def _scanner(self, names: list[str]) -> Any:
         from pyarrow import dataset
@@ -111,16 +104,9 @@ class DatasetTable(Batches):
         return self._read(progress)
 
     def _read(self, progress: Progress | None) -> Iterator[Piece]:
-        rows = 0
-        batches = sealed(_UNREADABLE, attempt(_UNREADABLE, lambda: self._scanner(self._names).to_batches()))
-        for batch in batches:
-            for piece in sealed(_UNREADABLE, pieces(batch, range(len(self._names)), self._plan)):
-                rows += len(piece[1])
-                yield piece
-                if progress is not None and self._rows:
-                    progress(min(1.0, rows / self._rows))
+        batches = attempt(_UNREADABLE, lambda: self._scanner(self._names).to_batches())
+        yield from self._counted(self._cut(batches, range(len(self._places)), _UNREADABLE), progress)
         self._watch()
-        self._rows = rows
 
 
 def _file_parts(data: Any) -> Iterator[Any]:
@@ -182,7 +168,7 @@ def _same_type(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-class ScannerTable(Batches):
+class ScannerTable(LayoutTable):
     """Some columns of a pyarrow scanner, which may filter and compute.
 
     pyarrow does not say whether a scanner can be read again (one over batches cannot), so all serve a single pass.
@@ -193,16 +179,9 @@ class ScannerTable(Batches):
 
     def __init__(self, data: Any, selection: Selection = EVERYTHING) -> None:
         self._data = data
-        schema = data.projected_schema
-        self.available = attempt(_SCANNED, lambda: tuple(schema.names))
-        chosen = pick(self.available, selection, "the scanner")
-        self._plan = attempt(_SCANNED, planned, schema, chosen, "the scanner")
-        self._places = chosen.all
-        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
-        self.columns, self.width = self._plan.columns, self._plan.width
+        self._choose(data.projected_schema, selection, "the scanner", _SCANNED)
         self.gaps = (True,) * self.width
         self._taken = False
-        self._rows: int | None = None
 
     def rows(self) -> int:
         if self._rows is None:
@@ -216,13 +195,9 @@ class ScannerTable(Batches):
         if self._taken:
             raise single_pass("This scanner")
         self._taken = True
-        return self._read()
+        return self._counted(self._cut(map(_checked, attempt(_SCANNED, self._data.to_batches)), self._places, _SCANNED))
 
-    def _read(self) -> Iterator[Piece]:
-        rows = 0
-        for batch in sealed(_SCANNED, attempt(_SCANNED, self._data.to_batches)):
-            attempt(_SCANNED, check_layout, batch)
-            for piece in sealed(_SCANNED, pieces(batch, self._places, self._plan)):
-                rows += len(piece[1])
-                yield piece
-        self._rows = rows
+
+def _checked(batch: Any) -> Any:
+    check_layout(batch)
+    return batch

@@ -17,7 +17,7 @@ from ..numerics.wide_integers import Ints
 from ..request.people import People
 from ..row_maps.maps import RowMap
 from .progress import Progress
-from .protocol import BlockWork, Part, Result, SourceTable
+from .protocol import BlockWork, Part, Result, Table
 from .read_ahead import map_ahead
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class LocalSource:
 
     local = True
 
-    def __init__(self, table: SourceTable, close: Callable[[], None] = lambda: None, people: int | None = None) -> None:
+    def __init__(self, table: Table, close: Callable[[], None] = lambda: None, people: int | None = None) -> None:
         self._table = table
         self._people = people
         self.columns = table.columns
@@ -105,7 +105,7 @@ class LocalSource:
 _POLL_SECONDS = 0.05
 
 
-def accumulate_local(table: SourceTable, row_map: RowMap, threads: int | None, progress: Progress | None) -> Partial:
+def accumulate_local(table: Table, row_map: RowMap, threads: int | None, progress: Progress | None) -> Partial:
     """The exact sum of a table's rows; where it can be read in parts, every thread reads and adds its own [S5]."""
     parts = table.parts()
     if not parts:

@@ -18,7 +18,7 @@ from ..errors import UsageError
 from .arrays import ArrayTable
 from .batches import Chain
 from .local import LocalSource
-from .protocol import Source, SourceTable
+from .protocol import Source, Table
 from .selection import EVERYTHING, Selection, as_names
 
 if TYPE_CHECKING:  # imported for frames alone: it compiles
@@ -34,7 +34,7 @@ def open_source(data: Any, selection: Selection) -> Source:
     return LocalSource(_opened(data, selection)) if remote is None else remote
 
 
-def _opened(data: Any, selection: Selection) -> SourceTable:
+def _opened(data: Any, selection: Selection) -> Table:
     """The table of local data; with arrays beside it that name groups, they are put to its rows."""
     if not selection.labels:
         return open_table(data, selection)
@@ -94,7 +94,7 @@ def _is_path(data: Any) -> bool:
     return isinstance(data, (str, PathLike))
 
 
-def open_table(data: Any, selection: Selection = EVERYTHING) -> SourceTable:
+def open_table(data: Any, selection: Selection = EVERYTHING) -> Table:
     """A table of the rows in `data`: the columns that the selection takes, in its order.
 
     data: an array, an Arrow-speaking table or frame, a pyarrow data set or scanner, a query (`ellipsum.sql`), a path,
@@ -118,7 +118,7 @@ def open_table(data: Any, selection: Selection = EVERYTHING) -> SourceTable:
     return _open_whole(data, selection)
 
 
-def _open_whole(data: Any, selection: Selection) -> SourceTable:
+def _open_whole(data: Any, selection: Selection) -> Table:
     """What is data by itself, but no batch of it."""
     from .python_objects import is_series, open_series
 
@@ -131,7 +131,7 @@ def _open_whole(data: Any, selection: Selection) -> SourceTable:
     return _open_one(data, selection)
 
 
-def _open_one(data: Any, selection: Selection) -> SourceTable:
+def _open_one(data: Any, selection: Selection) -> Table:
     if isinstance(data, np.ndarray):
         return ArrayTable(data, selection)
     home = type(data).__module__
@@ -163,7 +163,7 @@ def _open_one(data: Any, selection: Selection) -> SourceTable:
     raise UsageError(f"data must be {_KINDS}, got {type(data).__name__}.")
 
 
-def _open_batch(batch: Any, selection: Selection) -> SourceTable:
+def _open_batch(batch: Any, selection: Selection) -> Table:
     """One batch of a list or iterable: anything that is itself a table in memory."""
     if type(batch).__module__.split(".")[0] == "pyspark":
         raise UsageError("A batch must be a table in memory, got a Spark frame. Pass one frame: unite several first.")
@@ -175,7 +175,7 @@ def _open_batch(batch: Any, selection: Selection) -> SourceTable:
     raise UsageError(f"A batch must be a two-dimensional array or an Arrow table, got {kind}. Try numpy.asarray(data).")
 
 
-def _open_list(data: list[Any] | tuple[Any, ...], selection: Selection) -> SourceTable:
+def _open_list(data: list[Any] | tuple[Any, ...], selection: Selection) -> Table:
     from .batches import check_same
 
     if not data and selection.named().columns is None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from ..errors import DataError, UsageError, named
 from .batches import Chain, check_same
 from .progress import Progress
-from .protocol import Part, Piece, SourceTable
+from .protocol import Part, Piece, Table
 from .sealing import attempt
 from .selection import Selection, as_names
 from .sql import Query
@@ -99,7 +99,7 @@ def _reject_table_formats(paths: Iterable[Path]) -> None:
             )
 
 
-def _open_file(path: Path, selection: Selection) -> SourceTable:
+def _open_file(path: Path, selection: Selection) -> Table:
     suffix = _suffix(path)
     if not suffix:
         raise UsageError(f"{path} has an unknown suffix. ellipsum reads {_KINDS}.")
@@ -192,7 +192,7 @@ def first_file(item: str | PathLike[str]) -> Path:
     return path
 
 
-def open_files(items: Iterable[str | PathLike[str]], selection: Selection) -> SourceTable:
+def open_files(items: Iterable[str | PathLike[str]], selection: Selection) -> Table:
     """One table over all the files; each must offer the columns of the first."""
     items = list(items)
     selection = selection.named()
@@ -206,7 +206,7 @@ def open_files(items: Iterable[str | PathLike[str]], selection: Selection) -> So
     paths = [path for item in items for path in attempt(f"{item} could not be read.", _expand, item)]
     attempt(f"{paths[0]} could not be read.", _reject_table_formats, paths)
     first = _open_file(paths[0], selection)
-    tables: list[SourceTable] = [first]
+    tables: list[Table] = [first]
     for path in paths[1:]:
         table = _open_file(path, selection.of(first.chosen))
         if selection.columns is None and set(table.available or ()) != set(first.available or ()):

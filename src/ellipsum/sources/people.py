@@ -29,7 +29,7 @@ from ..util.interrupts import held
 from .arrays import ArrayTable
 from .identities import storage
 from .progress import Progress
-from .protocol import Piece, SourceTable, block_rows
+from .protocol import Piece, Table, block_rows
 from .sealing import attempt, interruptible
 from .sql_backends import connected
 
@@ -55,7 +55,7 @@ class PeopleTable(ArrayTable):
 
     ordered = False  # [T9]
 
-    def __init__(self, rows: Floats, source: SourceTable, people: int) -> None:
+    def __init__(self, rows: Floats, source: Table, people: int) -> None:
         super().__init__(rows)
         self.columns = self.available = self.chosen = source.columns
         self.gaps = source.gaps
@@ -82,7 +82,7 @@ def memory_map(file: BinaryIO, dtype: type[np.generic], shape: tuple[int, ...]) 
     return np.memmap(file, dtype, "c", shape=shape) if shape[0] else np.empty(shape, dtype)  # an empty file has no map
 
 
-def gather(table: SourceTable, people: People) -> PeopleTable:
+def gather(table: Table, people: People) -> PeopleTable:
     """The table of people, from a table that was opened with `key=people.privacy_id`; reads it once.
 
     Guarantee [T6]: its rows are, one for each person and in no order that matters, a function of that person's rows;
@@ -99,7 +99,7 @@ def gather(table: SourceTable, people: People) -> PeopleTable:
 class Gathering:
     """Source -> DuckDB's sort by person, which spills to the folder -> exact sums -> a file of one row per person."""
 
-    def __init__(self, source: SourceTable, people: People, folder: Path, file: BinaryIO) -> None:
+    def __init__(self, source: Table, people: People, folder: Path, file: BinaryIO) -> None:
         self._source, self._people = source, people
         self._folder, self._file = folder, file
         self._width, self._capped = source.width, people.max_rows is not None
@@ -142,7 +142,7 @@ class Gathering:
         return pa.record_batch(columns)
 
     def _sorted(self, connection: Any) -> Iterator[Any]:
-        """Batches in which each person's rows are together; under a cap, those that count come first [T7]."""
+        """Table in which each person's rows are together; under a cap, those that count come first [T7]."""
         import pyarrow as pa
 
         sort = _Sort(connection, self._query(), pa.schema(self._fields()), block_rows(self._width))

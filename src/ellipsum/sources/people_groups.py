@@ -21,14 +21,14 @@ from .group_labels import beside, bits_of, is_text
 from .identities import storage
 from .people import FAILED, Gathering, Heads, PeopleTable, Scratch, canonical_rows, memory_map, opens, reduced, unnamed
 from .progress import Progress
-from .protocol import Piece, SourceTable, block_rows
+from .protocol import Piece, Table, block_rows
 from .sealing import attempt
 
 
 class GroupedPeople(PeopleTable):
     """One row for each person and group, and the number of its group, in temporary files."""
 
-    def __init__(self, rows: Floats, codes: Ints, keys: KeyTable, source: SourceTable, people: int) -> None:
+    def __init__(self, rows: Floats, codes: Ints, keys: KeyTable, source: Table, people: int) -> None:
         super().__init__(rows, source, people)
         self.by = source.by
         self._labels = keys.labels()
@@ -44,7 +44,7 @@ class GroupedPeople(PeopleTable):
                 yield beside([cells.take(codes) for cells in self._labels], None), rows[start : start + step]
 
 
-def gather_groups(table: SourceTable, people: People, most: int, listed: KeyTable | None) -> GroupedPeople:
+def gather_groups(table: Table, people: People, most: int, listed: KeyTable | None) -> GroupedPeople:
     """The table of people in groups, from a table that was opened with a key and groups; reads it once.
 
     most: so many groups of a person count. listed: the public groups, where they are listed; a row of another counts
@@ -102,7 +102,7 @@ class _GroupGathering(Gathering):
         return total, heads.people
 
     def _pairs(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Batches (pair, row) of the pairs that count, whose groups' numbers are written."""
+        """Table (pair, row) of the pairs that count, whose groups' numbers are written."""
         for labels, pairs in kept_pairs(batches, self._most):
             attempt(FAILED, self._codes.write, self.keys.codes(labels).tobytes())
             yield pairs

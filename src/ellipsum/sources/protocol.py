@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -24,72 +25,60 @@ Part = Callable[[], Iterator[Piece]]
 _BLOCK_CELLS = 655_360  # 5 MB of float64: large enough to hide a call's cost, small enough for the cache
 
 
-class Table(Protocol):
-    """A source of rows that can be read in blocks, usually as often as wanted.
+class Table(ABC):
+    """A source of rows that this process reads in blocks, usually as often as wanted.
 
-    columns: a name for each entry of a row, or None where the source has no names
-    width: entries in a row
-    gaps: for each entry of a row, whether it can be missing by its type
-    reopenable: False if `batches` may be called once only
-    ordered: whether a row's place is a function of public things, so that it may decide what is done with the row [T9]
+    columns: a name for each entry of a row, or None where the source has no names. width: entries in a row.
+    available: the names of all its columns. chosen: what `columns` has to say to take the same again.
+    gaps: for each entry of a row, whether it can be missing by its type.
+    key: the kind of identities (`identities.key_kind`) where the source was opened with a key, else None.
+    by: the kinds of the columns that name groups (`group_labels.label_kind`).
+    reopenable: False if the rows can be read once only.
+    ordered: whether a row's place is a function of public things, so that it may decide what is done with the row [T9].
     """
 
-    @property
-    def columns(self) -> tuple[str, ...] | None: ...
-    @property
-    def width(self) -> int: ...
-    @property
-    def gaps(self) -> tuple[bool, ...]: ...
-    @property
-    def reopenable(self) -> bool: ...
-    @property
-    def ordered(self) -> bool: ...
+    columns: tuple[str, ...] | None = None
+    width: int
+    available: tuple[str, ...] | None = None
+    chosen: tuple[str, ...] | None = None
+    gaps: tuple[bool, ...]
+    key: str | None = None
+    by: tuple[str, ...] = ()
+    reopenable: bool = True
+    ordered: bool = False
+    _rows: int | None = None
 
+    @abstractmethod
     def rows(self) -> int:
         """Exactly the number of rows that `batches` delivers, without delivering them."""
 
-    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
-        """All rows in order, as blocks (r, width) of float64 or float32; a missing entry is NaN."""
-
-
-class SourceTable(Table, Protocol):
-    """A table that knows what its source offered, what was taken of it and, if asked, the person each row belongs to.
-
-    chosen: what `columns` has to say to take the same again
-    key: the kind of identities (`identities.key_kind`) where the source was opened with a key, else None
-    by: the kinds of the columns that name groups (`group_labels.label_kind`)
-    """
-
-    @property
-    def available(self) -> tuple[str, ...] | None: ...
-    @property
-    def chosen(self) -> tuple[str, ...] | None: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def by(self) -> tuple[str, ...]: ...
-
+    @abstractmethod
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         """As `batches`, with the identities of the rows."""
-
-    def parts(self) -> list[Part]:
-        """Ways to read parts of the rows independently of each other; none where there is only one way."""
-
-
-class Batches:
-    """`batches` for tables that deliver pieces."""
-
-    by: tuple[str, ...] = ()
-
-    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-        raise NotImplementedError
 
     def batches(self, progress: Progress | None = None) -> Iterator[Block]:
         """All rows in order, as blocks (r, width) of float64 or float32; a missing entry is NaN."""
         return _without_keys(self.pieces(progress))
 
     def parts(self) -> list[Part]:
+        """Ways to read parts of the rows independently of each other; none where there is only one way."""
         return []
+
+    def _describe_like(self, other: Table) -> None:
+        """Take over what another table says of its columns."""
+        self.columns, self.width, self.gaps = other.columns, other.width, other.gaps
+        self.available, self.chosen = other.available, other.chosen
+        self.key, self.by = other.key, other.by
+
+    def _counted(self, pieces: Iterable[Piece], progress: Progress | None = None) -> Iterator[Piece]:
+        """The pieces of a whole pass: progress is told, and how many rows there were is remembered."""
+        rows = 0
+        for piece in pieces:
+            rows += len(piece[1])
+            yield piece
+            if progress is not None and self._rows:
+                progress(min(1.0, rows / self._rows))
+        self._rows = rows
 
 
 def _without_keys(pieces: Iterator[Piece]) -> Iterator[Block]:

@@ -21,7 +21,7 @@ from .arrow import ArrowTable, holds_objects, letters, library, not_a_number, of
 from .group_labels import beside, canonical_labels, texts
 from .identities import canonical, identities
 from .progress import Progress
-from .protocol import Batches, Piece, block_rows
+from .protocol import Piece, Table, block_rows
 from .sealing import attempt
 from .selection import EVERYTHING, SIZED, Selection, as_names, pick
 
@@ -52,13 +52,12 @@ def numbers(values: Iterable[Any]) -> list[float]:
 # Rows one by one ---------------------------------------------------------------------------------------
 
 
-class RowsTable(Batches):
+class RowsTable(Table):
     """A list of rows; `entries` gives the values of one (None: it has none), `owner` the person it belongs to.
 
     groups: what gives the cells that name its group; a list has no type, so they go by their texts.
     """
 
-    reopenable = True
     ordered = True
 
     def __init__(

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from ..errors import UsageError, visible
-from .arrow import pieces, planned
+from .arrow import LayoutTable
 from .progress import Progress
-from .protocol import Batches, Piece, block_rows
-from .sealing import attempt, sealed
-from .selection import EVERYTHING, Selection, pick
+from .protocol import Piece, block_rows
+from .sealing import attempt
+from .selection import EVERYTHING, Selection
 
 _KINDS = "'duckdb:///file.db', 'sqlite:///file.db', 'postgresql://host/name', or a DuckDB or sqlite3 connection"
 _UNOPENED = "The database could not be opened. Check that its address is right and that it may be read."
@@ -59,7 +59,7 @@ class Backend(Protocol):
     def count(self) -> int: ...
 
     def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[Any]:
-        """Batches of the named columns in this order, then those beside; some `rows` in each."""
+        """Table of the named columns in this order, then those beside; some `rows` in each."""
 
     def close(self) -> None: ...
 
@@ -127,24 +127,17 @@ def query_schema(query: Query) -> Any:
         backend.close()
 
 
-class SqlTable(Batches):
+class SqlTable(LayoutTable):
     """Some columns of a query's rows; each pass runs the query."""
 
-    reopenable = True
     ordered = False  # [T9]
 
     def __init__(self, backend: Backend, selection: Selection = EVERYTHING) -> None:
         self._backend = backend
         weakref.finalize(self, backend.close)
         schema = attempt(_FAILED, backend.schema, [str(name) for name in selection.beside])
-        self.available = tuple(schema.names)
-        chosen = pick(self.available, selection, "the query")
-        self._plan = planned(schema, chosen, "the query")
-        self._beside = [self.available[place] for place in chosen.beside]
-        self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
-        self.columns, self.width = self._plan.columns, self._plan.width
+        self._choose(schema, selection, "the query", _FAILED)
         self.gaps = (True,) * self.width
-        self._rows: int | None = None
 
     def rows(self) -> int:
         if self._rows is None:
@@ -152,13 +145,7 @@ class SqlTable(Batches):
         return self._rows
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-        rows, names = 0, self._plan.names
-        places = range(len(names) + len(self._beside))
-        source = attempt(_FAILED, self._backend.batches, names, self._beside, block_rows(self.width))
-        for batch in sealed(_FAILED, source):
-            for piece in sealed(_FAILED, pieces(batch, places, self._plan)):
-                rows += len(piece[1])
-                yield piece
-                if progress is not None and self._rows:
-                    progress(min(1.0, rows / self._rows))
-        self._rows = rows
+        entries = len(self._plan.names)
+        names, beside = self._names[:entries], self._names[entries:]
+        batches = attempt(_FAILED, self._backend.batches, names, beside, block_rows(self.width))
+        yield from self._counted(self._cut(batches, range(len(self._places)), _FAILED), progress)
