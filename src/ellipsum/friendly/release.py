@@ -30,7 +30,6 @@ from ..releases.release import (
     Release,
     check_shown,
     read_denoise_options,
-    register_reader,
 )
 from ..releases.release import FORMAT as RELEASE_FORMAT
 from ..request.documentation import public
@@ -45,7 +44,6 @@ from ..version import VERSION
 from .core import MOST_ROWS, RADIUS_BITS, find_core
 from .plan import (
     FINE_BITS,
-    FORMAT,
     FriendlyGate,
     FriendlyPlan,
     checked_radius,
@@ -405,6 +403,3 @@ def no_center_from_dict(saved: Any) -> NoCenter:
         if plan.radius is None or spent != plan.privacy:
             raise UsageError(DOCTORED)
         return NoCenter(plan, fields.take("agreement", json_codec.number), fields.take("secure", json_codec.flag))
-
-
-register_reader(FORMAT, friendly_release_from_dict)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from ..display.document import Background, Document
 from ..display.result import Shown
 from ..errors import Floats, UsageError, open_unit
 from ..noise.law import Law
-from ..plans.json import STATISTICS
 from ..privacy.spherical_curve import Guarantee, guarantee_from_dict
 from ..regions.ellipsoid import Ellipsoid
 from ..request.people import People
+from ..request.request import STATISTICS
 from ..row_maps.auxiliary_counts import Riders
 from ..rows import Rows
 from ..util import json_codec
@@ -100,7 +100,6 @@ class Published:
 class Release(Alike, Kept, Saved, Shown):
     """A published statistic: a plan and its noisy sums. Everything else follows from these."""
 
-    saved_as: ClassVar[str] = "release"
     plan: Planned
     """The plan that was run: every public number of this release."""
     noisy: Floats
@@ -281,10 +280,6 @@ class Release(Alike, Kept, Saved, Shown):
         """An error where what a file shows does not follow from its noisy sums."""
         check_shown(self, fields)
 
-    @staticmethod
-    def from_json(text: str) -> Release:
-        return release_from_dict(json_codec.parse(text))
-
     def to_pandas(self) -> pandas.DataFrame:
         """One row per column: what was published, with 95% intervals; a column tells where the noise is not secure."""
         try:
@@ -323,40 +318,6 @@ class Release(Alike, Kept, Saved, Shown):
 
 
 # From a file: whatever a release shows is checked against its plan ------------------------------------
-
-
-_READERS: dict[str, Callable[[Mapping[str, Any]], Release]] = {}
-
-
-def register_reader(plan_format: str, read: Callable[[Mapping[str, Any]], Release]) -> None:
-    """From now on releases whose plan has this format are read so."""
-    _READERS[plan_format] = read
-
-
-_MORE: list[Callable[[], None]] = []
-
-
-def register_more(bring: Callable[[], None]) -> None:
-    """Where no reader is known for a format, bring() imports modules that may have one."""
-    _MORE[:] = [bring]
-
-
-def _reader(kind: Any) -> Callable[[Mapping[str, Any]], Release] | None:
-    if not isinstance(kind, str):
-        return None
-    if kind not in _READERS:
-        for bring in _MORE:
-            bring()
-    return _READERS.get(kind)
-
-
-def release_from_dict(saved: Mapping[str, Any]) -> Release:
-    """Inverse of `Release.to_dict`."""
-    plan = saved.get("plan")
-    read = _reader(plan.get("format") if isinstance(plan, Mapping) else None)
-    if read is None:
-        raise UsageError(f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
-    return read(saved)
 
 
 def planned_release(
