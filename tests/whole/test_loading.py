@@ -274,7 +274,7 @@ def test_more_rows_than_noise_can_give_are_refused():
     doctored = replace(made, noisy=noisy)
     assert (doctored.noise_std < made.noise_std / 5).all()
     with pytest.raises(es.UsageError, match="changed"):
-        es.Release.from_json(doctored.to_json())
+        es.from_json(doctored.to_json())
 
 
 @pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
