@@ -170,7 +170,7 @@ def test_shrinking_helps_taken_together_and_keeps_intervals():
     assert (small.confidence_interval() == release.confidence_interval()).all()
     assert small.privacy == release.privacy
     assert "shrunk towards" in repr(small)
-    assert es.GroupRelease.from_json(small.to_json()) == small
+    assert es.from_json(small.to_json()) == small
     assert not release.shrinks
 
 
@@ -236,10 +236,10 @@ def test_a_screen_is_enough():
 @pytest.mark.parametrize("words", [{}, {"by": "day", "keys": ["2026-01-02", "2026-01-01"]}, {"noise": "gaussian"}])
 def test_releases_come_back_from_files(words, tmp_path):
     release = made(**words)
-    for read in (es.GroupRelease.from_json, es.Release.from_json):
+    for read in (es.from_json, es.from_json):
         assert read(release.to_json()) == release
     release.save(tmp_path / "groups.json")
-    assert es.GroupRelease.load(tmp_path / "groups.json") == release
+    assert es.load(tmp_path / "groups.json") == release
     release.save(tmp_path / "groups.csv")
     assert (tmp_path / "groups.csv").read_text() == release.to_csv()
 
@@ -276,24 +276,24 @@ def test_doctored_releases_are_refused(name):
     saved = json.loads(made().to_json())
     CHANGES[name](saved)
     with pytest.raises(es.UsageError):
-        es.GroupRelease.from_json(json.dumps(saved))
+        es.from_json(json.dumps(saved))
 
 
 def test_a_group_below_the_threshold_is_no_release():
     saved = json.loads(made(rng=np.random.default_rng(1)).to_json())
-    release = es.GroupRelease.from_json(json.dumps(saved))
+    release = es.from_json(json.dumps(saved))
     one, least = release.plan.one, release.plan.threshold
     saved["noisy"][0][-1] = (least - 1) * one.count_weight
     changed = type(release)(release.plan, release.keys, release.kinds, np.array(saved["noisy"]), release.secure)
     with pytest.raises(es.UsageError, match="changed after"):
-        es.GroupRelease.from_json(changed.to_json())
+        es.from_json(changed.to_json())
 
 
 def test_listed_groups_must_all_be_there():
     release = made(by="city", keys=["b", 'a"x', "ü\n"])
     fewer = type(release)(release.plan, release.keys[:2], release.kinds, release.noisy[:2], release.secure)
     with pytest.raises(es.UsageError, match="changed after"):
-        es.GroupRelease.from_json(fewer.to_json())
+        es.from_json(fewer.to_json())
 
 
 def test_one_group_alone_and_none_at_all():
@@ -305,7 +305,7 @@ def test_one_group_alone_and_none_at_all():
     assert none.keys.shape == (0, 1)
     assert none.value.shape == (0, 2)
     assert none.confidence_interval().shape == (0, 2, 2)
-    assert es.GroupRelease.from_json(none.to_json()) == none
+    assert es.from_json(none.to_json()) == none
     assert "in 0 groups" in repr(none)
     empty = es.sum(np.ones((0, 2)), es.Box(0, 2), by=np.zeros(0, int), neighbors="add_remove", **BUDGET)
     assert len(empty.keys) == 0

@@ -204,13 +204,13 @@ def release(**how):
 )
 def test_a_release_agrees_with_its_plan(path, to):
     text = release().to_json()
-    assert es.Release.from_json(text).to_json() == text
-    refused(es.Release.from_json, text, *path, to=to)
+    assert es.from_json(text).to_json() == text
+    refused(es.from_json, text, *path, to=to)
 
 
 def test_the_count_of_a_release_agrees_with_its_noise():
     text = release(neighbors="add_remove", missing="center").to_json()
-    assert es.Release.from_json(text).to_json() == text
+    assert es.from_json(text).to_json() == text
     for path, to in [
         (("count",), None),
         (("count",), lambda old: old * 2),
@@ -219,7 +219,7 @@ def test_the_count_of_a_release_agrees_with_its_noise():
         (("noise", "count_direction"), [0.0, 0.0]),
         (("noise", "count_direction"), [0.0]),
     ]:
-        refused(es.Release.from_json, text, *path, to=to)
+        refused(es.from_json, text, *path, to=to)
 
 
 GAPS = np.where(np.random.default_rng(3).random(X.shape) < 0.3, np.nan, X)
@@ -268,28 +268,28 @@ def test_a_smaller_noise_cannot_be_shown_with_more_rows():
             fields["noise"]["count_direction"] = [u / ratio for u in fields["noise"]["count_direction"]]
         fields["noise_std"] = [std / ratio for std in fields["noise_std"]]
         with pytest.raises(es.UsageError, match="changed"):
-            es.Release.from_json(json.dumps(fields))
+            es.from_json(json.dumps(fields))
 
 
 @pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
 def test_the_counts_of_a_release_are_those_of_its_plan():
     for made in counted_releases():
         text = made.to_json()
-        again = es.Release.from_json(text)
+        again = es.from_json(text)
         assert again.to_json() == text
         assert np.array_equal(again.confidence_interval(0.9), made.confidence_interval(0.9))
         for path, to in wrong_counts(made):
-            refused(es.Release.from_json, text, *path, to=to)
+            refused(es.from_json, text, *path, to=to)
         for name, to in (("standard_error", [0.0, 0.0]), ("warnings", ["all is well"]), ("interval", None)):
-            assert es.Release.from_json(changed(text, name, to=to)).to_json() == text
+            assert es.from_json(changed(text, name, to=to)).to_json() == text
 
 
 def test_learned_rounds_add_up_to_the_stated_budget():
     made = es.mean(X, es.Unknown(50.0), **SPEND)
     learned = es.learn(X, es.Unknown(50.0), **SPEND)
-    assert es.Release.from_json(made.to_json()).to_json() == made.to_json()
+    assert es.from_json(made.to_json()).to_json() == made.to_json()
     for load, text, under in [
-        (es.Release.from_json, made.to_json(), ("learned",)),
+        (es.from_json, made.to_json(), ("learned",)),
         (es.Learned.from_json, learned.to_json(), ()),
     ]:
         refused(load, text, *under, "stated", to={"epsilon": 0.1, "delta": 1e-6})
@@ -306,7 +306,7 @@ def test_learned_rounds_add_up_to_the_stated_budget():
 def test_a_friendly_release_agrees_with_its_plan():
     made = es.friendly_mean(X, 8.0, rng=np.random.default_rng(1), epsilon=5.0, delta=1e-6, noise="gaussian")
     text = made.to_json()
-    assert es.Release.from_json(text).to_json() == text
+    assert es.from_json(text).to_json() == text
     for path, to in [
         (("noise", "scaled_std"), lambda old: old / 2),
         (("weight_lower",), lambda old: old / 2),
@@ -317,7 +317,7 @@ def test_a_friendly_release_agrees_with_its_plan():
         (("privacy", "mu"), lambda old: old / 2),
         (("secure",), 0),
     ]:
-        refused(es.Release.from_json, text, *path, to=to)
+        refused(es.from_json, text, *path, to=to)
 
 
 # Projections --------------------------------------------------------------------------------------------
@@ -329,11 +329,11 @@ def test_a_projection_agrees_with_itself(adversary, tmp_path):
     made = es.project(X, 3, es.Ball(9.0), epsilon=50.0, delta=1e-6, adversary=adversary, rng=np.random.default_rng(1))
     made.save(tmp_path / "made.parquet")
     table = parquet.read_table(tmp_path / "made.parquet")
-    assert es.Projection.load(tmp_path / "made.parquet").to_json() == made.to_json()
+    assert es.load(tmp_path / "made.parquet").to_json() == made.to_json()
 
     def load(text):
         parquet.write_table(table.replace_schema_metadata({"ellipsum": text}), tmp_path / "doctored.parquet")
-        return es.Projection.load(tmp_path / "doctored.parquet")
+        return es.load(tmp_path / "doctored.parquet")
 
     assert load(made.to_json()).to_json() == made.to_json()
     strength = "scale" if adversary == "oblivious" else "mu"

@@ -23,7 +23,7 @@ from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy
 from ..releases.noise_covariance import Noise
 from ..releases.postprocess import METHODS as DENOISED
-from ..releases.release import DOCTORED, WRONG, Release, check_shown, register_reader
+from ..releases.release import DOCTORED, WRONG, Release, check_shown
 from ..request.documentation import public
 from ..request.people import people_of
 from ..rows import Normal
@@ -36,7 +36,6 @@ from ..version import VERSION
 from .core import MOST_ROWS, RADIUS_BITS, find_core
 from .plan import (
     FINE_BITS,
-    FORMAT,
     FriendlyGate,
     FriendlyPlan,
     checked_radius,
@@ -415,6 +414,3 @@ def no_center_from_dict(saved: Any) -> NoCenter:
         if plan.radius is None or spent != plan.privacy:
             raise UsageError(DOCTORED)
         return NoCenter(plan, fields.take("agreement", json_codec.number), fields.take("secure", json_codec.flag))
-
-
-register_reader(FORMAT, friendly_release_from_dict)

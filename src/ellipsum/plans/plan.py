@@ -35,17 +35,18 @@ from ..releases.description import (
     std_errors,
 )
 from ..releases.noise_covariance import Noise
-from ..releases.release import Counts, Release, register_reader
+from ..releases.release import Counts, Release
 from ..releases.std_estimates import mean_squares
 from ..request.people import People
+from ..request.request import Request
 from ..row_maps.auxiliary_counts import PLAIN, Riders
 from ..row_maps.grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
 from ..row_maps.maps import ClampedMap, RowMap, all_moves, clamped_moves
 from ..rows import LearnedRows, Rows
 from ..session import Session
 from ..util import json_codec
-from .base import Runnable, check_gaps, check_width, unserved_gaps
-from .json import FORMAT, FORMAT_1, checked_spread, plan_fields, plan_to_dict
+from .base import Requested, check_gaps, check_width, unserved_gaps
+from .json import checked_spread, plan_fields, plan_to_dict
 
 _DROWNED = (
     "the noise would be as large as what the bounds leave open. More rows, tighter bounds or a larger budget help."
@@ -63,15 +64,14 @@ class OutOfRange(UsageError):
 
 
 @dataclass(frozen=True, repr=False)
-class Plan(Runnable):
+class Plan(Requested):
     """One release, before the data: clip region, grid, noise, guarantee, forecast.
 
     Guarantee: `release` on any data is `privacy` for its neighboring relation [U1].
     """
 
-    rows: Rows
-    statistic: str
-    n: int | None
+    request: Request
+    """What was asked for, sized for the data."""
     privacy: Guarantee
     ellipsoid: Ellipsoid
     grid_bits: int
@@ -82,16 +82,8 @@ class Plan(Runnable):
     clip_radius: float | None = None
     sum_clipping_error: float = 0.0
     center_spread: float = 0.0
-    columns: tuple[str, ...] | None = None
-    stated: Mapping[str, float] = field(default_factory=dict)
-    """The budget in the caller's own words: epsilon and delta, mu, or rho."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    people: People | None = None
-    """Where rows are people: by which column, and what became of a person's rows."""
     riders: Riders = PLAIN
-    """What is done about missing entries, and what is counted beside the values."""
-    clamped: bool = False
-    """Whether each entry is clamped to its own bounds (Box rows), rather than rows clipped by their norm."""
+    """What is done about missing values, and what is counted beside the values."""
     law: Law | None = None
     """The law of the noise where it is not Gaussian."""
     considered: Mapping[str, float] = field(default_factory=dict, compare=False)
@@ -103,6 +95,8 @@ class Plan(Runnable):
         self.privacy.check_stated(self.stated)
         names("columns", self.columns, self.d)
         self.ellipsoid.check()
+        if self.request.d != self.ellipsoid.center.size or self.neighbors != self.request.neighbors:
+            raise UsageError("this plan is not that of its request. Create a new plan.")
         if not (math.isfinite(self.noise_units) and self.grid_bits in (GRID_BITS, WIDE_GRID_BITS)):
             raise UsageError("this plan's grid or noise is not a valid number. Make the plan anew.")
         self._check_count()
@@ -212,16 +206,6 @@ class Plan(Runnable):
         stds = np.ldexp(self.stds[: self.ellipsoid.width], -self.grid_bits)
         return np.where(stds > 0, self.ellipsoid.scale / np.where(stds > 0, stds, 1.0), 0.0)
 
-    def work_out(self) -> None:
-        """What every run of this plan asks for, worked out once for all copies, who share it."""
-        with np.errstate(all="ignore"):
-            _ = self.doubt, self.public_rows, self.scaled_std, self.unserved, self.ellipsoid.unscale
-            _ = self.outside_share if self.riders.octaves and not self.rows.firm else 0.0
-            shared = [self.stds, self.absence_stds, self.outside_stds, self.outside_limits]
-            shared += [self._block_scale] if isinstance(self.law, BoxLaw) else []
-        for part in shared:
-            part.flags.writeable = False
-
     @cached_property
     def unserved(self) -> NDArray[np.bool_]:
         """For each column, whether data that can lack an entry there asks for another plan."""
@@ -250,10 +234,6 @@ class Plan(Runnable):
         return self.row_map.body.sensitivity(self.neighbors, self.count_units, rows_each(self.people))
 
     @property
-    def d(self) -> int:
-        return int(self.ellipsoid.center.size)
-
-    @property
     def one(self) -> Plan:
         """The plan of a single vector: this one."""
         return self
@@ -264,8 +244,9 @@ class Plan(Runnable):
         return self.n
 
     @property
-    def neighbors(self) -> str:
-        return self.privacy.neighbors
+    def clamped(self) -> bool:
+        """Whether each value is clamped to its own bounds (Box), rather than rows clipped by their norm."""
+        return self.rows.clamps
 
     @cached_property
     def public_rows(self) -> bool:
@@ -416,6 +397,10 @@ class Plan(Runnable):
     def from_json(text: str) -> Plan:
         return plan_from_dict(json_codec.parse(text))
 
+    @staticmethod
+    def read_release(text: str) -> Release:
+        return read_release(json_codec.parse(text), plan_from_dict)
+
     def document(self, most: int | None = None) -> Document:
         from .documents import plan_document
 
@@ -426,10 +411,6 @@ def plan_from_dict(found: Any) -> Plan:
     """Inverse of `Plan.to_dict`: whatever the file claims is checked."""
     plan = Plan(**plan_fields(found))
     return replace(plan, center_spread=checked_spread(plan))
-
-
-for _format in (FORMAT, FORMAT_1):
-    register_reader(_format, lambda saved: read_release(saved, plan_from_dict))
 
 
 def plan_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders, clamped: bool) -> RowMap:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,8 @@ from ..display.document import Background, Document
 from ..display.result import Shown
 from ..display.wording import describe_guarantee
 from ..errors import Floats, UsageError, open_unit
-from ..plans.plan import Plan
 from ..privacy.guarantee import Privacy
-from ..request.groups import Grouping
+from ..request.groups import Groups
 from ..request.people import People
 from ..sources.group_labels import published_type
 from ..util import json_codec
@@ -26,7 +25,6 @@ from ..util.structural_equality import Alike
 from .group_decode import Answers, answers, shrunk
 from .group_json import release_to_dict
 from .noise_covariance import in_doubt
-from .release import release_from_dict as read_release
 
 if TYPE_CHECKING:
     import pandas
@@ -43,9 +41,9 @@ class PlannedGroups(Protocol):
     """What a release of groups asks of its plan."""
 
     @property
-    def one(self) -> Plan: ...
+    def one(self) -> Any: ...
     @property
-    def grouping(self) -> Grouping: ...
+    def grouping(self) -> Groups: ...
     @property
     def privacy(self) -> Privacy: ...
     @property
@@ -77,7 +75,6 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     Every number follows from the noisy sums and from public numbers.
     """
 
-    saved_as: ClassVar[str] = "release"
     plan: PlannedGroups
     keys: NDArray[np.object_]
     """(groups, columns of by)."""
@@ -264,13 +261,6 @@ class GroupRelease(Alike, Kept, Saved, Shown):
 
     def to_json(self) -> str:
         return json_codec.dump(self.to_dict())
-
-    @staticmethod
-    def from_json(text: str) -> GroupRelease:
-        found: Any = read_release(json_codec.parse(text))
-        if not isinstance(found, GroupRelease):
-            raise UsageError("this release is not one of groups. Read it with Release.from_json.")
-        return found
 
     def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
         from .pictures import groups_sheet

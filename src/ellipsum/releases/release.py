@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from ..display.document import Background, Document
 from ..display.result import Shown
 from ..errors import Floats, UsageError, open_unit
 from ..noise.law import Law
-from ..plans.json import STATISTICS
 from ..privacy.spherical_curve import Guarantee, guarantee_from_dict
 from ..regions.ellipsoid import Ellipsoid
 from ..request.people import People
+from ..request.request import STATISTICS
 from ..row_maps.auxiliary_counts import Riders
 from ..rows import Rows
 from ..util import json_codec
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..display.plots.strips import Sheet
     from .learning_record import Learning
 
-FORMAT, FORMAT_1 = "ellipsum.release/2", "ellipsum.release/1"
+FORMAT = "ellipsum.release/2"
 WRONG = "the release has missing, unknown or wrong fields."
 DOCTORED = "this release's value, noise or guarantee is not that of its plan. It was changed after it was made."
 _LEVEL = 0.95
@@ -140,7 +140,6 @@ class Planned(Protocol):
 class Release(Alike, Kept, Saved, Shown):
     """A published statistic. Every field is a function of the noisy integers and of public numbers."""
 
-    saved_as: ClassVar[str] = "release"
     value: Floats
     plan: Planned
     """The plan that was run: every public number of this release."""
@@ -279,10 +278,6 @@ class Release(Alike, Kept, Saved, Shown):
     def to_json(self) -> str:
         return json_codec.dump(self.to_dict())
 
-    @staticmethod
-    def from_json(text: str) -> Release:
-        return release_from_dict(json_codec.parse(text))
-
     def to_pandas(self) -> pandas.DataFrame:
         """One row per column: what was published, with 95% intervals; a column tells where the noise is not secure."""
         try:
@@ -323,46 +318,10 @@ class Release(Alike, Kept, Saved, Shown):
 # From a file: whatever a release shows is checked against its plan ------------------------------------
 
 
-_READERS: dict[str, Callable[[Mapping[str, Any]], Release]] = {}
-
-
-def register_reader(plan_format: str, read: Callable[[Mapping[str, Any]], Release]) -> None:
-    """From now on releases whose plan has this format are read so."""
-    _READERS[plan_format] = read
-
-
-_MORE: list[Callable[[], None]] = []
-
-
-def register_more(bring: Callable[[], None]) -> None:
-    """Where no reader is known for a format, bring() imports modules that may have one."""
-    _MORE[:] = [bring]
-
-
-def _reader(kind: Any) -> Callable[[Mapping[str, Any]], Release] | None:
-    if not isinstance(kind, str):
-        return None
-    if kind not in _READERS:
-        for bring in _MORE:
-            bring()
-    return _READERS.get(kind)
-
-
-def release_from_dict(saved: Mapping[str, Any]) -> Release:
-    """Inverse of `Release.to_dict`."""
-    plan = saved.get("plan")
-    read = _reader(plan.get("format") if isinstance(plan, Mapping) else None)
-    if read is None:
-        raise UsageError(f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
-    return read(saved)
-
-
 def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], Any]) -> Release:
-    """A release of a plan of one kind, from a file; format 1 had no counts."""
-    first = saved.get("format") == FORMAT_1
+    """A release of a plan of one kind, from a file."""
     with json_codec.Fields(saved, WRONG) as fields:
-        wanted = FORMAT_1 if first else FORMAT
-        fields.check_format(wanted, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
+        fields.check_format(FORMAT, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
         plan = fields.take("plan", plan_from_dict)
         spent = fields.take("privacy", guarantee_from_dict)
         learned = fields.take("learned", _learning) if "learned" in saved else None
@@ -375,15 +334,14 @@ def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], An
             denoised=fields.maybe("denoised", json_codec.word(*DENOISED)),
             privacy_spent=None if learned is None else spent,
             learned=learned,
-            counts=None if first else fields.maybe("counts", lambda counts: _counts_from_dict(counts, plan)),
+            counts=fields.maybe("counts", lambda counts: _counts_from_dict(counts, plan)),
         )
-        if not first:
-            for shown in ("standard_error", "interval", "warnings"):
-                fields.take(shown, lambda value: None)  # worked out anew
+        for shown in ("standard_error", "interval", "warnings"):
+            fields.take(shown, lambda value: None)  # worked out anew
         check_shown(release, fields)
     if spent != release.privacy or (release.count is None) != (plan.count_std is None):
         raise UsageError(DOCTORED)
-    if not first and release.counts is None and plan.riders.width:
+    if release.counts is None and plan.riders.width:
         raise UsageError(DOCTORED)
     if learned is not None:
         learned.check(spent.as_pair(), plan.privacy.as_pair(), plan.d)
