@@ -78,7 +78,7 @@ def test_from_a_file_to_a_report_in_six_clicks(page, people, downloads):
         page.whole_picture("release")
         for title in ("JSON", "CSV", "Report", "Notebook", "Command line", "Python"):
             page.click(page.driver.find_element(By.LINK_TEXT, title))
-        release = es.Release.from_json(downloaded(downloads, "release.json"))
+        release = es.from_json(downloaded(downloads, "release.json"))
         assert release.names() == ("age", "income")
         assert "age" in downloaded(downloads, "report.html")
         for name in ("release.csv", "release.ipynb", "release.sh", "release.py"):

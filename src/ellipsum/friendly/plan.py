@@ -36,12 +36,12 @@ from ..errors import (
 from ..noise.law import GaussianLaw, Law
 from ..noise.spherical_law import BallLaw, ball_std
 from ..numerics.rounding import round_down, sqrt_down
-from ..plans.json import COUNT, people_from_dict
 from ..privacy.budget import Budget, stated_from_dict
 from ..privacy.guarantee import Privacy, fits
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.noise_covariance import Noise
-from ..request.people import People, unit_of
+from ..request.people import People, people_from_dict, unit_of
+from ..request.request import COUNT
 from ..row_maps.grid import noise_units
 from ..util import json_codec
 from ..util.atomic_files import Saved
@@ -99,7 +99,6 @@ class FriendlyPlan(Printed, Alike, Saved):
     epsilons: tuple[float, ...] = ()
     """Of pure noise: what gate, mean and search take of epsilon; their mu is 0 then [F12]."""
 
-    saved_as: ClassVar[str] = "plan"
     statistic: ClassVar[str] = "mean"
     rows: ClassVar[None] = None  # nothing is known about a row but the radius
     riders: ClassVar[None] = None  # and nothing is counted beside it

@@ -182,7 +182,7 @@ def as_command(one: Released) -> str:
 
 def as_notebook(one: Released) -> str:
     """The release as it came, to be looked at, and the request that made it."""
-    load = f"import ellipsum as es\n\nrelease = es.Release.from_json({one.job.text!r})\nrelease"
+    load = f"import ellipsum as es\n\nrelease = es.from_json({one.job.text!r})\nrelease"
     cells = [
         _cell("markdown", f"# Private {one.ask.statistic}\n\nThe release as it was published, by ellipsum {VERSION}."),
         _cell("code", load),
