@@ -1,8 +1,8 @@
 """What every run of the tests shares."""
 
 import os
-import signal
 import zlib
+from collections import Counter
 
 import commands
 import hypothesis
@@ -13,9 +13,9 @@ from counting import totals
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
-# Of these, one case in so many runs in `make test` (0: none); `make test-slow` has the others.
+# Of these, one case in so many runs in `make test` (0: none); `make test-slow` has the others. A marker at the test
+# says the same: one_in(3), or slow for none.
 ONE_IN = {
-    "apps/audit/test_audit.py::test_every_case_can_be_made_and_run": 0,
     "apps/cli/test_cli.py::test_a_header_of_many_columns_alone": 0,
     "apps/cli/test_cli.py::test_bounds_from_files_and_for_every_column": 0,
     "apps/cli/test_cli.py::test_files_as_they_really_are": 4,
@@ -41,33 +41,20 @@ ONE_IN = {
     "apps/cli/test_faults.py::test_it_runs_where_no_cache_can_be_written": 0,
     "apps/cli/test_faults.py::test_names_of_every_kind": 4,
     "apps/cli/test_faults.py::test_wrong_words_are_told_plainly": 0,
-    "sources/test_engines.py::test_learning_on_a_frame_is_learning_on_its_rows": 3,
-    "friendly/test_aggregate.py::test_dimension_is_stated_or_learned_from_made_up_rows": 0,
-    "friendly/test_aggregate.py::test_every_misbehavior_is_a_row_of_nan_and_nothing_shows": 0,
-    "friendly/test_aggregate.py::test_radius_may_be_a_law_or_a_search": 0,
-    "friendly/test_friendly.py::test_adversarial_climb_stays_within_the_bounds": 0,
-    "friendly/test_friendly.py::test_published_agreement_carries_the_gates_whole_noise": 2,
     "releases/test_group_releases.py::test_intervals_cover": 2,
     "releases/test_group_releases.py::test_measured_errors": 2,
-    "sources/test_group_sums.py::test_groups_have_the_sums_of_their_rows": 3,
     "kernels/test_riders.py::test_no_row_leaves_the_body": 3,
     "display/test_forecast_pictures.py::test_a_plan_made_again_is_the_same": 2,
     "display/test_forecast_pictures.py::test_plans_are_legible": 3,
-    "projection/test_projection.py::test_estimates_are_unbiased_over_matrix_and_noise": 0,
-    "projection/test_projection_curve.py::test_exact_scale_is_safe_and_tight": 3,
     "display/test_report.py::test_a_page_follows_from_what_was_published": 2,
     "display/test_report.py::test_a_page_needs_nothing_else": 2,
     "display/test_report.py::test_a_page_says_everything": 2,
     "display/test_report.py::test_the_call_in_python_makes_the_same_plan": 2,
     "rows/test_normal.py::test_a_mean_with_a_private_count_errs_as_forecast": 2,
     "rows/test_normal.py::test_forecast_against_simulation": 4,
-    "sources/test_sources.py::test_every_call_publishes_the_same_bits_from_every_source_as_from_an_array": 10,
     "apps/studio/test_asks.py::test_the_command_and_the_python_text_make_the_same_request": 3,
     "apps/studio/test_combined.py::test_intervals_of_three_releases_cover_the_statistic_and_are_narrower": 2,
     "apps/studio/test_serve.py::test_what_is_refused": 4,
-    "sources/test_csv_header.py::test_every_command_takes_header": 2,
-    "sources/test_file_mutations.py::test_damaged_files_give_plain_errors": 2,
-    "sources/test_people.py::test_the_guarantee_says_whom_it_hides": 2,
     "numerics/test_weighted_chisquare.py::test_body_agrees_with_an_oscillatory_integral": 9,
     "numerics/test_clipped_normal.py::test_equal_weights_by_quadrature": 2,
     "numerics/test_clipped_normal.py::test_what_the_estimate_of_the_bias_costs": 0,
@@ -100,27 +87,14 @@ ONE_IN = {
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Mark the cases of costly tests that are left to the slow run."""
-    seen = dict.fromkeys(ONE_IN, 0)
+    seen = Counter()
     for item in items:
         name = item.nodeid.partition("[")[0].removeprefix("tests/")
-        if name in seen:
-            if not ONE_IN[name] or seen[name] % ONE_IN[name]:
-                item.add_marker("slow")
-            seen[name] += 1
-
-
-@pytest.fixture(autouse=True, scope="session")
-def usual_signals():
-    """As in a terminal, however the run was started: nohup and background jobs ignore some signals."""
-    usual = dict.fromkeys(("SIGHUP", "SIGQUIT", "SIGTERM"), signal.SIG_DFL)
-    before = {}
-    for name, handler in {"SIGINT": signal.default_int_handler, **usual}.items():
-        number = getattr(signal, name, None)
-        if number is not None:
-            before[number] = signal.signal(number, handler)
-    yield
-    for number, handler in before.items():
-        signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        marker = item.get_closest_marker("one_in")
+        share = ONE_IN.get(name, 1) if marker is None else marker.args[0]
+        if not share or seen[name] % share:
+            item.add_marker("slow")
+        seen[name] += 1
 
 
 @pytest.fixture(autouse=True)

@@ -78,7 +78,7 @@ def test_from_a_file_to_a_report_in_six_clicks(page, people, downloads):
         page.whole_picture("release")
         for title in ("JSON", "CSV", "Report", "Notebook", "Command line", "Python"):
             page.click(page.driver.find_element(By.LINK_TEXT, title))
-        release = es.Release.from_json(downloaded(downloads, "release.json"))
+        release = es.from_json(downloaded(downloads, "release.json"))
         assert release.names() == ("age", "income")
         assert "age" in downloaded(downloads, "report.html")
         for name in ("release.csv", "release.ipynb", "release.sh", "release.py"):
@@ -193,7 +193,7 @@ def test_without_a_mouse(page, server):
     """Only Tab, Enter, Space, arrows and letters."""
     page.enter(server)
     page.open(f"{server.pages}/open")
-    tab_to(page, "Try it").send_keys(Keys.ENTER)
+    tab_to(page, "Try it with a demo table").send_keys(Keys.ENTER)
     page.titled("demo table")
     slider = tab_to(page, "slider")
     assert slider.get_attribute("aria-valuetext") == "not chosen"
@@ -210,6 +210,8 @@ def test_without_a_mouse(page, server):
     assert "demo table" in page.driver.title
     tab_to(page, "release").send_keys(Keys.SPACE)
     page.released()
+    tab_to(page, "Release again").send_keys(Keys.ENTER)  # what it costs is said before it can be done
+    assert "costs epsilon" in page.text()
     tab_to(page, "again").send_keys(Keys.ENTER)
     page.wait(lambda: "2 releases of this request, combined" in page.text(), "both releases combined")
     page.check("combined")
@@ -219,7 +221,7 @@ def test_without_a_mouse(page, server):
 def test_the_two_ends_of_the_slider(page, server):
     page.enter(server)
     page.open(f"{server.pages}/open")
-    page.click(page.button("Try it"))
+    page.click(page.button("Try it with a demo table"))
     page.titled("demo table")
     assert page.find("epsilon").get_attribute("value") == ""
     page.click(page.find("release"))
@@ -233,13 +235,14 @@ def test_the_two_ends_of_the_slider(page, server):
     )
     assert epsilon == pytest.approx(plan.stated["epsilon"], rel=1e-3)
     assert not page.find("epsilon-wrong").is_displayed()
+    assert not page.find("summary").is_displayed()
 
 
 def test_the_picture_of_the_readme(page, server):
     """docs/images/studio.png is such a picture."""
     page.enter(server)
     page.open(f"{server.pages}/open")
-    page.click(page.button("Try it"))
+    page.click(page.button("Try it with a demo table"))
     page.titled("demo table")
     page.type("epsilon", "1")
     page.type("delta", "1e-6")

@@ -53,7 +53,8 @@ def test_a_mean_of_people_in_a_process_of_its_own_without_any_java_installed(mix
     assert done.returncode == 0, done.stderr
     release = json.loads(done.stdout)
     assert release["columns"] == ["flag", "short"]
-    assert {"privacy_id": "name", "per_person": "mean", "max_rows": 2}.items() <= release["plan"]["options"].items()
+    people = release["plan"]["request"]["people"]
+    assert people == {"privacy_id": "name", "per_person": "mean", "max_rows": 2}
     assert 0.3 < release["value"][0] < 0.7  # noise std about 0.01
     assert "Smith" not in done.stderr
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from .version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from .api import describe, learn, mean, plan, sum
+    from .api import describe, learn, mean, plan, replan, sum
     from .apps.audit import Audit, BitsAudit, audit, audit_bits
     from .apps.suggest_max_rows import RowsPerPerson, suggest_max_rows
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
-    from .formats import Release
+    from .formats import from_json, load
     from .friendly import FriendlyGate, NoCenter, friendly_mean, subsample_and_aggregate
     from .learning.result import Learned
     from .ledger import Ledger, LedgerWarning
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     )
     from .releases.group_description import GroupDescription
     from .releases.group_release import GroupRelease
+    from .releases.release import Release
+    from .request.groups import Groups
+    from .request.people import People
     from .rows import Ball, Box, Normal, Unknown
     from .sources.sql import sql
 
@@ -45,15 +48,20 @@ _HOMES = {
     **dict.fromkeys(("Budget", "calibrate"), "privacy.budget"),
     **dict.fromkeys(("Privacy", "compose"), "privacy.guarantee"),
     **dict.fromkeys(("WeightedChiSquare", "tail_bound"), "numerics.weighted_chisquare"),
-    "Plan": "request.request",
+    "Plan": "plans.plan",
+    "Groups": "request.groups",
+    "People": "request.people",
+    **dict.fromkeys(("from_json", "load"), "formats"),
     **dict.fromkeys(("Audit", "BitsAudit", "audit", "audit_bits"), "apps.audit"),
-    **dict.fromkeys(("sum", "mean", "describe", "learn", "plan"), "api"),
+    **dict.fromkeys(("sum", "mean", "describe", "learn", "plan", "replan"), "api"),
     "sql": "sources.sql",
     **dict.fromkeys(("RowsPerPerson", "suggest_max_rows"), "apps.suggest_max_rows"),
-    "Release": "formats",
+    "Release": "releases.release",
     "Learned": "learning.result",
     **dict.fromkeys(("Ledger", "LedgerWarning"), "ledger"),
-    **dict.fromkeys(("GroupDescription", "GroupPlan", "GroupRelease"), "formats"),
+    "GroupDescription": "releases.group_description",
+    "GroupPlan": "plans.group_plan",
+    "GroupRelease": "releases.group_release",
     **dict.fromkeys(("FriendlyGate", "NoCenter", "friendly_mean", "subsample_and_aggregate"), "friendly"),
     **dict.fromkeys(("Projection", "ProjectionPrivacy", "ProjectionWarning"), "projection"),
     **dict.fromkeys(("choose_k", "project", "projection_forecast"), "projection"),
@@ -74,11 +82,13 @@ __all__ = [
     "GroupDescription",
     "GroupPlan",
     "GroupRelease",
+    "Groups",
     "Learned",
     "Ledger",
     "LedgerWarning",
     "NoCenter",
     "Normal",
+    "People",
     "Plan",
     "Privacy",
     "Projection",
@@ -97,11 +107,14 @@ __all__ = [
     "compose",
     "describe",
     "friendly_mean",
+    "from_json",
     "learn",
+    "load",
     "mean",
     "plan",
     "project",
     "projection_forecast",
+    "replan",
     "sql",
     "subsample_and_aggregate",
     "suggest_max_rows",

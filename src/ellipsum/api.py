@@ -11,17 +11,17 @@ import numpy as np
 
 from .errors import UsageError
 from .plans.base import run_and_tell
+from .plans.noise_selection import plan_statistic
 from .plans.plan import Plan
-from .plans.recalling import recalled, size_of
 from .privacy.budget import Budget
 from .releases.description import Description
 from .releases.release import Release
 from .request.documentation import public
-from .request.missing import Handling
+from .request.groups import Groups
 from .request.people import WAYS, people_of
 from .request.request import Request
 from .request.target_error import checked_error, least_epsilon, least_rows
-from .rows import Rows, Unknown, Wishes
+from .rows import Rows, Unknown, parse_bounds
 from .session import Approve, Progress, Reading, Session, tab_of
 from .sources import EVERYTHING, Selection
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # imported when rows are learned or have groups
     from .plans.group_plan import GroupPlan
     from .releases.group_description import GroupDescription
     from .releases.group_release import GroupRelease
-    from .request.groups import Grouping
 
 AnyPlan: TypeAlias = "Plan | LearningPlan | GroupPlan"
 _METHODS_OWN = ("steps", "std", "clip_share")
@@ -211,16 +210,13 @@ def learn(
     Guarantee [L7][L8]: everything in the result is `Learned.privacy`, for the relation in `neighbors`.
     """
     words = locals()
-    if not isinstance(rows, Unknown):
-        raise UsageError(f"rows must be Unknown(magnitude) to be learned, got {type(rows).__name__}.")
-    from .learning.plan import LearningPlan
-    from .learning.result import Learned
-
-    request = replace(_request("mean", words), later=True)
+    request = _request("learn", words)
     with _session(request, words) as session:
-        plan = _plan_for(request, session)
-        assert isinstance(plan, LearningPlan)
-        return session.kept(lambda: plan.learn(session), Learned.from_json)
+        plan: Any = _plan_for(request, session)
+        from .learning.result import Learned
+
+        learned: Learned = session.kept(lambda: plan.learn(session), Learned.from_json)
+        return learned
 
 
 @public
@@ -273,7 +269,7 @@ def plan(
     if error is None:
         if isinstance(n, str):
             raise UsageError("n='auto' needs error=, the root mean square error that is to be met.")
-        return _request(statistic, words).plan(n, d, columns)
+        return make_plan(_request(statistic, words).sized(n, d, columns))
     return _targeted(statistic, words)
 
 
@@ -282,7 +278,7 @@ def _targeted(statistic: str, words: dict[str, Any]) -> AnyPlan:
     target = checked_error(words["error"], words["d"])
 
     def make(n: Any, **budget: Any) -> AnyPlan:
-        return _request(statistic, {**words, "n": n, **budget}).plan(n, words["d"], words["columns"])
+        return make_plan(_request(statistic, {**words, "n": n, **budget}).sized(n, words["d"], words["columns"]))
 
     if words["n"] == "auto":
         fewest: AnyPlan = least_rows(make, target)
@@ -295,48 +291,77 @@ def _targeted(statistic: str, words: dict[str, Any]) -> AnyPlan:
     return least
 
 
+def make_plan(request: Request) -> AnyPlan:
+    """Every public number of what a sized request asks for."""
+    if request.learns and request.groups is not None:
+        from .learning.grouped import plan_grouped
+
+        return plan_grouped(request)
+    if request.learns:
+        from .learning.plan import plan_learning
+
+        return plan_learning(request)
+    if request.groups is not None:
+        from .plans.group_planning import plan_groups
+
+        return plan_groups(request)
+    return plan_statistic(request)
+
+
+def replan(plan: AnyPlan, **changes: Any) -> AnyPlan:
+    """The plan of the same request, changed."""
+    if plan.request.budget is None:
+        raise UsageError("this plan is one part of a larger release. Change the plan of that release.")
+    return make_plan(replace(plan.request, **changes))
+
+
 def _request(statistic: str, words: Mapping[str, Any]) -> Request:
     """The words of a call, checked before any data is opened."""
+    bounds: Any = parse_bounds(words["rows"])
+    shape = {name: words[name] for name in ("shape", "clip", "clip_probability") if not _usual(words.get(name))}
+    method = {name: words[name] for name in ("method", *_METHODS_OWN) if not _usual(words.get(name))}
+    if shape and bounds.kind not in ("box", "normal"):
+        raise UsageError(f"{', '.join(shape)} cannot be chosen for {type(bounds).__name__}.")
+    if shape:
+        own = {name: value for name, value in vars(bounds).items() if not name.startswith("_") and name not in shape}
+        try:
+            bounds = type(bounds)(**own, **shape)
+        except TypeError:
+            raise UsageError("clip and clip_probability are for Normal rows. Leave them out.") from None
+    if method and not isinstance(bounds, Unknown):
+        raise UsageError(f"{', '.join(method)} is for Unknown rows. Leave it out.")
+    if method:
+        bounds = Unknown(bounds.magnitude, bounds.columns, **method)
+    by = words.get("by")
     return Request(
-        statistic,
-        words["rows"],
-        Budget.of(words["epsilon"], words["delta"], words["budget"]).as_typed(),
-        words["neighbors"],
-        words["n"],
-        people_of(words["privacy_id"], words["per_person"], words["max_rows"], ways=WAYS),
-        Wishes(
-            words.get("shape", "optimal"),
-            words.get("clip", "optimal"),
-            words.get("clip_probability"),
-            words.get("weights"),
-        ),
-        words.get("method", "auto"),
-        {name: words[name] for name in _METHODS_OWN if words.get(name) is not None},
-        Handling(words.get("missing"), words.get("check", True)),
-        words.get("noise", "auto"),
-        words.get("covariance", False),
-        _grouping(words),
-        words.get("groups"),
+        statistic=statistic,
+        bounds=bounds,
+        budget=Budget.of(words["epsilon"], words["delta"], words["budget"]).as_typed(),
+        neighbors=words["neighbors"],
+        n=words["n"],
+        columns=words["columns"],
+        people=people_of(words["privacy_id"], words["per_person"], words["max_rows"], ways=WAYS),
+        groups=None if by is None else Groups(by, words["keys"], words["max_groups"], words.get("groups")),
+        missing=words.get("missing"),
+        noise=words.get("noise", "auto"),
+        error_weights=words.get("weights"),
+        count_clipped=words.get("check", True),
+        covariance=words.get("covariance", False),
     )
 
 
-def _grouping(words: Mapping[str, Any]) -> Grouping | None:
-    by, keys, most = words.get("by"), words.get("keys"), words.get("max_groups")
-    if by is None and keys is None and (most is None or (type(most) is int and most == 1)):
-        return None
-    from .request.groups import grouping_of
-
-    return grouping_of(by, keys, most, words["privacy_id"] is not None)
+def _usual(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value in ("optimal", "auto"))
 
 
 def _session(request: Request, words: Mapping[str, Any]) -> AbstractContextManager[Session]:
-    columns, header, names = words["columns"], words["header"], request.rows.columns
+    columns, header, names = words["columns"], words["header"], request.bounds.columns
     everything = columns is None and header is None and names is None
     selection = EVERYTHING if everything else Selection(columns, header=header, names=names)
     tab = tab_of(words["ledger"], words["dataset"], words["key"], words["analyst"])
     rng, threads, progress, approve = words["rng"], words["threads"], words["progress"], words["approve"]
     reading = Reading(rng, threads, progress, approve, tab)
-    return Session.open(words["data"], selection, request.people, reading, request.grouping)
+    return Session.open(words["data"], selection, request.people, reading, request.groups)
 
 
 def _plan_for(request: Request, session: Session) -> AnyPlan:
@@ -346,11 +371,12 @@ def _plan_for(request: Request, session: Session) -> AnyPlan:
             "Unknown rows are read several times, and this source serves a single pass. "
             "Pass an array, a table, a file or a list of batches."
         )
-    return request.plan(*size_of(request, session))
+    source = session.source
+    n = session.public_count(request.neighbors, request.n)
+    return make_plan(request.sized(n, source.width, source.columns, source.gaps))
 
 
 def _released(statistic: str, words: Mapping[str, Any]) -> Any:
-    known = recalled(statistic, words, _request)
-    with _session(known.request, words) as session:
-        plan = known.plan_for(session)
-        return run_and_tell(_plan_for(known.request, session) if plan is None else plan, session, 5)
+    request = _request(statistic, words)
+    with _session(request, words) as session:
+        return run_and_tell(_plan_for(request, session), session, 5)

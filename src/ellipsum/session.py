@@ -28,7 +28,7 @@ from .util import json_codec
 
 if TYPE_CHECKING:
     from .ledger import DatasetAccount, LedgerCharge
-    from .request.groups import Grouping, Listed
+    from .request.groups import Groups, Listed
     from .sources.group_sums import GroupSums
 
 __all__ = ["Account", "Approve", "Outline", "Progress", "Reading", "Session", "tab_of"]
@@ -150,7 +150,7 @@ class Session:
         selection: Selection,
         people: People | None = None,
         reading: Reading | None = None,
-        grouping: Grouping | None = None,
+        grouping: Groups | None = None,
     ) -> Iterator[Session]:
         """A session on the rows that a selection takes of `data`; with people, on one row for each person [T6].
 
@@ -293,8 +293,8 @@ def _picked(selection: Selection) -> tuple[str | int, ...] | None:
     return None if picked is None else tuple(one if isinstance(one, str) else int(one) for one in picked)
 
 
-def _grouped(source: Source, people: People, progress: Progress | None, grouping: Grouping | None) -> Source:
+def _grouped(source: Source, people: People, progress: Progress | None, grouping: Groups | None) -> Source:
     with steps(share(progress, 0.0, _GROUPING), public=False):  # how many rows people have is theirs
         if grouping is None:
             return source.grouped(people)
-        return source.grouped_by(people, grouping.max_groups, grouping.keys)
+        return source.grouped_by(people, grouping.max_per_person, grouping.keys)

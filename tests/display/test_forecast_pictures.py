@@ -31,25 +31,25 @@ PLANS = {
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_made_again_is_the_same(name):
     plan = PLANS[name]()
-    assert plan.again() == plan
+    assert es.replan(plan) == plan
     budget = es.Budget(**{name: value / (2 if name != "delta" else 1) for name, value in plan.stated.items()})
-    other = plan.again(budget=budget)
+    other = es.replan(plan, budget=budget)
     assert error_of(other)[0] > error_of(plan)[0]
 
 
 def test_a_plan_from_data_is_made_again_for_its_types():
     x = np.arange(200).reshape(100, 2) % 5
     release = es.mean(x, es.Box(0, 5), rng=np.random.default_rng(0), **SPEND)  # whole numbers have no gaps
-    assert release.plan.again() == release.plan
+    assert es.replan(release.plan) == release.plan
     floats = es.mean(x.astype(float), es.Box(0, 5), rng=np.random.default_rng(0), **SPEND)
-    assert floats.plan.again() == floats.plan != release.plan
+    assert es.replan(floats.plan) == floats.plan != release.plan
 
 
 def test_a_round_of_learning_is_no_plan_to_make_again():
     x = np.random.default_rng(0).normal(5, 1, (500, 2))
     release = es.mean(x, es.Unknown(50.0), rng=np.random.default_rng(0), **SPEND)
-    with pytest.raises(es.UsageError, match="one round of several"):
-        release.plan.again()
+    with pytest.raises(es.UsageError, match="one part of a larger"):
+        es.replan(release.plan)
     check_legible(release.plan.plot())
 
 

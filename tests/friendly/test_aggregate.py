@@ -90,6 +90,7 @@ def misbehave(block):
     return [number, 2.0]
 
 
+@pytest.mark.slow
 def test_every_misbehavior_is_a_row_of_nan_and_nothing_shows(capfd, recwarn):
     started = time.monotonic()
     results = run_blocks(misbehave, tagged(24), 2, workers=2, time_limit=0.5)
@@ -350,6 +351,7 @@ def test_different_lengths_are_outliers_not_errors():
     assert isinstance(result, NoCenter)
 
 
+@pytest.mark.slow
 def test_dimension_is_stated_or_learned_from_made_up_rows():
     rows = people()
     scalar = ask(lambda block: np.median(block[:, 1]), rows, blocks=BLOCKS, radius=2.0, **SPEND)
@@ -376,6 +378,7 @@ def test_missing_entries_reach_the_function_as_nan():
     assert np.abs(result.value - [1, 10, 100]).max() < 3
 
 
+@pytest.mark.slow
 def test_radius_may_be_a_law_or_a_search():
     rows = people(12_000)
     spread = Normal(0, std=1.2533 / np.sqrt(12_000 / 200))

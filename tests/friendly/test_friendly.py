@@ -13,15 +13,8 @@ from opening import session_on
 import ellipsum.friendly.release
 from ellipsum.errors import UsageError
 from ellipsum.friendly.core import RADIUS, Core, find_core, near_counts, quantise, row_weights
-from ellipsum.friendly.plan import (
-    FriendlyGate,
-    FriendlyPlan,
-    friendly_plan,
-    gate_margin,
-    mean_constant,
-    mean_sensitivity,
-    pure_epsilon,
-)
+from ellipsum.friendly.forecast import gate_margin, mean_constant, mean_sensitivity, pure_epsilon
+from ellipsum.friendly.plan import FriendlyGate, FriendlyPlan, friendly_plan
 from ellipsum.friendly.release import (
     FriendlyRelease,
     NoCenter,
@@ -163,6 +156,7 @@ def test_exhaustive_search_on_a_line_stays_within_the_bounds(n, places):
 
 @pytest.mark.parametrize("n", [7, 12, 23])
 @pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.slow
 def test_adversarial_climb_stays_within_the_bounds(n, d):
     """[F2], [F4]: many climbers move points to enlarge the shift of the mean relative to its bound."""
     rng = np.random.default_rng(100 * n + d)
@@ -324,6 +318,7 @@ def test_gate_noise_has_its_law_and_a_tenth_less_is_rejected(gate):
 
 
 @pytest.mark.parametrize("gate", ["gaussian", "laplace"])
+@pytest.mark.one_in(2)
 def test_published_agreement_carries_the_gates_whole_noise(gate):
     """The same law, seen from outside: what run_friendly publishes on rows that all agree."""
     count, n = (2000, 130) if gate == "gaussian" else (4000, 130)
@@ -574,7 +569,7 @@ def test_many_rows_are_subsampled_publicly():
     rows = sample(30_000, 2)
     result = friendly_mean(rows, 7.0, max_rows=500, rng=np.random.default_rng(8), **SPEND)
     assert result.plan.n == 500
-    assert "30,000" in repr(result.plan)
+    assert "500 of 30,000" in repr(result)
     # [F7] the indices depend on the generator and public counts, not on the data
     chosen = public_subset(public_seed(np.random.default_rng(8)), 30_000, 500)
     again = public_subset(public_seed(np.random.default_rng(8)), 30_000, 500)

@@ -12,7 +12,8 @@ from scipy import stats
 import ellipsum as es
 from ellipsum.friendly import friendly_mean
 from ellipsum.friendly.core import RADIUS, find_core
-from ellipsum.friendly.plan import FINE_BITS, FriendlyPlan, friendly_plan, mean_sensitivity
+from ellipsum.friendly.forecast import mean_sensitivity
+from ellipsum.friendly.plan import FINE_BITS, FriendlyPlan, friendly_plan
 from ellipsum.friendly.release import _noisy_mean
 from ellipsum.noise import Stream
 
@@ -101,7 +102,7 @@ def test_releases_have_the_noise_of_the_forecast():
 
 def test_files_are_read_back_and_doctored_ones_refused():
     release = friendly_mean(rows(1000, 2), (1.0, 20.0), rng=np.random.default_rng(3), **SPEND)
-    again = es.Release.from_json(release.to_json())
+    again = es.from_json(release.to_json())
     assert again.to_json() == release.to_json()
     assert again.plan.mechanism == "ball"
     assert "K-norm (L2)" in repr(release.plan)
@@ -119,6 +120,6 @@ def test_files_are_read_back_and_doctored_ones_refused():
     whole = json.loads(release.to_json())
     for change in ({"weight_lower": whole["weight_lower"] / 2}, {"privacy": {**whole["privacy"], "pure": [0.5]}}):
         with pytest.raises(es.UsageError):
-            es.Release.from_json(json.dumps({**whole, **change}))
+            es.from_json(json.dumps({**whole, **change}))
     with pytest.raises(es.UsageError, match="spends more"):
         dataclasses.replace(release.plan, epsilons=(0.5, 0.5, 0.5))

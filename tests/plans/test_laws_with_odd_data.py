@@ -41,7 +41,7 @@ def test_absences_and_cells_outside_are_counted(law, relation):
         near(release.counts.outside, [0, 300, 0], release.plan.outside_stds)
     near(release.counts.rows, [3600, 4000, 3999], release.counts.stds)
     assert release.plan.mechanism == law
-    assert es.Release.from_json(release.to_json()).to_json() == release.to_json()
+    assert es.from_json(release.to_json()).to_json() == release.to_json()
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -81,7 +81,7 @@ def test_a_tenth_too_little_noise_is_refused(plan):
 def test_plans_and_releases_are_read_back_and_doctored_ones_refused(plan):
     rows = np.full((50, 2), 0.5)
     release = plan.release(rows, rng=np.random.default_rng(1))
-    assert es.Release.from_json(release.to_json()) == release
+    assert es.from_json(release.to_json()) == release
     assert es.Plan.from_json(plan.to_json()) == plan
     saved = json.loads(plan.to_json())
     law = saved["law"]
@@ -92,7 +92,7 @@ def test_plans_and_releases_are_read_back_and_doctored_ones_refused(plan):
     with pytest.raises(es.UsageError):
         es.Plan.from_json(json.dumps(saved))
     saved = json.loads(plan.to_json())
-    saved["stated"]["epsilon"] = 1.0
+    saved["request"]["budget"]["epsilon"] = 1.0
     with pytest.raises(es.UsageError):
         es.Plan.from_json(json.dumps(saved))
 
@@ -217,7 +217,7 @@ def test_noise_in_blocks_is_refused_where_rows_are_clipped_by_their_norm():
     plan = es.plan(es.Box(0.0, 1.0), n=50, d=2, epsilon=1.0, delta=0, noise="norm", **PLAIN)
     assert isinstance(plan.law, BoxLaw)
     saved = json.loads(plan.to_json())
-    saved["clamped"] = False
+    saved["request"]["bounds"] = es.Ball(1.0, center=[0.5, 0.5]).to_dict()
     saved["law"]["scales"] = [4.0] * len(saved["law"]["scales"])
     with pytest.raises(es.UsageError, match="below what its guarantee needs"):
         es.Plan.from_json(json.dumps(saved))

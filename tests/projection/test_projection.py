@@ -250,6 +250,7 @@ POINTS = np.array([[0.5, -1.5], [1.6, -0.7], [0.9, -1.2]])
 
 
 @pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.slow
 def test_estimates_are_unbiased_over_matrix_and_noise(name):
     """400 releases of three rows inside the bounds; means within 6 standard errors of the truth."""
     known, metric, measure = KNOWN[name]

@@ -119,7 +119,7 @@ def test_frames_files_and_words(tmp_path):
     assert frame["b_std"].tolist() == release.std[:, 1].tolist()
     assert release.to_polars().columns == list(frame)
     release.save(tmp_path / "r.json")
-    assert es.Release.load(tmp_path / "r.json") == release
+    assert es.load(tmp_path / "r.json") == release
     assert es.GroupPlan.from_json(release.plan.to_json()) == release.plan
     assert "a mean" in repr(release)
     assert "of the population" in repr(release)
@@ -134,17 +134,17 @@ def test_doctored_descriptions_are_refused():
     words = {"by": codes, "keys": [1, 2, 3], "rng": np.random.default_rng(1)}
     release = es.describe(data, es.Box([0, -1], [1, 4]), **words, **BUDGET)
     saved = json.loads(release.to_json())
-    assert es.Release.from_json(json.dumps(saved)) == release
+    assert es.from_json(json.dumps(saved)) == release
     for name in ("std", "count", "std_error"):
         wrong = np.array(saved["describe"][name]) * 1.01
         with pytest.raises(es.UsageError):
-            es.Release.from_json(json.dumps({**saved, "describe": {**saved["describe"], name: wrong.tolist()}}))
+            es.from_json(json.dumps({**saved, "describe": {**saved["describe"], name: wrong.tolist()}}))
     with pytest.raises(es.UsageError):
-        es.Release.from_json(json.dumps({name: part for name, part in saved.items() if name != "describe"}))
+        es.from_json(json.dumps({name: part for name, part in saved.items() if name != "describe"}))
     with pytest.raises(es.UsageError, match="means"):
         release.shrink()
 
 
 def test_covariances_are_refused_in_words():
-    with pytest.raises(es.UsageError, match="not served in groups"):
+    with pytest.raises(es.UsageError, match="not supported in groups"):
         es.describe(np.zeros((9, 2)), es.Box(0, 1), by=np.arange(9), covariance=True, missing="row", **BUDGET)

@@ -254,9 +254,9 @@ def test_denoised_by_wiener_has_less_error():
 def test_release_json_keeps_the_normal_plan():
     x = np.random.default_rng(0).normal(0, 1, (100, 2))
     made = es.mean(x, es.Normal([0.0, 0.0], cov=np.eye(2)), **TERMS)
-    again = es.Release.from_json(made.to_json())
+    again = es.from_json(made.to_json())
     assert again.to_json() == made.to_json()
-    assert json.loads(made.to_json())["plan"]["rows"]["kind"] == "normal"
+    assert json.loads(made.to_json())["plan"]["request"]["bounds"]["kind"] == "normal"
 
 
 # The count of a mean --------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def forecast_at(plan, n):
 
     region = forecast_of(plan.rows, plan.ellipsoid.scale, n)
     known = {"sum_clipping_error": region.clipping_error, "center_spread": region.center_spread}
-    return dataclasses.replace(plan, n=n, **known).expected_squared_error
+    return dataclasses.replace(plan, request=dataclasses.replace(plan.request, n=n), **known).expected_squared_error
 
 
 @pytest.mark.parametrize("center_error", [0.0, 1e-6, 0.1])

@@ -180,10 +180,10 @@ def test_keys_of_every_type(name):
     rows, words = es.Box({"a": (0, 1)}), {"by": "k", "neighbors": "add_remove", **BUDGET}
     release = es.sum(data, rows, **words)
     assert [key for (key,) in release.keys.tolist()] == wanted
-    assert es.GroupRelease.from_json(release.to_json()) == release
+    assert es.from_json(release.to_json()) == release
     given = es.sum(data, rows, keys=[*wanted[::-1], None], **words)  # a missing cell, if it is listed
     assert [key for (key,) in given.keys.tolist()] == [*wanted, None]
-    assert es.GroupRelease.from_json(given.to_json()) == given
+    assert es.from_json(given.to_json()) == given
     assert given.counts.sum() == pytest.approx(300, abs=60)
     assert given.counts.min() > 50
     assert es.GroupPlan.from_json(given.plan.to_json()) == given.plan
@@ -204,7 +204,7 @@ def test_what_cannot_be_shown_names_no_group(cells):
     data = pa.table({"a": np.full(300, 0.5), "k": cells})
     release = es.sum(data, es.Box({"a": (0, 1)}), by="k", neighbors="add_remove", **BUDGET)
     assert len(release.keys) == 1
-    assert es.GroupRelease.from_json(release.to_json()) == release
+    assert es.from_json(release.to_json()) == release
 
 
 def test_times_are_told_apart_as_finely_as_python_does():
@@ -269,7 +269,7 @@ def test_times_can_be_listed_and_come_back_from_files(name):
     listed_too = es.sum(data, es.Box({"a": (0, 1)}), keys=[key for (key,) in found.keys], **words)
     assert listed_too.counts == pytest.approx(found.counts, abs=60)
     for release in (found, listed_too):
-        assert es.GroupRelease.from_json(release.to_json()) == release
+        assert es.from_json(release.to_json()) == release
 
 
 def test_keys_of_numpy_and_pandas_are_times_too():
@@ -299,7 +299,7 @@ def test_letters_that_are_no_characters_raise_nothing(pack):
             ["a"]
         ]
     listing = es.sum(data, es.Box(0, 1), by="k", keys=[HALF], **words)
-    assert es.GroupRelease.from_json(listing.to_json()) == listing
+    assert es.from_json(listing.to_json()) == listing
 
 
 def test_long_and_broken_texts():
@@ -448,4 +448,4 @@ def test_learned_rows_serve():
     codes = rng.integers(0, 5, 20_000)
     release = es.mean(data, rows, by=codes, rng=rng, epsilon=2, delta=1e-6)
     assert release.value == pytest.approx(np.tile([3.0, -2.0], (5, 1)), abs=0.15)
-    assert es.GroupRelease.from_json(release.to_json()) == release
+    assert es.from_json(release.to_json()) == release

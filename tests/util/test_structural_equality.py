@@ -91,9 +91,9 @@ def test_rows_of_other_kinds_differ():
 
 
 RESULTS = {
-    "release": (lambda: es.mean(X, es.Box(0, 9), **SPEND), es.Release.from_json),
+    "release": (lambda: es.mean(X, es.Box(0, 9), **SPEND), es.from_json),
     "learned": (lambda: es.learn(X, es.Unknown(100.0), **SPEND), es.Learned.from_json),
-    "friendly": (lambda: es.friendly_mean(X, 8.0, epsilon=10.0, delta=1e-6), es.Release.from_json),
+    "friendly": (lambda: es.friendly_mean(X, 8.0, epsilon=10.0, delta=1e-6), es.from_json),
     "no center": (lambda: es.friendly_mean(X, 0.01, epsilon=10.0, delta=1e-6), es.NoCenter.from_json),
 }
 
@@ -113,7 +113,7 @@ def test_results_of_one_json_are_equal_and_of_other_noise_differ(kind):
 def test_projections_compare_by_their_values_too(tmp_path):
     first, second = (es.project(X, 2, es.Box(0, 9), rng=np.random.default_rng(seed), **SPEND) for seed in (1, 2))
     first.save(tmp_path / "p.parquet")
-    loaded = es.Projection.load(tmp_path / "p.parquet")
+    loaded = es.load(tmp_path / "p.parquet")
     assert first == loaded
     assert hash(first) == hash(loaded)
     assert first != second

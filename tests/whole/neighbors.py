@@ -161,7 +161,7 @@ def follow(result: Any, warned: list[warnings.WarningMessage]) -> None:
         assert not counted, counted
         return
     assert counted == result.warnings
-    assert es.Release.from_json(result.to_json()).warnings == result.warnings
+    assert es.from_json(result.to_json()).warnings == result.warnings
 
 
 def watch_command(place: Place, words: list[str], seed: int = 5) -> Seen:

@@ -164,7 +164,7 @@ CALLS = {
     "squared_norms": (PROJECTION.squared_norms, {"rows": [0], "about": "center"}),
     "estimated interval": (PROJECTION.squared_norms([0]).confidence_interval, {"level": 0.9}),
     "Plan.from_json": (es.Plan.from_json, {"text": "{}"}),
-    "Release.from_json": (es.Release.from_json, {"text": "{}"}),
+    "Release.from_json": (es.from_json, {"text": "{}"}),
     "Learned.from_json": (es.Learned.from_json, {"text": "{}"}),
     "Privacy.from_dict": (es.Privacy.from_dict, {"saved": {}}),
 }  # fmt: skip

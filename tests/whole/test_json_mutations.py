@@ -169,7 +169,7 @@ def check_groups_plan(plan):
     """The noise of one group is what all of them need, from the integer rows themselves."""
     assert (plan.privacy.unit == "person") == (plan.people is not None)
     check_stated(plan.privacy, plan.stated)
-    one, most = plan.one, plan.grouping.max_groups
+    one, most = plan.one, plan.grouping.max_per_person
     within = sensitivity(one.row_map, "replace", 0, None)
     alone = sensitivity(one.row_map, "add_remove", one.count_units, None)
     assert enough(one, alone)
@@ -227,7 +227,7 @@ def check_counts(release):
     """No column has more rows than there are, or fewer than none, but for noise."""
     counts, plan = release.counts, release.plan
     assert counts.rows.shape == counts.stds.shape == (plan.d,)
-    noisy = release.row_count if release.statistic == "describe" else release.count
+    noisy = release.row_count
     every = plan.n or 0 if noisy is None else noisy
     units = plan.riders.absences.astype(float) if plan.riders.absences.size else np.zeros(1)
     own = plan.absence_stds if plan.riders.absences.size else np.zeros(units.size)
@@ -318,7 +318,7 @@ def load_projection(folder):
         number = 3 if b'"n": 300,' in raw else 1 if b'"k": 1,' in raw else 0
         table = parquet.read_table(folder / f"{number}.parquet")
         parquet.write_table(table.replace_schema_metadata({"ellipsum": raw}), target)
-        return es.Projection.load(target)
+        return es.load(target)
 
     return load
 
@@ -366,12 +366,12 @@ def loaders(tmp_path_factory):
                 GroupLearningPlan.from_json,
                 check_learning_plan,
             ),
-            Loader("Release", [release.to_json() for release in releases()], es.Release.from_json, check_release),
+            Loader("Release", [release.to_json() for release in releases()], es.from_json, check_release),
             Loader("GroupPlan", [each.plan.to_json() for each in grouped()], es.GroupPlan.from_json, check_groups_plan),
-            Loader("GroupRelease", [each.to_json() for each in grouped()], es.GroupRelease.from_json, check_groups),
+            Loader("GroupRelease", [each.to_json() for each in grouped()], es.from_json, check_groups),
             Loader("Learned", [each.to_json() for each in learned], es.Learned.from_json, check_learned),
             Loader("FriendlyPlan", [found.plan.to_json()], FriendlyPlan.from_json, check_friendly_plan),
-            Loader("FriendlyRelease", [found.to_json()], es.Release.from_json, check_friendly),
+            Loader("FriendlyRelease", [found.to_json()], es.from_json, check_friendly),
             Loader("NoCenter", [nowhere.to_json()], es.NoCenter.from_json, check_friendly),
             Loader("Projection", [each.to_json() for each in made], load_projection(folder), check_projection),
             Loader(

@@ -8,21 +8,20 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.friendly.plan import FriendlyPlan, friendly_plan
-from ellipsum.learning import LearningPlan
+from ellipsum.friendly.plan import friendly_plan
 
 SPEND = {"epsilon": 1.0, "delta": 1e-6}
 X = np.random.default_rng(0).normal(5.0, 1.0, (500, 2))
 NAMED = es.Box({"age": (0, 120), "income": (0, 2e5)})
 KEPT = {
-    "plan": (lambda: es.plan(NAMED, n=500, statistic="mean", **SPEND), es.Plan.load),
-    "plan of people": (lambda: es.plan(NAMED, n=500, privacy_id="who", **SPEND), es.Plan.load),
-    "learning plan": (lambda: es.plan(es.Unknown(100.0), n=500, d=2, **SPEND), LearningPlan.load),
-    "friendly plan": (lambda: friendly_plan(500, 2, 3.0, budget=es.Budget(**SPEND)), FriendlyPlan.load),
-    "release": (lambda: es.sum(X, es.Box(0, 9), **SPEND), es.Release.load),
-    "friendly release": (lambda: es.friendly_mean(X, 8.0, epsilon=10.0, delta=1e-6), es.Release.load),
-    "no center": (lambda: es.friendly_mean(X, 0.01, epsilon=10.0, delta=1e-6), es.NoCenter.load),
-    "learned": (lambda: es.learn(X, es.Unknown(100.0), **SPEND), es.Learned.load),
+    "plan": (lambda: es.plan(NAMED, n=500, statistic="mean", **SPEND), es.load),
+    "plan of people": (lambda: es.plan(NAMED, n=500, privacy_id="who", **SPEND), es.load),
+    "learning plan": (lambda: es.plan(es.Unknown(100.0), n=500, d=2, **SPEND), es.load),
+    "friendly plan": (lambda: friendly_plan(500, 2, 3.0, budget=es.Budget(**SPEND)), es.load),
+    "release": (lambda: es.sum(X, es.Box(0, 9), **SPEND), es.load),
+    "friendly release": (lambda: es.friendly_mean(X, 8.0, epsilon=10.0, delta=1e-6), es.load),
+    "no center": (lambda: es.friendly_mean(X, 0.01, epsilon=10.0, delta=1e-6), es.load),
+    "learned": (lambda: es.learn(X, es.Unknown(100.0), **SPEND), es.load),
 }
 
 
@@ -48,7 +47,7 @@ def test_any_release_reads_one_of_another_kind_whose_modules_were_not_needed_so_
     code = (
         "import sys, numpy, ellipsum as es;"
         "plain = es.sum(numpy.zeros((50, 2)), es.Box(0, 1), epsilon=1, delta=1e-6);"
-        "print(type(plain).load(sys.argv[1]).to_json())"
+        "print(es.load(sys.argv[1]).to_json())"
     )
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
     assert done.stdout == path.read_text()
@@ -57,9 +56,7 @@ def test_any_release_reads_one_of_another_kind_whose_modules_were_not_needed_so_
 def test_a_loaded_plan_runs(tmp_path):
     plan = es.plan(es.Box([0, 0], [9, 9]), n=500, statistic="mean", **SPEND)
     plan.save(str(tmp_path / "plan.json"))
-    first, second = (
-        one.release(X, np.random.default_rng(1)) for one in (plan, es.Plan.load(str(tmp_path / "plan.json")))
-    )
+    first, second = (one.release(X, np.random.default_rng(1)) for one in (plan, es.load(str(tmp_path / "plan.json"))))
     assert first == second
 
 
@@ -90,7 +87,7 @@ def test_counts_that_a_plan_has_not_are_refused():
     saved = json.loads(es.mean(X, es.Ball(9.0), **SPEND).to_json())
     saved["counts"]["outside"] = []
     with pytest.raises(es.UsageError, match="changed"):
-        es.Release.from_json(json.dumps(saved))
+        es.from_json(json.dumps(saved))
 
 
 @pytest.mark.parametrize(

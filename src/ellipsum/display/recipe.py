@@ -102,7 +102,7 @@ def rows_code(rows: Any) -> str:
         return _pairs("Normal", rows.columns, np.asarray(rows.center), np.asarray(rows.std), errors)
     if rows.kind == "normal":
         return "es.Normal(center, cov=cov)  # as the plan has them"
-    return 'es.Learned.load("rows.json").rows  # what es.learn wrote'
+    return 'es.load("rows.json").rows  # what es.learn wrote'
 
 
 def _even(value: Any) -> str:
@@ -201,14 +201,26 @@ def _option(word: str, value: Any) -> list[str]:
 def release_recipe(release: Any) -> Recipe:
     """Of a sum, a mean or a description."""
     plan = release.plan
-    people = people_words(plan.people)
     if release.learned is not None:
-        words = {"neighbors": plan.neighbors, "method": release.learned.method, **people}
+        words = {"neighbors": plan.neighbors, "method": release.learned.method, **people_words(plan.people)}
         return recipe(release.statistic, unknown_of(release.learned), release.stated, words)
-    guess = plan.n if plan.neighbors == "add_remove" else None
-    words = {**plan.options, "neighbors": plan.neighbors, "n": guess, **people}
-    words["covariance"] = True if plan.riders.products else None
-    return recipe(release.statistic, plan.rows, release.stated, words)
+    return recipe(release.statistic, plan.rows, release.stated, _request_words(plan.request))
+
+
+def _request_words(request: Any) -> dict[str, Any]:
+    """The arguments of a request, beside its bounds and its budget."""
+    bounds = request.bounds
+    return {
+        **{name: getattr(bounds, name, None) for name in ("shape", "clip", "clip_probability")},
+        "weights": request.error_weights,
+        "noise": request.noise,
+        "missing": request.missing,
+        "check": request.count_clipped,
+        "neighbors": request.neighbors,
+        "n": request.n if request.neighbors == "add_remove" else None,
+        **people_words(request.people),
+        "covariance": True if request.covariance else None,
+    }
 
 
 def unknown_of(learned: Any) -> Unknown:
@@ -219,17 +231,16 @@ def unknown_of(learned: Any) -> Unknown:
 
 def groups_recipe(release: Any) -> Recipe:
     """Of groups: listed ones are spelled out in Python alone."""
-    plan = release.plan
-    keys = plan.grouping.keys
-    learned, rows = release.learned, plan.rows
-    words = {**plan.options, "neighbors": plan.neighbors, **people_words(plan.people), "check": None}
+    plan, groups = release.plan, release.plan.grouping
+    keys, learned, rows = groups.keys, release.learned, plan.rows
+    words = {**_request_words(plan.request), "n": None, "check": None}
     if learned is not None:
         rows = unknown_of(learned)
-        words |= {"noise": None, "method": learned.method}
-    words |= {"by": list(plan.grouping.by), "max_groups": plan.grouping.max_groups}
+        words |= {"noise": None, "method": learned.method, "weights": None}
+    words |= {"by": list(groups.by), "max_groups": groups.max_per_person}
     if keys is not None:
-        groups = list(zip(*keys.columns, strict=True))
-        words["keys"] = [cells[0] for cells in groups] if len(keys.columns) == 1 else groups
+        cells = list(zip(*keys.columns, strict=True))
+        words["keys"] = [group[0] for group in cells] if len(keys.columns) == 1 else cells
     made = recipe(release.statistic, rows, release.stated, words)
     return made if keys is None else Recipe(made.python)
 

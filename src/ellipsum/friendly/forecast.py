@@ -1,9 +1,10 @@
-"""How much noise a friendly mean will have when its rows agree, and the gate's share of the budget: public numbers."""
+"""Sensitivity and noise of a friendly mean whose rows agree, and the gate's share of the budget: public numbers."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from ..errors import Floats, UsageError
 from ..numerics.rounding import find_safe, is_proved_nonnegative
+from ..privacy.gaussian_curve import laplace_mu
 
 WEIGHT_SENSITIVITY = 3
 """[F2] One replaced row moves the sum of weights by at most 3."""
@@ -40,6 +42,30 @@ def gate_margin(gate: str, slack: float) -> float:
     if margin is None:
         raise UsageError(f"slack={slack} is out of reach of certified arithmetic. State between 1e-300 and 0.5.")
     return margin
+
+
+def mean_constant(weight: Fraction, n: int) -> Fraction:
+    """[F4] k(W'): |m - m'| <= r k(W') / W for neighboring data sets with sums of weights W and W'."""
+    moved = 3 - (weight - 1) / (n - 1)
+    far = (2 * (n + 1 - weight) + Fraction(n - 1, 4) + 1) / weight
+    return moved + min(moved, far)
+
+
+def mean_sensitivity(lower: Fraction, n: int) -> Fraction:
+    """[F4] How far the mean moves, in radii, if the larger of the two sums of weights is at least `lower`."""
+    return mean_constant(lower - WEIGHT_SENSITIVITY, n) / lower
+
+
+@lru_cache(maxsize=256)
+def pure_epsilon(mu: float) -> float:
+    """The largest epsilon (nearly) whose Laplace step costs at most mu [P6]."""
+    from scipy.special import log_ndtr
+
+    start = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
+    epsilon = find_safe(start, -start, lambda e: e > 0 and laplace_mu(e) <= mu)
+    if epsilon is None:
+        raise UsageError("this budget is too small for a Laplace gate. Use FriendlyGate('gaussian').")
+    return epsilon
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,21 +35,20 @@ from ..errors import (
 )
 from ..noise.law import GaussianLaw, Law
 from ..noise.spherical_law import BallLaw, ball_std
-from ..numerics.rounding import find_safe, round_down, sqrt_down
-from ..plans.json import COUNT, people_from_dict
+from ..numerics.rounding import round_down, sqrt_down
 from ..privacy.budget import Budget, stated_from_dict
-from ..privacy.gaussian_curve import laplace_mu
 from ..privacy.guarantee import Privacy, fits
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.noise_covariance import Noise
-from ..request.people import People, unit_of
+from ..request.people import People, people_from_dict, unit_of
+from ..request.request import COUNT
 from ..row_maps.grid import noise_units
 from ..util import json_codec
 from ..util.atomic_files import Saved
 from ..util.structural_equality import Alike
 from ..version import VERSION
 from .core import RADIUS, RADIUS_BITS
-from .forecast import FEWEST_ROWS, WEIGHT_SENSITIVITY, Steps, forecast, gate_margin
+from .forecast import FEWEST_ROWS, WEIGHT_SENSITIVITY, Steps, forecast, gate_margin, mean_sensitivity, pure_epsilon
 
 _WRONG_PLAN = "the plan has missing, unknown or wrong fields. Make it anew."
 _SOURCE = re.compile(
@@ -66,30 +65,6 @@ _SMALLEST_RADIUS, _LARGEST_RADIUS = 2.0**-900, 2.0**900
 FINE_BITS = 20
 """Spherical noise is added to the mean on a grid this much finer than that of the rows [F12]."""
 _LEAST_SCALE = 2.0**7  # on that grid
-
-
-def mean_constant(weight: Fraction, n: int) -> Fraction:
-    """[F4] k(W'): |m - m'| <= r k(W') / W for neighboring data sets with sums of weights W and W'."""
-    moved = 3 - (weight - 1) / (n - 1)
-    far = (2 * (n + 1 - weight) + Fraction(n - 1, 4) + 1) / weight
-    return moved + min(moved, far)
-
-
-def mean_sensitivity(lower: Fraction, n: int) -> Fraction:
-    """[F4] How far the mean moves, in radii, if the larger of the two sums of weights is at least `lower`."""
-    return mean_constant(lower - WEIGHT_SENSITIVITY, n) / lower
-
-
-@lru_cache(maxsize=256)
-def pure_epsilon(mu: float) -> float:
-    """The largest epsilon (nearly) whose Laplace step costs at most mu [P6]."""
-    from scipy.special import log_ndtr
-
-    start = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
-    epsilon = find_safe(start, -start, lambda e: e > 0 and laplace_mu(e) <= mu)
-    if epsilon is None:
-        raise UsageError("this budget is too small for a Laplace gate. Use gate='gaussian'.")
-    return epsilon
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,7 +99,6 @@ class FriendlyPlan(Printed, Alike, Saved):
     epsilons: tuple[float, ...] = ()
     """Of pure noise: what gate, mean and search take of epsilon; their mu is 0 then [F12]."""
 
-    saved_as: ClassVar[str] = "plan"
     statistic: ClassVar[str] = "mean"
     rows: ClassVar[None] = None  # nothing is known about a row but the radius
     riders: ClassVar[None] = None  # and nothing is counted beside it

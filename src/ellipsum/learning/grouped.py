@@ -5,34 +5,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from ..display.wording import many
-from ..errors import UsageError, named, whole
+from ..errors import UsageError, named
 from ..plans.group_plan import GroupPlan, InGroups
 from ..plans.group_planning import check_people, gaussian_slack, plan_groups
-from ..plans.json import COUNT
 from ..privacy.budget import Budget
-from ..releases.group_json import grouping_from_dict, grouping_to_dict
 from ..releases.group_release import GroupRelease
-from ..request.groups import Grouping
-from ..rows import Wishes
+from ..request.groups import Groups
+from ..request.request import Request
+from ..rows import Unknown
 from ..session import Session
 from ..util import json_codec
-from ..version import VERSION
 from .plan import (
     LearningPlan,
+    choose_guarantee,
     learning_fields,
     learning_of,
-    plan_learning,
     release_handling,
     slack_for,
 )
 
-FORMAT = "ellipsum.group-learning-plan/2"
+FORMAT = "ellipsum.group-learning-plan/3"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
 
 
@@ -43,10 +39,26 @@ class GroupLearningPlan(InGroups, LearningPlan):
     Guarantee: `release` is `privacy`, all rounds together [G8]. The last step's own plan comes with the release.
     """
 
-    grouping: Grouping = None  # type: ignore[assignment]
-    groups: int | None = None
-    """The number of groups, listed or expected."""
     in_groups = True
+    format = FORMAT
+
+    @property
+    def grouping(self) -> Groups:  # type: ignore[override]
+        assert self.request.groups is not None
+        return self.request.groups
+
+    @property
+    def groups(self) -> int | None:  # type: ignore[override]
+        """The number of groups, listed or expected."""
+        return self.grouping.size
+
+    def with_groups(self, groups: Groups) -> GroupLearningPlan:
+        """The same plan for groups that other columns name."""
+        return replace(self, request=replace(self.request, groups=groups))
+
+    @staticmethod
+    def read_release(text: str) -> Any:
+        return GroupPlan.read_release(text)
 
     def __post_init__(self) -> None:
         check_people(self.people)
@@ -55,7 +67,7 @@ class GroupLearningPlan(InGroups, LearningPlan):
                 "Unknown rows in groups have Gaussian noise: state a delta above 0, and leave noise= out; or learn the "
                 "rows first (es.learn), and group with bounds."
             )
-        if self.grouping.max_groups != 1 and self.people is None:
+        if self.grouping.max_per_person != 1 and self.people is None:
             raise UsageError(_WRONG)
         super().__post_init__()
 
@@ -83,9 +95,16 @@ class GroupLearningPlan(InGroups, LearningPlan):
         spend = replace(rounds.remaining(), slack=self.privacy.slack)
         n = self.n if self.neighbors == "replace" else round(rounds.n)
         handling, _ = release_handling(self, rounds, replace(region, absent=None))
-        size = self.statistic, n, self.d, Budget(**self.stated), self.neighbors, self.columns, self.people
-        grouping, wishes = replace(self.grouping, labels=()), Wishes(weights=self.weights)
-        plan: GroupPlan = plan_groups(grouping, self.groups, region.rows, *size, wishes, handling, "gaussian", spend)
+        request = replace(
+            self.request,
+            bounds=region.rows.resolve(self.d),
+            n=n,
+            missing=handling.missing,
+            noise="gaussian",
+            error_weights=self.weights,
+            nullable=handling.gaps,
+        )
+        plan = plan_groups(request, spend)
         stream = rounds.charge_release(spend, plan.width)
         public = self.neighbors == "replace" and self.people is None
         sums = session.total_by(plan.one.row_map, self.grouping.keys, public, rounds.progress)
@@ -97,48 +116,30 @@ class GroupLearningPlan(InGroups, LearningPlan):
         told = "not listed: published where their noisy count is large enough"
         facts = [("Groups", f"by {by}; {told if keys is None else f'{keys.size:,} listed, all published'}")]
         if self.people is not None:
-            most = many(self.grouping.max_groups, "group")
+            most = many(self.grouping.max_per_person, "group")
             facts.append(("", f"each person is in at most {most}; rounds before see one row of each person"))
         return facts
 
-    def to_dict(self) -> dict[str, Any]:
-        saved = {"format": FORMAT, "version": VERSION, **grouping_to_dict(self.grouping), "groups": self.groups}
-        return {**saved, "learning": super().to_dict()}
-
     @staticmethod
     def from_json(text: str) -> GroupLearningPlan:
-        with json_codec.Fields(json_codec.parse(text), _WRONG) as fields:
-            fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
-            grouping = grouping_from_dict(fields, _WRONG)
-            groups = fields.maybe("groups", COUNT)
-            learning = fields.take("learning", learning_fields)
-        if grouping.keys is not None and groups != grouping.keys.size:
+        request, privacy = learning_fields(json_codec.parse(text), FORMAT)
+        if request.groups is None:
             raise UsageError(_WRONG)
-        return GroupLearningPlan(**learning, grouping=grouping, groups=groups)
+        return GroupLearningPlan(request, privacy)
 
 
-def _slack(method: str, grouping: Grouping, budget: Budget, neighbors: str) -> float:
+def _slack(method: str, groups: Groups, budget: Budget, neighbors: str) -> float:
     """Part of delta, for groups that are not listed."""
     if slack_for(method, budget, neighbors):
-        raise UsageError(f"method={method!r} is not served in groups. Use method='auto'.")
-    return gaussian_slack(grouping, budget)
+        raise UsageError(f"method={method!r} is not supported in groups. Use method='auto'.")
+    return gaussian_slack(groups, budget)
 
 
-def plan_grouped(
-    grouping: Grouping, groups: int | None, method: str, budget: Budget, neighbors: str, **words: Any
-) -> GroupLearningPlan:
+def plan_grouped(request: Request) -> GroupLearningPlan:
     """The plan of learning, for groups: part of delta is for those that are not listed."""
-    many = whole("groups", groups) if groups is not None else None
-    many = many if grouping.keys is None else grouping.keys.size
-    made: Mapping[str, Any] = {"grouping": replace(grouping, labels=()), "groups": many}
-    slack = _slack(method, grouping, budget, neighbors)
-    plan = plan_learning(
-        budget=budget,
-        neighbors=neighbors,
-        method=method,
-        make=partial(GroupLearningPlan, **made),
-        slack=slack,
-        **words,
-    )
-    assert isinstance(plan, GroupLearningPlan)
-    return plan
+    rows, groups, budget = request.bounds, request.groups, request.budget
+    assert isinstance(rows, Unknown)
+    assert groups is not None
+    assert budget is not None
+    slack = _slack(rows.method, groups, budget, request.neighbors)
+    return GroupLearningPlan(request, choose_guarantee(request, budget, slack, in_groups=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,21 +20,20 @@ from ..display.wording import (
     many,
     people_facts,
 )
-from ..errors import MOST_COLUMNS, Floats, UsageError, choice, named, names
+from ..errors import Floats, UsageError, choice, named, names
 from ..friendly.plan import require_replace
 from ..noise.block_law import box_std
-from ..plans.base import Runnable, check_width
-from ..plans.build import NOISE, Terms
-from ..plans.json import COUNT, MISSING, PEOPLE, STATISTICS, options_from_dict
+from ..plans.base import Requested, check_width
 from ..plans.noise_selection import plan_statistic
 from ..plans.plan import Plan
-from ..privacy.budget import Budget, stated_from_dict
+from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy
 from ..releases.learning_record import METHODS, Learning, check_stated
 from ..releases.release import Release
 from ..request.missing import Handling
-from ..request.people import People, unit_of
-from ..rows import Box, Unknown, Wishes, rows_from_dict
+from ..request.people import unit_of
+from ..request.request import Request, request_from_dict
+from ..rows import Box, Unknown
 from ..session import Session
 from ..sources import Source
 from ..util import json_codec
@@ -45,7 +44,7 @@ from .region import Region
 from .result import Learned
 from .rounds import Rounds
 
-FORMAT = "ellipsum.learning-plan/3"
+FORMAT = "ellipsum.learning-plan/4"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
 _HOPELESS, _ROUGH = 0.5, 0.1  # of the rows' spread: an error that is no answer, and one that is a rough one
 _GUESSED_ROWS = 10_000  # where rows are private and nobody guessed their number: it only shares out the budget
@@ -53,12 +52,6 @@ _BOX_WIDTH, _BALL_WIDTH = 5.0, 2.4  # spreads: between a column's ends; twice a 
 _BALL_PASSES = 10
 _BALL_RELEASE = 0.7  # of mu^2, about what a ball's release has
 _SLACK_SHARE = 0.1  # of delta, for the gate of friendly_core
-_USUAL = Handling()
-_OWN: dict[str, json_codec.Kind[Any]] = {
-    "steps": COUNT,
-    "std": json_codec.any_of(json_codec.number, json_codec.list_of(json_codec.number)),
-    "clip_share": json_codec.number,
-}
 Method = Callable[..., Region]
 
 
@@ -77,36 +70,21 @@ def method_of(name: str) -> Method:
 
 
 @dataclass(frozen=True, repr=False)
-class LearningPlan(Runnable):
+class LearningPlan(Requested):
     """Release of a statistic of Unknown rows: rounds that learn bounds, then an ordinary release; no data was read.
 
     Guarantee: `release` is `privacy`, all rounds together [L7][L8]. The plan of the release itself comes with it.
     """
 
-    rows: Unknown
-    statistic: str
-    n: int | None
-    d: int
+    request: Request
     privacy: Privacy
-    method: str = "auto"
-    columns: tuple[str, ...] | None = None
-    stated: Mapping[str, float] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """The method's own options."""
-    people: People | None = None
-    """Where rows are people: by which column, and what became of a person's rows."""
-    weights: str = "equal"
-    """What errors are measured in: plain units, or "relative" to each column's own spread."""
-    handling: Handling = _USUAL
-    """What is done about missing entries."""
-    noise: str = "auto"
-    later: bool = False
-    """Whether bounds are learned for later releases, and none is made now."""
 
     def __post_init__(self) -> None:
         # A plan may come from a file: what it claims is checked every time it is made.
         self.privacy.check_unit(self.people is not None)
         names("columns", self.columns, self.d)
+        if self.neighbors != self.request.neighbors:
+            raise UsageError("this plan is not that of its request. Create a new plan.")
         if self.neighbors == "replace" and self.n is None:
             raise UsageError("n is missing. State the number of rows; it is public under neighbors='replace'.")
         if self.privacy.slack != self._slack:
@@ -119,14 +97,43 @@ class LearningPlan(Runnable):
 
     noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
     in_groups = False
+    format = FORMAT
 
     @property
     def _slack(self) -> float:
         return slack_for(self.method, Budget(**self.stated), self.neighbors)
 
     @property
-    def neighbors(self) -> str:
-        return self.privacy.neighbors
+    def rows(self) -> Unknown:
+        assert isinstance(self.request.bounds, Unknown)
+        return self.request.bounds
+
+    @property
+    def statistic(self) -> str:
+        return "mean" if self.later else self.request.statistic
+
+    @property
+    def later(self) -> bool:
+        """Whether bounds are learned for later releases, and none is made now."""
+        return self.request.statistic == "learn"
+
+    @property
+    def method(self) -> str:
+        return self.rows.method
+
+    @property
+    def weights(self) -> str:
+        """What errors are measured in: plain units, or "relative" to each column's own spread."""
+        return self.request.error_weights or "equal"
+
+    @property
+    def handling(self) -> Handling:
+        """What is done about missing values."""
+        return Handling(self.request.missing, self.request.count_clipped)
+
+    @property
+    def noise(self) -> str:
+        return self.request.noise
 
     @property
     def pure(self) -> bool:
@@ -166,7 +173,7 @@ class LearningPlan(Runnable):
 
     def _error_of(self, n: float) -> float:
         if self._boxed:
-            plan = replace(self, n=round(n)) if n != self.n else self
+            plan = replace(self, request=replace(self.request, n=round(n))) if n != self.n else self
             shares = plan.shares
             learning = 1 - shares.pure_release / shares.epsilon if shares.epsilon else shares.learning
             return _BOX_WIDTH * shares.unit / n * (1 + LEARNING_COST / max(learning * shares.clear, 1e-300))
@@ -231,8 +238,16 @@ class LearningPlan(Runnable):
             )
             rows = Box(low, high)
         bounds = rows._with(columns=session.source.columns)
-        made = Learned(bounds, rounds.privacy, tuple(rounds.steps), self.method, dict(self.stated), session.secure)
-        return replace(made, people=self.people, warnings=region.warnings)
+        return Learned(
+            bounds,
+            rounds.privacy,
+            tuple(rounds.steps),
+            self.method,
+            dict(self.stated),
+            session.secure,
+            people=self.people,
+            warnings=region.warnings,
+        )
 
     def _rounds(self, session: Session, note: str, rows: Source | None = None) -> Rounds:
         source = session.source
@@ -250,7 +265,7 @@ class LearningPlan(Runnable):
         )  # fmt: skip
 
     def _learned(self, rounds: Rounds) -> Region:
-        region = box.box(rounds, self.shares) if self._boxed else method_of(self.method)(rounds, **self.options)
+        region = box.box(rounds, self.shares) if self._boxed else method_of(self.method)(rounds, **self.rows.options)
         texts = list(region.warnings)
         lost = [named(rounds.names[j]) for j in np.flatnonzero(~region.found)]
         if lost:
@@ -267,22 +282,10 @@ class LearningPlan(Runnable):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": self.format,
             "version": VERSION,
-            "rows": self.rows.to_dict(),
-            "statistic": self.statistic,
-            "n": self.n,
-            "d": self.d,
+            "request": self.request.to_dict(),
             "privacy": self.privacy.to_dict(),
-            "method": self.method,
-            "columns": None if self.columns is None else list(self.columns),
-            "stated": dict(self.stated),
-            "options": {**self.options, **({} if self.people is None else self.people.to_dict())},
-            "weights": self.weights,
-            "missing": self.handling.missing,
-            "check": self.handling.check,
-            "noise": self.noise,
-            "later": self.later,
             "passes": self.passes,
             "relative_error": self.relative_error,
             "warning": self.warning,
@@ -293,7 +296,11 @@ class LearningPlan(Runnable):
 
     @staticmethod
     def from_json(text: str) -> LearningPlan:
-        return LearningPlan(**learning_fields(json_codec.parse(text)))
+        return LearningPlan(*learning_fields(json_codec.parse(text), FORMAT))
+
+    @staticmethod
+    def read_release(text: str) -> Any:
+        return Plan.read_release(text)
 
     def _group_facts(self) -> list[tuple[str, str]]:
         """What is said of groups, where there are any."""
@@ -362,43 +369,34 @@ def _check_noise(method: str, budget: Budget, noise: str) -> None:
         raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
 
 
-def plan_learning(
-    rows: Unknown,
-    statistic: str,
-    n: int | None,
-    d: int,
-    budget: Budget,
-    neighbors: str,
-    columns: tuple[str, ...] | None,
-    people: People | None,
-    method: str,
-    options: Mapping[str, Any],
-    handling: Handling = _USUAL,
-    weights: str = "equal",
-    noise: str = "auto",
-    later: bool = False,
-    make: Callable[..., LearningPlan] = LearningPlan,
-    slack: float | None = None,
-) -> LearningPlan:
-    """A plan for Unknown rows: `options` are the method's own; make: a kind of plan; slack: what it needs of delta."""
-    _checked_method(method, options, budget, choice("noise", noise, NOISE))
-    in_groups = slack is not None
-    gate = slack_for(method, budget, neighbors) if slack is None else slack
-    unit = unit_of(people)
+def plan_learning(request: Request) -> LearningPlan:
+    """A plan for Unknown bounds."""
+    rows, budget = request.bounds, request.budget
+    assert isinstance(rows, Unknown)
+    assert budget is not None
+    gate = slack_for(rows.method, budget, request.neighbors)
+    return LearningPlan(request, choose_guarantee(request, budget, gate, in_groups=False))
+
+
+def choose_guarantee(request: Request, budget: Budget, slack: float, in_groups: bool) -> Privacy:
+    """What the steps of learning and the release guarantee together; slack: what they need of delta."""
+    rows, people = request.bounds, request.people
+    assert isinstance(rows, Unknown)
+    assert request.d is not None
+    _checked_method(rows.method, rows.options, budget, request.noise)
+    neighbors, unit = request.neighbors, unit_of(people)
     mu = 0.0
     pure: tuple[float, ...] = ()
-    if method == "auto" and uses_box(d, budget, noise, in_groups):
-        size = float(_GUESSED_ROWS if n is None else n)
+    if rows.method == "auto" and uses_box(request.d, budget, request.noise, in_groups):
+        size = float(_GUESSED_ROWS if request.n is None else request.n)
         each = (people and people.rows_each) or 1
-        shares = box.shares_of(size, d, budget, neighbors, each, noise, in_groups, later)
+        later = request.statistic == "learn"
+        shares = box.shares_of(size, request.d, budget, neighbors, each, request.noise, in_groups, later)
         mu = shares.mu
         pure = (shares.pure_release if mu else shares.epsilon,) if shares.epsilon else ()
-    privacy = (
-        Privacy(mu, 0.0, neighbors, unit, pure) if pure else Privacy(budget.after_slack(gate).mu, gate, neighbors, unit)
-    )
-    stated = dict(budget.stated)
-    words = method, columns, stated, dict(options), people, weights, handling, noise, later
-    return make(rows, statistic, n, d, privacy, *words)
+    if pure:
+        return Privacy(mu, 0.0, neighbors, unit, pure)
+    return Privacy(budget.after_slack(slack).mu, slack, neighbors, unit)
 
 
 def publish(plan: LearningPlan, rounds: Rounds, region: Region) -> Release:
@@ -407,32 +405,27 @@ def publish(plan: LearningPlan, rounds: Rounds, region: Region) -> Release:
     budget = Budget(epsilon=spend.pure[0], delta=0) if spend.pure else Budget(mu=spend.mu)
     n = plan.n if rounds.public_rows else round(rounds.n)
     handling, absent = release_handling(plan, rounds, region)
-    columns = rounds.source.columns
-    wishes = Wishes(weights=plan.weights if isinstance(region.rows, Box) and plan.weights == "relative" else None)
-    terms = Terms(
-        region.rows,
-        plan.statistic,
-        n,
-        plan.d,
-        budget,
-        plan.neighbors,
-        columns,
-        plan.people,
-        wishes,
-        handling,
-        plan.noise,
+    is_relative = isinstance(region.rows, Box) and plan.weights == "relative"
+    request = Request(
+        statistic=plan.statistic,
+        bounds=region.rows.resolve(plan.d),
+        budget=budget,
+        neighbors=plan.neighbors,
+        n=n,
+        columns=rounds.source.columns,
+        people=plan.people,
+        missing=handling.missing,
+        noise=plan.noise,
+        error_weights="relative" if is_relative else None,
+        count_clipped=handling.counts(region.rows),
+        d=plan.d,
+        nullable=handling.gaps,
     )
-    final: Plan = plan_statistic(terms)
+    final: Plan = plan_statistic(request)
     stream = rounds.charge_release(final.privacy.as_pair(), final.row_map.width)
     partial = rounds.session.total(final.row_map, rounds.public_rows, rounds.progress, rounds.source)
-    release = final.publish(final.noisy_sums(partial, stream), rounds.session.secure, absent)
-    value = release.value
-    if isinstance(region.rows, Box) and plan.statistic == "mean":
-        value = np.clip(value, *region.rows.bounds())  # every clamped value lies between the ends
-    value = np.where(region.found, value, np.nan)
-    return replace(
-        release, value=value, privacy_spent=rounds.privacy, learned=learning_of(plan, rounds, region, absent)
-    )
+    release = final.publish(final.noisy_sums(partial, stream), rounds.session.secure)
+    return replace(release, privacy_spent=rounds.privacy, learned=learning_of(plan, rounds, region, absent))
 
 
 def learning_of(plan: LearningPlan, rounds: Rounds, region: Region, absent: Any = None) -> Learning:
@@ -454,30 +447,14 @@ def release_handling(plan: LearningPlan, rounds: Rounds, region: Region) -> tupl
     return replace(handling, missing=asked), None
 
 
-def learning_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
+def learning_fields(saved: Mapping[str, Any], plan_format: str) -> tuple[Request, Privacy]:
     """The fields of a plan from a file; whether they make one is checked as the plan is made."""
-    other = f"not a plan of format {FORMAT}. Plans for other rows are read by es.Plan.from_json."
+    other = f"not a plan of format {plan_format}. It may come from another version of ellipsum."
     with json_codec.Fields(saved, _WRONG) as fields:
-        fields.check_format(FORMAT, other)
+        fields.check_format(plan_format, other)
         for shown in ("passes", "relative_error", "warning"):
             fields.take(shown, lambda value: None)  # worked out anew
-        options = fields.take("options", lambda found: options_from_dict(found, {**PEOPLE, **_OWN}))
-        rows = fields.take("rows", rows_from_dict)
-        if not isinstance(rows, Unknown):
-            raise UsageError(_WRONG)
-        return {
-            "rows": rows,
-            "statistic": fields.take("statistic", json_codec.word(*STATISTICS)),
-            "n": fields.maybe("n", COUNT),
-            "d": fields.take("d", json_codec.integer(1, MOST_COLUMNS)),
-            "privacy": fields.take("privacy", Privacy.from_dict),
-            "method": fields.take("method", json_codec.word(*METHODS)),
-            "columns": fields.maybe("columns", json_codec.names),
-            "stated": fields.take("stated", stated_from_dict),
-            "weights": fields.take("weights", json_codec.word("relative", "equal")),
-            "handling": Handling(fields.maybe("missing", MISSING), fields.maybe("check", json_codec.flag)),
-            "noise": fields.take("noise", json_codec.word(*NOISE)),
-            "later": fields.take("later", json_codec.flag),
-            "options": {name: value for name, value in options.items() if name in _OWN},
-            "people": People.of_options(options),
-        }
+        request, privacy = fields.take("request", request_from_dict), fields.take("privacy", Privacy.from_dict)
+    if not isinstance(request.bounds, Unknown) or request.budget is None:
+        raise UsageError(_WRONG)
+    return request, privacy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ..display.checklist import EXACT, tabulate_rounds
 from ..display.document import Background, Document, Table, make_table
@@ -12,11 +12,10 @@ from ..display.recipe import people_words, recipe
 from ..display.result import Shown
 from ..display.wording import SHOWN, describe_guarantee, insecure_facts, many, people_facts
 from ..errors import Floats, UsageError, shown
-from ..plans.json import people_from_dict
 from ..privacy.budget import stated_from_dict
 from ..privacy.guarantee import Privacy
 from ..releases.learning_record import METHODS, Step, check_steps
-from ..request.people import People
+from ..request.people import People, people_from_dict
 from ..rows import Box, LearnedRows, rows_from_dict
 from ..util import json_codec
 from ..util.atomic_files import Kept, Saved
@@ -36,7 +35,6 @@ class Learned(Alike, Kept, Saved, Shown):
     bounds: a `Box` with the ends of each column, or for vectors the ellipsoid that rows are clipped to (`LearnedRows`).
     """
 
-    saved_as: ClassVar[str] = "bounds"
     bounds: Box | LearnedRows
     privacy: Privacy
     steps: tuple[Step, ...]

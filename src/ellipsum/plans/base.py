@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,26 +13,25 @@ from numpy.typing import NDArray
 from ..display.result import Printed
 from ..errors import AccuracyWarning, Floats, UsageError
 from ..releases.release import Release
-from ..request.people import WAYS, People, people_of, with_people
+from ..request.people import People
+from ..request.request import Request
+from ..rows import Rows
 from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection, Source
 from ..util.atomic_files import Saved
 from ..util.structural_equality import Alike
 
-_REMAKERS: list[Callable[..., Any]] = []
-
-
-def register_remaker(remake: Callable[..., Any]) -> None:
-    """From now on plans are made again so, from a plan and the words that change."""
-    _REMAKERS[:] = [remake]
-
 
 class Runnable(Printed, Alike, Saved):
     """A plan; `run` is its own."""
 
-    saved_as: ClassVar[str] = "plan"
     columns: tuple[str, ...] | None
     people: People | None
+
+    @staticmethod
+    def read_release(text: str) -> Any:
+        """A release of this kind of plan, from its JSON."""
+        raise NotImplementedError
 
     @property
     def magnitude(self) -> float | Floats | None:
@@ -50,9 +49,6 @@ class Runnable(Printed, Alike, Saved):
         *,
         columns: list[str] | tuple[str, ...] | None = None,
         header: bool | None = None,
-        privacy_id: str | int | None = None,
-        per_person: str | None = None,
-        max_rows: int | None = None,
         threads: int | None = None,
         progress: Progress | None = None,
         approve: Approve | None = None,
@@ -61,19 +57,14 @@ class Runnable(Printed, Alike, Saved):
         key: str | None = None,
         analyst: str | None = None,
     ) -> Release:
-        """Run this plan on data, which may be what `ellipsum.sum` takes; people as planned, unless stated.
+        """Run this plan on data, which may be what `ellipsum.sum` takes.
 
         ledger, dataset, key, analyst: the budget that the release is charged to, as in `ellipsum.sum`.
         """
         tab = tab_of(ledger, dataset, key, analyst)
-        plan = with_people(self, people_of(privacy_id, per_person, max_rows, ways=WAYS))
         selection = Selection(columns, header=header, names=self.columns)
-        with Session.open(data, selection, plan.people, Reading(rng, threads, progress, approve, tab)) as session:
-            return run_and_tell(plan, session, 3)
-
-    def again(self, **changes: Any) -> Any:
-        """The plan of the same request with other words: budget, noise, shape, clip, weights or n."""
-        return _REMAKERS[0](self, **changes)
+        with Session.open(data, selection, self.people, Reading(rng, threads, progress, approve, tab)) as session:
+            return run_and_tell(self, session, 3)
 
     def plot(self, path: str | Path | None = None, *, columns: Sequence[str] | None = None) -> Any:
         """A matplotlib figure of the forecast, written to a file (.svg, .png, .pdf) where one is named.
@@ -97,6 +88,49 @@ class Runnable(Printed, Alike, Saved):
         raise NotImplementedError
 
 
+class Requested(Runnable):
+    """A plan that holds its request, and says what that says."""
+
+    request: Request
+    privacy: Any
+
+    @property
+    def rows(self) -> Rows:
+        return self.request.bounds
+
+    @property
+    def statistic(self) -> str:
+        return self.request.statistic
+
+    @property
+    def n(self) -> int | None:
+        return self.request.n
+
+    @property
+    def d(self) -> int:
+        assert self.request.d is not None
+        return self.request.d
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        named: Any = self.request.columns  # names, since the request is sized
+        columns: tuple[str, ...] | None = named
+        return columns
+
+    @property
+    def people(self) -> People | None:  # type: ignore[override]
+        return self.request.people
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """The budget in the caller's own words: epsilon and delta, mu, or rho."""
+        return self.request.stated
+
+    @property
+    def neighbors(self) -> str:
+        return str(self.privacy.neighbors)
+
+
 def run_and_tell(plan: Runnable, session: Session, level: int) -> Release:
     """The release, with what speaks against the plan or against its own value as warnings, `level` calls further up.
 
@@ -104,7 +138,7 @@ def run_and_tell(plan: Runnable, session: Session, level: int) -> Release:
     """
     if plan.doubt is not None and not session.proposing:
         warnings.warn(AccuracyWarning(plan.doubt), stacklevel=level)
-    release = session.kept(lambda: plan.run(session), Release.from_json)
+    release: Release = session.kept(lambda: plan.run(session), plan.read_release)
     for text in release.warnings:
         warnings.warn(AccuracyWarning(text, release), stacklevel=level)
     return release
@@ -133,7 +167,7 @@ def check_gaps(plan: Any, source: Source) -> None:
 
 def unserved_gaps(plan: Any) -> NDArray[np.bool_]:
     """For each column, whether a plan is for data that has every entry of it."""
-    if plan.riders.missing in ("row", "fill") or plan.options.get("missing") == "center":
+    if plan.riders.missing in ("row", "fill") or plan.request.missing == "center":
         return np.zeros(plan.d, bool)
     counted = plan.riders.absences > 0 if plan.riders.absences.size else np.zeros(1, bool)
     if plan.statistic != "sum" and plan.ellipsoid.axes is None:  # a column without spread is at its center in any case

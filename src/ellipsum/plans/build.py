@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -25,14 +25,14 @@ from ..regions.ellipsoid import Clip
 from ..releases.description import square_levers
 from ..request.missing import Handling, lay_riders
 from ..request.people import People, unit_of
+from ..request.request import Request
 from ..row_maps.auxiliary_counts import OCTAVES, Riders, free_squares, product_units
 from ..row_maps.grid import clamp_limits, grid_bits, noise_units
 from ..row_maps.maps import Body, all_moves, clamped_body, clamped_moves, ellipsoid_body
-from ..rows import Rows, Wishes
+from ..rows import RegionOptions, Rows
 from ..util.structural_equality import Alike
 from .plan import WIDEST_COUNT_WEIGHT, OutOfRange, Plan, rows_each
 
-NOISE = ("auto", "gaussian", "norm")
 _FEW_ROWS = 28.0
 """n mu of a mean whose n nobody has guessed, for the weight of its count: see [U2]."""
 _FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
@@ -58,22 +58,57 @@ P = TypeVar("P", bound=HasLaw)
 
 @dataclass(frozen=True)
 class Terms(Alike):
-    """Everything that a plan of a statistic is made of."""
+    """A sized request, with what planning decides beside it."""
 
-    rows: Rows
-    statistic: str
-    n: int | None
-    d: int
-    budget: Budget
-    neighbors: str
-    columns: tuple[str, ...] | None
-    people: People | None
-    wishes: Wishes
-    handling: Handling
-    noise: str = "auto"
-    covariance: bool = False
+    request: Request
+    counts_left_out: bool = True
+    """Whether rows that are left out are counted; in groups they belong to none."""
     least_count: float = 0.0
     """The least weight that the count of rows shall have, where it is private."""
+
+    @property
+    def rows(self) -> Rows:
+        return self.request.bounds
+
+    @property
+    def statistic(self) -> str:
+        return self.request.statistic
+
+    @property
+    def n(self) -> int | None:
+        return self.request.n
+
+    @property
+    def d(self) -> int:
+        assert self.request.d is not None
+        return self.request.d
+
+    @property
+    def budget(self) -> Budget:
+        assert self.request.budget is not None
+        return self.request.budget
+
+    @property
+    def neighbors(self) -> str:
+        return self.request.neighbors
+
+    @property
+    def people(self) -> People | None:
+        return self.request.people
+
+    @property
+    def noise(self) -> str:
+        return self.request.noise
+
+    @property
+    def region_options(self) -> RegionOptions:
+        request = self.request
+        return RegionOptions(request.error_weights, bool(request.count_clipped))
+
+    @property
+    def handling(self) -> Handling:
+        request = self.request
+        return Handling(request.missing, request.count_clipped, request.nullable, self.counts_left_out)
 
     @property
     def each(self) -> int | None:
@@ -87,7 +122,7 @@ class Terms(Alike):
     @property
     def importances(self) -> Floats:
         """Weight of each column's squared error."""
-        weights = self.rows.importances(self.d, self.wishes.weights)
+        weights = self.rows.importances(self.d, self.request.error_weights)
         return np.ones(self.d) if weights is None else weights / float(weights.max())
 
     @property
@@ -290,7 +325,7 @@ def draft(terms: Terms, region: Clip, kappa: float, fineness: float, octaves: in
         limits = clamp_limits(rows, region.ellipsoid, bits)
         alone = neighbors == "replace" and terms.each is None
         riders = replace(riders, squares=free_squares(limits, riders, alone))
-        riders = replace(riders, products=product_units(limits)) if terms.covariance else riders
+        riders = replace(riders, products=product_units(limits)) if terms.request.covariance else riders
     count_units = round(math.ldexp(min(kappa, WIDEST_COUNT_WEIGHT), bits))
     if terms.statistic != "sum" and terms.private_rows:
         count_units = max(count_units, 1)
@@ -307,17 +342,12 @@ def finished(
     privacy: Guarantee,
     law: Law | None,
     units: float,
-    stated: Mapping[str, float] | None = None,
-    options: Mapping[str, Any] | None = None,
+    is_part: bool = False,
 ) -> Plan:
-    """A draft with its noise; stated: the budget in words, where it is not that of the terms."""
+    """A draft with its noise; is_part: one part of a larger release, whose budget is stated there."""
     region = draft.region
-    usual = {**vars(terms.wishes), "missing": terms.handling.missing, "noise": terms.noise}
-    words = usual if options is None else options
     return Plan(
-        rows=terms.rows,
-        statistic=terms.statistic,
-        n=terms.n,
+        request=replace(terms.request, budget=None) if is_part else terms.request,
         privacy=privacy,
         ellipsoid=region.ellipsoid,
         grid_bits=draft.bits,
@@ -326,30 +356,23 @@ def finished(
         clip_radius=region.radius,
         sum_clipping_error=region.clipping_error,
         center_spread=region.center_spread,
-        columns=terms.columns,
-        stated=dict(terms.budget.stated) if stated is None else stated,
-        options={name: value for name, value in words.items() if value is not None},
-        people=terms.people,
         riders=draft.riders,
-        clamped=terms.rows.clamps,
         law=law,
     )
 
 
-def assemble(
-    terms: Terms, privacy: Privacy, region: Clip, kappa: float, options: Mapping[str, Any], octaves: int = OCTAVES
-) -> Plan:
+def assemble(terms: Terms, privacy: Privacy, region: Clip, kappa: float, octaves: int = OCTAVES) -> Plan:
     """The last round in a region that is laid already: Gaussian, or for a pure guarantee in blocks or spherical."""
     if not privacy.pure:
         made = draft(terms, region, kappa, privacy.mu, octaves)
-        return finished(terms, made, privacy, None, noise_units(_needed(terms, made), privacy.mu), {}, options)
+        return finished(terms, made, privacy, None, noise_units(_needed(terms, made), privacy.mu), is_part=True)
     epsilon = privacy.pure[0]
     if terms.rows.clamps:
         made, law = _in_blocks(terms, region, kappa, epsilon)
-        return finished(terms, made, privacy, law, 0.0, {}, options)
+        return finished(terms, made, privacy, law, 0.0, is_part=True)
     made = draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, octaves)
     spherical = BallPrivacy(epsilon, made.dimension, privacy.neighbors, privacy.unit)
-    return finished(terms, made, spherical, BallLaw.least(spherical, _needed(terms, made)), 0.0, {}, options)
+    return finished(terms, made, spherical, BallLaw.least(spherical, _needed(terms, made)), 0.0, is_part=True)
 
 
 def lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
@@ -358,15 +381,22 @@ def lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
     mu: sensitivity over the noise's std. Where people have up to so many rows, the count of rows is free up to a weight
     of sqrt(3) [U8].
     """
-    rows, d, wishes, n, statistic, each = terms.rows, terms.d, terms.wishes, terms.n, terms.statistic, terms.each
+    rows, d, options, n, statistic, each = (
+        terms.rows,
+        terms.d,
+        terms.region_options,
+        terms.n,
+        terms.statistic,
+        terms.each,
+    )
     if terms.neighbors == "replace":
-        region = rows.region(d, wishes, n, 2 * (each or 1) / mu)
+        region = rows.region(d, options, n, 2 * (each or 1) / mu)
         return region, _FREE_COUNT if each is not None and _needs_count(region, statistic) else 0.0
     kappa = 0.0
     rounds = 3 if rows.kind == "normal" else 1
     for _ in range(rounds):
         before = math.hypot(1, kappa)
-        region = rows.region(d, wishes, n, before * (each or 1) / mu)
+        region = rows.region(d, options, n, before * (each or 1) / mu)
         kappa = max(count_weight(region, statistic, n, mu), terms.least_count)
         if abs(math.hypot(1, kappa) / before - 1) < _SETTLED:
             break

@@ -92,7 +92,7 @@ def _weights_facts(plan: Any) -> Facts:
     """In which units errors are weighed; nothing where there is no choice."""
     if plan.rows.kind not in ("box", "normal"):
         return []
-    return [("Weights", describe_weights(plan.options.get("weights")))]
+    return [("Weights", describe_weights(plan.request.error_weights))]
 
 
 def _clip_facts(plan: Any) -> Facts:
@@ -120,7 +120,7 @@ def group_plan_document(plan: Any, most: int | None = None) -> Document:
         facts.append(("", f"a group of one {plan.privacy.unit} is published {chance}"))
     facts += people_facts(plan.people)
     if plan.people is not None:
-        most_groups = plan.grouping.max_groups
+        most_groups = plan.grouping.max_per_person
         facts.append(("", "each person is in at most " + many(most_groups, "group")))
     facts += [("Missing", missing_rule(one)), ("Counts", f"standard error {one.count_std or 0:.4g} {unit}")]
     error = one.expected_squared_error

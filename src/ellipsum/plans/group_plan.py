@@ -23,23 +23,26 @@ from ..numerics.rounding import round_down
 from ..numerics.wide_integers import Ints, Wide
 from ..privacy.gaussian_curve import normal_isf_upper
 from ..privacy.guarantee import Privacy
+from ..regions.ellipsoid import Clip
 from ..releases.group_description import GroupDescription
-from ..releases.group_json import FORMAT, plan_from_dict, plan_to_dict, release_from_dict
+from ..releases.group_json import release_from_dict
 from ..releases.group_keys import keys_of, order_of
 from ..releases.group_release import GroupRelease
-from ..releases.release import register_reader
-from ..request.groups import Grouping, by_of
-from ..request.people import People, people_of, with_people
+from ..request.groups import Groups
+from ..request.request import Request, request_from_dict
 from ..row_maps.maps import Body, sqrt_upper
-from ..rows import Rows
 from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection, Source
 from ..sources.group_labels import published
 from ..sources.group_sums import GroupSums
 from ..util import json_codec
-from .base import Runnable, check_gaps, check_width, run_and_tell
-from .plan import Plan
+from ..version import VERSION
+from .base import Requested, Runnable, check_gaps, check_width, run_and_tell
+from .json import FORMAT as ONE_FORMAT
+from .plan import Plan, plan_from_dict
 
+FORMAT = "ellipsum.groups/2"
+_WRONG = "the plan of groups has missing, unknown or wrong fields. Create a new plan with es.plan."
 _BYTES = 96
 """Of memory that each coordinate of a listed group takes on the way."""
 
@@ -54,7 +57,7 @@ def group_sensitivity(body: Body, count_units: int, neighbors: str, most: int) -
 class InGroups(Runnable):
     """A plan whose release is that of groups."""
 
-    grouping: Grouping
+    grouping: Groups
     groups: int | None
 
     def check_keys(self, source: Source) -> None:
@@ -74,9 +77,6 @@ class InGroups(Runnable):
         by: Any = None,
         columns: list[str] | tuple[str, ...] | None = None,
         header: bool | None = None,
-        privacy_id: str | int | None = None,
-        per_person: str | None = None,
-        max_rows: int | None = None,
         threads: int | None = None,
         progress: Progress | None = None,
         approve: Approve | None = None,
@@ -85,39 +85,36 @@ class InGroups(Runnable):
         key: str | None = None,
         analyst: str | None = None,
     ) -> GroupRelease:
-        """Run this plan on data, which may be what `ellipsum.sum` takes; people and groups as planned, unless stated.
+        """Run this plan on data, which may be what `ellipsum.sum` takes.
 
         by: other columns of the data, or arrays, in place of those that were planned.
         ledger, dataset, key, analyst: the budget that the release is charged to, as in `ellipsum.sum`.
         """
-        plan: Any = with_people(self, people_of(privacy_id, per_person, max_rows))
-        grouping = plan.grouping if by is None else replace(plan.grouping, **by_of(by))
-        plan = replace(plan, grouping=replace(grouping, labels=()))  # a plan holds no cells
+        plan: Any = self
+        groups = self.grouping
+        if by is not None:
+            groups = groups.named(by)
+            plan = plan.with_groups(groups.without_labels())
         selection = Selection(columns, header=header, names=self.columns)
         how = Reading(rng, threads, progress, approve, tab_of(ledger, dataset, key, analyst))
-        with Session.open(data, selection, plan.people, how, grouping) as session:
+        with Session.open(data, selection, plan.people, how, groups) as session:
             made: Any = run_and_tell(plan, session, 3)
             released: GroupRelease = made
             return released
 
 
 @dataclass(frozen=True, repr=False)
-class GroupPlan(InGroups):
+class GroupPlan(Requested, InGroups):
     """One release for many groups, before the data.
 
     Guarantee: `release` on any data is `privacy` for its neighboring relation [G1][G2][G3].
     """
 
+    request: Request
+    """Its n is the number of all rows, or people: public under "replace", a guess under "add_remove"."""
     one: Plan
     """The plan of a single group by itself, whose rows come or go; its n is the size that is expected of a group."""
-    grouping: Grouping
     privacy: Privacy
-    n: int | None
-    """The number of all rows, or people: public under "replace", a guess under "add_remove"."""
-    groups: int | None = None
-    """The number of groups, listed or expected."""
-    stated: Mapping[str, float] = field(default_factory=dict)
-    people: People | None = None
     considered: Mapping[str, float] = field(default_factory=dict, compare=False)
     """Forecast errors under the laws that were weighed against each other, root mean square."""
 
@@ -142,15 +139,15 @@ class GroupPlan(InGroups):
         valid &= one.riders.missing != "row" or one.riders.absences.tolist() == [0]
         valid &= not one.riders.products
         valid &= (self.privacy.slack > 0) == (keys is None)
-        valid &= keys is None or self.groups == keys.size
+        valid &= (one.rows, one.columns, one.statistic) == (self.rows, self.columns, self.statistic)
         valid &= self.neighbors == "add_remove" or self.n is not None
-        valid &= self.people is not None or self.grouping.max_groups == 1
+        valid &= self.people is not None or self.grouping.max_per_person == 1
         if not valid or (self.people is not None and self.people.rows_each is not None):
             raise UsageError("this plan's parts do not make one of groups. Make the plan anew.")
 
     def _prove_gaussian(self) -> None:
         """[G1] Noise in every coordinate of every group, of the std that one sum of all of them needs."""
-        body, most = self.one.row_map.body, self.grouping.max_groups
+        body, most = self.one.row_map.body, self.grouping.max_per_person
         needed = group_sensitivity(body, self.one.count_units, self.neighbors, most)
         if self.privacy.pure:
             raise UsageError("this plan's noise is below what its guarantee needs. Make the plan anew.")
@@ -160,7 +157,7 @@ class GroupPlan(InGroups):
         """[G2] A row that comes or goes spends a group's epsilon; one that is replaced, twice that."""
         own = self.one.privacy.as_pair().pure
         pure = self.privacy.pure
-        times = self.grouping.max_groups * (2 if self.neighbors == "replace" else 1)
+        times = self.grouping.max_per_person * (2 if self.neighbors == "replace" else 1)
         if len(own) != 1 or len(pure) != 1 or self.privacy.mu or Fraction(own[0]) * times > Fraction(pure[0]):
             raise UsageError("this plan's noise is below what its guarantee needs. Make the plan anew.")
 
@@ -184,7 +181,7 @@ class GroupPlan(InGroups):
     @property
     def failure(self) -> float:
         """How likely a group of one person may be published: their most groups together have the slack [G3]."""
-        return round_down(Fraction(self.privacy.slack) / self.grouping.max_groups)
+        return round_down(Fraction(self.privacy.slack) / self.grouping.max_per_person)
 
     @cached_property
     def threshold(self) -> float:
@@ -207,27 +204,21 @@ class GroupPlan(InGroups):
         needed = (self.one.count_units + farthest) / Fraction(2) ** shift + Fraction(1, 2)
         return math.ceil(needed), shift
 
+    def with_groups(self, groups: Groups) -> GroupPlan:
+        """The same plan for groups that other columns name."""
+        return replace(self, request=replace(self.request, groups=groups))
+
     # What the plan of one group says ------------------------------------------------------------------
 
     @property
-    def rows(self) -> Rows:
-        return self.one.rows
+    def grouping(self) -> Groups:  # type: ignore[override]
+        assert self.request.groups is not None
+        return self.request.groups
 
     @property
-    def statistic(self) -> str:
-        return self.one.statistic
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        return self.one.columns
-
-    @property
-    def d(self) -> int:
-        return self.one.d
-
-    @property
-    def neighbors(self) -> str:
-        return self.privacy.neighbors
+    def groups(self) -> int | None:  # type: ignore[override]
+        """The number of groups, listed or expected."""
+        return self.grouping.size
 
     @property
     def size(self) -> int | None:
@@ -237,10 +228,6 @@ class GroupPlan(InGroups):
     @property
     def mechanism(self) -> str:
         return self.one.mechanism
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        return self.one.options
 
     @property
     def noise_std(self) -> Floats | None:
@@ -327,14 +314,25 @@ class GroupPlan(InGroups):
         return self.one.noise_law.add(Wide(high, low), [], stream)
 
     def to_dict(self) -> dict[str, Any]:
-        return plan_to_dict(self)
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "request": self.request.to_dict(),
+            "privacy": self.privacy.to_dict(),
+            "threshold": self.threshold if self.grouping.keys is None else None,
+            "one_group": self.one.to_dict(),
+        }
 
     def to_json(self) -> str:
         return json_codec.dump(self.to_dict())
 
     @staticmethod
     def from_json(text: str) -> GroupPlan:
-        return GroupPlan(**plan_from_dict(json_codec.parse(text)))
+        return group_plan_from_dict(json_codec.parse(text))
+
+    @staticmethod
+    def read_release(text: str) -> GroupRelease:
+        return group_release_from_dict(json_codec.parse(text))
 
     def document(self, most: int | None = None) -> Document:
         from .documents import group_plan_document
@@ -348,4 +346,32 @@ def release_of(plan: GroupPlan, *parts: Any) -> GroupRelease:
     return kind(plan, *parts)
 
 
-register_reader(FORMAT, lambda saved: release_from_dict(saved, GroupPlan, release_of))
+def group_plan_from_dict(saved: Any) -> GroupPlan:
+    """Inverse of `GroupPlan.to_dict`; whether the fields make a plan is checked as it is made."""
+    with json_codec.Fields(saved, _WRONG) as fields:
+        fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
+        fields.maybe("threshold", json_codec.number)  # worked out anew
+        request = fields.take("request", request_from_dict)
+        one = fields.take("one_group", _one_from_dict)
+        privacy = fields.take("privacy", Privacy.from_dict)
+    if request.groups is None:
+        raise UsageError(_WRONG)
+    return GroupPlan(request, one, privacy)
+
+
+def _one_from_dict(saved: Any) -> Plan:
+    """The plan of a single group, whose region must be that of its rows."""
+    if not isinstance(saved, Mapping) or saved.get("format") != ONE_FORMAT:
+        raise json_codec.Wrong
+    one = plan_from_dict(saved)
+    rows = one.rows.resolve(one.d)
+    region = Clip(one.ellipsoid, one.clip_radius, one.sum_clipping_error, one.center_spread, one.riders.pull)
+    noise = one.noise_base[1] ** 2 * one.noise_base[0].trace
+    if rows.kind == "unknown" or not rows.fits(region, one.n, noise):
+        raise json_codec.Wrong
+    return one
+
+
+def group_release_from_dict(saved: Any) -> GroupRelease:
+    released: GroupRelease = release_from_dict(saved, group_plan_from_dict, release_of)
+    return released

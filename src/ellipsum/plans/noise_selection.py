@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 
-from ..errors import UsageError, choice
+from ..errors import UsageError
 from ..releases.description import check_covariance
-from ..util.structural_equality import contents
+from ..request.request import Request
 from .build import (
     LEAST_EPSILON,
-    NOISE,
     Terms,
     blocks_may_pay,
     boxed,
@@ -29,58 +27,18 @@ from .plan import OutOfRange, Plan
 MOST_REMEMBERED = 512  # columns
 
 
-def plan_statistic(terms: Terms) -> Plan:
-    """A plan for rows whose region can be laid from what is stated, under the law of least forecast error [U9].
+def plan_statistic(request: Request) -> Plan:
+    """A plan for rows whose region can be laid from their bounds, under the mechanism of least expected error [U9].
 
-    Plans of few columns are remembered: the same call again need not weigh the laws anew.
+    Plans of few columns are remembered: they are immutable, and the same call again need not compare mechanisms.
     """
-    if terms.d > MOST_REMEMBERED:
-        return _weighed(terms)
-    try:
-        asked = Asked(terms)
-    except TypeError:  # odd words, which planning refuses
-        return _weighed(terms)
-    return plan_asked(asked)
-
-
-def plan_asked(asked: Asked) -> Plan:
-    """`plan_statistic`, for terms of few columns that were asked for before."""
-    return _own(_remembered(asked))
-
-
-class Asked:
-    """Terms as a key of what is remembered: their contents are taken once."""
-
-    __slots__ = ("_contents", "_hash", "terms")
-
-    def __init__(self, terms: Terms) -> None:
-        self.terms = terms
-        self._contents = contents(terms)
-        self._hash = hash(self._contents)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Asked) and bool(self._contents == other._contents)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-
-def _own(plan: Plan) -> Plan:
-    """A copy for one caller: changes to it reach no plan of anybody else's. It was proved when it was made."""
-    mine = object.__new__(Plan)
-    fields = mine.__dict__
-    fields.update(plan.__dict__)
-    fields["ellipsoid"] = plan.ellipsoid.copied()
-    for name in ("stated", "options", "considered"):
-        fields[name] = dict(fields[name])
-    return mine
+    return _weighed(Terms(request)) if (request.d or 0) > MOST_REMEMBERED else _remembered(request)
 
 
 def _weighed(terms: Terms) -> Plan:
     """The plan of least forecast error among those that may be."""
-    terms = replace(terms, rows=terms.rows.resolve(terms.d))
-    budget, noise = terms.budget, choice("noise", terms.noise, NOISE)
-    if terms.covariance:
+    budget, noise = terms.budget, terms.noise
+    if terms.request.covariance:
         rule, _ = terms.handling.rule(terms.rows, terms.d)
         check_covariance(rule, terms.d, noise, budget.largest_mu is None)
         return gaussian(terms)
@@ -101,9 +59,11 @@ def _weighed(terms: Terms) -> Plan:
 
 
 @lru_cache(maxsize=64)
-def _remembered(asked: Asked) -> Plan:
-    plan = _weighed(asked.terms)
-    plan.work_out()
+def _remembered(request: Request) -> Plan:
+    plan = _weighed(Terms(request))
+    for part in (plan.ellipsoid.center, plan.ellipsoid.scale, plan.ellipsoid.axes):
+        if part is not None:
+            part.flags.writeable = False  # callers share the plan
     return plan
 
 

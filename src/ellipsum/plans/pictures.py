@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def error_of(plan: Any) -> tuple[float | None, str]:
     if squared is None:
         return None, ""
     size = plan.size
-    if plan.options.get("weights") != "relative" or (plan.statistic == "sum" and size is None):
+    if plan.request.error_weights != "relative" or (plan.statistic == "sum" and size is None):
         return math.sqrt(squared), "error, all columns together"
     spread = np.asarray(plan.rows.spread(), float)
     live = spread > 0
@@ -109,16 +110,21 @@ def _errors_at(plan: Any, stated: dict[str, float]) -> dict[str, float]:
     """Errors under each law that serves a budget."""
     errors: dict[str, float] = {}
     if plan.rows.kind == "unknown":
-        made = _attempt(lambda: plan.again(budget=Budget(**stated)))
+        made = _attempt(lambda: _replan(plan, budget=Budget(**stated)))
         return {} if made is None or not made.relative_error else {"": made.relative_error}
     for noise in ("gaussian", "norm"):
-        made = _attempt(lambda noise=noise: plan.again(budget=Budget(**stated), noise=noise))  # type: ignore[misc]
+        made = _attempt(lambda noise=noise: _replan(plan, budget=Budget(**stated), noise=noise))  # type: ignore[misc]
         error = None if made is None else error_of(made)[0]
         if made is None or not error:
             continue
         own = made.considered.get(made.mechanism, 1.0)
         errors |= {law: error * other / own for law, other in made.considered.items()} or {made.mechanism: error}
     return {law: error for law, error in errors.items() if 0 < error < math.inf}
+
+
+def _replan(plan: Any, **changes: Any) -> Any:
+    """`ellipsum.replan`, by its name: it knows plans of every kind, so it stands above this package."""
+    return import_module("ellipsum.api").replan(plan, **changes)
 
 
 def _attempt(make: Callable[[], Any]) -> Any:
@@ -136,7 +142,8 @@ def shapes_of(plan: Any, columns: Sequence[str] | None = None) -> Shapes | None:
     places = _two(names, columns)
     found = {"this plan": _covariance(plan.one, places)}
     if plan.stated and plan.rows.kind in ("box", "normal"):
-        ball = _attempt(lambda: plan.again(shape="ball", weights=None, noise="gaussian"))
+        changes = {"bounds": plan.rows._with(shape="ball"), "error_weights": "equal", "noise": "gaussian"}
+        ball = _attempt(lambda: _replan(plan, **changes))
         found["equal Gaussian noise"] = None if ball is None else _covariance(ball.one, places)
     drawn = {name: part for name, part in found.items() if part is not None and np.diag(part).min() > 0}
     return Shapes((names[places[0]], names[places[1]]), drawn) if "this plan" in drawn else None

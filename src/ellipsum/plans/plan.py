@@ -25,27 +25,25 @@ from ..numerics.wide_integers import Ints
 from ..privacy.spherical_curve import Guarantee
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.clipping_bias import cell_limits
-from ..releases.decode import Absent, answer
 from ..releases.description import (
     check_squares,
     correlation_error,
-    described,
-    mean_products,
     read_release,
+    release_class,
     std_errors,
 )
 from ..releases.noise_covariance import Noise
-from ..releases.release import Counts, Release, register_reader
-from ..releases.std_estimates import mean_squares
+from ..releases.release import Release
 from ..request.people import People
+from ..request.request import Request
 from ..row_maps.auxiliary_counts import PLAIN, Riders
 from ..row_maps.grid import GRID_BITS, WIDE_GRID_BITS, clamped_map, ellipsoid_map
 from ..row_maps.maps import ClampedMap, RowMap, all_moves, clamped_moves
 from ..rows import LearnedRows, Rows
 from ..session import Session
 from ..util import json_codec
-from .base import Runnable, check_gaps, check_width, unserved_gaps
-from .json import FORMAT, FORMAT_1, checked_spread, plan_fields, plan_to_dict
+from .base import Requested, check_gaps, check_width, unserved_gaps
+from .json import checked_spread, plan_fields, plan_to_dict
 
 _DROWNED = (
     "the noise would be as large as what the bounds leave open. More rows, tighter bounds or a larger budget help."
@@ -63,15 +61,14 @@ class OutOfRange(UsageError):
 
 
 @dataclass(frozen=True, repr=False)
-class Plan(Runnable):
+class Plan(Requested):
     """One release, before the data: clip region, grid, noise, guarantee, forecast.
 
     Guarantee: `release` on any data is `privacy` for its neighboring relation [U1].
     """
 
-    rows: Rows
-    statistic: str
-    n: int | None
+    request: Request
+    """What was asked for, sized for the data."""
     privacy: Guarantee
     ellipsoid: Ellipsoid
     grid_bits: int
@@ -82,16 +79,8 @@ class Plan(Runnable):
     clip_radius: float | None = None
     sum_clipping_error: float = 0.0
     center_spread: float = 0.0
-    columns: tuple[str, ...] | None = None
-    stated: Mapping[str, float] = field(default_factory=dict)
-    """The budget in the caller's own words: epsilon and delta, mu, or rho."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    people: People | None = None
-    """Where rows are people: by which column, and what became of a person's rows."""
     riders: Riders = PLAIN
-    """What is done about missing entries, and what is counted beside the values."""
-    clamped: bool = False
-    """Whether each entry is clamped to its own bounds (Box rows), rather than rows clipped by their norm."""
+    """What is done about missing values, and what is counted beside the values."""
     law: Law | None = None
     """The law of the noise where it is not Gaussian."""
     considered: Mapping[str, float] = field(default_factory=dict, compare=False)
@@ -103,6 +92,8 @@ class Plan(Runnable):
         self.privacy.check_stated(self.stated)
         names("columns", self.columns, self.d)
         self.ellipsoid.check()
+        if self.request.d != self.ellipsoid.center.size or self.neighbors != self.request.neighbors:
+            raise UsageError("this plan is not that of its request. Create a new plan.")
         if not (math.isfinite(self.noise_units) and self.grid_bits in (GRID_BITS, WIDE_GRID_BITS)):
             raise UsageError("this plan's grid or noise is not a valid number. Make the plan anew.")
         self._check_count()
@@ -212,16 +203,6 @@ class Plan(Runnable):
         stds = np.ldexp(self.stds[: self.ellipsoid.width], -self.grid_bits)
         return np.where(stds > 0, self.ellipsoid.scale / np.where(stds > 0, stds, 1.0), 0.0)
 
-    def work_out(self) -> None:
-        """What every run of this plan asks for, worked out once for all copies, who share it."""
-        with np.errstate(all="ignore"):
-            _ = self.doubt, self.public_rows, self.scaled_std, self.unserved, self.ellipsoid.unscale
-            _ = self.outside_share if self.riders.octaves and not self.rows.firm else 0.0
-            shared = [self.stds, self.absence_stds, self.outside_stds, self.outside_limits]
-            shared += [self._block_scale] if isinstance(self.law, BoxLaw) else []
-        for part in shared:
-            part.flags.writeable = False
-
     @cached_property
     def unserved(self) -> NDArray[np.bool_]:
         """For each column, whether data that can lack an entry there asks for another plan."""
@@ -250,10 +231,6 @@ class Plan(Runnable):
         return self.row_map.body.sensitivity(self.neighbors, self.count_units, rows_each(self.people))
 
     @property
-    def d(self) -> int:
-        return int(self.ellipsoid.center.size)
-
-    @property
     def one(self) -> Plan:
         """The plan of a single vector: this one."""
         return self
@@ -264,8 +241,9 @@ class Plan(Runnable):
         return self.n
 
     @property
-    def neighbors(self) -> str:
-        return self.privacy.neighbors
+    def clamped(self) -> bool:
+        """Whether each value is clamped to its own bounds (Box), rather than rows clipped by their norm."""
+        return self.rows.clamps
 
     @cached_property
     def public_rows(self) -> bool:
@@ -395,16 +373,9 @@ class Plan(Runnable):
             what = "rows" if self.people is None else "people"
             raise UsageError(f"this plan is for n = {self.n} {what}, the data has {count}. Plan anew for this n.")
 
-    def publish(self, scaled: Floats, secure: bool, absent: Absent | None = None) -> Release:
-        """From noisy sums in the scaled space to original units: post-processing only [U3][U6].
-
-        absent: missing entries that were counted before, where the plan fills them in.
-        """
-        value, noise, tally = answer(self, scaled, absent)
-        release = Release(value, self, noise, secure, tally.count, counts=Counts.of(self, tally, scaled))
-        if self.statistic != "describe":
-            return release
-        return described(release, mean_squares(self, tally.rows, scaled), mean_products(self, tally, scaled))
+    def publish(self, scaled: Floats, secure: bool) -> Release:
+        """From noisy sums in the scaled space to original units: post-processing only [U3][U6]."""
+        return release_class(self)(self, scaled, secure)
 
     def to_dict(self) -> dict[str, Any]:
         return plan_to_dict(self)
@@ -416,6 +387,10 @@ class Plan(Runnable):
     def from_json(text: str) -> Plan:
         return plan_from_dict(json_codec.parse(text))
 
+    @staticmethod
+    def read_release(text: str) -> Release:
+        return read_release(json_codec.parse(text), plan_from_dict)
+
     def document(self, most: int | None = None) -> Document:
         from .documents import plan_document
 
@@ -426,10 +401,6 @@ def plan_from_dict(found: Any) -> Plan:
     """Inverse of `Plan.to_dict`: whatever the file claims is checked."""
     plan = Plan(**plan_fields(found))
     return replace(plan, center_spread=checked_spread(plan))
-
-
-for _format in (FORMAT, FORMAT_1):
-    register_reader(_format, lambda saved: read_release(saved, plan_from_dict))
 
 
 def plan_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, riders: Riders, clamped: bool) -> RowMap:

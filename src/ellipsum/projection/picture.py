@@ -12,9 +12,10 @@ from ..display.plots.canvas import figure
 from ..display.plots.labels import ticks
 from ..display.plots.rendering import check_format, save
 from ..display.plots.style import BLACK, stroke, styled
+from .forecast import ProjectionForecast
 
 
-def projection_plot(forecast: Any, title: str, path: str | Path | None) -> Any:
+def projection_plot(forecast: ProjectionForecast, title: str, path: str | Path | None) -> Any:
     """Standard errors of squared distances, as shares of the largest that there can be."""
     if path is not None:
         check_format(path)

@@ -17,7 +17,7 @@ from ..errors import Floats, UsageError, choice, positive
 from ..regions.ellipsoid import Ellipsoid
 from ..row_maps.grid import ellipsoid_map
 from ..row_maps.maps import EllipsoidMap
-from ..rows import Normal, Rows, checked_rows
+from ..rows import Normal, Rows, parse_bounds
 from ..util import json_codec
 from .matrix import row_grid_bits
 
@@ -89,5 +89,5 @@ def region_of(rows: Rows, d: int, metric: str, n: int | None, clip_probability: 
     choice("metric", metric, METRICS)
     if clip_probability is not None and rows.kind != Normal.kind:
         raise UsageError("clip_probability is for Normal rows. Leave it out.")
-    reach = checked_rows(rows).resolve(d).reach(d, metric, n, clip_probability)
+    reach = parse_bounds(rows).resolve(d).reach(d, metric, n, clip_probability)
     return Region(reach.center, reach.scale, reach.radius, metric, reach.axes)

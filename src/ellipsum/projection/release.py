@@ -25,9 +25,9 @@ from ..display.result import Shown
 from ..display.wording import describe_guarantee, format_up, insecure_facts, many, people_facts
 from ..errors import MOST_COLUMNS, Floats, UsageError, choice, names, open_unit
 from ..numerics.wide_integers import Ints
-from ..plans.json import COUNT, people_from_dict
 from ..privacy.guarantee import Privacy
-from ..request.people import People, unit_of
+from ..request.people import People, people_from_dict, unit_of
+from ..request.request import COUNT
 from ..util import json_codec
 from ..util.structural_equality import contents
 from ..version import VERSION

@@ -22,7 +22,7 @@ from ..privacy.budget import Budget
 from ..privacy.guarantee import NEIGHBORS, Privacy
 from ..request.documentation import public
 from ..request.people import people_of, unit_of
-from ..rows import Normal, Rows, checked_rows
+from ..rows import Normal, Rows, parse_bounds
 from ..session import (
     Approve,
     Outline,
@@ -78,7 +78,7 @@ class ProjectionRequest:
         if self.k is not None:
             columns_of("k", self.k)
         choice("calibration", self.calibration, CALIBRATIONS)
-        checked_rows(self.rows)
+        parse_bounds(self.rows)
         if self.matrix_seed is not None and self.matrix is not None:
             raise UsageError("give matrix_seed= or matrix=, not both.")
         if self.adversary is not None:

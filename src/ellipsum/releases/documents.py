@@ -43,7 +43,7 @@ def release_document(release: Any, most: int | None = None) -> Document:
     """A sum or a mean: a line for each column."""
     columns = many(release.value.size, "column")
     title = f"Differentially private {release.statistic} of {columns} ({describe_size(release.plan)})"
-    facts = [*_release_facts(release), *_count_facts(release, release.count), *insecure_facts(release.secure)]
+    facts = [*_release_facts(release), *_count_facts(release, release.row_count), *insecure_facts(release.secure)]
     warnings = [*plan_warnings(release.plan), *release.warnings]
     return Document(title, [_values_table(release, most or SHOWN)], facts, warnings)
 
@@ -130,15 +130,13 @@ def stated_bounds(release: Any) -> tuple[Floats, Floats]:
 
 def missing_rule(plan: Any, learned: Any = None) -> str:
     """What a plan does about missing values; learned: what happened before, where bounds were learned."""
-    riders, asked = plan.riders, plan.options.get("missing")
+    riders, asked = plan.riders, plan.request.missing
     if learned is not None and learned.absent is not None:
         return describe_missing("column", plan.statistic)
     if asked == "center" if isinstance(asked, str) else asked is not None:
         return describe_missing(asked, plan.statistic)
     if riders.missing == "row":
         return describe_missing("row", plan.statistic)
-    if riders.width == 0 and "check" not in plan.options:  # a plan of format 1
-        return describe_missing("center", plan.statistic)
     about_zero = plan.statistic == "sum" and not plan.clamped and not plan.ellipsoid.center.any()
     if riders.missing == "center" and not about_zero:
         return "none, by the types of the columns"

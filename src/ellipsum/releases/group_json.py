@@ -1,4 +1,4 @@
-"""Plans and releases of groups in JSON; what comes from a file is checked as if it were made anew."""
+"""Releases of groups in JSON; what comes from a file is checked as if it were made anew."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MOST_WHOLE, Floats, UsageError
-from ..plans.json import COUNT, STATISTICS, options_from_dict
-from ..plans.json import FORMAT as ONE_FORMAT
-from ..plans.plan import plan_from_dict as one_from_dict
-from ..privacy.budget import stated_from_dict
+from ..errors import Floats, UsageError
 from ..privacy.guarantee import Privacy
-from ..regions.ellipsoid import Clip
-from ..request.groups import Grouping, Listed, spelled_date
-from ..request.people import People
+from ..request.groups import CELL, spelled_date
+from ..request.request import STATISTICS
 from ..sources.group_labels import canonical_labels, known_kind, label_listed, published_type, read_dates
 from ..util import json_codec
 from ..version import VERSION
@@ -26,86 +21,10 @@ from .group_keys import keys_of, order_of
 from .release import DOCTORED, WRONG
 from .release import FORMAT as RELEASE_FORMAT
 
-FORMAT = "ellipsum.groups/1"
-_WRONG_PLAN = "the plan of groups has missing, unknown or wrong fields. Make it anew with es.plan."
 _NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
-_CELL = json_codec.optional(
-    json_codec.any_of(json_codec.flag, json_codec.integer(-(1 << 63), 1 << 64), json_codec.number, json_codec.text)
-)
-_NAME = json_codec.any_of(json_codec.text, json_codec.integer(0, MOST_WHOLE))
 _LEVEL = 0.95
 _BESIDE = ("count", "std")
 """What a description says of every column beside its mean."""
-
-
-def plan_to_dict(plan: Any) -> dict[str, Any]:
-    keys = plan.grouping.keys
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        **grouping_to_dict(plan.grouping),
-        "n": plan.n,
-        "groups": plan.groups,
-        "privacy": plan.privacy.to_dict(),
-        "stated": dict(plan.stated),
-        "people": {} if plan.people is None else plan.people.to_dict(),
-        "threshold": plan.threshold if keys is None else None,
-        "one_group": plan.one.to_dict(),
-    }
-
-
-def plan_from_dict(saved: Any) -> dict[str, Any]:
-    """The fields of a plan from a file; whether they make one is checked as the plan is made."""
-    with json_codec.Fields(saved, _WRONG_PLAN) as fields:
-        fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
-        grouping = grouping_from_dict(fields, _WRONG_PLAN)
-        fields.maybe("threshold", json_codec.number)  # worked out anew
-        one = fields.take("one_group", _one_group)
-        people = People.of_options(fields.take("people", options_from_dict))
-        return {
-            "one": one,
-            "grouping": grouping,
-            "privacy": fields.take("privacy", Privacy.from_dict),
-            "n": fields.maybe("n", COUNT),
-            "groups": fields.maybe("groups", COUNT),
-            "stated": fields.take("stated", stated_from_dict),
-            "people": people,
-        }
-
-
-def grouping_to_dict(grouping: Grouping) -> dict[str, Any]:
-    keys = grouping.keys
-    return {
-        "by": list(grouping.by),
-        "keys": None if keys is None else [list(column) for column in keys.columns],
-        "max_groups": grouping.max_groups,
-    }
-
-
-def grouping_from_dict(fields: json_codec.Fields, complaint: str) -> Grouping:
-    """Inverse of `grouping_to_dict`."""
-    by = fields.take("by", json_codec.list_of(_NAME))
-    keys = fields.maybe("keys", json_codec.list_of(json_codec.list_of(_CELL)))
-    most = fields.take("max_groups", COUNT)
-    if not by or len(set(by)) < len(by) or (keys is not None and len(keys) != len(by)):
-        raise UsageError(complaint)
-    return Grouping(by, None if keys is None else Listed(keys), most)
-
-
-def _one_group(saved: Any) -> Any:
-    """The plan of a single group, whose region must be that of its rows."""
-    if not isinstance(saved, Mapping) or saved.get("format") != ONE_FORMAT:
-        raise json_codec.Wrong
-    one = one_from_dict(saved)
-    rows = one.rows.resolve(one.d)
-    region = Clip(one.ellipsoid, one.clip_radius, one.sum_clipping_error, one.center_spread, one.riders.pull)
-    noise = one.noise_base[1] ** 2 * one.noise_base[0].trace
-    if rows.kind == "unknown" or one.clamped != rows.clamps or not rows.fits(region, one.n, noise):
-        raise json_codec.Wrong
-    return one
-
-
-# Releases -----------------------------------------------------------------------------------------------
 
 
 def release_to_dict(release: Any) -> dict[str, Any]:
@@ -136,13 +55,13 @@ def _shown(cell: Any) -> Any:
     return spelled_date(cell) if isinstance(cell, date) else cell
 
 
-def release_from_dict(saved: Mapping[str, Any], make_plan: Any, make_release: Any) -> Any:
+def release_from_dict(saved: Mapping[str, Any], plan_from_dict: Any, make_release: Any) -> Any:
     """Inverse of `release_to_dict`: keys and noisy sums are taken, all else must follow from them."""
     with json_codec.Fields(saved, WRONG) as fields:
         fields.check_format(RELEASE_FORMAT, f"not a release of format {RELEASE_FORMAT}.")
-        plan = make_plan(**fields.take("plan", plan_from_dict))
+        plan = fields.take("plan", plan_from_dict)
         kinds = fields.take("kinds", json_codec.names)
-        keys = fields.take("keys", json_codec.list_of(json_codec.list_of(_CELL)))
+        keys = fields.take("keys", json_codec.list_of(json_codec.list_of(CELL)))
         noisy = fields.take("noisy", _table)
         if len(kinds) != len(plan.grouping.by) or not all(map(known_kind, kinds)):
             raise UsageError(DOCTORED)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,17 @@ from ..display.document import Background, Document
 from ..display.result import Shown
 from ..display.wording import describe_guarantee
 from ..errors import Floats, UsageError, open_unit
-from ..plans.plan import Plan
 from ..privacy.guarantee import Privacy
-from ..request.groups import Grouping
+from ..request.groups import Groups
 from ..request.people import People
 from ..sources.group_labels import published_type
 from ..util import json_codec
 from ..util.atomic_files import Kept, Saved, write_atomically
 from ..util.structural_equality import Alike
-from .group_decode import Answers, answers, shrunk
+from .decode import Decoded, RowCounts, decode, group_stds
 from .group_json import release_to_dict
 from .noise_covariance import in_doubt
-from .release import release_from_dict as read_release
+from .postprocess import shrink_means
 
 if TYPE_CHECKING:
     import pandas
@@ -43,9 +42,9 @@ class PlannedGroups(Protocol):
     """What a release of groups asks of its plan."""
 
     @property
-    def one(self) -> Plan: ...
+    def one(self) -> Any: ...
     @property
-    def grouping(self) -> Grouping: ...
+    def grouping(self) -> Groups: ...
     @property
     def privacy(self) -> Privacy: ...
     @property
@@ -77,7 +76,6 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     Every number follows from the noisy sums and from public numbers.
     """
 
-    saved_as: ClassVar[str] = "release"
     plan: PlannedGroups
     keys: NDArray[np.object_]
     """(groups, columns of by)."""
@@ -94,8 +92,12 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     """What happened before, where the bounds were learned: steps with their cost, and what clipping may hide."""
 
     @cached_property
-    def _answers(self) -> Answers:
-        return answers(self.plan.one, self.noisy)
+    def _decoded(self) -> Decoded:
+        return decode(self.plan.one, self.noisy)
+
+    @property
+    def _rows(self) -> RowCounts:
+        return self._decoded.rows
 
     @property
     def statistic(self) -> str:
@@ -121,31 +123,32 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     @cached_property
     def value(self) -> Floats:
         """(groups, d)."""
-        found = self._answers
-        value = shrunk(found.value, self.standard_error) if self.shrinks else found.value
+        value = self._decoded.value
+        value = shrink_means(value, self.standard_error) if self.shrinks else value
         return value if self.learned is None else np.where(self.learned.found, value, np.nan)
 
     @property
     def counts(self) -> Floats:
         """The noisy number of rows, or people, of each group."""
-        return self._answers.count
+        counts: Floats = self._rows.count
+        return counts
 
     @property
     def count_std(self) -> float:
         """Std of the noise of the counts."""
         return float(self.plan.one.count_std or 0.0)
 
-    @property
+    @cached_property
     def noise_std(self) -> Floats:
         """(groups, d) stds of the noise; the error of clipping is not in it."""
-        return self._answers.stds
+        return group_stds(self.plan.one, self._decoded)
 
     @property
     def standard_error(self) -> Floats:
         """(groups, d): noise of sums and counts, wider where a mean divides by a count that is in doubt [U2]."""
         if self.statistic == "sum":
             return self.noise_std
-        doubt = self._answers.row_stds / np.maximum(self._answers.rows, 1.0)
+        doubt = self._rows.stds / np.maximum(self._rows.rows, 1.0)
         wide: Floats = self.noise_std * np.sqrt(1 + 3 * np.minimum(doubt, 1.0) ** 2)
         return wide
 
@@ -157,10 +160,10 @@ class GroupRelease(Alike, Kept, Saved, Shown):
         means, and cover as often as before [G7].
         """
         quantiles = self.plan.one.multiples(open_unit("level", level))
-        half, middle = quantiles * self.standard_error, self._answers.value
+        half, middle = quantiles * self.standard_error, self._decoded.value
         low, high = middle - half, middle + half
         if self.learned is not None:
-            rows = np.maximum(self._answers.rows, 1.0)
+            rows = np.maximum(self._rows.rows, 1.0)
             low, high = self.learned.widened(low, high, rows, self.statistic == "sum")
         return np.stack([low, high], axis=2)
 
@@ -170,7 +173,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
         before = () if self.learned is None else self.learned.warnings
         if self.statistic == "sum":
             return before
-        few = int(in_doubt(self._answers.rows, self._answers.row_stds).any(axis=1).sum())
+        few = int(in_doubt(self._rows.rows, self._rows.stds).any(axis=1).sum())
         if not few:
             return before
         what = "a group has" if few == 1 else f"{few} groups have"
@@ -264,13 +267,6 @@ class GroupRelease(Alike, Kept, Saved, Shown):
 
     def to_json(self) -> str:
         return json_codec.dump(self.to_dict())
-
-    @staticmethod
-    def from_json(text: str) -> GroupRelease:
-        found: Any = read_release(json_codec.parse(text))
-        if not isinstance(found, GroupRelease):
-            raise UsageError("this release is not one of groups. Read it with Release.from_json.")
-        return found
 
     def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
         from .pictures import groups_sheet

@@ -14,7 +14,8 @@ from uuid import UUID
 
 import numpy as np
 
-from ..errors import UsageError, listing, whole
+from ..errors import MOST_WHOLE, UsageError, listing, whole
+from ..util import json_codec
 from ..util.structural_equality import Alike
 
 Value = None | bool | int | float | str
@@ -22,6 +23,11 @@ _NAMED = (date, time, timedelta, UUID, Decimal, Fraction)
 _MOST = 1 << 30
 _MOST_OF_ONE = 1 << 20
 _BY = "by must name columns of the data, or be arrays with a cell for each row."
+_WRONG_FIELDS = "groups have missing, unknown or wrong fields."
+_PLACE = json_codec.any_of(json_codec.text, json_codec.integer(0, MOST_WHOLE))
+CELL = json_codec.optional(
+    json_codec.any_of(json_codec.flag, json_codec.integer(-(1 << 63), 1 << 64), json_codec.number, json_codec.text)
+)
 TWICE = "keys names a group twice. List each once."
 _WRONG = (
     "keys must be a list of groups (of tuples, where by names several columns), a frame with the columns of by, or a "
@@ -46,21 +52,72 @@ class Listed(Alike):
         return len(self.columns[0])
 
 
-@dataclass(frozen=True)
-class Grouping(Alike):
-    """The columns that name a row's group, the public groups where they are listed, and a person's most groups.
+@dataclass(frozen=True, init=False)
+class Groups(Alike):
+    """Groups of rows: the column or columns that name a row's group.
 
-    labels: arrays in place of columns of the data.
+    Groups("sex", keys=["f", "m"]) lists public groups, all of which are released. Without keys, groups are selected
+    privately, and `expected` is a public guess of their number for the forecast. max_per_person: with privacy_id, the
+    most groups of a person that count, one row in each.
     """
 
     by: tuple[str | int, ...]
-    keys: Listed | None = None
-    max_groups: int = 1
-    labels: tuple[Any, ...] = field(default=(), compare=False)
+    keys: Listed | None
+    max_per_person: int
+    expected: int | None
+    labels: tuple[Any, ...] = field(compare=False)
+    """Arrays in place of columns of the data."""
+
+    def __init__(self, by: Any, keys: Any = None, max_per_person: int = 1, expected: int | None = None) -> None:
+        names, labels = _parse_by(by)
+        object.__setattr__(self, "by", names)
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "keys", listed(keys, names))
+        object.__setattr__(self, "max_per_person", whole("max_per_person", max_per_person, most=_MOST_OF_ONE))
+        object.__setattr__(self, "expected", None if expected is None else whole("expected", expected))
+
+    @property
+    def size(self) -> int | None:
+        """The number of groups, listed or expected."""
+        return self.expected if self.keys is None else self.keys.size
+
+    def without_labels(self) -> Groups:
+        """The same groups without the caller's arrays: a plan holds no cells."""
+        return self.named(self.by)
+
+    def named(self, by: Any) -> Groups:
+        """The same groups by other columns or arrays."""
+        return Groups(by, self.keys, self.max_per_person, self.expected)
+
+    def to_dict(self) -> dict[str, Any]:
+        keys = self.keys
+        return {
+            "by": list(self.by),
+            "keys": None if keys is None else [list(column) for column in keys.columns],
+            "max_per_person": self.max_per_person,
+            "expected": self.expected,
+        }
+
+    @staticmethod
+    def from_dict(saved: Any) -> Groups:
+        """Inverse of `to_dict`."""
+        with json_codec.Fields(saved, _WRONG_FIELDS) as fields:
+            by = fields.take("by", json_codec.list_of(_PLACE))
+            keys = fields.maybe("keys", json_codec.list_of(json_codec.list_of(CELL)))
+            most = fields.take("max_per_person", json_codec.integer(1, MOST_WHOLE))
+            expected = fields.maybe("expected", json_codec.integer(1, MOST_WHOLE))
+        if not by or (keys is not None and len(keys) != len(by)):
+            raise UsageError(_WRONG_FIELDS)
+        return Groups(by, None if keys is None else Listed(keys), most, expected)
 
 
-def by_of(by: Any) -> dict[str, Any]:
-    """The word `by` of a call: names or places of columns, or arrays with a cell for each row."""
+def parse_by(by: Any) -> Groups | None:
+    """The `by` argument of a call."""
+    return by if by is None or isinstance(by, Groups) else Groups(by)
+
+
+def _parse_by(by: Any) -> tuple[tuple[str | int, ...], tuple[Any, ...]]:
+    """Names or places of columns, or names for arrays with a cell for each row and these arrays."""
     given = list(by) if isinstance(by, (list, tuple)) else [by]
     if not given:
         raise UsageError("by names no column. Name one, or several.")
@@ -68,10 +125,10 @@ def by_of(by: Any) -> dict[str, Any]:
         names = tuple(name if isinstance(name, str) else int(name) for name in given)
         if len(set(names)) < len(names):
             raise UsageError("by names a column twice. Name each once.")
-        return {"by": names, "labels": ()}
+        return names, ()
     if not all(hasattr(array, "__array__") and hasattr(array, "__len__") for array in given):
         raise UsageError(_BY)
-    return {"by": tuple(_name(array, i, len(given)) for i, array in enumerate(given)), "labels": tuple(given)}
+    return tuple(_name(array, i, len(given)) for i, array in enumerate(given)), tuple(given)
 
 
 def _is_place(name: Any) -> bool:
@@ -82,19 +139,6 @@ def _name(array: Any, place: int, many: int) -> str:
     """A series has a name of its own."""
     name = getattr(array, "name", None)
     return name if isinstance(name, str) and name else ("key" if many == 1 else f"key{place + 1}")
-
-
-def grouping_of(by: Any, keys: Any, max_groups: Any, people: bool) -> Grouping | None:
-    """The words `by`, `keys` and `max_groups` of a call; None where rows are not grouped."""
-    most = 1 if max_groups is None else whole("max_groups", max_groups, most=_MOST_OF_ONE)
-    if by is None:
-        if keys is not None or most != 1:
-            raise UsageError("keys and max_groups need by, the columns that name a row's group.")
-        return None
-    if most > 1 and not people:
-        raise UsageError("max_groups needs privacy_id, the column that names people: a row has one group.")
-    named = by_of(by)
-    return Grouping(named["by"], listed(keys, named["by"]), most, named["labels"])
 
 
 def listed(keys: Any, by: Sequence[str | int]) -> Listed | None:

@@ -36,13 +36,7 @@ class Handling:
     """Whether rows that are left out are counted; in groups they belong to none."""
 
     def __post_init__(self) -> None:
-        if self.check is not None and not isinstance(self.check, (bool, np.bool_)):
-            raise UsageError(f"check must be True or False, got {type(self.check).__name__}.")
-        if isinstance(self.missing, str) and self.missing not in WORDS:
-            words = ", ".join(map(repr, WORDS))
-            raise UsageError(f"missing must be one of {words}, a number, or one per column, got {self.missing!r}.")
-        if self.missing is not None and not isinstance(self.missing, str):
-            _numbers(self.missing)
+        parse_missing(self.missing)
 
     def rule(self, rows: Rows, d: int) -> tuple[str, Floats | None]:
         """The rule, and what is filled in."""
@@ -63,6 +57,17 @@ class Handling:
         if self.gaps is None or False not in self.gaps:
             return np.ones(d, bool)
         return np.array(self.gaps, bool)
+
+
+def parse_missing(missing: Any) -> Any:
+    """The `missing` argument of a call: a word, a number, a number per column, or None for what is usual."""
+    if isinstance(missing, str) and missing not in WORDS:
+        words = ", ".join(map(repr, WORDS))
+        raise UsageError(f"missing must be one of {words}, a number, or one per column, got {missing!r}.")
+    if missing is None or isinstance(missing, str):
+        return missing
+    numbers = _numbers(missing).tolist()
+    return tuple(numbers) if isinstance(numbers, list) else numbers
 
 
 def _numbers(value: Any) -> Floats:

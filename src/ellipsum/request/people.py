@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError, choice, whole
+from ..errors import MOST_WHOLE, UsageError, choice, whole
+from ..util import json_codec
 
-Made = TypeVar("Made")
-_NOTES = ("privacy_id", "per_person", "max_rows")
 WAYS = ("mean", "sum", "rows")
 COUNTS = "count"
 """Not for callers: a person's row is the number of their rows."""
-_ONE_ROW = ("mean", "sum")
+ONE_ROW = ("mean", "sum")
+_IDENTITY = json_codec.any_of(json_codec.text, json_codec.integer(-MOST_WHOLE, MOST_WHOLE))
 _CAPPED = {"sum": "enter the sum", "rows": "count"}
 
 
@@ -48,15 +47,18 @@ class People:
         return self.privacy_id if isinstance(self.privacy_id, str) else int(self.privacy_id)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a plan's options say of it."""
         cap = {} if self.max_rows is None else {"max_rows": int(self.max_rows)}
         return {"privacy_id": self.identity, "per_person": self.per_person, **cap}
 
     @staticmethod
-    def of_options(options: Mapping[str, Any]) -> People | None:
-        """The people that a plan's options speak of."""
-        whose, per_person, max_rows = (options.get(name) for name in _NOTES)
-        return people_of(whose, per_person, max_rows, ways=WAYS)
+    def from_dict(saved: Any) -> People:
+        """Inverse of `to_dict`."""
+        with json_codec.Fields(saved, "people have missing, unknown or wrong fields.") as fields:
+            return People(
+                fields.take("privacy_id", _IDENTITY),
+                fields.take("per_person", json_codec.word(*WAYS)),
+                fields.take("max_rows", json_codec.integer(1, MOST_WHOLE), None),
+            )
 
 
 def _check_cap(name: str, per_person: str, max_rows: int | None) -> None:
@@ -66,12 +68,21 @@ def _check_cap(name: str, per_person: str, max_rows: int | None) -> None:
         raise UsageError(f"{name} is missing. State how many rows of a person may {_CAPPED[per_person]} at most.")
 
 
+def parse_people(privacy_id: Any, ways: tuple[str, ...] = WAYS) -> People | None:
+    """The `privacy_id` argument of a call; None where every row is a person of its own."""
+    if privacy_id is None:
+        return None
+    people = privacy_id if isinstance(privacy_id, People) else People(privacy_id)
+    choice("per_person", people.per_person, ways)
+    return people
+
+
 def people_of(
     privacy_id: Any,
     per_person: str | None = None,
     max_rows: int | None = None,
     cap: str = "max_rows",
-    ways: tuple[str, ...] = _ONE_ROW,
+    ways: tuple[str, ...] = ONE_ROW,
 ) -> People | None:
     """The arguments of a call, where the last is called `cap`; None where every row is a person of its own."""
     if privacy_id is None:
@@ -84,17 +95,9 @@ def people_of(
     return People(privacy_id, what, max_rows)
 
 
-def with_people(plan: Made, people: People | None) -> Made:
-    """A plan (of any kind) whose rows are people."""
-    if people is None:
-        return plan
-    some: Any = plan
-    if people.rows_each is not None and some.people != people:
-        raise UsageError(
-            "this plan is not for rows of people. Plan it with privacy_id, per_person='rows' and max_rows."
-        )
-    changed: Made = replace(some, people=people, privacy=replace(some.privacy, unit="person"))
-    return changed
+def people_from_dict(saved: Any) -> People | None:
+    """What a file says of people; nothing where every row is a person of its own."""
+    return None if saved == {} else People.from_dict(saved)
 
 
 def unit_of(people: People | None) -> str:

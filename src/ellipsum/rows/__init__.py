@@ -6,12 +6,13 @@ stated region are clipped to the ellipsoid that the plan lays around it. Each ki
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import MOST_WHOLE, UsageError
 from ..util import json_codec
 from .ball import Ball
-from .base import Reach, Rows, Wishes
+from .base import Reach, RegionOptions, Rows
 from .box import Box
 from .learned import LearnedRows
 from .normal import Normal
@@ -24,10 +25,10 @@ __all__ = [
     "LearnedRows",
     "Normal",
     "Reach",
+    "RegionOptions",
     "Rows",
     "Unknown",
-    "Wishes",
-    "checked_rows",
+    "parse_bounds",
     "rows_from_dict",
 ]
 
@@ -40,6 +41,15 @@ _FIELDS: dict[str, json_codec.Kind[Any]] = {
     "scale": json_codec.numbers,
     **dict.fromkeys(("cov", "axes"), json_codec.matrix),
     "columns": json_codec.names,
+    "shape": json_codec.word("optimal", "closed_form", "ball"),
+    "clip": json_codec.any_of(json_codec.word("optimal", "quantile"), json_codec.number),
+    "clip_probability": json_codec.number,
+    "method": json_codec.text,
+}
+_METHOD_OPTIONS: dict[str, json_codec.Kind[Any]] = {
+    "steps": json_codec.integer(1, MOST_WHOLE),
+    "std": _NUMBERS,
+    "clip_share": json_codec.number,
 }
 
 
@@ -50,14 +60,27 @@ def rows_from_dict(saved: Any) -> Rows:
         if kind is None:
             raise UsageError(f"rows are of one kind of {', '.join(KINDS)}.")
         known = {name: fields.take(name, take) for name, take in _FIELDS.items() if name in saved}
+        if kind == "unknown" and "options" in saved:
+            known |= fields.take("options", _options_from_dict)
     try:
         return KINDS[kind](**known)
     except TypeError:
         raise UsageError(f"the description of {kind} rows has missing or unknown fields.") from None
 
 
-def checked_rows(rows: Any) -> Rows:
-    """The `rows` argument of a call."""
-    if not isinstance(rows, Rows):
-        raise UsageError(f"rows must be one of Ball, Box, Normal, Unknown, got {type(rows).__name__}.")
-    return rows
+def _options_from_dict(saved: Any) -> dict[str, Any]:
+    """The own options of a method that learns bounds."""
+    with json_codec.Fields(saved, "the description of rows has missing, unknown or wrong fields.") as fields:
+        return {name: fields.take(name, take) for name, take in _METHOD_OPTIONS.items() if name in saved}
+
+
+def parse_bounds(bounds: Any) -> Rows:
+    """The `bounds` argument of a call; a dict is a Box."""
+    if isinstance(bounds, Mapping):
+        return Box(bounds)
+    if not isinstance(bounds, Rows):
+        raise UsageError(
+            "bounds must be a dict of (lower, upper) or one of Box, Ball, Normal, Unknown, "
+            f"got {type(bounds).__name__}."
+        )
+    return bounds

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import Floats, UsageError, choice, names, positive
+from ..errors import Floats, UsageError, names, positive
 from ..regions.ellipsoid import Clip, Ellipsoid
-from .base import Reach, Rows, Wishes, close, without_clip
+from .base import Reach, RegionOptions, Rows, close, without_clip
 from .parsing import Columns, length_of, scalar_or_vector, short, spread_out
 
 
@@ -41,12 +41,10 @@ class Ball(Rows):
         self._check_length(d)
         return self._with(center=spread_out(self.center, d))
 
-    def region(self, d: int, wishes: Wishes, n: int | None, noise_multiplier: float) -> Clip:
+    def region(self, d: int, options: RegionOptions, n: int | None, noise_multiplier: float) -> Clip:
         """[E1]"""
-        wishes.no_clip()
-        choice("shape", wishes.shape, ("optimal", "ball"))
-        if self.importances(d, wishes.weights) is not None:
-            raise UsageError("weights need per-coordinate knowledge. Use Box or Normal rows.")
+        if self.importances(d, options.error_weights) is not None:
+            raise UsageError("error_weights need per-coordinate knowledge. Use Box or Normal rows.")
         ellipsoid = Ellipsoid(np.asarray(self.center, float), np.full(d, 1 / self.radius))
         return Clip(ellipsoid, None, 0.0, self.distance(d, n))
 

@@ -19,20 +19,11 @@ PULL = 0.97
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """How the clip region shall be laid: words of a plan."""
+class RegionOptions:
+    """What a request says about the clip region of its rows."""
 
-    shape: str = "optimal"
-    clip: str | float = "optimal"
-    clip_probability: float | None = None
-    weights: Any = None
-    check: bool = True
-    """Whether rows that are clipped are counted."""
-
-    def no_clip(self) -> None:
-        """An error where words were said that only Normal rows know."""
-        if not isinstance(self.clip, str) or self.clip != "optimal" or self.clip_probability is not None:
-            raise UsageError("clip and clip_probability are for Normal rows. Leave them out.")
+    error_weights: Any = None
+    count_clipped: bool = True
 
 
 @dataclass(frozen=True)
@@ -69,7 +60,7 @@ class Rows(Alike):
         """The same knowledge written out for d coordinates."""
         raise NotImplementedError
 
-    def region(self, d: int, wishes: Wishes, n: int | None, noise_multiplier: float) -> Clip:
+    def region(self, d: int, options: RegionOptions, n: int | None, noise_multiplier: float) -> Clip:
         """The clip region of resolved rows; noise_multiplier is std / radius in the scaled space."""
         raise NotImplementedError
 
@@ -91,7 +82,7 @@ class Rows(Alike):
 
     def spread(self) -> Floats:
         """A length for each column, in which its error may be measured."""
-        raise UsageError("weights='relative' needs a spread for each column. Use Box or Normal rows.")
+        raise UsageError("error_weights='relative' needs a spread for each column. Use Box or Normal rows.")
 
     def middle(self) -> Floats:
         """The center that resolved rows are measured from."""
@@ -111,13 +102,13 @@ class Rows(Alike):
         if weights is None or (isinstance(weights, str) and weights == "equal"):
             return None
         if isinstance(weights, str):
-            choice("weights", weights, ("relative", "equal"))
+            choice("error_weights", weights, ("relative", "equal"))
             spread = self.spread()
             relative = spread / (float(spread.max()) or 1.0)
             return 1 / np.where(relative > THIN, relative, 1.0) ** 2
-        given = vector("weights", weights, d)
+        given = vector("error_weights", weights, d)
         if (given <= 0).any():
-            raise UsageError("weights must be > 0. Leave a column out to ignore it.")
+            raise UsageError("error_weights must be > 0. Leave a column out to ignore it.")
         return given
 
     def to_dict(self) -> dict[str, Any]:

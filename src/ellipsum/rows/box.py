@@ -16,8 +16,8 @@ from ..regions.ellipsoid import THIN, Clip, Ellipsoid, balanced_scale
 from .base import (
     NEAR,
     Reach,
+    RegionOptions,
     Rows,
-    Wishes,
     close,
     without_clip,
 )
@@ -43,7 +43,8 @@ def _any(found: bool | NDArray[np.bool_]) -> bool:
 class Box(Rows):
     """Each coordinate lies in its own interval: the Elliptical Gaussian mechanism.
 
-    Box(lower, upper) with numbers or lists, or Box({"age": (0, 120), "income": (0, 2e5)}).
+    Box(lower, upper) with numbers or lists, or Box({"age": (0, 120), "income": (0, 2e5)}). shape="ball" asks for the
+    same noise in every column, as a baseline.
     """
 
     kind: ClassVar[str] = "box"
@@ -51,8 +52,11 @@ class Box(Rows):
     clamps: ClassVar[bool] = True
     lower: float | Floats
     upper: float | Floats
+    shape: str
 
-    def __init__(self, lower: Any, upper: Any = None, columns: Columns | None = None) -> None:
+    def __init__(
+        self, lower: Any, upper: Any = None, columns: Columns | None = None, *, shape: str = "optimal"
+    ) -> None:
         if isinstance(lower, Mapping):
             if upper is not None or columns is not None:
                 raise UsageError("Box takes either a mapping of name: (lower, upper), or lower and upper.")
@@ -65,6 +69,7 @@ class Box(Rows):
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
         object.__setattr__(self, "columns", names("columns", columns, self.d))
+        object.__setattr__(self, "shape", choice("shape", shape, ("optimal", "ball")))
 
     @property
     def d(self) -> int | None:
@@ -74,20 +79,18 @@ class Box(Rows):
         self._check_length(d)
         return self._with(lower=spread_out(self.lower, d), upper=spread_out(self.upper, d))
 
-    def region(self, d: int, wishes: Wishes, n: int | None, noise_multiplier: float) -> Clip:
+    def region(self, d: int, options: RegionOptions, n: int | None, noise_multiplier: float) -> Clip:
         """[E2] Half-widths h_j: b_j^-2 proportional to h_j / sqrt(w_j), through the corners of the box."""
-        wishes.no_clip()
-        weights = self.importances(d, wishes.weights)
-        choice("shape", wishes.shape, ("optimal", "ball"))
+        weights = self.importances(d, options.error_weights)
         half, center = self._halves()
         spread = self.distance(d, n)
         if not half.any():
             return Clip(Ellipsoid(center, np.zeros_like(half)), None, 0.0, spread)
         largest = float(half.max())
         relative = half / largest
-        if wishes.shape == "ball":
+        if self.shape == "ball":
             if weights is not None:
-                raise UsageError("weights do nothing with shape='ball'. Use shape='optimal'.")
+                raise UsageError("error_weights do nothing with shape='ball'. Use shape='optimal'.")
             scale = np.where(relative > 0, 1 / float(np.sqrt(np.sum(relative**2))), 0.0)
         else:
             scale = balanced_scale(relative, weights)

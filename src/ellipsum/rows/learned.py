@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import Floats, UsageError, names, vector
 from ..regions.ellipsoid import Clip, Ellipsoid
-from .base import NEAR, Reach, Rows, Wishes, close
+from .base import NEAR, Reach, RegionOptions, Rows, close
 from .parsing import Columns, short
 
 
@@ -78,11 +78,10 @@ class LearnedRows(Rows):
         self._check_length(d)
         return self
 
-    def region(self, d: int, wishes: Wishes, n: int | None, noise_multiplier: float) -> Clip:
+    def region(self, d: int, options: RegionOptions, n: int | None, noise_multiplier: float) -> Clip:
         """The ellipsoid that was learned."""
-        if wishes.shape != "optimal" or not (wishes.weights is None or isinstance(wishes.weights, str)):
-            raise UsageError("shape and weights cannot be chosen for learned rows: they were learned.")
-        wishes.no_clip()
+        if not (options.error_weights is None or isinstance(options.error_weights, str)):
+            raise UsageError("error_weights cannot be chosen for learned bounds: they were learned.")
         return Clip(self._ellipsoid, None, 0.0, self.distance(d, n))
 
     def importances(self, d: int, weights: Any) -> Floats | None:

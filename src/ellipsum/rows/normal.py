@@ -15,8 +15,8 @@ from .base import (
     NEAR,
     PULL,
     Reach,
+    RegionOptions,
     Rows,
-    Wishes,
     close,
 )
 from .parsing import (
@@ -36,6 +36,9 @@ class Normal(Rows):
 
     `center_error` is the uncertainty of the stated center: a std per coordinate, in units of that
     coordinate's own std (along a covariance's axes: of that axis); 0 means that the center is exact.
+    shape: "optimal", "ball" (the same noise in every column) or "closed_form". clip: "optimal", "quantile", or a radius
+    in the scaled space where E|y|^2 = 1. clip_probability: of clip="quantile", the share of rows that is clipped
+    (default 1/n).
     """
 
     kind: ClassVar[str] = "normal"
@@ -43,6 +46,9 @@ class Normal(Rows):
     std: float | Floats | None
     cov: Floats | None
     center_error: float | Floats
+    shape: str
+    clip: str | float
+    clip_probability: float | None
 
     def __init__(
         self,
@@ -51,6 +57,10 @@ class Normal(Rows):
         cov: Any = None,
         center_error: Any = 0.1,
         columns: Columns | None = None,
+        *,
+        shape: str = "optimal",
+        clip: str | float = "optimal",
+        clip_probability: float | None = None,
     ) -> None:
         if isinstance(center, Mapping):
             if std is not None or cov is not None or columns is not None:
@@ -80,6 +90,9 @@ class Normal(Rows):
             )
         object.__setattr__(self, "center_error", errors)
         object.__setattr__(self, "columns", names("columns", columns, self.d))
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "clip", clip)
+        object.__setattr__(self, "clip_probability", clip_probability)
 
     @property
     def d(self) -> int | None:
@@ -102,13 +115,13 @@ class Normal(Rows):
         """Stds along the axes, and the axes; None where they are the coordinates themselves."""
         return self.axes if self.cov is not None else (np.asarray(self.std, float), None)
 
-    def region(self, d: int, wishes: Wishes, n: int | None, noise_multiplier: float) -> Clip:
+    def region(self, d: int, options: RegionOptions, n: int | None, noise_multiplier: float) -> Clip:
         """[E15]"""
         from ..regions.normal_shape import lay_normal
 
-        weights = self.importances(d, wishes.weights)
-        rules = wishes.shape, wishes.clip, wishes.clip_probability
-        return lay_normal(self, *rules, weights, n, noise_multiplier, PULL if wishes.check else 1.0)
+        weights = self.importances(d, options.error_weights)
+        rules = self.shape, self.clip, self.clip_probability
+        return lay_normal(self, *rules, weights, n, noise_multiplier, PULL if options.count_clipped else 1.0)
 
     def fits(self, region: Clip, n: int | None, noise: float) -> bool:
         from ..regions.normal_shape import forecast_of

@@ -10,22 +10,25 @@ import numpy as np
 
 from ..errors import Floats, UsageError, names, positive, shown
 from .base import Reach, Rows
-from .parsing import Columns, length_of, scalar_or_vector, short, spread_out
+from .parsing import Columns, length_of, plain, scalar_or_vector, short, spread_out
 
 _LEAST, _MOST = 1e-140, 1e140  # doubles hold the squares of all that is learned within such a magnitude
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Unknown(Rows):
-    """Only |entry| <= magnitude is known: center, scales and radius are learned privately.
+    """Only |value| <= magnitude is known: bounds are learned privately, by `method` with its own options.
 
     Unknown(1e6) for every column, a list with one magnitude per column, or Unknown({"age": 200, "income": 1e8}).
     """
 
     kind: ClassVar[str] = "unknown"
     magnitude: float | Floats
+    method: str
+    options: Mapping[str, Any]
+    """The method's own."""
 
-    def __init__(self, magnitude: Any, columns: Columns | None = None) -> None:
+    def __init__(self, magnitude: Any, columns: Columns | None = None, *, method: str = "auto", **options: Any) -> None:
         if isinstance(magnitude, Mapping):
             if columns is not None:
                 raise UsageError("Unknown takes either a mapping of name: magnitude, or magnitude and columns.")
@@ -41,10 +44,18 @@ class Unknown(Rows):
             )
         object.__setattr__(self, "magnitude", found)
         object.__setattr__(self, "columns", names("columns", columns, self.d))
+        if not isinstance(method, str):
+            raise UsageError(f"method must be the name of a method, got {type(method).__name__}.")
+        object.__setattr__(self, "method", method)
+        object.__setattr__(self, "options", {name: value for name, value in options.items() if value is not None})
 
     @property
     def d(self) -> int | None:
         return length_of(self.magnitude)
+
+    def to_dict(self) -> dict[str, Any]:
+        fields = super().to_dict()
+        return {**fields, "options": {name: plain(value) for name, value in self.options.items()}}
 
     @property
     def largest(self) -> float:

@@ -6,7 +6,6 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Self
 
 from ..errors import DataError, UsageError, visible
 from .interrupts import held, note_written
@@ -135,24 +134,11 @@ class Kept:
 
 
 class Saved:
-    """Base of what is kept in files as JSON; `to_json` and `from_json` are its own."""
-
-    saved_as: ClassVar[str] = "result"
-    """What errors call such a file."""
+    """Base of what is kept in files as JSON; `to_json` is its own; `ellipsum.load` reads them."""
 
     def to_json(self) -> str:
-        raise NotImplementedError
-
-    @staticmethod
-    def from_json(text: str) -> Any:
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
         """Write the JSON to a file, atomically."""
         write_atomically(Path(path), self.to_json() + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """What was saved to a file, checked as `from_json` does."""
-        found: Self = cls.from_json(read_text(Path(path), cls.saved_as))
-        return found

@@ -170,6 +170,7 @@ def test_the_other_claims_are_not_contradicted(name):
     assert not found.contradicts(case.claim)
 
 
+@pytest.mark.slow
 def test_every_case_can_be_made_and_run():
     """Pairs are neighbors of one shape, and mechanisms give finite numbers on both."""
     quick = [name for name in CASES if not name.startswith(("learning-auto", "sum", "mean", "describe"))]

@@ -65,7 +65,7 @@ def test_mean_of_a_csv_as_json(people):
     assert found["version"] == es.__version__
     assert found["secure"] is True
     truth = np.array([44.5, 2495.0])
-    release = es.Release.from_json(done.stdout)
+    release = es.from_json(done.stdout)
     # 6.4 noise stds: a false alarm in 3e9 runs.
     assert (abs(release.value - truth) < 6.4 * release.noise_std + 1e-9).all()
     assert "Plan for a differentially private mean of 2 columns (n = 300; no data read)" in done.stderr
@@ -96,7 +96,7 @@ def test_numbers_that_json_does_not_have_are_refused_before_anything_is_read(peo
 def test_the_same_words_serve_parquet_with_nulls_decimals_and_nested_columns(people_parquet):
     done = run("sum", people_parquet, *BOUNDS, *BUDGET, "--json")
     assert done.returncode == 0, done.stderr
-    release = es.Release.from_json(done.stdout)
+    release = es.from_json(done.stdout)
     ages = np.array([20 + i % 50 if i != 7 else 60 for i in range(300)])
     truth = np.array([ages.sum(), sum((1000 + 10 * i) / 4 for i in range(300))])
     assert (abs(release.value - truth) < 6.4 * release.noise_std).all()
@@ -106,7 +106,7 @@ def test_normal_rows_from_words_and_files(tmp_path, people):
     words = ["--normal", "age=45:15", "--normal", "income=2500:900", "--center-error", "0.3"]
     done = run("mean", people, *words, *BUDGET, "--json")
     assert done.returncode == 0, done.stderr
-    found = es.Release.from_json(done.stdout)
+    found = es.from_json(done.stdout)
     assert found.columns == ("age", "income")
     assert found.plan.rows.kind == "normal"
     table = tmp_path / "normal.csv"
@@ -392,7 +392,7 @@ def test_without_a_terminal_a_drowned_answer_is_refused(people, tmp_path):
     done = run(*words, "--yes")
     assert done.returncode == 0, done.stderr
     assert "would be as large as" in done.stderr
-    assert es.Release.from_json(done.stdout).columns == ("age", "income")
+    assert es.from_json(done.stdout).columns == ("age", "income")
 
 
 def test_completion_is_offered():
@@ -411,4 +411,4 @@ def test_the_sources_folder_of_files(tmp_path, people):
         (folder / f"{i}.csv").write_text(people.read_text())
     done = run("sum", Path(folder) / "*.csv", *BOUNDS, *BUDGET, "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["plan"]["n"] == 900
+    assert json.loads(done.stdout)["plan"]["request"]["n"] == 900

@@ -21,7 +21,7 @@ def test_json_alone_and_files(people, tmp_path):
     done = run("describe", people, *BOUNDS, *BUDGET, "--json", "-o", made, "--save-plan", plan)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == json.loads(made.read_text())
-    release = es.Release.load(made)
+    release = es.load(made)
     x = np.array([[20 + i % 50, 1000 + 10 * i] for i in range(300)])
     for of, wanted in (("count", [300, 300]), ("mean", x.mean(0)), ("std", x.std(0))):
         low, high = release.confidence_interval(1 - 1e-10, of).T

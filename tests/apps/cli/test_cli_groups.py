@@ -45,10 +45,10 @@ def test_descriptions_of_groups(people, tmp_path):
         assert all(float(line[f"age_{what}_low"]) <= float(line[f"age_{what}"]) for line in lines)
     again = run("describe", people, "--plan", plan, "--json")
     assert again.returncode == 0, again.stderr
-    assert es.Release.from_json(again.stdout).std.shape == (3, 1)
+    assert es.from_json(again.stdout).std.shape == (3, 1)
     wrong = run("describe", people, *BOUNDS, "--by", "city", "--covariance", *BUDGET)
     assert wrong.returncode == 2
-    assert "not served in groups" in wrong.stderr
+    assert "not supported in groups" in wrong.stderr
 
 
 def test_unknown_rows_in_groups(people, tmp_path):
@@ -61,7 +61,7 @@ def test_unknown_rows_in_groups(people, tmp_path):
     assert "final" in done.stderr
     again = run("mean", people, "--plan", plan, "--json")
     assert again.returncode == 0, again.stderr
-    assert es.Release.from_json(again.stdout).learned["method"] == "auto"
+    assert es.from_json(again.stdout).learned["method"] == "auto"
     done = run("plan", "--n", "3000", *words[:6], "--groups", "3", *words[8:], "--delta", "1e-3", "--statistic", "mean")
     assert done.returncode == 0, done.stderr
     assert "for a group of 1000" in done.stdout
@@ -73,7 +73,7 @@ def test_public_groups(people, tmp_path, listed):
     words = [str(tmp_path / word) if word.endswith(".csv") else word for word in listed]
     done = run("sum", people, *BOUNDS, "--by", "city", "--keys", *words, *BUDGET, "--json")
     assert done.returncode == 0, done.stderr
-    release = es.Release.from_json(done.stdout)
+    release = es.from_json(done.stdout)
     assert release.keys.tolist() == [["Oslo"], ["Tromsø"]]
 
 

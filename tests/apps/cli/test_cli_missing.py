@@ -31,7 +31,7 @@ def people(tmp_path):
 def released(*words, budget=BUDGET):
     done = run(*words, *budget, "--json")
     assert done.returncode == 0, done.stderr
-    return es.Release.from_json(done.stdout)
+    return es.from_json(done.stdout)
 
 
 def is_near(release, truth):

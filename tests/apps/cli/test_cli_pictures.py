@@ -26,7 +26,7 @@ def test_a_mean_is_drawn_and_reported(folder):
     words = ["--ledger", folder / "budget.db", "--dataset", "people", "--plot", "mean.svg", "--report", "mean.html"]
     done = run("mean", folder / "people.csv", "--bounds", "age=0:120", *BUDGET, *words, "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
-    release = es.Release.from_json(done.stdout)
+    release = es.from_json(done.stdout)
     assert ">age<" in (folder / "mean.svg").read_text()
     page = (folder / "mean.html").read_text()
     assert f"{release.standard_error[0]:.3g}" in page

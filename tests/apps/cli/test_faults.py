@@ -384,7 +384,7 @@ def test_the_library_replaces_plain_files_only(tmp_path):
                 save(target)
     assert real.read_text() == "mine"
     release.save(real)
-    assert es.Release.from_json(real.read_text()).columns == release.columns
+    assert es.from_json(real.read_text()).columns == release.columns
     assert (sorted(os.listdir(tmp_path)), kinds(targets)) == (names, before)
 
 
@@ -412,7 +412,7 @@ def test_a_full_standard_output(people, how, count):
         honest(run("mean", people, *BOUNDS, *BUDGET, *how, stdout=full), 4, UNFORESEEN)
     done = shell('"$@" > /dev/full', "mean", people, *BOUNDS, *BUDGET, *how, "-o", people.parent / "o.json")
     honest(done, 4, UNFORESEEN)
-    assert es.Release.from_json((people.parent / "o.json").read_text()).columns == (
+    assert es.from_json((people.parent / "o.json").read_text()).columns == (
         "age",
         "income",
     )  # paid for, and kept

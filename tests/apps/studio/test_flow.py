@@ -52,7 +52,7 @@ def test_from_a_file_to_everything_that_can_be_taken_home(visitor, people):
     page = visitor.get(place)
     assert page.status == 200
     assert "Private mean" in page.text
-    release = es.Release.from_json(visitor.get(f"{place}/release.json").text)
+    release = es.from_json(visitor.get(f"{place}/release.json").text)
     assert release.secure
     assert release.stated == {"epsilon": 1.0, "delta": 1e-6}
     lines = list(csv.DictReader(io.StringIO(visitor.get(f"{place}/release.csv").text)))

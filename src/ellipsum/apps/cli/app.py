@@ -500,7 +500,7 @@ def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[st
     from .inputs import read_plan
 
     fixed = [*ROWS, "clip_probability", "weights", "missing", "no_check", "covariance", "epsilon", "delta", "n"]
-    fixed += ["by", "keys"]
+    fixed += ["by", "keys", *PEOPLE]
     fixed.remove("columns")
     named = [f"--{name.replace('_', '-')}" for name in fixed if given.get(name) not in (None, False)]
     if named:
@@ -508,6 +508,7 @@ def _run_saved(statistic: str, columns: Any, given: dict[str, Any], how: dict[st
     made = read_plan(given["plan"])
     if made.statistic != statistic:
         raise UsageError(f"this plan is for {_NAMED[made.statistic]}. Run: ellipsum {made.statistic} ... --plan")
-    if made.people is not None or given["privacy_id"] is not None:
+    if made.people is not None:
         desk.announce(made.rows, describe_guarantee(replace(made.privacy, unit="person"), made.stated))
-    return made.release(columns=columns, **source_words(given), **how)
+    words = {name: value for name, value in source_words(given).items() if name not in PEOPLE}
+    return made.release(columns=columns, **words, **how)

@@ -10,6 +10,8 @@ from typing import Any
 
 from ...display.wording import describe_neighbors
 from ...errors import UsageError, named, non_negative, shown, whole
+from ...formats import from_json
+from ...plans.base import Runnable
 from ...privacy.budget import Budget
 from ...privacy.guarantee import Privacy
 from ...rows import (
@@ -281,17 +283,10 @@ def read_plan(path: str) -> Any:
 
 def plan_of(text: str) -> Any:
     """The plan in a text, of any kind."""
-    from ...learning.grouped import FORMAT as LEARNED_GROUPS
-    from ...learning.grouped import GroupLearningPlan
-    from ...learning.plan import FORMAT, LearningPlan
-    from ...plans.group_plan import GroupPlan
-    from ...plans.plan import Plan
-    from ...releases.group_json import FORMAT as GROUPS
-
-    kinds: dict[Any, Any] = {FORMAT: LearningPlan, GROUPS: GroupPlan}
-    kinds[LEARNED_GROUPS] = GroupLearningPlan
-    found = json_codec.parse(text).get("format")
-    return kinds.get(found if isinstance(found, str) else None, Plan).from_json(text)
+    plan = from_json(text)
+    if not isinstance(plan, Runnable):
+        raise UsageError("not a plan. Create one with ellipsum plan.")
+    return plan
 
 
 def _zipf_rows(alpha: float, d: int | None) -> Rows:

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ...display.document import Document
 from ...display.html import html
 from ...errors import shown
 from ...releases.description import STATED, Description
@@ -26,6 +27,7 @@ from .security import ROOT
 from .workspace import Desk, Released, Studio
 
 _MOST_LINES = 2000
+_MOST_LEADS = 4
 _LABELS = {
     "epsilon": "Epsilon",
     "delta": "Delta",
@@ -92,11 +94,13 @@ def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
     release = one.release
     alike = studio.alike(one)
     several = [other.release for other in alike]
+    document = release.document(_MOST_LINES)
     return render(
         "release.html",
         one=one,
         release=release,
-        document=release.document(_MOST_LINES),
+        document=document,
+        leads=_leads(document),
         panels=[(panel.title, Markup(panel.svg), panel.rest) for panel in panels(release)],  # drawn here, escaped there
         warnings=list(dict.fromkeys([*release.warnings, *one.job.warnings])),
         command=command_line(one.ask, one.job.data, one.job.accepted),
@@ -108,6 +112,15 @@ def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
         csrf=csrf,
         form=form,
     )
+
+
+def _leads(document: Document) -> list[tuple[str, str, str]]:
+    """The estimates that the page begins with, where there are few: column, estimate, interval."""
+    table = document.tables[0]
+    if len(table.lines) > _MOST_LEADS or not {"estimate", "95% CI"} <= set(table.heads):
+        return []
+    value, span = table.heads.index("estimate"), table.heads.index("95% CI")
+    return [(line[0], line[value], line[span]) for line in table.lines]
 
 
 # Downloads -------------------------------------------------------------------------------------------
@@ -169,7 +182,7 @@ def as_command(one: Released) -> str:
 
 def as_notebook(one: Released) -> str:
     """The release as it came, to be looked at, and the request that made it."""
-    load = f"import ellipsum as es\n\nrelease = es.Release.from_json({one.job.text!r})\nrelease"
+    load = f"import ellipsum as es\n\nrelease = es.from_json({one.job.text!r})\nrelease"
     cells = [
         _cell("markdown", f"# Private {one.ask.statistic}\n\nThe release as it was published, by ellipsum {VERSION}."),
         _cell("code", load),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import EllipsumError, UsageError, shown
-from ...formats import Release
+from ...formats import from_json
 from ...noise import secret_name
 from ...sources import Selection, open_source
 from ...sources.people import Scratch
@@ -247,7 +247,7 @@ class Studio:
         with self._lock:
             if job.number not in self.released:
                 _forget_oldest(self.released)
-                self.released[job.number] = Released(job.number, job, Release.from_json(job.text))
+                self.released[job.number] = Released(job.number, job, from_json(job.text))
             return self.released[job.number]
 
     def history(self) -> list[Released]:

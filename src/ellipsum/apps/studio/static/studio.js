@@ -71,11 +71,19 @@ function show(found) {
   }
   if (goal === "error") setEpsilon(found.epsilon);
   else if (found.error !== null) error.value = digits(found.error);
+  const each = line("ul", "", "leads");
+  if (found.columns.length <= 6) {
+    each.append(...found.columns.map(([name, value]) => {
+      const made = line("li", "");
+      made.append(line("span", name), " ", line("b", `± ${digits(value)}`));
+      return made;
+    }));
+  }
   const big = line("p", "", "big");
   if (found.error === null) big.append(line("small", found.advice));
   else big.append(line("b", `± ${digits(found.error)}`), " ", line("small", found.unit));
   const facts = line("p", `Noise: ${found.law}. ${found.n ? `For ${found.n.toLocaleString("en")} rows. ` : ""}`, "help");
-  const parts = [big, facts, line("p", found.guarantee, "help")];
+  const parts = [each, big, facts, line("p", found.guarantee, "help")];
   if (found.doubt) parts.push(line("p", `Warning: ${found.doubt}`, "wrong"));
   forecast.replaceChildren(...parts);
   const doubt = field("doubt");
@@ -85,7 +93,7 @@ function show(found) {
 
 function showEach(columns) {
   const each = field("each");
-  each.hidden = columns.length === 0;
+  each.hidden = columns.length <= 6;
   each.querySelector("tbody").replaceChildren(
     ...columns.map(([name, value]) => {
       const made = document.createElement("tr");
@@ -318,6 +326,12 @@ function forgive(target) {
   target.removeAttribute("aria-invalid");
   const wrong = target.id && field(`${target.id}-wrong`);
   if (wrong) wrong.hidden = true;
+  const summary = field("summary");
+  if (!summary || !target.id) return;
+  for (const link of summary.querySelectorAll("li > a")) {
+    if (link.hash === `#${target.id}`) link.parentElement.remove();
+  }
+  if (summary.querySelector("ul") && !summary.querySelector("li")) summary.hidden = true;
 }
 
 form.addEventListener("input", (event) => {
