@@ -211,7 +211,7 @@ def test_a_slack_keeps_its_share(ledger):
 def test_the_largest_epsilon_that_fits_does(ledger, first):
     ledger.init("survey", epsilon=1, delta=1e-6)
     ledger.dataset("survey").reserve(gaussian(first, 1e-6))
-    with pytest.raises(es.BudgetRefused, match=r"spent mu .* left mu .* asked epsilon 1, delta 1e-06") as refusal:
+    with pytest.raises(es.BudgetRefused, match=r"spent mu .* left mu .* requested epsilon 1, delta 1e-06") as refusal:
         ledger.dataset("survey").reserve(gaussian(1.0, 1e-6))
     largest = float(re.search(r"largest epsilon that fits is ([\d.e-]+) with delta 1e-06", str(refusal.value))[1])
     with pytest.raises(es.BudgetRefused):
@@ -223,7 +223,7 @@ def test_a_refusal_spends_nothing(ledger):
     ledger.init("survey", epsilon=1, delta=0)
     ledger.dataset("survey").reserve(pure(0.5))
     before = ledger.anchor
-    with pytest.raises(es.BudgetRefused, match=r"left epsilon 0\.5, asked epsilon 0\.6.*fits is 0\.5\."):
+    with pytest.raises(es.BudgetRefused, match=r"left epsilon 0\.5, requested epsilon 0\.6.*fits is 0\.5\."):
         ledger.dataset("survey").reserve(pure(0.6))
     assert ledger.anchor == before
 

@@ -94,9 +94,9 @@ class AccountState:
 
     def __repr__(self) -> str:
         budget = ", ".join(f"{name} = {brief(value)}" for name, value in self.budget.items())
-        lines = [f"{named(self.dataset)}: {budget}{', closed' if self.closed else ''}", f"  protects  {self.protects}"]
+        lines = [f"{named(self.dataset)}: {budget}{', closed' if self.closed else ''}", f"  unit      {self.protects}"]
         if self.caps is None:
-            lines.append("  spent     nothing; the first release fixes the law that is added up")
+            lines.append("  spent     nothing; the first release sets the accounting method")
         else:
             lines += [f"  spent     {spent_of(self.caps)}", f"  left      {left_of(self.caps)}"]
         for name, limit in self.limits.items():

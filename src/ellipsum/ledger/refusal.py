@@ -31,7 +31,7 @@ def explain(limits: Limits, request: ChargeRequest) -> BudgetRefused:
     """limits: whose caps the request must fit (the data set, the analyst, the period), and the caps."""
     step = _usual_step(limits[0][1], request)
     owner, caps = next(((owner, caps) for owner, caps in limits if not _accepts(caps, step)), limits[0])
-    amounts = f"spent {spent_of(caps)}, left {left_of(caps)}, asked {_describe(request)}"
+    amounts = f"spent {spent_of(caps)}, left {left_of(caps)}, requested {_describe(request)}"
     advice = _advise([caps for _, caps in limits], request)
     return BudgetRefused(
         f"{owner} has too little {_name_missing(caps, step)} left: {amounts}. {advice} Nothing was read or spent."

@@ -60,7 +60,7 @@ def test_a_budget_from_an_empty_folder(shell, monkeypatch):
     assert refused.returncode == 3
     assert refused.stdout == ""
     assert "spent epsilon 0.6 of 1" in refused.stderr
-    assert "asked epsilon 0.6" in refused.stderr
+    assert "requested epsilon 0.6" in refused.stderr
     assert "The largest epsilon that fits is 0.4" in refused.stderr
     monkeypatch.setenv("ELLIPSUM_LEDGER", "budget.db")
     assert shell(f"{MEAN} 0.4").returncode == 2  # whose budget?
