@@ -247,13 +247,13 @@ def text_shape(text: str) -> str:
 
 
 def _schedule(fields: dict[str, Any]) -> Any:
-    rounds = (fields.get("learned") or fields).get("rounds", ())
+    rounds = (fields.get("learned") or fields).get("steps", ())
     return [(each["name"], each.get("width"), each.get("privacy")) for each in rounds]
 
 
 def masked(fields: dict[str, Any]) -> Any:
     """The fields, with a sign for every number that noise decided: the values, and whatever was learned."""
-    learned = "learned" in fields or any("width" in each for each in fields.get("rounds", ()))
+    learned = "learned" in fields or any("width" in each for each in fields.get("steps", ()))
     searched = bool((fields.get("plan") or {}).get("radii"))
     if str(fields.get("format", "")).startswith("ellipsum.rows-per-person/"):
         return {**fields, "people": ["#" for _ in fields["people"]], "max_rows": "#"}
@@ -262,7 +262,7 @@ def masked(fields: dict[str, Any]) -> Any:
         if name == "warnings":  # what the counts say, see `follow`
             continue
         noisy = name in _NOISY and not (name == "noise_std" and "k" in fields)
-        if noisy or (learned and name in ("plan", "learned", "rounds", "rows")):
+        if noisy or (learned and name in ("plan", "learned", "steps", "bounds")):
             shape[name] = _signs(value)
         elif searched and name == "plan":
             shape[name] = {**value, "radius": "#"}
@@ -274,6 +274,8 @@ def masked(fields: dict[str, Any]) -> Any:
 def _signs(value: Any, name: str = "") -> Any:
     if name in _FIXED:
         return value
+    if name in ("warnings", "found"):  # noisy counts decide these
+        return "#"
     if isinstance(value, dict):
         return {key: _signs(each, key) for key, each in value.items()}
     if isinstance(value, list):

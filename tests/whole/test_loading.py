@@ -299,12 +299,14 @@ def test_learned_rounds_add_up_to_the_stated_budget():
         (es.Learned.from_json, learned.to_json(), ()),
     ]:
         refused(load, text, *under, "stated", to={"epsilon": 0.1, "delta": 1e-6})
-        refused(load, text, *under, "rounds", to=lambda old: old + old)
-        refused(load, text, *under, "rounds", to=[])
-        refused(load, text, *under, "rounds", to=lambda old: old[:-1])
-        refused(load, text, *under, "rounds", 0, "privacy", "mu", to=0.9)
+        refused(load, text, *under, "steps", to=lambda old: old + old)
+        refused(load, text, *under, "steps", to=[])
+        refused(load, text, *under, "steps", 0, "privacy", "mu", to=0.9)
         refused(load, text, "privacy", "mu", to=lambda old: old / 2)
         refused(load, text, "secure", to=1)
+    for name, to in (("bias", [[-1.0] * 2] * 2), ("found", [True]), ("magnitude", [50.0])):
+        refused(es.Release.from_json, made.to_json(), "learned", name, to=to)
+    refused(es.Release.from_json, made.to_json(), "learned", "steps", to=lambda old: old[:-1])
     refused(es.Learned.from_json, learned.to_json(), "people", to={"privacy_id": "who"})
     refused(es.Learned.from_json, learned.to_json(), "privacy", to=lambda old: {**old, "unit": "person"})
 

@@ -2,9 +2,10 @@
 
 1. Find the rows: columns with units of their own one by one (box.py), vectors by a ball that shrinks about them.
 2. Center and spreads, from the positive and the negative parts of clipped rows: their difference is the mean, their sum
-   the mean absolute value. 3. Norms of rows in the shape of these spreads, and how far each of three shells lies to
-   one side. 4. Axes from second moments, where few directions hold the rows; then 3 again. 5. The radius of least
-   noise^2 + bias^2.
+   the mean absolute value.
+3. Norms of rows in the shape of these spreads, and how far each of several shells of rows lies to one side.
+4. Axes from second moments, where few directions hold the rows; then 3 again.
+5. The radius of least noise^2 + bias^2.
 Errors are lengths over all columns, each in its own unit: its spread, or one unit for all.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +25,10 @@ from ..row_maps.grid import ellipsoid_map, grid_bits
 from ..row_maps.maps import RowMap
 from ..row_maps.prepared import Prepared
 from ..rows import LearnedRows
-from .box import Columns, learning_share
+from .box import Columns, far_warnings, learning_share
 from .constants import (
     AXES_SHARE,
+    BULK_STDS,
     CENTER_SHARE,
     DIRECTIONS_SHARE,
     LEAST_SHARE,
@@ -42,21 +45,15 @@ from .constants import (
 from .histograms import Histogram, hull, on_simplex, thresholds
 from .region import Region
 from .rounds import NoisySum, Rounds
-from .row_maps import (
-    ColumnHistograms,
-    Directions,
-    NormHistogram,
-    SecondMoments,
-    SignedParts,
-)
+from .row_maps import ColumnHistograms, Directions, NormHistogram, SecondMoments, SignedParts
 from .tails import Ends, fitted
 
-_SHELLS = np.array([0.5, 1.0, 2.0])  # where they begin, in median norms; the last has no end
+_SHELLS = np.array([0.5, 1.0, 1.6, 2.5, 4.0])  # where they begin, in median norms; the last has no end
 _MEDIAN = 1.2  # about the median norm in the shape of the spreads: sqrt(pi / 2), or somewhat less for few columns
 _COARSE, _FINE = 4, 8  # bins of norms in an octave: to find rows, and to choose a radius
+_BULK = 4  # bins of norms that hold most rows, about
 _STEPS, _NEAREST = 16, 8  # radii that are tried: steps in an octave, and from how many steps below the median
 _EVEN = 2.0**24  # of units, largest over least: axes in original units keep more than half of a double's digits
-_LOST = "the rows could not be found among the noise: no value is given"
 
 
 @dataclass
@@ -76,6 +73,7 @@ class Place:
     """(2, d): what clamping hides of each column's sum."""
     absent: Absent | None = None
     """The missing entries of columns that were found one by one, and clamped."""
+    warnings: tuple[str, ...] = ()
 
     def ellipsoid(self, scale: Floats | float) -> Ellipsoid:
         """y = scale (x - center) / unit; zero in columns that were not found."""
@@ -101,7 +99,7 @@ class Norms:
 
     def __init__(self, edges: Floats, noisy: NoisySum, n: float) -> None:
         self._all = Histogram(edges, noisy.values, np.full(noisy.values.size, noisy.std**2), 0.0)
-        first, self._last, _, self.sure = hull(self._all, thresholds(noisy.values.size), -math.inf)
+        first, self._last, _, self.sure = hull(self._all, thresholds(noisy.values.size), n)
         self.edges = edges[first : self._last + 1]
         self.rows = on_simplex(noisy.values[first : self._last], n)
         self.middles = (self.edges[1:] + self.edges[:-1]) / 2
@@ -146,7 +144,7 @@ class Shape:
     """By how much the rows of each shell move the sum, for a unit of their excess over a radius."""
 
     def pull(self, radii: Floats) -> tuple[Floats, Floats]:
-        """How far clipping to radii moves the sum: by the rows seen; and with what the tail may hide."""
+        """How far clipping to radii moves the sum: by the rows seen; and with what the tail may have beside them."""
         excess, by_law = self.norms.excess(radii)
         shells = np.maximum(np.searchsorted(self.cuts, self.norms.middles, side="right") - 1, 0)
         seen = excess @ self.pulls[shells]
@@ -160,6 +158,10 @@ def ball(rounds: Rounds) -> Region:
 
 def region_about(rounds: Rounds, place: Place) -> Region:
     """The region of least error about a place where the rows are."""
+    if not place.found.any():  # what is released says nothing, and costs nothing more
+        size = np.asarray(rounds.magnitude, float)
+        rows = LearnedRows(np.zeros(rounds.d), 1 / (size * math.sqrt(rounds.d)), size, columns=rounds.source.columns)
+        return Region(rows, place.bias, place.found, place.warnings, 0, place.absent)
     shape, error = _measured_about(rounds, place)
     unit = _unit_noise(rounds, float(rounds.left))
     radii = shape.norms.radii()
@@ -174,7 +176,7 @@ def region_about(rounds: Rounds, place: Place) -> Region:
     limits = (None, None) if place.absent is None else (place.lower, place.upper)
     names = rounds.source.columns
     rows = LearnedRows(clip.center, clip.scale / radius, error, clip.axes, min(outside, 1.0), names, *limits)
-    return Region(rows, place.bias + hidden, found, (), shape.norms.unnoticed, place.absent)
+    return Region(rows, place.bias + hidden, found, place.warnings, shape.norms.unnoticed, place.absent)
 
 
 # Finding the rows -----------------------------------------------------------------------------------------
@@ -190,9 +192,8 @@ def found_vectors(rounds: Rounds) -> Place:
     place = Place(np.zeros(d), unit, -size, size, np.ones(d, np.bool_), 1.0, 1, np.zeros((2, d)))
     noise = _unit_noise(rounds, 1) * math.sqrt(d) / n  # of a clipped mean for the whole budget, in radii
     one_bin = rounds.std(NormHistogram(place.ellipsoid(1.0), np.ones(1)), 1)
-    look_share = min(max((STANDS_OUT * one_bin / n) ** 2, LEAST_SHARE), NORMS_SHARE)
+    look_share = min(max((STANDS_OUT * one_bin / n) ** 2, LEAST_SHARE), NORMS_SHARE[0])
     share = max((SHRINK * noise) ** 2, LEAST_SHARE)
-    later = CENTER_SHARE[1] + NORMS_SHARE + DIRECTIONS_SHARE
 
     def look() -> tuple[Floats, tuple[str, RowMap, float]]:
         edges = edges_below(place.farthest(place.ellipsoid(1.0)))
@@ -200,7 +201,7 @@ def found_vectors(rounds: Rounds) -> Place:
 
     edges, asked = look()
     place.radius = clip = Norms(edges, rounds.sums(asked)[0], n).median
-    while 1 - rounds.left + share + look_share + later <= MOST_FINDING and place.passes + 4 <= MOST_PASSES:
+    while 1 - rounds.left + share + look_share <= MOST_FINDING and place.passes + 4 <= MOST_PASSES:
         row_map = ellipsoid_map(place.ellipsoid(1 / clip), grid_bits(round(n), rounds.privacy.mu))
         edges, asked = look()
         first = place.passes == 1  # the norms about this center are known
@@ -213,7 +214,7 @@ def found_vectors(rounds: Rounds) -> Place:
             if ended:
                 break
         place.move(clip * mean.values / n)
-        clip = _MEDIAN * clip * mean.std * math.sqrt(d) / n
+        clip = (1 + 1 / math.sqrt(2 * d)) * clip * mean.std * math.sqrt(d) / n  # a deviation above its noise
     return place
 
 
@@ -221,10 +222,10 @@ def found_columns(rounds: Rounds) -> Place:
     """Columns with units of their own, found one by one and clamped; a unit is the spread of the clamped entries."""
     n, d, size = rounds.n, rounds.d, rounds.magnitude
     one_bin = rounds.std(ColumnHistograms(d, range(d), [np.zeros(1)] * d), 1)
-    share = learning_share(n / one_bin)
+    share = learning_share(2 * n / one_bin)  # places and units take half of what ends take
     before = len(rounds.steps)
     columns = Columns(rounds, share, _unit_noise(rounds, 1 - share) / 2)
-    ends = columns.ends()
+    ends = columns.ends(columns.count_beyond(columns.ends()))
     found = np.array([end.sure for end in ends])
     center, spread = np.array([_spread(columns, j, end) for j, end in enumerate(ends)]).T * size
     lower, upper = (size * np.array(side) for side in ([end.low for end in ends], [end.high for end in ends]))
@@ -232,7 +233,18 @@ def found_columns(rounds: Rounds) -> Place:
     center = np.clip(center, lower, upper)
     bias = np.array([end.bias for end in ends]).T * size
     passes = len(rounds.steps) - before
-    return Place(center, spread, lower, upper, found, math.sqrt(d), passes, bias, columns.absent(center))
+    return Place(
+        center,
+        spread,
+        lower,
+        upper,
+        found,
+        math.sqrt(d),
+        passes,
+        bias,
+        columns.absent(center),
+        far_warnings(rounds, ends),
+    )
 
 
 def _spread(columns: Columns, j: int, end: Ends) -> tuple[float, float]:
@@ -252,29 +264,39 @@ def _spread(columns: Columns, j: int, end: Ends) -> tuple[float, float]:
 # Measuring them -------------------------------------------------------------------------------------------
 
 
-def _measured_about(rounds: Rounds, place: Place) -> tuple[Shape, Floats]:
-    """The shape of rows about a better center, and the std of that center's noise in each column."""
-    n, d = rounds.n, rounds.d
-    noise = _unit_noise(rounds, 1) * math.sqrt(d) / n
+def center_and_spreads(rounds: Rounds, place: Place) -> tuple[Floats, Floats]:
+    """Move to a better center; the columns' mean absolute values about the old one, and the noise of the new one.
+
+    Where errors count in each column's own spread, these become the units.
+    """
     row_map = SignedParts(place.ellipsoid(1 / place.radius))
-    noisy = rounds.sum("center", place.clamped(row_map), min(max(noise, CENTER_SHARE[0]), CENTER_SHARE[1]))
-    over, under = (place.radius * part / n for part in row_map.split(noisy.values))
-    std = math.sqrt(2) * place.radius * noisy.std / n
+    share = _unit_noise(rounds, 1) * math.sqrt(rounds.d) / rounds.n
+    noisy = rounds.sum("center", place.clamped(row_map), min(max(share, CENTER_SHARE[0]), CENTER_SHARE[1]))
+    place.passes += 1
+    over, under = (place.radius * part / rounds.n for part in row_map.split(noisy.values))
+    std = math.sqrt(2) * place.radius * noisy.std / rounds.n
     place.move(over - under)
     error = std * place.unit
     spreads = shrunk(over + under, std, place.found)
-    if rounds.relative:  # what this round saw of the spreads are better units
-        place.unit, spreads = place.unit * spreads, np.ones(d)
-    weights = 1 / np.sqrt(spreads * spreads[place.found].sum()) if place.found.any() else np.ones(d)
+    if rounds.relative:
+        place.unit, spreads = place.unit * spreads, np.ones(rounds.d)
+        place.radius = _MEDIAN * math.sqrt(rounds.d)
+    return spreads, error
+
+
+def _measured_about(rounds: Rounds, place: Place) -> tuple[Shape, Floats]:
+    """The shape of rows about a better center, and the std of that center's noise in each column."""
+    d = rounds.d
+    spreads, error = center_and_spreads(rounds, place)
+    weights = 1 / np.sqrt(spreads * spreads[place.found].sum())
     clip = place.ellipsoid(weights)
     shape = _measured(rounds, place, clip, clip.unscale / place.unit, _MEDIAN)
-    place.passes += 2
-    few, clear = shape.norms.dimensions, noise / math.sqrt(AXES_SHARE)
-    even = place.unit[place.found].max(initial=0.0) <= _EVEN * place.unit[place.found].min(initial=math.inf)
+    few = shape.norms.dimensions
+    clear = _unit_noise(rounds, AXES_SHARE) * math.sqrt(d) / rounds.n
+    even = place.unit[place.found].max() <= _EVEN * place.unit[place.found].min()
     if few < d / 2 and few * clear < 1 and even and d <= MOST_AXES and place.passes + 3 <= MOST_PASSES:
         clip, errors = _axes(rounds, place, shape)
         shape = _measured(rounds, place, clip, errors, shape.norms.median)
-        place.passes += 2
     return shape, error
 
 
@@ -282,9 +304,12 @@ def _measured(rounds: Rounds, place: Place, clip: Ellipsoid, errors: Floats, med
     """Norms of rows in a shape, and the directions of those in shells about where the median norm is expected."""
     edges = edges_below(place.farthest(clip), _FINE)
     histogram, directions = NormHistogram(clip, edges[1:-1]), Directions(clip, median * _SHELLS)
+    wanted = (_BULK * BULK_STDS * rounds.std(histogram, 1) / rounds.n) ** 2
+    share = min(max(wanted, NORMS_SHARE[0]), NORMS_SHARE[1])
     counts, noisy = rounds.sums(
-        ("norms", place.clamped(histogram), NORMS_SHARE), ("directions", place.clamped(directions), DIRECTIONS_SHARE)
+        ("norms", place.clamped(histogram), share), ("directions", place.clamped(directions), DIRECTIONS_SHARE)
     )
+    place.passes += 1
     norms = Norms(edges, counts, rounds.n)
     inside = np.searchsorted(directions.edges, norms.middles, side="right") - 1
     by_noise = noisy.std**2 * (float((errors**2).sum()) - math.sqrt(2 * float((errors**4).sum())))
@@ -301,6 +326,7 @@ def _axes(rounds: Rounds, place: Place, shape: Shape) -> tuple[Ellipsoid, Floats
     clip, median = shape.ellipsoid, shape.norms.median
     row_map = SecondMoments(Ellipsoid(clip.center, clip.scale / median, clip.axes))
     noisy = rounds.sum("axes", place.clamped(row_map), AXES_SHARE)
+    place.passes += 1
     std = row_map.diagonal_std(noisy.std) / rounds.n
     moments = denoised(row_map.matrix(noisy.values) / rounds.n, std)
     variances, axes = np.linalg.eigh(moments * np.outer(shape.errors, shape.errors))
@@ -326,14 +352,14 @@ def denoised(matrix: Floats, std: float) -> Floats:
 
 def shrunk(spreads: Floats, std: float, found: NDArray[np.bool_]) -> Floats:
     """Noisy spreads, drawn to their mean by the share of their variance that is noise; never below the noise."""
-    known = spreads[found] if found.any() else spreads
+    known = spreads[found]
     weight = max(0.0, 1 - std * std / max(float(known.var()), 1e-300))
     mean = float(known.mean())
     least = max(std, 1e-9 * float(np.abs(known).max()), 1e-300)
     return np.asarray(np.maximum(mean + weight * (spreads - mean), least))
 
 
-def _unit_noise(rounds: Rounds, share: float) -> float:
+def _unit_noise(rounds: Rounds, share: float | Fraction) -> float:
     """The noise of a sum of rows clipped to norm 1, for this share of the budget."""
     one = Ellipsoid(np.zeros(rounds.d), np.ones(rounds.d))
     return rounds.std(ellipsoid_map(one, grid_bits(round(rounds.n), rounds.privacy.mu)), share)

@@ -27,6 +27,7 @@ from .constants import (
     BULK_STDS,
     FEWEST_ROWS,
     FIRST_SHARE,
+    INTERVAL_LEVEL,
     LEARNING_COST,
     LEVEL,
     MOST_SEARCH,
@@ -57,9 +58,13 @@ _LOG_RANGE = math.asinh(1 / TINY), math.log(2 / TINY)  # of values on a signed s
 _BINS = [2 * _LOG_RANGE[0] / ALIKE, _LOG_RANGE[1] / ALIKE_SPREAD]
 PASSES = MOST_ZOOMS + 5
 """Locate, zooms, look, tails, counts beyond the ends, and the release."""
+_ROUGH = (
+    "{name} was located only roughly: its error may be far larger than its spread, as its interval says. Use more rows "
+    "or a larger budget, or state bounds."
+)
 _FAR = (
-    "more values of {name} than foreseen lie beyond the learned ends: the release may be off by more than its "
-    "interval says. Check units and codes for missing values, or state bounds."
+    "more values of {names} than foreseen lie beyond the ends that were learned: the release may be off by more than "
+    "its interval says. Check units and codes for missing values, or state bounds."
 )
 
 
@@ -83,6 +88,14 @@ class Shares:
     medians: tuple[float, float]
     unit: float
     clear: float
+    rows: float = 1.0
+    """The number of rows, or a guess, that medians were priced for."""
+
+    def medians_for(self, rows: float, d: int) -> tuple[float, float]:
+        """The shares of medians for another number of rows: they cost in inverse proportion to it."""
+        most = MOST_SEARCH / max(d * sum(self.medians), 1e-300)
+        times = min(self.rows / rows, most)
+        return self.medians[0] * times, self.medians[1] * times
 
     @property
     def pure(self) -> bool:
@@ -151,12 +164,8 @@ def shares_of(
     gaussian = Shares(budget.mu, 0.0, 0.0, share, (0.0, 0.0), gaussian_unit, clear)
     if all_pure is None or budget.pair is None or pure_unit / ((1 - share) * epsilon) >= gaussian_unit:
         return gaussian
-    if sum(all_pure.medians) > 0:
-        beside = mu_beside(all_pure.pure_release, *budget.pair)
-        laplace = math.sqrt(2) * _sides(neighbors) * d / (all_pure.learning * epsilon)
-        part = (1 - FIRST_SHARE) * ((1 - TAIL_SHARE) / d + TAIL_SHARE / 2)  # what the look and the tails have of mu^2
-        if beside is None or laplace < math.sqrt(_sides(neighbors) / part) / beside:
-            return replace(all_pure, unit=pure_unit / all_pure.pure_release, clear=clear)
+    if d == 1 and sum(all_pure.medians) > 0:
+        return replace(all_pure, unit=pure_unit / all_pure.pure_release, clear=clear)
     left = (1 - share) * epsilon
     mu = mu_beside(left, *budget.pair)
     if mu is None:
@@ -172,7 +181,7 @@ def _pure_shares(n: float, d: int, epsilon: float, neighbors: str, rows_each: in
     medians = (prices[0], prices[1]) if enough else (0.0, 0.0)
     rest = 1 - d * sum(medians)
     looks = learning_share(_pure_rows(n, d, rest * epsilon, neighbors, rows_each)) * rest
-    return Shares(0.0, epsilon, (rest - looks) * epsilon, looks, medians, 0.0, 0.0)
+    return Shares(0.0, epsilon, (rest - looks) * epsilon, looks, medians, 0.0, 0.0, n)
 
 
 # Where the rows are -------------------------------------------------------------------------------------
@@ -184,6 +193,8 @@ class Column:
 
     center: float
     scale: float
+    spread: bool
+    """Whether its rows were located in more than one bin."""
     histogram: Histogram
 
 
@@ -206,6 +217,11 @@ class Columns:
         """The rows that have a column: all of them, unless it surely lacks some."""
         return self.rounds.n - (histogram.absent if self.lacks(histogram) else 0.0)
 
+    def rough(self, column: Column) -> bool:
+        """Whether all rows of a column that is spread are in one bin of the look: it was located too widely."""
+        first, last, _, _ = hull(column.histogram, self.limits, self.rows(column.histogram))
+        return column.spread and last - first == 1
+
     def lacks(self, histogram: Histogram) -> bool:
         return bool(histogram.absent > self.limits[0] * math.sqrt(histogram.variances.max()))
 
@@ -221,9 +237,13 @@ class Columns:
 
     def ends(self, counts: list[tuple[Count, Count]] | None = None) -> list[Ends]:
         """The ends of every column, with counts beyond earlier ends where there are any."""
+        bins = sum(column.histogram.counts.size for column in self.columns)
+        doubts = thresholds(bins, self.rounds.pure, 1 - INTERVAL_LEVEL)
         pairs: Sequence[tuple[Count, Count] | None] = counts or [None] * self.d
         return [
-            choose_ends(column.histogram, column.center, self.limits, self.rows(column.histogram), self.unit, pair)
+            choose_ends(
+                column.histogram, column.center, self.limits, self.rows(column.histogram), self.unit, pair, doubts
+            )
             for column, pair in zip(self.columns, pairs, strict=True)
         ]
 
@@ -258,8 +278,8 @@ class Columns:
         row_map = ColumnHistograms(self.d, range(columns), [np.zeros(1)] * columns)
         return self.rounds.std(row_map, share)
 
-    def _located(self) -> list[tuple[float, float]]:
-        """(center, scale) of every column: about zero by octaves, then zooms into columns that are far from it."""
+    def _located(self) -> list[tuple[float, float, bool]]:
+        """(center, scale, spread) of every column: about zero by octaves, then by zooms away from it."""
         first = FIRST_SHARE * self.left
         bins = min(bulk_bins(self.rounds.n, self._std(self.d, first)), 2)
         about_zero = grid(0.0, TINY, 1, 1 + 1 / bins, around_zero=True)
@@ -284,14 +304,15 @@ class Columns:
                     found[j] = zoomed
                 else:
                     open_.discard(j)
-        return [(one.median if abs(one.median) > TINY else 0.0, max(one.half_width, TINY)) for one in found]
+        middles = [one.median if abs(one.median) > TINY else 0.0 for one in found]
+        return [(c, max(one.half_width, TINY), not one.in_one) for c, one in zip(middles, found, strict=True)]
 
     def _round(self, name: str, places: list[int], grids: list[Floats], share: float) -> list[Histogram]:
         self.left -= share
         return self._histograms(name, places, grids, share)
 
-    def _medians(self, shares: tuple[float, float]) -> list[tuple[float, float]]:
-        """(center, scale) of every column: the private median of its values, and that of their distances from it."""
+    def _medians(self, shares: tuple[float, float]) -> list[tuple[float, float, bool]]:
+        """(center, scale, spread) of every column: private medians of its values, and of their distances from those."""
         if not sum(shares):
             raise UsageError("too few rows for this budget.")
         size, d = self.rounds.magnitude, self.d
@@ -305,9 +326,10 @@ class Columns:
         edges = [distances * size[j] for j in range(d)]
         row_map = ColumnHistograms(d, range(d), edges, centers=centers * size)
         scales = _middles(distances)[self.rounds.medians("spread", row_map, [shares[1]] * d)]
-        return list(zip(centers.tolist(), np.maximum(scales, TINY).tolist(), strict=True))
+        spread = scales > np.maximum(TINY, 2 * ALIKE * np.abs(centers))
+        return list(zip(centers.tolist(), np.maximum(scales, TINY).tolist(), spread.tolist(), strict=True))
 
-    def _look_about(self, found: list[tuple[float, float]]) -> None:
+    def _look_about(self, found: list[tuple[float, float, bool]]) -> None:
         """A histogram about every center, and where rounds are Gaussian the tails of several columns at once."""
         tails = 0.0
         if not self.rounds.pure:
@@ -315,7 +337,7 @@ class Columns:
             tails = self.count_share if self.d > 1 else 0.0
         share = self.left - self.count_share - tails
         bins = bulk_bins(self.rounds.n, self._std(self.d, share if self.rounds.pure else self.left))
-        grids = [grid(center, scale, bins, max(1 + 1 / bins, RATIO)) for center, scale in found]
+        grids = [grid(center, scale, bins, max(1 + 1 / bins, RATIO)) for center, scale, _ in found]
         histograms = self._round("look", list(range(self.d)), grids, share)
         if tails:
             histograms = self._tails(histograms, tails)
@@ -369,7 +391,7 @@ def _apart(ends: Floats) -> Floats:
 
 def box(rounds: Rounds, shares: Shares) -> Region:
     """Learn where to clamp each column, and what that cuts off."""
-    columns = Columns(rounds, shares.learning, shares.unit, shares.medians)
+    columns = Columns(rounds, shares.learning, shares.unit, shares.medians_for(rounds.n, rounds.d))
     counts = columns.count_beyond(columns.ends())
     ends = columns.ends(counts)
     found = np.array([end.sure for end in ends])
@@ -380,8 +402,19 @@ def box(rounds: Rounds, shares: Shares) -> Region:
     )
     bias = np.array([end.bias for end in ends]).T * size
     absent = columns.absent(np.clip(center, low, high))
-    texts = [
-        _FAR.format(name=named(rounds.names[j])) for j, end in enumerate(ends) if found[j] and end.surprise > PLAIN
-    ]
     unnoticed = math.ceil(UNNOTICED_STDS * counts[0][0].std)
-    return Region(Box(low, high), bias, found, tuple(texts), unnoticed, absent)
+    rough = [named(rounds.names[j]) for j, one in enumerate(columns.columns) if found[j] and columns.rough(one)]
+    texts = (*(_ROUGH.format(name=name) for name in rough), *far_warnings(rounds, ends))
+    return Region(Box(low, high), bias, found, texts, unnoticed, absent)
+
+
+def far_warnings(rounds: Rounds, ends: list[Ends]) -> tuple[str, ...]:
+    """The columns with more values beyond their ends than was foreseen, at PLAIN stds for all of them together."""
+    from scipy.special import ndtr, ndtri
+
+    odds = float(ndtr(-PLAIN)) / len(ends)
+    limit = -math.log(2 * odds) / math.sqrt(2) if rounds.pure else -float(ndtri(odds))
+    far = [named(rounds.names[j]) for j, end in enumerate(ends) if end.sure and end.surprise > limit]
+    if not far:
+        return ()
+    return (_FAR.format(names=", ".join(far[:3]) + (f" and {len(far) - 3} more" if len(far) > 3 else "")),)

@@ -8,9 +8,9 @@ LEARNING_COST = 250.0
 per standard deviation of a histogram's noise: with 1/(1 - lam) for the release's own noise, the best lam follows."""
 FIRST_SHARE = 0.3
 """Of learning, for the first histogram; and of what is left for each zoom. It is flat: .2 to .4 are within 3%."""
-TAIL_SHARE = 0.7
+TAIL_SHARE = 0.5
 """Of what is left then, for tails: half for bins of tails, half for counts beyond the ends."""
-PURE_TAIL_SHARE = 0.5
+PURE_TAIL_SHARE = 1 / 8
 """The same under Laplace noise, for the counts alone: their l1 sensitivity is 1/d of the histogram's."""
 MOST_SEARCH = 0.25
 """Of a pure budget, for medians: they are cheap where rows are enough, and this keeps them from taking all of it."""
@@ -39,7 +39,7 @@ ALIKE_SPREAD = 0.05
 """A pure spread is found to this part of itself."""
 
 # Confidence ----------------------------------------------------------------------------------------------
-LEVEL = 1e-4
+LEVEL = 0.001
 """The probability that noise alone makes any empty bin of a round look filled: then a column may be lost unnoticed."""
 PLAIN = 3.0
 """Standard deviations that count as plain: neighbors of what was seen, starts of tails, counts that warn."""
@@ -65,15 +65,16 @@ MOST_FINDING = 0.5
 """Of mu^2, for finding vectors before their center is measured: the rest then has 0.7 of the whole noise's accuracy."""
 STANDS_OUT = 10.0
 """Standard deviations of noise that all rows in one bin of norms should be, while vectors are found."""
-SHRINK = 3.5
-"""How many times smaller a clipped mean makes the ball. A share grows with its square, so that a factor of 2 to 4 costs
-least; six rounds of this one shrink the ball 1,800 times within the passes there are."""
+SHRINK = 4.5
+"""How many times smaller a clipped mean makes the ball, at least. A share grows with its square, so that a factor of 2
+to 4 costs least; six rounds of this one, which is what there are passes for, shrink the ball 4,000 times."""
 SMALLER = 0.7
 """A ball whose median norm shrinks by less is as small as the rows are wide."""
 CENTER_SHARE = 0.01, 0.1
-"""Of mu^2, for center and spreads: enough that their noise is the rows' spread over this root, within these."""
-NORMS_SHARE = 0.02
-"""Of mu^2, for a histogram of norms, at most: it has one bin a row, so that its noise is small beside d columns'."""
+"""Of mu^2, for center and spreads, least and most: within these, the noise of a clipped mean over its radius."""
+NORMS_SHARE = 0.02, 0.06
+"""Of mu^2, for a histogram of norms, least and most: a row is in one bin, so that its noise is small beside d columns'.
+Within these, as much as lets a bin of the bulk stand BULK_STDS out."""
 LEAST_SHARE = 0.005
 """Of mu^2, for any round: a smaller one saves nothing that shows."""
 DIRECTIONS_SHARE = 0.03

@@ -62,7 +62,7 @@ class GroupLearningPlan(InGroups, LearningPlan):
 
     def __post_init__(self) -> None:
         check_people(self.people)
-        if self.pure:
+        if self.pure or self.noise == "norm":
             raise UsageError(
                 "Unknown rows in groups have Gaussian noise: state a delta above 0, and leave noise= out; or learn the "
                 "rows first (es.learn), and group with bounds."

@@ -26,7 +26,7 @@ from .constants import (
 
 TINY = 2.0**-OCTAVES
 """Lengths below this part of the magnitude are not told apart."""
-_WINDOWS = 1, 2, 4, 8  # bins that are looked at together: rows of a flat stretch show only so
+WINDOWS = 1, 2, 4, 8  # bins that are looked at together: rows of a flat stretch show only so
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,15 @@ def bulk_bins(n: float, std: float) -> int:
     return int(np.clip(n / (BULK_STDS * std), 1, BULK_BINS))
 
 
-def thresholds(bins: int, laplace: bool = False) -> Floats:
-    """Stds that no window of 1, 2, 4 or 8 empty bins exceeds by noise alone, but for the probability LEVEL."""
+def thresholds(bins: int, laplace: bool = False, level: float = LEVEL) -> Floats:
+    """Stds that no window of 1, 2, 4 or 8 empty bins exceeds by noise alone, but for a probability."""
     from scipy.special import ndtri
 
-    odds = LEVEL / (len(_WINDOWS) * bins)
+    odds = level / (len(WINDOWS) * bins)
     if not laplace:
-        return np.full(len(_WINDOWS), -float(ndtri(odds)))
+        return np.full(len(WINDOWS), -float(ndtri(odds)))
     tilt = np.linspace(0.01, 0.999, 200)  # Chernoff's bound for a sum of Laplace variables
-    sums = [((-math.log(odds) - w * np.log1p(-(tilt**2))) / tilt).min() / math.sqrt(2 * w) for w in _WINDOWS[1:]]
+    sums = [((-math.log(odds) - w * np.log1p(-(tilt**2))) / tilt).min() / math.sqrt(2 * w) for w in WINDOWS[1:]]
     return np.array([-math.log(2 * odds) / math.sqrt(2), *sums])
 
 
@@ -119,10 +119,12 @@ def hull(histogram: Histogram, limits: Floats, n: float) -> Hull:
         first, last = _clearest(counts, variances)
     while True:
         first, last = _grown(counts, variances, first, last)
-        left_over = (n - counts[first:last].sum()) / math.sqrt(variances[first:last].sum())
-        window = _next_window(counts, variances, first, last, float(limits[0])) if left_over >= PLAIN else None
+        missing = float(n - counts[first:last].sum())
+        left_over = missing / math.sqrt(variances[first:last].sum())
+        few = left_over < PLAIN
+        window = None if few else _next_window(counts, variances, (first, last), missing, float(limits[0]))
         if window is None:
-            return Hull(first, last, float(left_over), sure)
+            return Hull(first, last, left_over, sure)
         first, last = min(first, window[0]), max(last, window[1])
 
 
@@ -145,7 +147,7 @@ def bulk(histogram: Histogram, limits: Floats, n: float) -> Bulk:
     return Bulk(median, (right - left) / 2, bins == 1, low, high, sure)
 
 
-def _scores(counts: Floats, variances: Floats, width: int) -> Floats:
+def scores_of(counts: Floats, variances: Floats, width: int) -> Floats:
     """Sums of so many bins in a row, over their stds."""
     if counts.size < width:
         return np.zeros(0)
@@ -157,9 +159,9 @@ def _scores(counts: Floats, variances: Floats, width: int) -> Floats:
 def _marked(counts: Floats, variances: Floats, limits: Floats) -> NDArray[np.bool_]:
     """Bins that hold rows beyond doubt: windows above their limit, short ones first."""
     marked = np.zeros(counts.size, np.bool_)
-    for width, limit in zip(_WINDOWS, limits, strict=True):
+    for width, limit in zip(WINDOWS, limits, strict=True):
         before = np.concatenate([[0], np.cumsum(marked)])
-        scores = _scores(counts, variances, width)
+        scores = scores_of(counts, variances, width)
         if scores.size:
             for start in np.flatnonzero((scores > limit) & (before[width:] == before[:-width])):
                 marked[start : start + width] = True
@@ -170,7 +172,7 @@ def _clearest(counts: Floats, variances: Floats) -> tuple[int, int]:
     """The window that stands out most."""
     best = (-math.inf, 0, 1)
     for width in (1, 2, 3, 4, 6, 8, 12, 16, 24):
-        scores = _scores(counts, variances, width)
+        scores = scores_of(counts, variances, width)
         if scores.size and scores.max() > best[0]:
             best = (float(scores.max()), int(np.argmax(scores)), width)
     return best[1], best[1] + best[2]
@@ -184,21 +186,29 @@ def _grown(counts: Floats, variances: Floats, first: int, last: int) -> tuple[in
         return inside and counts[start:stop].sum() > PLAIN * math.sqrt(variances[start:stop].sum())
 
     while True:
-        above = next((w for w in _WINDOWS[:2] if filled(last, last + w)), 0)
-        below = next((w for w in _WINDOWS[:2] if filled(first - w, first)), 0)
+        above = next((w for w in WINDOWS[:2] if filled(last, last + w)), 0)
+        below = next((w for w in WINDOWS[:2] if filled(first - w, first)), 0)
         if not above and not below:
             return first, last
         first, last = first - below, last + above
 
 
-def _next_window(counts: Floats, variances: Floats, first: int, last: int, limit: float) -> tuple[int, int] | None:
-    """The window outside that stands out most above what is asked: 1 std of a neighbor, of others nearly the limit."""
+def _next_window(
+    counts: Floats, variances: Floats, inside: tuple[int, int], missing: float, limit: float
+) -> tuple[int, int] | None:
+    """The window outside that stands out most above what is asked of it.
+
+    That is 1 std of a neighbor; of another, nearly the limit, and half of the rows that are missing.
+    """
     best: tuple[float, tuple[int, int] | None] = (0.0, None)
-    for width in _WINDOWS:
-        scores = _scores(counts, variances, width)
+    for width in WINDOWS:
+        scores = scores_of(counts, variances, width)
         starts = np.arange(scores.size)
-        beside = (starts + width == first) | (starts == last)
-        surplus = np.where(beside & (scores > 1), scores, -np.inf)
+        beside = (starts + width == inside[0]) | (starts == inside[1])
+        apart = (starts + width < inside[0]) | (starts > inside[1])
+        sums = np.convolve(counts, np.ones(width), "valid") if scores.size else scores
+        likely = beside | (apart & (sums >= missing / 2))
+        surplus = np.where(likely, scores - np.where(beside, 1.0, limit - 1), -np.inf)
         if surplus.size and surplus.max() > best[0]:
             start = int(np.argmax(surplus))
             best = (float(surplus[start]), (start, start + width))

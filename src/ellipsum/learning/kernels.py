@@ -187,23 +187,11 @@ def add_norm_bins(block: Any, frame: Any, edges: Any, total: Any) -> None:
 
 
 @compiled
-def add_sides(
-    block: Any,
-    center: Any,
-    scale: Any,
-    packed: Any,
-    exponents: Any,
-    offsets: Any,
-    y: Any,
-    middle: Any,
-    measure: int,
-    below: int,
-    above: int,
-    total: Any,
-) -> None:
+def add_sides(block: Any, frame: Any, middle: Any, measure: int, below: int, above: int, total: Any) -> None:
     """`below` where a value of y (0), its size (1) or the norm (2) is at most its middle, `above` elsewhere."""
+    y = frame[-1]
     for r in range(block.shape[0]):
-        length = math.sqrt(_map(block[r], center, scale, packed, exponents, offsets, y))
+        length = math.sqrt(_map(block[r], *frame))
         for i in range(middle.size):
             value = length if measure == 2 else abs(y[i]) if measure == 1 else y[i]
             total[i] += below if value <= middle[i] else above
@@ -329,7 +317,7 @@ def _second_moments(row_map: Any, part: Rows, total: Ints) -> None:
 def _sides(row_map: Any, part: Rows, total: Ints) -> None:
     sides = (row_map.middle, row_map.measure, row_map.below, row_map.above)
     adder: Any = add_sides
-    adder(part, *row_map.arguments, *sides, total)
+    adder(part, row_map.arguments, *sides, total)
 
 
 ADDERS: dict[str, Add] = {

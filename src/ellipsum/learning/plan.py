@@ -39,7 +39,7 @@ from ..sources import Source
 from ..util import json_codec
 from ..version import VERSION
 from . import box
-from .constants import FEWEST_ROWS, LEARNING_COST
+from .constants import FEWEST_ROWS, MOST_PASSES
 from .region import Region
 from .result import Learned
 from .rounds import Rounds
@@ -49,7 +49,9 @@ _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.pl
 _HOPELESS, _ROUGH = 0.5, 0.1  # of the rows' spread: an error that is no answer, and one that is a rough one
 _GUESSED_ROWS = 10_000  # where rows are private and nobody guessed their number: it only shares out the budget
 _BOX_WIDTH, _BALL_WIDTH = 5.0, 2.4  # spreads: between a column's ends; twice a ball's radius over sqrt(d)
-_BALL_PASSES = 10
+_LEARNING_ERROR = (
+    70.0  # over the rows per std of a histogram: how much more the release errs than with known ends, measured
+)
 _BALL_RELEASE = 0.7  # of mu^2, about what a ball's release has
 _SLACK_SHARE = 0.1  # of delta, for the gate of friendly_core
 Method = Callable[..., Region]
@@ -93,7 +95,7 @@ class LearningPlan(Requested):
         if self.privacy.pure and not self._boxed:
             raise UsageError("this guarantee is not that of its method. Make the plan anew.")
         if self.pure and not self.shares.enough:
-            raise UsageError(f"pure noise hides these columns: {self._too_few}")
+            raise UsageError(f"pure noise hides these columns: {self._too_few()}")
 
     noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
     in_groups = False
@@ -152,9 +154,11 @@ class LearningPlan(Requested):
     @cached_property
     def shares(self) -> box.Shares:
         """How the budget is shared out where columns are clamped."""
-        size = float(_GUESSED_ROWS if self.n is None else self.n), self.d
-        budget = Budget(**self.stated)
-        return box.shares_of(*size, budget, self.neighbors, self._each, self.noise, self.in_groups, self.later)
+        return self._shares_of(float(_GUESSED_ROWS if self.n is None else self.n))
+
+    def _shares_of(self, n: float) -> box.Shares:
+        words = self.neighbors, self._each, self.noise, self.in_groups, self.later
+        return box.shares_of(n, self.d, Budget(**self.stated), *words)
 
     @property
     def _each(self) -> int:
@@ -163,8 +167,12 @@ class LearningPlan(Requested):
     @property
     def passes(self) -> int:
         """The most passes over the rows."""
+        from . import published
+
         counted = self.neighbors != "replace" or self._each > 1
-        return counted + (box.PASSES if self._boxed else _BALL_PASSES)
+        if self._boxed:
+            return counted + box.PASSES
+        return counted + (MOST_PASSES if self.method == "auto" else published.passes(self.method, self.rows.options))
 
     @property
     def relative_error(self) -> float | None:
@@ -173,10 +181,10 @@ class LearningPlan(Requested):
 
     def _error_of(self, n: float) -> float:
         if self._boxed:
-            plan = replace(self, request=replace(self.request, n=round(n))) if n != self.n else self
-            shares = plan.shares
+            shares = self._shares_of(n)
             learning = 1 - shares.pure_release / shares.epsilon if shares.epsilon else shares.learning
-            return _BOX_WIDTH * shares.unit / n * (1 + LEARNING_COST / max(learning * shares.clear, 1e-300))
+            more = 1 + _LEARNING_ERROR / max(learning * shares.clear, 1e-300)
+            return _BOX_WIDTH * shares.unit / n * more
         width = self._each * (1 if self.neighbors == "replace" else 0.5)
         return _BALL_WIDTH * width * math.sqrt(self.d / _BALL_RELEASE) / (self.privacy.mu * n)
 
@@ -187,18 +195,24 @@ class LearningPlan(Requested):
 
     def _enough(self, n: float) -> bool:
         budget = Budget(**self.stated)
-        if self._boxed or self.weights == "relative":
+        if self.method == "auto":
             return box.counting_rows(n, self.d, budget, self.neighbors, self._each) >= FEWEST_ROWS
         return self._error_of(n) < _HOPELESS
 
-    @property
-    def _too_few(self) -> str:
-        budget = Budget(**self.stated)
-        needed = FEWEST_ROWS / box.counting_rows(1.0, self.d, budget, self.neighbors, self._each)
+    def _too_few(self, error: float = _HOPELESS) -> str:
         return (
-            f"there are too few rows for this budget and {self.d} columns. It takes about {math.ceil(needed):,} rows, "
-            "fewer columns, a larger budget, or bounds that are stated."
+            f"there are too few rows for this budget and {self.d} columns. It takes about {self.n_needed(error):,} "
+            "rows, fewer columns, a larger budget, or bounds that are stated."
         )
+
+    def n_needed(self, error: float) -> int:
+        """Rows for which the forecast error is at most this, and columns are found."""
+        low, high = 1.0, 2.0**60
+        while high > low * 1.01:
+            middle = math.sqrt(low * high)
+            enough = self._enough(middle) and self._error_of(middle) <= error
+            low, high = (low, middle) if enough else (middle, high)
+        return math.ceil(high)
 
     @property
     def warning(self) -> str | None:
@@ -207,9 +221,11 @@ class LearningPlan(Requested):
         if error is None:
             return None
         if not self.enough or error >= _HOPELESS:
-            return f"the data cannot support an answer: {self._too_few}"
+            return f"the data cannot support an answer: {self._too_few()}"
         if error >= _ROUGH:
-            return f"the answer will be rough: its error is about {error:.0%} of the rows' spread. {self._too_few}"
+            return (
+                f"the answer will be rough: its error is about {error:.0%} of the rows' spread. {self._too_few(_ROUGH)}"
+            )
         return None
 
     @property
@@ -237,17 +253,9 @@ class LearningPlan(Requested):
                 for sign, end in zip((-1, 1), rows.bounds(), strict=True)
             )
             rows = Box(low, high)
-        bounds = rows._with(columns=session.source.columns)
-        return Learned(
-            bounds,
-            rounds.privacy,
-            tuple(rounds.steps),
-            self.method,
-            dict(self.stated),
-            session.secure,
-            people=self.people,
-            warnings=region.warnings,
-        )
+        bounds = rows._with(columns=session.source.columns or self.columns)
+        facts = self.method, dict(self.stated), session.secure, self.people, region.warnings
+        return Learned(bounds, rounds.privacy, tuple(rounds.steps), *facts)
 
     def _rounds(self, session: Session, note: str, rows: Source | None = None) -> Rounds:
         source = session.source
@@ -272,10 +280,10 @@ class LearningPlan(Requested):
             some = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
             texts.insert(
                 0,
-                f"{some} could not be found in the noise. No value is given: it may be anything within the magnitude.",
+                f"{some} could not be found among the noise: it has no value, and its interval is the whole range.",
             )
         if not self._enough(rounds.n):
-            texts.insert(0, f"intervals cannot be trusted: {self._too_few}")
+            texts.insert(0, f"intervals cannot be trusted: {self._too_few()}")
         return replace(region, warnings=tuple(texts))
 
     # As JSON and in words -------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ Departures from the papers are in docs/proofs/published.md. What a method assume
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -32,18 +33,31 @@ from ..rows import LearnedRows
 from .ball import (
     Norms,
     Place,
+    center_and_spreads,
     edges_below,
     found_columns,
     found_vectors,
     region_about,
 )
-from .constants import NORMS_SHARE
+from .constants import MOST_PASSES, NORMS_SHARE
 from .quantiles import medians, norm_quantile
 from .region import Region
 from .rounds import Rounds
 from .row_maps import NormHistogram, SecondMoments
 
 MOST_STEPS = 1000
+
+
+def passes(method: str, options: Mapping[str, Any]) -> int:
+    """The most passes over the rows, the release included."""
+    if method == "coinpress":
+        steps = options.get("steps", 4)
+        return int(steps if options.get("std") is not None else 1 + 2 * steps)
+    if method == "instance_optimal":
+        return 2 * int(options.get("steps", 10)) + 1
+    if method == "variance_aware":
+        return 3 * int(options.get("steps", 20)) + 1
+    return MOST_PASSES + 1
 
 
 def _region(rounds: Rounds, region: Ellipsoid, off_center: Floats) -> Region:
@@ -229,7 +243,7 @@ def friendly_core(rounds: Rounds) -> Region:
     """A friendly average as the start, wherever the rows agree; then the default method about it.
 
     The magnitude bounds only the search for the radius, through its logarithm. Where no center is found, the default
-    method finds the rows with what is left. The gate needs a failure probability, a part of delta [F5][F7][F8].
+    method finds the rows with what is left. The gate needs a failure probability, a part of delta [L26].
     """
     from ..friendly.release import FriendlyRelease, friendly_center, some_rows
 
@@ -247,5 +261,7 @@ def friendly_core(rounds: Rounds) -> Region:
     place = Place(center, np.full(d, size), -limits, limits, np.ones(d, np.bool_), 1.0, 2, np.zeros((2, d)))
     about = place.ellipsoid(1.0)
     edges = edges_below(place.farthest(about))
-    place.radius = Norms(edges, rounds.sum("norms", NormHistogram(about, edges[1:-1]), NORMS_SHARE), rounds.n).median
+    place.radius = Norms(edges, rounds.sum("norms", NormHistogram(about, edges[1:-1]), NORMS_SHARE[0]), rounds.n).median
+    if rounds.relative:  # units of one ball are too wide for the narrowest columns: once more in those found
+        center_and_spreads(rounds, place)
     return region_about(rounds, place)

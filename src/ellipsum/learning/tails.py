@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import Floats
 from .constants import INTERVAL_LEVEL, PLAIN, TAIL_INDEX, TAIL_SPREAD
-from .histograms import Histogram, hull
+from .histograms import WINDOWS, Histogram, hull, scores_of
 
 _INDICES = np.array([-0.25, 1e-6, 0.25, 0.5])
 _SCALES = 2.0 ** np.arange(-3.0, 6.01, 0.5)
@@ -24,6 +24,7 @@ _LOG_SCALE = np.log(_SCALE)
 _PRIOR = -0.5 * (_LOG_SCALE / TAIL_SPREAD) ** 2 - np.maximum(_INDEX, 0) / TAIL_INDEX
 _FLAT = -np.abs(_LOG_SCALE) / TAIL_SPREAD  # for intervals: every index as likely, scales that fall off like a power
 _WIDEST = _SCALE >= _SCALES[-2]
+_NEVER = np.full(len(WINDOWS), np.inf)
 _STEP = 0.125  # octaves between the ends that are tried
 
 
@@ -66,6 +67,9 @@ class _Side:
     log_likelihood: Floats
     """(sizes, laws)"""
     surprise: float
+    variances: Floats
+    doubts: Floats
+    """Stds that no window of empty bins exceeds by noise alone, but for a probability of 5%."""
 
     def excess(self, ends: Floats) -> Floats:
         """(laws, ends): E of how far a row of the tail lies beyond an end."""
@@ -107,7 +111,19 @@ class _Side:
         sums = (self.rows * _SIZES * self.excess(at)[:, 0] + self.within(at)[0]).ravel()
         order = np.argsort(sums)
         place = np.searchsorted(np.cumsum(weights[order]), INTERVAL_LEVEL)
-        return float(sums[order][min(int(place), sums.size - 1)])
+        return float(sums[order][min(int(place), sums.size - 1)]) + self._apart(end)
+
+    def _apart(self, end: float) -> float:
+        """What rows beyond the hull would add, of which noise shows so many with a probability below 5%."""
+        counts, variances = self.counts[self.seen :], self.variances[self.seen :]
+        far = np.maximum((self.distances[1:] + self.distances[:-1])[self.seen :] / 2 - end, 0)
+        most = 0.0
+        for width, limit in zip(WINDOWS, self.doubts, strict=True):
+            scores = scores_of(counts, variances, width)
+            for start in np.flatnonzero(scores > limit):
+                rows = slice(start, start + width)
+                most = max(most, float(counts[rows] @ far[rows]))
+        return most
 
 
 def choose_ends(
@@ -117,15 +133,17 @@ def choose_ends(
     n: float,
     unit: float,
     counts: tuple[Count, Count] | None = None,
+    doubts: Floats = _NEVER,
 ) -> Ends:
     """The ends of least forecast noise^2 + bias^2.
 
-    unit: std of the noise of the released sum for each unit of width. counts: of what lies beyond earlier ends.
+    unit: std of the noise of the released sum for each unit of width. counts: what lies below and above earlier ends.
+    doubts: thresholds of windows of bins that an interval has to allow for.
     """
     first, last, _, sure = hull(histogram, limits, n)
     sides, ladders, squares = [], [], []
     for sign, count in zip((-1, 1), counts or (None, None), strict=True):
-        side = _side(histogram, center, sign, first, last, count)
+        side = _side(histogram, center, sign, first, last, count, doubts)
         sides.append(side)
         ladders.append(np.zeros(1) if side is None else _ladder(side.distances))
         squares.append(np.zeros(1) if side is None else side.cut_off(ladders[-1]))
@@ -146,7 +164,9 @@ def _ladder(distances: Floats) -> Floats:
     return found
 
 
-def _side(histogram: Histogram, center: float, sign: int, first: int, last: int, count: Count | None) -> _Side | None:
+def _side(
+    histogram: Histogram, center: float, sign: int, first: int, last: int, count: Count | None, doubts: Floats
+) -> _Side | None:
     """The tail of one side; None where there are no bins on it."""
     places = np.flatnonzero(sign * (histogram.middles - center) > 0)
     if not places.size:
@@ -157,12 +177,18 @@ def _side(histogram: Histogram, center: float, sign: int, first: int, last: int,
         seen, ends = places[-1] + 1 - first, histogram.edges[:-1]
         places = places[::-1]
     distances = np.concatenate([[0.0], sign * (ends[places] - center)])
-    return fitted(
-        distances, histogram.counts[places], histogram.variances[places], int(np.clip(seen, 0, places.size)), count
-    )
+    seen = int(np.clip(seen, 0, places.size))
+    return fitted(distances, histogram.counts[places], histogram.variances[places], seen, count, doubts)
 
 
-def fitted(distances: Floats, counts: Floats, variances: Floats, seen: int, count: Count | None = None) -> _Side:
+def fitted(
+    distances: Floats,
+    counts: Floats,
+    variances: Floats,
+    seen: int,
+    count: Count | None = None,
+    doubts: Floats = _NEVER,
+) -> _Side:
     """The posterior of a tail, which begins where the outer count reaches six stds."""
     outer = np.concatenate([np.cumsum(counts[:seen][::-1])[::-1], [0.0]])
     inside = seen
@@ -176,7 +202,7 @@ def fitted(distances: Floats, counts: Floats, variances: Floats, seen: int, coun
     squares = (counts[inside:] - rows * _SIZES[:, :, None] * shares) ** 2 / variances[inside:]
     likelihood = -0.5 * squares.sum(-1)
     if count is None:
-        return _Side(distances, counts, seen, inside, start, rows, likelihood, 0.0)
+        return _Side(distances, counts, seen, inside, start, rows, likelihood, 0.0, variances, doubts)
     middles = (distances[1:] + distances[:-1]) / 2
     held = max(float(counts[:inside][middles[:inside] > count.distance].sum()), 0.0)
     past = np.array([max(count.distance - start, 0.0)])
@@ -186,7 +212,7 @@ def fitted(distances: Floats, counts: Floats, variances: Floats, seen: int, coun
     surprise = (count.rows - float((weights * foreseen).sum())) / count.std
     if count.rows > PLAIN * count.std and weights[:, _WIDEST].sum() > 1 - INTERVAL_LEVEL:
         surprise = math.inf  # there are such rows, and it is not known how far they lie
-    return _Side(distances, counts, seen, inside, start, rows, likelihood, surprise)
+    return _Side(distances, counts, seen, inside, start, rows, likelihood, surprise, variances, doubts)
 
 
 def _survival(y: Floats, start: float) -> Floats:

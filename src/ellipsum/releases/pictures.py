@@ -113,6 +113,9 @@ def _stated_scale(release: Any, std: bool) -> tuple[Floats, Floats, str, tuple[f
     rows = release.plan.rows
     if rows is not None and rows.kind in ("normal", "learned") and release.statistic != "sum":
         return np.asarray(rows.middle(), float), np.asarray(rows.spread(), float), _SPREADS, (0.0,)
+    if release.learned is not None and rows is not None and rows.kind == "box" and release.statistic != "sum":
+        low, high = rows.bounds()
+        return low, high - low, "share of the learned bounds", (0.0, 1.0)
     low, high = stated_bounds(release)
     if np.isfinite(low).all() and np.isfinite(high).all():
         if std:

@@ -22,7 +22,7 @@ def test_learn_then_release_with_the_learned_rows(folder):
     assert learned.returncode == 0, learned.stderr
     assert "Learned rows, " in learned.stdout
     fields = json.loads((folder / "rows.json").read_text())
-    assert fields["rows"]["columns"] == ["age", "income"]
+    assert fields["bounds"]["columns"] == ["age", "income"]
     done = run("mean", "people.csv", "--rows", "rows.json", *BUDGET, "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["value"][1] == pytest.approx(1500, abs=100)

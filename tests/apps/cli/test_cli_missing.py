@@ -8,7 +8,7 @@ import pytest
 from commands import run
 
 import ellipsum as es
-from ellipsum.apps.cli.show import Desk, by_passes
+from ellipsum.apps.cli.show import Desk
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 BOUNDS = ["--bounds", "age=0:120", "--bounds", "income=0:5000"]
@@ -213,42 +213,6 @@ def test_an_absolute_database_has_four_slashes(tmp_path):
         assert "with four slashes" in gone.stderr
     assert run("mean", f"duckdb:///{path}", *words, cwd="/usr").returncode == 0
     assert run("mean", "duckdb:///shop.db", *words, cwd=tmp_path).returncode == 0
-
-
-# The bar: passes over the data, not shares of the budget --------------------------------------------
-
-
-def learned_plan(**more):
-    words = {"n": 20_000, "d": 2, "epsilon": 1, "delta": 1e-6, "statistic": "mean", **more}
-    return es.plan(es.Unknown(1e6), **words)
-
-
-LAST = ["scales", "scales", "recenter", "last norms", "final"]
-
-
-@pytest.mark.parametrize(
-    ("d", "order"), [(30, ["norms", *["ball", "norms"] * 3, *LAST]), (6, ["columns", "columns", "norms", *LAST])]
-)
-def test_time_goes_by_passes(d, order):
-    """Every planned round moves the bar by one pass, in the order in which rounds come, whatever it costs."""
-    rounds = learned_plan(d=d).rounds
-    cost = {step.name: step.share for step in rounds}
-    assert len(order) == sum(step.times for step in rounds)
-    spent = np.cumsum([cost[name] for name in order])
-    assert spent[-1] == pytest.approx(1)
-    for done, share in enumerate(spent, 1):
-        assert by_passes(min(share, 1.0), rounds) == pytest.approx(done / len(order))
-    assert spent[-2] < 0.3  # by budget the bar would stand below 30% with one pass to go
-    steps = [by_passes(share, rounds) for share in np.linspace(0, 1, 1001)]
-    assert (np.diff(steps) >= 0).all()
-    assert (steps[0], steps[-1]) == (0, 1)
-
-
-@pytest.mark.parametrize("plan", [learned_plan(method="coinpress"), learned_plan(n=20, d=100)])
-def test_schedules_that_are_unknown_or_overspent_stay_monotone(plan):
-    steps = [by_passes(share, plan.rounds) for share in np.linspace(0, 1, 101)]
-    assert (np.diff(steps) >= 0).all()
-    assert (steps[0], steps[-1]) == (0, 1)
 
 
 def test_the_bar_starts_anew_once_people_are_brought_together():

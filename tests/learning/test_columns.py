@@ -1,0 +1,309 @@
+"""Unknown columns: means and sums that err little, intervals that hold, and no silent failure."""
+
+import math
+
+import numpy as np
+import pytest
+
+import ellipsum as es
+from ellipsum.learning.box import Columns, learning_share, shares_of
+from ellipsum.learning.histograms import (
+    Histogram,
+    bulk,
+    grid,
+    hull,
+    on_simplex,
+    thresholds,
+)
+from ellipsum.learning.plan import LearningPlan
+from ellipsum.learning.tails import Count, choose_ends
+from ellipsum.releases.group_release import GroupRelease
+from ellipsum.rows import Box
+
+pytestmark = pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
+SPEND = {"epsilon": 1.0, "delta": 1e-6}
+NAMES = ("a", "b", "c")
+BUDGETS = {
+    "pair": SPEND,
+    "pure": {"epsilon": 1.0, "delta": 0},
+    "mu": {"budget": es.Budget(mu=0.5)},
+    "rho": {"budget": es.Budget(rho=0.1)},
+    "gaussian": {**SPEND, "noise": "gaussian"},
+    "norm": {**SPEND, "noise": "norm"},
+}
+LAWS = {
+    "normal": lambda g, n, d: g.normal(size=(n, d)) * 10.0 ** np.arange(d) + 3,
+    "lognormal": lambda g, n, d: g.lognormal(size=(n, d)),
+    "heavy": lambda g, n, d: g.standard_t(3, size=(n, d)),
+    "far": lambda g, n, d: g.normal(size=(n, d)) + 1e4,
+    "zeros": lambda g, n, d: np.where(g.random((n, d)) < 0.7, 0, g.exponential(1000, size=(n, d))),
+    "two values": lambda g, n, d: (g.random((n, d)) < 0.3) * 1.0,
+}
+
+
+def released(call, data, magnitude=1e6, seed=1, **words):
+    given = {**SPEND, **words} if "budget" not in words else words
+    names = NAMES[: data.shape[1]]
+    return call(data, es.Unknown(magnitude, columns=names), rng=np.random.default_rng(seed), **given)
+
+
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("law", LAWS)
+def test_means_err_little_and_intervals_hold(law, d):
+    """12 tables of 5,000 rows: errors below a tenth of the spread, and 95% intervals with a tenth of misses at most."""
+    held, errors = [], []
+    for seed in range(12):
+        data = LAWS[law](np.random.default_rng(seed), 5000, d)
+        release = released(es.mean, data, seed=seed)
+        low, high = release.confidence_interval().T
+        held += ((low <= data.mean(axis=0)) & (data.mean(axis=0) <= high)).tolist()
+        errors.append((release.value - data.mean(axis=0)) / data.std(axis=0))
+    assert np.sqrt(np.mean(np.square(errors))) < 0.06
+    assert np.abs(errors).max() < 0.2
+    assert np.mean(held) >= 0.9
+
+
+@pytest.mark.parametrize("relation", ["replace", "add_remove"])
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_every_budget_and_relation(budget, relation):
+    data = np.random.default_rng(0).normal([40.0], [12.0], (8000, 1))
+    release = released(es.mean, data, neighbors=relation, **BUDGETS[budget])
+    assert release.value[0] == pytest.approx(data.mean(), abs=1.0)
+    stated = BUDGETS[budget]
+    if "delta" in stated:
+        assert release.privacy.delta(1.0) <= stated["delta"]
+    else:
+        assert release.privacy.mu <= stated["budget"].mu
+    assert es.Release.from_json(release.to_json()).to_json() == release.to_json()
+    total = released(es.sum, data, neighbors=relation, **BUDGETS[budget])
+    assert total.value[0] == pytest.approx(data.sum(), rel=0.05)
+
+
+def test_all_steps_fit_the_guarantee_and_the_release_is_an_ordinary_one():
+    data = LAWS["normal"](np.random.default_rng(0), 5000, 3)
+    release = released(es.mean, data)
+    steps = [step.privacy for step in release.learned.steps]
+    assert release.learned.steps[-1].name == "release"
+    assert es.compose(steps).mu <= release.privacy.mu
+    assert sum(step.pure[0] for step in steps if step.pure) <= release.privacy.pure[0]
+    assert release.privacy.delta(1.0) <= 1e-6
+    assert release.privacy.delta(1.0) > 0.99e-6  # and it is spent
+    assert isinstance(release.plan.rows, Box)
+    assert release.plan.privacy.as_pair() == steps[-1]
+    again = es.mean(data, release.plan.rows, epsilon=release.plan.privacy.pure[0], delta=0)
+    assert again.plan.law_name == release.plan.law_name
+
+
+@pytest.mark.parametrize("statistic", ["mean", "sum"])
+@pytest.mark.parametrize("words", [{}, {"delta": 0}, {"neighbors": "add_remove"}, {"noise": "gaussian", "d": 1}])
+def test_missing_entries(words, statistic):
+    """A third of one column is missing where it is large: its mean is that of the entries that are there."""
+    words = dict(words)
+    data = np.random.default_rng(0).normal([10.0, -500.0], [2.0, 50.0], (9000, 2))[:, : words.pop("d", 2)]
+    data[::3, 0] = np.nan
+    release = released(getattr(es, statistic), data, **words)
+    truth = np.nanmean(data, axis=0) if statistic == "mean" else np.nansum(data, axis=0)
+    low, high = release.confidence_interval().T
+    assert ((low <= truth) & (truth <= high)).all()
+    assert release.value == pytest.approx(truth, rel=0.05)
+    assert release.counts.rows[0] == pytest.approx(6000, abs=400)
+    assert es.Release.from_json(release.to_json()).to_json() == release.to_json()
+
+
+@pytest.mark.parametrize(("missing", "truth"), [("row", 10.0), ("center", None), (0.0, 10.0 * 2 / 3)])
+def test_other_rules_for_missing_entries(missing, truth):
+    data = np.random.default_rng(0).normal(10.0, 2.0, (9000, 2))
+    data[::3, 0] = np.nan
+    release = released(es.mean, data, missing=missing)
+    assert np.isfinite(release.value).all()
+    if truth is not None:
+        assert release.value[0] == pytest.approx(truth, abs=0.3)
+
+
+def test_a_column_that_was_not_found_has_no_value():
+    """Evenly spread over the whole magnitude, with few rows: no bin stands out."""
+    data = np.column_stack([np.random.default_rng(0).uniform(-1e6, 1e6, 600), np.ones(600)])
+    found = (released(es.mean, data, 1e9, seed, epsilon=0.4) for seed in range(20))
+    lost = next(one for one in found if not one.learned.found[0])
+    assert math.isnan(lost.value[0])
+    assert lost.confidence_interval()[0].tolist() == [-1e9, 1e9]
+    assert "could not be found" in " ".join(lost.warnings)
+    assert "not found" in repr(lost)
+    assert "null" in lost.to_json()
+    again = es.Release.from_json(lost.to_json())
+    assert again.to_json() == lost.to_json()
+    with pytest.raises(es.UsageError, match="not found"):
+        lost.denoise("clamp")
+    assert np.isnan(lost.to_pandas()["value"].iloc[0])
+
+
+def test_too_few_rows_are_said_before_and_after():
+    plan = es.plan(es.Unknown(1e6), n=100, d=4, statistic="mean", **SPEND)
+    assert "too few rows" in plan.doubt
+    data = np.random.default_rng(0).normal(size=(100, 3))
+    release = released(es.mean, data)
+    assert any("too few rows" in text for text in release.warnings)
+    with pytest.raises(es.UsageError, match="too few rows"):  # refused before anything is spent
+        released(es.mean, data, epsilon=0.5, delta=0)
+
+
+def test_no_failure_is_silent_where_rows_are_enough():
+    """Signal n mu / sqrt(2 d) of 60 to 120: no error above one spread without a warning, in 60 releases of ugly columns."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        data = np.column_stack([LAWS[law](rng, 1200, 1)[:, 0] for law in ("heavy", "lognormal", "normal")])
+        release = released(es.mean, data, seed=seed)
+        error = np.abs(release.value - data.mean(axis=0)) / data.std(axis=0)
+        assert release.warnings or (error < 1).all()
+
+
+def test_learned_bounds_are_used_again():
+    data = np.random.default_rng(0).normal([40.0, 1500.0], [12.0, 400.0], (6000, 2))
+    for words in ({}, {"delta": 0}, {"neighbors": "add_remove"}):
+        learned = released(es.learn, data, **words)
+        assert isinstance(learned.bounds, Box)
+        assert learned.rows is learned.bounds
+        assert learned.bounds.columns == NAMES[:2]
+        low, high = learned.bounds.bounds()
+        assert (low < data.mean(axis=0) - data.std(axis=0)).all()
+        assert (high > data.mean(axis=0) + data.std(axis=0)).all()
+        assert (high - low < 20 * data.std(axis=0)).all()
+        assert es.Learned.from_json(learned.to_json()) == learned
+        assert learned.privacy.delta(1.0) <= SPEND["delta"] if "delta" not in words else learned.privacy.pure == (1.0,)
+        later = es.mean(data, learned.bounds, rng=np.random.default_rng(2), **SPEND)
+        assert later.value == pytest.approx(data.mean(axis=0), rel=0.02)
+        assert repr(learned).count("\n") >= len(learned.steps)
+
+
+def test_a_plan_comes_back_and_runs():
+    data = np.random.default_rng(0).normal(size=(3000, 2))
+    plan = es.plan(es.Unknown(100.0), n=3000, d=2, statistic="mean", **SPEND)
+    again = LearningPlan.from_json(plan.to_json())
+    assert again == plan
+    one, other = (made.release(data, rng=np.random.default_rng(5)) for made in (plan, again))
+    assert one.value.tolist() == other.value.tolist()
+    assert plan.passes <= 8
+    assert plan.relative_error < 0.1
+    assert f"at most {plan.passes} over all rows" in repr(plan)
+
+
+def test_passes_are_no_more_than_planned(monkeypatch):
+    from ellipsum.session import Session
+
+    reads, total = [], Session.total
+    monkeypatch.setattr(Session, "total", lambda *parts: (reads.append(1), total(*parts))[1])
+    far = np.random.default_rng(0).normal(1e5, 1, (20_000, 2))
+    for relation in ("replace", "add_remove"):
+        reads.clear()
+        release = released(es.mean, far, 1e7, neighbors=relation)
+        plan = es.plan(es.Unknown(1e7), n=20_000, d=2, statistic="mean", neighbors=relation, **SPEND)
+        assert len(reads) <= plan.passes
+        assert release.value == pytest.approx(1e5, abs=5)
+
+
+def test_progress_goes_from_zero_to_one():
+    told = []
+    released(es.mean, np.random.default_rng(0).normal(size=(3000, 2)), progress=told.append)
+    assert told[0] == 0
+    assert told[-1] == 1
+    assert told == sorted(told)
+
+
+def test_people_and_groups():
+    rng = np.random.default_rng(0)
+    who, group = rng.integers(0, 4000, 12_000), rng.integers(0, 3, 12_000)
+    data = rng.normal([40.0, 1500.0], [12.0, 400.0], (12_000, 2)) + group[:, None]
+    table = np.column_stack([data, who])
+    means = es.mean(
+        table, es.Unknown(1e6), privacy_id=2, columns=[0, 1], rng=np.random.default_rng(1), weights="relative", **SPEND
+    )
+    assert means.privacy.unit == "person"
+    assert means.value == pytest.approx(data.mean(axis=0), rel=0.03)
+    words = {"privacy_id": 2, "columns": [0, 1], "per_person": "rows", "max_rows": 3, "weights": "relative"}
+    rows = es.mean(table, es.Unknown(1e6), rng=np.random.default_rng(1), **words, **SPEND)
+    assert rows.value == pytest.approx(data.mean(axis=0), rel=0.05)
+    groups = released(es.mean, data, by=group)
+    truth = np.array([data[group == g].mean(axis=0) for g in range(3)])
+    low, high = np.moveaxis(groups.confidence_interval(), 2, 0)
+    assert ((low <= truth) & (truth <= high)).mean() >= 5 / 6
+    assert np.abs((groups.value - truth) / data.std(axis=0)).max() < 0.2
+    assert GroupRelease.from_json(groups.to_json()).to_json() == groups.to_json()
+
+
+# The parts ------------------------------------------------------------------------------------------------------
+
+
+def test_the_forecast_share_is_the_least():
+    for clear in (10.0, 100.0, 1e4):
+        lam = learning_share(clear)
+        shares = np.linspace(0.01, 0.99, 999)
+        cost = (1 + 250 / clear / shares) / (1 - shares)
+        assert (1 + 250 / clear / lam) / (1 - lam) <= cost.min() * (1 + 1e-6)
+
+
+def test_a_split_budget_is_within_the_stated_one():
+    for d in (1, 2, 5, 9):
+        shares = shares_of(1e4, d, es.Budget(**SPEND), "replace")
+        pure = (shares.pure_release if shares.mu else shares.epsilon,)
+        assert es.Privacy(shares.mu, pure=pure).delta(1.0) <= 1e-6
+        assert 0 < shares.pure_release < 1
+
+
+def test_grids_reach_from_end_to_end():
+    for center, scale in ((0.0, 2.0**-30), (0.3, 0.01), (-0.999, 2.0**-20), (1.0, 0.5)):
+        edges = grid(center, scale, 4, 1.5)
+        assert edges[0] == -1
+        assert edges[-1] == 1
+        assert (np.diff(edges) > 0).all()
+
+
+def test_noise_alone_is_hardly_ever_taken_for_rows():
+    rng = np.random.default_rng(0)
+    for laplace, draw in ((False, rng.normal), (True, lambda size: rng.laplace(scale=math.sqrt(0.5), size=size))):
+        limits = thresholds(100, laplace)
+        found = sum(
+            hull(Histogram(np.linspace(-1, 1, 101), draw(size=100), np.ones(100), 0.0), limits, -math.inf).sure
+            for _ in range(2000)
+        )
+        assert found <= 4  # 0.2 are expected
+
+
+def test_counts_on_the_simplex_and_the_bulk():
+    counts = np.array([3.0, -2.0, 5.0, 0.5])
+    nearest = on_simplex(counts, 6.0)
+    assert nearest.sum() == pytest.approx(6)
+    assert (nearest >= 0).all()
+    histogram = Histogram(np.linspace(-1, 1, 11), np.array([0, 0, 0, 10, 80, 10, 0, 0, 0, 0.0]), np.ones(10), 0.0)
+    found = bulk(histogram, thresholds(10), 100.0)
+    assert found.median == pytest.approx(-0.1, abs=0.01)
+    assert found.in_one
+    assert found.sure
+
+
+def test_ends_widen_with_the_tail_and_narrow_with_the_noise():
+    rng = np.random.default_rng(0)
+    edges = grid(0.0, 0.01, 4, 1.5)
+
+    def ends(rows, unit, counts=None):
+        found = np.histogram(rows, edges)[0] + rng.normal(size=edges.size - 1)
+        return choose_ends(
+            Histogram(edges, found, np.ones(edges.size - 1), 0.0), 0.0, thresholds(60), 1e5, unit, counts
+        )
+
+    normal, heavy = rng.normal(size=100_000) * 0.01, np.clip(rng.standard_t(2.5, 100_000) * 0.01, -1, 1)
+    assert ends(heavy, 10.0).above > 1.5 * ends(normal, 10.0).above
+    assert ends(normal, 1000.0).above < ends(normal, 1.0).above
+    near = ends(normal, 10.0)
+    beyond = np.maximum(normal - near.high, 0).sum()
+    assert beyond <= near.bias[1]
+    many = Count(near.above, 500.0, 1.0)
+    assert ends(normal, 10.0, (Count(near.below, 0.0, 1.0), many)).surprise > 3
+
+
+def test_locating_never_asks_for_more_than_is_left():
+    """Shares of many zooms are rounded, and the last round takes what is left and no more."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        data = rng.normal(rng.uniform(-1e5, 1e5, 3), 10.0 ** rng.uniform(-2, 4, 3), (3000, 3))
+        released(es.mean, data, seed=seed)
+    assert Columns is not None
