@@ -45,14 +45,6 @@ def test_a_plan_from_data_is_made_again_for_its_types():
     assert es.replan(floats.plan) == floats.plan != release.plan
 
 
-def test_a_round_of_learning_is_no_plan_to_make_again():
-    x = np.random.default_rng(0).normal(5, 1, (500, 2))
-    release = es.mean(x, es.Unknown(50.0), rng=np.random.default_rng(0), **SPEND)
-    with pytest.raises(es.UsageError, match="one part of a larger"):
-        es.replan(release.plan)
-    check_legible(release.plan.plot())
-
-
 def test_errors_are_those_of_plans_at_each_budget():
     plan = es.plan(BOX, n=300, statistic="mean", **SPEND)
     curves = curves_of(plan)

@@ -121,7 +121,7 @@ def test_rows_are_found_wherever_they_lie(data, magnitude, relative, most, neigh
     release = released(data, magnitude, weights="relative" if relative else "equal", neighbors=neighbors)
     assert error(release, data, relative) < most
     assert release.warnings == ()
-    assert es.Release.from_json(release.to_json()) == release
+    assert es.from_json(release.to_json()) == release
     low, high = np.asarray(release.confidence_interval(0.999)).T
     assert ((low <= data.mean(0)) & (data.mean(0) <= high)).all()
 

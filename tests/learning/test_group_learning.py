@@ -181,7 +181,7 @@ def test_a_ledger_is_charged_once(tmp_path):
         ({"delta": 0, "keys": ["a"], "groups": None}, "Gaussian noise"),
         ({"noise": "norm"}, "Gaussian noise"),
         ({"delta": 0}, "delta above 0"),
-        ({"method": "friendly_core"}, "not served in groups"),
+        ({"method": "friendly_core"}, "not supported in groups"),
         ({"privacy_id": "who", "per_person": "rows", "max_rows": 2}, "per_person"),
         ({"statistic": "describe"}, "describe needs bounds"),
         ({"max_groups": 2}, "privacy_id"),

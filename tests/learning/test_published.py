@@ -142,7 +142,7 @@ def test_each_method_finds_the_mean_of_normal_rows(method, most):
     assert np.abs(release.value - NORMAL.mean(0)).max() < most * 2
     low, high = np.asarray(release.confidence_interval(0.999)).T
     assert ((low <= NORMAL.mean(0)) & (NORMAL.mean(0) <= high)).all()
-    assert es.Release.from_json(release.to_json()) == release
+    assert es.from_json(release.to_json()) == release
 
 
 @pytest.mark.parametrize("method", METHODS[:3])
@@ -152,7 +152,7 @@ def test_each_method_serves_private_numbers_of_rows_and_missing_entries(method):
     data[::10, 1] = np.nan
     release = released(data, method, neighbors="add_remove", **words)
     assert np.abs(release.value - np.nanmean(data, 0)).max() < 0.5
-    assert release.count == pytest.approx(4000, abs=50)
+    assert release.row_count == pytest.approx(4000, abs=50)
 
 
 def test_friendly_core_needs_a_public_number_of_rows():

@@ -113,7 +113,7 @@ def test_what_a_plan_counts_beside_its_values_is_within_its_noise():
         assert es.Plan.from_json(text).to_json() == text
         riders = plan.riders
         for name in ("absences", "outside"):
-            if getattr(riders, name):
+            if np.any(getattr(riders, name)):
                 refused(es.Plan.from_json, text, "riders", name, to=lambda old: [9 * unit for unit in old])
                 refused(es.Plan.from_json, text, "riders", name, to=lambda old: [-unit for unit in old])
                 refused(es.Plan.from_json, text, "riders", name, to=lambda old: [*old, 1, 1])
@@ -305,8 +305,8 @@ def test_learned_rounds_add_up_to_the_stated_budget():
         refused(load, text, "privacy", "mu", to=lambda old: old / 2)
         refused(load, text, "secure", to=1)
     for name, to in (("bias", [[-1.0] * 2] * 2), ("found", [True]), ("magnitude", [50.0])):
-        refused(es.Release.from_json, made.to_json(), "learned", name, to=to)
-    refused(es.Release.from_json, made.to_json(), "learned", "steps", to=lambda old: old[:-1])
+        refused(es.from_json, made.to_json(), "learned", name, to=to)
+    refused(es.from_json, made.to_json(), "learned", "steps", to=lambda old: old[:-1])
     refused(es.Learned.from_json, learned.to_json(), "people", to={"privacy_id": "who"})
     refused(es.Learned.from_json, learned.to_json(), "privacy", to=lambda old: {**old, "unit": "person"})
 

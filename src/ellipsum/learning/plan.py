@@ -410,7 +410,7 @@ def choose_guarantee(request: Request, budget: Budget, slack: float, in_groups: 
 def publish(plan: LearningPlan, rounds: Rounds, region: Region) -> Release:
     """An ordinary release in the region, with all the budget that is left, and what its interval needs [L10][L11]."""
     spend = rounds.remaining()
-    budget = Budget(epsilon=spend.pure[0], delta=0) if spend.pure else Budget(mu=spend.mu)
+    budget = (Budget(epsilon=spend.pure[0], delta=0) if spend.pure else Budget(mu=spend.mu)).as_typed()
     n = plan.n if rounds.public_rows else round(rounds.n)
     handling, absent = release_handling(plan, rounds, region)
     is_relative = isinstance(region.rows, Box) and plan.weights == "relative"

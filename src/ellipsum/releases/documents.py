@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,7 +55,7 @@ def _values_table(release: Any, most: int) -> Table:
     lines = []
     for j, name in enumerate(release.names()[:most]):
         error = float(errors[j])
-        value = format_number(float(release.value[j]), error)
+        value = "not found" if math.isnan(release.value[j]) else format_number(float(release.value[j]), error)
         lines.append([shown(name), value, format_error(error), format_interval(spans[j], error), rows[j], notes[j]])
     unit = "non-missing" if release.plan.people is None else "people"
     heads = ["column", "estimate", "std. error", "95% CI", unit, ""]

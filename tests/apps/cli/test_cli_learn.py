@@ -20,7 +20,7 @@ BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 def test_learn_then_release_with_the_learned_rows(folder):
     learned = run("learn", "people.csv", "--magnitude", 1e6, *BUDGET, "--output", "rows.json", cwd=folder)
     assert learned.returncode == 0, learned.stderr
-    assert "Learned rows, " in learned.stdout
+    assert "Learned bounds, " in learned.stdout
     fields = json.loads((folder / "rows.json").read_text())
     assert fields["bounds"]["columns"] == ["age", "income"]
     done = run("mean", "people.csv", "--rows", "rows.json", *BUDGET, "--json", cwd=folder)
