@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import traceback
+import warnings
 from pathlib import Path
 
 import duckdb
@@ -189,6 +190,7 @@ def in_this_process(function, blocks, dimension, **_):
 
 @pytest.fixture(scope="module")
 def expected():
+    warnings.simplefilter("ignore")  # until this setup ends
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("ellipsum.friendly.aggregate.run_blocks", in_this_process)
         return list(every_call(numbers(), [4, 2], 0))
@@ -200,6 +202,7 @@ def test_every_source_is_tried(sources):
 
 @pytest.mark.one_in(10)
 @pytest.mark.filterwarnings("ignore::ellipsum.ProjectionWarning")
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_call_publishes_the_same_bits_from_every_source_as_from_an_array(sources, expected, kind, monkeypatch):
     monkeypatch.setattr("ellipsum.friendly.aggregate.run_blocks", in_this_process)

@@ -194,7 +194,7 @@ class Column:
     center: float
     scale: float
     spread: bool
-    """Whether its rows were located in more than one bin."""
+    """Whether its rows were located in more than one bin, by a histogram."""
     histogram: Histogram
 
 
@@ -217,10 +217,14 @@ class Columns:
         """The rows that have a column: all of them, unless it surely lacks some."""
         return self.rounds.n - (histogram.absent if self.lacks(histogram) else 0.0)
 
-    def rough(self, column: Column) -> bool:
-        """Whether all rows of a column that is spread are in one bin of the look: it was located too widely."""
+    def rough(self, column: Column, end: Ends) -> bool:
+        """Whether a column that is spread was located too widely.
+
+        Then all its rows are in one bin of the look, or the release's noise is larger than the located scale.
+        """
         first, last, _, _ = hull(column.histogram, self.limits, self.rows(column.histogram))
-        return column.spread and last - first == 1
+        noise = self.unit * (end.below + end.above) / self.rounds.n
+        return column.spread and (last - first == 1 or noise > column.scale)
 
     def lacks(self, histogram: Histogram) -> bool:
         return bool(histogram.absent > self.limits[0] * math.sqrt(histogram.variances.max()))
@@ -326,8 +330,7 @@ class Columns:
         edges = [distances * size[j] for j in range(d)]
         row_map = ColumnHistograms(d, range(d), edges, centers=centers * size)
         scales = _middles(distances)[self.rounds.medians("spread", row_map, [shares[1]] * d)]
-        spread = scales > np.maximum(TINY, 2 * ALIKE * np.abs(centers))
-        return list(zip(centers.tolist(), np.maximum(scales, TINY).tolist(), spread.tolist(), strict=True))
+        return [(c, max(s, TINY), False) for c, s in zip(centers.tolist(), scales.tolist(), strict=True)]
 
     def _look_about(self, found: list[tuple[float, float, bool]]) -> None:
         """A histogram about every center, and where rounds are Gaussian the tails of several columns at once."""
@@ -403,7 +406,7 @@ def box(rounds: Rounds, shares: Shares) -> Region:
     bias = np.array([end.bias for end in ends]).T * size
     absent = columns.absent(np.clip(center, low, high))
     unnoticed = math.ceil(UNNOTICED_STDS * counts[0][0].std)
-    rough = [named(rounds.names[j]) for j, one in enumerate(columns.columns) if found[j] and columns.rough(one)]
+    rough = [named(rounds.names[j]) for j in np.flatnonzero(found) if columns.rough(columns.columns[j], ends[j])]
     texts = (*(_ROUGH.format(name=name) for name in rough), *far_warnings(rounds, ends))
     return Region(Box(low, high), bias, found, texts, unnoticed, absent)
 

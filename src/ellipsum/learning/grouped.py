@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from ..display.wording import many
 from ..errors import UsageError, named
@@ -16,7 +20,7 @@ from ..privacy.budget import Budget
 from ..releases.group_release import GroupRelease
 from ..request.groups import Groups
 from ..request.request import Request
-from ..rows import Unknown
+from ..rows import Box, Unknown
 from ..session import Session
 from ..util import json_codec
 from .plan import (
@@ -85,6 +89,22 @@ class GroupLearningPlan(InGroups, LearningPlan):
         """Forecast error of a mean of a group of the expected size, over the rows' spread."""
         whole_error = super().relative_error
         return None if whole_error is None or self.groups is None else whole_error * self.groups
+
+    @cached_property
+    def threshold(self) -> float:
+        """About the noisy count from which groups that are not listed are published; 0 where they are listed."""
+        if self.grouping.keys is not None:
+            return 0.0
+        left = replace(self.privacy, mu=self.privacy.mu * math.sqrt(1 - self.shares.learning))
+        alike = Box(-np.ones(self.d), np.ones(self.d))
+        request = replace(self.request, bounds=alike, missing="center", noise="gaussian", error_weights=None)
+        return plan_groups(request, left).threshold
+
+    @property
+    def doubt(self) -> str | None:
+        if self.size is not None and self.size < self.threshold:
+            return f"groups of {self.size} will hardly be published: a noisy count of {self.threshold:.4g} is needed."
+        return super().doubt
 
     def run(self, session: Session) -> GroupRelease:  # type: ignore[override]
         """[G8] Learn from all rows, then release the groups with all that is left."""

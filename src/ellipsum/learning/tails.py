@@ -211,7 +211,7 @@ def fitted(
     weights = _normalized(_FLAT + likelihood)
     surprise = (count.rows - float((weights * foreseen).sum())) / count.std
     if count.rows > PLAIN * count.std and weights[:, _WIDEST].sum() > 1 - INTERVAL_LEVEL:
-        surprise = math.inf  # there are such rows, and it is not known how far they lie
+        surprise = max(surprise, count.rows / count.std)  # there are such rows, and it is not known how far they lie
     return _Side(distances, counts, seen, inside, start, rows, likelihood, surprise, variances, doubts)
 
 

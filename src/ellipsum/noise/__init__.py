@@ -5,7 +5,6 @@
 
 from .gaussian import add_laplace, add_noise, add_noise_exact, shift_for
 from .public_random import (
-    public_coins,
     public_generator,
     public_integers,
     public_normals,
@@ -29,7 +28,6 @@ __all__ = [
     "box_draws",
     "box_shifts",
     "check_rng",
-    "public_coins",
     "public_generator",
     "public_integers",
     "public_normals",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import Floats
 from ..numerics.rounding import FLINT
@@ -50,12 +49,6 @@ def public_words(seed: bytes, start: int, count: int) -> Words:
     words = np.empty((count, 2), np.uint64)
     keystream(seed, _SHUFFLE_LANE, start, words)
     return words
-
-
-def public_coins(seed: bytes, start: int, count: int, rate: float) -> NDArray[np.bool_]:
-    """Heads with probability `rate` below 1, up to 2^-64, for each of the places start, ..., start + count - 1."""
-    heads: NDArray[np.bool_] = public_words(seed, start, count)[:, 0] < np.uint64(int(rate * 2.0**64))
-    return heads
 
 
 def public_permutation(seed: bytes, n: int) -> Ints:

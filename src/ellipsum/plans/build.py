@@ -361,20 +361,6 @@ def finished(
     )
 
 
-def assemble(terms: Terms, privacy: Privacy, region: Clip, kappa: float, octaves: int = OCTAVES) -> Plan:
-    """The last round in a region that is laid already: Gaussian, or for a pure guarantee in blocks or spherical."""
-    if not privacy.pure:
-        made = draft(terms, region, kappa, privacy.mu, octaves)
-        return finished(terms, made, privacy, None, noise_units(_needed(terms, made), privacy.mu), is_part=True)
-    epsilon = privacy.pure[0]
-    if terms.rows.clamps:
-        made, law = _in_blocks(terms, region, kappa, epsilon)
-        return finished(terms, made, privacy, law, 0.0, is_part=True)
-    made = draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, octaves)
-    spherical = BallPrivacy(epsilon, made.dimension, privacy.neighbors, privacy.unit)
-    return finished(terms, made, spherical, BallLaw.least(spherical, _needed(terms, made)), 0.0, is_part=True)
-
-
 def lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
     """Clip region and count weight [U2]; they depend on each other through the noise, so settle both.
 
@@ -401,13 +387,6 @@ def lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
         if abs(math.hypot(1, kappa) / before - 1) < _SETTLED:
             break
     return region, kappa
-
-
-def last_count_weight(region: Clip, statistic: str, n: int, privacy: Privacy, people: People | None) -> float:
-    """The weight of the count of rows in a region that is laid already [U2][U8]."""
-    if privacy.neighbors != "replace":
-        return count_weight(region, statistic, n, privacy.pure[0] if privacy.pure else privacy.mu)
-    return _FREE_COUNT if rows_each(people) is not None and _needs_count(region, statistic) else 0.0
 
 
 def _needs_count(region: Clip, statistic: str) -> bool:

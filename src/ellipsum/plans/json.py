@@ -82,7 +82,7 @@ def checked_spread(plan: Any) -> float:
     """The spread of a plan's center, whose region and forecast must be those of its rows."""
     if min(plan.sum_clipping_error, plan.center_spread, plan.clip_radius or 0.0) < 0:
         raise UsageError(_WRONG)
-    if not plan.stated:  # the last round of learning: region and forecast follow from what was learned
+    if not plan.stated:  # the plan of one group, which is checked with its groups
         return float(plan.center_spread)
     if plan.rows.kind == "unknown":
         raise UsageError(_WRONG)
