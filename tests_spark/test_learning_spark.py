@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import part_sizes
-from ellipsum.releases.round_record import METHODS
 
 import ellipsum as es
+from ellipsum.releases.learning_record import METHODS
 
 BUDGET = {"epsilon": 2, "delta": 1e-6}
 ROWS = 1500

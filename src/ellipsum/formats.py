@@ -11,7 +11,7 @@ from .errors import UsageError
 from .util import json_codec
 from .util.atomic_files import read_text
 
-_RELEASES = "ellipsum.release/1", "ellipsum.release/2"  # friendly means have the first
+_RELEASE = "ellipsum.release/3"
 _READERS = {
     "ellipsum.plan/3": "plans.plan:Plan.from_json",
     "ellipsum.groups/2": "plans.group_plan:GroupPlan.from_json",
@@ -44,7 +44,7 @@ def from_json(text: str) -> Any:
     """What `to_json` wrote: a plan, a release or learned bounds, checked as if it were made anew."""
     saved = json_codec.parse(text)
     plan = saved.get("plan")
-    if saved.get("format") in _RELEASES:
+    if saved.get("format") == _RELEASE:
         reader = _reader(_RELEASE_READERS, plan.get("format") if isinstance(plan, Mapping) else None)
     else:
         reader = _reader(_READERS, saved.get("format"))

@@ -135,7 +135,7 @@ def test_values_and_intervals_are_those_of_the_release():
 def test_a_private_number_of_rows_is_not_told():
     release = made("sum")
     text = Page(html(release)).text
-    assert f"{release.count:,.6g}" in text
+    assert f"{release.row_count:,.6g}" in text
     assert not re.search(rf"\b{N}\b|{N:,}", text)
     assert re.search(rf"\bn = {N:,}", Page(page_of("mean")).text)
 

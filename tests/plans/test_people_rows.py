@@ -68,7 +68,7 @@ def test_with_a_huge_budget_the_statistic_is_over_capped_rows(statistic, kind, r
     wanted = total / weights.sum() if statistic == "mean" else total
     assert made.value == pytest.approx(wanted, rel=1e-4, abs=1e-4)
     assert made.privacy.unit == "person"
-    assert made.count == pytest.approx(weights.sum(), abs=0.01)
+    assert made.row_count == pytest.approx(weights.sum(), abs=0.01)
     assert made.counts.rows == pytest.approx(np.full(2, weights.sum()), abs=0.01)
     assert es.from_json(made.to_json()).to_json() == made.to_json()
 

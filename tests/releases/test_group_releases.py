@@ -11,7 +11,7 @@ import pytest
 import ellipsum as es
 from ellipsum.noise.block_law import BoxLaw
 from ellipsum.noise.law import GaussianLaw
-from ellipsum.releases.group_decode import shrunk
+from ellipsum.releases.postprocess import shrink_means
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 BOX = es.Box(0, 1)
@@ -149,7 +149,7 @@ def test_each_group_is_what_its_plan_makes_of_its_sums(statistic, rows, words):
         alone = one.publish(release.noisy[g], False)
         assert release.value[g] == pytest.approx(alone.value, rel=1e-9, abs=1e-12)
         assert release.noise_std[g] == pytest.approx(alone.noise_std, rel=1e-9)
-        assert release.counts[g] == pytest.approx(alone.count)
+        assert release.counts[g] == pytest.approx(alone.row_count)
         wanted = alone.confidence_interval(0.9)
         assert release.confidence_interval(0.9)[g] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
 
@@ -176,11 +176,11 @@ def test_shrinking_helps_taken_together_and_keeps_intervals():
 
 def test_groups_that_differ_are_hardly_moved():
     value = np.array([[0.0], [100.0], [200.0], [300.0], [400.0]])
-    assert shrunk(value, np.ones((5, 1))) == pytest.approx(value, abs=0.1)
+    assert shrink_means(value, np.ones((5, 1))) == pytest.approx(value, abs=0.1)
     alike = np.array([[0.0], [0.1], [-0.1], [0.05], [0.0]])
-    assert np.ptp(shrunk(alike, np.ones((5, 1)))) < np.ptp(alike) * 0.51
+    assert np.ptp(shrink_means(alike, np.ones((5, 1)))) < np.ptp(alike) * 0.51
     few = value[:3]
-    assert (shrunk(few, np.ones((3, 1))) == few).all()
+    assert (shrink_means(few, np.ones((3, 1))) == few).all()
 
 
 def test_sums_do_not_shrink():

@@ -57,7 +57,7 @@ def test_only_publishable_fields_are_in_the_json():
     assert a.to_json() == b.to_json()
     assert set(json.loads(a.to_json())) == {
         "format", "version", "statistic", "columns", "value", "noise_std", "privacy", "secure", "count",
-        "denoised", "noise", "plan", "counts", "standard_error", "interval", "warnings",
+        "denoised", "denoise_options", "noisy", "plan", "counts", "standard_error", "interval", "warnings",
     }  # fmt: skip
 
 

@@ -152,6 +152,7 @@ def test_every_call_takes_header(tmp_path, call):
         CALLS[call](path, header="yes", **BUDGET)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "words",
     [

@@ -94,6 +94,7 @@ def test_descriptions_travel_as_other_maps_do():
         assert es.describe(frame, rows, rng=np.random.default_rng(2), **how, **more).to_json() == local.to_json()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 @pytest.mark.parametrize("method", METHODS)
 def test_learning_on_a_frame_is_learning_on_its_rows(method, neighbors):

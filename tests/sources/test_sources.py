@@ -198,6 +198,7 @@ def test_every_source_is_tried(sources):
     assert tuple(sources) == SOURCES
 
 
+@pytest.mark.one_in(10)
 @pytest.mark.filterwarnings("ignore::ellipsum.ProjectionWarning")
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_call_publishes_the_same_bits_from_every_source_as_from_an_array(sources, expected, kind, monkeypatch):
@@ -594,16 +595,16 @@ def test_batches_that_differ_publish_nothing():
 
 
 @pytest.mark.parametrize(
-    ("mark", "below", "kind"),
+    ("mark", "below"),
     [
-        ("_delta_log/00000000000000000000.json", "part-0.parquet", "Delta"),
-        ("_delta_log/00000000000000000000.json", "year=2020/part-0.parquet", "Delta"),
-        ("_delta_log/00000000000000000000.json", "aB/part-0.parquet", "Delta"),
-        (".hoodie/hoodie.properties", "2020/part-0.parquet", "Hudi"),
-        ("metadata/v1.metadata.json", "data/year=2020/part-0.parquet", "Iceberg"),
+        ("_delta_log/00000000000000000000.json", "part-0.parquet"),
+        ("_delta_log/00000000000000000000.json", "year=2020/part-0.parquet"),
+        ("_delta_log/00000000000000000000.json", "aB/part-0.parquet"),
+        (".hoodie/hoodie.properties", "2020/part-0.parquet"),
+        ("metadata/v1.metadata.json", "data/year=2020/part-0.parquet"),
     ],
 )
-def test_files_of_a_table_format_are_not_its_rows(tmp_path, mark, below, kind):
+def test_files_of_a_table_format_are_not_its_rows(tmp_path, mark, below):
     home = tmp_path / "home"
     for path in (home / mark, home / below):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -611,10 +612,10 @@ def test_files_of_a_table_format_are_not_its_rows(tmp_path, mark, below, kind):
     pq.write_table(pa.table({"a": [1.0, 2.0]}), home / below)
     (tmp_path / "link").symlink_to(home)
     for data in (home, home / below, str(home / "**" / "*.parquet"), [str(home / below)], tmp_path, tmp_path / "link"):
-        with pytest.raises(UsageError, match=f"is a {kind} table"):
+        with pytest.raises(UsageError, match="is a Delta, Hudi or Iceberg table"):
             open_table(data)
     for columns in (["year", "a"], ["a"]):
-        with pytest.raises(UsageError, match=kind):
+        with pytest.raises(UsageError, match="Iceberg"):
             open_table(home, columns)
 
 

@@ -227,7 +227,7 @@ def check_counts(release):
     """No column has more rows than there are, or fewer than none, but for noise."""
     counts, plan = release.counts, release.plan
     assert counts.rows.shape == counts.stds.shape == (plan.d,)
-    noisy = release.row_count if release.statistic == "describe" else release.count
+    noisy = release.row_count
     every = plan.n or 0 if noisy is None else noisy
     units = plan.riders.absences.astype(float) if plan.riders.absences.size else np.zeros(1)
     own = plan.absence_stds if plan.riders.absences.size else np.zeros(units.size)

@@ -196,7 +196,7 @@ def test_empty_data_under_add_remove_gives_an_answer():
     for seed in range(20):
         mean = es.mean(x, es.Box(0, 1), budget=es.Budget(mu=0.01), neighbors="add_remove", rng=rng(seed))
         assert np.isfinite(mean.value).all()
-        if mean.count < 1:
+        if mean.row_count < 1:
             assert np.linalg.norm((mean.value - 0.5) * mean.plan.ellipsoid.scale) <= 1 + 1e-9
     with pytest.raises(es.UsageError, match="no rows"):
         es.sum(x, es.Box(0, 1), budget=BUDGET)
@@ -207,7 +207,7 @@ def test_the_true_count_is_not_used_under_add_remove():
     plan = es.plan(es.Box(0, 1), n=10, d=2, budget=BUDGET, neighbors="add_remove")
     a = plan.release(np.full((10, 2), 0.5), rng=rng())
     b = plan.release(np.full((1000, 2), 0.5), rng=rng())
-    assert b.count - a.count == pytest.approx(990, abs=1e-6)
+    assert b.row_count - a.row_count == pytest.approx(990, abs=1e-6)
     assert np.array_equal(a.plan.noise_std, b.plan.noise_std)
 
 

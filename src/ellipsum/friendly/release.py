@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,16 @@ from ..noise import Stream, add_laplace, add_noise_exact, ball_shift, public_sub
 from ..numerics.wide_integers import Wide
 from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy
-from ..releases.noise_covariance import Noise
 from ..releases.postprocess import METHODS as DENOISED
-from ..releases.release import DOCTORED, WRONG, Release, check_shown
+from ..releases.release import (
+    DOCTORED,
+    WRONG,
+    Published,
+    Release,
+    check_shown,
+    read_denoise_options,
+)
+from ..releases.release import FORMAT as RELEASE_FORMAT
 from ..request.documentation import public
 from ..request.people import people_of
 from ..rows import Normal
@@ -44,11 +52,10 @@ from .plan import (
     require_replace,
 )
 
-RELEASE_FORMAT, NO_CENTER_FORMAT = "ellipsum.release/1", "ellipsum.no_center/1"
+NO_CENTER_FORMAT = "ellipsum.no_center/1"
 _USUAL_ROWS, _USUAL_CELLS = 10_000, 1 << 26
 _RADII_STEP = math.sqrt(2)
 _MOST_RADII = 1024
-_NEAR = 1e-6
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,22 +67,12 @@ class FriendlyRelease(Release):
     weight_lower: float = math.nan
     """The gate's lower bound on the sum of weights, which fixed the noise."""
 
+    @cached_property
+    def _published(self) -> Published:
+        return Published(self.noisy, self.plan.noise_at(Fraction(self.weight_lower)))
+
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": RELEASE_FORMAT,
-            "version": VERSION,
-            "statistic": self.statistic,
-            "columns": list(self.names()),
-            "value": self.value.tolist(),
-            "noise_std": self.noise_std.tolist(),
-            "privacy": self.privacy.to_dict(),
-            "secure": self.secure,
-            "denoised": self.denoised,
-            "agreement": self.agreement,
-            "weight_lower": self.weight_lower,
-            "noise": {"scaled_std": self.noise.std},
-            "plan": self.plan.to_dict(),
-        }
+        return {**super().to_dict(), "agreement": self.agreement, "weight_lower": self.weight_lower}
 
     def document(self, most: int | None = None) -> Document:
         from .documents import friendly_document
@@ -232,8 +229,7 @@ def run_friendly(
     if lower < plan.least_weight or core.weight == 0:
         return NoCenter(plan, agreement, stream.secure)
     mean = np.ldexp(_noisy_mean(plan, core.mean(), lower, stream), -RADIUS_BITS) * plan.radius
-    noise = plan.noise_at(lower)
-    return FriendlyRelease(mean, plan, noise, stream.secure, agreement=agreement, weight_lower=float(lower))  # type: ignore[arg-type]
+    return FriendlyRelease(plan, mean, stream.secure, agreement=agreement, weight_lower=float(lower))
 
 
 def _noisy_mean(plan: FriendlyPlan, mean: list[Fraction], lower: Fraction, stream: Stream) -> Floats:
@@ -385,25 +381,18 @@ def friendly_release_from_dict(saved: Any) -> FriendlyRelease:
             raise UsageError(DOCTORED)
         lower = fields.take("weight_lower", json_codec.number)
         release = FriendlyRelease(
-            value=fields.take("value", json_codec.numbers),
             plan=plan,
-            noise=Noise(plan.ellipsoid, fields.take("noise", _std)),
+            noisy=fields.take("noisy", json_codec.numbers),
             secure=fields.take("secure", json_codec.flag),
             denoised=fields.maybe("denoised", json_codec.word(*DENOISED)),
+            denoise_options=fields.take("denoise_options", read_denoise_options),
             agreement=fields.take("agreement", json_codec.number),
             weight_lower=lower,
         )
+        if not float(plan.least_weight) <= lower <= plan.n or release.noisy.shape != (plan.d,):
+            raise UsageError(DOCTORED)
         check_shown(release, fields)
-    if not float(plan.least_weight) <= lower <= plan.n:
-        raise UsageError(DOCTORED)
-    if not math.isclose(release.noise.std, plan.noise_at(Fraction(lower)).std, rel_tol=_NEAR):
-        raise UsageError(DOCTORED)
     return release
-
-
-def _std(saved: Any) -> float:
-    with json_codec.Fields(saved, WRONG) as fields:
-        return fields.take("scaled_std", json_codec.number)
 
 
 def no_center_from_dict(saved: Any) -> NoCenter:

@@ -424,14 +424,8 @@ def publish(plan: LearningPlan, rounds: Rounds, region: Region) -> Release:
     final: Plan = plan_statistic(request)
     stream = rounds.charge_release(final.privacy.as_pair(), final.row_map.width)
     partial = rounds.session.total(final.row_map, rounds.public_rows, rounds.progress, rounds.source)
-    release = final.publish(final.noisy_sums(partial, stream), rounds.session.secure, absent)
-    value = release.value
-    if isinstance(region.rows, Box) and plan.statistic == "mean":
-        value = np.clip(value, *region.rows.bounds())  # every clamped value lies between the ends
-    value = np.where(region.found, value, np.nan)
-    return replace(
-        release, value=value, privacy_spent=rounds.privacy, learned=learning_of(plan, rounds, region, absent)
-    )
+    release = final.publish(final.noisy_sums(partial, stream), rounds.session.secure)
+    return replace(release, privacy_spent=rounds.privacy, learned=learning_of(plan, rounds, region, absent))
 
 
 def learning_of(plan: LearningPlan, rounds: Rounds, region: Region, absent: Any = None) -> Learning:

@@ -25,18 +25,15 @@ from ..numerics.wide_integers import Ints
 from ..privacy.spherical_curve import Guarantee
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.clipping_bias import cell_limits
-from ..releases.decode import Absent, answer
 from ..releases.description import (
     check_squares,
     correlation_error,
-    described,
-    mean_products,
     read_release,
+    release_class,
     std_errors,
 )
 from ..releases.noise_covariance import Noise
-from ..releases.release import Counts, Release
-from ..releases.std_estimates import mean_squares
+from ..releases.release import Release
 from ..request.people import People
 from ..request.request import Request
 from ..row_maps.auxiliary_counts import PLAIN, Riders
@@ -376,16 +373,9 @@ class Plan(Requested):
             what = "rows" if self.people is None else "people"
             raise UsageError(f"this plan is for n = {self.n} {what}, the data has {count}. Plan anew for this n.")
 
-    def publish(self, scaled: Floats, secure: bool, absent: Absent | None = None) -> Release:
-        """From noisy sums in the scaled space to original units: post-processing only [U3][U6].
-
-        absent: missing entries that were counted before, where the plan fills them in.
-        """
-        value, noise, tally = answer(self, scaled, absent)
-        release = Release(value, self, noise, secure, tally.count, counts=Counts.of(self, tally, scaled))
-        if self.statistic != "describe":
-            return release
-        return described(release, mean_squares(self, tally.rows, scaled), mean_products(self, tally, scaled))
+    def publish(self, scaled: Floats, secure: bool) -> Release:
+        """From noisy sums in the scaled space to original units: post-processing only [U3][U6]."""
+        return release_class(self)(self, scaled, secure)
 
     def to_dict(self) -> dict[str, Any]:
         return plan_to_dict(self)

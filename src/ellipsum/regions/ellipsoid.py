@@ -88,9 +88,11 @@ class Ellipsoid(Alike):
         return self.scale * self.along(offset)
 
     def restore(self, offsets: Floats) -> Floats:
-        """B^-1 y: from the scaled space to an offset from the center."""
+        """B^-1 y: from the scaled space to an offset from the center, or to one for each group."""
         stretched = offsets * self.unscale
-        return stretched if self.axes is None else self.axes @ stretched
+        if self.axes is None:
+            return stretched
+        return self.axes @ stretched if stretched.ndim == 1 else stretched @ self.axes.T
 
 
 @dataclass(frozen=True)

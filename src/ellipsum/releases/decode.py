@@ -1,5 +1,6 @@
 """From noisy sums to the published statistic: counts, values and the noise of both. Post-processing only.
 
+Noisy sums end in the numbers of one vector; an axis of groups may stand before them, and every result then has it too.
 docs/proofs/plans.md: [U2] unknown n, [U3] few rows, [U6] columns with counts of their own.
 """
 
@@ -16,21 +17,22 @@ from .noise_covariance import Noise, in_doubt
 
 
 @dataclass(frozen=True)
-class Tally:
-    """How many rows each column has, as far as it is known, and the noise of that.
+class Counts(Alike):
+    """Noisy numbers of rows that were published beside a value.
 
-    rows: one per column. shared: std of what all columns' counts have in common; own: of the rest, one per column.
-    count: the published number of rows where n is private.
+    rows: how many rows have each column, one per column, and stds: their noise. clipped: rows outside the region, by
+    octave (up to 2, 4, 8, ... radii away, the last without end). outside: cells outside their bounds, one per column.
+    The last two are None where nothing was counted.
     """
 
     rows: Floats
-    shared: float
-    own: Floats
-    count: float | None
+    stds: Floats
+    clipped: Floats | None = None
+    outside: Floats | None = None
 
-    @property
-    def stds(self) -> Floats:
-        return np.hypot(self.own, self.shared) if self.shared else self.own
+    def to_dict(self) -> dict[str, Any]:
+        parts = {"rows": self.rows, "stds": self.stds, "clipped": self.clipped, "outside": self.outside}
+        return {name: None if part is None else part.tolist() for name, part in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -46,47 +48,83 @@ class Absent(Alike):
         return {"rows": self.rows.tolist(), "stds": self.stds.tolist(), "fill": self.fill.tolist()}
 
 
-def tally(plan: Any, scaled: Floats, absent: Absent | None = None) -> Tally:
+@dataclass(frozen=True)
+class RowCounts:
+    """How many rows each column has, as far as it is known, and the noise of that.
+
+    rows: one per column. shared: std of what all columns' counts have in common; own: of the rest, one per column.
+    count: the published number of rows where n is private.
+    """
+
+    rows: Floats
+    shared: float
+    own: Floats
+    count: Any
+
+    @property
+    def stds(self) -> Floats:
+        stds = np.hypot(self.own, self.shared) if self.shared else self.own
+        return stds if self.rows.ndim == 1 else np.broadcast_to(stds, self.rows.shape)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What noisy sums say: the statistic, how far it lies from where cells count, and the rows behind it."""
+
+    value: Floats
+    offset: Floats
+    rows: RowCounts
+
+
+def decode(plan: Any, noisy: Floats, absent: Absent | None = None) -> Decoded:
+    """The statistic and its counts; absent: missing entries that were counted before, where the plan fills them in."""
+    counts = count_rows(plan, noisy, absent)
+    ellipsoid, center = plan.ellipsoid, plan.ellipsoid.center
+    offset = ellipsoid.restore(noisy[..., : ellipsoid.width])
+    if absent is not None:  # what was filled in is taken out again
+        offset = offset - (absent.fill - center) * absent.rows
+    if plan.statistic == "sum":
+        without = plan.needs_no_count and absent is None
+        return Decoded(offset if without else center * counts.rows + offset, offset, counts)
+    offset = hold(plan, offset / np.maximum(counts.rows, 1.0), counts)
+    return Decoded(center + offset, offset, counts)
+
+
+def count_rows(plan: Any, noisy: Floats, absent: Absent | None = None) -> RowCounts:
     """The rows of every column, from the noisy counts behind the values [U6], or from those before [L10]."""
-    count = None if plan.count_std is None else float(scaled[-1]) / plan.count_weight
-    start = float(plan.n or 0) if count is None else count
-    rows = np.empty(plan.d)
-    rows.fill(start)
+    count: Any = None if plan.count_std is None else noisy[..., -1] / plan.count_weight
+    if noisy.ndim == 1:
+        count = None if count is None else float(count)
+        rows = np.full(plan.d, float(plan.n or 0) if count is None else count)
+    else:
+        rows = np.repeat(count[:, None], plan.d, axis=1)
     if plan.riders.absences.size:
-        units = plan.riders.absences
-        behind = np.ldexp(scaled[plan.ellipsoid.width :][: units.size], plan.grid_bits)
+        units = plan.riders.absences.astype(float)
+        behind = np.ldexp(noisy[..., plan.ellipsoid.width :][..., : units.size], plan.grid_bits)
         rows = rows - behind / np.where(units > 0, units, np.inf)
     elif absent is not None:
         rows = rows - absent.rows
-    return tally_of(plan, rows, count, absent)
-
-
-def tally_of(plan: Any, rows: Floats, count: float | None, absent: Absent | None = None) -> Tally:
-    """Counts that are known, with the noise that the plan gives them."""
     shared, own = plan.count_std or 0.0, np.zeros(plan.d) if absent is None else absent.stds.copy()
     if plan.riders.missing == "row":
         shared = float(np.hypot(shared, plan.absence_stds[0]))
     elif plan.absence_stds.size:
         own = plan.absence_stds.copy()
-    return Tally(rows, shared, own, count)
+    return RowCounts(rows, shared, own, count)
 
 
-def answer(plan: Any, scaled: Floats, absent: Absent | None = None) -> tuple[Floats, Noise, Tally]:
-    """The statistic, its noise, and the counts it was made with."""
-    counts = tally(plan, scaled, absent)
-    ellipsoid, center = plan.ellipsoid, plan.ellipsoid.center
-    offset = ellipsoid.restore(scaled[: ellipsoid.width])
-    if absent is not None:  # what was filled in is taken out again
-        offset = offset - (absent.fill - center) * absent.rows
-    if plan.statistic == "sum":
-        return _total(plan, counts, center, offset, absent)
-    divisor = np.maximum(counts.rows, 1.0)
-    offset = offset / divisor
-    offset = held(plan, offset, counts)
-    return center + offset, mean_noise(plan, counts, offset, absent), counts
+def count_clipped(plan: Any, counts: RowCounts, noisy: Floats) -> Counts:
+    """The counts of a vector, with those of what was clipped."""
+    riders = plan.riders
+    if not riders.outside.size:
+        return Counts(counts.rows, counts.stds)
+    start = plan.ellipsoid.width + riders.absences.size
+    behind = noisy[start : plan.ellipsoid.width + riders.counted] * 2.0**plan.grid_bits
+    if riders.octaves:
+        return Counts(counts.rows, counts.stds, behind / max(riders.outside[0], 1))
+    return Counts(counts.rows, counts.stds, None, behind / riders.cell_units)
 
 
-def held(plan: Any, offset: Floats, counts: Tally) -> Floats:
+def hold(plan: Any, offset: Floats, counts: RowCounts) -> Floats:
     """[U3] Offsets of columns that hardly any row has, brought back to the region that every row lies in."""
     few = in_doubt(counts.rows, counts.stds)
     if not few.any():
@@ -96,12 +134,36 @@ def held(plan: Any, offset: Floats, counts: Tally) -> Floats:
         lower, upper = plan.rows.bounds()
         most = (upper - lower) / 2
     offset = np.where(few, np.clip(offset, -most, most), offset)
-    if few.all() and not plan.clamped:
-        offset = offset / max(1.0, float(np.linalg.norm(plan.ellipsoid.scaled(offset))))
+    if not plan.clamped:
+        for place in np.ndindex(offset.shape[:-1]):
+            if few[place].all():
+                offset[place] /= max(1.0, float(np.linalg.norm(plan.ellipsoid.scaled(offset[place]))))
     return offset
 
 
-def mean_noise(plan: Any, counts: Tally, offset: Floats, absent: Absent | None = None) -> Noise:
+# Noise --------------------------------------------------------------------------------------------------
+
+
+def noise_of(plan: Any, decoded: Decoded, absent: Absent | None = None) -> Noise:
+    """The noise of a vector."""
+    if plan.statistic != "sum":
+        return _mean_noise(plan, decoded.rows, decoded.offset, absent)
+    if plan.needs_no_count and absent is None:
+        return Noise(*plan.noise_base)
+    return _sum_noise(plan, decoded.rows, absent)
+
+
+def group_stds(plan: Any, decoded: Decoded) -> Floats:
+    """Stds of the noise of groups; one axis, and no covariance, for each."""
+    base, std = plan.noise_base
+    sums, stds = base.reach * std, decoded.rows.stds
+    if plan.statistic == "sum":
+        return np.asarray(np.hypot(sums, np.abs(plan.ellipsoid.center) * stds))
+    divisor = np.maximum(decoded.rows.rows, 1.0)
+    return np.asarray(np.hypot(sums / divisor, np.abs(decoded.offset) * stds / divisor))
+
+
+def _mean_noise(plan: Any, counts: RowCounts, offset: Floats, absent: Absent | None) -> Noise:
     """[U3][U6] Of c + T_j / N_j: the sums' own, the shared count's and each column's own."""
     divisor = np.maximum(counts.rows, 1.0)
     least = float(divisor.min())
@@ -115,18 +177,10 @@ def mean_noise(plan: Any, counts: Tally, offset: Floats, absent: Absent | None =
     return Noise(ellipsoid, std / least, shared, stretch, own)
 
 
-def sum_noise(plan: Any, counts: Tally, absent: Absent | None = None) -> Noise:
+def _sum_noise(plan: Any, counts: RowCounts, absent: Absent | None) -> Noise:
     """[U2][U6] Of c N_j + T_j."""
     center = plan.ellipsoid.center
     shared = center * counts.shared if counts.shared else None
     own = np.abs(center if absent is None else absent.fill) * counts.own if counts.own.any() else None
     ellipsoid, std = plan.noise_base
     return Noise(ellipsoid, std, shared, None, own)
-
-
-def _total(
-    plan: Any, counts: Tally, center: Floats, offset: Floats, absent: Absent | None
-) -> tuple[Floats, Noise, Tally]:
-    if plan.needs_no_count and absent is None:
-        return offset, Noise(*plan.noise_base), counts
-    return center * counts.rows + offset, sum_noise(plan, counts, absent), counts

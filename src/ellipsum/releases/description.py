@@ -17,9 +17,9 @@ from ..display.document import Document
 from ..errors import Floats, UsageError, choice, open_unit
 from ..rows import Rows
 from ..util import json_codec
-from .decode import Tally
-from .release import DOCTORED, WRONG, Release, planned_release
-from .std_estimates import Spreads, multiples
+from .decode import Counts
+from .release import DOCTORED, WRONG, Release, follows, planned_release
+from .std_estimates import Spreads, mean_squares, multiples
 
 if TYPE_CHECKING:
     from ..display.plots.strips import Sheet
@@ -28,7 +28,6 @@ MOST_DESCRIBED = 1024
 """Columns with covariances at most: half a million pairs."""
 STATED = ("count", "mean", "std")
 _LEVEL = 0.95
-_NEAR = 1e-6  # what rounding may change
 _EVEN = 1 / 3  # mean square, and variance, of a column spread evenly over its bounds, in units of its half-width
 
 
@@ -39,14 +38,25 @@ class Description(Release):
     Standard deviations are the population's, and are for entries held to their bounds, as the means are.
     """
 
-    count: Floats = None  # type: ignore[assignment]
-    """How many rows have each column, one per column: noisy, or the public n where nothing can be missing."""
-    row_count: float | None = None
-    """The noisy number of all rows, where n is private."""
-    squares: Floats = None  # type: ignore[assignment]
-    """Noisy mean squares of the columns' distances from the middle of their bounds, in units of half a width."""
-    products: Floats | None = None
-    """Noisy mean products of two columns' distances, of all pairs (0, 1), (0, 2), ...; None where nobody asked."""
+    @property
+    def count(self) -> Floats:
+        """How many rows have each column, one per column: noisy, or the public n where nothing can be missing."""
+        return self._row_counts.rows
+
+    @property
+    def _row_counts(self) -> Counts:
+        assert self.counts is not None
+        return self.counts
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Noisy mean squares of the columns' distances from the middle of their bounds, in units of half a width."""
+        return mean_squares(self.plan, self.count, self.noisy)
+
+    @cached_property
+    def products(self) -> Floats | None:
+        """Noisy mean products of two columns' distances, of all pairs (0, 1), (0, 2), ...; None where nobody asked."""
+        return mean_products(self.plan, self.count, self.noisy)
 
     @property
     def mean(self) -> Floats:
@@ -64,8 +74,7 @@ class Description(Release):
 
     @cached_property
     def _spreads(self) -> Spreads:
-        assert self.counts is not None
-        return Spreads(self.plan, self.value, self.squares, self.counts.rows, self.counts.stds)
+        return Spreads(self.plan, self.value, self.squares, self.count, self._row_counts.stds)
 
     def confidence_interval(self, level: float = 0.95, of: str = "mean") -> Floats:
         """(d, 2) bounds for the "count", "mean" or "std" of each column, each covering its own column at `level`."""
@@ -123,12 +132,11 @@ class Description(Release):
     def _covariance_reach(self, many: Floats) -> Floats:
         """[D2] How far noise may have moved each covariance: to first order, and by two means' errors together."""
         plan: Any = self.plan
-        assert self.counts is not None
         assert self.products is not None
         first, second = np.triu_indices(self.value.size, 1)
         values, doubt = self._spreads.value_stds
         one, other = self._spreads.offsets[first], self._spreads.offsets[second]
-        counts = (self.products - 2 * one * other) * self.counts.stds[first]
+        counts = (self.products - 2 * one * other) * self._row_counts.stds[first]
         parts = plan.product_std**2 + (one * values[second]) ** 2 + (other * values[first]) ** 2 + counts**2
         shift = many * self._spreads.variance_stds[1]
         reach: Floats = many[first] * np.sqrt(parts) * doubt[first] + shift[first] * shift[second]
@@ -139,13 +147,25 @@ class Description(Release):
 
     def to_dict(self) -> dict[str, Any]:
         bounds = {name: self.confidence_interval(_LEVEL, name).tolist() for name in ("count", "std")}
-        shown = {"squares": self.squares, "count": self.count, "std": self.std, "std_error": self.std_error}
-        section: dict[str, Any] = {name: part.tolist() for name, part in shown.items()}
+        section: dict[str, Any] = {name: part.tolist() for name, part in self._shown().items()}
         if self.products is not None:
             bounds["correlation"] = self.correlation_interval(_LEVEL).tolist()
-            section |= {"products": self.products.tolist(), "correlation": self.correlation.tolist()}
-        section["interval"] = {"level": _LEVEL, **bounds}
-        return {**super().to_dict(), "count": self.row_count, "describe": section}
+        return {**super().to_dict(), "describe": {**section, "interval": {"level": _LEVEL, **bounds}}}
+
+    def _shown(self) -> dict[str, Floats]:
+        """What a file shows beside the means."""
+        shown = {"count": self.count, "std": self.std, "std_error": self.std_error}
+        return shown if self.products is None else {**shown, "correlation": self.correlation}
+
+    def check_shown(self, fields: json_codec.Fields) -> None:
+        super().check_shown(fields)
+        found = fields.take("describe", lambda saved: saved)
+        with json_codec.Fields(found, WRONG) as section:
+            section.take("interval", lambda value: None)  # worked out again
+            for name, wanted in self._shown().items():
+                kind: json_codec.Kind[Floats] = json_codec.matrix if wanted.ndim == 2 else json_codec.numbers
+                if not follows(section.take(name, kind), wanted):
+                    raise UsageError(DOCTORED)
 
     def _table(self) -> dict[str, Any]:
         table: dict[str, Any] = {}
@@ -172,22 +192,19 @@ def _symmetric(pairs: Floats, d: int) -> Floats:
     return matrix + matrix.T
 
 
-def described(release: Release, squares: Floats, products: Floats | None) -> Description:
-    """A release of means, with the mean squares and products that were published beside them."""
-    assert release.counts is not None
-    parts = release.value, release.plan, release.noise, release.secure
-    beside: dict[str, Any] = {"counts": release.counts, "row_count": release.count}
-    return Description(*parts, count=release.counts.rows, **beside, squares=squares, products=products)
+def release_class(plan: Any) -> type[Release]:
+    """What the release of a plan is."""
+    return Description if plan.statistic == "describe" else Release
 
 
-def mean_products(plan: Any, counts: Tally, scaled: Floats) -> Floats | None:
+def mean_products(plan: Any, rows: Floats, scaled: Floats) -> Floats | None:
     """T / N of each pair of columns, from noisy sums of their products behind the squares [D2]."""
     riders = plan.riders
     if not riders.products:
         return None
     start = plan.ellipsoid.width + riders.width - riders.pairs
-    rows = max(float(counts.rows[0]), 1.0)  # rows are complete: every column has as many
-    means: Floats = np.ldexp(scaled[start : start + riders.pairs], plan.grid_bits) / riders.products / rows
+    each = max(float(rows[0]), 1.0)  # rows are complete: every column has as many
+    means: Floats = np.ldexp(scaled[start : start + riders.pairs], plan.grid_bits) / riders.products / each
     return means
 
 
@@ -242,31 +259,6 @@ def check_squares(plan: Any) -> None:
         raise UsageError("this plan's squares are not those of its statistic. Make the plan anew.")
 
 
-def read_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], Any]) -> Release:
-    """A release from a file; one that describes columns is checked against its own means and counts."""
-    if "describe" not in saved:
-        release = planned_release(saved, plan_from_dict)
-        if release.statistic == "describe":
-            raise UsageError(WRONG)
-        return release
-    release = planned_release({name: part for name, part in saved.items() if name != "describe"}, plan_from_dict)
-    riders = release.plan.riders
-    if release.statistic != "describe" or release.denoised is not None or release.counts is None or riders is None:
-        raise UsageError(DOCTORED)
-    with json_codec.Fields(saved["describe"], WRONG) as fields:
-        squares, count, std = (fields.take(name, json_codec.numbers) for name in ("squares", "count", "std"))
-        products = fields.take("products", json_codec.numbers) if riders.products else None
-        matrix = None if products is None else fields.take("correlation", json_codec.matrix)
-        for shown in ("std_error", "interval"):
-            fields.take(shown, lambda value: None)  # worked out anew
-    if not squares.shape == count.shape == std.shape == release.value.shape:
-        raise UsageError(DOCTORED)
-    pairs = math.comb(squares.size, 2)
-    if products is not None and (products.size != pairs or matrix is None or matrix.shape != 2 * squares.shape):
-        raise UsageError(DOCTORED)
-    made = described(release, squares, products)
-    if matrix is not None and not np.allclose(matrix, made.correlation, rtol=_NEAR, atol=_NEAR):
-        raise UsageError(DOCTORED)
-    if not (np.array_equal(count, made.count) and np.allclose(std, made.std, rtol=_NEAR, atol=0)):
-        raise UsageError(DOCTORED)
-    return made
+def read_release(saved: Mapping[str, Any], make_plan: Callable[[Any], Any]) -> Release:
+    """A release from a file."""
+    return planned_release(saved, make_plan, release_class)

@@ -43,7 +43,7 @@ def release_document(release: Any, most: int | None = None) -> Document:
     """A sum or a mean: a line for each column."""
     columns = many(release.value.size, "column")
     title = f"Differentially private {release.statistic} of {columns} ({describe_size(release.plan)})"
-    facts = [*_release_facts(release), *_count_facts(release, release.count), *insecure_facts(release.secure)]
+    facts = [*_release_facts(release), *_count_facts(release, release.row_count), *insecure_facts(release.secure)]
     warnings = [*plan_warnings(release.plan), *release.warnings]
     return Document(title, [_values_table(release, most or SHOWN)], facts, warnings)
 

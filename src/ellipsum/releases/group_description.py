@@ -24,7 +24,7 @@ class GroupDescription(GroupRelease):
     @property
     def count(self) -> Floats:
         """(groups, d): how many rows of each group have each column, noisy."""
-        return self._answers.rows
+        return self._rows.rows
 
     @property
     def mean(self) -> Floats:
@@ -42,9 +42,8 @@ class GroupDescription(GroupRelease):
 
     @cached_property
     def _spreads(self) -> Spreads:
-        found, one = self._answers, self.plan.one
-        squares = mean_squares(one, found.rows, self.noisy)
-        return Spreads(one, found.value, squares, found.rows, found.row_stds)
+        one, rows, stds = self.plan.one, self._rows.rows, self._rows.stds
+        return Spreads(one, self._decoded.value, mean_squares(one, rows, self.noisy), rows, stds)
 
     def confidence_interval(self, level: float = LEVEL, of: str = "mean") -> Floats:
         """(groups, d, 2) bounds for the "count", "mean" or "std" of each column, each covering its own at `level`."""
@@ -57,7 +56,7 @@ class GroupDescription(GroupRelease):
 
     def parts(self) -> dict[str, tuple[Floats, Floats, Floats]]:
         bounds = {name: self.confidence_interval(LEVEL, name) for name in STATED}
-        errors = {"count": self._answers.row_stds, "mean": self.standard_error, "std": self.std_error}
+        errors = {"count": self._rows.stds, "mean": self.standard_error, "std": self.std_error}
         return {name: (getattr(self, name), bounds[name], errors[name]) for name in STATED}
 
     def to_dict(self) -> dict[str, Any]:

@@ -22,9 +22,10 @@ from ..sources.group_labels import published_type
 from ..util import json_codec
 from ..util.atomic_files import Kept, Saved, write_atomically
 from ..util.structural_equality import Alike
-from .group_decode import Answers, answers, shrunk
+from .decode import Decoded, RowCounts, decode, group_stds
 from .group_json import release_to_dict
 from .noise_covariance import in_doubt
+from .postprocess import shrink_means
 
 if TYPE_CHECKING:
     import pandas
@@ -91,8 +92,12 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     """What happened before, where the bounds were learned: steps with their cost, and what clipping may hide."""
 
     @cached_property
-    def _answers(self) -> Answers:
-        return answers(self.plan.one, self.noisy)
+    def _decoded(self) -> Decoded:
+        return decode(self.plan.one, self.noisy)
+
+    @property
+    def _rows(self) -> RowCounts:
+        return self._decoded.rows
 
     @property
     def statistic(self) -> str:
@@ -118,31 +123,32 @@ class GroupRelease(Alike, Kept, Saved, Shown):
     @cached_property
     def value(self) -> Floats:
         """(groups, d)."""
-        found = self._answers
-        value = shrunk(found.value, self.standard_error) if self.shrinks else found.value
+        value = self._decoded.value
+        value = shrink_means(value, self.standard_error) if self.shrinks else value
         return value if self.learned is None else np.where(self.learned.found, value, np.nan)
 
     @property
     def counts(self) -> Floats:
         """The noisy number of rows, or people, of each group."""
-        return self._answers.count
+        counts: Floats = self._rows.count
+        return counts
 
     @property
     def count_std(self) -> float:
         """Std of the noise of the counts."""
         return float(self.plan.one.count_std or 0.0)
 
-    @property
+    @cached_property
     def noise_std(self) -> Floats:
         """(groups, d) stds of the noise; the error of clipping is not in it."""
-        return self._answers.stds
+        return group_stds(self.plan.one, self._decoded)
 
     @property
     def standard_error(self) -> Floats:
         """(groups, d): noise of sums and counts, wider where a mean divides by a count that is in doubt [U2]."""
         if self.statistic == "sum":
             return self.noise_std
-        doubt = self._answers.row_stds / np.maximum(self._answers.rows, 1.0)
+        doubt = self._rows.stds / np.maximum(self._rows.rows, 1.0)
         wide: Floats = self.noise_std * np.sqrt(1 + 3 * np.minimum(doubt, 1.0) ** 2)
         return wide
 
@@ -154,10 +160,10 @@ class GroupRelease(Alike, Kept, Saved, Shown):
         means, and cover as often as before [G7].
         """
         quantiles = self.plan.one.multiples(open_unit("level", level))
-        half, middle = quantiles * self.standard_error, self._answers.value
+        half, middle = quantiles * self.standard_error, self._decoded.value
         low, high = middle - half, middle + half
         if self.learned is not None:
-            rows = np.maximum(self._answers.rows, 1.0)
+            rows = np.maximum(self._rows.rows, 1.0)
             low, high = self.learned.widened(low, high, rows, self.statistic == "sum")
         return np.stack([low, high], axis=2)
 
@@ -167,7 +173,7 @@ class GroupRelease(Alike, Kept, Saved, Shown):
         before = () if self.learned is None else self.learned.warnings
         if self.statistic == "sum":
             return before
-        few = int(in_doubt(self._answers.rows, self._answers.row_stds).any(axis=1).sum())
+        few = int(in_doubt(self._rows.rows, self._rows.stds).any(axis=1).sum())
         if not few:
             return before
         what = "a group has" if few == 1 else f"{few} groups have"

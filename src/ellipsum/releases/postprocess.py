@@ -21,10 +21,13 @@ from ..errors import (
     positive,
     vector,
 )
+from ..numerics.roots import root
 from .noise_covariance import Noise, in_doubt
 
+_LEAST_GROUPS = 4  # James-Stein shrinkage towards a mean that is estimated helps from here on
 
-class Published(Protocol):
+
+class Cleanable(Protocol):
     """What the clean-up reads of a release."""
 
     @property
@@ -36,7 +39,7 @@ class Published(Protocol):
     @property
     def statistic(self) -> str: ...
     @property
-    def count(self) -> float | None: ...
+    def row_count(self) -> float | None: ...
     @property
     def counts(self) -> Any: ...
     @property
@@ -47,7 +50,7 @@ class Published(Protocol):
     def plan(self) -> Any: ...
 
 
-def denoised(release: Published, method: str, **options: Any) -> Floats:
+def denoised(release: Cleanable, method: str, **options: Any) -> Floats:
     """The value of a release, cleaned by "james_stein", "soft_threshold", "wiener" or "clamp"."""
     choice("method", method, METHODS)
     if release.denoised is not None:
@@ -60,18 +63,18 @@ def denoised(release: Published, method: str, **options: Any) -> Floats:
         raise UsageError(f"{method} does not take {', '.join(options)}.") from None
 
 
-def target(release: Published) -> Floats:
+def target(release: Cleanable) -> Floats:
     """Where shrinkage pulls to: the plan's center, times the (public or noisy) count of each column for a sum."""
     center: Floats = release.plan.ellipsoid.center
     if release.statistic == "mean":
         return center
     if release.counts is not None:
         return np.asarray(center * release.counts.rows)
-    count = release.count if release.count is not None else release.plan.n
+    count = release.row_count if release.row_count is not None else release.plan.n
     return center * float(count or 0)
 
 
-def james_stein(release: Published) -> Floats:
+def james_stein(release: Cleanable) -> Floats:
     """[O1] Positive-part shrinkage towards the center, refused where it could raise the error.
 
     t + (1 - (p - 2) / Q)_+ (v - t),  Q = (v - t)^T V^-1 (v - t),  p = tr V / lambda_max(V) > 2.
@@ -110,7 +113,7 @@ def effective_dimension(noise: Noise) -> float:
     return noise.total / largest if largest > 0 else 0.0
 
 
-def soft_threshold(release: Published, threshold: float | None = None) -> Floats:
+def soft_threshold(release: Cleanable, threshold: float | None = None) -> Floats:
     """[O2] Pull every coordinate towards the center by `threshold` noise stds, and to it if it is nearer.
 
     The default sqrt(2 ln d) is the universal threshold: good where most columns sit at their center.
@@ -123,7 +126,7 @@ def soft_threshold(release: Published, threshold: float | None = None) -> Floats
     return np.asarray(pull + np.sign(offset) * np.maximum(np.abs(offset) - stds * release.noise_std, 0.0))
 
 
-def clamp(release: Published, lower: Any = None, upper: Any = None) -> Floats:
+def clamp(release: Cleanable, lower: Any = None, upper: Any = None) -> Floats:
     """[O3] Move each coordinate into public bounds: the given ones, or those of Box and Ball rows."""
     d = release.value.size
     if lower is None and upper is None:
@@ -135,7 +138,7 @@ def clamp(release: Published, lower: Any = None, upper: Any = None) -> Floats:
     return np.clip(release.value, low, high)
 
 
-def _stated_bounds(release: Published) -> tuple[Floats, Floats]:
+def _stated_bounds(release: Cleanable) -> tuple[Floats, Floats]:
     low: Floats
     high: Floats
     low, high = release.plan.rows.bounds()
@@ -157,14 +160,14 @@ def _bound(name: str, value: Any, default: float, d: int) -> Floats:
     return np.full(d, float(bounds))
 
 
-def wiener(release: Published) -> Floats:
+def wiener(release: Cleanable) -> Floats:
     """[O4] The linear filter of least expected error when the law of the rows is stated (Normal rows)."""
     if release.plan.rows.kind != "normal" or release.learned is not None:
         raise UsageError("wiener needs the law of the rows as the caller stated it: it is for Normal rows.")
     from ..regions.normal_shape import wiener_gains
 
     plan = release.plan
-    count = plan.n if release.count is None else release.count
+    count = plan.n if release.row_count is None else release.row_count
     gains = wiener_gains(plan.rows, plan.ellipsoid, plan.scaled_std, count)
     pull = target(release)
     axes: Floats | None = plan.ellipsoid.axes
@@ -182,3 +185,45 @@ _METHODS: dict[str, Callable[..., Floats]] = {
 }
 
 METHODS = tuple(_METHODS)
+OPTIONS = ("threshold", "lower", "upper")
+
+
+# Groups -------------------------------------------------------------------------------------------------
+
+
+def shrink_means(value: Floats, stds: Floats) -> Floats:
+    """[G7] Group means pulled towards their weighted mean, column by column, by what noise alone explains.
+
+    The spread between groups is what their distances exceed their noise by; each mean keeps the share of its own
+    distance that this spread has in spread and noise together.
+    """
+    groups = len(value)
+    if groups < _LEAST_GROUPS:
+        return value.copy()
+    out = value.copy()
+    for j in range(value.shape[1]):
+        squares = stds[:, j] ** 2
+        if not (squares > 0).all():
+            continue
+        between = _between(value[:, j], squares)
+        weights = 1 / (squares + between)
+        middle = float(weights @ value[:, j] / weights.sum())
+        share = (groups - 3) / (groups - 1) * squares / (squares + between)
+        out[:, j] = value[:, j] + share * (middle - value[:, j])
+    return out
+
+
+def _between(value: Floats, squares: Floats) -> float:
+    """The variance between groups for which their weighted squared distances are as many as groups less one."""
+
+    def excess(between: float) -> float:
+        weights = 1 / (squares + between)
+        middle = weights @ value / weights.sum()
+        return float(weights @ (value - middle) ** 2) - (len(value) - 1)
+
+    if excess(0.0) <= 0:
+        return 0.0
+    most = float(np.var(value)) * len(value) + float(squares.max())
+    while excess(most) > 0:
+        most *= 4
+    return root(excess, 0.0, most, 1e-10 * most)

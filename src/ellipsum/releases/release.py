@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,9 +26,10 @@ from ..util.structural_equality import Alike
 from ..version import VERSION
 from .clipping_bias import ClippingBias, measure_clipping_bias
 from .confidence_regions import ConfidenceBox, ConfidenceEllipsoid, confidence_ellipsoid, confidence_region
-from .decode import Tally, mean_noise, sum_noise, tally_of
+from .decode import Absent, Counts, count_clipped, decode, noise_of
 from .noise_covariance import Noise
 from .postprocess import METHODS as DENOISED
+from .postprocess import OPTIONS as DENOISE_OPTIONS
 from .postprocess import denoised
 
 if TYPE_CHECKING:
@@ -37,63 +38,12 @@ if TYPE_CHECKING:
     from ..display.plots.strips import Sheet
     from .learning_record import Learning
 
-FORMAT = "ellipsum.release/2"
+FORMAT = "ellipsum.release/3"
 WRONG = "the release has missing, unknown or wrong fields."
 DOCTORED = "this release's value, noise or guarantee is not that of its plan. It was changed after it was made."
 _LEVEL = 0.95
 _FARTHEST = 64.0  # stds that noise may move a count by; more has odds below 1e-890
 _NEAR = 1e-6  # what rounding may change; the displayed digits are fewer
-
-
-@dataclass(frozen=True)
-class Counts(Alike):
-    """Noisy numbers of rows that were published beside a value.
-
-    rows: how many rows have each column, one per column, and stds: their noise. clipped: rows outside the region, by
-    octave (up to 2, 4, 8, ... radii away, the last without end). outside: cells outside their bounds, one per column.
-    The last two are None where nothing was counted.
-    """
-
-    rows: Floats
-    stds: Floats
-    clipped: Floats | None = None
-    outside: Floats | None = None
-
-    @staticmethod
-    def of(plan: Any, tally: Tally, scaled: Floats) -> Counts:
-        """The counts behind the values of noisy sums."""
-        riders = plan.riders
-        if not riders.outside.size:
-            return Counts(tally.rows, tally.stds)
-        start = plan.ellipsoid.width + riders.absences.size
-        behind = scaled[start : plan.ellipsoid.width + riders.counted] * 2.0**plan.grid_bits
-        if riders.octaves:
-            return Counts(tally.rows, tally.stds, behind / max(riders.outside[0], 1))
-        return Counts(tally.rows, tally.stds, None, behind / riders.cell_units)
-
-    def to_dict(self) -> dict[str, Any]:
-        parts = {"rows": self.rows, "stds": self.stds, "clipped": self.clipped, "outside": self.outside}
-        return {name: None if part is None else part.tolist() for name, part in parts.items()}
-
-
-def _counts_from_dict(saved: Any, plan: Any) -> Counts:
-    with json_codec.Fields(saved, WRONG) as fields:
-        counts = Counts(
-            fields.take("rows", json_codec.numbers),
-            fields.take("stds", json_codec.numbers),
-            fields.maybe("clipped", json_codec.numbers),
-            fields.maybe("outside", json_codec.numbers),
-        )
-    octaves, cells = plan.riders.octaves, 0 if plan.riders.octaves else plan.riders.outside.size
-    sizes = counts.rows.size, counts.stds.size, _size(counts.clipped), _size(counts.outside)
-    if sizes != (plan.d, plan.d, octaves, cells) or (counts.stds < 0).any():
-        raise UsageError(DOCTORED)
-    return counts
-
-
-def _size(part: Floats | None) -> int:
-    """0 where nothing was counted, which is not the same as counts of nothing."""
-    return 0 if part is None else part.size or -1
 
 
 class Planned(Protocol):
@@ -136,24 +86,74 @@ class Planned(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
-@dataclass(frozen=True, repr=False)
-class Release(Alike, Kept, Saved, Shown):
-    """A published statistic. Every field is a function of the noisy integers and of public numbers."""
+@dataclass(frozen=True)
+class Published:
+    """A value with its noise and the counts beside it."""
 
     value: Floats
+    noise: Noise
+    counts: Counts | None = None
+    row_count: float | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Release(Alike, Kept, Saved, Shown):
+    """A published statistic: a plan and its noisy sums. Everything else follows from these."""
+
     plan: Planned
     """The plan that was run: every public number of this release."""
-    noise: Noise
+    noisy: Floats
+    """The noisy sums in the plan's scaled space: values, counts beside them and, where n is private, the count."""
     secure: bool
-    count: float | None = None
-    """The noisy count under add_remove, where n is private."""
     denoised: str | None = None
+    """How the value was cleaned after its noise, and with which options."""
+    denoise_options: Mapping[str, Any] = field(default_factory=dict)
     privacy_spent: Guarantee | None = None
     """Set where earlier rounds (learning) spent budget too."""
     learned: Learning | None = None
     """What happened before, where the bounds were learned: steps with their cost, and what clipping may hide."""
-    counts: Counts | None = None
-    """How many rows have each column, and how many were clipped: noisy, paid for within the same guarantee."""
+
+    @property
+    def _absent(self) -> Absent | None:
+        return None if self.learned is None else self.learned.absent
+
+    @cached_property
+    def _published(self) -> Published:
+        """Everything that follows from the noisy sums [U3][U6]."""
+        decoded = decode(self.plan, self.noisy, self._absent)
+        counts = count_clipped(self.plan, decoded.rows, self.noisy)
+        noise = noise_of(self.plan, decoded, self._absent)
+        return Published(self._held(decoded.value), noise, counts, decoded.rows.count)
+
+    def _held(self, value: Floats) -> Floats:
+        """Means of clamped values lie between learned ends, and a column that was not found has no value [L11]."""
+        if self.learned is None:
+            return value
+        if self.plan.clamped and self.plan.rows is not None and self.statistic == "mean":
+            value = np.clip(value, *self.plan.rows.bounds())
+        return np.where(self.learned.found, value, np.nan)
+
+    @cached_property
+    def value(self) -> Floats:
+        """The statistic, one number per column."""
+        if self.denoised is None:
+            return self._published.value
+        return denoised(replace(self, denoised=None, denoise_options={}), self.denoised, **self.denoise_options)
+
+    @property
+    def noise(self) -> Noise:
+        """The covariance of the noise."""
+        return self._published.noise
+
+    @property
+    def counts(self) -> Counts | None:
+        """How many rows have each column, and how many were clipped: noisy, paid for within the same guarantee."""
+        return self._published.counts
+
+    @property
+    def row_count(self) -> float | None:
+        """The noisy number of all rows, where n is private."""
+        return self._published.row_count
 
     @property
     def statistic(self) -> str:
@@ -227,7 +227,7 @@ class Release(Alike, Kept, Saved, Shown):
     def _learned_ends(self, low: Floats, high: Floats | None = None) -> tuple[Floats, Floats]:
         """Ends of intervals with what learned bounds cut off [L11]."""
         assert self.learned is not None
-        rows = np.full(low.size, _start(self)) if self.counts is None else self.counts.rows
+        rows = np.full(low.size, self.row_count or self.plan.n or 0.0) if self.counts is None else self.counts.rows
         high = low if high is None else high
         return self.learned.widened(low, high, np.maximum(rows, 1.0), self.statistic == "sum")
 
@@ -241,15 +241,15 @@ class Release(Alike, Kept, Saved, Shown):
 
     def denoise(self, method: str, **options: Any) -> Release:
         """Post-processing, free of privacy cost: "james_stein", "soft_threshold", "wiener" or "clamp"."""
-        return replace(self, value=denoised(self, method, **options), denoised=method)
+        options = {name: value for name, value in options.items() if value is not None}
+        denoised(self, method, **options)  # an error where it cannot be
+        return replace(self, denoised=method, denoise_options=options)
 
     def names(self) -> tuple[str, ...]:
         """Column names, or x1, x2, ... where there are none."""
         return self.columns or tuple(f"x{j + 1}" for j in range(self.value.size))
 
     def to_dict(self) -> dict[str, Any]:
-        noise = self.noise
-        directions = {"count_direction": noise.count_direction, "stretch": noise.stretch, "own": noise.own}
         fields: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
@@ -259,12 +259,10 @@ class Release(Alike, Kept, Saved, Shown):
             "noise_std": self.noise_std.tolist(),
             "privacy": self.privacy.to_dict(),
             "secure": self.secure,
-            "count": self.count,
+            "count": self.row_count,
+            "noisy": self.noisy.tolist(),
             "denoised": self.denoised,
-            "noise": {
-                "scaled_std": self.noise.std,
-                **{name: None if part is None else part.tolist() for name, part in directions.items()},
-            },
+            "denoise_options": {name: as_json(value) for name, value in self.denoise_options.items()},
             "counts": None if self.counts is None else self.counts.to_dict(),
             "standard_error": self.standard_error.tolist(),
             "interval": {"level": _LEVEL, "bounds": self.confidence_interval(_LEVEL).tolist()},
@@ -277,6 +275,10 @@ class Release(Alike, Kept, Saved, Shown):
 
     def to_json(self) -> str:
         return json_codec.dump(self.to_dict())
+
+    def check_shown(self, fields: json_codec.Fields) -> None:
+        """An error where what a file shows does not follow from its noisy sums."""
+        check_shown(self, fields)
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row per column: what was published, with 95% intervals; a column tells where the noise is not secure."""
@@ -318,45 +320,31 @@ class Release(Alike, Kept, Saved, Shown):
 # From a file: whatever a release shows is checked against its plan ------------------------------------
 
 
-def planned_release(saved: Mapping[str, Any], plan_from_dict: Callable[[Any], Any]) -> Release:
-    """A release of a plan of one kind, from a file."""
+def planned_release(
+    saved: Mapping[str, Any], make_plan: Callable[[Any], Any], kind_of: Callable[[Any], type[Release]]
+) -> Release:
+    """A release of a plan of one kind, from a file: its noisy sums are taken, and all else must follow from them."""
     with json_codec.Fields(saved, WRONG) as fields:
         fields.check_format(FORMAT, f"not a release of format {FORMAT}. It may come from another version of ellipsum.")
-        plan = fields.take("plan", plan_from_dict)
-        spent = fields.take("privacy", guarantee_from_dict)
-        learned = fields.take("learned", _learning) if "learned" in saved else None
-        release = Release(
-            value=fields.take("value", _values if learned is not None else json_codec.numbers),
+        plan = fields.take("plan", make_plan)
+        learned, spent = None, fields.take("privacy", guarantee_from_dict)
+        if "learned" in saved:
+            learned = fields.take("learned", _learning)
+            learned.check(spent.as_pair(), plan.privacy.as_pair(), plan.d)
+        release = kind_of(plan)(
             plan=plan,
-            noise=fields.take("noise", lambda noise: _noise(noise, plan)),
+            noisy=fields.take("noisy", json_codec.numbers),
             secure=fields.take("secure", json_codec.flag),
-            count=fields.maybe("count", json_codec.number),
             denoised=fields.maybe("denoised", json_codec.word(*DENOISED)),
+            denoise_options=fields.take("denoise_options", read_denoise_options),
             privacy_spent=None if learned is None else spent,
             learned=learned,
-            counts=fields.maybe("counts", lambda counts: _counts_from_dict(counts, plan)),
         )
-        for shown in ("standard_error", "interval", "warnings"):
-            fields.take(shown, lambda value: None)  # worked out anew
-        check_shown(release, fields)
-    if spent != release.privacy or (release.count is None) != (plan.count_std is None):
-        raise UsageError(DOCTORED)
-    if release.counts is None and plan.riders.width:
-        raise UsageError(DOCTORED)
-    if learned is not None:
-        learned.check(spent.as_pair(), plan.privacy.as_pair(), plan.d)
-        if not np.array_equal(np.isnan(release.value), ~learned.found):
+        if release.noisy.shape != plan.stds.shape or spent != release.privacy:
             raise UsageError(DOCTORED)
-    _check_counts(release)
-    _check_noise(release)
+        release.check_shown(fields)
+    check_counts(release)
     return release
-
-
-def _values(saved: Any) -> Floats:
-    """Numbers, or nothing where a column was not found."""
-    return np.array(
-        [math.nan if one is None else json_codec.number(one) for one in json_codec.list_of(lambda one: one)(saved)]
-    )
 
 
 def _learning(saved: Any) -> Learning:
@@ -365,94 +353,72 @@ def _learning(saved: Any) -> Learning:
     return Learning.from_dict(saved)
 
 
+def _values(saved: Any) -> Floats:
+    """Numbers, or nothing where a column was not found."""
+    number_or_none = json_codec.optional(json_codec.number)
+    return np.array([math.nan if one is None else one for one in json_codec.list_of(number_or_none)(saved)])
+
+
 def check_shown(release: Release, fields: json_codec.Fields) -> None:
-    """The fields that repeat, for a reader, what follows from others."""
-    statistic, columns = (
-        fields.take("statistic", json_codec.word(*STATISTICS)),
-        fields.take("columns", json_codec.names),
-    )
-    stds = fields.take("noise_std", json_codec.numbers)
-    shaped = release.value.shape == release.noise.stds.shape == stds.shape
-    if statistic != release.statistic or not shaped or columns != release.names():
+    """The fields that repeat, for a reader, what follows from others; intervals and warnings are worked out again."""
+    statistic = fields.take("statistic", json_codec.word(*STATISTICS))
+    columns = fields.take("columns", json_codec.names)
+    value, stds = fields.take("value", _values), fields.take("noise_std", json_codec.numbers)
+    count, counts = fields.maybe("count", json_codec.number), fields.maybe("counts", _numbers_by_name)
+    for name in ("standard_error", "interval", "warnings"):
+        fields.take(name, lambda value: None)
+    if (statistic, columns) != (release.statistic, release.names()):
         raise UsageError(DOCTORED)
-    if not np.allclose(stds, release.noise_std, rtol=_NEAR, atol=0):
+    own = None if release.counts is None else release.counts.to_dict()
+    pairs = [(stds, release.noise_std), (count, release.row_count)]
+    if (own is None) != (counts is None) or (own or {}).keys() != (counts or {}).keys():
+        raise UsageError(DOCTORED)
+    pairs += [((counts or {})[name], part) for name, part in (own or {}).items()]
+    largest = float(np.abs(release.noise_std).max(initial=0.0))
+    if not follows(value, release.value, largest) or not all(follows(*pair) for pair in pairs):
         raise UsageError(DOCTORED)
 
 
-def _noise(saved: Any, plan: Planned) -> Noise:
-    with json_codec.Fields(saved, WRONG) as fields:
-        std = fields.take("scaled_std", json_codec.number)
-        names = ("count_direction", "stretch", "own")
-        direction, stretch, own = (fields.maybe(name, json_codec.numbers, None) for name in names)
-    ellipsoid = plan.noise_base[0] if plan.mechanism == "box" else plan.ellipsoid
-    ellipsoid.check()
-    sized = all(part is None or part.size == plan.d for part in (direction, stretch, own))
-    if std <= 0 or ellipsoid.width != plan.ellipsoid.width or not sized:
-        raise UsageError(DOCTORED)
-    return Noise(ellipsoid, std, direction, stretch, own)
-
-
-def _check_noise(release: Release) -> None:
-    """One round's noise follows from the plan and, where counts are noisy, from those and the published value."""
-    wanted, rounding = _expected(release.plan, release)
-    noise = release.noise
-    if not math.isclose(noise.std, wanted.std, rel_tol=_NEAR):
-        raise UsageError(DOCTORED)
-    if not _alike(noise.stretch, wanted.stretch, _NEAR):
-        raise UsageError(DOCTORED)
-    # A value that was denoised, or held to learned ends, is not the one that the noise was worked out for.
-    skipped = release.statistic == "mean" and (release.denoised is not None or release.learned is not None)
-    tolerance = rounding + _NEAR * wanted.stds
-    for part, expected in ((noise.count_direction, wanted.count_direction), (noise.own, wanted.own)):
-        if (part is None) != (expected is None) or not (skipped or _alike(part, expected, tolerance)):
-            raise UsageError(DOCTORED)
-
-
-def _alike(part: Floats | None, expected: Floats | None, tolerance: Any) -> bool:
-    if part is None or expected is None:
-        return part is expected
-    return bool((np.abs(part - expected) <= tolerance).all())
-
-
-def _expected(plan: Any, release: Release) -> tuple[Noise, Floats]:
-    """The noise of a release as `answers` has it, and how far rounding of the value may move its directions."""
-    center, nothing = plan.ellipsoid.center, np.zeros(plan.d)
-    counts = _tally(release)
-    divisor = np.maximum(counts.rows, 1.0)
-    absent = None if release.learned is None else release.learned.absent
-    if plan.statistic == "sum":
-        if plan.needs_no_count and absent is None:
-            return Noise(*plan.noise_base), nothing
-        return sum_noise(plan, counts, absent), nothing
-    lever = counts.stds / divisor
-    noise = mean_noise(plan, counts, release.value - center, absent)
-    return noise, 4 * np.finfo(float).eps * lever * (np.abs(center) + np.abs(release.value))
-
-
-def _tally(release: Release) -> Tally:
-    """The counts of a release, with the noise that they have by its plan and by the rounds before."""
+def check_counts(release: Release) -> None:
+    """An error where a count is off by more than noise can be: more rows would make the noise look smaller."""
     plan: Any = release.plan
-    rows = np.full(plan.d, _start(release)) if release.counts is None else release.counts.rows
-    return tally_of(plan, rows, release.count, None if release.learned is None else release.learned.absent)
-
-
-def _start(release: Release) -> float:
-    """The number of all rows, as far as it is known."""
-    return float(release.plan.n or 0) if release.count is None else release.count
-
-
-def _check_counts(release: Release) -> None:
-    """Rows that have a column are all rows less the absent ones, and both numbers may be off by noise alone."""
     if release.counts is None:
         return
-    plan: Any = release.plan
-    rows, stds, start = release.counts.rows, release.counts.stds, _start(release)
-    own = np.broadcast_to(plan.absence_stds if plan.absence_stds.size else np.zeros(1), rows.shape)
+    rows, stds = release.counts.rows, release.counts.stds
+    start = float(plan.n or 0) if release.row_count is None else release.row_count
+    own = plan.absence_stds if plan.absence_stds.size else np.zeros(1)
     own = own if release.learned is None or release.learned.absent is None else release.learned.absent.stds
     rounding = _NEAR * max(abs(start), 1.0)
     within = (start - rows >= -_FARTHEST * own - rounding) & (rows >= -_FARTHEST * stds - rounding)
-    within &= (own > 0) | (np.abs(start - rows) <= rounding)
-    if not within.all() or (plan.riders.missing == "row" and (rows != rows[0]).any()):
+    if not within.all():
         raise UsageError(DOCTORED)
-    if not _alike(stds, _tally(release).stds, _NEAR * stds):
-        raise UsageError(DOCTORED)
+
+
+def follows(shown: Any, wanted: Any, size: float | None = None) -> bool:
+    """Whether a number of a file, or an array, is the one that follows but for rounding; size: of such numbers."""
+    if shown is None or wanted is None:
+        return shown is wanted
+    shown, wanted = np.asarray(shown, float), np.asarray(wanted, float)
+    size = float(np.abs(wanted).max(initial=0.0)) if size is None else size
+    return shown.shape == wanted.shape and bool(
+        np.allclose(shown, wanted, rtol=_NEAR, atol=_NEAR * size, equal_nan=True)
+    )
+
+
+def _numbers_by_name(saved: Any) -> dict[str, Floats | None]:
+    """The counts as a file shows them."""
+    with json_codec.Fields(saved, WRONG) as fields:
+        names = ("rows", "stds", "clipped", "outside")
+        return {name: fields.maybe(name, json_codec.numbers) for name in names}
+
+
+def read_denoise_options(saved: Any) -> dict[str, Any]:
+    """Numbers, or lists of them, by name."""
+    number_or_list = json_codec.any_of(json_codec.number, json_codec.list_of(json_codec.number))
+    with json_codec.Fields(saved, WRONG) as fields:
+        return {name: fields.take(name, number_or_list) for name in DENOISE_OPTIONS if name in saved}
+
+
+def as_json(value: Any) -> Any:
+    """An option of denoising as numbers."""
+    return np.asarray(value, float).tolist()

@@ -57,7 +57,7 @@ class GroupAdder:
         self.high: Ints = np.zeros((size, width), np.int64)  # pages that nothing is carried into take no memory
         self.rows: Ints = np.zeros(size, np.int64)
 
-    def add(self, labels: list[Any], block: Any) -> None:
+    def add(self, labels: list[Any], block: Block) -> None:
         codes = self.keys.codes(labels)
         self._make_room()
         self._kernel(block, codes, self.low, self.high, self.rows)
@@ -105,7 +105,7 @@ def add_groups(
     return adders[0].sums()
 
 
-def _small(pieces: Iterator[tuple[Labels, Block]], columns: int) -> Iterator[tuple[list[Any], Any]]:
+def _small(pieces: Iterator[tuple[Labels, Block]], columns: int) -> Iterator[tuple[list[Any], Block]]:
     """The pieces in slices of bounded size: labels and rows."""
     for keys, block in pieces:
         for start in range(0, len(block), _STEP):
@@ -113,7 +113,7 @@ def _small(pieces: Iterator[tuple[Labels, Block]], columns: int) -> Iterator[tup
             yield [part.field(i) for i in range(columns)], block[start : start + _STEP]
 
 
-def _run(adders: list[GroupAdder], parts: Iterator[tuple[list[Any], Any]]) -> None:
+def _run(adders: list[GroupAdder], parts: Iterator[tuple[list[Any], Block]]) -> None:
     if len(adders) == 1:
         for part in parts:
             adders[0].add(*part)
@@ -122,7 +122,7 @@ def _run(adders: list[GroupAdder], parts: Iterator[tuple[list[Any], Any]]) -> No
     for adder in adders:
         idle.put(adder)
 
-    def work(part: tuple[list[Any], Any]) -> None:
+    def work(part: tuple[list[Any], Block]) -> None:
         adder = idle.get()
         try:
             adder.add(*part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class LocalSource:
     def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
         return map_ahead(work, self._slices(most_rows, progress))
 
-    def _slices(self, step: int, progress: Progress | None) -> Iterator[Any]:
+    def _slices(self, step: int, progress: Progress | None) -> Iterator[Block]:
         for block in self._table.batches(progress):
             for start in range(0, len(block), step):
                 yield block[start : start + step]

@@ -75,27 +75,20 @@ def _expand(item: str | PathLike[str]) -> list[Path]:
     raise DataError(f"{item} is not a file.")
 
 
-def _table_format(folder: Path) -> tuple[str, str] | None:
-    """The table format whose folder this is, and how to read it instead."""
-    if (folder / "_delta_log").is_dir():
-        return "Delta", "deltalake.DeltaTable(folder).to_pyarrow_dataset() is data like any other, as is --engine spark"
-    if (folder / ".hoodie").is_dir():
-        return "Hudi", "let Spark read it"
-    if (folder / "data").is_dir() and any((folder / "metadata").glob("*.metadata.json")):
-        return "Iceberg", "let pyiceberg or Spark read it"
-    return None
+def _has_a_log(folder: Path) -> bool:
+    """Whether a folder is that of a Delta, Hudi or Iceberg table."""
+    iceberg = (folder / "data").is_dir() and any((folder / "metadata").glob("*.metadata.json"))
+    return iceberg or any((folder / name).is_dir() for name in ("_delta_log", ".hoodie"))
 
 
 def _reject_table_formats(paths: Iterable[Path]) -> None:
     """A log says which files of such a table count: by themselves they would bring deleted rows back."""
     places = [place for path in paths for place in (path.absolute(), path.resolve())]
     for folder in {folder for place in places for folder in place.parents}:
-        table_format = _table_format(folder)
-        if table_format is not None:
-            name, reader = table_format
+        if _has_a_log(folder):
             raise UsageError(
-                f"{folder} is a {name} table: its files alone would bring deleted rows back. Use its own reader: "
-                f"{reader}."
+                f"{folder} is a Delta, Hudi or Iceberg table: its files alone would bring deleted rows back. Use its "
+                "own reader: deltalake.DeltaTable(folder).to_pyarrow_dataset(), pyiceberg, or Spark (--engine spark)."
             )
 
 

@@ -167,7 +167,7 @@ def kept_pairs(batches: Iterator[Any], most: int) -> Iterator[tuple[list[Any], A
         yield [now.filter(begins) for now in cells[1:]], pa.record_batch(arrays, names=["who", "row"])
 
 
-def _ranks(person: Any, pair: Any, rank: int) -> Ints:
+def _ranks(person: NDArray[np.bool_], pair: NDArray[np.bool_], rank: int) -> Ints:
     """For each row, how many groups of its person came before; rank: that of the row before the first."""
     steps = np.cumsum(pair & ~person) + rank
     at_open = np.where(person, steps, -1)

@@ -99,8 +99,8 @@ _Made = TypeVar("_Made", covariant=True)
 class BlockWork(Protocol[_Made]):
     """Work on a block of rows: it is pickled, and its results travel as bytes."""
 
-    def __call__(self, block: Any) -> _Made: ...
-    def packed(self, block: Any) -> bytes:
+    def __call__(self, block: Block) -> _Made: ...
+    def packed(self, block: Block) -> bytes:
         """The result, for a journey."""
 
     def unpack(self, numbers: bytes) -> _Made:

@@ -55,7 +55,7 @@ class WholePeople:
 
 
 def _published(release: Release) -> Floats:
-    value: Floats = release.value if release.count is None else np.append(release.value, release.count)
+    value: Floats = release.value if release.row_count is None else np.append(release.value, release.row_count)
     return value
 
 
