@@ -14,23 +14,21 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-import numba.core.caching
 import numba.core.runtime
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-caching: Any = numba.core.caching  # its types say nothing useful here
+njit: Any = numba.njit  # its types say nothing useful here
 runtime: Any = numba.core.runtime
-njit: Any = numba.njit
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-_SEAL_BYTES = 32
 
 
 def compiled(function: _Function) -> _Function:
     """numba's compiler: cached where a cache can be written, releasing the GIL, never reordering floats."""
     dispatcher = njit(**_OPTIONS)(function)
     with suppress(Exception):  # no folder can be written: compiled anew in every process
-        dispatcher._cache = _Cache(function)
+        dispatcher.enable_caching()
+        dispatcher._cache = _SealedCache(dispatcher._cache, function)
     return cast(_Function, dispatcher)
 
 
@@ -39,59 +37,52 @@ def inner(function: _Function) -> _Function:
     return cast(_Function, njit(no_cpython_wrapper=True, **_OPTIONS)(function))
 
 
-class _SealedFile(caching.IndexDataCacheFile):  # type: ignore[misc]
-    """numba's files, where code that is not as it was written counts as absent."""
+class _SealedCache:
+    """numba's cache behind a seal: numba runs whatever code its files hold, damaged or made from older modules."""
 
-    def _load_index(self) -> Any:
-        try:
-            return super()._load_index()
-        except Exception:
-            return {}
+    def __init__(self, files: Any, function: Callable[..., Any]) -> None:
+        self._files, self._code = files, function.__code__
+        name = f"{Path(self._code.co_filename).stem}.{function.__qualname__}-{self._code.co_firstlineno}"
+        self._pattern, self._seal = f"{name}.*.nb[ic]", Path(files.cache_path) / f"{name}.seal"
 
-    def _save_data(self, name: str, data: Any) -> None:
-        content = self._dump(data)
-        with self._open_for_write(self._data_path(name)) as file:
-            file.write(sha256(content).digest() + content)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
 
-    def _load_data(self, name: str) -> Any:
-        sealed = Path(self._data_path(name)).read_bytes()
-        seal, content = sealed[:_SEAL_BYTES], sealed[_SEAL_BYTES:]
-        if sha256(content).digest() != seal:
-            raise OSError("damaged")  # what numba expects of a file that is gone
-        return caching.pickle.loads(content)
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        with suppress(Exception):  # a cache that cannot be read does not help
+            if self._is_intact():
+                # as numba's `load_overload`, but without importing all that only compiling needs: 0.2 s of every start
+                runtime.rtsys.initialize(target)
+                return self._files._load_overload(signature, target)
+        return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        with suppress(Exception):  # nor does one that cannot be written
+            if not self._is_intact():
+                for path in self._paths():
+                    path.unlink(missing_ok=True)
+            self._files.save_overload(signature, result)
+            self._seal.write_bytes(self._digest())
+
+    def _is_intact(self) -> bool:
+        return self._seal.exists() and self._seal.read_bytes() == self._digest()
+
+    def _paths(self) -> list[Path]:
+        return sorted(self._seal.parent.glob(self._pattern))
+
+    def _digest(self) -> bytes:
+        """Of the files, and of the modules that compiled functions are made of."""
+        stamps = _stamp_modules(Path(self._code.co_filename).parent) + _stamp_modules(_KERNELS)
+        return sha256(repr(stamps).encode() + b"".join(path.read_bytes() for path in self._paths())).digest()
 
 
-def _stamp_of_parts(function: Callable[..., Any]) -> tuple[tuple[str, int, int], ...]:
-    """Every module beside the function's own, and the kernels: compiled functions are made of each other's parts."""
-    folders = {Path(function.__code__.co_filename).parent, Path(__file__).parents[1] / "kernels"}
-    return tuple(stamp for folder in sorted(folders) for stamp in _stamps(folder))
+_KERNELS = Path(__file__).parents[1] / "kernels"
 
 
 @cache
-def _stamps(folder: Path) -> list[tuple[str, int, int]]:
+def _stamp_modules(folder: Path) -> list[tuple[str, int, int]]:
     modules = [(path.name, path.stat()) for path in sorted(folder.glob("*.py"))]
     return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in modules]
-
-
-class _Cache(caching.FunctionCache):  # type: ignore[misc]
-    """numba's cache, whose failures only mean that it does not help."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        stamp = (self._impl.locator.get_source_stamp(), _stamp_of_parts(function))
-        self._cache_file = _SealedFile(self.cache_path, self._impl.filename_base, stamp)
-
-    def load_overload(self, signature: Any, target: Any) -> Any:
-        """As numba's, without all that only compiling needs: importing it takes longer than a small release."""
-        try:
-            runtime.rtsys.initialize(target)
-            return self._load_overload(signature, target)
-        except Exception:
-            return None
-
-    def save_overload(self, signature: Any, result: Any) -> None:
-        with suppress(Exception):
-            super().save_overload(signature, result)
 
 
 def say_that_it_compiles(first: Any) -> None:
