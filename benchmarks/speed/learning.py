@@ -1,8 +1,8 @@
-"""A lake of Unknown rows: a release whose center and spread are learned against one plain pass.
+"""A folder of Parquet files with unknown bounds: a release that finds them first, against one plain pass.
 
 Run: python -m benchmarks.speed.learning [--rows 50000000] [--folder DIR]
 
-Target: at most 6 passes over all rows, so at most 6 times as long and a little for the rounds on a sample.
+Target: as many times as long as the plan says that there are passes, at most.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ def compare(folder: str) -> None:
         timed(rows, warm)  # compiled, loaded
     seconds, cpu, _ = timed(es.Ball(20), folder)
     print(f"  one pass  {seconds:7.2f} s, {cpu:7.2f} s of cores", flush=True)
+    plan = es.plan(es.Unknown(1e6), n=10**6, d=WIDTH, statistic="mean", **BUDGET)
     took, took_cpu, release = timed(es.Unknown(1e6), folder)
-    rounds = len(release.learned["rounds"])
-    print(f"  learned   {took:7.2f} s, {took_cpu:7.2f} s of cores, {rounds} rounds")
+    steps, passes = len(release.learned.steps), plan.passes
+    print(f"  learned   {took:7.2f} s, {took_cpu:7.2f} s of cores, {steps} steps, at most {passes} passes")
     print(f"  ratio     {took / seconds:7.2f}    {took_cpu / cpu:7.2f}")
 
 

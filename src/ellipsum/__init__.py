@@ -34,8 +34,7 @@ if TYPE_CHECKING:
         project,
         projection_forecast,
     )
-    from .releases.group_description import GroupDescription
-    from .releases.group_release import GroupRelease
+    from .releases.group_release import GroupDescription, GroupRelease
     from .releases.release import Release
     from .request.groups import Groups
     from .request.people import People
@@ -59,7 +58,7 @@ _HOMES = {
     "Release": "releases.release",
     "Learned": "learning.result",
     **dict.fromkeys(("Ledger", "LedgerWarning"), "ledger"),
-    "GroupDescription": "releases.group_description",
+    "GroupDescription": "releases.group_release",
     "GroupPlan": "plans.group_plan",
     "GroupRelease": "releases.group_release",
     **dict.fromkeys(("FriendlyGate", "NoCenter", "friendly_mean", "subsample_and_aggregate"), "friendly"),

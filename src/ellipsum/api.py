@@ -29,8 +29,7 @@ if TYPE_CHECKING:  # imported when rows are learned or have groups
     from .learning.plan import LearningPlan
     from .learning.result import Learned
     from .plans.group_plan import GroupPlan
-    from .releases.group_description import GroupDescription
-    from .releases.group_release import GroupRelease
+    from .releases.group_release import GroupDescription, GroupRelease
 
 AnyPlan: TypeAlias = "Plan | LearningPlan | GroupPlan"
 _METHODS_OWN = ("steps", "std", "clip_share")

@@ -181,7 +181,7 @@ def test_warnings_are_told():
 
 def test_learned_bounds_have_their_costs():
     text = Page(page_of("unknown")).text
-    assert "no entry exceeds 1e+06" in text
+    assert "no value exceeds 1e+06" in text
     assert "Rounds, all within the guarantee" in text
     assert "cost by itself" in text
 

