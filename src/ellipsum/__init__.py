@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .request.groups import Groups
     from .request.people import People
     from .rows import Ball, Box, Normal, Unknown
+    from .sources.selection import csv
     from .sources.sql import sql
 
 # Public name -> module: each is imported when first used, so that importing the package costs little.
@@ -53,6 +54,7 @@ _HOMES = {
     **dict.fromkeys(("from_json", "load"), "formats"),
     **dict.fromkeys(("Audit", "BitsAudit", "audit", "audit_bits"), "apps.audit"),
     **dict.fromkeys(("sum", "mean", "describe", "learn", "plan", "replan"), "api"),
+    "csv": "sources.selection",
     "sql": "sources.sql",
     **dict.fromkeys(("RowsPerPerson", "suggest_max_rows"), "apps.suggest_max_rows"),
     "Release": "releases.release",
@@ -104,6 +106,7 @@ __all__ = [
     "calibrate",
     "choose_k",
     "compose",
+    "csv",
     "describe",
     "friendly_mean",
     "from_json",
