@@ -6,13 +6,13 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pytest
-from ellipsum.releases.round_record import METHODS
 from opening import session_on
 from scipy.stats import chi2
 
 import ellipsum as es
 from ellipsum.friendly.release import some_rows
 from ellipsum.noise import public_words
+from ellipsum.releases.learning_record import METHODS
 from ellipsum.sources import open_source
 from ellipsum.sources.engine import CountFold, EngineSource, SubsetFold, SumFold, blocks_of, same_version
 from ellipsum.sources.selection import Selection

@@ -754,6 +754,7 @@ def test_what_the_command_line_refuses(command, words, code, said):
     assert said in err
 
 
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
 def test_every_guarantee_of_people_is_for_a_person():
     rng = np.random.default_rng(0)
     table = pa.table({"who": np.arange(600) // 2, "a": rng.normal(size=600), "b": rng.normal(size=600)})
@@ -766,7 +767,7 @@ def test_every_guarantee_of_people_is_for_a_person():
         es.project(table, 2, es.Ball(5), **(how | {"epsilon": 50})),
     ]
     assert {result.privacy.unit for result in found} == {"person"}
-    assert {step.privacy.unit for step in found[2].rounds} == {"person"}
+    assert {step.privacy.unit for step in found[2].steps} == {"person"}
     assert es.from_json(found[0].to_json()).privacy.unit == "person"
     assert es.compose([found[0].privacy, found[2].privacy, found[4].privacy]).unit == "person"
     with pytest.raises(es.UsageError, match="do not compose"):
