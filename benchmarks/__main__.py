@@ -46,10 +46,10 @@ def _named(words: list[str]) -> int:
 
 
 def _measured(entries: int, repeats: int) -> Iterator[Measured]:
-    from .speed import accumulate, mathematics, noise, release
+    from .speed import accumulate, mathematics, release, wide
 
     yield from release.measured()
-    yield from noise.measured()
+    yield from wide.measured()
     yield from mathematics.measured()
     yield from accumulate.measured(entries, repeats)
 

@@ -67,7 +67,7 @@ def test_a_project_of_people(spark, mixed, tmp_path, capsys):
     )
     shown = capsys.readouterr().out
     assert "people of 2 columns to 2" in shown
-    assert "order of their own" in " ".join(shown.split())
+    assert "Order of their own" in " ".join(shown.split())
     assert parquet.read_table(target).num_columns == 2
 
 

@@ -80,7 +80,7 @@ def test_a_projection_of_a_frame(spark, mixed, tmp_path, monkeypatch):
     assert sum(sizes) == 8 * 2 * ROWS
     assert there.n == here.n == ROWS
     assert not there.ordered
-    assert "order of their own" in " ".join(repr(there).split())
+    assert "Order of their own" in " ".join(repr(there).split())
     gap = np.abs(np.sort(there.value, axis=0) - np.sort(here.value, axis=0)).max()
     assert gap < 12 * here.noise_std < 1e-3
     assert kept_frames(spark) == 0

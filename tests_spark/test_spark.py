@@ -38,7 +38,7 @@ def test_releases_equal_local_ones(spark, mixed, statistic, neighbors, rows, par
     frame = spark.read.parquet(mixed).repartition(partitions)
     remote = publish(frame, rows, rng=fixed(), **how)
     assert np.array_equal(remote.value, local.value)
-    assert np.array_equal(remote.count, local.count)
+    assert remote.row_count == local.row_count
     assert remote.columns == local.columns
     assert remote.to_json() == local.to_json()
 
@@ -222,7 +222,7 @@ def test_friendly_means_use_a_subset_and_say_so(spark):
     some = es.friendly_mean(frame, 12.0, max_rows=1500, **small)
     assert some.plan.n == 1500
     assert "random subset of 4000" in some.plan.source
-    assert "1500 rows (a random subset of 4000)" in repr(some.plan)
+    assert "1,500 rows (a random subset of 4000)" in repr(some.plan)
     assert np.abs(some.value - 100).max() < 6 * np.max(some.noise_std) + 6 / np.sqrt(1500)
     blocks = es.subsample_and_aggregate(
         lambda rows: rows.mean(axis=0), frame, blocks=200, radius=8.0, max_rows=2000, epsilon=4, delta=1e-6, workers=1

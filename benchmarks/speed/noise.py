@@ -10,15 +10,12 @@ All are single-threaded. OpenDP is compared if it is installed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
 from ellipsum.noise import Stream, add_noise, shift_for
 from ellipsum.numerics.wide_integers import Wide
-
-from .._table import Measured
-from ._race import least_times
 
 ROUNDS = 15
 SECONDS_A_TURN = 0.02
@@ -72,12 +69,6 @@ def compare(size: int, with_opendp: bool) -> None:
         print(f"{size:>9,}  {name:<22}{1e9 * value / size:>12.1f}{1e6 * value:>14.1f}{times:>14.3g}")
     if with_opendp and rival is None:
         print(f"{size:>9,}  OpenDP is not installed (pip install opendp): not compared")
-
-
-def measured() -> Iterator[Measured]:
-    sums, shift = Wide.from_int64(np.arange(10)), shift_for(STD)
-    took = least_times({"noise": lambda: add_noise(sums, STD, shift, Stream.open())}, 10_000)
-    yield Measured("noise of 10 coordinates", 1e6 * took["noise"], 5, "us")
 
 
 def main() -> None:

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
         project,
         projection_forecast,
     )
-    from .releases.group_description import GroupDescription
-    from .releases.group_release import GroupRelease
+    from .releases.group_release import GroupDescription, GroupRelease
     from .releases.release import Release
     from .request.groups import Groups
     from .request.people import People
     from .rows import Ball, Box, Normal, Unknown
+    from .sources.selection import csv
     from .sources.sql import sql
 
 # Public name -> module: each is imported when first used, so that importing the package costs little.
@@ -54,12 +54,13 @@ _HOMES = {
     **dict.fromkeys(("from_json", "load"), "formats"),
     **dict.fromkeys(("Audit", "BitsAudit", "audit", "audit_bits"), "apps.audit"),
     **dict.fromkeys(("sum", "mean", "describe", "learn", "plan", "replan"), "api"),
+    "csv": "sources.selection",
     "sql": "sources.sql",
     **dict.fromkeys(("RowsPerPerson", "suggest_max_rows"), "apps.suggest_max_rows"),
     "Release": "releases.release",
     "Learned": "learning.result",
     **dict.fromkeys(("Ledger", "LedgerWarning"), "ledger"),
-    "GroupDescription": "releases.group_description",
+    "GroupDescription": "releases.group_release",
     "GroupPlan": "plans.group_plan",
     "GroupRelease": "releases.group_release",
     **dict.fromkeys(("FriendlyGate", "NoCenter", "friendly_mean", "subsample_and_aggregate"), "friendly"),
@@ -105,6 +106,7 @@ __all__ = [
     "calibrate",
     "choose_k",
     "compose",
+    "csv",
     "describe",
     "friendly_mean",
     "from_json",

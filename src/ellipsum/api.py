@@ -29,8 +29,7 @@ if TYPE_CHECKING:  # imported when rows are learned or have groups
     from .learning.plan import LearningPlan
     from .learning.result import Learned
     from .plans.group_plan import GroupPlan
-    from .releases.group_description import GroupDescription
-    from .releases.group_release import GroupRelease
+    from .releases.group_release import GroupDescription, GroupRelease
 
 AnyPlan: TypeAlias = "Plan | LearningPlan | GroupPlan"
 _METHODS_OWN = ("steps", "std", "clip_share")
@@ -341,13 +340,22 @@ def _request(statistic: str, words: Mapping[str, Any]) -> Request:
         n=words["n"],
         columns=words["columns"],
         people=people_of(words["privacy_id"], words["per_person"], words["max_rows"], ways=WAYS),
-        groups=None if by is None else Groups(by, words["keys"], words["max_groups"], words.get("groups")),
+        groups=_groups(by, words),
         missing=words.get("missing"),
         noise=words.get("noise", "auto"),
         error_weights=words.get("weights"),
         count_clipped=words.get("check", True),
         covariance=words.get("covariance", False),
     )
+
+
+def _groups(by: Any, words: Mapping[str, Any]) -> Groups | None:
+    keys, most, expected = words.get("keys"), words.get("max_groups", 1), words.get("groups")
+    if by is None or isinstance(by, Groups):
+        if keys is not None or most not in (None, 1) or expected is not None:
+            raise UsageError("keys, max_groups and groups need by, the columns that name a row's group.")
+        return by
+    return Groups(by, keys, 1 if most is None else most, expected)
 
 
 def _usual(value: Any) -> bool:

@@ -228,12 +228,12 @@ class Session:
     def kept(self, run: Callable[[], Made], read: Callable[[str], Made]) -> Made:
         """What `run` makes, entered in the ledger; or, for the same key again, what was made then, as `read` has it."""
         try:
-            made = run()
+            fresh = run()
         except Repeated as earlier:
-            made = read(earlier.text)
-            object.__setattr__(made, "stored", True)  # of how it came, not of what it is: no field
-            return made
-        return self.settled(made)
+            earlier_release: Any = read(earlier.text)
+            stored: Made = replace(earlier_release, stored=True)
+            return stored
+        return self.settled(fresh)
 
     def settled(self, made: Made) -> Made:
         """A release that was made, entered as such in the ledger."""

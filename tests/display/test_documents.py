@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.display.document import Document, Table, make_table
+from ellipsum.display.document import Document, TextTable, make_table
 from ellipsum.display.text import text
 from ellipsum.display.wording import describe_guarantee, format_number, format_up
 from ellipsum.releases.documents import missing_rule
@@ -296,4 +296,4 @@ def test_a_document_is_printed_table_first():
         "Title\n\n  column  estimate\n  a            1.5\n  bb          22.5\n  ... 1 more columns\n\n"
         "  Privacy  much\n  Warning  beware"
     )
-    assert text(Document("Title", [Table(["a"], [])], [])) == "Title\n\n  a"
+    assert text(Document("Title", [TextTable(["a"], [])], [])) == "Title\n\n  a"

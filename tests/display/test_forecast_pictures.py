@@ -45,6 +45,12 @@ def test_a_plan_from_data_is_made_again_for_its_types():
     assert es.replan(floats.plan) == floats.plan != release.plan
 
 
+def test_the_release_after_learning_has_a_plan_that_is_drawn():
+    x = np.random.default_rng(0).normal(5, 1, (500, 2))
+    release = es.mean(x, es.Unknown(50.0), rng=np.random.default_rng(0), **SPEND)
+    check_legible(release.plan.plot())
+
+
 def test_errors_are_those_of_plans_at_each_budget():
     plan = es.plan(BOX, n=300, statistic="mean", **SPEND)
     curves = curves_of(plan)

@@ -384,7 +384,7 @@ def test_guarantee_composes():
         ({"k": 0}, "k must"),
         ({"k": 2.5}, "k must"),
         ({"rows": Unknown(10.0)}, "bound"),
-        ({"rows": 3}, "rows must"),
+        ({"rows": 3}, "bounds must be"),
         ({"rows": Box(1.0, 1.0)}, "spread"),
         ({"neighbors": "add_remove"}, "replace"),
         ({"adversary": "friendly"}, "adversary"),

@@ -87,12 +87,6 @@ def test_every_public_name_resolves():
 GRAPH = graph(SOURCE)
 
 
-# Imports that still point downwards, to be removed.
-NOT_YET = {
-    ("display", "plans"),
-}
-
-
 def package(module: str) -> str:
     """The package or root module that a module belongs to."""
     return module.split(".")[0]
@@ -112,8 +106,7 @@ def test_imports_point_to_packages_that_stand_before():
     places = {name: place for place, name in enumerate(order())}
     for module, imported in GRAPH.items():
         for name in imported - {"__init__"}:
-            pair = package(module), package(name)
-            below = module == "__main__" or pair in NOT_YET or places[pair[1]] <= places[pair[0]]
+            below = module == "__main__" or places[package(name)] <= places[package(module)]
             assert below, f"{module} imports {name}, which stands above it"
 
 

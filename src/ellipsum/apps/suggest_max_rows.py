@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..display.document import Document, Table
+from ..display.document import Document, TextTable
 from ..display.result import Printed
 from ..display.wording import describe_guarantee, insecure_facts
 from ..errors import MOST_WHOLE, Floats, UsageError, choice
@@ -95,7 +95,7 @@ class RowsPerPerson(Printed, Kept):
             ("Noise", f"standard error {self.std:.3g} people in every line"),
             ("Suggestion", f"max_rows={self.max_rows} has the smallest expected error"),
         ]
-        table = Table(["rows per person", "people"], lines)
+        table = TextTable(["rows per person", "people"], lines)
         return Document("Differentially private rows per person", [table], [*facts, *insecure_facts(self.secure)])
 
 

@@ -13,7 +13,7 @@ from ..errors import shown
 from ..privacy.attack_bounds import found_at, in_a_hundred, right_guesses
 from ..privacy.guarantee import Privacy
 from ..rows import Rows
-from .document import Background, Table, make_table
+from .document import Background, TextTable, make_table
 from .wording import BOUNDS, INSECURE, Guarantee, describe_bounds, describe_guarantee, first_upper, format_up
 
 _ALARMS = 0.01
@@ -41,17 +41,17 @@ def describe_origin(rows: Rows) -> str:
     return _ORIGINS[rows.kind]
 
 
-def tabulate_bounds(rows: Rows, names: Sequence[str]) -> list[Table]:
+def tabulate_bounds(rows: Rows, names: Sequence[str]) -> list[TextTable]:
     """What was stated of each column, where something was."""
     lines = [[shown(name), describe_bounds(rows, j)] for j, name in enumerate(names[:_MOST_COLUMNS])]
     table = make_table(["column", BOUNDS[rows.kind]], lines, len(names), "What is known of each column")
     return [table] if len(table.heads) > 1 else []
 
 
-def tabulate_rounds(rounds: Sequence[tuple[str, Privacy]]) -> Table:
+def tabulate_rounds(rounds: Sequence[tuple[str, Privacy]]) -> TextTable:
     """What each round of learning cost, by itself."""
     lines = [[shown(name), _describe_cost(spent)] for name, spent in rounds]
-    return Table(["round", "cost by itself"], lines, title="Rounds, all within the guarantee")
+    return TextTable(["round", "cost by itself"], lines, title="Rounds, all within the guarantee")
 
 
 def _describe_cost(spent: Privacy) -> str:
@@ -86,12 +86,12 @@ def state_definition(privacy: Guarantee) -> list[str]:
     ]
 
 
-def tabulate_curve(privacy: Guarantee, stated: Mapping[str, float]) -> Table:
+def tabulate_curve(privacy: Guarantee, stated: Mapping[str, float]) -> TextTable:
     """Points of the exact curve, the stated one among them, which every guarantee is proved to keep."""
     points = {delta: privacy.epsilon(delta) for delta in _DELTAS}
     points |= {stated["delta"]: stated["epsilon"]} if "delta" in stated else {}
     lines = [[f"{delta:g}", format_up(points[delta])] for delta in sorted(points) if math.isfinite(points[delta])]
-    return Table(("δ", "ε"), lines, title="Points of the curve")
+    return TextTable(("δ", "ε"), lines, title="Points of the curve")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ Facts = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Lines of cells in words. The first columns are names, on the left; rest: what was left out."""
 
     heads: Sequence[str]
@@ -34,7 +34,7 @@ class Document:
     """Everything that is said of one result. All of it is public, or follows from what was published."""
 
     title: str
-    tables: Sequence[Table]
+    tables: Sequence[TextTable]
     facts: Facts
     """What holds for the whole result, by title."""
     warnings: Sequence[str] = ()
@@ -61,7 +61,7 @@ class Background:
     """Where bounds came from, in sentences."""
     mechanism: Sequence[str]
     recipe: Recipe
-    origin_tables: Sequence[Table] = ()
+    origin_tables: Sequence[TextTable] = ()
     intervals: str = ""
     """What confidence intervals cover."""
     side_releases: Sequence[str] = ()
@@ -75,8 +75,8 @@ class Background:
 
 def make_table(
     heads: Sequence[str], lines: Sequence[Sequence[str]], size: int = 0, title: str = "", what: str = "columns"
-) -> Table:
+) -> TextTable:
     """A table without columns that say nothing; size: how many lines there would be."""
     kept = [place for place in range(len(heads)) if any(line[place] for line in lines)]
     rest = f"... {size - len(lines):,} more {what}" if size > len(lines) else ""
-    return Table([heads[place] for place in kept], [[line[place] for place in kept] for line in lines], rest, title)
+    return TextTable([heads[place] for place in kept], [[line[place] for place in kept] for line in lines], rest, title)

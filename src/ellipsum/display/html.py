@@ -12,7 +12,7 @@ from ..ledger import AccountState, Ledger
 from ..util.atomic_files import write_atomically
 from ..version import VERSION
 from .checklist import checklist, describe_odds, state_definition, tabulate_curve
-from .document import Background, Document, Facts, Table
+from .document import Background, Document, Facts, TextTable
 from .recipe import shell
 from .wording import INSECURE, describe_guarantee, first_upper
 
@@ -241,7 +241,7 @@ def _facts(facts: Facts) -> str:
     return f"<dl>{pairs}</dl>" if pairs else ""
 
 
-def _table(table: Table) -> str:
+def _table(table: TextTable) -> str:
     heads = "".join(f"<th scope='col'>{_text(head)}</th>" for head in table.heads)
     lines = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in line) + "</tr>" for line in table.lines)
     caption = f"<caption>{_text(table.title)}</caption>" if table.title else ""

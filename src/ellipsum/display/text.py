@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .document import Document, Table
+from .document import Document, TextTable
 
 
 def text(document: Document) -> str:
@@ -17,7 +17,7 @@ def text(document: Document) -> str:
     return "\n\n".join(blocks)
 
 
-def _table_text(table: Table) -> str:
+def _table_text(table: TextTable) -> str:
     """Names on the left, numbers on the right of their columns."""
     lines = [table.heads, *table.lines]
     widths = [max(len(line[place]) for line in lines) for place in range(len(table.heads))]

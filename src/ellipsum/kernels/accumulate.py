@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import reduce
 from queue import SimpleQueue
 
 import numpy as np
@@ -66,9 +65,14 @@ class _Accumulator:
             if self._pending >= self._map.rows_per_flush:
                 self._flush()
 
-    @property
-    def has_rows(self) -> bool:
-        return self._pending > 0 or self._done is not None
+    def absorb(self, other: _Accumulator) -> None:
+        """Add what another one holds, which is not used any more."""
+        if self._pending + other._pending > self._map.rows_per_flush:
+            self._flush()
+        self._total += other._total
+        self._pending += other._pending
+        if other._done is not None:
+            self._done = other._done if self._done is None else self._done.merge(other._done)
 
     def _flush(self) -> None:
         self._done = self.partial()
@@ -135,8 +139,10 @@ def accumulate(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int |
     seen = 0
     for piece in pieces:
         if count > 1 and seen + piece.size > _SERIAL_ENTRIES:
-            rest = _accumulate_threaded(row_map, kernel, piece, pieces, count)
-            return rest.merge(accumulator.partial()) if seen else rest
+            others = _accumulate_threaded(row_map, kernel, piece, pieces, count)
+            while others:
+                accumulator.absorb(others.pop())
+            return accumulator.partial()
         accumulator.add(piece)
         seen += piece.size
     return accumulator.partial()
@@ -144,8 +150,8 @@ def accumulate(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int |
 
 def _accumulate_threaded(
     row_map: RowMap, kernel: Kernel, first: Rows | Columns, rest: Iterator[Rows | Columns], threads: int
-) -> Partial:
-    """As accumulate, with an accumulator for each thread; which one takes a piece makes no difference."""
+) -> list[_Accumulator]:
+    """Adds with an accumulator for each thread; which one takes a piece makes no difference."""
     idle: SimpleQueue[_Accumulator] = SimpleQueue()
     accumulators = [_Accumulator(row_map, kernel) for _ in range(threads)]
     for accumulator in accumulators:
@@ -170,5 +176,4 @@ def _accumulate_threaded(
             running.popleft().result()
     finally:  # on an error or an interrupt, the pieces not yet begun are dropped
         pool.shutdown(wait=True, cancel_futures=True)
-    partials = [accumulator.partial() for accumulator in accumulators if accumulator.has_rows]
-    return reduce(Partial.merge, partials) if partials else Partial.empty(row_map.width)
+    return accumulators

@@ -9,7 +9,6 @@ neither, the clamp changes nothing, and is left out.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -84,20 +83,14 @@ class ClampedKernel:
         self._outside = row_map.riders.outside
         together = row_map.columns < _WIDEST and not self.drops
         self._times = LANES // math.gcd(row_map.columns, LANES) if together else 1
-
-    @cached_property
-    def _one(self) -> _Frame:
-        return _Frame(self._map)
+        self._one = _Frame(row_map)
+        self._several = _Frame(row_map, self._times) if together else self._one
+        """For so many rows at once that they fill whole vectors."""
 
     @property
     def lines(self) -> Floats:
         """Centers, scales, limits, fills, edges, and limits and a quarter."""
         return self._one.lines
-
-    @cached_property
-    def _several(self) -> _Frame:
-        """For so many rows at once that they fill whole vectors."""
-        return _Frame(self._map, self._times)
 
     def __call__(self, block: Rows | Columns, total: Ints) -> None:
         columns = self._map.columns

@@ -7,7 +7,6 @@ nothing exactly. A cell that is counted as absent adds nothing; one that is fill
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,19 +59,14 @@ class SquaresKernel:
         self._drops = row_map.riders.missing == "row"
         together = row_map.columns < _WIDEST and not self._drops
         self._times = LANES // math.gcd(row_map.columns, LANES) if together else 1
-
-    @cached_property
-    def _one(self) -> _Frame:
-        return _Frame(self._map)
+        self._one = _Frame(row_map)
+        self._several = _Frame(row_map, self._times) if together else self._one
+        """For so many rows at once that they fill whole vectors."""
 
     @property
     def lines(self) -> Floats:
         """Centers, scales, limits, units, and of an absent cell its square and itself."""
         return self._one.lines
-
-    @cached_property
-    def _several(self) -> _Frame:
-        return _Frame(self._map, self._times)
 
     def __call__(self, block: Rows | Columns, total: Ints) -> None:
         riders = self._map.riders

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..display.checklist import EXACT, tabulate_rounds
-from ..display.document import Background, Document, Table, make_table
+from ..display.document import Background, Document, TextTable, make_table
 from ..display.recipe import people_words, recipe
 from ..display.result import Shown
 from ..display.wording import SHOWN, describe_guarantee, insecure_facts, many, people_facts
@@ -111,7 +111,7 @@ class Learned(Alike, Kept, Saved, Shown):
         names = self.bounds.columns or tuple(f"x{j + 1}" for j in range(low.size))
         lines = [[shown(name), f"{low[j]:.6g}", f"{high[j]:.6g}"] for j, name in enumerate(names[: most or SHOWN])]
         bounds = make_table(["column", "lower", "upper"], lines, low.size)
-        steps = Table(["step", "cost"], [[step.name, _cost(step.privacy)] for step in self.steps])
+        steps = TextTable(["step", "cost"], [[step.name, _cost(step.privacy)] for step in self.steps])
         facts = [("Privacy", describe_guarantee(self.privacy, self.stated)), ("Method", self.method)]
         facts += [*people_facts(self.people), *insecure_facts(self.secure)]
         return Document(f"Learned bounds, {many(low.size, 'column')}", [bounds, steps], facts, list(self.warnings))

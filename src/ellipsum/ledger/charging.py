@@ -19,7 +19,7 @@ _NEAR = 1 + Fraction(1, 10**6)
 NOTHING = Fraction(0)
 
 
-class Guarantee(Protocol):
+class ChargeableGuarantee(Protocol):
     """What a release spends."""
 
     @property
@@ -43,7 +43,7 @@ class ChargeRequest:
     """
 
     note: str
-    guarantee: Guarantee
+    guarantee: ChargeableGuarantee
     stated: Mapping[str, float] = field(default_factory=dict)
     privacy_id: str | int | None = None
     plan: str = "{}"
@@ -74,7 +74,7 @@ class Protects:
     privacy_id: str | int | None = None
     """The column that names people: by its name, or by its place where columns have none."""
 
-    def with_(self, other: Protects, dataset: str) -> Protects:
+    def fill_in(self, other: Protects, dataset: str) -> Protects:
         """The same with what was left open filled in, or a refusal: different units do not add up [Q1]."""
         same_relation = self.neighbors in (None, other.neighbors)
         same_unit = self.unit is None or (self.unit, self.privacy_id) == (other.unit, other.privacy_id)
@@ -95,7 +95,7 @@ class Protects:
 
 
 @dataclass(frozen=True)
-class Step:
+class ChargeStep:
     """What is charged for a release: to mu, to a pure cap, to the slack."""
 
     mu: Fraction
@@ -110,7 +110,7 @@ class Step:
         return charged
 
 
-def steps(request: ChargeRequest) -> Iterator[Step]:
+def ways_to_charge(request: ChargeRequest) -> Iterator[ChargeStep]:
     """The ways to charge a guarantee, the closest first: by its law, and at one point of its curve [Q1]."""
     by_point = _by_point(request)
     if isinstance(request.guarantee, Privacy):
@@ -121,12 +121,12 @@ def steps(request: ChargeRequest) -> Iterator[Step]:
         yield _by_law(request)
 
 
-def _by_law(request: ChargeRequest) -> Step:
+def _by_law(request: ChargeRequest) -> ChargeStep:
     pair = request.guarantee.as_pair()
     pure = tuple(_as_typed(epsilon, request.stated.get("epsilon")) for epsilon in pair.pure)
     if len(pure) > 1:
         pure = tuple(map(Fraction, pair.pure))
-    return Step(_as_typed(pair.mu, request.stated.get("mu")), pure, Fraction(pair.slack))
+    return ChargeStep(_as_typed(pair.mu, request.stated.get("mu")), pure, Fraction(pair.slack))
 
 
 def _as_typed(spent: float, stated: float | None) -> Fraction:
@@ -136,14 +136,14 @@ def _as_typed(spent: float, stated: float | None) -> Fraction:
     return Fraction(spent)
 
 
-def _by_point(request: ChargeRequest) -> Iterator[Step]:
+def _by_point(request: ChargeRequest) -> Iterator[ChargeStep]:
     """The stated (epsilon, delta) as a pure step with slack [P8]."""
     if request.pair is None:
         return
     epsilon, delta = request.pair
     proved = Fraction(request.guarantee.delta(within_typed(epsilon)))
     if proved < 1:
-        yield Step(NOTHING, (typed(epsilon),), max(proved, typed(delta)))
+        yield ChargeStep(NOTHING, (typed(epsilon),), max(proved, typed(delta)))
 
 
 # Caps ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,16 @@ from typing import Any
 from ..errors import BudgetRefused, DataError, EllipsumError, named
 from ..privacy.composition import Filter
 from .account_state import EVERYBODY, AccountState, last_charge, read_account
-from .charging import ChargeRequest, Step, caps_for, caps_to_dict, spent_to_dict, steps, with_spent, within
+from .charging import (
+    ChargeRequest,
+    ChargeStep,
+    caps_for,
+    caps_to_dict,
+    spent_to_dict,
+    ways_to_charge,
+    with_spent,
+    within,
+)
 from .entries import Transaction, append_entry, digest, read_clock, reading_entries
 from .idempotency import check_name, digest_request, find_request, load_release
 from .refusal import DoesNotFit, explain
@@ -76,7 +85,7 @@ class DatasetAccount:
 
     def reserve(self, request: ChargeRequest) -> LedgerCharge:
         """Charge a release, or refuse it; on disk when this returns."""
-        ways = steps(request)
+        ways = ways_to_charge(request)
         ways = chain([next(ways)], ways)  # the first is worked out before other processes have to wait
         try:
             return self._reserve(request, ways)
@@ -84,7 +93,7 @@ class DatasetAccount:
             limits = error.limits
         raise explain(limits, request)  # outside the transaction: it takes a while
 
-    def _reserve(self, request: ChargeRequest, ways: Iterator[Step]) -> LedgerCharge:
+    def _reserve(self, request: ChargeRequest, ways: Iterator[ChargeStep]) -> LedgerCharge:
         name, _, version = self.dataset.partition("@")
         with self.store.writing() as transaction:
             account = read_account(transaction, name)
@@ -149,12 +158,12 @@ def _charge(
     transaction: Transaction,
     account: AccountState,
     request: ChargeRequest,
-    ways: Iterator[Step],
+    ways: Iterator[ChargeStep],
     analyst: str | None,
     now: str,
 ) -> _Charge:
     """What the entry of a charge says; a refusal if it exceeds the budget, the analyst's or the period's [Q1]."""
-    protects = account.protects.with_(request.protects, account.dataset)
+    protects = account.protects.fill_in(request.protects, account.dataset)
     caps = account.caps or caps_for(account.budget, request)
     with reading_entries():
         limits = _limits(transaction, account, caps, analyst, now)
@@ -183,7 +192,7 @@ def _limits(
     return limits
 
 
-def _fit(limits: Mapping[str, tuple[str, Filter]], ways: Iterator[Step]) -> dict[str, Filter]:
+def _fit(limits: Mapping[str, tuple[str, Filter]], ways: Iterator[ChargeStep]) -> dict[str, Filter]:
     """All limits after the release is charged to each in the same way: the first way that fits."""
     for step in ways:
         try:

@@ -11,7 +11,7 @@ from ..numerics.rounding import sqrt_down, sqrt_up, typed
 from ..privacy.budget import Budget, mu_for
 from ..privacy.composition import Filter
 from .amounts import brief
-from .charging import NOTHING, ChargeRequest, Step, steps
+from .charging import NOTHING, ChargeRequest, ChargeStep, ways_to_charge
 
 _LEAST = 1e-8  # of what was requested
 _HALVINGS = 30  # of the logarithm of 1e8: an error of 2e-8, far below the four digits that are shown
@@ -69,13 +69,13 @@ def _describe(request: ChargeRequest) -> str:
     return stated or str(request.guarantee)
 
 
-def _usual_step(caps: Filter, request: ChargeRequest) -> Step:
+def _usual_step(caps: Filter, request: ChargeRequest) -> ChargeStep:
     """The way in which the caps would take the request: as a pure step where they have no mu."""
-    ways = list(steps(request))
+    ways = list(ways_to_charge(request))
     return next((way for way in ways if caps.mu or not way.mu), ways[0])
 
 
-def _accepts(caps: Filter, step: Step) -> bool:
+def _accepts(caps: Filter, step: ChargeStep) -> bool:
     try:
         step.charged_to(caps)
     except BudgetRefused:
@@ -83,12 +83,12 @@ def _accepts(caps: Filter, step: Step) -> bool:
     return True
 
 
-def _name_missing(caps: Filter, step: Step) -> str:
+def _name_missing(caps: Filter, step: ChargeStep) -> str:
     """Which part of the budget ran out."""
     parts = {
-        "epsilon" if caps.pure else "mu": Step(NOTHING, step.pure, NOTHING),
-        "mu": Step(step.mu, () if caps.pure else step.pure, NOTHING),
-        "delta": Step(NOTHING, (), step.slack),
+        "epsilon" if caps.pure else "mu": ChargeStep(NOTHING, step.pure, NOTHING),
+        "mu": ChargeStep(step.mu, () if caps.pure else step.pure, NOTHING),
+        "delta": ChargeStep(NOTHING, (), step.slack),
     }
     return " and ".join(name for name, part in parts.items() if not _accepts(caps, part)) or "mu"
 
@@ -120,19 +120,19 @@ def _advise_mu(caps: list[Filter], request: ChargeRequest) -> str:
     )
 
 
-def _pure_step(epsilon: float, delta: Fraction) -> Step:
-    return Step(NOTHING, (typed(epsilon),), delta)
+def _pure_step(epsilon: float, delta: Fraction) -> ChargeStep:
+    return ChargeStep(NOTHING, (typed(epsilon),), delta)
 
 
-def _gaussian_step(epsilon: float, delta: float, slack: float) -> Step:
-    return Step(Fraction(mu_for(epsilon, delta, slack)), (), Fraction(slack))
+def _gaussian_step(epsilon: float, delta: float, slack: float) -> ChargeStep:
+    return ChargeStep(Fraction(mu_for(epsilon, delta, slack)), (), Fraction(slack))
 
 
-def _mu_step(name: str, value: float) -> Step:
-    return Step(max(typed(value) if name == "mu" else NOTHING, Fraction(Budget(**{name: value}).mu)), (), NOTHING)
+def _mu_step(name: str, value: float) -> ChargeStep:
+    return ChargeStep(max(typed(value) if name == "mu" else NOTHING, Fraction(Budget(**{name: value}).mu)), (), NOTHING)
 
 
-def _largest(caps: list[Filter], requested: float, step_of: Callable[[float], Step]) -> float | None:
+def _largest(caps: list[Filter], requested: float, step_of: Callable[[float], ChargeStep]) -> float | None:
     """The largest amount of four digits, at most the requested one, whose step all caps accept."""
 
     def fits(amount: float) -> bool:

@@ -47,7 +47,7 @@ _UNRELEASED = (
 def verify(store: Store, anchor: str | None) -> str:
     """Return the anchor at the end; raise an error that names the first bad entry, or an earlier anchor not held."""
     wanted = (0, ORIGIN) if anchor is None else parse_anchor(anchor)
-    chain, totals = Chain(), Totals()
+    chain, totals = EntryChain(), Totals()
     held = wanted == (0, ORIGIN)
     with store.reading() as transaction:
         for number, body, own, *columns in transaction.each(_ENTRIES):
@@ -88,7 +88,7 @@ def _has_digest(body: object, own: object) -> bool:
     return isinstance(body, str) and digest(body) == own
 
 
-class Chain:
+class EntryChain:
     """Takes the entries in order, and names the first that does not follow the one before it."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -151,11 +151,12 @@ class Draft:
 
 def least(plans: Sequence[P], errors: Sequence[float]) -> P:
     """The plan of least squared error, which says what the others would give."""
-    best = plans[int(np.argmin(errors))]
+    best: Any = plans[int(np.argmin(errors))]
     if len(plans) > 1:
         considered = {plan.mechanism: math.sqrt(error) for plan, error in zip(plans, errors, strict=True)}
-        object.__setattr__(best, "considered", considered)  # made here, and shown to nobody yet
-    return best
+        best = replace(best, considered=considered)
+    chosen: P = best
+    return chosen
 
 
 def blocks_may_pay(terms: Terms) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..display.document import Document, Facts, Table, make_table
+from ..display.document import Document, Facts, TextTable, make_table
 from ..display.wording import (
     BOUNDS,
     MECHANISMS,
@@ -52,7 +52,7 @@ def _plan_facts(plan: Any) -> Facts:
     return facts
 
 
-def _columns_table(plan: Any, most: int) -> Table:
+def _columns_table(plan: Any, most: int) -> TextTable:
     names = plan.columns or tuple(f"x{j + 1}" for j in range(min(plan.d, most)))
     errors = None if plan.expected_squared_error is None else plan.column_errors()
     lines = [

@@ -24,10 +24,8 @@ from ..numerics.wide_integers import Ints, Wide
 from ..privacy.gaussian_curve import normal_isf_upper
 from ..privacy.guarantee import Privacy
 from ..regions.ellipsoid import Clip
-from ..releases.group_description import GroupDescription
-from ..releases.group_json import release_from_dict
-from ..releases.group_keys import keys_of, order_of
-from ..releases.group_release import GroupRelease
+from ..releases.group_json import keys_of, order_of, release_from_dict
+from ..releases.group_release import GroupDescription, GroupRelease
 from ..request.groups import Groups
 from ..request.request import Request, request_from_dict
 from ..row_maps.maps import Body, sqrt_upper

@@ -37,7 +37,7 @@ _WIDTH, _HEIGHT = 3.35, 2.6  # inches of the panel itself
 
 
 @dataclass(frozen=True)
-class Curves:
+class ErrorCurves:
     """Errors against a budget, one line for each law; point: the plan's own."""
 
     budget: str
@@ -85,7 +85,7 @@ def error_of(plan: Any) -> tuple[float | None, str]:
 # What is drawn ------------------------------------------------------------------------------------------
 
 
-def curves_of(plan: Any) -> Curves | None:
+def curves_of(plan: Any) -> ErrorCurves | None:
     """Errors at budgets around a plan's own, planned anew for each; None where nothing can be forecast."""
     error, words = error_of(plan)
     name = next((name for name in ("epsilon", "mu", "rho") if name in plan.stated), None)
@@ -97,7 +97,7 @@ def curves_of(plan: Any) -> Curves | None:
         for law, value in _errors_at(plan, {**plan.stated, name: spend}).items():
             lines.setdefault(law, []).append((spend, value))
     parts = {law: (np.array(points)[:, 0], np.array(points)[:, 1]) for law, points in lines.items()}
-    return Curves(name, words, parts, (plan.stated[name], error))
+    return ErrorCurves(name, words, parts, (plan.stated[name], error))
 
 
 def _points(plan: Any) -> int:
@@ -250,7 +250,7 @@ def _frame(title: str, notes: Sequence[str], panels: int, across: int) -> tuple[
     return picture, axes
 
 
-def _draw_curves(axis: Any, curves: Curves) -> None:
+def _draw_curves(axis: Any, curves: ErrorCurves) -> None:
     for place, law in enumerate(law for law in LAWS if law in curves.lines):
         axis.plot(*curves.lines[law], **stroke(place), label=LAWS[law])
     axis.plot(*curves.point, linestyle="", marker="*", markersize=13, color=BLACK, label="this plan", zorder=5)

@@ -1,4 +1,4 @@
-"""How one budget is shared between a pure step and a Gaussian one beside it: the largest mu that is left [U9].
+"""How one budget is shared between a pure step and a Gaussian one beside it: the largest mu that is left.
 
 A release with both is (mu, pure = (epsilon_1,)), whose curve is exact and certified [P8].
 """
@@ -20,10 +20,7 @@ from .gaussian_curve import certified_mu, gaussian_delta
 from .guarantee import Privacy
 from .spherical_curve import Guarantee
 
-SHARES = np.concatenate([np.linspace(0.05, 0.9, 18), [0.93, 0.96, 0.98]])
-"""Of epsilon, for the pure step: those that are tried."""
 _LEAST = 1e-4  # of the mu without a pure step
-_HALVINGS = 30
 _NUDGES = range(36, 3, -3)
 _NEAR = 1 + 1e-6
 
@@ -33,22 +30,6 @@ def beside(mu: Floats, first: Floats, epsilon: float) -> Floats:
     up = 1 / (1 + np.exp(-first))
     delta: Floats = up * gaussian_delta(mu, epsilon - first) + (1 - up) * gaussian_delta(mu, epsilon + first)
     return delta
-
-
-@lru_cache(maxsize=64)
-def splits(epsilon: float, delta: float) -> tuple[Floats, Floats]:
-    """(epsilon_1, mu): what may stand beside each other within (epsilon, delta); good estimates."""
-    firsts = SHARES * epsilon
-    most = certified_mu(epsilon, delta)
-    low, high = np.full(firsts.size, math.log(_LEAST * most)), np.full(firsts.size, math.log(most))
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        fits = beside(np.exp(middle), firsts, epsilon) <= delta
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-    mus = np.exp(low)
-    for part in (firsts, mus):
-        part.flags.writeable = False
-    return firsts, mus
 
 
 @lru_cache(maxsize=64)

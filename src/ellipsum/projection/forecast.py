@@ -16,7 +16,7 @@ from ..privacy.guarantee import Privacy
 from ..rows import Rows
 from .curve import CALIBRATIONS, ProjectionPrivacy, certified_scale
 from .matrix import MATRIX_STD, matrix_excess, unit
-from .region import Region, region_of
+from .region import ProjectionRegion, region_of
 
 ADVERSARIES = ("oblivious", "adaptive")
 
@@ -126,7 +126,7 @@ def projection_forecast(
 
 
 def forecast_in(
-    region: Region, n: int | None, k: int, budget: Budget, adversary: str | None, calibration: str
+    region: ProjectionRegion, n: int | None, k: int, budget: Budget, adversary: str | None, calibration: str
 ) -> ProjectionForecast:
     """The forecast for a region that is already laid."""
     choice("calibration", calibration, CALIBRATIONS)
@@ -141,7 +141,7 @@ def forecast_in(
     return ProjectionForecast(n, region.center.size, k, region.radius, std, against, calibration, direct)
 
 
-def adversary_for(region: Region, k: int, budget: Budget, adversary: str | None, calibration: str) -> str:
+def adversary_for(region: ProjectionRegion, k: int, budget: Budget, adversary: str | None, calibration: str) -> str:
     """The stated adversary, or for a fresh matrix the one that is expected to need less noise.
 
     Decided by sizes and budget alone: a choice that looked at the drawn matrix would void the average over it.
@@ -234,18 +234,18 @@ def guarantee_of(
     return ProjectionPrivacy(k, scale, excess, said["delta"], hidden)
 
 
-def oblivious_noise(region: Region, privacy: ProjectionPrivacy) -> float:
+def oblivious_noise(region: ProjectionRegion, privacy: ProjectionPrivacy) -> float:
     """The least double s with s * scale >= diameter * MATRIX_STD * sqrt(k), in grid units [J1][J2]."""
     needed = region.row_map.body.diameter * Fraction(MATRIX_STD) * Fraction(sqrt_up(Fraction(privacy.k)))
     return round_up(needed / Fraction(privacy.scale))
 
 
-def adaptive_noise(region: Region, privacy: Privacy, norm: Fraction) -> float:
+def adaptive_noise(region: ProjectionRegion, privacy: Privacy, norm: Fraction) -> float:
     """The least double s with s * mu >= diameter * ‖matrix‖_2, in grid units [J6]."""
     return round_up(region.row_map.body.diameter * norm / Fraction(privacy.mu))
 
 
-def noise_std_of(region: Region, k: int, noise_units: float) -> float:
+def noise_std_of(region: ProjectionRegion, k: int, noise_units: float) -> float:
     """Noise std in the units of the metric."""
     std = math.ldexp(noise_units, -region.row_map.grid_bits) * region.radius * unit(k)
     if not math.isfinite(4 * k * std * std):

@@ -25,7 +25,7 @@ METRICS = ("original", "scaled")
 
 
 @dataclass(frozen=True)
-class Region:
+class ProjectionRegion:
     """Rows are measured as v = scale * (axes^T (x - center)) and clipped to ‖v‖ <= radius.
 
     scale is 0 along directions without spread; axes None means the coordinates themselves.
@@ -73,7 +73,7 @@ class Region:
         }
 
     @classmethod
-    def from_dict(cls, saved: Any) -> Region:
+    def from_dict(cls, saved: Any) -> ProjectionRegion:
         with json_codec.Fields(saved, "the projection's region has missing, unknown or wrong fields.") as fields:
             return cls(
                 fields.take("center", json_codec.numbers),
@@ -84,10 +84,10 @@ class Region:
             )
 
 
-def region_of(rows: Rows, d: int, metric: str, n: int | None, clip_probability: float | None) -> Region:
+def region_of(rows: Rows, d: int, metric: str, n: int | None, clip_probability: float | None) -> ProjectionRegion:
     """The clip region of rows with a bound; Normal rows are clipped with `clip_probability` (default 1/n) each."""
     choice("metric", metric, METRICS)
     if clip_probability is not None and rows.kind != Normal.kind:
         raise UsageError("clip_probability is for Normal rows. Leave it out.")
     reach = parse_bounds(rows).resolve(d).reach(d, metric, n, clip_probability)
-    return Region(reach.center, reach.scale, reach.radius, metric, reach.axes)
+    return ProjectionRegion(reach.center, reach.scale, reach.radius, metric, reach.axes)

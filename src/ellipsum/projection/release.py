@@ -35,7 +35,7 @@ from .curve import CALIBRATIONS, ProjectionPrivacy
 from .forecast import ADVERSARIES, ProjectionForecast, adaptive_noise, noise_std_of, oblivious_noise
 from .matrix import as_seed, draw_matrix, matrix_excess, spectral_norm_upper, unit
 from .parquet import ProjectionWriter, read_metadata, read_rows, read_shape
-from .region import Region
+from .region import ProjectionRegion
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Projection(Shown):
     are unbiased over the matrix and the noise for rows that do not depend on the matrix [J8].
     """
 
-    region: Region
+    region: ProjectionRegion
     k: int
     privacy: ProjectionPrivacy | Privacy
     noise_units: float
@@ -344,7 +344,7 @@ def _from_dict(saved: Any, path: Path) -> tuple[Projection, float]:
         adversary = fields.take("adversary", json_codec.word(*ADVERSARIES))
         spent: json_codec.Kind[Any] = ProjectionPrivacy.from_dict if adversary == "oblivious" else Privacy.from_dict
         projection = Projection(
-            region=fields.take("region", Region.from_dict),
+            region=fields.take("region", ProjectionRegion.from_dict),
             k=fields.take("k", json_codec.integer(1, MOST_COLUMNS)),
             privacy=fields.take("privacy", spent),
             noise_units=fields.take("noise_units", json_codec.number),

@@ -50,7 +50,7 @@ from .forecast import (
 )
 from .matrix import Products, as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
 from .parquet import OwnOrder, ProjectionWriter
-from .region import Region, region_of
+from .region import ProjectionRegion, region_of
 from .release import Projection
 
 _BLOCK_CELLS = 655_360
@@ -276,7 +276,7 @@ def _matrix_for(session: Session, width: int, k: int, seed: Any, matrix: Any) ->
     return chosen, draw_matrix(chosen, width, k)
 
 
-def _noise_for(region: Region, guarantee: ProjectionPrivacy | Privacy, integers: Ints) -> float:
+def _noise_for(region: ProjectionRegion, guarantee: ProjectionPrivacy | Privacy, integers: Ints) -> float:
     if isinstance(guarantee, ProjectionPrivacy):
         return oblivious_noise(region, guarantee)
     units = adaptive_noise(region, guarantee, spectral_norm_upper(integers))

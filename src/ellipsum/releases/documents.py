@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..display.checklist import BEFOREHAND, EXACT, describe_origin, tabulate_bounds, tabulate_rounds
-from ..display.document import Background, Document, Table, make_table
+from ..display.document import Background, Document, TextTable, make_table
 from ..display.recipe import groups_recipe, release_recipe
 from ..display.wording import (
     LEVEL,
@@ -49,7 +49,7 @@ def release_document(release: Any, most: int | None = None) -> Document:
     return Document(title, [_values_table(release, most or SHOWN)], facts, warnings)
 
 
-def _values_table(release: Any, most: int) -> Table:
+def _values_table(release: Any, most: int) -> TextTable:
     errors, spans = release.standard_error, release.confidence_interval(LEVEL)
     rows, notes = _count_rows(release), note_bounds(release)
     lines = []
@@ -173,7 +173,7 @@ def description_document(release: Any, most: int | None = None) -> Document:
     return Document(title, tables, [*facts, *insecure_facts(release.secure)], warnings)
 
 
-def _description_tables(release: Any, most: int) -> Iterator[Table]:
+def _description_tables(release: Any, most: int) -> Iterator[TextTable]:
     counts = release.counts
     assert counts is not None
     means, stds = (release.confidence_interval(LEVEL, name) for name in ("mean", "std"))
@@ -234,7 +234,7 @@ def describe_groups_coverage(release: Any) -> str:
     return "covers the privacy noise; excludes sampling error and bias from clipping, which was not counted"
 
 
-def _groups_tables(release: Any, most: int, beside: int) -> Iterator[Table]:
+def _groups_tables(release: Any, most: int, beside: int) -> Iterator[TextTable]:
     names, d = release.names(), release.plan.d
     parts = {what: part for what, part in release.parts().items() if what != "count"}
     keys = [_key_cells(release, g) for g in range(min(len(release.keys), most))]
@@ -249,7 +249,7 @@ def _groups_tables(release: Any, most: int, beside: int) -> Iterator[Table]:
         ]
         rest = [f"... {len(release.keys) - most:,} more groups"] if len(release.keys) > most else []
         rest += [f"... {d - last:,} more columns"] if start + step >= last and d > last else []
-        yield Table(heads, lines, "; ".join(rest), names=len(release.by))
+        yield TextTable(heads, lines, "; ".join(rest), names=len(release.by))
 
 
 def _key_cells(release: Any, g: int) -> list[str]:
@@ -314,7 +314,7 @@ def _origin(release: Any, rows: Rows | None) -> list[str]:
     ]
 
 
-def _rounds(release: Any) -> list[Table]:
+def _rounds(release: Any) -> list[TextTable]:
     """The rounds before a release, where there were any."""
     if release.learned is None:
         return []

@@ -9,15 +9,16 @@ from datetime import date
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError
+from ..numerics.wide_integers import Ints
 from ..privacy.guarantee import Privacy
 from ..request.groups import CELL, spelled_date
 from ..request.request import STATISTICS
 from ..sources.group_labels import canonical_labels, known_kind, label_listed, published_type, read_dates
 from ..util import json_codec
 from ..version import VERSION
-from .group_keys import keys_of, order_of
 from .release import DOCTORED, WRONG
 from .release import FORMAT as RELEASE_FORMAT
 
@@ -193,3 +194,27 @@ def _check_groups(release: Any) -> None:
     wanted = sorted(zip(*[map(repr, cells.to_pylist()) for cells in labels], strict=True))
     if wanted != sorted(zip(*[map(repr, cells.to_pylist()) for cells in given], strict=True)):
         raise UsageError(DOCTORED)
+
+
+# Keys as they are published: Python values, sorted ------------------------------------------------------
+
+
+def keys_of(columns: list[Any]) -> NDArray[np.object_]:
+    """Arrow arrays as Python values, (groups, columns)."""
+    size = len(columns[0])
+    keys = np.empty((size, len(columns)), object)
+    for i, column in enumerate(columns):
+        keys[:, i] = np.fromiter(column.to_pylist(), object, size)
+    return keys
+
+
+def order_of(columns: list[Any]) -> Ints:
+    """The places of groups, sorted by key; a missing cell comes last."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = [str(i) for i in range(len(columns))]
+    table = pa.table(columns, names=names)
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
+    places: Ints = order.to_numpy().astype(np.int64)
+    return places

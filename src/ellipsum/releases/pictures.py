@@ -18,6 +18,7 @@ ORDERS = ("given", "value")
 MOST_ROWS, MOST_GROUPS, MOST_PANELS = 1000, 500, 12
 _APART = 20.0  # columns whose sizes differ by more share no axis
 _BOUNDS = "share of the way between its bounds"
+_LEARNED = "share of the way between its learned bounds"
 _SPREADS = "spreads from its center"
 Places = NDArray[np.int64]
 
@@ -113,9 +114,9 @@ def _stated_scale(release: Any, std: bool) -> tuple[Floats, Floats, str, tuple[f
     rows = release.plan.rows
     if rows is not None and rows.kind in ("normal", "learned") and release.statistic != "sum":
         return np.asarray(rows.middle(), float), np.asarray(rows.spread(), float), _SPREADS, (0.0,)
-    if release.learned is not None and rows is not None and rows.kind == "box" and release.statistic != "sum":
-        low, high = rows.bounds()
-        return low, high - low, "share of the learned bounds", (0.0, 1.0)
+    if release.learned is not None and rows is not None and rows.clamps and release.statistic != "sum":
+        low, high = rows.bounds()  # one magnitude for all columns says nothing of their units
+        return low, high - low, _LEARNED, (0.0, 1.0)
     low, high = stated_bounds(release)
     if np.isfinite(low).all() and np.isfinite(high).all():
         if std:

@@ -34,13 +34,15 @@ MEANINGS = {
     "n": 'under "add_remove" your public guess of the number of rows; under "replace" rows are counted.',
     "columns": "the columns to use, in this order (default: those that rows name, else all but privacy_id).",
     "header": "of CSV files: True says that a first line which looks like data is a header all the same.",
-    "privacy_id": "the column that names the person a row belongs to; each person's rows become one, and rows and n "
+    "privacy_id": "the column that identifies people, or `People(name, per_person=, max_rows=)`; "
+    "each person's rows become one, and rows and n "
     "then speak of people.",
     "per_person": 'what a person\'s rows become: "mean" (default), or "sum" of at most max_rows of them; "rows" leaves '
     "max_rows of them as they are: the statistic is over rows then (visits, not patients), and rows describes one.",
     "max_rows": "with privacy_id: so many of a person's rows count at most.",
     "max_rows_per_person": "with privacy_id: so many of a person's rows count at most.",
-    "by": "the column, or columns, whose cells name a row's group, or an array with a cell for each row: the statistic "
+    "by": "the column, or columns, whose cells name a row's group, an array with a cell for each row, or "
+    "`Groups(by, keys=)`: the statistic "
     "is published for each group. A missing cell names no group, unless keys lists it.",
     "keys": "with by: the groups, if they are public: a list (of tuples, where by names several columns), a frame, or "
     "a dict with a list for each column of by, whose combinations they are. All of them are published. Without it "

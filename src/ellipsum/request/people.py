@@ -85,6 +85,11 @@ def people_of(
     ways: tuple[str, ...] = ONE_ROW,
 ) -> People | None:
     """The arguments of a call, where the last is called `cap`; None where every row is a person of its own."""
+    if isinstance(privacy_id, People):
+        if per_person is not None or max_rows is not None:
+            raise UsageError(f"People say per_person and max_rows themselves. Leave out per_person and {cap}.")
+        choice("per_person", privacy_id.per_person, ways)
+        return privacy_id
     if privacy_id is None:
         given = [name for name, value in (("per_person", per_person), (cap, max_rows)) if value is not None]
         if given:

@@ -203,10 +203,10 @@ def _squared_body(limits: Ints, absences: Ints, outside: Ints, squares: Ints) ->
     """The squared norm and diameter of some columns; empty where nothing is counted."""
     length, distance = squared_cells(limits, squares)
     beside = [outside] if outside.size else []
-    longest, farthest = squares_of([*length, *beside]), squares_of([*distance, *beside])
+    longest = cells = squares_of([*length, *beside])
     if absences.size:
-        longest = larger_squares(longest, squares_of([absences]))
-        farthest = larger_squares(farthest, squares_of([*length, *beside, absences]))
+        longest, cells = larger_squares(cells, squares_of([absences])), squares_of([*length, *beside, absences])
+    farthest = larger_squares(squares_of([*distance, *beside]), cells)
     return sum_of(longest), sum_of(farthest)
 
 

@@ -19,7 +19,7 @@ from .arrays import ArrayTable
 from .batches import Chain
 from .local import LocalSource
 from .protocol import Source, Table
-from .selection import EVERYTHING, Selection, as_names
+from .selection import EVERYTHING, CsvFiles, Selection, as_names
 
 if TYPE_CHECKING:  # imported for frames alone: it compiles
     from .engine import EngineSource
@@ -30,6 +30,8 @@ def open_source(data: Any, selection: Selection) -> Source:
 
     Engines' frames are recognized first: they speak Arrow too, and would be collected here.
     """
+    if isinstance(data, CsvFiles):
+        return open_source(data.paths, replace(selection, header=data.header))
     remote = None if type(data) is np.ndarray else engine_source(data, selection)
     return LocalSource(_opened(data, selection)) if remote is None else remote
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,30 @@ class Selection:
 
 
 EVERYTHING = Selection()
+
+
+@dataclass(frozen=True)
+class CsvFiles:
+    """CSV files, and how they are read."""
+
+    paths: Any
+    header: bool | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.paths, (str, PathLike, list, tuple)):
+            kind = type(self.paths).__name__
+            raise UsageError(f"path must be a path, a glob, a folder or a list of paths, got {kind}.")
+        Selection(header=self.header)
+
+
+def csv(path: Any, header: bool | None = None) -> CsvFiles:
+    """CSV files as data: a path, a glob, a folder or a list of paths.
+
+    header: True says that the first line names the columns although it holds numbers.
+    """
+    return CsvFiles(path, header)
+
+
 SIZED = re.compile(r"(.+)\[([1-9][0-9]*)\]", re.DOTALL)
 
 

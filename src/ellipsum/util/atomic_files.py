@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import DataError, UsageError, visible
@@ -126,10 +127,11 @@ def read_text(path: Path, what: str) -> str:
         raise DataError(f"could not read the {what} file {where}. Check that it exists and is text.") from None
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Kept:
     """Base of what a ledger may keep under a key."""
 
-    stored: bool = False
+    stored: bool = field(default=False, kw_only=True, compare=False)
     """Whether the ledger had it stored under the key of the call, which then cost nothing."""
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...display.document import Document, Table
+from ...display.document import Document, TextTable
 from ...display.result import Printed
 from ...errors import Floats, UsageError, finite, open_unit, whole
 from ...noise import public_seed, public_words
@@ -132,7 +132,7 @@ class Audit(Printed, Alike):
         ]
         if any(self.failures):
             facts.append(("Failures", f"{self.failures[0]:,} and {self.failures[1]:,} runs"))
-        table = Table(["delta", "epsilon at least"], lines)
+        table = TextTable(["delta", "epsilon at least"], lines)
         return Document(f"Audit: mu >= {self.mu_lower:.4g}", [table], facts)
 
 

@@ -52,7 +52,7 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Block:
+class StripBlock:
     """Rows that share their labels, and the panels beside them."""
 
     labels: Sequence[str]
@@ -85,7 +85,7 @@ class Sheet:
     """Panels side by side."""
 
     @cached_property
-    def pages(self) -> list[list[Block]]:
+    def pages(self) -> list[list[StripBlock]]:
         """Blocks side by side, page by page."""
         starts = range(0, len(self.labels), ROWS)
         if len(self.strips) == 1:
@@ -100,8 +100,8 @@ class Sheet:
         names = max(map(inches, self.labels), default=0.0)
         return names + 0.2, max((inches(text) for strip in self.strips for text in strip.texts), default=0.0) + 0.15
 
-    def _block(self, part: slice, strips: Sequence[Strip]) -> Block:
-        return Block(self.labels[part], [strip.rows(part) for strip in strips], *self._widths)
+    def _block(self, part: slice, strips: Sequence[Strip]) -> StripBlock:
+        return StripBlock(self.labels[part], [strip.rows(part) for strip in strips], *self._widths)
 
 
 def sheet_pages(sheet: Sheet, most: int | None = None) -> list[Any]:
@@ -138,7 +138,7 @@ def sheet_plot(sheet: Sheet, path: str | Path | None) -> Any:
     return picture
 
 
-def _drawn(sheet: Sheet, pages: Sequence[Sequence[Block]], which: str = "") -> Any:
+def _drawn(sheet: Sheet, pages: Sequence[Sequence[StripBlock]], which: str = "") -> Any:
     several = len(sheet.pages) > 1
     wide = max((sum(block.width for block in page) + _GAP * (len(page) - 1) for page in pages), default=0.0)
     width = max(wide + 2 * _EDGE, 6.0)
@@ -168,7 +168,7 @@ def _words(picture: Any, title: Sequence[str], notes: Sequence[str]) -> None:
         down += _LINE + (0.05 if head else 0.0)
 
 
-def _draw_block(picture: Any, block: Block, left: float, top: float) -> None:
+def _draw_block(picture: Any, block: StripBlock, left: float, top: float) -> None:
     width, height = picture.get_size_inches()
     tall = _ROW * len(block.labels)
     x = left + block.labels_width
