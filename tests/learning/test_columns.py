@@ -1,5 +1,6 @@
 """Unknown columns: means and sums that err little, intervals that hold, and no silent failure."""
 
+import json
 import math
 
 import numpy as np
@@ -306,3 +307,16 @@ def test_locating_never_asks_for_more_than_is_left():
         data = rng.normal(rng.uniform(-1e5, 1e5, 3), 10.0 ** rng.uniform(-2, 4, 3), (3000, 3))
         released(es.mean, data, seed=seed)
     assert Columns is not None
+
+
+def test_a_saved_release_cannot_claim_less_noise_of_its_missing_values():
+    data = LAWS["normal"](np.random.default_rng(0), 4000, 2)
+    data[:800, 0] = np.nan
+    text = released(es.mean, data).to_json()
+    saved = json.loads(text)
+    stds = saved["learned"]["absent"]["stds"]
+    assert stds[0] > 0
+    assert es.from_json(text).to_json() == text
+    saved["learned"]["absent"]["stds"] = [0.5 * std for std in stds]
+    with pytest.raises(es.UsageError, match="changed after it was made"):
+        es.from_json(json.dumps(saved))

@@ -20,6 +20,7 @@ from ..noise.block_law import box_std
 from ..privacy.budget import Budget
 from ..privacy.budget_split import mu_beside
 from ..releases.decode import Absent
+from ..releases.learning_record import LOOK
 from ..rows import Box
 from .constants import (
     ALIKE,
@@ -341,7 +342,7 @@ class Columns:
         share = self.left - self.count_share - tails
         bins = bulk_bins(self.rounds.n, self._std(self.d, share if self.rounds.pure else self.left))
         grids = [grid(center, scale, bins, max(1 + 1 / bins, RATIO)) for center, scale, _ in found]
-        histograms = self._round("look", list(range(self.d)), grids, share)
+        histograms = self._round(LOOK, list(range(self.d)), grids, share)
         if tails:
             histograms = self._tails(histograms, tails)
         self.columns = [Column(*place, one) for place, one in zip(found, histograms, strict=True)]

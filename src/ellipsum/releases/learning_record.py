@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ METHODS = ("auto", "coinpress", "instance_optimal", "variance_aware", "friendly_
 """The names of the ways to learn."""
 RELEASE = "release"
 """The name of the last step."""
+LOOK = "look"
+"""The name of the step that counts missing values."""
 _WRONG = "what the release says of its learning has missing, unknown or wrong fields."
 
 
@@ -79,14 +82,24 @@ class Learning(Alike):
     absent: Absent | None = None
     """Missing entries that were counted before the release."""
 
-    def check(self, total: Privacy, release: Privacy, d: int) -> None:
-        """An error unless the steps fit the guarantee, the last one is the release's, and every array has its size."""
+    def check(self, total: Privacy, release: Privacy, d: int, rows_each: int = 1) -> None:
+        """An error unless the steps fit the guarantee, the last one is the release's, and every array has its size.
+
+        Counts of missing values have at least the noise of the step that made them: edited files cannot claim less.
+        """
         check_steps(total, self.steps, self.stated)
         last = self.steps[-1].privacy
         sizes = self.bias.shape, self.found.size, self.magnitude.size
         alike = (last.mu, last.pure, last.slack) == (release.mu, release.pure, release.slack)
         if self.steps[-1].name != RELEASE or not alike or sizes != ((2, d), d, d):
             raise UsageError("this release is not the last of its own steps. It was changed after it was made.")
+        if self.absent is not None:
+            stds = self.absent.stds
+            least = max((_least_std(step.privacy, d) for step in self.steps if step.name == LOOK), default=math.inf)
+            if stds.size != d or (stds[stds > 0] < least * rows_each * (1 - 2.0**-40)).any():
+                raise UsageError(
+                    "the noise of missing values is not that of its step. It was changed after it was made."
+                )
 
     def widened(self, low: Floats, high: Floats, rows: Floats, whole: bool) -> tuple[Floats, Floats]:
         """Ends of intervals, (..., d), with what clipping may have moved; rows: those that have each column.
@@ -125,6 +138,14 @@ class Learning(Alike):
                 warnings=tuple(fields.take("warnings", json_codec.list_of(json_codec.text))),
                 absent=fields.maybe("absent", _absent),
             )
+
+
+def _least_std(spend: Privacy, d: int) -> float:
+    """The noise of one histogram for each of d columns: sensitivity sqrt(2 d) or sqrt(d), or 2 d or d in l1 [L2]."""
+    sides = 2 if spend.neighbors == "replace" else 1
+    if spend.mu:
+        return math.sqrt(sides * d) / spend.mu
+    return math.sqrt(2) * sides * d / max(spend.pure, default=math.inf)
 
 
 def _not_negative(saved: Any) -> Floats:

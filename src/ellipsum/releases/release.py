@@ -330,7 +330,8 @@ def planned_release(
         learned, spent = None, fields.take("privacy", guarantee_from_dict)
         if "learned" in saved:
             learned = fields.take("learned", _learning)
-            learned.check(spent.as_pair(), plan.privacy.as_pair(), plan.d)
+            each = plan.people.rows_each if plan.people is not None else None
+            learned.check(spent.as_pair(), plan.privacy.as_pair(), plan.d, each or 1)
         release = kind_of(plan)(
             plan=plan,
             noisy=fields.take("noisy", json_codec.numbers),
