@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import Floats
 from .constants import INTERVAL_LEVEL, PLAIN, TAIL_INDEX, TAIL_SPREAD
-from .histograms import WINDOWS, Histogram, hull, scores_of
+from .histograms import TINY, WINDOWS, Histogram, hull, scores_of
 
 _INDICES = np.array([-0.25, 1e-6, 0.25, 0.5])
 _SCALES = 2.0 ** np.arange(-3.0, 6.01, 0.5)
@@ -25,6 +25,8 @@ _PRIOR = -0.5 * (_LOG_SCALE / TAIL_SPREAD) ** 2 - np.maximum(_INDEX, 0) / TAIL_I
 _FLAT = -np.abs(_LOG_SCALE) / TAIL_SPREAD  # for intervals: every index as likely, scales that fall off like a power
 _WIDEST = _SCALE >= _SCALES[-2]
 _NEVER = np.full(len(WINDOWS), np.inf)
+_LOOKS_CONSTANT = 4 * TINY
+"""A tail that starts so near is that of a column whose rows are all alike, as far as its histogram can resolve."""
 _STEP = 0.125  # octaves between the ends that are tried
 
 
@@ -210,7 +212,8 @@ def fitted(
     likelihood = likelihood - 0.5 * ((count.rows - foreseen) / count.std) ** 2
     weights = _normalized(_FLAT + likelihood)
     surprise = (count.rows - float((weights * foreseen).sum())) / count.std
-    if count.rows > PLAIN * count.std and weights[:, _WIDEST].sum() > 1 - INTERVAL_LEVEL:
+    is_unlimited = count.rows > PLAIN * count.std and weights[:, _WIDEST].sum() > 1 - INTERVAL_LEVEL
+    if is_unlimited or start <= _LOOKS_CONSTANT:
         surprise = max(surprise, count.rows / count.std)  # there are such rows, and it is not known how far they lie
     return _Side(distances, counts, seen, inside, start, rows, likelihood, surprise, variances, doubts)
 
