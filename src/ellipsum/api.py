@@ -308,10 +308,19 @@ def make_plan(request: Request) -> AnyPlan:
 
 
 def replan(plan: AnyPlan, **changes: Any) -> AnyPlan:
-    """The plan of the same request, changed."""
-    if plan.request.budget is None:
+    """The plan of the same request, changed: `es.replan(plan, budget=es.Budget(epsilon=2, delta=1e-6))`."""
+    request = getattr(plan, "request", None)
+    if not isinstance(request, Request):
+        raise UsageError(f"plan must be a plan, got {type(plan).__name__}.")
+    if request.budget is None:
         raise UsageError("this plan is one part of a larger release. Change the plan of that release.")
-    return make_plan(replace(plan.request, **changes))
+    known = sorted(set(vars(request)) - {"d", "nullable"})
+    if not set(changes) <= set(known):
+        raise UsageError(f"A plan can be changed in {', '.join(known)}.")
+    changed = replace(request, **changes)
+    if changed.budget is None:
+        raise UsageError("budget must be a Budget, got None.")
+    return make_plan(changed.sized(changed.n, request.d, changed.columns, changed.nullable))
 
 
 def _request(statistic: str, words: Mapping[str, Any]) -> Request:

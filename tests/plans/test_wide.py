@@ -11,8 +11,8 @@ import pytest
 import ellipsum as es
 
 COLUMNS = 200_000
-MOST_CALLS = 10_000
-MOST_VECTORS = 40  # of doubles: a list of Python's numbers alone is five
+MOST_CALLS = COLUMNS // 10  # work per column would make at least as many calls as there are columns
+MOST_VECTORS = 45  # of doubles, 42 when written: one more list of Python's numbers is five
 ROWS = {
     "box": lambda d: es.Box(np.full(d, -1.0), np.full(d, 1.0)),
     "uneven": lambda d: es.Box(-np.linspace(1, 3, d), np.full(d, 1.0)),

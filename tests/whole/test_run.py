@@ -223,7 +223,7 @@ def test_the_true_count_is_not_used_under_add_remove():
         (lambda x: es.sum(x.astype(str), es.Ball(1.0), budget=BUDGET), "real numbers"),
         (lambda x: es.sum(x.astype(object), es.Ball(1.0), budget=BUDGET), "real numbers"),
         (lambda x: es.sum(x, es.Ball(1.0), budget=BUDGET, n=7), "50 rows"),
-        (lambda x: es.sum(x, 3.0, budget=BUDGET), "rows must be"),
+        (lambda x: es.sum(x, 3.0, budget=BUDGET), "bounds must be"),
         (lambda x: es.sum(x, es.Ball(1.0), budget=BUDGET, rng=7), "rng"),
         (lambda x: es.plan(es.Ball(1.0), n=51, d=3, budget=BUDGET).release(x), "n = 51"),
         (lambda x: es.plan(es.Ball(1.0), n=50, d=4, budget=BUDGET).release(x), "4 columns"),

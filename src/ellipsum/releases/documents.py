@@ -115,7 +115,9 @@ def stated_bounds(release: Any) -> tuple[Floats, Floats]:
     """What the statistic lies between if the rows are as stated; infinities where nothing says so."""
     rows = release.plan.rows
     if release.learned is not None:
-        high = np.broadcast_to(release.learned.magnitude, release.value.shape) * (1 - 2.0**-40)  # rounding moves values
+        high = 0.99 * np.broadcast_to(
+            release.learned.magnitude, release.value.shape
+        )  # a value so near was clamped to it
         low = -high
     elif rows is not None and rows.kind == "box":
         low, high = rows.bounds()

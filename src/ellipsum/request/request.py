@@ -55,6 +55,8 @@ class Request(Alike):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", parse_bounds(self.bounds))
         choice("statistic", self.statistic, STATISTICS)
+        if self.budget is not None and not isinstance(self.budget, Budget):
+            raise UsageError(f"budget must be a Budget, got {type(self.budget).__name__}.")
         if self.statistic == "describe" and not self.bounds.clamps:
             raise UsageError(
                 f"describe needs bounds for each column, bounds=Box(...), got {type(self.bounds).__name__}. "
@@ -68,6 +70,8 @@ class Request(Alike):
             raise UsageError("covariance must be True or False, and is for describe alone.")
         if self.count_clipped is not None and not isinstance(self.count_clipped, (bool, np.bool_)):
             raise UsageError(f"count_clipped must be True or False, got {type(self.count_clipped).__name__}.")
+        if self.nullable is not None and all(self.nullable):
+            object.__setattr__(self, "nullable", None)
         object.__setattr__(self, "missing", parse_missing(self.missing))
         object.__setattr__(self, "error_weights", _parse_weights(self.error_weights))
         if self.n is not None:
