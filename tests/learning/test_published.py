@@ -11,8 +11,8 @@ import ellipsum as es
 from ellipsum.friendly import release as friendly
 from ellipsum.kernels.accumulate import accumulate
 from ellipsum.learning.published import _clip_radius, _normal_length, rotation
-from ellipsum.learning.quantiles import Sides
 from ellipsum.regions.ellipsoid import Ellipsoid
+from ellipsum.row_maps.histograms import Sides
 from ellipsum.session import Session
 
 METHODS = ["coinpress", "instance_optimal", "variance_aware", "friendly_core"]

@@ -9,11 +9,11 @@ import pytest
 import ellipsum as es
 from ellipsum.learning import rounds as module
 from ellipsum.learning.rounds import Rounds
-from ellipsum.learning.row_maps import ColumnHistograms, NormHistogram, SignedParts
 from ellipsum.noise import shift_for
 from ellipsum.regions.ellipsoid import Ellipsoid
 from ellipsum.request.missing import Handling
 from ellipsum.request.people import People
+from ellipsum.row_maps.histograms import ColumnHistograms, NormHistogram, SignedParts
 from ellipsum.session import Account, Reading, Session
 from ellipsum.sources import Selection
 from ellipsum.sources.arrays import ArrayTable

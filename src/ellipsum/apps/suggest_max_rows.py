@@ -12,7 +12,6 @@ from ..display.document import Document, TextTable
 from ..display.result import Printed
 from ..display.wording import describe_guarantee, insecure_facts
 from ..errors import MOST_WHOLE, Floats, UsageError, choice
-from ..learning.row_maps import NormHistogram
 from ..noise import add_noise, shift_for
 from ..privacy.budget import Budget, stated_from_dict
 from ..privacy.guarantee import NEIGHBORS, Privacy
@@ -20,6 +19,7 @@ from ..regions.ellipsoid import Ellipsoid
 from ..request.documentation import public
 from ..request.people import COUNTS, People
 from ..row_maps.grid import noise_units
+from ..row_maps.histograms import NormHistogram
 from ..session import Outline, Progress, Reading, Session, tab_of
 from ..sources import Selection
 from ..util import json_codec

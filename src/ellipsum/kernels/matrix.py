@@ -9,12 +9,12 @@ import numpy as np
 
 from ..errors import Floats
 from ..numerics.wide_integers import Ints
-from ..row_maps.maps import EllipsoidMap
+from ..row_maps.maps import UNUSED, EllipsoidMap
 from ..util.compile import compiled, inner
 from .blocks import Columns
 from .codegen import address, all_below, element, load_quad, plus_products, store_quad
 from .ellipsoid import ClipKernel, absent_cell, add_mended, add_rows, squared_norm
-from .memory import BLOCK, FAR_EXPONENT, LARGE, PANEL, TILE, UNUSED, Rows, readable
+from .memory import BLOCK, FAR_EXPONENT, LARGE, PANEL, TILE, Rows, readable
 
 
 class MatrixKernel(ClipKernel):

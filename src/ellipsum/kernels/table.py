@@ -20,10 +20,10 @@ KERNELS = {
     "squared": "kernels.squares.SquaresKernel",
     **dict.fromkeys(
         ("count", "column_histograms", "norm_histogram", "signed_parts", "directions", "second_moments", "sides"),
-        "learning.kernels.MapKernel",
+        "kernels.histograms.MapKernel",
     ),
     "prepared": "kernels.prepared.PreparedKernel",
-    "side_by_side": "learning.kernels.SideBySideKernel",
+    "side_by_side": "kernels.histograms.SideBySideKernel",
 }
 
 

@@ -22,6 +22,7 @@ from ..errors import Floats
 from ..regions.ellipsoid import Ellipsoid, length
 from ..releases.decode import Absent
 from ..row_maps.grid import ellipsoid_map, grid_bits
+from ..row_maps.histograms import ColumnHistograms, Directions, NormHistogram, SecondMoments, SignedParts
 from ..row_maps.maps import RowMap
 from ..row_maps.prepared import Prepared
 from ..rows import LearnedRows
@@ -43,9 +44,7 @@ from .constants import (
     UNNOTICED_STDS,
 )
 from .histograms import Histogram, hull, on_simplex, thresholds
-from .region import Region
-from .rounds import NoisySum, Rounds
-from .row_maps import ColumnHistograms, Directions, NormHistogram, SecondMoments, SignedParts
+from .rounds import NoisySum, Region, Rounds
 from .tails import Ends, fitted
 
 _SHELLS = np.array([0.5, 1.0, 1.6, 2.5, 4.0])  # where they begin, in median norms; the last has no end

@@ -21,6 +21,7 @@ from ..privacy.budget import Budget
 from ..privacy.budget_split import mu_beside
 from ..releases.decode import Absent
 from ..releases.learning_record import LOOK
+from ..row_maps.histograms import ColumnHistograms
 from ..rows import Box
 from .constants import (
     ALIKE,
@@ -50,9 +51,7 @@ from .histograms import (
     hull,
     thresholds,
 )
-from .region import Region
-from .rounds import Rounds
-from .row_maps import ColumnHistograms
+from .rounds import Region, Rounds
 from .tails import Count, Ends, choose_ends
 
 _LOG_RANGE = math.asinh(1 / TINY), math.log(2 / TINY)  # of values on a signed scale, and of distances

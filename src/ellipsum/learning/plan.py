@@ -40,9 +40,8 @@ from ..util import json_codec
 from ..version import VERSION
 from . import box
 from .constants import FEWEST_ROWS, MOST_PASSES
-from .region import Region
 from .result import Learned
-from .rounds import Rounds
+from .rounds import Region, Rounds
 
 FORMAT = "ellipsum.learning-plan/4"
 _WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."

@@ -10,7 +10,7 @@ Departures from the papers are in docs/proofs/published.md. What a method assume
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -29,6 +29,8 @@ from ..friendly.plan import require_replace
 from ..noise import public_normals
 from ..regions.ellipsoid import Ellipsoid, length
 from ..row_maps.grid import ellipsoid_map, grid_bits
+from ..row_maps.histograms import NormHistogram, SecondMoments, Sides
+from ..row_maps.maps import RowMap
 from ..rows import LearnedRows
 from .ball import (
     Norms,
@@ -40,11 +42,9 @@ from .ball import (
     region_about,
 )
 from .constants import MOST_PASSES, NORMS_SHARE
-from .quantiles import medians, norm_quantile
-from .region import Region
-from .rounds import Rounds
-from .row_maps import NormHistogram, SecondMoments
+from .rounds import Region, Rounds
 
+_SMALLEST = 2.0**-180  # of the range of a norm
 MOST_STEPS = 1000
 
 
@@ -264,3 +264,46 @@ def friendly_core(rounds: Rounds) -> Region:
     if rounds.relative:  # units of one ball are too wide for the narrowest columns: once more in those found
         center_and_spreads(rounds, place)
     return region_about(rounds, place)
+
+
+# Quantiles by noisy bisection (Huang, Liang and Yi 2021) ----------------------------------------
+
+
+def bisect(
+    rounds: Rounds,
+    name: str,
+    sides: Callable[[Floats], RowMap],
+    low: Floats,
+    high: Floats,
+    steps: int,
+    share: Fraction,
+) -> Floats:
+    """The middle of the interval that `steps` noisy bisections leave around each quantile.
+
+    Guarantee [L21]: `steps` rounds of share / steps each; the middles depend on earlier rounds alone.
+    """
+    for step in range(steps):
+        middle = low + (high - low) / 2
+        beyond = rounds.sum(f"{name} {step + 1}", sides(middle), share / steps).values > 0
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    return low + (high - low) / 2
+
+
+def medians(
+    rounds: Rounds, name: str, shape: Ellipsoid, measure: str, span: tuple[float, float], steps: int, share: Fraction
+) -> Floats:
+    """The medians of the coordinates of y = B (x - c), or of their sizes, which lie within the span [L21]."""
+    low, high = (np.full(shape.width, end) for end in span)
+    return bisect(rounds, name, lambda middle: Sides(shape, middle, 0.5, measure), low, high, steps, share)
+
+
+def norm_quantile(
+    rounds: Rounds, shape: Ellipsoid, fraction: float, upper: float, steps: int, share: Fraction
+) -> float:
+    """A quantile of ‖B (x - c)‖ in [0, upper] by bisection [L21]; never zero."""
+    if not upper > 0:
+        raise UsageError("the range of a norm must be above zero.")
+    unit = replace(shape, scale=shape.scale / upper)
+    ends = np.zeros(1), np.ones(1)
+    found = bisect(rounds, "radius", lambda middle: Sides(unit, middle, fraction, "norm"), *ends, steps, share)
+    return upper * max(float(found[0]), _SMALLEST)

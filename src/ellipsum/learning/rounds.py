@@ -7,11 +7,12 @@ earlier noisy results. Rounds are Gaussian, with shares of mu^2, or pure, with s
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import BudgetRefused, Floats, UsageError
 from ..kernels.accumulate import Partial
@@ -20,17 +21,19 @@ from ..noise.vectors import add_box_noise
 from ..numerics.rounding import round_down, round_up, sqrt_down
 from ..numerics.wide_integers import Wide
 from ..privacy.guarantee import Privacy
+from ..releases.decode import Absent
 from ..releases.learning_record import RELEASE, Step
 from ..request.missing import Handling
 from ..request.people import unit_of
 from ..row_maps.grid import noise_units
+from ..row_maps.histograms import ColumnHistograms, Count, CountMap, SideBySide
 from ..row_maps.maps import RowMap
 from ..row_maps.prepared import Prepared
+from ..rows import Box, LearnedRows
 from ..session import Progress, Session
 from ..sources import Source
 from ..sources.progress import share as share_of
 from .constants import COUNT_SHARE
-from .row_maps import ColumnHistograms, Count, CountMap, SideBySide
 
 
 class NoisySum(NamedTuple):
@@ -38,6 +41,27 @@ class NoisySum(NamedTuple):
 
     values: Floats
     std: float
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where the release clamps columns (`Box`) or clips rows (`LearnedRows`), in original units.
+
+    bias: (2, d), what clipping lowers and what it raises the sum of each column by at most, at 95%: the true sum lies
+    up to bias[0] below and up to bias[1] above what is released, noise aside.
+    found: whether each column was found; of another nothing is known but its magnitude.
+    warnings: why intervals cannot be trusted, in sentences. unnoticed: how many outliers could go unnoticed.
+    absent: the noisy number of missing entries, where the release fills them in; None where it counts them itself.
+    unmeasured: whether the method bounds nothing of what clipping hides, so that the release counts clipped rows.
+    """
+
+    rows: Box | LearnedRows
+    bias: Floats
+    found: NDArray[np.bool_]
+    warnings: tuple[str, ...] = ()
+    unnoticed: int = 0
+    absent: Absent | None = None
+    unmeasured: bool = False
 
 
 class Rounds:

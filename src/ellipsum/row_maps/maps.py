@@ -21,6 +21,8 @@ from .auxiliary_counts import PLAIN, WRONG, Riders, widest_squares
 MOST_GRID_BITS = 48
 _COLUMNS_AT_ONCE = 1 << 14  # whose squares stay in a core's cache
 _SQRT_BITS = 32
+UNUSED = -2000
+"""In place of the exponent of a matrix column that is all zero."""
 FINE = 1 << 10
 """Limits from here on are fine enough that rounding a square is below what its curve leaves free [S11]."""
 

@@ -679,7 +679,7 @@ FORKED = """
 import json, os, sys
 from ellipsum.apps import cli
 from ellipsum.apps.cli import commands, engine, inputs, show
-import ellipsum.kernels.ellipsoid, ellipsum.learning.kernels, ellipsum.api, ellipsum.projection.run
+import ellipsum.kernels.ellipsoid, ellipsum.kernels.histograms, ellipsum.api, ellipsum.projection.run
 import ellipsum.sources.csv
 def end(words):
     os.dup2(os.open("out", os.O_RDWR | os.O_CREAT | os.O_TRUNC), 1)

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.blocks import floats
-from ..kernels.memory import FAR_EXPONENT, LARGE, UNUSED, Rows
-from ..kernels.table import kernel_for
 from ..numerics.wide_integers import Ints
+from ..row_maps.maps import UNUSED
 from ..util.compile import compiled, inner
+from .blocks import floats
+from .memory import FAR_EXPONENT, LARGE, Rows
+from .table import kernel_for
 
 _COPY_ENTRIES = 1 << 15
 _EXACT_ROWS = 1 << 12  # products of so many rows of 20 bits add up exactly in doubles [L5]

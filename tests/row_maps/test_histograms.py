@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ellipsum.kernels.accumulate import accumulate
-from ellipsum.learning.row_maps import (
+from ellipsum.regions.ellipsoid import Ellipsoid
+from ellipsum.row_maps.histograms import (
     ColumnHistograms,
     Count,
     Directions,
@@ -17,7 +18,6 @@ from ellipsum.learning.row_maps import (
     SideBySide,
     SignedParts,
 )
-from ellipsum.regions.ellipsoid import Ellipsoid
 from ellipsum.row_maps.prepared import Prepared
 
 COLUMNS = 3

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import Floats, UsageError, vector
-from ..kernels.memory import UNUSED
+from ..errors import Floats, UsageError, choice, open_unit, vector
 from ..numerics.wide_integers import Ints
 from ..regions.ellipsoid import Ellipsoid
-from ..row_maps.grid import GRID_BITS
-from ..row_maps.maps import Body, RowMap, clipped_norm_bound, sqrt_upper
+from .grid import GRID_BITS
+from .maps import UNUSED, Body, RowMap, clipped_norm_bound, sqrt_upper
 
+_RANK_BITS = 20
+_MEASURES = "values", "sizes", "norm"
 WEIGHT_BITS = 20  # of a count that is divided among several columns: rounding down loses less than one in 10^6
 _ENTRY_BITS = 20  # of rows whose products are summed: those of 2^12 rows add up exactly in doubles
 _WIDEST = 2.0**190  # norms and radii lie between its inverse and it: rows that overflow come out at 2^199 or above
@@ -217,6 +218,28 @@ class SecondMoments(Framed):
         upper = np.triu_indices(self.values)
         full[upper] = values / np.where(upper[0] == upper[1], *map(float, self.factors))
         return full + np.triu(full, 1).T
+
+
+class Sides(Framed):
+    """Entries 1 - fraction where a measure of y = B (x - c) is at most its middle, -fraction where it is above.
+
+    The sum is (rows at most the middle) - fraction (rows), with no need of the number of rows. measure: the "values" of
+    y, their "sizes", or its "norm". Two rows differ by at most 1 in each of k entries: diameter sqrt(k), and norm
+    max(fraction, 1 - fraction) sqrt(k) [L21].
+    """
+
+    kind = "sides"
+
+    def __init__(self, ellipsoid: Ellipsoid, middle: Any, fraction: float, measure: str) -> None:
+        super().__init__(ellipsoid, _RANK_BITS)
+        self.measure = _MEASURES.index(choice("measure", measure, _MEASURES))
+        self.middle = vector("middle", middle, 1 if measure == "norm" else self.values)
+        self.width = self.middle.size
+        self.below = round((1 - open_unit("fraction", fraction)) * (1 << _RANK_BITS))
+        self.above = self.below - (1 << _RANK_BITS)
+        entries = sqrt_upper(self.width)
+        self.body = Body(max(self.below, -self.above) * entries, (1 << _RANK_BITS) * entries)
+        self.rows_per_flush = 1 << 62 - _RANK_BITS
 
 
 class SideBySide:
