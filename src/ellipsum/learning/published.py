@@ -44,6 +44,7 @@ from .ball import (
 from .constants import MOST_PASSES, NORMS_SHARE
 from .rounds import Region, Rounds
 
+_UNIT_ROUNDS = 3  # of friendly_core, where columns have units of their own
 _SMALLEST = 2.0**-180  # of the range of a norm
 MOST_STEPS = 1000
 
@@ -261,8 +262,9 @@ def friendly_core(rounds: Rounds) -> Region:
     about = place.ellipsoid(1.0)
     edges = edges_below(place.farthest(about))
     place.radius = Norms(edges, rounds.sum("norms", NormHistogram(about, edges[1:-1]), NORMS_SHARE[0]), rounds.n).median
-    if rounds.relative:  # units of one ball are too wide for the narrowest columns: once more in those found
-        center_and_spreads(rounds, place)
+    if rounds.relative:  # each round sees units some hundred times narrower: these serve columns 10^6 apart
+        for _ in range(_UNIT_ROUNDS):
+            center_and_spreads(rounds, place)
     return region_about(rounds, place)
 
 
