@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ellipsum as es
+from ellipsum.apps.demo import BOUNDS, brief, make_plans
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -37,7 +38,7 @@ def test_links_lead_somewhere():
 def shell_commands():
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     lines = [line for block in blocks if "ledger" not in block for line in block.splitlines()]
-    return [line for line in lines if "--engine spark" not in line and "cells.csv" not in line]  # tested elsewhere
+    return [line for line in lines if "--engine spark" not in line]  # tested elsewhere
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +91,13 @@ def test_pictures_are_what_their_scripts_draw():
     for script in scripts:
         drawn = script.with_name(f"{script.stem.replace('_', '-')}.svg").read_text()
         assert drawn == runpy.run_path(str(script))["picture"](), script
+
+
+def test_the_errors_in_the_readme_are_those_of_the_demo():
+    text, plans = (ROOT / "README.md").read_text(), make_plans(20_000)
+    for j, (name, (low, high)) in enumerate(BOUNDS.items()):
+        errors = " | ".join(brief(plan.column_errors()[j]) for plan in plans.values())
+        assert f"| {name} | {high - low:,.0f} | {errors} |" in text
 
 
 def test_the_citation_is_of_this_version():

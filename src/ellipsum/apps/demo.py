@@ -1,4 +1,4 @@
-"""`ellipsum demo`: one realistic table, two noise shapes, error against forecast.
+"""`ellipsum demo`: one realistic table, two mechanisms, expected and measured errors.
 
 The true error is shown because the table is generated; on real data it may never be published.
 """
@@ -12,9 +12,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..api import AnyPlan, plan
+from ..api import plan
 from ..errors import Floats, whole
 from ..plans.base import trial
+from ..plans.plan import Plan
 from ..rows import Box
 from ..util.atomic_files import make_folder
 
@@ -47,75 +48,68 @@ def generate_people(n: int, seed: int = 1) -> Floats:
 
 
 def run_demo(folder: Path, rows: int) -> None:
-    """Release the mean under three kinds of noise at one budget; print a table, draw a picture.
-
-    Errors are in plain units, all columns together, as in the sources; entries are all there.
-    """
+    """Release the mean by isotropic Gaussian noise and by default at one budget; print a table, draw a picture."""
     n = whole("rows", rows, 2)
     console = Console(highlight=False, markup=False)
     console.print(
-        f"{n} invented people, {len(BOUNDS)} columns, epsilon = {EPSILON:g}, delta = {DELTA:g}, one row replaced."
+        f"Private means of {n:,} invented people, {len(BOUNDS)} columns, epsilon = {EPSILON:g}, delta = {DELTA:g}, "
+        "one row replaced."
     )
     data = generate_people(n)
     truth = data.mean(axis=0)
-    box = Box(BOUNDS)
-    terms: dict[str, Any] = {"n": n, "epsilon": EPSILON, "delta": DELTA, "statistic": "mean", "missing": "center"}
-    plans = {
-        "ball": plan(box, shape="ball", noise="gaussian", **terms),
-        "elliptical": plan(box, weights="equal", noise="gaussian", **terms),
-        "best law": plan(box, weights="equal", **terms),
-    }
+    plans = make_plans(n)
     errors = {name: measure(mean_plan, data, truth) for name, mean_plan in plans.items()}
-    console.print(_table(truth, plans, errors))
-    for name, mean_plan in plans.items():
-        forecast = float(np.sqrt(mean_plan.expected_squared_error or 0))
-        console.print(f"{name:>10}: whole error {_rms(errors[name]):.4g}, forecast {forecast:.4g}")
-    gains = [(_rms(errors["ball"]) / _rms(errors[name])) ** 2 for name in ("elliptical", "best law")]
-    console.print(
-        f"Elliptical noise has {gains[0]:.1f} times less squared error than ball noise at the same guarantee,"
-    )
-    console.print(f"and the law of least error, pure here, {gains[1]:.0f} times less.")
-    console.print(f"Measured over {REPEATS} releases each, against the mean of the table itself.")
-    console.print(_clamping(data, truth, errors["best law"]))
+    console.print(_table(plans, errors))
+    console.print(f"Errors are root mean squares over {REPEATS} releases, against the mean of the table itself.")
+    console.print(_clamping(data, truth))
     _draw(folder, plans, errors, console)
 
 
-def measure(mean_plan: AnyPlan, data: Floats, truth: Floats) -> Floats:
+def make_plans(n: int) -> dict[str, Plan]:
+    """The two plans that are compared: the isotropic Gaussian mechanism, and the defaults of `es.mean`."""
+    terms: dict[str, Any] = {"n": n, "epsilon": EPSILON, "delta": DELTA, "statistic": "mean"}
+    isotropic: Any = plan(Box(BOUNDS, shape="ball"), noise="gaussian", missing="center", **terms)
+    default: Any = plan(Box(BOUNDS), **terms)
+    return {"isotropic Gaussian": isotropic, "ellipsum": default}
+
+
+def measure(mean_plan: Plan, data: Floats, truth: Floats) -> Floats:
     """Errors of REPEATS releases, a row each."""
     return np.stack([trial(mean_plan, data).value - truth for _ in range(REPEATS)])
 
 
-def _clamping(data: Floats, truth: Floats, errors: Floats) -> str:
-    """What clamping does to the measured errors, which forecasts of noise leave out."""
+def _clamping(data: Floats, truth: Floats) -> str:
+    """What clamping adds to the measured errors, which expected errors of stated bounds leave out."""
     lower, upper = np.array(list(BOUNDS.values())).T
     clamped = np.clip(data, lower, upper)
     moved = clamped.mean(axis=0) - truth
-    far = list(BOUNDS)[int(np.argmax(np.abs(moved)))]
+    far = int(np.argmax(np.abs(moved) / (upper - lower)))
     return (
-        f"Entries beyond their bounds are clamped ({int((clamped != data).sum())} here), which moves the mean by "
-        f"{float(np.linalg.norm(moved)):.3g}, most of all in {far}; forecasts are of the noise. "
-        f"Against the mean of the clamped table the best law's error is {_rms(errors - moved):.4g}."
+        f"{int((clamped != data).sum())} values are outside their bounds and were clamped. That moves the mean of "
+        f"{list(BOUNDS)[far]} by {abs(moved[far]):.3g}, which expected errors do not include."
     )
 
 
-def _rms(errors: Floats) -> float:
-    return float(np.sqrt(np.mean(np.sum(errors**2, axis=1))))
-
-
-def _table(truth: Floats, plans: dict[str, AnyPlan], errors: dict[str, Floats]) -> Table:
-    table = Table(title="error of a private mean: measured (forecast)")
-    for heading in ("column", "true mean", "ball noise", "elliptical noise", "best law"):
+def _table(plans: dict[str, Plan], errors: dict[str, Floats]) -> Table:
+    table = Table(title="error of a private mean: expected (measured)")
+    for heading in ("column", "range", *plans):
         table.add_column(heading, justify="left" if heading == "column" else "right")
-    for j, name in enumerate(BOUNDS):
-        cells = []
-        for kind, mean_plan in plans.items():
-            assert mean_plan.noise_std is not None
-            cells.append(f"{np.sqrt(np.mean(errors[kind][:, j] ** 2)):.3g} ({mean_plan.noise_std[j]:.3g})")
-        table.add_row(name, f"{truth[j]:.6g}", *cells)
+    for j, (name, (low, high)) in enumerate(BOUNDS.items()):
+        pairs = [
+            (mean_plan.column_errors()[j], np.sqrt(np.mean(errors[kind][:, j] ** 2)))
+            for kind, mean_plan in plans.items()
+        ]
+        cells = [f"{brief(expected)} ({brief(measured)})" for expected, measured in pairs]
+        table.add_row(name, f"{high - low:,.0f}", *cells)
     return table
 
 
-def _draw(folder: Path, plans: dict[str, AnyPlan], errors: dict[str, Floats], console: Console) -> None:
+def brief(error: float) -> str:
+    """An error with two digits, or as a whole number."""
+    return f"{error:,.0f}" if error >= 10 else f"{error:.2g}"
+
+
+def _draw(folder: Path, plans: dict[str, Plan], errors: dict[str, Floats], console: Console) -> None:
     from ..display.plots.studies import compare_noise
     from ..display.plots.style import available
 
@@ -124,7 +118,7 @@ def _draw(folder: Path, plans: dict[str, AnyPlan], errors: dict[str, Floats], co
         return
     make_folder(folder)
     path = folder / "demo.png"
-    forecasts = {kind: mean_plan.noise_std for kind, mean_plan in plans.items() if mean_plan.noise_std is not None}
+    forecasts = {kind: mean_plan.column_errors() for kind, mean_plan in plans.items()}
     measured = {kind: np.sqrt(np.mean(errors[kind] ** 2, axis=0)) for kind in plans}
     widths = np.array([high - low for low, high in BOUNDS.values()])
     compare_noise(list(BOUNDS), widths, forecasts, measured, path)
