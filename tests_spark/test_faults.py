@@ -29,9 +29,12 @@ SCHEMA = "double double, long long"
 PLAN = es.plan(BOX, n=ROWS, columns=COLUMNS, **BUDGET)
 
 
-def released(data, **how):
+def released(data, **people):
     """One pass: nothing is counted first."""
-    return PLAN.release(data, rng=np.random.default_rng(3), **how).value
+    plan = PLAN
+    if people:
+        plan = es.plan(BOX, neighbors="add_remove", n=ROWS, columns=COLUMNS, **people, **BUDGET)
+    return plan.release(data, rng=np.random.default_rng(3)).value
 
 
 def narrow(spark, path, partitions, *more):

@@ -1,8 +1,10 @@
 """Rules of the code: labels exist, entropy stays in one package, imports stay cheap and point one way."""
 
+import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -137,6 +139,13 @@ def test_public_calls_spell_their_words():
         assert not re.search(rf"^({'|'.join(told)}): ", text, re.MULTILINE)
         with pytest.raises(es.UsageError, match="epsilon"):
             call(epsilom=1)
+
+
+def test_class_names_are_unique():
+    """A name in an error or a traceback says which class is meant."""
+    trees = [ast.parse(path.read_text()) for path in MODULES]
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_test_modules_have_names_of_their_own():

@@ -23,7 +23,7 @@ from .memory import LANES, Rows, aligned, columns_of, readable
 _WIDEST = 64  # rows narrower than this are read several at once, as one row that fills whole vectors
 
 
-class _Frame:
+class _SquaresFrame:
     """What the loops read: centers, scales, limits, units, and of an absent cell its square and itself."""
 
     def __init__(self, row_map: ClampedMap, times: int = 1) -> None:
@@ -59,8 +59,8 @@ class SquaresKernel:
         self._drops = row_map.riders.missing == "row"
         together = row_map.columns < _WIDEST and not self._drops
         self._times = LANES // math.gcd(row_map.columns, LANES) if together else 1
-        self._one = _Frame(row_map)
-        self._several = _Frame(row_map, self._times) if together else self._one
+        self._one = _SquaresFrame(row_map)
+        self._several = _SquaresFrame(row_map, self._times) if together else self._one
         """For so many rows at once that they fill whole vectors."""
 
     @property
@@ -99,7 +99,7 @@ class SquaresKernel:
         if done < len(block):
             self._add(block[done:], self._one, sums)
 
-    def _add(self, block: Rows | Columns, frame: _Frame, sums: Ints) -> None:
+    def _add(self, block: Rows | Columns, frame: _SquaresFrame, sums: Ints) -> None:
         found = np.zeros(frame.lines.shape[1], np.int64)
         for part in readable(block, frame.columns, singles=True):
             place = part.__array_interface__["data"][0], part.strides[0], len(part)

@@ -26,7 +26,7 @@ from ..row_maps.histograms import ColumnHistograms, Directions, NormHistogram, S
 from ..row_maps.maps import RowMap
 from ..row_maps.prepared import Prepared
 from ..rows import LearnedRows
-from .box import Columns, far_warnings, learning_share
+from .box import ColumnSearch, far_warnings, learning_share
 from .constants import (
     AXES_SHARE,
     BULK_STDS,
@@ -223,7 +223,7 @@ def found_columns(rounds: Rounds) -> Place:
     one_bin = rounds.std(ColumnHistograms(d, range(d), [np.zeros(1)] * d), 1)
     share = learning_share(2 * n / one_bin)  # places and units take half of what ends take
     before = len(rounds.steps)
-    columns = Columns(rounds, share, _unit_noise(rounds, 1 - share) / 2)
+    columns = ColumnSearch(rounds, share, _unit_noise(rounds, 1 - share) / 2)
     ends = columns.ends(columns.count_beyond(columns.ends()))
     found = np.array([end.sure for end in ends])
     center, spread = np.array([_spread(columns, j, end) for j, end in enumerate(ends)]).T * size
@@ -246,7 +246,7 @@ def found_columns(rounds: Rounds) -> Place:
     )
 
 
-def _spread(columns: Columns, j: int, end: Ends) -> tuple[float, float]:
+def _spread(columns: ColumnSearch, j: int, end: Ends) -> tuple[float, float]:
     """Median and standard deviation of a column's clamped entries, in units of its magnitude."""
     histogram = columns.columns[j].histogram
     n = columns.rows(histogram)

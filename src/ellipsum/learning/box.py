@@ -52,7 +52,7 @@ from .histograms import (
     thresholds,
 )
 from .rounds import Region, Rounds
-from .tails import Count, Ends, choose_ends
+from .tails import EndCount, Ends, choose_ends
 
 _LOG_RANGE = math.asinh(1 / TINY), math.log(2 / TINY)  # of values on a signed scale, and of distances
 _BINS = [2 * _LOG_RANGE[0] / ALIKE, _LOG_RANGE[1] / ALIKE_SPREAD]
@@ -198,7 +198,7 @@ class Column:
     histogram: Histogram
 
 
-class Columns:
+class ColumnSearch:
     """Rounds of histograms over columns, and what they found so far."""
 
     def __init__(self, rounds: Rounds, share: float, unit: float, medians: tuple[float, float] = (0.0, 0.0)) -> None:
@@ -239,11 +239,11 @@ class Columns:
             fill,
         )
 
-    def ends(self, counts: list[tuple[Count, Count]] | None = None) -> list[Ends]:
+    def ends(self, counts: list[tuple[EndCount, EndCount]] | None = None) -> list[Ends]:
         """The ends of every column, with counts beyond earlier ends where there are any."""
         bins = sum(column.histogram.counts.size for column in self.columns)
         doubts = thresholds(bins, self.rounds.pure, 1 - INTERVAL_LEVEL)
-        pairs: Sequence[tuple[Count, Count] | None] = counts or [None] * self.d
+        pairs: Sequence[tuple[EndCount, EndCount] | None] = counts or [None] * self.d
         return [
             choose_ends(
                 column.histogram, column.center, self.limits, self.rows(column.histogram), self.unit, pair, doubts
@@ -251,7 +251,7 @@ class Columns:
             for column, pair in zip(self.columns, pairs, strict=True)
         ]
 
-    def count_beyond(self, ends: list[Ends]) -> list[tuple[Count, Count]]:
+    def count_beyond(self, ends: list[Ends]) -> list[tuple[EndCount, EndCount]]:
         """How many entries lie beyond both ends of every column: one round, whose noise hardly grows with d."""
         size = self.rounds.magnitude
         edges = [_apart(np.array([end.low * size[j], end.high * size[j]])) for j, end in enumerate(ends)]
@@ -261,7 +261,7 @@ class Columns:
         share = min(Fraction(self.count_share), self.rounds.left)  # rounding must not ask for more than is left
         values, std = self.rounds.sum("beyond the ends", row_map, share)
         return [
-            (Count(end.below, float(part[0]), std), Count(end.above, float(part[2]), std))
+            (EndCount(end.below, float(part[0]), std), EndCount(end.above, float(part[2]), std))
             for end, part in zip(ends, row_map.split(values), strict=True)
         ]
 
@@ -394,7 +394,7 @@ def _apart(ends: Floats) -> Floats:
 
 def box(rounds: Rounds, shares: Shares) -> Region:
     """Learn where to clamp each column, and what that cuts off."""
-    columns = Columns(rounds, shares.learning, shares.unit, shares.medians_for(rounds.n, rounds.d))
+    columns = ColumnSearch(rounds, shares.learning, shares.unit, shares.medians_for(rounds.n, rounds.d))
     counts = columns.count_beyond(columns.ends())
     ends = columns.ends(counts)
     found = np.array([end.sure for end in ends])

@@ -30,7 +30,7 @@ _LOOKS_CONSTANT = 4 * TINY
 _STEP = 0.125  # octaves between the ends that are tried
 
 
-class Count(NamedTuple):
+class EndCount(NamedTuple):
     """A noisy count of the entries beyond an end at this distance."""
 
     distance: float
@@ -134,7 +134,7 @@ def choose_ends(
     limits: Floats,
     n: float,
     unit: float,
-    counts: tuple[Count, Count] | None = None,
+    counts: tuple[EndCount, EndCount] | None = None,
     doubts: Floats = _NEVER,
 ) -> Ends:
     """The ends of least forecast noise^2 + bias^2.
@@ -167,7 +167,7 @@ def _ladder(distances: Floats) -> Floats:
 
 
 def _side(
-    histogram: Histogram, center: float, sign: int, first: int, last: int, count: Count | None, doubts: Floats
+    histogram: Histogram, center: float, sign: int, first: int, last: int, count: EndCount | None, doubts: Floats
 ) -> _Side | None:
     """The tail of one side; None where there are no bins on it."""
     places = np.flatnonzero(sign * (histogram.middles - center) > 0)
@@ -188,7 +188,7 @@ def fitted(
     counts: Floats,
     variances: Floats,
     seen: int,
-    count: Count | None = None,
+    count: EndCount | None = None,
     doubts: Floats = _NEVER,
 ) -> _Side:
     """The posterior of a tail, which begins where the outer count reaches six stds."""

@@ -17,18 +17,18 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _ROUNDING = 1 + 2.0**-48
 
 
-class Curve(Protocol):
+class PrivacyCurve(Protocol):
     """A guarantee of any kind."""
 
     def delta(self, epsilon: float) -> float: ...
 
 
-def right_guesses(guarantee: Curve) -> float:
+def right_guesses(guarantee: PrivacyCurve) -> float:
     """The share of guesses that are right at best where both data sets are as likely: (1 + delta(0)) / 2, up [P11]."""
     return min(1.0, round_up((1 + Fraction(guarantee.delta(0.0))) / 2))
 
 
-def found_at(guarantee: Curve, alarms: float) -> float:
+def found_at(guarantee: PrivacyCurve, alarms: float) -> float:
     """The share that is found at best by whoever raises this share of false alarms [P11].
 
     The least of e^epsilon alarms + delta(epsilon) over all real epsilon, which falls and then rises: every epsilon
@@ -44,7 +44,7 @@ def found_at(guarantee: Curve, alarms: float) -> float:
     return min(1.0, *bounds)
 
 
-def _bound(guarantee: Curve, alarms: float, epsilon: float) -> float:
+def _bound(guarantee: PrivacyCurve, alarms: float, epsilon: float) -> float:
     """The bound at one epsilon, rounded up; below 0, delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon)."""
     if epsilon >= 0:
         return (math.exp(epsilon) * alarms + guarantee.delta(epsilon)) * _ROUNDING

@@ -8,7 +8,7 @@ import pytest
 from commands import run
 
 import ellipsum as es
-from ellipsum.apps.cli.show import Desk
+from ellipsum.apps.cli.show import ProgressConsole
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 BOUNDS = ["--bounds", "age=0:120", "--bounds", "income=0:5000"]
@@ -216,7 +216,7 @@ def test_an_absolute_database_has_four_slashes(tmp_path):
 
 
 def test_the_bar_starts_anew_once_people_are_brought_together():
-    desk = Desk("mean", yes=True)
+    desk = ProgressConsole("mean", yes=True)
     assert desk.done(0.4) == 0.4
     desk.progress(0.8)
     desk.approve(es.plan(es.Box(0, 1), n=9, d=1, epsilon=9, delta=1e-6))

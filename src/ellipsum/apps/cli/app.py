@@ -458,7 +458,7 @@ def _publish(statistic: str, given: dict[str, Any]) -> None:
     check_targets(given)
     columns = split_columns(given["columns"])
     run = _run_saved if given["plan"] is not None else _run_fresh
-    with show.Desk(statistic, given["yes"]) as desk:
+    with show.ProgressConsole(statistic, given["yes"]) as desk:
         how = {"threads": given["threads"], "progress": desk.progress, "approve": desk.approve}
         release = run(statistic, columns, given, how, desk)
     check_interrupted()

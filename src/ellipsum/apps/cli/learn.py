@@ -72,7 +72,7 @@ def learn_command(**given: Any) -> None:
             "--magnitude is missing. State a bound on the size of every entry; a generous one costs little."
         )
     rows, columns = unknown_rows(given["magnitude"], split_columns(given["columns"]))
-    with show.Desk("learning", given["yes"]) as desk:
+    with show.ProgressConsole("learning", given["yes"]) as desk:
         if given["privacy_id"] is not None:
             desk.announce(rows, terms_for_people(budget, given))
         found = api.learn(

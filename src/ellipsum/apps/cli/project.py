@@ -83,7 +83,7 @@ def project_command(**given: Any) -> None:
     if given["output"] is None:
         raise UsageError("--output is missing. Name the Parquet file for the projected rows.")
     stated = {name: given[name] for name in (*_MORE, "k", "output") if name not in ("as_json", "yes", "plot", "report")}
-    with show.Desk("projection", given["yes"]) as desk, warnings.catch_warnings():
+    with show.ProgressConsole("projection", given["yes"]) as desk, warnings.catch_warnings():
         warnings.simplefilter("ignore", ProjectionWarning)  # the forecast has said it
         if given["privacy_id"] is not None:
             desk.announce(

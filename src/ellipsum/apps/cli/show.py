@@ -60,7 +60,7 @@ def write_plan(made: Any, path: Path | None) -> None:
         write_atomically(path, made.to_json() + "\n")
 
 
-class Desk:
+class ProgressConsole:
     """Where a person sits: shown the plan before any value is read, asked where it is doubtful, told how far it is."""
 
     def __init__(self, what: str, yes: bool) -> None:
@@ -73,7 +73,7 @@ class Desk:
         self.plan: Any = None
         """The plan that was approved."""
 
-    def __enter__(self) -> Desk:
+    def __enter__(self) -> ProgressConsole:
         return self
 
     def __exit__(self, *_: object) -> None:

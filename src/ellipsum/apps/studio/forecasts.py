@@ -124,7 +124,7 @@ def _law(made: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ErrorCurve:
     """Forecast errors at some epsilons; None where there is no forecast."""
 
     epsilons: tuple[float, ...]
@@ -135,17 +135,17 @@ class Curves:
     """Curves of the last requests: one is made once, however far the slider moves."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Any, Curve] = OrderedDict()
+        self._kept: OrderedDict[Any, ErrorCurve] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, ask: Ask, n: int | None, error_of: int | None = None) -> Curve:
+    def of(self, ask: Ask, n: int | None, error_of: int | None = None) -> ErrorCurve:
         """The curve of a request, whatever its own epsilon is."""
         key = (replace(ask, epsilon=None, ledger=None, dataset=None), n, error_of)
         with self._lock:
             found = self._kept.get(key)
         return found or self._keep(key, curve(ask, n, error_of))
 
-    def _keep(self, key: Any, made: Curve) -> Curve:
+    def _keep(self, key: Any, made: ErrorCurve) -> ErrorCurve:
         with self._lock:
             self._kept[key] = made
             while len(self._kept) > _KEPT:
@@ -153,7 +153,7 @@ class Curves:
         return made
 
 
-def curve(ask: Ask, n: int | None, error_of: int | None = None) -> Curve:
+def curve(ask: Ask, n: int | None, error_of: int | None = None) -> ErrorCurve:
     """Errors along the slider: its ends, its middle, then points between, for as long as patience lasts."""
     end = time.monotonic() + _PATIENCE_SECONDS
     found: dict[float, float | None] = {}
@@ -162,7 +162,7 @@ def curve(ask: Ask, n: int | None, error_of: int | None = None) -> Curve:
             break
         epsilon = LEAST * (MOST / LEAST) ** share
         found[epsilon] = _error_at(replace(ask, epsilon=epsilon), n, error_of)
-    return Curve(tuple(sorted(found)), tuple(found[epsilon] for epsilon in sorted(found)))
+    return ErrorCurve(tuple(sorted(found)), tuple(found[epsilon] for epsilon in sorted(found)))
 
 
 def _error_at(ask: Ask, n: int | None, error_of: int | None) -> float | None:

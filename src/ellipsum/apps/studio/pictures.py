@@ -15,7 +15,7 @@ from ...display.plots.strips import limits_of
 from ...errors import shown, visible
 from ...releases.group_release import GroupRelease
 from ...releases.pictures import own_scale
-from .forecasts import Curve
+from .forecasts import ErrorCurve
 
 _WIDTH, _HEIGHT = 420, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 12, 40
@@ -31,7 +31,7 @@ _LEVEL = 0.95
 # The curve of a forecast -----------------------------------------------------------------------------------
 
 
-def curve_svg(curve: Curve, epsilon: float | None, error: float | None) -> str:
+def curve_svg(curve: ErrorCurve, epsilon: float | None, error: float | None) -> str:
     """Forecast error against epsilon, both on logarithmic axes, with the point that is chosen."""
     points = [(e, v) for e, v in zip(curve.epsilons, curve.errors, strict=True) if v is not None and v > 0]
     if len(points) < 2:
