@@ -27,7 +27,7 @@ def test_the_same_task_runs_in_both_libraries(page, folder, capsys):
         warnings.simplefilter("ignore")
         for code in blocks(page, "python", "py"):
             exec(compile(code, page.name, "exec"), namespace)
-    assert "Release: mean of 3 columns" in capsys.readouterr().out
+    assert "private mean of 3 columns" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("page", SHELL, ids=lambda page: page.stem)
