@@ -27,6 +27,7 @@ from ..releases.documents import describe_groups, missing_rule, plan_warnings
 
 _NEEDS_N = "known once n is: pass n= to forecast a mean"
 _CORRELATED = 1.42  # by the noise of everything else, where covariances are released too
+_DIFFERENT = 1.005  # a ratio that is printed as 1 says nothing
 
 
 def plan_document(plan: Any, most: int | None = None) -> Document:
@@ -71,6 +72,7 @@ def _describe_choice(plan: Any) -> str:
     """The mechanism, and what the others would give."""
     own = plan.considered.get(plan.mechanism, 0.0)
     others = {name: error / own for name, error in plan.considered.items() if name != plan.mechanism} if own else {}
+    others = {name: ratio for name, ratio in others.items() if ratio >= _DIFFERENT}
     if not others:
         return MECHANISMS[plan.mechanism]
     listed = ", ".join(f"{MECHANISMS[name]} {ratio:.3g}x" for name, ratio in others.items())
