@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...display.plots.labels import cut
-from ...display.plots.strips import limits_of
+from ...display.wording import format_number
 from ...errors import shown, visible
 from ...releases.group_release import GroupRelease
 from ...releases.pictures import own_scale
@@ -20,6 +20,7 @@ from .forecasts import ErrorCurve
 _WIDTH, _HEIGHT = 420, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 12, 40
 _ROW = 26
+_TICKS = 16
 _NAME_LETTERS = 20
 _NAMES_WIDTH = 170
 _PLOT_WIDTH = 520
@@ -136,25 +137,23 @@ def panels(release: Any) -> list[Panel]:
     bounds = _bounds(release)
     if bounds is None:
         return [_without_bounds(release, names, spans)]
-    title = "each column between its stated bounds"
-    lines = [
-        _Line(name, float(value), float(span[0]), float(span[1]), float(low), float(high))
-        for name, value, span, low, high in zip(names, release.value, spans, *bounds, strict=True)
-    ]
-    return [_panel(title, lines)]
+    ends = zip(names, release.value, spans, *bounds, strict=True)
+    return [_panel("each column on an axis of its own", [_line(*column) for column in ends])]
+
+
+def _line(name: str, value: float, span: Any, least: float, most: float) -> _Line:
+    """A line whose axis is four intervals wide, within the bounds: a narrow interval can be seen, too."""
+    low, high = float(span[0]), float(span[1])
+    beside = 1.5 * (high - low)
+    return _Line(name, float(value), low, high, max(low - beside, float(least)), min(high + beside, float(most)))
 
 
 def _without_bounds(release: Any, names: Sequence[str], spans: Any) -> Panel:
-    """All columns on one axis, or each in its own spreads where those are too different."""
-    scale = own_scale(release)
-    if scale is None:
+    """All columns on one axis, or each on its own where they are too different."""
+    if own_scale(release) is None:
         return _panel("all columns on one axis", _shared(names, release.value, spans))
-    start, spread, words, _ = scale
-    unit = np.where(spread > 0, spread, 1.0)
-    begin, end = limits_of(*((spans - start[:, None]) / unit[:, None]).T)
-    ends = zip(names, release.value, spans, start + begin * unit, start + end * unit, strict=True)
-    lines = [_Line(name, float(value), *map(float, (*span, low, high))) for name, value, span, low, high in ends]
-    return _panel(f"each column in {words}", lines)
+    columns = zip(names, release.value, spans, strict=True)
+    return _panel("each column on an axis of its own", [_line(*column, -np.inf, np.inf) for column in columns])
 
 
 def _bounds(release: Any) -> tuple[Any, Any] | None:
@@ -179,19 +178,25 @@ def _shared(names: Sequence[str], values: Any, spans: Any) -> list[_Line]:
 
 def _panel(title: str, lines: Sequence[_Line]) -> Panel:
     drawn = lines[:_SHOWN]
-    height = _ROW * len(drawn) + 8
-    parts = [part for i, line in enumerate(drawn) for part in _drawn(line, 4 + _ROW * i + _ROW / 2)]
-    if len({(line.begin, line.end) for line in lines}) == 1:
+    shares_axis = len({(line.begin, line.end) for line in lines}) == 1
+    row = _ROW if shares_axis else _ROW + _TICKS
+    height = row * len(drawn) + 8
+    parts = [part for i, line in enumerate(drawn) for part in _drawn(line, 4 + row * i + _ROW / 2)]
+    if shares_axis:
         parts += _ends(lines[0], height + 8)
-        height += 16
+        height += _TICKS
+    else:
+        parts += [part for i, line in enumerate(drawn) for part in _ends(line, 4 + row * i + _ROW + 6)]
     label = f"Values with their 95% intervals, {title}. The table has the numbers."
     return Panel(title, _svg(_PLOT_WIDTH, height, label, parts), len(lines) - len(drawn))
 
 
 def _ends(line: _Line, y: float) -> list[str]:
-    """The numbers at both ends of an axis that all lines share."""
+    """The numbers at both ends of an axis."""
     places = ((_NAMES_WIDTH, "start", line.begin), (_PLOT_WIDTH - 10, "end", line.end))
-    return [f'<text class="tick" x="{x}" y="{y}" text-anchor="{anchor}">{end:.4g}</text>' for x, anchor, end in places]
+    std = max(line.end - line.begin, 1e-300) / 10
+    texts = [(x, anchor, format_number(end, std)) for x, anchor, end in places]
+    return [f'<text class="tick" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>' for x, anchor, text in texts]
 
 
 def _drawn(line: _Line, y: float) -> list[str]:
@@ -204,11 +209,12 @@ def _drawn(line: _Line, y: float) -> list[str]:
 
     low, high, middle = at(line.low), at(line.high), at(line.value)
     ends = "".join(f"M{end:.1f} {y - 6:.1f}v12" for end in (low, high))
+    point = "" if math.isnan(line.value) else f'<circle class="point" cx="{middle:.1f}" cy="{y:.1f}" r="4.5"/>'
     return [
         f'<text class="name" x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(name)}</text>',
         f'<path class="track" d="M{left} {y:.1f}H{right}"/>',
         f'<path class="interval" d="M{low:.1f} {y:.1f}H{high:.1f}{ends}"/>',
-        f'<circle class="point" cx="{middle:.1f}" cy="{y:.1f}" r="4.5"/>',
+        point,
     ]
 
 
