@@ -9,6 +9,7 @@ import pytest
 import ellipsum as es
 from ellipsum.learning.box import learning_share, shares_of
 from ellipsum.learning.histograms import (
+    TINY,
     Histogram,
     bulk,
     grid,
@@ -298,6 +299,20 @@ def test_ends_widen_with_the_tail_and_narrow_with_the_noise():
     assert beyond <= near.bias[1]
     many = EndCount(near.above, 500.0, 1.0)
     assert ends(normal, 10.0, (EndCount(near.below, 0.0, 1.0), many)).surprise > 3
+
+
+def test_values_beyond_a_column_that_looks_constant_are_a_surprise():
+    """Nothing was seen that tells how far they lie, so that no law of the tail may explain them next to the end."""
+    edges, limits = grid(0.0, TINY, 4, 1.5), thresholds(60)
+    noise = 30 * np.random.default_rng(0).normal(size=edges.size - 1)
+    counts = np.where(np.abs((edges[1:] + edges[:-1]) / 2) < TINY / 4, 1200.0, 0.0) + noise
+    histogram = Histogram(edges, counts, np.full(counts.size, 900.0), 0.0)
+    near = choose_ends(histogram, 0.0, limits, 1388.0, 10.0)
+    assert near.above < TINY
+    for rows in (208.0, 20.0):
+        beyond = EndCount(near.below, 0.0, 30.0), EndCount(near.above, rows, 30.0)
+        ends = choose_ends(histogram, 0.0, limits, 1388.0, 10.0, beyond)
+        assert (ends.surprise > 3) == (rows > 90)
 
 
 def test_locating_never_asks_for_more_than_is_left():

@@ -192,3 +192,12 @@ def test_options_of_other_methods_are_refused():
         released(NORMAL, "coinpress", std=-1.0)
     with pytest.raises(es.UsageError, match="delta"):
         es.mean(NORMAL, es.Unknown(20.0), budget=es.Budget(mu=1), method="friendly_core")
+
+
+def test_a_friendly_start_serves_columns_with_units_of_their_own():
+    """Units 10^5 apart: one ball about all columns says nothing of the narrow ones."""
+    rng = np.random.default_rng(11)
+    data = np.stack([rng.normal(41, 12, 20_000), rng.lognormal(10.4, 0.7, 20_000), rng.exponential(3, 20_000)], axis=1)
+    unknown = es.Unknown(1e7, columns=("age", "income", "visits"))
+    release = es.mean(data, unknown, epsilon=1, delta=1e-6, method="friendly_core", rng=rng)
+    assert (np.abs(release.value - data.mean(axis=0)) < 0.06 * data.std(axis=0)).all()

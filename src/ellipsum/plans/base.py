@@ -14,8 +14,7 @@ from ..display.result import Printed
 from ..errors import AccuracyWarning, Floats, UsageError
 from ..releases.release import Release
 from ..request.people import People
-from ..request.request import Request
-from ..rows import Rows
+from ..request.request import HoldsRequest
 from ..session import Approve, Progress, Reading, Session, tab_of
 from ..sources import Selection, Source
 from ..util.atomic_files import Saved
@@ -88,28 +87,10 @@ class Runnable(Printed, Alike, Saved):
         raise NotImplementedError
 
 
-class Requested(Runnable):
+class Requested(HoldsRequest, Runnable):
     """A plan that holds its request, and says what that says."""
 
-    request: Request
     privacy: Any
-
-    @property
-    def rows(self) -> Rows:
-        return self.request.bounds
-
-    @property
-    def statistic(self) -> str:
-        return self.request.statistic
-
-    @property
-    def n(self) -> int | None:
-        return self.request.n
-
-    @property
-    def d(self) -> int:
-        assert self.request.d is not None
-        return self.request.d
 
     @property
     def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]

@@ -25,11 +25,11 @@ from ..regions.ellipsoid import Clip
 from ..releases.description import square_levers
 from ..request.missing import Handling, lay_riders
 from ..request.people import People, unit_of
-from ..request.request import Request
+from ..request.request import HoldsRequest, Request
 from ..row_maps.auxiliary_counts import OCTAVES, Riders, free_squares, product_units
 from ..row_maps.grid import clamp_limits, grid_bits, noise_units
 from ..row_maps.maps import Body, all_moves, clamped_body, clamped_moves, ellipsoid_body
-from ..rows import RegionOptions, Rows
+from ..rows import RegionOptions
 from ..util.structural_equality import Alike
 from .plan import WIDEST_COUNT_WEIGHT, OutOfRange, Plan, rows_each
 
@@ -57,7 +57,7 @@ P = TypeVar("P", bound=HasLaw)
 
 
 @dataclass(frozen=True)
-class Terms(Alike):
+class Terms(HoldsRequest, Alike):
     """A sized request, with what planning decides beside it."""
 
     request: Request
@@ -65,23 +65,6 @@ class Terms(Alike):
     """Whether rows that are left out are counted; in groups they belong to none."""
     least_count: float = 0.0
     """The least weight that the count of rows shall have, where it is private."""
-
-    @property
-    def rows(self) -> Rows:
-        return self.request.bounds
-
-    @property
-    def statistic(self) -> str:
-        return self.request.statistic
-
-    @property
-    def n(self) -> int | None:
-        return self.request.n
-
-    @property
-    def d(self) -> int:
-        assert self.request.d is not None
-        return self.request.d
 
     @property
     def budget(self) -> Budget:

@@ -111,11 +111,6 @@ class Groups(Alike):
         return Groups(by, None if keys is None else Listed(keys), most, expected)
 
 
-def parse_by(by: Any) -> Groups | None:
-    """The `by` argument of a call."""
-    return by if by is None or isinstance(by, Groups) else Groups(by)
-
-
 def _parse_by(by: Any) -> tuple[tuple[str | int, ...], tuple[Any, ...]]:
     """Names or places of columns, or names for arrays with a cell for each row and these arrays."""
     given = list(by) if isinstance(by, (list, tuple)) else [by]

@@ -68,15 +68,6 @@ def _check_cap(name: str, per_person: str, max_rows: int | None) -> None:
         raise UsageError(f"{name} is missing. State how many rows of a person may {_CAPPED[per_person]} at most.")
 
 
-def parse_people(privacy_id: Any, ways: tuple[str, ...] = WAYS) -> People | None:
-    """The `privacy_id` argument of a call; None where every row is a person of its own."""
-    if privacy_id is None:
-        return None
-    people = privacy_id if isinstance(privacy_id, People) else People(privacy_id)
-    choice("per_person", people.per_person, ways)
-    return people
-
-
 def people_of(
     privacy_id: Any,
     per_person: str | None = None,

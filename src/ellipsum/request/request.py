@@ -146,6 +146,29 @@ class Request(Alike):
         }
 
 
+class HoldsRequest:
+    """What a sized request says, for whatever holds one."""
+
+    request: Request
+
+    @property
+    def rows(self) -> Rows:
+        return self.request.bounds
+
+    @property
+    def statistic(self) -> str:
+        return self.request.statistic
+
+    @property
+    def n(self) -> int | None:
+        return self.request.n
+
+    @property
+    def d(self) -> int:
+        assert self.request.d is not None
+        return self.request.d
+
+
 def request_from_dict(saved: Any) -> Request:
     """Inverse of `Request.to_dict`, for sized requests."""
     with json_codec.Fields(saved, _WRONG) as fields:
