@@ -45,6 +45,10 @@ from .constants import MOST_PASSES, NORMS_SHARE
 from .rounds import Region, Rounds
 
 _UNIT_ROUNDS = 3  # of friendly_core, where columns have units of their own
+_ROUGH_UNITS = (
+    "method='friendly_core' finds the units of named columns only roughly, and the confidence intervals may be too "
+    "narrow. Use method='auto'."
+)
 _SMALLEST = 2.0**-180  # of the range of a norm
 MOST_STEPS = 1000
 
@@ -262,10 +266,12 @@ def friendly_core(rounds: Rounds) -> Region:
     about = place.ellipsoid(1.0)
     edges = edges_below(place.farthest(about))
     place.radius = Norms(edges, rounds.sum("norms", NormHistogram(about, edges[1:-1]), NORMS_SHARE[0]), rounds.n).median
-    if rounds.relative:  # each round sees units some hundred times narrower: these serve columns 10^6 apart
-        for _ in range(_UNIT_ROUNDS):
-            center_and_spreads(rounds, place)
-    return region_about(rounds, place)
+    if not rounds.relative:
+        return region_about(rounds, place)
+    for _ in range(_UNIT_ROUNDS):  # each sees units some hundred times narrower: these serve columns 10^6 apart
+        center_and_spreads(rounds, place)
+    region = region_about(rounds, place)
+    return replace(region, warnings=(*region.warnings, _ROUGH_UNITS))
 
 
 # Quantiles by noisy bisection (Huang, Liang and Yi 2021) ----------------------------------------
