@@ -90,7 +90,6 @@ types: $(READY)
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks all
 
 bench-spark: .venv-spark/.ready
 	.venv-spark/bin/python -m benchmarks.speed.spark

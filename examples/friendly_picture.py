@@ -3,7 +3,7 @@
     python examples/friendly_picture.py [folder]
 
 Writes friendly_picture.png. Colors show each row's weight, which is raw data: made-up rows may be drawn so, real
-ones may not. Only the star and the noisy agreement in the title are private.
+ones may not. Only the star and the noisy core fraction in the title are private.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import ellipsum as es
-from ellipsum.display.plots.canvas import figure
-from ellipsum.friendly.core import near_counts, quantise, row_weights
+from ellipsum.display.plots.rendering import figure
+from ellipsum.friendly.core import near_counts, quantize, row_weights
 
 RADIUS, ROWS = 5.0, 2000
 
@@ -42,7 +42,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     made, axes = figure(15, 4.2, columns=4)
     for axis, (name, rows) in zip(axes, invent(np.random.default_rng(4)).items(), strict=True):
-        weights = row_weights(near_counts(quantise(rows, RADIUS)), ROWS) / (ROWS - 1)
+        weights = row_weights(near_counts(quantize(rows, RADIUS)), ROWS) / (ROWS - 1)
         shades = axis.scatter(*rows.T, c=weights, s=4, cmap="viridis", vmin=0, vmax=1)
         axis.scatter(*rows.mean(axis=0), marker="x", s=90, color="black", label="plain mean")
         result = es.friendly_mean(rows, RADIUS, epsilon=1.0, delta=1e-6)
@@ -51,7 +51,7 @@ def main() -> None:
                 *result.value, marker="*", s=190, color="red", edgecolor="white", label="private friendly mean"
             )
         outcome = "released" if result else "no center"
-        axis.set_title(f"{name}\n{outcome}, noisy agreement {result.agreement:.2f}", fontsize=10)
+        axis.set_title(f"{name}\n{outcome}, core fraction {result.core_fraction:.2f}", fontsize=10)
         axis.set(xlim=(-9, 13), ylim=(-9, 12), aspect="equal")
     axes[0].legend(frameon=False, loc="lower left", fontsize=8)
     made.colorbar(shades, ax=axes, label="weight of a row", shrink=0.85)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression  # imported here, so that it is loaded once and not for each block
 
 import ellipsum as es
 
@@ -18,8 +19,6 @@ DELTA, BLOCKS, FEATURES = 1e-6, 400, 6
 
 def fit(block: np.ndarray) -> np.ndarray:
     """Coefficients and intercept; the label is the last column."""
-    from sklearn.linear_model import LogisticRegression
-
     model = LogisticRegression(C=1.0).fit(block[:, :-1], block[:, -1])
     return np.append(model.coef_[0], model.intercept_)
 

@@ -18,7 +18,7 @@ def account():
 def test_parts_are_charged_up_to_what_was_reserved(account):
     for _ in range(4):
         account.charge(es.Privacy(0.5, 2.5e-7), "a part")
-    with pytest.raises(es.BudgetRefused, match="the last part asks for more than is left"):
+    with pytest.raises(es.BudgetRefused, match="the last part requests more than the rest"):
         account.charge(es.Privacy(1e-6), "the last part")
 
 
@@ -32,9 +32,9 @@ def test_parts_are_charged_up_to_what_was_reserved(account):
     ],
 )
 def test_what_exceeds_the_cap_is_refused(account, part):
-    with pytest.raises(es.BudgetRefused, match="more than is left"):
+    with pytest.raises(es.BudgetRefused, match="more than the rest"):
         account.charge(part, "a part")
-    with pytest.raises(es.BudgetRefused, match="Charge a part first"):
+    with pytest.raises(es.BudgetRefused, match="Charge another step first"):
         account.stream()
 
 
@@ -47,13 +47,15 @@ def test_pure_parts_add_up():
 
 
 def test_there_is_one_stream_for_each_charge(account):
-    with pytest.raises(es.BudgetRefused, match="Charge a part first"):
+    with pytest.raises(es.BudgetRefused, match="Charge another step first"):
         account.stream()
+    words = []
     for _ in range(2):
         account.charge(es.Privacy(0.5), "a part")
-        account.stream()
-        with pytest.raises(es.BudgetRefused, match="Charge a part first"):
+        words.append(account.stream().words(0, 1).tolist())
+        with pytest.raises(es.BudgetRefused, match="Charge another step first"):
             account.stream()
+    assert words[0] != words[1]  # the same noise twice would show what differs
 
 
 def test_a_part_for_another_relation_or_unit_is_refused(account):

@@ -69,7 +69,8 @@ class Page:
         raise AssertionError(f"waited in vain for {what}: {self.driver.title}, {self.text()[:2000]}")
 
     def titled(self, words):
-        return self.wait(lambda: words in self.driver.title, f"the page {words}")
+        ready = "return document.readyState === 'complete'"  # a title comes before its page
+        return self.wait(lambda: words in self.driver.title and self.driver.execute_script(ready), f"the page {words}")
 
     def find(self, name):
         return self.driver.find_element(By.ID, name)

@@ -65,8 +65,8 @@ def test_from_a_file_to_a_report_in_six_clicks(page, people, downloads):
         page.find("epsilon").send_keys("1")
         page.click(page.find("delta"))
         page.find("delta").send_keys("1e-6")
-        assert "For 5,000 rows" in page.forecast()
-        page.wait(lambda: page.driver.find_element(By.CSS_SELECTOR, "#curve .point"), "the curve")
+        assert "5,000 rows" in page.forecast()
+        page.wait(lambda: drawn(page, "#curve"), "the curve")
         page.check("desk with a forecast")
         page.whole_picture("desk")
         page.click(page.find("release"))
@@ -74,6 +74,7 @@ def test_from_a_file_to_a_report_in_six_clicks(page, people, downloads):
         print(f"\nfrom a file to a release: {page.clicks} clicks")
         assert page.clicks <= 6
         assert "age" in page.text()
+        page.wait(lambda: drawn(page, ".picture"), "the picture of the values")
         page.check("release")
         page.whole_picture("release")
         for title in ("JSON", "CSV", "Report", "Notebook", "Command line", "Python"):
@@ -225,14 +226,15 @@ def test_the_two_ends_of_the_slider(page, server):
     page.titled("demo table")
     assert page.find("epsilon").get_attribute("value") == ""
     page.click(page.find("release"))
-    page.wait(lambda: page.find("epsilon-wrong").text == "Choose epsilon: it has no default.", "the error")
+    page.wait(lambda: page.find("epsilon-wrong").text == "Type epsilon: it has no default.", "the error")
     page.type("delta", "1e-6")
+    page.find("error_of").send_keys("income")
     page.type("error", "50")
     page.wait(lambda: page.find("epsilon").get_attribute("value"), "the least epsilon")
     epsilon = float(page.find("epsilon").get_attribute("value"))
-    plan = es.plan(
-        es.Box(dict(zip(*demo_bounds(), strict=True))), n=20_000, statistic="mean", delta=1e-6, error=50, check=True
-    )
+    names, bounds = demo_bounds()
+    target = [50 if name == "income" else 1e300 for name in names]
+    plan = es.plan("mean", dict(zip(names, bounds, strict=True)), n=20_000, delta=1e-6, error=target)
     assert epsilon == pytest.approx(plan.stated["epsilon"], rel=1e-3)
     assert not page.find("epsilon-wrong").is_displayed()
     assert not page.find("summary").is_displayed()
@@ -246,10 +248,17 @@ def test_the_picture_of_the_readme(page, server):
     page.titled("demo table")
     page.type("epsilon", "1")
     page.type("delta", "1e-6")
-    page.wait(lambda: page.driver.find_element(By.CSS_SELECTOR, "#curve .point"), "the curve")
+    page.wait(lambda: drawn(page, "#curve"), "the curve")
     page.size(1280, 1300)
     page.driver.execute_script("document.activeElement.blur(); scrollTo(0, 0)")
     page.picture("readme")
+
+
+def drawn(page, selector):
+    """Whether every such picture is there."""
+    sizes = "return [...document.querySelectorAll(arguments[0])].map((one) => !one.hidden && one.naturalWidth)"
+    found = page.driver.execute_script(sizes, selector)
+    return found and all(found)
 
 
 def demo_bounds():
@@ -286,21 +295,21 @@ WRONG = {
     "epsilon": "much",
     "delta": "-",
     "n": "some",
-    "max_rows": "0",
     "by": "town",
     "max_groups": "-1",
     "groups": "x",
     "fill": "none",
     "dataset": "survey",
+    "max_rows": "0",
 }
 
 
 def test_wrong_input_in_every_field(page, server, people):
     open_file(page, server, people)
-    for words in ("A person may have several rows", "One result for each group", "Neighbors, missing entries, noise"):
+    for words in ("A person may have several rows", "One result for each group", "Neighbors, missing values, noise"):
         page.unfold(words)
     page.find("privacy_id").send_keys("who")
-    page.find("missing").send_keys("counts as a number")
+    page.find("missing").send_keys("fill in a number")
     page.type("a-1", "1")  # ticks the column
     page.type("b-2", "1")
     for name, text in WRONG.items():
@@ -390,12 +399,12 @@ def test_two_tabs_race_for_the_ledger(page, server, people, tmp_path):
     assert sorted(titles) == ["Not released", "Private mean"]
     page.driver.switch_to.window(first if titles[0] == "Not released" else second)
     assert "The ledger refused" in page.text()
-    assert "left epsilon 0.3" in page.text()
+    assert "Remaining: epsilon = 0.3" in page.text()
     page.check("refused")
     page.picture("refused")
     page.click(page.driver.find_element(By.LINK_TEXT, "Back to the form"))
     page.titled("people.csv")
-    page.wait(lambda: "epsilon 0.3" in page.find("balance").text, "what is left")
+    page.wait(lambda: "epsilon = 0.3" in page.find("balance").text, "what is left")
     page.type("epsilon", "0.3")
     page.click(page.find("release"))
     page.released()
@@ -495,13 +504,13 @@ def test_long_work_shows_progress_and_can_be_canceled(page, server, tmp_path):
     page.type("query", many)
     page.click(page.find("query").find_element(By.XPATH, "ancestor::form//button[@class='main']"))
     page.titled("query")
-    page.unfold("Neighbors, missing entries, noise")
+    page.unfold("Neighbors, missing values, noise")
     page.choose("neighbors", "add_remove")
     page.type("n", "60000000")
     fill(page, "x 0 1e8")
     charge(page, tmp_path / "budget.db")
     page.click(page.find("release"))
-    page.titled("On its way")
+    page.titled("Computing")
     page.check("on its way")
     page.picture("job")
     ledger = es.Ledger(tmp_path / "budget.db")
@@ -524,14 +533,22 @@ def test_groups_and_people_and_other_statistics(page, server, people):
     assert "Oslo" in page.text()
     page.check("groups")
     page.whole_picture("groups")
-    open_file(page, server, people)
-    fill(page)
-    page.choose("statistic", "describe")
-    page.forecast()
-    page.click(page.find("release"))
-    page.released()
-    page.check("describe")
-    page.whole_picture("describe")
+    for statistic, more in (("describe", {}), ("quantiles", {}), ("histogram", {"bins": "4"}), ("count", {})):
+        open_file(page, server, people)
+        fill(page)
+        page.choose("statistic", statistic)
+        for name, text in more.items():
+            page.type(name, text)
+        if statistic == "count":
+            page.unfold("Neighbors, missing values, noise")
+            page.choose("neighbors", "add_remove")
+            page.type("n", "5000")
+        page.forecast()
+        page.click(page.find("release"))
+        page.released()
+        page.wait(lambda: drawn(page, ".picture"), "the picture of the values")
+        page.check(statistic)
+        page.whole_picture(statistic)
     page.dark()
     page.whole_picture("dark")
     page.dark(False)

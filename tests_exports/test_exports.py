@@ -18,29 +18,29 @@ RELATIONS = [NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_
 
 def gaussian(ledger):
     for epsilon in (0.3, 0.5, 0.5):
-        es.mean(X, BOX, epsilon=epsilon, delta=1e-6, noise="gaussian", ledger=ledger, dataset="survey")
-    es.describe(X, BOX, epsilon=1, delta=1e-6, noise="gaussian", ledger=ledger, dataset="survey")
+        es.mean(X, BOX, epsilon=epsilon, delta=1e-6, noise="gaussian", ledger=ledger.dataset("survey"))
+    es.describe(X, BOX, epsilon=1, delta=1e-6, noise="gaussian", ledger=ledger.dataset("survey"))
 
 
 def pure(ledger):
     for _ in range(5):
-        es.sum(X, BOX, epsilon=0.2, delta=0, ledger=ledger, dataset="survey")
+        es.sum(X, BOX, epsilon=0.2, delta=0, ledger=ledger.dataset("survey"))
 
 
 def mixed(ledger):
     gaussian(ledger)
     pure(ledger)
-    es.friendly_mean(X, 2.0, epsilon=2, delta=1e-6, ledger=ledger, dataset="survey")
+    es.friendly_mean(X, 2.0, epsilon=2, delta=1e-6, ledger=ledger.dataset("survey"))
 
 
 def learned(ledger):
-    es.learn(X, es.Unknown(1e3), epsilon=4, delta=1e-6, ledger=ledger, dataset="survey")
+    es.learn(X, es.Unknown(1e3), epsilon=4, delta=1e-6, ledger=ledger.dataset("survey"))
 
 
 @pytest.fixture
 def ledger(tmp_path):
     ledger = es.Ledger(tmp_path / "budget.db")
-    ledger.init("survey", epsilon=20, delta=1e-5, caps={"mu": 2, "epsilon": 5, "slack": "5e-6"})
+    ledger.init("survey", epsilon=20, delta=1e-5, caps={"mu": 2, "epsilon": 5, "delta": "5e-6"})
     return ledger
 
 
@@ -90,7 +90,7 @@ def test_five_percent_less_noise_would_be_seen(ledger):
 
 
 def test_spherical_noise_is_no_more_than_its_event(ledger):
-    es.mean(X, es.Ball(2.0), epsilon=1, delta=1e-6, noise="norm", ledger=ledger, dataset="survey")
+    es.mean(X, es.Ball(2.0), epsilon=1, delta=1e-6, noise="knorm", ledger=ledger.dataset("survey"))
     found = json.loads(ledger.export("dp_accounting"))["survey"]
     accountant = pld.PLDAccountant()
     accountant.compose(event_of(found["event"]))

@@ -53,9 +53,9 @@ def test_releases_are_charged_stored_and_exported(server):
     url = fresh(server, "releases")
     ledger = es.Ledger(url)
     ledger.init("survey", epsilon=2, delta=1e-6, analyst_caps={"north": 0.8})
-    words = {"epsilon": 0.4, "delta": 0, "ledger": url, "dataset": "survey", "analyst": "north"}
-    first = es.mean(X, es.Box(0, 1), key="monday", **words)
-    assert es.mean(X, es.Box(0, 1), key="monday", **words) == first
+    words = {"epsilon": 0.4, "delta": 0, "ledger": es.Ledger(url).dataset("survey", analyst="north")}
+    first = es.mean(X, es.Box(0, 1), request_id="monday", **words)
+    assert es.mean(X, es.Box(0, 1), request_id="monday", **words) == first
     es.mean(X, es.Box(0, 1), **words)
     with pytest.raises(es.BudgetRefused, match="the analyst 'north'"):
         es.mean(X, es.Box(0, 1), **words)
@@ -76,7 +76,7 @@ def test_a_changed_entry_is_named(server):
     with ledger._store.writing() as transaction:
         transaction.run("drop trigger ellipsum_kept on ellipsum_entries")
         transaction.run("update ellipsum_entries set body = replace(body, '0.2', '0.1') where number = 3")
-    with pytest.raises(es.DataError, match="entry 3 is bad"):
+    with pytest.raises(es.DataError, match="Entry 3 is bad"):
         ledger.verify()
 
 
@@ -123,7 +123,7 @@ def test_tables_that_would_lose_charges_are_refused(server, name, texts):
             transaction.run(text)
     looks = (repr, es.Ledger.verify, es.Ledger.history, lambda ledger: ledger.dataset("survey").reserve(ASK))
     for look in looks:
-        with pytest.raises(es.DataError, match="are not as they were made"):
+        with pytest.raises(es.DataError, match="ellipsum did not create"):
             look(ledger)
 
 
@@ -152,13 +152,19 @@ def test_a_connection_lost_after_the_commit_is_charged_and_publishes_nothing(ser
         patch.setattr(ledger._store, "_connect", lambda: Lost(plain()))
         with pytest.raises(es.DataError, match="stays charged. Nothing was published"):
             es.mean(
-                X, es.Box(0, 1), epsilon=0.5, delta=0, ledger=ledger, dataset="survey", key="a", progress=read.append
+                X,
+                es.Box(0, 1),
+                epsilon=0.5,
+                delta=0,
+                ledger=ledger.dataset("survey"),
+                request_id="a",
+                progress=read.append,
             )
     assert read == []
     account = ledger.account("survey")
     assert (account.reserved, account.released) == (1, 0)
-    with pytest.raises(es.BudgetRefused, match="its release never came"):
-        es.mean(X, es.Box(0, 1), epsilon=0.5, delta=0, ledger=ledger, dataset="survey", key="a")
+    with pytest.raises(es.BudgetRefused, match="its release is not stored"):
+        es.mean(X, es.Box(0, 1), epsilon=0.5, delta=0, ledger=ledger.dataset("survey"), request_id="a")
 
 
 def test_a_server_that_is_gone_is_a_plain_error():
@@ -225,4 +231,4 @@ def test_a_clock_that_goes_backwards_breaks_nothing(server, monkeypatch):
 
 
 def test_placeholders_are_numbered():
-    assert postgresql_store._numbered("a = ? and b = ?") == "a = $1 and b = $2"
+    assert postgresql_store._number_placeholders("a = ? and b = ?") == "a = $1 and b = $2"

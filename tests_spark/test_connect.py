@@ -26,7 +26,7 @@ fixed = lambda: np.random.default_rng(1)
 
 
 RELEASES = """
-for how in ({}, {"privacy_id": "who"}, {"privacy_id": "who", "per_person": "sum", "max_rows": 2}):
+for how in ({}, {"privacy_id": "who"}, {"privacy_id": es.People("who", "sum", 2)}):
     there, here = (es.sum(source, box, rng=fixed(), **how, **budget) for source in (frame, data))
     assert there.to_json() == here.to_json()
 target = tempfile.mkdtemp() + "/p.parquet"

@@ -26,14 +26,14 @@ COLUMNS = ["double", "long"]
 SCHEMA = "double double, long long"
 
 
-PLAN = es.plan(BOX, n=ROWS, columns=COLUMNS, **BUDGET)
+PLAN = es.plan("sum", BOX, n=ROWS, columns=COLUMNS, **BUDGET)
 
 
 def released(data, **people):
     """One pass: nothing is counted first."""
     plan = PLAN
     if people:
-        plan = es.plan(BOX, neighbors="add_remove", n=ROWS, columns=COLUMNS, **people, **BUDGET)
+        plan = es.plan("sum", BOX, neighbors="add_remove", n=ROWS, columns=COLUMNS, **people, **BUDGET)
     return plan.release(data, rng=np.random.default_rng(3)).value
 
 
@@ -168,7 +168,7 @@ def test_a_killed_executor_costs_no_row_and_adds_none(cluster, mixed, tmp_path):
 def test_a_killed_executor_splits_nobody(cluster, mixed, tmp_path):
     """Rows that were sent to where people meet are lost with it, and sent again."""
     frame = narrow(cluster, mixed, 4, "name").mapInArrow(deadly(str(tmp_path), 1), f"{SCHEMA}, name string")
-    how = {"privacy_id": "name", "max_rows": 3}
+    how = {"privacy_id": es.People("name", max_rows=3)}
     assert np.array_equal(released(frame, **how), released(mixed, **how))
     assert len(list(tmp_path.iterdir())) == 1
 

@@ -10,7 +10,7 @@ from conftest import kept_frames
 
 import ellipsum as es
 from ellipsum.request.people import People
-from ellipsum.sources import open_source
+from ellipsum.sources import group_by_person, open_source
 from ellipsum.sources.selection import Selection
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}
@@ -29,7 +29,7 @@ def table_of(n=5000):
 def test_groups_are_the_local_ones(spark, keys):
     table = table_of()
     frame = spark.createDataFrame(table.to_pandas()).repartition(5)
-    words = {"by": ["city", "year"], "keys": keys, "columns": ["a", "b"], "noise": "gaussian", **BUDGET}
+    words = {"by": es.Groups(["city", "year"], keys=keys), "columns": ["a", "b"], "noise": "gaussian", **BUDGET}
     here = es.sum(table, ROWS, rng=np.random.default_rng(2), **words)
     there = es.sum(frame, ROWS, rng=np.random.default_rng(2), **words)
     assert there.keys.tolist() == here.keys.tolist()
@@ -66,19 +66,26 @@ def file(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("by", "keys", "how"),
+    ("groups", "people", "how"),
     [
-        (["city", "year"], None, {"max_groups": 2}),
-        (["city", "year"], {"city": ["Oslo", None], "year": [2020, 2021]}, {"max_groups": 1}),
-        (["real", "flag"], None, {"max_groups": 3, "per_person": "sum", "max_rows": 2}),
-        (["day"], None, {"max_groups": 2, "neighbors": "add_remove", "n": 700}),
-        (["moment", "city"], None, {}),
+        (es.Groups(["city", "year"], max_per_person=2), es.People("who"), {}),
+        (es.Groups(["city", "year"], {"city": ["Oslo", None], "year": [2020, 2021]}), es.People("who"), {}),
+        (es.Groups(["real", "flag"], max_per_person=3), es.People("who", "sum", 2), {}),
+        (es.Groups(["day"], max_per_person=2), es.People("who"), {"neighbors": "add_remove", "n": 700}),
+        (es.Groups(["moment", "city"]), es.People("who"), {}),
     ],
 )
 @pytest.mark.parametrize("partitions", [1, 7])
-def test_people_in_groups_are_the_local_ones(spark, file, by, keys, how, partitions):
+def test_people_in_groups_are_the_local_ones(spark, file, groups, people, how, partitions):
     frame = spark.read.parquet(file).repartition(partitions)
-    words = {"by": by, "keys": keys, "privacy_id": "who", "columns": ["a", "b"], "epsilon": 6, "delta": 1e-3, **how}
+    words = {
+        "by": groups,
+        "privacy_id": people,
+        "columns": ["a", "b"],
+        "epsilon": 6,
+        "delta": 1e-3,
+        **how,
+    }
     here = es.mean(file, ROWS, rng=np.random.default_rng(2), **words)
     there = es.mean(frame, ROWS, rng=np.random.default_rng(2), **words)
     assert len(here.keys) > 1
@@ -90,11 +97,11 @@ def test_people_in_groups_are_the_local_ones(spark, file, by, keys, how, partiti
 def test_groups_that_a_person_keeps_are_the_local_ones(spark, file, who):
     """Exact sums, of people with more groups than count."""
     frame = spark.read.parquet(file).repartition(5)
-    row_map = es.plan(es.Box([-9, -9], [9, 9]), n=9, **BUDGET).row_map
+    row_map = es.plan("sum", es.Box([-9, -9], [9, 9]), n=9, **BUDGET).row_map
     people = People(who, "mean", None)
     found = []
     for data in (file, frame):
-        made = open_source(data, Selection(["a", "b"], who, by=("city", "year"))).grouped_by(people, 2, None)
+        made = group_by_person(open_source(data, Selection(["a", "b"], who, by=("city", "year"))), people, 2)
         sums = made.total_by(row_map, None)
         order = np.lexsort([np.array(cells.to_pylist()) for cells in sums.labels])
         sums = sums.chosen(order)

@@ -9,7 +9,7 @@ import pandas as pd
 
 import ellipsum as es
 
-GUIDE = Path(__file__).parent.parent / "docs" / "guides" / "spark.md"
+GUIDES = [Path(__file__).parent.parent / "docs" / "guides" / name for name in ("spark.md", "new-engine.md")]
 
 
 def test_snippets_run_and_dask_equals_local(spark, tmp_path, monkeypatch):
@@ -25,7 +25,8 @@ def test_snippets_run_and_dask_equals_local(spark, tmp_path, monkeypatch):
     names = {"spark": spark}
     warnings.simplefilter("ignore", es.ProjectionWarning)
     with dask.config.set(scheduler="synchronous"):
-        for code in re.findall(r"```py\n(.*?)```", GUIDE.read_text(), re.DOTALL):
+        text = "\n".join(guide.read_text() for guide in GUIDES)
+        for code in re.findall(r"```py\n(.*?)```", text, re.DOTALL):
             placed = code.replace('"people.parquet"', repr(str(tmp_path / "people.parquet")))
             exec(compile(placed, "spark.md", "exec"), names)
         spark.catalog.clearCache()

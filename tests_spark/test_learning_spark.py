@@ -32,8 +32,9 @@ def frame(spark, data):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns_what_it_learns_locally(frame, data, method):
-    how = {**BUDGET, "method": method, "columns": ["a", "b", "c"]}
-    here, there = (es.learn(source, es.Unknown(100), rng=fixed(), **how) for source in (data, frame))
+    how = {**BUDGET, "columns": ["a", "b", "c"]}
+    unknown = es.Unknown(100, method=method)
+    here, there = (es.learn(source, unknown, rng=fixed(), **how) for source in (data, frame))
     assert there.to_json() == here.to_json()
 
 

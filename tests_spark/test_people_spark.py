@@ -11,7 +11,8 @@ from conftest import kept_frames, part_sizes, source
 
 import ellipsum as es
 from ellipsum.request.people import People
-from ellipsum.sources.spark.people import checked_order
+from ellipsum.sources import group_by_person
+from ellipsum.sources.spark.people import check_order
 
 BUDGET = {"epsilon": 1, "delta": 1e-6}
 ROWS, PEOPLE = 2500, 300
@@ -67,9 +68,9 @@ def visits(tmp_path_factory):
 @pytest.mark.parametrize(
     ("who", "how", "partitions"),
     [
-        *(("text", {"per_person": "mean"}, partitions) for partitions in (1, 7, 50)),
-        *(("long", {"per_person": "sum", "max_rows": 3}, partitions) for partitions in (1, 7, 50)),
-        ("text", {"per_person": "mean", "max_rows": 2, "neighbors": "add_remove", "n": 400}, 7),
+        *((People("text"), {}, partitions) for partitions in (1, 7, 50)),
+        *((People("long", "sum", 3), {}, partitions) for partitions in (1, 7, 50)),
+        (People("text", max_rows=2), {"neighbors": "add_remove", "n": 400}, 7),
     ],
 )
 def test_releases_equal_local_ones(spark, visits, who, how, partitions):
@@ -81,8 +82,8 @@ def test_releases_equal_local_ones(spark, visits, who, how, partitions):
 
 def same_people(frame, path, who, people):
     """The exact sum of the people's rows, and their number, are those of a local grouping."""
-    row_map = es.plan(es.Box([-9, 0], [9, 3000]), n=9, **BUDGET).row_map
-    remote, local = (source(data, ["a", "b"], key=who).grouped(people) for data in (frame, path))
+    row_map = es.plan("sum", es.Box([-9, 0], [9, 3000]), n=9, **BUDGET).row_map
+    remote, local = (group_by_person(source(data, ["a", "b"], key=who), people) for data in (frame, path))
     try:
         there, here = remote.total(row_map), local.total(row_map)
         assert remote.count() == local.count() == there.rows == here.rows
@@ -107,7 +108,7 @@ def test_types_that_cannot_are_refused_before_anything_runs(spark, visits):
     frame = spark.read.parquet(visits).selectExpr("*", "raise_error(text) as failing")
     with pytest.raises(es.UsageError, match="'tags' of data, which is of type array<string>"):
         es.sum(frame, BOX, privacy_id="tags", **BUDGET)
-    with pytest.raises(es.UsageError, match="'nonsense', which data lacks"):
+    with pytest.raises(es.UsageError, match="data has no column 'nonsense'"):
         es.sum(frame, BOX, privacy_id="nonsense", **BUDGET)
     with pytest.raises(es.UsageError, match="among columns"):
         es.sum(frame, es.Box(0, 1), columns=["a"], privacy_id="a", **BUDGET)
@@ -130,7 +131,7 @@ def test_adaptive_execution_neither_splits_a_person_nor_loses_the_order(spark, v
     settings({"spark.sql.adaptive.enabled": adaptive, "spark.sql.shuffle.partitions": "16", **how})
     one_heavy = spark.read.parquet(visits).selectExpr("a", "b", "if(long % 3 = 0, 'Smith', text) as text")
     people = People("text", "mean", 4)
-    remote = source(one_heavy, ["a", "b"], key="text").grouped(people)
+    remote = group_by_person(source(one_heavy, ["a", "b"], key="text"), people)
     try:
         plan = remote._frame._jdf.queryExecution().executedPlan().toString()
         assert sign in plan
@@ -138,14 +139,14 @@ def test_adaptive_execution_neither_splits_a_person_nor_loses_the_order(spark, v
         seen = np.sort(remote.sample(ROWS, bytes(32))[0], axis=0)
     finally:
         remote.close()
-    local = source(one_heavy.toArrow(), ["a", "b"], key="text").grouped(people)
+    local = group_by_person(source(one_heavy.toArrow(), ["a", "b"], key="text"), people)
     assert np.array_equal(seen, np.sort(local.every(), axis=0), equal_nan=True)
     local.close()
 
 
 def test_rows_of_nobody_are_left_out(spark):
     frame = spark.range(4000).selectExpr("cast(id as double) a", "if(id % 10 = 0, cast(id as string), null) who")
-    people = source(frame, ["a"], key="who").grouped(People("who"))
+    people = group_by_person(source(frame, ["a"], key="who"), People("who"))
     people.close()
     assert people.count() == 400
 
@@ -153,7 +154,7 @@ def test_rows_of_nobody_are_left_out(spark):
 def test_nothing_reaches_the_driver_and_nothing_is_left_behind(spark, visits, monkeypatch):
     frame = spark.read.parquet(visits).repartition(5)
     sizes = part_sizes(monkeypatch, type(frame))
-    es.sum(frame, BOX, privacy_id="text", check=False, **BUDGET)
+    es.sum(frame, BOX, privacy_id="text", count_clipped=False, **BUDGET)
     assert sizes
     assert set(sizes) == {8 * (2 * 2 + 1)}
     assert kept_frames(spark) == 0
@@ -184,6 +185,6 @@ def test_identities_that_fall_are_refused():
     batches = [
         pa.record_batch({"who": pa.array(who, pa.binary())}) for who in ([None, b"a", b"b"], [], [b"b", b"c"], [b"a"])
     ]
-    assert len(list(checked_order(iter(batches[:3])))) == 3
-    with pytest.raises(es.DataError, match="came apart"):
-        list(checked_order(iter(batches)))
+    assert len(list(check_order(iter(batches[:3])))) == 3
+    with pytest.raises(es.DataError, match="arrived separately"):
+        list(check_order(iter(batches)))

@@ -8,11 +8,11 @@ from conftest import ROWS, SMALL_BATCHES, failing, kept_frames, source
 from pyspark.cloudpickle import register_pickle_by_value
 
 import ellipsum as es
+from ellipsum.projection.forecast import ProjectionOptions
 from ellipsum.projection.matrix import Products, draw_matrix
-from ellipsum.projection.region import region_of
 from ellipsum.request.people import People
 from ellipsum.session import Session
-from ellipsum.sources import Selection
+from ellipsum.sources import Selection, group_by_person
 
 register_pickle_by_value(sys.modules[failing.__module__])  # executors cannot import the tests
 
@@ -22,7 +22,10 @@ K = 3
 
 
 def products():
-    return Products(region_of(KNOWN, 2, "scaled", None, None).row_map, draw_matrix(bytes(32), 2, K))
+    return Products(
+        ProjectionOptions(KNOWN, es.Budget(epsilon=1, delta=1e-6), metric="scaled").region(2, None).row_map,
+        draw_matrix(bytes(32), 2, K),
+    )
 
 
 def sorted_integers(parts):
@@ -51,7 +54,7 @@ def test_tasks_that_fail_halfway_count_once(spark, mixed, settings):
 
 def test_people_are_projected_where_they_meet(spark, mixed):
     people = People("flag", "sum", 5)
-    grouped = source(spark.read.parquet(mixed).repartition(4), COLUMNS, key="flag").grouped(people)
+    grouped = group_by_person(source(spark.read.parquet(mixed).repartition(4), COLUMNS, key="flag"), people)
     found = sorted_integers(grouped.each(products(), 97))
     grouped.close()
     assert np.array_equal(found, local_integers(mixed, people))
@@ -80,7 +83,7 @@ def test_a_projection_of_a_frame(spark, mixed, tmp_path, monkeypatch):
     assert sum(sizes) == 8 * 2 * ROWS
     assert there.n == here.n == ROWS
     assert not there.ordered
-    assert "Order of their own" in " ".join(repr(there).split())
+    assert "does not depend on the order of the data" in " ".join(repr(there).split())
     gap = np.abs(np.sort(there.value, axis=0) - np.sort(here.value, axis=0)).max()
     assert gap < 12 * here.noise_std < 1e-3
     assert kept_frames(spark) == 0
@@ -89,7 +92,7 @@ def test_a_projection_of_a_frame(spark, mixed, tmp_path, monkeypatch):
 def test_nothing_is_written_where_it_fails_or_is_refused(spark, mixed, tmp_path):
     target = tmp_path / "p.parquet"
     frame = spark.read.parquet(mixed)
-    with pytest.raises(es.UsageError, match="output is missing"):
+    with pytest.raises(es.UsageError, match="Missing argument output"):
         es.project(frame, 2, KNOWN, epsilon=1, delta=1e-6)
     failing_frame = frame.selectExpr("cast(raise_error(name) as double) as double", "short")
     with pytest.warns(es.ProjectionWarning), pytest.raises(es.DataError) as caught:

@@ -1,8 +1,8 @@
-"""Sums and means of vectors under differential privacy.
+"""Differentially private statistics of numeric tables.
 
-Everything published is a noisy sum of clipped rows: say what is known about a row (`Ball`, `Box`,
-`Normal`, `Unknown`), state a budget, and get a `Release` from `sum`, `mean` or `describe`; `plan` makes the same
-release's public numbers, and its forecast, without data.
+Describe the values with bounds (a dict, `Box`, `Ball`, `Normal` or `Unknown`), pass a privacy budget, and get a
+`Release` from `sum`, `mean`, `describe`, `quantiles`, `histogram` or `count`. `plan` computes the expected error of the
+same release without data.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .suggestions import unknown_attribute
 from .version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from .api import describe, learn, mean, plan, replan, sum
+    from .api import count, describe, histogram, learn, mean, plan, prepare, quantiles, replan, sum
     from .apps.audit import Audit, BitsAudit, audit, audit_bits
     from .apps.suggest_max_rows import RowsPerPerson, suggest_max_rows
     from .errors import AccuracyWarning, BudgetRefused, DataError, EllipsumError, UsageError
     from .formats import from_json, load
     from .friendly import FriendlyGate, NoCenter, friendly_mean, subsample_and_aggregate
-    from .learning.result import Learned
     from .ledger import Ledger, LedgerWarning
     from .numerics.weighted_chisquare import WeightedChiSquare, tail_bound
+    from .plans.description_plan import DescriptionPlan
     from .plans.group_plan import GroupPlan
+    from .plans.histogram_plan import HistogramPlan
     from .plans.plan import Plan
+    from .plans.quantile_plan import QuantilePlan
     from .privacy.budget import Budget, calibrate
     from .privacy.guarantee import Privacy, compose
     from .projection import (
@@ -34,7 +37,12 @@ if TYPE_CHECKING:
         project,
         projection_forecast,
     )
+    from .releases.description import Description
+    from .releases.description_with_quantiles import DescriptionWithQuantiles
     from .releases.group_release import GroupDescription, GroupRelease
+    from .releases.histogram_release import HistogramRelease
+    from .releases.learned_bounds import Learned
+    from .releases.quantile_release import QuantileRelease
     from .releases.release import Release
     from .request.groups import Groups
     from .request.people import People
@@ -49,16 +57,24 @@ _HOMES = {
     **dict.fromkeys(("Privacy", "compose"), "privacy.guarantee"),
     **dict.fromkeys(("WeightedChiSquare", "tail_bound"), "numerics.weighted_chisquare"),
     "Plan": "plans.plan",
+    "DescriptionPlan": "plans.description_plan",
+    "HistogramPlan": "plans.histogram_plan",
+    "QuantilePlan": "plans.quantile_plan",
     "Groups": "request.groups",
     "People": "request.people",
     **dict.fromkeys(("from_json", "load"), "formats"),
     **dict.fromkeys(("Audit", "BitsAudit", "audit", "audit_bits"), "apps.audit"),
-    **dict.fromkeys(("sum", "mean", "describe", "learn", "plan", "replan"), "api"),
+    **dict.fromkeys(("sum", "mean", "describe", "count", "histogram", "quantiles"), "api"),
+    **dict.fromkeys(("learn", "plan", "prepare", "replan"), "api"),
     "csv": "sources.selection",
     "sql": "sources.sql",
     **dict.fromkeys(("RowsPerPerson", "suggest_max_rows"), "apps.suggest_max_rows"),
     "Release": "releases.release",
-    "Learned": "learning.result",
+    "Description": "releases.description",
+    "DescriptionWithQuantiles": "releases.description_with_quantiles",
+    "HistogramRelease": "releases.histogram_release",
+    "QuantileRelease": "releases.quantile_release",
+    "Learned": "releases.learned_bounds",
     **dict.fromkeys(("Ledger", "LedgerWarning"), "ledger"),
     "GroupDescription": "releases.group_release",
     "GroupPlan": "plans.group_plan",
@@ -78,12 +94,17 @@ __all__ = [
     "Budget",
     "BudgetRefused",
     "DataError",
+    "Description",
+    "DescriptionPlan",
+    "DescriptionWithQuantiles",
     "EllipsumError",
     "FriendlyGate",
     "GroupDescription",
     "GroupPlan",
     "GroupRelease",
     "Groups",
+    "HistogramPlan",
+    "HistogramRelease",
     "Learned",
     "Ledger",
     "LedgerWarning",
@@ -95,6 +116,8 @@ __all__ = [
     "Projection",
     "ProjectionPrivacy",
     "ProjectionWarning",
+    "QuantilePlan",
+    "QuantileRelease",
     "Release",
     "RowsPerPerson",
     "Unknown",
@@ -106,16 +129,20 @@ __all__ = [
     "calibrate",
     "choose_k",
     "compose",
+    "count",
     "csv",
     "describe",
     "friendly_mean",
     "from_json",
+    "histogram",
     "learn",
     "load",
     "mean",
     "plan",
+    "prepare",
     "project",
     "projection_forecast",
+    "quantiles",
     "replan",
     "sql",
     "subsample_and_aggregate",
@@ -128,7 +155,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'ellipsum' has no attribute {name!r}")
+        raise unknown_attribute("module 'ellipsum'", name)
     value = getattr(import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value

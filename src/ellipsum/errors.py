@@ -6,17 +6,22 @@ caller typed (public), never anything read from the data.
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .suggestions import suggest_value, unknown_argument
+
+Named = TypeVar("Named", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
 MOST_WHOLE = 2**53
-"""Doubles tell all whole numbers up to here apart."""
+"""The largest number below which doubles represent every whole number."""
 MOST_COLUMNS = 10_000_000
 _LETTERS = 40
 _NAME_LETTERS = 60
@@ -32,7 +37,7 @@ class UsageError(EllipsumError, ValueError):
 
 
 class BudgetRefused(EllipsumError):
-    """The privacy budget does not allow this release; nothing was spent."""
+    """The privacy budget does not allow this release; nothing was charged."""
 
 
 class DataError(EllipsumError, OSError):
@@ -40,11 +45,34 @@ class DataError(EllipsumError, OSError):
 
 
 class AccuracyWarning(UserWarning):
-    """What a release's own noisy counts say against its value; `release` is that release, which has been paid for."""
+    """Warns that a release may be inaccurate, for example because many values were clamped.
+
+    The release, already charged, is in the attribute `release`; of a plan it is None.
+    """
 
     def __init__(self, text: str, release: Any = None) -> None:
         super().__init__(text)
         self.release = release
+
+
+def checks_keywords(target: Named) -> Named:
+    """Decorate a call, or a class: an unknown keyword is an error that names the nearest one."""
+    is_class = inspect.isclass(target)
+    call = target.__init__ if is_class else target
+    known = [name for name in inspect.signature(call).parameters if name != "self"]
+
+    @wraps(call)
+    def checked(*arguments: Any, **keywords: Any) -> Any:
+        for name in keywords:
+            if name not in known:
+                name_of_call = type(arguments[0]).__name__ if is_class else target.__name__
+                raise UsageError(unknown_argument(name_of_call, name, known))
+        return call(*arguments, **keywords)
+
+    if not is_class:
+        return cast(Named, checked)
+    target.__init__ = checked  # type: ignore[misc, method-assign]
+    return target
 
 
 def visible(text: str) -> str:
@@ -81,7 +109,7 @@ def _number(name: str, value: Any, advice: str) -> float:
         raise UsageError(f"{name} must be within the range of a double. {advice}") from None
 
 
-def positive(name: str, value: Any, advice: str = "State a finite number above zero.") -> float:
+def positive(name: str, value: Any, advice: str = "Pass a finite number above 0.") -> float:
     """A finite number > 0."""
     if type(value) is float and 0.0 < value < math.inf:
         return value
@@ -91,7 +119,7 @@ def positive(name: str, value: Any, advice: str = "State a finite number above z
     return number
 
 
-def finite(name: str, value: Any, advice: str = "State a finite number.") -> float:
+def finite(name: str, value: Any, advice: str = "Pass a finite number.") -> float:
     """Any number of doubles; the two zeros are one."""
     if type(value) is float and -math.inf < value < math.inf:
         return value + 0.0
@@ -101,7 +129,7 @@ def finite(name: str, value: Any, advice: str = "State a finite number.") -> flo
     return number + 0.0
 
 
-def non_negative(name: str, value: Any, advice: str = "State a finite number, zero or above.") -> float:
+def non_negative(name: str, value: Any, advice: str = "Pass a finite number >= 0.") -> float:
     """A finite number >= 0."""
     number = _number(name, value, advice)
     if not (number >= 0 and math.isfinite(number)):
@@ -109,7 +137,7 @@ def non_negative(name: str, value: Any, advice: str = "State a finite number, ze
     return number
 
 
-def open_unit(name: str, value: Any, advice: str = "State a number strictly between 0 and 1.") -> float:
+def open_unit(name: str, value: Any, advice: str = "Pass a number strictly between 0 and 1.") -> float:
     """A number in (0, 1)."""
     number = _number(name, value, advice)
     if not 0 < number < 1:
@@ -121,7 +149,7 @@ def whole(name: str, value: Any, least: int = 1, advice: str = "", most: int = M
     """A whole number >= least."""
     if type(value) is int and least <= value <= most and value <= MOST_WHOLE:
         return value
-    text = advice or f"State a whole number of at least {least}."
+    text = advice or f"Pass a whole number of at least {least}."
     number = _number(name, value, text)
     if not math.isfinite(number) or number != math.floor(number) or number < least:
         raise UsageError(f"{name} must be a whole number >= {least}, got {number:.15g}. {text}")
@@ -132,7 +160,7 @@ def whole(name: str, value: Any, least: int = 1, advice: str = "", most: int = M
 
 def columns_of(name: str, value: Any) -> int:
     """A number of columns: at least one, and no more than a plan can hold."""
-    return whole(name, value, advice="State the number of columns.", most=MOST_COLUMNS)
+    return whole(name, value, advice="Pass the number of columns.", most=MOST_COLUMNS)
 
 
 def yes_or_no(name: str, value: Any) -> bool:
@@ -143,10 +171,11 @@ def yes_or_no(name: str, value: Any) -> bool:
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """One of a few words."""
+    """Check that a value is one of a few texts."""
     if not isinstance(value, str) or value not in allowed:
         got = repr(value[:_LETTERS]) if isinstance(value, str) else type(value).__name__
-        raise UsageError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {got}.")
+        advice = suggest_value(name, value, allowed) if isinstance(value, str) else ""
+        raise UsageError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {got}.{advice}")
     return str(value)
 
 
@@ -165,17 +194,29 @@ def names(name: str, value: Any, length: int | None = None) -> tuple[str, ...] |
     return tuple(map(str, entries))
 
 
-def floats(name: str, value: Any) -> Floats:
-    """A float64 array (a copy) of any shape, finite or not."""
+def in_column_order(name: str, value: Any, columns: Sequence[Any] | None) -> Any:
+    """The numbers of a dict with one for each column, in the order of the columns; anything else as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    if columns is None:
+        raise UsageError(f"{name} must be a list of numbers, because the columns have no names.")
+    columns = list(columns)
+    if sorted(map(str, value)) != sorted(map(str, columns)):
+        raise UsageError(f"{name} must have one number for each column: {listing(columns)}.")
+    return [value.get(column) for column in columns]
+
+
+def floats(name: str, value: Any, copy: bool = True) -> Floats:
+    """A float64 array (a copy, unless it may be shared) of any shape, finite or not."""
     try:
-        return np.array(value, dtype=np.float64)
+        return np.array(value, dtype=np.float64, copy=copy or None)
     except (TypeError, ValueError, OverflowError):
         raise UsageError(f"{name} must hold numbers only. Check for text, ragged nesting and huge integers.") from None
 
 
-def vector(name: str, value: Any, length: int | None = None) -> Floats:
-    """A finite one-dimensional float64 array (a copy), of the given length if one is given."""
-    array = floats(name, value)
+def vector(name: str, value: Any, length: int | None = None, copy: bool = True) -> Floats:
+    """A finite one-dimensional float64 array (a copy, unless it may be shared), of the given length if one is given."""
+    array = floats(name, value, copy)
     if array.ndim != 1 or array.size == 0:
         raise UsageError(f"{name} must be a non-empty one-dimensional list, got shape {array.shape}.")
     if length is not None and array.size != length:

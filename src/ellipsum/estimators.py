@@ -1,12 +1,13 @@
-"""scikit-learn estimators (the `sklearn` extra): the same public calls, fitted where a pipeline wants them.
+"""scikit-learn estimators (the `sklearn` extra): the public calls, fitted where a pipeline needs them.
 
-What is fitted is a release and may be published; what `transform` returns are the caller's own rows, and may not.
+What is fitted is a release and may be published. What `transform` returns are the caller's own rows, and may not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,15 +18,19 @@ except ImportError:
     raise ImportError("Estimators need scikit-learn 1.6 or later: pip install 'ellipsum[sklearn]'") from None
 
 from .api import describe, mean
-from .errors import Floats, UsageError, listing
+from .errors import Floats, UsageError, checks_keywords, listing
+from .ledger import DatasetAccount
 from .privacy.budget import Budget
 from .rows import Box, Rows
 
-_WORDS = (
-    *("epsilon", "delta", "budget", "neighbors", "noise", "missing", "weights"),
-    *("ledger", "dataset", "key", "analyst", "rng"),
+Released = TypeVar("Released")
+_ARGUMENTS = (
+    *("epsilon", "delta", "budget", "neighbors", "noise", "missing", "error_weights"),
+    *("ledger", "request_id", "rng"),
 )
-_BOUNDS = "bounds is a dict with (lower, upper) for each column, or a pair of lower and upper."
+_BOUNDS = (
+    "bounds must be a dict of (lower, upper), a pair of lower and upper, or a Box, Ball, Normal or Unknown object."
+)
 _ARRAY = {"dtype": np.float64, "ensure_all_finite": False}
 
 
@@ -33,47 +38,42 @@ def _box(bounds: Any, names: list[str] | None) -> Box:
     """The bounds in the order of X's columns, where both have names."""
     if isinstance(bounds, Mapping):
         if names is not None and set(bounds) != set(names):
-            raise UsageError(f"bounds must name the columns of X, and no other: {listing(names)}.")
+            raise UsageError(f"bounds must name exactly the columns of X: {listing(names)}.")
         return Box({name: bounds[name] for name in names or bounds})
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise UsageError(_BOUNDS)
     return Box(*bounds)
 
 
+@checks_keywords
 class _Fitted(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What the estimators share: words kept as they were typed, a release made by `fit`, rows moved by `transform`."""
+    """Base of the estimators: stored arguments, one release in `fit`, a shift and a scale of rows."""
 
     def __init__(
         self,
         bounds: Any = None,
         *,
-        rows: Rows | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
         budget: Budget | None = None,
         neighbors: str = "replace",
         noise: str = "auto",
         missing: Any = None,
-        weights: Any = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        key: str | None = None,
-        analyst: str | None = None,
+        error_weights: Any = None,
+        ledger: DatasetAccount | None = None,
+        request_id: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
         self.bounds = bounds
-        self.rows = rows
         self.epsilon = epsilon
         self.delta = delta
         self.budget = budget
         self.neighbors = neighbors
         self.noise = noise
         self.missing = missing
-        self.weights = weights
+        self.error_weights = error_weights
         self.ledger = ledger
-        self.dataset = dataset
-        self.key = key
-        self.analyst = analyst
+        self.request_id = request_id
         self.rng = rng
 
     def __sklearn_tags__(self) -> Any:
@@ -82,95 +82,113 @@ class _Fitted(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         tags.non_deterministic = True
         return tags
 
-    def _call(self, publish: Callable[..., Any], X: Any) -> Any:
-        """One release of X, its columns in their order. Cells are left to the call: they must not decide on failure."""
+    def _release(self, call: Callable[..., Released], X: Any) -> Released:
+        """One release of X. The call checks the values, since no value may decide whether `fit` fails."""
         validate_data(self, X, skip_check_array=True)
         names = getattr(self, "feature_names_in_", None)
         columns = None if names is None else list(names)
-        words = {name: getattr(self, name) for name in _WORDS}
-        return publish(X, self._rows(columns), columns=columns, **words)
+        bounds = self.bounds if isinstance(self.bounds, Rows) else _box(self.bounds, columns)
+        return call(X, bounds, columns=columns, **{name: getattr(self, name) for name in _ARGUMENTS})
 
-    def _rows(self, columns: list[str] | None) -> Rows:
-        if (self.bounds is None) == (self.rows is None):
-            raise UsageError(f"State either bounds= or rows=. {_BOUNDS}")
-        return _box(self.bounds, columns) if self.rows is None else self.rows
-
-    def _own(self, X: Any) -> Floats:
-        """The caller's rows as an array, of the columns that `fit` saw."""
+    def transform(self, X: Any) -> Floats:
+        """The rows of X, shifted (and scaled) by the released values."""
         check_is_fitted(self)
         rows: Floats = validate_data(self, X, reset=False, **_ARRAY)
-        return rows
+        shifted: Floats = (rows - self.mean_) / self._scale
+        return shifted
 
-    def _back(self, X: Any) -> Floats:
-        """Transformed rows, which have lost their names perhaps."""
+    def inverse_transform(self, X: Any) -> Floats:
+        """The rows of X as they were before `transform`."""
         check_is_fitted(self)
         rows: Floats = check_array(X, **_ARRAY)
         if rows.shape[1] != self.n_features_in_:
             raise UsageError(f"X must have {self.n_features_in_} columns, as it had in fit, got {rows.shape[1]}.")
-        return rows
+        restored: Floats = rows * self._scale + self.mean_
+        return restored
+
+    @property
+    def _scale(self) -> Floats | float:
+        """The divisor of the rows."""
+        return getattr(self, "scale_", 1.0)
 
 
 class PrivateMean(_Fitted):
-    """The private mean of every column, as an estimator: `fit` publishes it, `transform` subtracts it from rows.
+    """Differentially private mean of every column; `transform` subtracts it from rows.
 
     Every `fit` is one call of `ellipsum.mean`, with new noise and a new charge. `mean_` and `release_` may be
-    published; transformed rows are as private as the rows were.
+    published. Transformed rows may not.
 
-    Guarantee: [U1], `release_.privacy`.
+    Parameters
+    ----------
+    bounds : dict, pair, Box, Ball, Normal or Unknown
+        A dict of (lower, upper), a pair of lower and upper (numbers, or one per column), or a bounds object.
+    epsilon, delta, budget, neighbors, noise, missing, error_weights, ledger, request_id, rng
+        As in `ellipsum.mean`.
 
-    Arguments:
-        bounds: a dict with (lower, upper) for each column, or a pair of lower and upper: numbers, or one per column.
-        rows: in place of bounds, what is known about a row: Ball, Box, Normal or Unknown.
-        epsilon: with delta: the privacy budget. There is no default: `fit` refuses to go on without one.
-        delta: with epsilon: the privacy budget.
+    Attributes
+    ----------
+    mean_ : array
+        The released mean of each column.
+    release_ : Release
+        The whole release, with standard errors and the privacy guarantee.
 
-    The other words are those of `ellipsum.mean`.
+    Notes
+    -----
+    Privacy proof: [U1]. The fitted values satisfy ``release_.privacy``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ellipsum.estimators import PrivateMean
+    >>> fitted = PrivateMean((0, 10), epsilon=1, delta=1e-6).fit(np.full((1000, 2), 4.0))
+    >>> fitted.transform([[4.0, 4.0]]).shape
+    (1, 2)
     """
 
     def fit(self, X: Any, y: Any = None) -> PrivateMean:
-        """Publish the mean of the columns of X; y is not looked at."""
-        self.release_ = self._call(mean, X)
+        """Release the mean of the columns of X; y is ignored."""
+        self.release_ = self._release(mean, X)
         self.mean_: Floats = self.release_.value
         return self
 
-    def transform(self, X: Any) -> Floats:
-        """The rows of X, less the published mean."""
-        return self._own(X) - self.mean_
-
-    def inverse_transform(self, X: Any) -> Floats:
-        """The rows of X, and the published mean again."""
-        return self._back(X) + self.mean_
-
 
 class PrivateScaler(_Fitted):
-    """Private means and standard deviations, as an estimator: `transform` brings rows to mean 0 and spread 1.
+    """Differentially private means and standard deviations; `transform` brings rows to mean 0 and std 1.
 
-    Every `fit` is one call of `ellipsum.describe`: one release and one charge give both. `mean_`, `scale_` and
-    `release_` may be published; transformed rows are as private as the rows were. A column whose spread is lost in
-    noise (a published standard deviation of 0) is not scaled.
+    Every `fit` is one call of `ellipsum.describe`: one release and one charge for both. `mean_`, `scale_` and
+    `release_` may be published. Transformed rows may not. A column whose released standard deviation is 0 is not
+    scaled.
 
-    Guarantee: [U1], `release_.privacy`.
+    Parameters
+    ----------
+    bounds : dict, pair or Box
+        A dict of (lower, upper), a pair of lower and upper (numbers, or one per column), or a Box.
+    epsilon, delta, budget, neighbors, noise, missing, error_weights, ledger, request_id, rng
+        As in `ellipsum.describe`.
 
-    Arguments:
-        bounds: a dict with (lower, upper) for each column, or a pair of lower and upper: numbers, or one per column.
-        rows: in place of bounds, a Box.
-        epsilon: with delta: the privacy budget. There is no default: `fit` refuses to go on without one.
-        delta: with epsilon: the privacy budget.
+    Attributes
+    ----------
+    mean_, scale_ : array
+        The released mean and standard deviation of each column.
+    release_ : Description
+        The whole release.
 
-    The other words are those of `ellipsum.describe`.
+    Notes
+    -----
+    Privacy proof: [U1]. The fitted values satisfy ``release_.privacy``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ellipsum.estimators import PrivateScaler
+    >>> rows = np.arange(2000.0).reshape(-1, 2) % 10
+    >>> PrivateScaler((0, 10), epsilon=1, delta=1e-6).fit(rows).scale_.shape
+    (2,)
     """
 
     def fit(self, X: Any, y: Any = None) -> PrivateScaler:
-        """Publish means and standard deviations of the columns of X; y is not looked at."""
-        self.release_ = self._call(describe, X)
+        """Release means and standard deviations of the columns of X; y is ignored."""
+        self.release_ = self._release(partial(describe, quantiles=None), X)
         self.mean_: Floats = self.release_.mean
         self.scale_: Floats = np.where(self.release_.std > 0, self.release_.std, 1.0)
         return self
-
-    def transform(self, X: Any) -> Floats:
-        """The rows of X, less the published means and over the published standard deviations."""
-        return (self._own(X) - self.mean_) / self.scale_
-
-    def inverse_transform(self, X: Any) -> Floats:
-        """The rows of X as they were before `transform`."""
-        return self._back(X) * self.scale_ + self.mean_

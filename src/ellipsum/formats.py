@@ -15,24 +15,29 @@ _RELEASE = "ellipsum.release/3"
 _READERS = {
     "ellipsum.plan/3": "plans.plan:Plan.from_json",
     "ellipsum.groups/2": "plans.group_plan:GroupPlan.from_json",
-    "ellipsum.learning-plan/4": "learning.plan:LearningPlan.from_json",
-    "ellipsum.group-learning-plan/3": "learning.grouped:GroupLearningPlan.from_json",
-    "ellipsum.bounds/1": "learning.result:Learned.from_json",
-    "ellipsum.friendly_plan/1": "friendly.plan:FriendlyPlan.from_json",
-    "ellipsum.no_center/1": "friendly.release:NoCenter.from_json",
+    "ellipsum.histogram-plan/1": "plans.histogram_plan:HistogramPlan.from_json",
+    "ellipsum.learning-plan/5": "learning.plan:LearningPlan.from_json",
+    "ellipsum.quantile-plan/1": "plans.quantile_plan:QuantilePlan.from_json",
+    "ellipsum.description-plan/1": "plans.description_plan:DescriptionPlan.from_json",
+    "ellipsum.bounds/1": "releases.learned_bounds:Learned.from_json",
+    "ellipsum.friendly_plan/2": "friendly.plan:FriendlyPlan.from_json",
+    "ellipsum.no_center/2": "friendly.release:NoCenter.from_json",
     "ellipsum.rows-per-person/1": "apps.suggest_max_rows:RowsPerPerson.from_json",
 }
 """Format -> what reads it, imported when used."""
 _RELEASE_READERS = {
+    "ellipsum.quantile-plan/1": "plans.quantile_plan:QuantilePlan.read_release",
+    "ellipsum.description-plan/1": "plans.description_plan:DescriptionPlan.read_release",
     "ellipsum.plan/3": "plans.plan:Plan.read_release",
     "ellipsum.groups/2": "plans.group_plan:GroupPlan.read_release",
-    "ellipsum.friendly_plan/1": "friendly.release:FriendlyRelease.from_json",
+    "ellipsum.histogram-plan/1": "plans.histogram_plan:HistogramPlan.read_release",
+    "ellipsum.friendly_plan/2": "friendly.release:FriendlyRelease.from_json",
 }
 """Format of a release's plan -> what reads the release."""
 
 
 def load(path: str | Path) -> Any:
-    """What was saved to a file: a plan, a release, learned bounds or a projection, checked as if it were made anew."""
+    """Load what was saved to a file: a plan, a release, learned bounds or a projection, with all checks."""
     if Path(path).suffix == ".parquet":
         from .projection import Projection
 
@@ -41,7 +46,7 @@ def load(path: str | Path) -> Any:
 
 
 def from_json(text: str) -> Any:
-    """What `to_json` wrote: a plan, a release or learned bounds, checked as if it were made anew."""
+    """Read what `to_json` wrote: a plan, a release or learned bounds, with all checks."""
     saved = json_codec.parse(text)
     plan = saved.get("plan")
     if saved.get("format") == _RELEASE:
@@ -49,7 +54,7 @@ def from_json(text: str) -> Any:
     else:
         reader = _reader(_READERS, saved.get("format"))
     if reader is None:
-        raise UsageError("not of a format that this version reads. It may come from another version of ellipsum.")
+        raise UsageError("Unknown file format. The file may come from another version of ellipsum.")
     module, _, name = reader.partition(":")
     kind, _, method = name.partition(".")
     return getattr(getattr(import_module(f".{module}", __package__), kind), method)(text)

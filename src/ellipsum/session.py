@@ -1,7 +1,7 @@
-"""The one door to noise: a session reads one source, and gives noise only for a guarantee that it has recorded.
+"""The single entry point for noise: a session reads one source, and gives noise only for a recorded guarantee.
 
-[U5] Whatever a session's streams touch is charged to an account before it is read, and an account gives no more than
-it reserved. Nothing else in the house opens a stream; a test holds it to that.
+[U5] Every expenditure is charged to an account before any value is read, and an account gives no more noise than it
+reserved. No other module opens a noise stream, which a test checks.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 from .errors import BudgetRefused, UsageError, whole
 from .kernels.accumulate import Partial
 from .noise import Stream, check_rng, public_seed
-from .privacy.guarantee import HasPair, Privacy, fits
+from .privacy.guarantee import Privacy, PrivacyGuarantee, fits
 from .request.documentation import LEDGER
 from .request.people import People
 from .row_maps.maps import RowMap
-from .sources import Selection, Source, open_source
-from .sources.progress import Progress, share, steps
+from .sources import Selection, Source, group_by_person, open_source
+from .sources.protocol import Progress, share, steps
 from .sources.selection import as_names
 from .util import json_codec
 
@@ -31,22 +31,20 @@ if TYPE_CHECKING:
     from .request.groups import Groups, Listed
     from .sources.group_sums import GroupSums
 
-__all__ = ["Account", "Approve", "Outline", "Progress", "Reading", "Session", "tab_of"]
+__all__ = ["Account", "Outline", "Progress", "Reading", "Session", "account_of", "read_options"]
 
 Made = TypeVar("Made", bound="HasJson")
-Approve = Callable[[Any], None]
-_GROUPING = 0.8  # share of the work that bringing people's rows together is, for progress
+_GROUPING = 0.8  # share of the work for grouping rows by person, for progress
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a session reads, and where it is charged: words of every call."""
+    """How a session reads, and the account that is charged."""
 
     rng: np.random.Generator | None = None
     threads: int | None = None
     progress: Progress | None = None
-    approve: Approve | None = None
-    tab: DatasetAccount | None = None
+    ledger_account: DatasetAccount | None = None
     """The account that the call is charged to."""
 
     def __post_init__(self) -> None:
@@ -55,36 +53,53 @@ class Reading:
             whole("threads", self.threads)
         if self.progress is not None and not callable(self.progress):
             raise UsageError(f"progress must be a function of one number, got {type(self.progress).__name__}.")
-        if self.approve is not None and not callable(self.approve):
-            raise UsageError(f"approve must be a function of one plan, got {type(self.approve).__name__}.")
 
 
 _USUAL = Reading()
 
 
-def tab_of(
-    ledger: Any, dataset: str | None, key: str | None = None, analyst: str | None = None
-) -> DatasetAccount | None:
-    """The account behind the words of a call, or behind the environment's; None where there is no ledger.
+def read_options(
+    rng: np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    ledger: DatasetAccount | None = None,
+    request_id: str | None = None,
+) -> Reading:
+    """Check the arguments that say how a call is run, which all public calls share."""
+    return Reading(rng, threads, progress, account_of(ledger, request_id))
 
-    Nothing of ledgers is imported then.
-    """
-    if ledger is None and dataset is None and key is None and analyst is None and not os.environ.get(LEDGER):
+
+def account_of(ledger: Any, request_id: str | None) -> DatasetAccount | None:
+    """The `ledger` argument of a call; without one, None is returned and no ledger module is imported."""
+    if ledger is None and request_id is None and not os.environ.get(LEDGER):
         return None
     from .ledger import account_for_call
 
-    return account_for_call(ledger, dataset, key, analyst)
+    if ledger is not None and not hasattr(ledger, "for_request"):
+        raise UsageError(
+            f"ledger must be the account of a data set, as in es.Ledger(address).dataset(name), "
+            f"got {type(ledger).__name__}."
+        )
+    return account_for_call(ledger, request_id=request_id)
+
+
+class Recorded(Protocol):
+    """A plan as a ledger records it."""
+
+    @property
+    def stated(self) -> Mapping[str, float]: ...
+    def to_dict(self) -> dict[str, Any]: ...
 
 
 class HasJson(Protocol):
-    """What can be published, and kept."""
+    """A result that a ledger can store."""
 
     def to_json(self) -> str: ...
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What a ledger is told of a release: the budget as stated, and its public numbers."""
+    """What a ledger records of a release: the requested budget and public numbers."""
 
     stated: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -94,7 +109,7 @@ class Outline:
 
 
 class Repeated(Exception):
-    """The ledger has this release under its key; nothing is read."""
+    """The ledger has stored this release under its request_id: nothing is read or charged."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -102,7 +117,7 @@ class Repeated(Exception):
 
 
 class Account:
-    """What was reserved for one release; its rounds are charged against it, by the filter of [P5]."""
+    """The guarantee that is reserved for one release; its steps are charged against it, by the filter of [P5]."""
 
     def __init__(self, cap: Privacy, rng: np.random.Generator | None) -> None:
         self.cap = cap
@@ -111,15 +126,15 @@ class Account:
         self._streams = 0
 
     def charge(self, part: Privacy, note: str) -> None:
-        """Enter a part, or refuse it before anything of it is read; parts may be chosen on the way [P5]."""
+        """Charge a step, or refuse it before anything is read; steps may depend on earlier results [P5]."""
         if not fits(self.cap, [*self._charged, part]):
-            raise BudgetRefused(f"{note} asks for more than is left of what was reserved. Nothing of it was read.")
+            raise BudgetRefused(f"{note} requests more than the rest of the reserved budget. Nothing was read.")
         self._charged.append(part)
 
     def stream(self) -> Stream:
-        """Fresh noise: one stream for each part that was charged."""
+        """Fresh noise: one stream for each step that was charged."""
         if self._streams >= len(self._charged):
-            raise BudgetRefused("noise is given for what was charged, once. Charge a part first.")
+            raise BudgetRefused("Every charged step has one noise stream. Charge another step first.")
         self._streams += 1
         return Stream.open(self._rng)
 
@@ -135,12 +150,11 @@ class Session:
         self.threads = how.threads
         self.progress = how.progress
         self._rng = how.rng
-        self._approve = how.approve
-        self._tab = how.tab
+        self._ledger_account = how.ledger_account
         self._reserved: LedgerCharge | None = None
         self._columns: tuple[str | int, ...] | None = None
         self._opened = source
-        """The rows as they were opened, before those of people were brought together."""
+        """The rows as they were opened, before they were grouped by person."""
 
     @classmethod
     @contextmanager
@@ -159,33 +173,28 @@ class Session:
         how = reading or _USUAL
         if grouping is not None:
             selection = replace(selection, by=grouping.by, labels=grouping.labels)
-        with np.errstate(all="ignore"):  # a warning would tell of the cells; what the caller set is not for them
+        with np.errstate(all="ignore"):  # numpy's warnings would depend on private values
             if people is None:
                 source = opened = open_source(data, selection)
             else:
                 opened = open_source(data, replace(selection, key=people.privacy_id))
-                source = _grouped(opened, people, how.progress, grouping)
+                source = _group_rows(opened, people, how.progress, grouping)
                 how = replace(how, progress=share(how.progress, _GROUPING, 1.0))
             try:
                 session = cls(source, people, how)
-                session._columns = _picked(selection)
+                session._columns = _pick_columns(selection)
                 session._opened = opened
                 yield session
             finally:
                 source.close()
 
-    @property
-    def proposing(self) -> bool:
-        """Whether somebody asked to see plans."""
-        return self._approve is not None
-
     @contextmanager
     def everyone(self) -> Iterator[Source]:
-        """The rows that are read for all groups together: of people one each, whatever groups they are in [G8]."""
+        """The rows that are read for all groups together: one for each person, whatever their groups [G8]."""
         if self.people is None:
             yield self.source
             return
-        source = self._opened.grouped(self.people)
+        source = group_by_person(self._opened, self.people)
         try:
             yield source
         finally:
@@ -199,56 +208,52 @@ class Session:
     @property
     def counts_first(self) -> bool:
         """Whether a public number of rows is checked before the charge, which no ledger takes back."""
-        return self._tab is not None and self.source.reopenable
+        return self._ledger_account is not None and self.source.reopenable
 
-    def propose(self, plan: Any) -> None:
-        """Show the plan to whoever asked to see it, before any value is read; an exception of theirs ends the call."""
-        if self._approve is not None:
-            self._approve(plan)
-
-    def reserve(self, guarantee: Privacy | HasPair, note: str, plan: Any = None) -> Account:
+    def reserve(self, guarantee: PrivacyGuarantee, note: str, plan: Recorded | None = None) -> Account:
         """Reserve a guarantee for one release, in the ledger too, before anything is read [U5][Q1].
 
         plan: has the budget as stated, and its public numbers in `to_dict`.
         """
-        if self._tab is not None:
-            self._reserve(self._tab, guarantee, note, plan or Outline())
+        if self._ledger_account is not None:
+            self._reserve(self._ledger_account, guarantee, note, plan or Outline())
         return Account(guarantee.as_pair(), self._rng)
 
-    def _reserve(self, tab: DatasetAccount, guarantee: Any, note: str, plan: Any) -> None:
+    def _reserve(self, ledger_account: DatasetAccount, guarantee: PrivacyGuarantee, note: str, plan: Recorded) -> None:
         from .ledger import ChargeRequest
 
-        whose = None if self.people is None else self.people.identity
+        identity = None if self.people is None else self.people.identity
         plan_text = json_codec.dump(plan.to_dict())
-        reserved = tab.reserve(ChargeRequest(note, guarantee, dict(plan.stated), whose, plan_text, self._columns))
+        request = ChargeRequest(note, guarantee, dict(plan.stated), identity, plan_text, self._columns)
+        reserved = ledger_account.reserve(request)
         if reserved.stored is not None:
             raise Repeated(reserved.stored)
         self._reserved = reserved
 
-    def kept(self, run: Callable[[], Made], read: Callable[[str], Made]) -> Made:
-        """What `run` makes, entered in the ledger; or, for the same key again, what was made then, as `read` has it."""
+    def run_or_load_stored(self, run: Callable[[], Made], read: Callable[[str], Made]) -> Made:
+        """Run, and record the result in the ledger; for a repeated request_id, read the stored result instead."""
         try:
-            fresh = run()
-        except Repeated as earlier:
-            earlier_release: Any = read(earlier.text)
-            stored: Made = replace(earlier_release, stored=True)
-            return stored
-        return self.settled(fresh)
+            result = run()
+        except Repeated as repeated:
+            stored: Any = read(repeated.text)
+            again: Made = replace(stored, stored=True)
+            return again
+        return self.record_release(result)
 
-    def settled(self, made: Made) -> Made:
-        """A release that was made, entered as such in the ledger."""
-        if self._tab is not None and self._reserved is not None:
-            self._tab.settle(self._reserved, made.to_json())
-        return made
+    def record_release(self, result: Made) -> Made:
+        """Record in the ledger that a charged release completed."""
+        if self._ledger_account is not None and self._reserved is not None:
+            self._ledger_account.settle(self._reserved, result.to_json())
+        return result
 
-    def spend(self, guarantee: Privacy | HasPair, note: str, plan: Any = None) -> Stream:
-        """Reserve and charge a guarantee in one step: the noise of a release that has a single round."""
+    def spend(self, guarantee: PrivacyGuarantee, note: str, plan: Recorded | None = None) -> Stream:
+        """Reserve and charge a guarantee in one step: the noise of a release that has a single step."""
         account = self.reserve(guarantee, note, plan)
         account.charge(account.cap, note)
         return account.stream()
 
     def seed(self) -> bytes:
-        """Fresh randomness that is no noise: a matrix, a rotation, a subset, an order."""
+        """Fresh randomness that may be published: for a matrix, a rotation, a subset or an order."""
         return public_seed(self._rng)
 
     def total(
@@ -258,10 +263,7 @@ class Session:
 
         source: rows that are read for all groups together.
         """
-        heard = progress or self.progress
-        if heard is None:
-            return (source or self.source).total(row_map, self.threads)
-        with steps(heard, public) as tell:
+        with steps(progress or self.progress, public) as tell:
             return (source or self.source).total(row_map, self.threads, tell)
 
     def total_by(
@@ -281,20 +283,20 @@ class Session:
             return n
         count = self.source.count()
         if count == 0:
-            raise UsageError("the data has no rows. Use neighbors='add_remove' if that may happen: n is private there.")
+            raise UsageError("The data has no rows. Use neighbors='add_remove' if that may happen: n is private there.")
         if n is not None and n != count:
-            raise UsageError(f"n is {n} but the data has {count} rows. Under 'replace' n is counted: leave it out.")
+            raise UsageError(f"n is {n:,}, but the data has {count:,} rows. Leave n out: 'replace' counts the rows.")
         return count
 
 
-def _picked(selection: Selection) -> tuple[str | int, ...] | None:
-    """The columns that somebody picked, as a ledger tells requests apart by them."""
+def _pick_columns(selection: Selection) -> tuple[str | int, ...] | None:
+    """The columns that the caller picked, by which a ledger distinguishes requests."""
     picked = as_names(selection.columns)
     return None if picked is None else tuple(one if isinstance(one, str) else int(one) for one in picked)
 
 
-def _grouped(source: Source, people: People, progress: Progress | None, grouping: Groups | None) -> Source:
-    with steps(share(progress, 0.0, _GROUPING), public=False):  # how many rows people have is theirs
+def _group_rows(source: Source, people: People, progress: Progress | None, grouping: Groups | None) -> Source:
+    with steps(share(progress, 0.0, _GROUPING), public=False):  # the number of rows of a person is private
         if grouping is None:
-            return source.grouped(people)
-        return source.grouped_by(people, grouping.max_per_person, grouping.keys)
+            return group_by_person(source, people)
+        return group_by_person(source, people, grouping.max_per_person, grouping.keys)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.display.document import Document, TextTable, make_table
-from ellipsum.display.text import text
-from ellipsum.display.wording import describe_guarantee, format_number, format_up
-from ellipsum.releases.documents import missing_rule
+from ellipsum.display.document import Document, TextTable, make_table, text
+from ellipsum.display.wording import describe_guarantee, format_interval, format_number, format_up
+from ellipsum.releases.documents import describe_missing_values
 
 SPEND = {"epsilon": 8, "delta": 1e-6}
 BOX = es.Box({"age": (0, 120), "income": (0, 5000)})
@@ -22,9 +21,9 @@ def rng():
 
 
 def test_a_plan_has_a_line_for_every_column():
-    plan = es.plan(BOX, n=900, statistic="mean", **SPEND)
+    plan = es.plan("mean", BOX, n=900, **SPEND)
     age, income = plan.document().tables[0].lines
-    errors = plan.column_errors()
+    errors = plan.expected_error
     assert age == ["age", "[0, 120]", f"{errors[0]:.3g}"]
     assert income == ["income", "[0, 5,000]", f"{errors[1]:.3g}"]
     facts = dict(plan.document().facts)
@@ -43,35 +42,35 @@ def test_a_plan_has_a_line_for_every_column():
     ],
 )
 def test_what_is_stated_of_a_column_is_shown(rows, said):
-    assert es.plan(rows, n=900, statistic="mean", **SPEND).document().tables[0].lines[1][1] == said
+    assert es.plan("mean", rows, n=900, **SPEND).document().tables[0].lines[1][1] == said
 
 
 def test_at_most_twelve_columns_are_listed():
-    plan = es.plan(es.Box(0, 1), n=900, d=40, **SPEND)
+    plan = es.plan("sum", es.Box(0, 1), n=900, d=40, **SPEND)
     assert "x12 " in repr(plan)
     assert "x13" not in repr(plan)
     assert "... 28 more" in repr(plan)
     assert "... 28 more columns" in plan._repr_html_()
-    assert "more columns" not in repr(es.plan(es.Box(0, 1), n=900, d=12, **SPEND))
+    assert "more columns" not in repr(es.plan("sum", es.Box(0, 1), n=900, d=12, **SPEND))
     assert len(plan.document(30).tables[0].lines) == 30
 
 
 def test_a_plan_says_which_statistic_it_took():
     for rows in (BOX, es.Unknown(1e6, columns=BOX.columns)):
         for statistic in ("sum", "mean"):
-            title = es.plan(rows, n=900, statistic=statistic, **SPEND).document().title
+            title = es.plan(statistic, rows, n=900, **SPEND).document().title
             assert title.startswith(f"Plan for a differentially private {statistic} of 2 columns")
             assert "n = 900" in title
 
 
 def test_a_plan_without_n_still_lists_its_columns():
-    text = repr(es.plan(BOX, neighbors="add_remove", statistic="mean", **SPEND))
+    text = repr(es.plan("mean", BOX, neighbors="add_remove", **SPEND))
     assert "pass n=" in text
     assert "[0, 120]" in text
 
 
 def test_plans_as_html_escape_names():
-    html = es.plan(es.Box({"<script>": (0, 1), "b": (0, 2)}), n=9, **SPEND)._repr_html_()
+    html = es.plan("sum", es.Box({"<script>": (0, 1), "b": (0, 2)}), n=9, **SPEND)._repr_html_()
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
     assert "<td>[0, 2]</td>" in html
@@ -79,10 +78,10 @@ def test_plans_as_html_escape_names():
 
 
 def test_a_plan_whose_noise_drowns_the_answer_says_so():
-    thin = es.plan(BOX, n=900, statistic="mean", epsilon=0.01, delta=1e-6)
-    assert repr(thin).splitlines()[-1] == f"  Warning    {thin.doubt}"
-    assert f"Warning: {thin.doubt}" in thin._repr_html_()
-    assert "Warning" not in repr(es.plan(BOX, n=900, statistic="mean", **SPEND))
+    thin = es.plan("mean", BOX, n=900, epsilon=0.01, delta=1e-6)
+    assert repr(thin).splitlines()[-1] == f"  Warning    {thin.warning}"
+    assert f"Warning: {thin.warning}" in thin._repr_html_()
+    assert "Warning" not in repr(es.plan("mean", BOX, n=900, **SPEND))
 
 
 def weights(plan):
@@ -91,19 +90,19 @@ def weights(plan):
 
 def test_weights_are_named():
     def words(**more):
-        return weights(es.plan(es.Box([0, 0], [1, 2]), n=900, **more, **SPEND))
+        return weights(es.plan("sum", es.Box([0, 0], [1, 2]), n=900, **more, **SPEND))
 
     assert words().startswith("equal")
-    assert words(weights="relative").startswith("relative")
-    assert words(weights=[1, 5]) == "as given: 1, 5"
-    assert weights(es.plan(es.Ball(1), n=900, d=2, **SPEND)) == ""
-    assert weights(es.plan(es.Unknown(1), n=900, d=2, **SPEND)).startswith("equal")
-    assert weights(es.plan(es.Unknown(1), n=900, columns=["a", "b"], **SPEND)).startswith("relative")
+    assert words(error_weights="relative").startswith("relative")
+    assert words(error_weights=[1, 5]) == "as given: 1, 5"
+    assert weights(es.plan("sum", es.Ball(1), n=900, d=2, **SPEND)) == ""
+    assert weights(es.plan("sum", es.Unknown(1), n=900, d=2, **SPEND)).startswith("equal")
+    assert weights(es.plan("sum", es.Unknown(1), n=900, columns=["a", "b"], **SPEND)).startswith("relative")
 
 
 ROW = "rows with a missing value are left out; the number of complete rows is noisy"
 COLUMN = "skipped in each column; counts are noisy"
-CENTER = "missing values count as the center"
+CENTER = "none, as the caller states; a missing value would count as the center"
 NOTHING = "missing values add nothing"
 NOISY = f"{NOTHING}; counts are noisy"
 
@@ -112,38 +111,38 @@ NOISY = f"{NOTHING}; counts are noisy"
     ("rows", "statistic", "missing", "said"),
     [
         (BOX, "mean", None, COLUMN),
-        (BOX, "mean", "row", ROW),
-        (BOX, "mean", "center", CENTER),
+        (BOX, "mean", "drop_row", ROW),
+        (BOX, "mean", "none", CENTER),
         (BOX, "mean", 0, "missing values count as 0"),
         (BOX, "mean", np.array([1.5, 2]), "missing values count as 1.5, 2"),
         (BOX, "sum", None, NOTHING),  # 0 is within the bounds: filled in, not counted
         (es.Box({"age": (10, 120)}), "sum", None, NOISY),
-        (BOX, "sum", "center", CENTER),
+        (BOX, "sum", "none", CENTER),
         (es.Normal([0.0, 0.0], std=1.0), "sum", None, NOTHING),
         (es.Normal([0.0, 1.0], std=1.0), "sum", None, NOISY),
         (es.Ball(1, [0.0, 0.0]), "mean", None, ROW),
-        (es.Ball(1, [0.0, 0.0]), "mean", "column", COLUMN),
-        (es.Ball(1, [0.0, 0.0]), "sum", "center", CENTER),
+        (es.Ball(1, [0.0, 0.0]), "mean", "skip", COLUMN),
+        (es.Ball(1, [0.0, 0.0]), "sum", "none", CENTER),
     ],
 )
 def test_the_rule_for_missing_entries(rows, statistic, missing, said):
-    plan = es.plan(rows, n=900, statistic=statistic, missing=missing, **SPEND)
-    assert missing_rule(plan) == said
+    plan = es.plan(statistic, rows, n=900, missing=missing, **SPEND)
+    assert describe_missing_values(plan) == said
     assert ("Missing", said) in plan.document().facts
-    assert missing_rule(es.Plan.from_json(plan.to_json())) == said
+    assert describe_missing_values(es.Plan.from_json(plan.to_json())) == said
 
 
 def test_the_rule_where_no_type_can_be_missing():
     whole = X.astype(np.int64)
     for statistic in (es.mean, es.sum):
         for rows in (BOX, es.Normal({"age": (45, 15), "income": (2500, 900)})):
-            assert missing_rule(statistic(whole, rows, **SPEND).plan) == "none, by the types of the columns"
-    assert missing_rule(es.mean(whole, es.Ball(5000), **SPEND).plan) == "none, by the types of the columns"
+            assert describe_missing_values(statistic(whole, rows, **SPEND).plan) == "none, by the types of the columns"
+    assert describe_missing_values(es.mean(whole, es.Ball(5000), **SPEND).plan) == "none, by the types of the columns"
 
 
 def test_learning_names_its_rule():
-    for missing, said in ((None, COLUMN), ("row", ROW), (0, "missing values count as 0")):
-        plan = es.plan(es.Unknown(1e6), n=900, d=2, statistic="mean", missing=missing, **SPEND)
+    for missing, said in ((None, COLUMN), ("drop_row", ROW), (0, "missing values count as 0")):
+        plan = es.plan("mean", es.Unknown(1e6), n=900, d=2, missing=missing, **SPEND)
         assert ("Missing", said) in plan.document().facts
 
 
@@ -157,29 +156,29 @@ def test_a_release_shows_intervals_and_counts():
     assert abs(made.counts.rows[0] - 600) < 7 * made.counts.stds[0]
     html = made._repr_html_()
     assert f"<td>[{low:.2f}, {high:.2f}]</td>" in html
-    center = es.mean(GAPS, BOX, missing="center", rng=rng(), noise="gaussian", **SPEND)
+    center = es.mean(GAPS, BOX, missing="none", rng=rng(), noise="gaussian", **SPEND)
     assert "non-missing" not in center.document().tables[0].heads
 
 
 def test_complete_rows_are_shown_where_rows_are_left_out():
-    made = es.mean(GAPS, BOX, missing="row", rng=rng(), noise="gaussian", **SPEND)
+    made = es.mean(GAPS, BOX, missing="drop_row", rng=rng(), noise="gaussian", **SPEND)
     rows, std = made.counts.rows[0], made.counts.stds[0]
     assert f"{format_number(rows, std)} ± {std:.2g} rows have no missing value" in repr(made)
     assert "rows have no missing value" in made._repr_html_()
 
 
-NOT_COUNTED = "bias from clipping, which was not counted"
+NOT_COUNTED = "which was not counted"
 
 
 @pytest.mark.parametrize(
     ("rows", "more", "said"),
     [
         (BOX, {}, "excludes sampling error and bias from clamping to the bounds"),
-        (BOX, {"check": False}, NOT_COUNTED),
+        (BOX, {"count_clipped": False}, NOT_COUNTED),
         (es.Normal({"age": (45, 15), "income": (2500, 900)}), {}, "and the bias from clipping, except that of "),
         (
             es.Normal({"age": (45, 15), "income": (2500, 900)}),
-            {"check": False},
+            {"count_clipped": False},
             NOT_COUNTED,
         ),
     ],
@@ -195,7 +194,7 @@ def test_warnings_stand_at_the_end():
         made = es.mean(X, es.Box({"age": (0, 120), "income": (0, 9)}), rng=rng(), **SPEND)
     assert made.warnings
     assert repr(made).splitlines()[-1] == f"  Warning    {made.warnings[-1]}"
-    assert "Warning: about" in made._repr_html_()
+    assert "Warning: About" in made._repr_html_()
 
 
 def shifted(made, value):
@@ -212,15 +211,24 @@ def test_values_at_their_bounds_are_marked():
     def notes(statistic, values, **more):
         made = es.mean(X, BOX, **more, **SPEND) if statistic == "mean" else es.sum(X, BOX, **more, **SPEND)
         lines = map(" ".join, shifted(made, np.array(values, float)).document().tables[0].lines)
-        return ["upper" if "upper bound" in line else "lower" if "lower bound" in line else "" for line in lines]
+        said = {"upper": "at upper bound", "lower": "at lower bound", "beyond": "beyond what the bounds allow"}
+        return [next((note for note, text in said.items() if text in line), "") for line in lines]
 
     assert notes("mean", [120, 0]) == ["upper", "lower"]
     assert notes("mean", [130, -3]) == ["upper", "lower"]
     assert notes("mean", [119.9, 0.1]) == ["", ""]
-    assert notes("sum", [120 * 900, -1]) == ["upper", "lower"]
+    assert notes("sum", [120 * 900 + 1, -1]) == ["beyond", "beyond"]
     assert notes("sum", [121, 1]) == ["", ""]
     constant = es.mean(np.full((900, 2), 5.0), es.Box([5, 0], [5, 9]), **SPEND)
     assert "bound" not in " ".join(constant.document().tables[0].lines[0])
+
+
+def test_an_interval_that_was_cut_keeps_its_digits():
+    """A std of at most 0.5 with an error of 3 is not "[0, 0]"."""
+    assert format_interval(np.array([0.0, 0.5]), 3.0) == "[0.00, 0.50]"
+    assert format_interval(np.array([0.0, 2.5]), 40.0) == "[0.0, 2.5]"
+    assert format_interval(np.array([53.835, 54.077]), 0.0583) == "[53.835, 54.077]"
+    assert format_interval(np.array([5.0, 5.0]), 3.0) == "[5.0, 5.0]"
 
 
 def test_a_friendly_mean_says_that_it_used_a_subset():
@@ -232,7 +240,7 @@ def test_a_friendly_mean_says_that_it_used_a_subset():
     assert "subset" not in repr(every)
     none = es.friendly_mean(rows, 1e-9, max_rows=500, **SPEND)
     assert not none
-    assert "too few of 500 rows agree" in repr(none)
+    assert "too few rows lie within radius" in repr(none)
     assert "a random subset of 500 of 3,000 rows" in repr(none)
 
 
@@ -240,19 +248,19 @@ def test_rows_of_people_are_told_from_one_row_for_each():
     import pyarrow as pa
 
     table = pa.table({"who": np.arange(900) // 3, "age": X[:, 0]})
-    words = {"privacy_id": "who", "max_rows": 2, **SPEND}
-    each = es.mean(table, es.Box({"age": (0, 120)}), per_person="rows", **words)
+    bounds = {"age": (0, 120)}
+    each = es.mean(table, bounds, privacy_id=es.People("who", "rows", 2), **SPEND)
     assert "at most 2 rows of a person, each by itself; identified by 'who'" in repr(each)
-    one = es.mean(table, es.Box({"age": (0, 120)}), **words)
+    one = es.mean(table, bounds, privacy_id=es.People("who", "mean", 2), **SPEND)
     assert "the mean of at most 2 rows of a person; identified by 'who'" in repr(one)
 
 
 def test_a_plan_whose_noise_drowns_the_answer_warns_before_it_is_run():
     rows = np.zeros((4, 2))
-    with pytest.warns(es.AccuracyWarning, match="noise would be as large"):
+    with pytest.warns(es.AccuracyWarning, match="expected error is as large"):
         es.mean(rows, es.Box(-1.0, 1.0), epsilon=0.1, delta=1e-6)
-    plan = es.plan(es.Box(-1.0, 1.0), n=4, d=2, statistic="mean", epsilon=0.1, delta=1e-6)
-    with pytest.warns(es.AccuracyWarning, match="noise would be as large"):
+    plan = es.plan("mean", es.Box(-1.0, 1.0), n=4, d=2, epsilon=0.1, delta=1e-6)
+    with pytest.warns(es.AccuracyWarning, match="expected error is as large"):
         plan.release(rows)
 
 
@@ -269,15 +277,15 @@ def test_a_guarantee_is_told_as_it_is_spent():
     """Never stronger than it is: numbers are rounded up."""
 
     def words(rows, delta=1e-6, **more):
-        plan = es.plan(rows, n=900, d=2, epsilon=1, delta=delta, **more)
+        plan = es.plan("sum", rows, n=900, d=2, epsilon=1, delta=delta, **more)
         return describe_guarantee(plan.privacy, plan.stated)
 
     pure = "epsilon = 1, delta = 0 (pure DP{}); neighbors: replace one row"
     assert words(es.Box(0, 1), delta=0) == pure.format("")
-    assert words(es.Box(0, 1), noise="norm") == pure.format("; the requested delta of 1e-06 was not needed")
+    assert words(es.Box(0, 1), noise="knorm") == pure.format("; the requested delta of 1e-06 was not needed")
     gaussian = words(es.Ball(1), noise="gaussian")
     assert gaussian == "epsilon = 1, delta = 1e-06 (mu = 0.2368 Gaussian DP); neighbors: replace one row"
-    spherical = es.plan(es.Ball(1), n=900, d=2, epsilon=1, delta=1e-6, noise="norm")
+    spherical = es.plan("sum", es.Ball(1), n=900, d=2, epsilon=1, delta=1e-6, noise="knorm")
     assert f"(or epsilon = {format_up(spherical.privacy.ratio)}, delta = 0)" in repr(spherical)
     added = es.Privacy(0.25, 1e-7, "add_remove", "person")
     assert describe_guarantee(added) == "mu = 0.25 Gaussian DP plus delta = 1e-07; neighbors: add or remove one person"

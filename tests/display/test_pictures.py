@@ -8,7 +8,7 @@ from legible import boxes, check_legible
 
 import ellipsum as es
 from ellipsum.apps.audit.picture import audit_plot
-from ellipsum.display.plots import canvas, rendering, strips, style
+from ellipsum.display.plots import rendering, strips, style
 from ellipsum.display.plots.labels import inches, label, ticks
 from ellipsum.releases.pictures import MOST_ROWS
 
@@ -33,7 +33,7 @@ def people(n=400):
 
 
 def test_two_texts_that_touch_are_found():
-    picture, axis = canvas.figure(4, 3)
+    picture, axis = rendering.figure(4, 3)
     axis.text(0.2, 0.5, "one long word")
     axis.text(0.22, 0.5, "another")
     with pytest.raises(AssertionError, match="touches"):
@@ -114,7 +114,7 @@ def test_learned_columns_of_different_units_have_scales_of_their_own():
     rows = np.random.default_rng(0).normal([40, 3e4], [10, 8e3], (3000, 2))
     release = es.mean(rows, es.Unknown(1e6), epsilon=2.0, delta=1e-6, rng=np.random.default_rng(1))
     strip = release.sheet().strips[0]
-    assert strip.unit == "share of the way between its learned bounds"
+    assert strip.unit == "position between learned lower (0) and upper (1) bound"
     assert 0 < strip.middle.min() <= strip.middle.max() < 1
     alike = es.mean(rows / [1, 800], es.Unknown(1e6), epsilon=2.0, delta=1e-6, rng=np.random.default_rng(1))
     assert alike.sheet().strips[0].unit == "the data's units"
@@ -122,7 +122,7 @@ def test_learned_columns_of_different_units_have_scales_of_their_own():
 
 def test_reports_have_panels_that_can_be_read_there():
     rows, by = np.random.default_rng(0).uniform(size=(400, 3)), np.arange(400) % 4
-    sheet = es.mean(rows, es.Box(0, 1), by=by, keys=[0, 1, 2, 3], epsilon=5.0, delta=1e-6).sheet()
+    sheet = es.mean(rows, es.Box(0, 1), by=es.Groups(by, keys=[0, 1, 2, 3]), epsilon=5.0, delta=1e-6).sheet()
     assert [len(page[0].strips) for page in sheet.pages] == [3]
     assert [len(page[0].strips) for page in strips.on_paper(sheet).pages] == [2, 1]
 
@@ -134,7 +134,7 @@ def test_descriptions_groups_and_learned_rows_are_legible():
     assert {"mean", "std"} <= set(texts)
     keys = [f"group {g} $x$" for g in range(35)]
     by = np.array(keys)[np.arange(len(x)) % 35]
-    groups = es.mean(x, es.Box(BOUNDS), by=by, keys=keys, epsilon=20.0, delta=1e-6, rng=rng)
+    groups = es.mean(x, es.Box(BOUNDS), by=es.Groups(by, keys=keys), epsilon=20.0, delta=1e-6, rng=rng)
     texts = [text for text, _ in check_legible(groups.plot())]
     assert texts.count("age") == 2  # a panel for each block of groups
     assert sum(text.startswith("group ") for text in texts) == 35
@@ -145,7 +145,7 @@ def test_descriptions_groups_and_learned_rows_are_legible():
 
 def test_many_groups_of_many_columns_have_pictures_of_bounded_size():
     x, keys = np.ones((900, 14)), [f"g{g}" for g in range(900)]
-    made = es.sum(x, es.Box(0, 1), by=np.array(keys), keys=keys, rng=np.random.default_rng(0), **SPEND)
+    made = es.sum(x, es.Box(0, 1), by=es.Groups(np.array(keys), keys=keys), rng=np.random.default_rng(0), **SPEND)
     sheet = made.sheet()
     assert (len(sheet.labels), len(sheet.strips)) == (125, 12)
     assert "125 of 900 groups are shown" in sheet.notes
@@ -161,7 +161,7 @@ def test_no_group_is_a_picture_too():
 
 
 def test_insecure_noise_is_told():
-    assert any("NOT SECURE" in text for text, _ in boxes(release(2).plot()))
+    assert any("NOT PRIVATE" in text for text, _ in boxes(release(2).plot()))
 
 
 @pytest.mark.parametrize("form", rendering.FORMATS)

@@ -34,12 +34,16 @@ def rng():
 RESULTS = {
     "mean": lambda: es.mean(TABLE, BOX, rng=rng(), **SPEND),
     "sum": lambda: es.sum(TABLE, BOX, neighbors="add_remove", n=4000, noise="gaussian", rng=rng(), **SPEND),
-    "describe": lambda: es.describe(TABLE, BOX, missing="row", covariance=True, rng=rng(), **SPEND),
-    "people": lambda: es.mean(TABLE, BOX, privacy_id="who", per_person="sum", max_rows=2, rng=rng(), **SPEND),
-    "ball": lambda: es.mean(X, es.Ball(9e4, [50.0, 4e4]), check=False, budget=es.Budget(mu=1.0), rng=rng()),
+    "describe": lambda: es.describe(TABLE, BOX, missing="drop_row", covariance=True, rng=rng(), **SPEND),
+    "people": lambda: es.mean(
+        TABLE, BOX, privacy_id=es.People("who", per_person="sum", max_rows=2), rng=rng(), **SPEND
+    ),
+    "ball": lambda: es.mean(X, es.Ball(9e4, [50.0, 4e4]), count_clipped=False, budget=es.Budget(mu=1.0), rng=rng()),
     "unknown": lambda: es.mean(X, es.Unknown(1e6), rng=rng(), **SPEND),
     "groups": lambda: es.mean(TABLE, BOX, by="city", rng=rng(), **SPEND),
-    "listed": lambda: es.sum(TABLE, BOX, by="city", keys=["north", "south"], rng=rng(), epsilon=1.0, delta=0.0),
+    "listed": lambda: es.sum(
+        TABLE, BOX, by=es.Groups("city", keys=["north", "south"]), rng=rng(), epsilon=1.0, delta=0.0
+    ),
     "friendly": lambda: es.friendly_mean(X[:500] / [10, 1e4], (1.0, 64.0), rng=rng(), **SPEND),
 }
 NOT_LOADED = {
@@ -108,9 +112,10 @@ def test_a_page_needs_nothing_else(name):
 @pytest.mark.parametrize("name", [*RESULTS, *NOT_LOADED])
 def test_a_page_says_everything(name):
     page = Page(page_of(name))
-    for words in ("What was released", "What is guaranteed", "Of 100 such guesses at best", "Where bounds came from",
-                  "Checklist", "unit of privacy", "For you to answer", "How to make it again", "import ellipsum as es",
-                  "How to cite", "NOT SECURE"):  # fmt: skip
+    for words in ("Results", "Privacy guarantee", "of guesses are right on average", "Source of the bounds",
+                  "Checklist", "unit of privacy", "To be completed by the publisher", "Reproduce",
+                  "import ellipsum as es",
+                  "How to cite", "NOT PRIVATE"):  # fmt: skip
         assert words in page.text, words
 
 
@@ -154,20 +159,20 @@ def test_names_and_keys_are_escaped():
 
 def test_nothing_is_drawn_of_a_plan_that_forecasts_nothing(tmp_path):
     rows, by = np.random.default_rng(0).uniform(size=(400, 2)), np.arange(400) % 4
-    words = {"by": by, "epsilon": 5.0, "delta": 1e-6, "rng": np.random.default_rng(1)}
-    private, listed = (es.mean(rows, es.Box(0, 1), keys=keys, **words) for keys in (None, [0, 1, 2, 3]))
+    words = {"epsilon": 5.0, "delta": 1e-6, "rng": np.random.default_rng(1)}
+    private, listed = (es.mean(rows, es.Box(0, 1), by=es.Groups(by, keys), **words) for keys in (None, [0, 1, 2, 3]))
     private.report(tmp_path / "p.html")
     listed.report(tmp_path / "l.html")
-    assert "Forecast of the plan" not in (tmp_path / "p.html").read_text()
-    assert "Forecast of the plan" in (tmp_path / "l.html").read_text()
+    assert "Expected error of the plan" not in (tmp_path / "p.html").read_text()
+    assert "Expected error of the plan" in (tmp_path / "l.html").read_text()
 
 
 def test_the_odds_are_those_of_the_curve():
-    assert "at best 69.2 are right" in Page(page_of("ball")).text  # Phi(1/2) = 0.69146
+    assert "at most 69.2% of guesses are right" in Page(page_of("ball")).text  # Phi(1/2) = 0.69146
     pure = es.mean(TABLE, BOX, epsilon=1.0, delta=0.0, rng=rng())
-    assert "at best 73.2 are right" in Page(html(pure)).text  # e / (1 + e) = 0.73106
-    assert "which of two possibilities one row holds" in Page(html(pure)).text
-    assert "whether one row is among the data" in Page(page_of("sum")).text
+    assert "at most 73.2% of guesses are right" in Page(html(pure)).text  # e / (1 + e) = 0.73106
+    assert "which of two values one row has" in Page(html(pure)).text
+    assert "whether one row is in the data" in Page(page_of("sum")).text
     assert "one person with all of their rows" in Page(page_of("people")).text
 
 
@@ -176,27 +181,27 @@ def test_warnings_are_told():
     assert wide.warnings
     text = Page(html(wide)).text
     assert all(" ".join(words.split()) in text for words in wide.warnings)
-    assert "There are warnings above" in text
+    assert "There are accuracy warnings above" in text
 
 
 def test_learned_bounds_have_their_costs():
     text = Page(page_of("unknown")).text
     assert "no value exceeds 1e+06" in text
-    assert "Rounds, all within the guarantee" in text
-    assert "cost by itself" in text
+    assert "Steps, all within the guarantee" in text
+    assert "privacy loss" in text
 
 
 def test_the_balance_of_a_ledger(tmp_path):
     book = es.Ledger(tmp_path / "budget.db")
     book.init("survey", epsilon=5, delta=1e-5, analyst_caps={"ann": 4})
-    release = es.mean(TABLE, BOX, ledger=book, dataset="survey@2026", analyst="ann", noise="norm", **SPEND)
-    release.report(tmp_path / "report.html", ledger=book, dataset="survey@2026")
+    release = es.mean(TABLE, BOX, ledger=book.dataset("survey@2026", analyst="ann"), noise="knorm", **SPEND)
+    release.report(tmp_path / "report.html", ledger=book.dataset("survey@2026"))
     text = Page((tmp_path / "report.html").read_text()).text
-    assert "Spent: epsilon 3 of 5" in text
+    assert "Spent: epsilon = 3 of 5" in text
     assert "1 release made" in text
     assert "ann" not in text.split()
-    assert "NOT SECURE" not in text
-    with pytest.raises(es.UsageError, match="dataset is missing"):
+    assert "NOT PRIVATE" not in text
+    with pytest.raises(es.UsageError, match="account of a data set"):
         release.report(tmp_path / "other.html", ledger=book)
     assert "could not be read" in html(release, ledger=tmp_path / "nothing.db", dataset="survey")
 

@@ -25,8 +25,8 @@ def rows(n, d, seed=0):
 
 
 def test_every_step_has_the_noise_that_its_part_of_epsilon_needs():
-    plan = friendly_plan(3000, 3, (1.0, 2.0, 4.0, 8.0), noise="norm", budget=es.Budget(**SPEND))
-    gate, mean, search = map(Fraction, plan.epsilons)
+    plan = friendly_plan(3000, 3, (1.0, 2.0, 4.0, 8.0), noise="knorm", budget=es.Budget(**SPEND))
+    gate, mean, search = map(Fraction, plan.shares)
     assert gate + mean + search <= 1
     assert float(gate + mean + search) == pytest.approx(1, rel=1e-12)
     assert plan.privacy == es.Privacy(0.0, 1e-6, pure=(1.0,))
@@ -58,7 +58,7 @@ def test_the_mean_on_its_grid_moves_no_further_than_its_noise_is_for():
 
 
 def test_the_noise_of_the_mean_is_spherical_and_a_tenth_less_is_found():
-    plan = friendly_plan(200, 3, 1.0, noise="norm", budget=es.Budget(epsilon=4.0, delta=1e-6))
+    plan = friendly_plan(200, 3, 1.0, noise="knorm", budget=es.Budget(epsilon=4.0, delta=1e-6))
     lower, stream = Fraction(150), Stream.open(np.random.default_rng(2))
     mean = [Fraction(5, 3), Fraction(-(10**9), 7), Fraction(0)]
     drawn = np.array([_noisy_mean(plan, mean, lower, stream) for _ in range(6000)])
@@ -104,16 +104,16 @@ def test_files_are_read_back_and_doctored_ones_refused():
     release = friendly_mean(rows(1000, 2), (1.0, 20.0), rng=np.random.default_rng(3), **SPEND)
     again = es.from_json(release.to_json())
     assert again.to_json() == release.to_json()
-    assert again.plan.mechanism == "ball"
+    assert again.plan.mechanism == "knorm_l2"
     assert "K-norm (L2)" in repr(release.plan)
     saved = json.loads(release.plan.to_json())
     assert FriendlyPlan.from_json(json.dumps(saved)) == release.plan
     for change in (
-        {"epsilons": [1.1 * part for part in saved["epsilons"]]},
-        {"epsilons": saved["epsilons"][:2]},
-        {"epsilons": []},
+        {"shares": [1.1 * part for part in saved["shares"]]},
+        {"shares": saved["shares"][:2]},
+        {"shares": []},
         {"gate": "gaussian"},
-        {"gate_mu": 0.1},
+        {"vectors": {**saved["vectors"], "used": 999}},
     ):
         with pytest.raises(es.UsageError):
             FriendlyPlan.from_json(json.dumps({**saved, **change}))
@@ -122,4 +122,4 @@ def test_files_are_read_back_and_doctored_ones_refused():
         with pytest.raises(es.UsageError):
             es.from_json(json.dumps({**whole, **change}))
     with pytest.raises(es.UsageError, match="spends more"):
-        dataclasses.replace(release.plan, epsilons=(0.5, 0.5, 0.5))
+        dataclasses.replace(release.plan, shares=(0.5, 0.5, 0.5))

@@ -4,19 +4,20 @@ import numpy as np
 import pytest
 
 from ellipsum.kernels.accumulate import accumulate
-from ellipsum.row_maps.auxiliary_counts import Riders
+from ellipsum.row_maps.auxiliary_counts import AuxiliaryCounts
 from ellipsum.row_maps.maps import ClampedMap
 
 LIMIT = 1 << 20
 UNIT = 3  # of a cell outside
 ABSENT = 5  # of an absent cell
+ROW = 7  # of a row with a cell outside
 
 
 def clamped(columns, missing):
     absences = (ABSENT,) * columns if missing == "column" else (ABSENT,) if missing == "row" else ()
-    riders = Riders(missing, absences=absences, outside=(UNIT,) * columns)
+    auxiliary = AuxiliaryCounts(missing, absences=absences, outside=(UNIT,) * columns, outside_rows=ROW)
     ones = np.ones(columns)
-    return ClampedMap(0 * ones, LIMIT * ones, LIMIT * ones, (-ones, ones), grid_bits=20, riders=riders)
+    return ClampedMap(0 * ones, LIMIT * ones, LIMIT * ones, (-ones, ones), grid_bits=20, auxiliary=auxiliary)
 
 
 def plain(data, missing):
@@ -29,8 +30,9 @@ def plain(data, missing):
     else:
         kept, counts = np.where(absent, 0.0, cells), (ABSENT * absent.sum(axis=0)).tolist()
     whole = np.rint(np.clip(kept * LIMIT, -LIMIT, LIMIT)).sum(axis=0)
-    outside = UNIT * (np.abs(kept) * LIMIT > LIMIT * (1 + 2.0**-20) + 2.1).sum(axis=0)
-    return [*whole.astype(int).tolist(), *(counts if missing != "center" else []), *outside.tolist()]
+    beyond = np.abs(kept) * LIMIT > LIMIT * (1 + 2.0**-20) + 2.1
+    outside = [*(UNIT * beyond.sum(axis=0)).tolist(), ROW * int(beyond.any(axis=1).sum())]
+    return [*whole.astype(int).tolist(), *(counts if missing != "center" else []), *outside]
 
 
 ODD = {

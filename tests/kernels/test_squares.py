@@ -3,18 +3,19 @@
 import itertools
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_riders import RULES, each_row, exact, odd_rows
+from test_auxiliary_counts import RULES, each_row, exact, odd_rows
 
 import ellipsum as es
 from ellipsum.kernels.accumulate import accumulate
 from ellipsum.kernels.blocks import Columns
 from ellipsum.kernels.table import kernel_for
-from ellipsum.row_maps.auxiliary_counts import WIDEST, Riders, free_squares
+from ellipsum.row_maps.auxiliary_counts import WIDEST, AuxiliaryCounts, free_squares
 from ellipsum.row_maps.maps import FINE, ClampedMap, clamped_body, sqrt_upper, squared_cells
 
 BITS = 40
@@ -28,28 +29,28 @@ def squared(d, rule, limits=None, squares=None, products=0):
     absences = {"column": tuple((1.7 * limits).astype(int).tolist()), "row": (11,)}.get(rule, ())
     fill = np.linspace(-1, 0.4, d) if rule == "fill" else None
     outside = tuple((0.2 * limits).astype(int).tolist())
-    riders = Riders(rule, fill, absences, None, outside)
-    squares = free_squares(limits, riders, True) if squares is None else squares
-    riders = Riders(rule, fill, absences, None, outside, squares=squares, products=products)
-    return ClampedMap(center, limits / half, limits, (lower, upper), grid_bits=BITS, riders=riders)
+    auxiliary = AuxiliaryCounts(rule, fill, absences, None, outside, outside_rows=17)
+    squares = free_squares(limits, auxiliary, True) if squares is None else squares
+    auxiliary = replace(auxiliary, squares=squares, products=products)
+    return ClampedMap(center, limits / half, limits, (lower, upper), grid_bits=BITS, auxiliary=auxiliary)
 
 
 def square_of(row_map, row):
     """The squares of one row, in plain Python."""
-    riders = row_map.riders
+    auxiliary = row_map.auxiliary
     absent = ~np.isfinite(row)
-    if riders.missing == "row" and absent.any():
+    if auxiliary.missing == "row" and absent.any():
         return np.zeros(row_map.columns, object)
-    filled = np.where(absent, row_map.center if riders.fill is None else riders.fill, row)
+    filled = np.where(absent, row_map.center if auxiliary.fill is None else auxiliary.fill, row)
     squares = []
     for j, x in enumerate(filled.tolist()):
-        if absent[j] and riders.missing == "column":
+        if absent[j] and auxiliary.missing == "column":
             squares.append(0)
             continue
         limit = int(row_map.limits[j])
         q = round(max(-float(limit), min(float(limit), (x - float(row_map.center[j])) * float(row_map.scale[j]))))
         share = q / limit
-        squares.append(round(riders.squares[j] * (1.0 - share * share)))
+        squares.append(round(auxiliary.squares[j] * (1.0 - share * share)))
     return np.array(squares, object)
 
 
@@ -63,10 +64,10 @@ def test_the_kernel_adds_what_the_reference_does(d, rule, dtype):
         rows = odd_rows(150, d).astype(dtype)
     rows[:40] = np.where(np.isfinite(rows[:40]), rows[:40], 0)
     wanted = sum(square_of(row_map, row) for row in rows.astype(float)).tolist()
-    riders = row_map.riders
-    plain = Riders(rule, riders.fill, riders.absences, None, riders.outside)
+    auxiliary = row_map.auxiliary
+    plain = replace(auxiliary, squares=auxiliary.squares[:0])
     bounds = row_map.lower, row_map.upper
-    clamp = ClampedMap(row_map.center, row_map.scale, row_map.limits, bounds, grid_bits=BITS, riders=plain)
+    clamp = ClampedMap(row_map.center, row_map.scale, row_map.limits, bounds, grid_bits=BITS, auxiliary=plain)
     before = exact(accumulate(clamp, [rows]).sums)
     for block in (rows, np.asfortranarray(rows), Columns(list(np.ascontiguousarray(rows.T))), rows[:, ::-1][:, ::-1]):
         for again in (row_map, pickle.loads(pickle.dumps(row_map))):
@@ -93,14 +94,14 @@ def test_what_a_row_adds_does_not_depend_on_its_neighbors(rule, d):
 
 def products_of(row_map, row):
     """The products of one row, in plain Python."""
-    riders, limits = row_map.riders, row_map.limits.astype(float)
+    auxiliary, limits = row_map.auxiliary, row_map.limits.astype(float)
     absent = ~np.isfinite(row)
-    if riders.missing == "row" and absent.any():
-        return np.zeros(riders.pairs, object)
-    filled = np.where(absent, row_map.center if riders.fill is None else riders.fill, row)
+    if auxiliary.missing == "row" and absent.any():
+        return np.zeros(auxiliary.pairs, object)
+    filled = np.where(absent, row_map.center if auxiliary.fill is None else auxiliary.fill, row)
     with np.errstate(all="ignore"):
         y = (np.rint(np.clip((filled - row_map.center) * row_map.scale, -limits, limits)) / limits).tolist()
-    return np.array([round(riders.products * (a * b)) for a, b in itertools.combinations(y, 2)], object)
+    return np.array([round(auxiliary.products * (a * b)) for a, b in itertools.combinations(y, 2)], object)
 
 
 @pytest.mark.parametrize("rule", ["row", "center", "fill"])
@@ -182,24 +183,24 @@ def test_free_squares_cost_nothing(rule, alone):
     limits = np.array([1 << 40, 12345, 0])
     absences = {"column": tuple((np.sqrt(3) * limits * 0.9999).astype(int).tolist()), "row": (1 << 40,)}.get(rule, ())
     fill = np.zeros(3) if rule == "fill" else None
-    plain = Riders(rule, fill, absences, None, (1 << 37, 2000, 0))
-    free = Riders(rule, fill, absences, None, plain.outside, squares=free_squares(limits, plain, alone))
+    plain = AuxiliaryCounts(rule, fill, absences, None, (1 << 37, 2000, 0))
+    free = AuxiliaryCounts(rule, fill, absences, None, plain.outside, squares=free_squares(limits, plain, alone))
     assert clamped_body(limits, free).diameter == clamped_body(limits, plain).diameter
     if not alone:
         assert clamped_body(limits, free).norm == clamped_body(limits, plain).norm
-    more = Riders(rule, fill, absences, None, plain.outside, squares=2 * free.squares)
+    more = AuxiliaryCounts(rule, fill, absences, None, plain.outside, squares=2 * free.squares)
     assert clamped_body(limits, more).diameter > clamped_body(limits, plain).diameter
 
 
-def body_by_cells(limits, riders):
+def body_by_cells(limits, auxiliary):
     """The squared norm and diameter of `clamped_body`, in Python's whole numbers."""
     norm = diameter = 0
     nothing = [0] * len(limits)
     columns = (
         limits,
-        riders.absences.tolist() if riders.missing == "column" else nothing,
-        riders.outside.tolist() or nothing,
-        riders.squares.tolist() or nothing,
+        auxiliary.absences.tolist() if auxiliary.missing == "column" else nothing,
+        auxiliary.outside.tolist() or nothing,
+        auxiliary.squares.tolist() or nothing,
     )
     for limit, absent, out, square in zip(*columns, strict=True):
         length, apart = limit**2 + square**2, 4 * limit**2 + square**2
@@ -220,8 +221,10 @@ def test_the_body_is_the_sum_over_cells(columns, alike, kinds, times):
     columns = [columns[0]] * times if alike else columns
     limits, absences, outside, squares = (list(part) for part in zip(*columns, strict=True))
     rule, absences = ("column", absences) if kinds & 1 else ("center", [])
-    riders = Riders(rule, None, absences, None, outside if kinds & 2 else [], squares=squares if kinds & 4 else [])
-    body, (norm, diameter) = clamped_body(np.array(limits), riders), body_by_cells(limits, riders)
+    auxiliary = AuxiliaryCounts(
+        rule, None, absences, None, outside if kinds & 2 else [], squares=squares if kinds & 4 else []
+    )
+    body, (norm, diameter) = clamped_body(np.array(limits), auxiliary), body_by_cells(limits, auxiliary)
     assert body.norm == sqrt_upper(norm)
     assert body.diameter == sqrt_upper(diameter)
 
@@ -230,8 +233,13 @@ def test_wrong_squares_are_refused():
     limits, bounds = [1 << 40] * 2, ([-1.0] * 2, [1.0] * 2)
     for wrong in ((1,), (1, -1), (1, 1 << 46), (1, 1.5)):
         with pytest.raises(es.UsageError):
-            ClampedMap([0, 0], [2.0**40] * 2, limits, bounds, grid_bits=40, riders=Riders(squares=wrong))
-    counted = Riders("column", None, (1, 1), squares=(1, 1), products=1)
-    for wrong in (Riders(products=1), counted, Riders(squares=(1, 1), products=1 << 46), Riders(products=-1)):
+            ClampedMap([0, 0], [2.0**40] * 2, limits, bounds, grid_bits=40, auxiliary=AuxiliaryCounts(squares=wrong))
+    counted = AuxiliaryCounts("column", None, (1, 1), squares=(1, 1), products=1)
+    for wrong in (
+        AuxiliaryCounts(products=1),
+        counted,
+        AuxiliaryCounts(squares=(1, 1), products=1 << 46),
+        AuxiliaryCounts(products=-1),
+    ):
         with pytest.raises(es.UsageError):
-            ClampedMap([0, 0], [2.0**40] * 2, limits, bounds, grid_bits=40, riders=wrong)
+            ClampedMap([0, 0], [2.0**40] * 2, limits, bounds, grid_bits=40, auxiliary=wrong)

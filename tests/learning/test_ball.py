@@ -8,9 +8,10 @@ import pytest
 
 import ellipsum as es
 from ellipsum.learning import ball as module
-from ellipsum.learning.ball import Norms, denoised, edges_below, shrunk
+from ellipsum.learning.ball import Norms, Shape, remove_noise, shrink_spreads
 from ellipsum.learning.constants import MOST_PASSES
-from ellipsum.learning.rounds import NoisySum
+from ellipsum.learning.rounds import NoisySum, Region
+from ellipsum.regions.ellipsoid import Ellipsoid
 from ellipsum.session import Session
 
 G = np.random.default_rng(0)
@@ -38,38 +39,36 @@ def names(release):
 
 
 def norms(rows, std=1.0, top=1024.0):
-    edges = edges_below(top, 8)
-    counts = np.histogram(rows, edges)[0].astype(float)
-    return Norms(edges, NoisySum(counts, std), float(len(rows)))
+    one, sides = np.ones(1), np.full(1, top / 2)
+    measured = Norms(Region(0 * one, one, -sides, sides, one > 0, np.zeros((2, 1))), Ellipsoid(0 * one, one))
+    counts = np.histogram(rows, measured.edges)[0].astype(float)
+    return measured.read(NoisySum(counts, std), float(len(rows)))
 
 
 def test_norms_have_the_quantiles_of_their_rows():
     rows = np.random.default_rng(3).lognormal(1.0, 0.3, 20_000)
-    found = norms(rows)
-    assert found.sure
-    assert found.median == pytest.approx(np.median(rows), rel=0.01)
-    assert found.quantile(0.16) == pytest.approx(np.quantile(rows, 0.16), rel=0.01)
-    assert not norms(rows[:3], std=10.0).sure
-
-
-@pytest.mark.parametrize("axes", [4, 12, 40])
-def test_the_spread_of_norms_tells_how_many_directions_hold_the_rows(axes):
-    rows = np.linalg.norm(np.random.default_rng(4).normal(size=(20_000, axes)), axis=1)
-    assert axes / 1.6 < norms(rows).dimensions < 1.6 * axes
+    histogram = norms(rows)
+    assert histogram.hull.sure
+    assert histogram.quantile(0.5) == pytest.approx(np.median(rows), rel=0.01)
+    assert histogram.quantile(0.16) == pytest.approx(np.quantile(rows, 0.16), rel=0.01)
+    assert not norms(rows[:3], std=10.0).hull.sure
 
 
 def test_clipping_is_forecast_from_the_rows_beyond_a_radius():
     rows = np.random.default_rng(5).exponential(1.0, 20_000)
-    found = norms(rows)
+    one, cuts = np.ones(1), np.array([0.5, 1.0, 3.0])
+    totals = np.array([[np.sum((low <= rows) & (rows < high))] for low, high in zip(cuts, [1, 3, 99], strict=True)])
+    shape = Shape(Ellipsoid(0 * one, one), one, norms(rows), cuts, totals.astype(float), 1.0)
     radii = np.array([0.5, 1.0, 3.0])
-    excess, by_law = found.excess(radii)
     exact = [np.maximum(rows - radius, 0).sum() for radius in radii]
-    assert excess.sum(1) == pytest.approx(exact, rel=0.05)
-    assert (by_law > 0.8 * np.array(exact)).all()
+    assert shape.excess(radii).sum(1) == pytest.approx(exact, rel=0.05)
+    assert shape.pull(radii[1:], one) == pytest.approx(exact[1:], rel=0.05)  # all rows lie to one side
+    for radius, true in zip(radii[1:], exact[1:], strict=True):
+        assert shape.bias(radius, one)[1, 0] > 0.95 * true
 
 
 def test_edges_of_norms_reach_thirty_octaves_down():
-    edges = edges_below(100.0)
+    edges = norms(np.ones(10), top=100.0).edges
     assert (edges[0], edges[-1]) == (0, 100)
     assert edges[1] < 100 * 2.0**-29
     assert (np.diff(edges) > 0).all()
@@ -77,11 +76,11 @@ def test_edges_of_norms_reach_thirty_octaves_down():
 
 def test_noise_alone_draws_spreads_to_their_mean():
     spreads, found = 1 + 0.1 * np.random.default_rng(6).normal(size=1000), np.ones(1000, np.bool_)
-    assert shrunk(spreads, 0.1, found).std() < 0.03
+    assert shrink_spreads(spreads, 0.1, found).std() < 0.03
     apart = np.concatenate([spreads, 10 * spreads])
-    assert shrunk(apart, 0.1, np.ones(2000, np.bool_)) == pytest.approx(apart, rel=0.05)
-    assert shrunk(np.array([-1.0, 2.0]), 0.5, np.ones(2, np.bool_)).min() == 0.5
-    some = shrunk(np.array([1.0, 3.0, 1e9]), 1e-6, np.array([True, True, False]))
+    assert shrink_spreads(apart, 0.1, np.ones(2000, np.bool_)) == pytest.approx(apart, rel=0.05)
+    assert shrink_spreads(np.array([-1.0, 2.0]), 0.5, np.ones(2, np.bool_)).min() == 0.5
+    some = shrink_spreads(np.array([1.0, 3.0, 1e9]), 1e-6, np.array([True, True, False]))
     assert some[:2] == pytest.approx([1.0, 3.0])
 
 
@@ -90,7 +89,7 @@ def test_noise_in_second_moments_is_taken_out():
     noise = np.triu(np.random.default_rng(7).normal(size=(d, d)), 1) * std / math.sqrt(2)
     noise = noise + noise.T + np.diag(np.random.default_rng(8).normal(size=d) * std)
     matrix = np.diag([1.0, 0.5] + [0.0] * (d - 2)) + noise
-    values = np.linalg.eigvalsh(denoised(matrix, std))
+    values = np.linalg.eigvalsh(remove_noise(matrix, std))
     assert values[-2:] == pytest.approx([0.5, 1.0], abs=0.07)
     assert 0 < values[:-2].min()
     assert values[:-2].max() < 0.02
@@ -98,7 +97,7 @@ def test_noise_in_second_moments_is_taken_out():
 
 def test_axes_make_the_noise_as_long_as_the_root_of_the_spread():
     """Noise in proportion to Sigma^(1/2), so that its deviation along an axis is that of the rows to the power 1/2."""
-    release = released(STRETCHED, 100.0, epsilon=8, weights="equal")
+    release = released(STRETCHED, 100.0, epsilon=8, error_weights="equal")
     assert "axes" in names(release)
     axes = np.linalg.svd(STRETCHED - STRETCHED.mean(0), full_matrices=False)[2]
     spread = (STRETCHED @ axes.T).std(0)
@@ -118,7 +117,7 @@ def test_axes_make_the_noise_as_long_as_the_root_of_the_spread():
 )
 @pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 def test_rows_are_found_wherever_they_lie(data, magnitude, relative, most, neighbors):
-    release = released(data, magnitude, weights="relative" if relative else "equal", neighbors=neighbors)
+    release = released(data, magnitude, error_weights="relative" if relative else "equal", neighbors=neighbors)
     assert error(release, data, relative) < most
     assert release.warnings == ()
     assert es.from_json(release.to_json()) == release
@@ -129,7 +128,7 @@ def test_rows_are_found_wherever_they_lie(data, magnitude, relative, most, neigh
 def test_intervals_cover_as_often_as_they_say():
     hits = []
     for seed in range(40):
-        low, high = np.asarray(released(FAR[:2000], 1e3, seed, weights="equal").confidence_interval(0.95)).T
+        low, high = np.asarray(released(FAR[:2000], 1e3, seed, error_weights="equal").confidence_interval(0.95)).T
         hits.append(((low <= FAR[:2000].mean(0)) & (FAR[:2000].mean(0) <= high)).mean())
     assert np.mean(hits) > 0.92
 
@@ -137,10 +136,10 @@ def test_intervals_cover_as_often_as_they_say():
 def test_missing_entries_neither_move_a_mean_nor_count():
     data = FAR.copy()
     data[np.random.default_rng(9).random(data.shape) < 0.2] = np.nan
-    assert error(released(data, 1e4, weights="equal"), data, relative=False) < 0.02
+    assert error(released(data, 1e4, error_weights="equal"), data, relative=False) < 0.02
     uneven = UNEVEN.copy()
     uneven[::3, 4] = np.nan
-    release = released(uneven, 1e6 * UNITS, weights="relative")
+    release = released(uneven, 1e6 * UNITS, error_weights="relative")
     assert error(release, uneven) < 0.02
     assert release.learned.absent.rows[4] == pytest.approx(2000, abs=300)
 
@@ -150,7 +149,7 @@ def test_heavy_tails_widen_the_interval_and_do_not_break_it():
     for weights in ("equal", "relative"):
         hits = []
         for seed in range(10):
-            release = released(data, 1e6, seed, weights=weights)
+            release = released(data, 1e6, seed, error_weights=weights)
             assert error(release, data) < 0.02
             low, high = np.asarray(release.confidence_interval(0.95)).T
             hits.append(((low <= data.mean(0)) & (data.mean(0) <= high)).mean())
@@ -160,9 +159,9 @@ def test_heavy_tails_widen_the_interval_and_do_not_break_it():
 def test_people_with_several_rows_each():
     table = {f"c{j}": FAR[:, j] for j in range(12)} | {"id": np.arange(len(FAR)) // 2}
     pandas = pytest.importorskip("pandas")
-    words = {"columns": [f"c{j}" for j in range(12)], "privacy_id": "id", "epsilon": 4}
-    rows = released(pandas.DataFrame(table), 1e3, per_person="rows", max_rows=2, **words)
-    means = released(pandas.DataFrame(table), 1e3, per_person="mean", **words)
+    words = {"columns": [f"c{j}" for j in range(12)], "epsilon": 4}
+    rows = released(pandas.DataFrame(table), 1e3, privacy_id=es.People("id", "rows", 2), **words)
+    means = released(pandas.DataFrame(table), 1e3, privacy_id="id", **words)
     for release in (rows, means):
         assert error(release, FAR[:, :12]) < 0.05
 
@@ -172,9 +171,9 @@ def test_a_column_that_is_lost_has_no_value_and_the_whole_range_for_an_interval(
     data = np.exp2(np.random.default_rng(11).uniform(-20, 0, size=(300, 30)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        release = released(data, 1.0, epsilon=1, weights="relative")
+        release = released(data, 1.0, epsilon=1, error_weights="relative")
     lost = ~release.learned.found
-    assert any("could not be found" in text for text in release.warnings)
+    assert any("not found among the noise" in text for text in release.warnings)
     assert lost.any()
     assert (np.isnan(release.value) == lost).all()
     low, high = np.asarray(release.confidence_interval(0.95)).T
@@ -187,10 +186,10 @@ def test_rare_values_far_beyond_the_ends_warn():
     data[np.random.default_rng(13).random(data.shape) < 0.03] = 1e4
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        release = released(data, 1e6, epsilon=1, weights="relative")
+        release = released(data, 1e6, epsilon=1, error_weights="relative")
     low, high = np.asarray(release.confidence_interval(0.95)).T
     covered = ((low <= data.mean(0)) & (data.mean(0) <= high)).all()
-    assert covered or "beyond the ends" in str([one.message for one in told])
+    assert covered or "beyond the learned ends" in str([one.message for one in told])
 
 
 @pytest.mark.parametrize(
@@ -201,13 +200,13 @@ def test_ten_passes_are_enough(data, magnitude, weights, monkeypatch):
     read = []
     total = Session.total
     monkeypatch.setattr(Session, "total", lambda *words, **more: read.append(1) or total(*words, **more))
-    released(data, magnitude, weights=weights)
+    released(data, magnitude, error_weights=weights)
     assert len(read) <= MOST_PASSES
 
 
 def test_the_rounds_leave_most_of_the_budget_to_the_release():
     for data, magnitude, weights in ((FAR, 1e4, "equal"), (UNEVEN, 1e6 * UNITS, "relative")):
-        release = released(data, magnitude, weights=weights)
+        release = released(data, magnitude, error_weights=weights)
         steps = release.learned.steps
         spent = sum(step.privacy.mu**2 for step in steps)
         assert spent <= release.privacy.mu**2 * (1 + 1e-12)
@@ -218,18 +217,18 @@ def test_any_magnitude_serves():
     for magnitude in (1e-139, 1e139):
         data = FAR[:2000, :10] * (magnitude / 1e3)
         for weights in ("equal", "relative"):
-            release = released(data, magnitude, weights=weights)
+            release = released(data, magnitude, error_weights=weights)
             assert release.value / magnitude == pytest.approx(data.mean(0) / magnitude, abs=1e-4)
 
 
 def test_a_thousand_columns():
     data = np.random.default_rng(14).normal(size=(3000, 1000)) / np.arange(1, 1001)
-    release = released(data, 100.0, epsilon=4, weights="equal")
+    release = released(data, 100.0, epsilon=4, error_weights="equal")
     assert error(release, data, relative=False) < 0.01 * math.sqrt(1000)
 
 
 def test_the_module_has_no_randomness_of_its_own():
     """Noise comes through the rounds alone: the same rng gives the same release."""
     assert not hasattr(module, "random")
-    first, second = (released(FAR, 1e4, weights="equal") for _ in range(2))
+    first, second = (released(FAR, 1e4, error_weights="equal") for _ in range(2))
     assert (first.value == second.value).all()

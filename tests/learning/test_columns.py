@@ -7,18 +7,11 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.learning.box import learning_share, shares_of
-from ellipsum.learning.histograms import (
-    TINY,
-    Histogram,
-    bulk,
-    grid,
-    hull,
-    on_simplex,
-    thresholds,
-)
+from ellipsum.learning.histograms import TINY, Histogram, grid, thresholds
 from ellipsum.learning.plan import LearningPlan
-from ellipsum.learning.tails import EndCount, choose_ends
+from ellipsum.learning.split import learning_share, split_budget
+from ellipsum.learning.tails import End, EndCount, choose_ends
+from ellipsum.releases.histogram_release import on_simplex
 from ellipsum.rows import Box
 
 pytestmark = pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
@@ -30,7 +23,7 @@ BUDGETS = {
     "mu": {"budget": es.Budget(mu=0.5)},
     "rho": {"budget": es.Budget(rho=0.1)},
     "gaussian": {**SPEND, "noise": "gaussian"},
-    "norm": {**SPEND, "noise": "norm"},
+    "norm": {**SPEND, "noise": "knorm"},
 }
 LAWS = {
     "normal": lambda g, n, d: g.normal(size=(n, d)) * 10.0 ** np.arange(d) + 3,
@@ -111,7 +104,7 @@ def test_missing_entries(words, statistic):
     assert es.from_json(release.to_json()).to_json() == release.to_json()
 
 
-@pytest.mark.parametrize(("missing", "truth"), [("row", 10.0), ("center", None), (0.0, 10.0 * 2 / 3)])
+@pytest.mark.parametrize(("missing", "truth"), [("drop_row", 10.0), ("none", None), (0.0, 10.0 * 2 / 3)])
 def test_other_rules_for_missing_entries(missing, truth):
     data = np.random.default_rng(0).normal(10.0, 2.0, (9000, 2))
     data[::3, 0] = np.nan
@@ -128,7 +121,7 @@ def test_a_column_that_was_not_found_has_no_value():
     lost = next(one for one in found if not one.learned.found[0])
     assert math.isnan(lost.value[0])
     assert lost.confidence_interval()[0].tolist() == [-1e9, 1e9]
-    assert "could not be found" in " ".join(lost.warnings)
+    assert "not found among the noise" in " ".join(lost.warnings)
     assert "not found" in repr(lost)
     assert "null" in lost.to_json()
     again = es.from_json(lost.to_json())
@@ -139,8 +132,8 @@ def test_a_column_that_was_not_found_has_no_value():
 
 
 def test_too_few_rows_are_said_before_and_after():
-    plan = es.plan(es.Unknown(1e6), n=100, d=4, statistic="mean", **SPEND)
-    assert "too few rows" in plan.doubt
+    plan = es.plan("mean", es.Unknown(1e6), n=100, d=4, **SPEND)
+    assert "too few rows" in plan.warning
     data = np.random.default_rng(0).normal(size=(100, 3))
     release = released(es.mean, data)
     assert any("too few rows" in text for text in release.warnings)
@@ -163,7 +156,6 @@ def test_learned_bounds_are_used_again():
     for words in ({}, {"delta": 0}, {"neighbors": "add_remove"}):
         learned = released(es.learn, data, **words)
         assert isinstance(learned.bounds, Box)
-        assert learned.rows is learned.bounds
         assert learned.bounds.columns == NAMES[:2]
         low, high = learned.bounds.bounds()
         assert (low < data.mean(axis=0) - data.std(axis=0)).all()
@@ -178,7 +170,7 @@ def test_learned_bounds_are_used_again():
 
 def test_a_plan_comes_back_and_runs():
     data = np.random.default_rng(0).normal(size=(3000, 2))
-    plan = es.plan(es.Unknown(100.0), n=3000, d=2, statistic="mean", **SPEND)
+    plan = es.plan("mean", es.Unknown(100.0), n=3000, d=2, **SPEND)
     again = LearningPlan.from_json(plan.to_json())
     assert again == plan
     one, other = (made.release(data, rng=np.random.default_rng(5)) for made in (plan, again))
@@ -197,7 +189,7 @@ def test_passes_are_no_more_than_planned(monkeypatch):
     for relation in ("replace", "add_remove"):
         reads.clear()
         release = released(es.mean, far, 1e7, neighbors=relation)
-        plan = es.plan(es.Unknown(1e7), n=20_000, d=2, statistic="mean", neighbors=relation, **SPEND)
+        plan = es.plan("mean", es.Unknown(1e7), n=20_000, d=2, neighbors=relation, **SPEND)
         assert len(reads) <= plan.passes
         assert release.value == pytest.approx(1e5, abs=5)
 
@@ -216,11 +208,17 @@ def test_people_and_groups():
     data = rng.normal([40.0, 1500.0], [12.0, 400.0], (12_000, 2)) + group[:, None]
     table = np.column_stack([data, who])
     means = es.mean(
-        table, es.Unknown(1e6), privacy_id=2, columns=[0, 1], rng=np.random.default_rng(1), weights="relative", **SPEND
+        table,
+        es.Unknown(1e6),
+        privacy_id=2,
+        columns=[0, 1],
+        rng=np.random.default_rng(1),
+        error_weights="relative",
+        **SPEND,
     )
     assert means.privacy.unit == "person"
     assert means.value == pytest.approx(data.mean(axis=0), rel=0.03)
-    words = {"privacy_id": 2, "columns": [0, 1], "per_person": "rows", "max_rows": 3, "weights": "relative"}
+    words = {"privacy_id": es.People(2, per_person="rows", max_rows=3), "columns": [0, 1], "error_weights": "relative"}
     rows = es.mean(table, es.Unknown(1e6), rng=np.random.default_rng(1), **words, **SPEND)
     assert rows.value == pytest.approx(data.mean(axis=0), rel=0.05)
     groups = released(es.mean, data, by=group)
@@ -244,10 +242,12 @@ def test_the_forecast_share_is_the_least():
 
 def test_a_split_budget_is_within_the_stated_one():
     for d in (1, 2, 5, 9):
-        shares = shares_of(1e4, d, es.Budget(**SPEND), "replace")
-        pure = (shares.pure_release if shares.mu else shares.epsilon,)
-        assert es.Privacy(shares.mu, pure=pure).delta(1.0) <= 1e-6
-        assert 0 < shares.pure_release < 1
+        plan = es.plan("mean", es.Unknown(1e6), n=10_000, d=d, **SPEND)
+        split = split_budget(plan.request, 1e4)
+        assert plan.privacy == split.privacy
+        assert split.is_box
+        assert 0 < split.privacy.delta(1.0) <= 1e-6
+        assert 0 < split.privacy.pure[0] < 1
 
 
 def test_grids_reach_from_end_to_end():
@@ -259,14 +259,11 @@ def test_grids_reach_from_end_to_end():
 
 
 def test_noise_alone_is_hardly_ever_taken_for_rows():
-    rng = np.random.default_rng(0)
+    rng, edges = np.random.default_rng(0), np.linspace(-1, 1, 101)
     for laplace, draw in ((False, rng.normal), (True, lambda size: rng.laplace(scale=math.sqrt(0.5), size=size))):
         limits = thresholds(100, laplace)
-        found = sum(
-            hull(Histogram(np.linspace(-1, 1, 101), draw(size=100), np.ones(100), 0.0), limits, -math.inf).sure
-            for _ in range(2000)
-        )
-        assert found <= 4  # 0.2 are expected
+        marked = sum(Histogram(edges, draw(size=100), 1.0, 1.0, limits).hull.sure for _ in range(2000))
+        assert marked <= 4  # 0.2 are expected
 
 
 def test_counts_on_the_simplex_and_the_bulk():
@@ -274,11 +271,49 @@ def test_counts_on_the_simplex_and_the_bulk():
     nearest = on_simplex(counts, 6.0)
     assert nearest.sum() == pytest.approx(6)
     assert (nearest >= 0).all()
-    histogram = Histogram(np.linspace(-1, 1, 11), np.array([0, 0, 0, 10, 80, 10, 0, 0, 0, 0.0]), np.ones(10), 0.0)
-    found = bulk(histogram, thresholds(10), 100.0)
-    assert found.median == pytest.approx(-0.1, abs=0.01)
-    assert found.in_one
-    assert found.sure
+    counts = np.array([0, 0, 0, 10, 80, 10, 0, 0, 0, 0.0])
+    histogram = Histogram(np.linspace(-1, 1, 11), counts, 1.0, 100.0, thresholds(10))
+    assert histogram.center == pytest.approx(-0.1, abs=0.01)
+    assert histogram.in_one_bin
+    assert histogram.span == pytest.approx((-0.2, 0.0))
+    assert histogram.hull.sure
+    assert histogram.spread(-1, 1) == pytest.approx(0.106, abs=0.01)
+
+
+def test_rows_that_are_missing_from_the_hull_widen_it():
+    """Rows that lie thin beside a full bin are taken in, as long as more are missing than noise explains."""
+    counts = np.zeros(40)
+    counts[20], counts[21:29] = 6000.0, 40.0
+    edges, limits = np.linspace(-1, 1, 41), thresholds(40)
+    thin = Histogram(edges, counts, 30.0, counts.sum(), limits)
+    assert thin.hull.last >= 24
+    assert Histogram(edges, counts, 30.0, 6000.0, limits).hull.last == 21
+
+
+def test_rows_that_are_missing_do_not_widen_the_hull_by_noise_alone():
+    """The neighbor that stands out most is taken in, and none below two standard deviations."""
+    rng, edges, limits = np.random.default_rng(0), np.linspace(-1, 1, 201), thresholds(200)
+    wide = 0
+    for _ in range(200):
+        counts = 20 * rng.normal(size=200)
+        counts[95:105] += 600.0
+        hull = Histogram(edges, counts, 20.0, 6300.0, limits).hull
+        wide += hull.last - hull.first > 16
+    assert wide <= 12  # with the first neighbor above 1 standard deviation there are 26
+
+
+def test_noise_in_the_number_of_rows_does_not_widen_the_hull():
+    """Where the number of rows is private, a count of it that is too high says nothing of rows outside."""
+    rng, edges, limits = np.random.default_rng(0), np.linspace(-1, 1, 201), thresholds(200)
+    wide = 0
+    for _ in range(200):
+        counts = 20 * rng.normal(size=200)
+        counts[95:105] += 600.0
+        n = 6000.0 + 220 * rng.normal()
+        hull = Histogram(edges, counts, 20.0, n, limits, n_std=220.0).hull
+        assert hull.sure
+        wide += hull.last - hull.first > 13
+    assert wide <= 4  # without n_std there are 15
 
 
 def test_ends_widen_with_the_tail_and_narrow_with_the_noise():
@@ -286,19 +321,28 @@ def test_ends_widen_with_the_tail_and_narrow_with_the_noise():
     edges = grid(0.0, 0.01, 4, 1.5)
 
     def ends(rows, unit, counts=None):
-        found = np.histogram(rows, edges)[0] + rng.normal(size=edges.size - 1)
-        return choose_ends(
-            Histogram(edges, found, np.ones(edges.size - 1), 0.0), 0.0, thresholds(60), 1e5, unit, counts
-        )
+        noisy = np.histogram(rows, edges)[0] + rng.normal(size=edges.size - 1)
+        return choose_ends(Histogram(edges, noisy, 1.0, 1e5, thresholds(60)), 0.0, unit, counts)
 
     normal, heavy = rng.normal(size=100_000) * 0.01, np.clip(rng.standard_t(2.5, 100_000) * 0.01, -1, 1)
-    assert ends(heavy, 10.0).above > 1.5 * ends(normal, 10.0).above
-    assert ends(normal, 1000.0).above < ends(normal, 1.0).above
-    near = ends(normal, 10.0)
-    beyond = np.maximum(normal - near.high, 0).sum()
-    assert beyond <= near.bias[1]
-    many = EndCount(near.above, 500.0, 1.0)
-    assert ends(normal, 10.0, (EndCount(near.below, 0.0, 1.0), many)).surprise > 3
+    assert ends(heavy, 10.0)[1].distance > 1.5 * ends(normal, 10.0)[1].distance
+    assert ends(normal, 1000.0)[1].distance < ends(normal, 1.0)[1].distance
+    below, above = ends(normal, 10.0)
+    assert np.maximum(normal - above.distance, 0).sum() <= above.bias
+    none = EndCount(below, 0.0, 0.0, 1.0)
+    nearer = ends(normal, 10.0, (none, EndCount(above._replace(farther=above.farther + 0.1), 500.0, 0.0, 1.0)))
+    assert nearer[1].surprise < 3
+    assert nearer[1].distance >= above.distance
+    assert ends(normal, 10.0, (none, EndCount(above, 0.0, 500.0, 1.0)))[1].surprise > 3
+
+
+def test_an_interval_allows_for_the_rows_seen_beyond_an_end():
+    """Rows in the bins that were seen are cut off by an end within them, whatever the tail beyond is like."""
+    edges, limits = np.linspace(-1, 1, 21), thresholds(20)
+    counts = np.where(np.abs(edges[:-1] - 0.1) < 0.11, 5000.0, 0.0)  # bins from 0 to 0.2
+    _, above = choose_ends(Histogram(edges, counts, 30.0, 1e4, limits), 0.0, 1e4)
+    assert above.distance < 0.2
+    assert above.bias >= 5000 * max(0.15 - above.distance, 0)
 
 
 def test_values_beyond_a_column_that_looks_constant_are_a_surprise():
@@ -306,13 +350,29 @@ def test_values_beyond_a_column_that_looks_constant_are_a_surprise():
     edges, limits = grid(0.0, TINY, 4, 1.5), thresholds(60)
     noise = 30 * np.random.default_rng(0).normal(size=edges.size - 1)
     counts = np.where(np.abs((edges[1:] + edges[:-1]) / 2) < TINY / 4, 1200.0, 0.0) + noise
-    histogram = Histogram(edges, counts, np.full(counts.size, 900.0), 0.0)
-    near = choose_ends(histogram, 0.0, limits, 1388.0, 10.0)
-    assert near.above < TINY
+    histogram = Histogram(edges, counts, 30.0, 1388.0, limits)
+    near = choose_ends(histogram, 0.0, 10.0)
+    assert near[1].distance < TINY
     for rows in (208.0, 20.0):
-        beyond = EndCount(near.below, 0.0, 30.0), EndCount(near.above, rows, 30.0)
-        ends = choose_ends(histogram, 0.0, limits, 1388.0, 10.0, beyond)
-        assert (ends.surprise > 3) == (rows > 90)
+        beyond = tuple(
+            EndCount(End(end.distance, end.distance, 0.0, 0.0), 0.0, count, 30.0)
+            for end, count in zip(near, (0.0, rows), strict=True)
+        )
+        surprise = max(end.surprise for end in choose_ends(histogram, 0.0, 10.0, beyond))
+        assert (surprise > 3) == (rows > 90)
+
+
+def test_values_that_look_alike_warn_and_names_of_two_values_do_not():
+    """A column with 2% of ones, as far as noise tells, is all zeros; one with 40% of ones is located well."""
+    for share, alike in ((0.02, True), (0.4, False)):
+        data = (np.random.default_rng(0).random((1500, 3)) < share) * 1.0
+        for seed in range(5):
+            release = released(es.mean, data, 100.0, seed=seed)
+            low, high = release.confidence_interval().T
+            covered = ((low <= data.mean(axis=0)) & (data.mean(axis=0) <= high)).all()
+            assert covered or any("alike" in text or "more values" in text for text in release.warnings)
+            if not alike:
+                assert release.warnings == ()
 
 
 def test_locating_never_asks_for_more_than_is_left():
@@ -332,5 +392,5 @@ def test_a_saved_release_cannot_claim_less_noise_of_its_missing_values():
     assert stds[0] > 0
     assert es.from_json(text).to_json() == text
     saved["learned"]["absent"]["stds"] = [0.5 * std for std in stds]
-    with pytest.raises(es.UsageError, match="changed after it was made"):
+    with pytest.raises(es.UsageError, match="modified after it was written"):
         es.from_json(json.dumps(saved))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.friendly import release as friendly
 from ellipsum.kernels.accumulate import accumulate
+from ellipsum.learning import published
 from ellipsum.learning.published import _clip_radius, _normal_length, rotation
 from ellipsum.regions.ellipsoid import Ellipsoid
 from ellipsum.row_maps.histograms import Sides
@@ -20,9 +20,9 @@ NORMAL = np.random.default_rng(0).normal(size=(4000, 5)) * 2 + [1, -2, 0, 3, 1]
 
 
 def released(data, method, magnitude=20.0, seed=1, epsilon=8, delta=1e-6, **words):
-    rng = np.random.default_rng(seed)
-    rows = es.Unknown(magnitude)
-    return es.mean(data, rows, epsilon=epsilon, delta=delta, method=method, weights="equal", rng=rng, **words)
+    own = {name: words.pop(name) for name in ("steps", "std", "clip_share") if name in words}
+    bounds, rng = es.Unknown(magnitude, method=method, **own), np.random.default_rng(seed)
+    return es.mean(data, bounds, epsilon=epsilon, delta=delta, error_weights="equal", rng=rng, **words)
 
 
 def shares(release):
@@ -121,15 +121,21 @@ def test_instance_optimal_and_plan_spend_their_shares():
     assert len(found) == 46
 
 
-def test_friendly_core_charges_its_failure_probability_once():
+def test_friendly_core_charges_its_failure_probability_once(monkeypatch):
+    used, average = [], published.friendly_center
+    monkeypatch.setattr(
+        published, "friendly_center", lambda *parts, **words: used.append(words) or average(*parts, **words)
+    )
     release = released(NORMAL, "friendly_core")
+    charged = release.learned.steps[0].privacy
+    assert [(words["mu"], words["slack"]) for words in used] == [(charged.mu, charged.slack)]
     assert release.privacy.slack == pytest.approx(1e-7)
     assert [step.privacy.slack for step in release.learned.steps if step.privacy.slack] == [release.privacy.slack]
     assert release.learned.steps[0].name == "friendly center"
 
 
 def test_friendly_core_without_a_center_searches_as_usual(monkeypatch):
-    monkeypatch.setattr(friendly, "friendly_center", lambda *_, **__: None)
+    monkeypatch.setattr(published, "friendly_center", lambda *_, **__: None)
     release = released(NORMAL, "friendly_core")
     assert "shrink" in [step.name for step in release.learned.steps]
     assert np.abs(release.value - NORMAL.mean(0)).max() < 0.2
@@ -160,6 +166,16 @@ def test_friendly_core_needs_a_public_number_of_rows():
         released(NORMAL, "friendly_core", neighbors="add_remove")
 
 
+@pytest.mark.parametrize("statistic", ["mean", "learn"])
+def test_friendly_core_needs_one_row_of_each_person(statistic):
+    """[L26] Its weights are proved for one replaced row; how many rows people have is private."""
+    people = es.People("who", "rows", 3)
+    with pytest.raises(es.UsageError, match="per_person='rows'"):
+        es.plan(
+            statistic, es.Unknown(20.0, method="friendly_core"), n=1000, d=5, privacy_id=people, epsilon=8, delta=1e-6
+        )
+
+
 def test_clipped_rows_are_counted_where_a_method_measures_nothing_of_them():
     heavy = np.random.default_rng(2).standard_t(2, size=(4000, 5))
     with pytest.warns(es.AccuracyWarning, match="were clipped"):
@@ -180,7 +196,7 @@ def test_a_plan_states_no_fewer_passes_than_there_are(method, options, monkeypat
     read = []
     total = Session.total
     monkeypatch.setattr(Session, "total", lambda *words, **more: read.append(1) or total(*words, **more))
-    plan = es.plan(es.Unknown(20.0), n=len(NORMAL), d=5, epsilon=8, delta=1e-6, method=method, **options)
+    plan = es.plan("sum", es.Unknown(20.0, method=method, **options), n=len(NORMAL), d=5, epsilon=8, delta=1e-6)
     plan.release(NORMAL, rng=np.random.default_rng(1))
     assert 0 < len(read) + (method == "friendly_core") <= plan.passes
 
@@ -191,14 +207,15 @@ def test_options_of_other_methods_are_refused():
     with pytest.raises(es.UsageError, match="std"):
         released(NORMAL, "coinpress", std=-1.0)
     with pytest.raises(es.UsageError, match="delta"):
-        es.mean(NORMAL, es.Unknown(20.0), budget=es.Budget(mu=1), method="friendly_core")
+        es.mean(NORMAL, es.Unknown(20.0, method="friendly_core"), budget=es.Budget(mu=1))
 
 
 def test_a_friendly_start_serves_columns_with_units_of_their_own():
-    """Units 10^5 apart: one ball about all columns says nothing of the narrow ones."""
+    """Units 10^5 apart: the columns' own histograms tell them."""
     rng = np.random.default_rng(11)
     data = np.stack([rng.normal(41, 12, 20_000), rng.lognormal(10.4, 0.7, 20_000), rng.exponential(3, 20_000)], axis=1)
-    unknown = es.Unknown(1e7, columns=("age", "income", "visits"))
-    with pytest.warns(es.AccuracyWarning, match="intervals may be too narrow"):
-        release = es.mean(data, unknown, epsilon=1, delta=1e-6, method="friendly_core", rng=rng)
-    assert (np.abs(release.value - data.mean(axis=0)) < 0.06 * data.std(axis=0)).all()
+    unknown = es.Unknown(1e7, columns=("age", "income", "visits"), method="friendly_core")
+    release = es.mean(data, unknown, epsilon=1, delta=1e-6, rng=rng)
+    assert (np.abs(release.value - data.mean(axis=0)) < 0.03 * data.std(axis=0)).all()
+    low, high = release.confidence_interval().T
+    assert ((low <= data.mean(axis=0)) & (data.mean(axis=0) <= high)).all()

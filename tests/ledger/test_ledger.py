@@ -1,6 +1,7 @@
 """Budgets in a ledger: exact sums, caps, refusals, keys, units, analysts, periods."""
 
 import copy
+import math
 import os
 import pickle
 import re
@@ -8,10 +9,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import ellipsum as es
 from ellipsum.ledger import ChargeRequest, dataset_account, entries
-from ellipsum.ledger.amounts import amount, brief, written
+from ellipsum.ledger.amounts import exact_text, parse_amount, short_text
 from ellipsum.numerics.rounding import typed
 from ellipsum.privacy.gaussian_curve import laplace_mu
 
@@ -38,8 +41,8 @@ def gaussian(epsilon, delta, **more):
     return ChargeRequest("a test", es.Privacy(mu), {"epsilon": epsilon, "delta": delta}, **more)
 
 
-def mean(ledger, data=X, rows=BOX, **words):
-    return es.mean(data, rows, **{"ledger": ledger, "dataset": "survey", **words})
+def mean(ledger, /, data=X, bounds=BOX, **words):
+    return es.mean(data, bounds, **{"ledger": ledger.dataset("survey"), **words})
 
 
 # Amounts ------------------------------------------------------------------------------------------------
@@ -52,14 +55,14 @@ def test_five_times_a_fifth_is_one(ledger):
     assert ledger.account("survey").to_dict()["spent"]["epsilon"] == ["1"]
     with pytest.raises(
         es.BudgetRefused,
-        match=r"too little epsilon left.*No request of this kind.*Nothing was read",
+        match=r"not enough epsilon left.*No request of this kind.*No data was read",
     ):
         mean(ledger, epsilon=0.2, delta=0)
 
 
 @pytest.mark.parametrize(("step", "times"), [(0.1, 10), (0.2, 5), (0.05, 20), (0.3, 3), (0.7, 1), (1e-3, 100)])
 def test_decimals_are_added_as_typed(ledger, step, times):
-    whole = written(typed(step) * times)
+    whole = exact_text(typed(step) * times)
     ledger.init("survey", epsilon=whole, delta=0)
     for _ in range(times):
         ledger.dataset("survey").reserve(pure(step))
@@ -69,9 +72,9 @@ def test_decimals_are_added_as_typed(ledger, step, times):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.3, 0.7, 1.1, 0.05, 3.3])
-@pytest.mark.parametrize("noise", ["norm", "auto"])
+@pytest.mark.parametrize("noise", ["knorm", "auto"])
 def test_noise_is_calibrated_to_at_most_what_was_typed(epsilon, noise):
-    plan = es.plan(BOX, n=900, d=2, epsilon=epsilon, delta=0, noise=noise)
+    plan = es.plan("sum", BOX, n=900, d=2, epsilon=epsilon, delta=0, noise=noise)
     assert all(Fraction(spent) <= typed(epsilon) for spent in plan.privacy.as_pair().pure)
 
 
@@ -85,12 +88,12 @@ def test_what_is_not_proved_to_be_the_decimal_is_charged_as_it_is(ledger):
 
 def test_amounts_are_exact_and_written_back():
     for text in ("0.1", "1e-6", "1", "12.5", "0"):
-        assert Fraction(written(amount("epsilon", text))) == Fraction(text)
-    assert amount("epsilon", 0.1) == Fraction(1, 10)
-    assert Fraction(written(Fraction(0.1) ** 2)) == Fraction(0.1) ** 2
+        assert Fraction(exact_text(parse_amount("epsilon", text))) == Fraction(text)
+    assert parse_amount("epsilon", 0.1) == Fraction(1, 10)
+    assert Fraction(exact_text(Fraction(0.1) ** 2)) == Fraction(0.1) ** 2
     third = Fraction(1, 3).limit_denominator(2**40) + Fraction(1, 2**60)
     exact = Fraction(round(third * 2**60), 2**60)
-    assert Fraction(brief(exact)) <= exact <= Fraction(brief(exact, up=True))
+    assert Fraction(short_text(exact)) <= exact <= Fraction(short_text(exact, up=True))
     for wrong in (
         "-1",
         "nan",
@@ -105,25 +108,25 @@ def test_amounts_are_exact_and_written_back():
         Fraction(1, 7),
     ):
         with pytest.raises(es.UsageError):
-            amount("epsilon", wrong)
+            parse_amount("epsilon", wrong)
 
 
 # Caps ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delta", [1e-6, 1e-5, 3e-7])
-@pytest.mark.parametrize("noise", ["gaussian", "norm", "auto"])
+@pytest.mark.parametrize("noise", ["gaussian", "knorm", "auto"])
 def test_a_whole_budget_is_one_release(ledger, delta, noise):
-    ledger.init("survey", epsilon=1, delta=delta)
-    mean(ledger, epsilon=1, delta=delta, noise=noise)
-    with pytest.raises(es.BudgetRefused, match="left epsilon 0|left mu 0"):
+    ledger.init("survey", epsilon=1.1, delta=delta)
+    mean(ledger, epsilon=1.1, delta=delta, noise=noise)
+    with pytest.raises(es.BudgetRefused, match="Remaining: epsilon = 0 |Remaining: mu = 0 "):
         mean(ledger, epsilon=0.01, delta=delta, noise=noise)
 
 
 def test_the_first_law_fixes_the_caps(ledger):
     ledger.init("pure", epsilon=1, delta=1e-6)
     ledger.dataset("pure").reserve(pure(0.5))
-    assert ledger.account("pure").to_dict()["caps"] == {"mu": "0", "epsilon": ["1"], "slack": "0.000001"}
+    assert ledger.account("pure").to_dict()["caps"] == {"mu": "0", "epsilon": ["1"], "delta": "0.000001"}
     ledger.init("normal", epsilon=1, delta=1e-6)
     ledger.dataset("normal").reserve(gaussian(0.5, 1e-6))
     caps = ledger.account("normal").caps
@@ -135,8 +138,8 @@ def test_the_other_law_enters_at_one_point_of_its_curve(ledger):
     ledger.init("pure", epsilon=1, delta=1e-6)
     ledger.dataset("pure").reserve(pure(0.5))
     ledger.dataset("pure").reserve(gaussian(0.25, 1e-7))
-    assert ledger.account("pure").to_dict()["spent"] == {"squares": "0", "epsilon": ["0.75"], "slack": "1E-7"}
-    with pytest.raises(es.BudgetRefused, match=r"too little delta left.* epsilon that fits is 0\.1 with delta 9E-7"):
+    assert ledger.account("pure").to_dict()["spent"] == {"squares": "0", "epsilon": ["0.75"], "delta": "1E-7"}
+    with pytest.raises(es.BudgetRefused, match=r"not enough delta left.* fits: epsilon = 0\.25, delta = 9e-07\."):
         ledger.dataset("pure").reserve(gaussian(0.1, 1e-6))  # its delta no longer fits
     ledger.init("normal", epsilon=4, delta=1e-6)
     ledger.dataset("normal").reserve(gaussian(1, 1e-6))
@@ -152,25 +155,25 @@ def test_gaussians_add_in_squares(ledger):
         ledger.dataset("survey").reserve(
             ChargeRequest("a test", es.Privacy(es.Budget(mu=0.2).as_typed().mu), {"mu": 0.2})
         )
-    with pytest.raises(es.BudgetRefused, match="spent mu 1 of 1"):
+    with pytest.raises(es.BudgetRefused, match="Remaining: mu = 0 of 1"):
         ledger.dataset("survey").reserve(ChargeRequest("a test", es.Privacy(1e-9), {"mu": 1e-9}))
 
 
 def test_caps_are_stated_within_the_budget(ledger):
-    ledger.init("survey", epsilon=2, delta=1e-6, caps={"mu": "0.2", "epsilon": ["0.5", "0.25"], "slack": "1e-8"})
+    ledger.init("survey", epsilon=2, delta=1e-6, caps={"mu": "0.2", "epsilon": ["0.5", "0.25"], "delta": "1e-8"})
     ledger.dataset("survey").reserve(pure(0.5))
     ledger.dataset("survey").reserve(pure(0.25))
     ledger.dataset("survey").reserve(pure(0.1))  # as the Gaussian curve that covers it
     with pytest.raises(es.BudgetRefused):
         ledger.dataset("survey").reserve(pure(0.3))
-    with pytest.raises(es.UsageError, match="more than epsilon and delta"):
+    with pytest.raises(es.UsageError, match="more than the budget"):
         ledger.init("greedy", epsilon=1, delta=1e-6, caps={"mu": "0.3", "epsilon": "0.5"})
-    ledger.init("plain", epsilon="1.1", delta="1e-5", caps={"epsilon": "1.1", "slack": "1e-5"})
+    ledger.init("plain", epsilon="1.1", delta="1e-5", caps={"epsilon": "1.1", "delta": "1e-5"})
     ledger.init("two", epsilon="1.1", delta=0, caps={"epsilon": ["0.5", "0.6"]})
-    for caps in ({"epsilon": "1.11", "slack": "1e-5"}, {"epsilon": "1.1", "slack": "1.1e-5"}):
-        with pytest.raises(es.UsageError, match="more than epsilon and delta"):
+    for caps in ({"epsilon": "1.11", "delta": "1e-5"}, {"epsilon": "1.1", "delta": "1.1e-5"}):
+        with pytest.raises(es.UsageError, match="more than the budget"):
             ledger.init("more", epsilon="1.1", delta="1e-5", caps=caps)
-    with pytest.raises(es.UsageError, match="caps are"):
+    with pytest.raises(es.UsageError, match="caps may have"):
         ledger.init("odd", epsilon=1, delta=1e-6, caps={"rho": "1"})
 
 
@@ -178,7 +181,7 @@ def test_the_guarantee_of_the_caps_is_the_budget(ledger):
     """In exact arithmetic, at the decimals that were typed: both doubles lie above them."""
     asks = {
         "normal": gaussian(0.3, 1e-7),
-        "slack": ChargeRequest("x", es.Privacy(0.05, 1e-8), {"epsilon": 0.3, "delta": 1e-7}),
+        "delta": ChargeRequest("x", es.Privacy(0.05, 1e-8), {"epsilon": 0.3, "delta": 1e-7}),
     }
     for name, ask in asks.items():
         ledger.init(name, epsilon="1.1", delta="1e-5")
@@ -198,7 +201,7 @@ def test_the_guarantee_of_the_caps_is_the_budget(ledger):
 def test_a_slack_keeps_its_share(ledger):
     ledger.init("survey", epsilon=1, delta=1e-6)
     x = np.random.default_rng(1).normal(0, 1, (400, 2))
-    words = {"epsilon": 1, "delta": 1e-6, "ledger": ledger, "dataset": "survey"}
+    words = {"epsilon": 1, "delta": 1e-6, "ledger": ledger.dataset("survey")}
     es.friendly_mean(x, 8.0, **words)
     with pytest.raises(es.BudgetRefused):
         es.friendly_mean(x, 8.0, **words)
@@ -206,119 +209,117 @@ def test_a_slack_keeps_its_share(ledger):
 
 # Refusals -----------------------------------------------------------------------------------------------
 
+BUDGETS = {
+    "pure, in memory": ({"epsilon": 1, "delta": 0}, None),
+    "set by the first release, in memory": ({"epsilon": 1.1, "delta": 1e-5}, None),
+    "mu, in memory": ({"mu": 0.7}, None),
+    "set by the first release": ({"epsilon": 0.9, "delta": 3e-6}, {}),
+    "caps of both": ({"epsilon": 2, "delta": 1e-6}, {"caps": {"mu": 0.2, "epsilon": [0.5, 0.3], "delta": 1e-8}}),
+    "analysts and periods": ({"epsilon": 1.3, "delta": 3e-6}, {"analyst_caps": {"ana": 0.9}, "period": {"year": 0.8}}),
+}
+ROWS = {"group": np.arange(300) % 2, "x": X[:, 0], "y": X[:, 1]}
+CALLS = {
+    "mean": lambda **words: es.mean(X, BOX, **words),
+    "ball": lambda **words: es.mean(X, es.Ball(2), **words),
+    "groups": lambda **words: es.mean(ROWS, es.Box({"x": (0, 1)}), by="group", **words),
+    "friendly_mean": lambda **words: es.friendly_mean(X, 4.0, **words),
+    "project": lambda noise=None, **words: es.project(X, 1, es.Ball(2), **{"adversary": "oblivious", **words}),
+}
 
-@pytest.mark.parametrize("first", [0.2, 0.6, 0.9])
-def test_the_largest_epsilon_that_fits_does(ledger, first):
-    ledger.init("survey", epsilon=1, delta=1e-6)
-    ledger.dataset("survey").reserve(gaussian(first, 1e-6))
-    with pytest.raises(es.BudgetRefused, match=r"spent mu .* left mu .* requested epsilon 1, delta 1e-06") as refusal:
-        ledger.dataset("survey").reserve(gaussian(1.0, 1e-6))
-    largest = float(re.search(r"largest epsilon that fits is ([\d.e-]+) with delta 1e-06", str(refusal.value))[1])
-    with pytest.raises(es.BudgetRefused):
-        ledger.dataset("survey").reserve(gaussian(largest * 1.002, 1e-6))
-    ledger.dataset("survey").reserve(gaussian(largest, 1e-6))
+
+def stated_request(refusal):
+    """The request that a refusal says is the largest that fits, as arguments."""
+    text = re.search(r"Largest request that fits: (.*?)\. No data", str(refusal))
+    if text is None:
+        return None
+    words = dict(part.split(" = " if " = " in part else "=") for part in text[1].split(", "))
+    return {name: value.strip("'") if "'" in value else float(value) for name, value in words.items()}
+
+
+def try_call(name, budget, **words):
+    """True, or the refusal of the ledger; None where the call itself is not possible."""
+    if set(words) & {"mu", "rho"}:
+        words = {"budget": es.Budget(**words)}
+    try:
+        CALLS[name](ledger=budget, **words)
+    except es.BudgetRefused as refusal:
+        return refusal
+    except es.UsageError:
+        return None
+    return True
+
+
+def open_budget(kind, folder):
+    whole, more = BUDGETS[kind]
+    if more is None:
+        return es.Ledger.in_memory(**whole)
+    ledger = es.Ledger(folder / "budget.db")
+    ledger.init("survey", **whole, **more)
+    return ledger.dataset("survey", analyst="ana")
+
+
+@st.composite
+def requests(draw, kind):
+    """A call of some kind, for a random budget."""
+    name = draw(st.sampled_from(["mean", "ball"] if kind.startswith(("pure", "mu")) else list(CALLS)))
+    amount = draw(st.integers(1, 999)) / 1000
+    if kind.startswith("mu") and draw(st.booleans()):
+        return name, {draw(st.sampled_from(["mu", "rho"])): amount}
+    delta = draw(st.sampled_from([0.0, 1e-7, 3e-6, 1e-5]))
+    return name, {"epsilon": amount, "delta": delta, "noise": draw(st.sampled_from(["auto", "gaussian", "knorm"]))}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", BUDGETS)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_a_refusal_states_the_largest_request_that_fits(kind, data, tmp_path_factory):
+    """Whatever was spent before: it is accepted, and what is larger in its last digit is not."""
+    budget = open_budget(kind, tmp_path_factory.mktemp("ledger"))
+    for _ in range(8):
+        name, words = data.draw(requests(kind))
+        outcome = try_call(name, budget, **words)
+        if isinstance(outcome, es.BudgetRefused):
+            break
+    else:
+        return
+    largest = stated_request(outcome)
+    if largest is None:
+        assert re.search("No request of this kind fits|is in epsilon and delta", str(outcome))
+        return
+    request = ({"noise": words["noise"]} if "noise" in words else {}) | largest
+    amount = next(iter(largest))
+    unit = 10.0 ** (math.floor(math.log10(request[amount])) - 3)
+    assert try_call(name, budget, **request | {amount: request[amount] + 1.01 * unit}) is not True
+    accepted = try_call(name, budget, **request)
+    assert accepted is True or (
+        name == "friendly_mean" and accepted is None
+    )  # it may have too few rows for less budget
 
 
 def test_a_refusal_spends_nothing(ledger):
     ledger.init("survey", epsilon=1, delta=0)
     ledger.dataset("survey").reserve(pure(0.5))
     before = ledger.anchor
-    with pytest.raises(es.BudgetRefused, match=r"left epsilon 0\.5, requested epsilon 0\.6.*fits is 0\.5\."):
+    with pytest.raises(
+        es.BudgetRefused,
+        match=r"Requested: epsilon = 0\.6.* Remaining: epsilon = 0\.5 of 1\..* fits: epsilon = 0\.5, delta = 0\.",
+    ):
         ledger.dataset("survey").reserve(pure(0.6))
     assert ledger.anchor == before
-
-
-def test_pure_steps_that_fit_no_gaussian_cap_are_advised(ledger):
-    ledger.init("survey", epsilon=1, delta=1e-6)
-    ledger.dataset("survey").reserve(gaussian(0.5, 1e-6))
-    ask = ChargeRequest("x", es.Privacy.of_pure(0.5), {"epsilon": 0.5, "delta": 1e-6})
-    with pytest.raises(es.BudgetRefused, match="too little mu left.*with delta 1e-06 and Gaussian noise"):
-        ledger.dataset("survey").reserve(ask)
 
 
 def test_a_slack_that_does_not_fit_is_named(ledger):
     ledger.init("survey", epsilon=4, delta=1e-6)
     ledger.dataset("survey").reserve(gaussian(0.5, 1e-6))
     ask = ChargeRequest("x", es.Privacy(0.1, 1e-8), {"epsilon": 0.5, "delta": 1e-7})
-    with pytest.raises(es.BudgetRefused, match="too little delta left: .*No request of this kind fits"):
+    with pytest.raises(es.BudgetRefused, match="not enough delta left.*delta = 0.*No request of this kind fits"):
         ledger.dataset("survey").reserve(ask)
-
-
-def request_what_a_refusal_states(refusal, release):
-    """Make the release that the refusal says fits; it must be accepted."""
-    found = re.search(
-        r"largest epsilon that fits is (\S+?)(?: with delta (\S+?))?( and Gaussian noise)?\. ", str(refusal)
-    )
-    words = {"epsilon": float(found[1]), "delta": float(found[2] or 0)}
-    return release(**words, **({"noise": "gaussian"} if found[3] else {}))
-
-
-def repeat(release, *budget):
-    for _ in range(20):
-        release(*budget)
-
-
-@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
-@pytest.mark.parametrize("noise", ["auto", "norm", "gaussian"])
-@pytest.mark.parametrize("first", [(0.5, 1e-6), (0.5, 4e-7), (0.37, 0)])
-@pytest.mark.parametrize("second", [(0.7, 1e-6), (0.9, 1e-6), (0.9, 3e-7), (0.9, 0)])
-def test_what_a_refusal_says_fits_is_accepted(noise, first, second, neighbors):
-    budget = es.Ledger.in_memory(epsilon=1, delta=1e-6)
-
-    def release(epsilon, delta, noise=noise):
-        noise = "auto" if delta == 0 else noise
-        return es.mean(X, BOX, epsilon=epsilon, delta=delta, noise=noise, neighbors=neighbors, n=300, ledger=budget)
-
-    release(*first)
-    with pytest.raises(es.BudgetRefused) as refusal:
-        repeat(release, *second)
-    request_what_a_refusal_states(refusal.value, release)
-
-
-def test_what_a_refusal_says_fits_is_accepted_by_analysts_and_periods_too(ledger):
-    """The advice looked at the first limit only: here the analyst has 0.4 left, and the month 0.2."""
-    ledger.init("survey", epsilon=1, delta=0, analyst_caps={"ana": 0.6}, period={"month": 0.4})
-    account = ledger.dataset("survey", analyst="ana")
-
-    def release(**words):
-        return es.mean(X, BOX, ledger=account, **words)
-
-    release(epsilon=0.2, delta=0)
-    with pytest.raises(es.BudgetRefused, match=r"'ana' has too little epsilon.* fits is 0\.2\.") as refusal:
-        release(epsilon=0.5, delta=0)
-    request_what_a_refusal_states(refusal.value, release)
-
-
-def test_a_friendly_mean_is_told_what_fits():
-    x = np.random.default_rng(1).normal(0, 1, (400, 2))
-    budget = es.Ledger.in_memory(epsilon=8, delta=1e-6)
-
-    def release(epsilon, delta, noise=None):
-        return es.friendly_mean(x, 8.0, epsilon=epsilon, delta=delta, ledger=budget)
-
-    release(6, 1e-6 / 2)
-    with pytest.raises(es.BudgetRefused) as refusal:
-        release(8, 1e-6 / 2)
-    request_what_a_refusal_states(refusal.value, release)
-
-
-@pytest.mark.parametrize(
-    ("name", "whole"), [("mu", {"mu": 1}), ("rho", {"mu": 1}), ("mu", {"epsilon": 4, "delta": 1e-6})]
-)
-def test_the_largest_mu_or_rho_that_fits_does(name, whole):
-    budget = es.Ledger.in_memory(**whole)
-    es.mean(X, BOX, budget=es.Budget(**{name: 0.2}), ledger=budget)
-    with pytest.raises(es.BudgetRefused, match="too little mu left") as refusal:
-        es.mean(X, BOX, budget=es.Budget(**{name: 3}), ledger=budget)
-    largest = float(re.search(rf"largest {name} that fits is (\S+)\. ", str(refusal.value))[1])
-    with pytest.raises(es.BudgetRefused):
-        es.mean(X, BOX, budget=es.Budget(**{name: largest * 1.002}), ledger=budget)
-    es.mean(X, BOX, budget=es.Budget(**{name: largest}), ledger=budget)
 
 
 def test_a_budget_of_epsilon_is_not_spent_as_mu():
     budget = es.Ledger.in_memory(epsilon=1, delta=0)
-    with pytest.raises(es.BudgetRefused, match="adds up epsilon and delta: request those"):
+    with pytest.raises(es.BudgetRefused, match="in epsilon and delta. Pass epsilon="):
         es.mean(X, BOX, budget=es.Budget(mu=0.01), ledger=budget)
 
 
@@ -327,21 +328,22 @@ def test_a_budget_of_epsilon_is_not_spent_as_mu():
 
 def test_calls_share_a_budget_in_memory():
     budget = es.Ledger.in_memory(epsilon=1, delta=1e-6)
-    first = es.mean(X, BOX, epsilon=0.5, delta=0, ledger=budget, key="monday")
+    first = es.mean(X, BOX, epsilon=0.5, delta=0, ledger=budget, request_id="monday")
     es.sum(X, BOX, epsilon=0.25, delta=0, ledger=budget)
-    assert "left      epsilon 0.25" in repr(budget)
-    with pytest.raises(es.BudgetRefused, match=r"left epsilon 0\.25.*fits is 0\.25"):
-        es.describe(X, BOX, epsilon=0.5, delta=0, ledger=budget)
-    assert es.mean(X, BOX, epsilon=0.5, delta=0, ledger=budget, key="monday") == first
+    assert "remaining     epsilon = 0.25" in repr(budget)
+    with pytest.raises(es.BudgetRefused, match=r"Remaining: epsilon = 0\.25 of 1.*fits: epsilon = 0\.25"):
+        es.describe(X, BOX, epsilon=0.5, delta=0, quantiles=None, ledger=budget)
+    assert es.mean(X, BOX, epsilon=0.5, delta=0, ledger=budget, request_id="monday") == first
     assert budget.state.released == 2
 
 
-def test_a_copy_of_a_budget_in_memory_spends_nothing():
-    """A forked process, or a copied object, would have the whole budget again."""
+def test_a_copy_of_a_budget_in_memory_has_no_budget_of_its_own():
+    """A forked process, or a copied object, would have the whole budget again; estimators copy their arguments."""
     budget = es.Ledger.in_memory(epsilon=1, delta=0)
-    for duplicate in (copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError):
-            duplicate(budget)
+    es.mean(X, BOX, epsilon=0.25, delta=0, ledger=copy.deepcopy(budget))
+    assert budget.remaining == {"epsilon": 0.75}
+    with pytest.raises(es.UsageError, match="only in the process that made it"):
+        pickle.dumps(budget)
     child = os.fork()
     if child == 0:
         try:
@@ -352,15 +354,28 @@ def test_a_copy_of_a_budget_in_memory_spends_nothing():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
+def test_a_copy_of_an_account_in_a_file_has_the_same_budget(ledger):
+    """Estimators are cloned and pickled with their arguments."""
+    ledger.init("survey", epsilon=1, delta=0, analyst_caps={"ana": 0.6})
+    account = ledger.dataset("survey@2026", analyst="ana").for_request("a")
+    for again in (copy.deepcopy(account), pickle.loads(pickle.dumps(account))):
+        assert (again.dataset, again.analyst, again.request_id) == ("survey@2026", "ana", "a")
+        es.mean(X, BOX, epsilon=0.3, delta=0, ledger=again)
+    with pytest.raises(es.BudgetRefused, match="'ana'"):
+        es.mean(X, BOX, epsilon=0.1, delta=0, ledger=account)
+    assert ledger.account("survey").released == 2
+
+
 def test_an_account_is_taken_by_every_call(ledger):
     ledger.init("survey", epsilon=1, delta=0)
     account = ledger.dataset("survey@2026", analyst="ana")
     es.mean(X, BOX, epsilon=0.5, delta=0, ledger=account)
     entry = ledger.history()[-2]
     assert (entry["version"], entry["analyst"]) == ("2026", "ana")
-    for words in ({"dataset": "survey"}, {"analyst": "ana"}):
-        with pytest.raises(es.UsageError, match="account of a data set already"):
-            es.mean(X, BOX, epsilon=0.5, delta=0, ledger=account, **words)
+    for gone in ({"dataset": "survey"}, {"analyst": "ana"}):
+        with pytest.raises(es.UsageError, match=r"Use ledger=es\.Ledger\(address\)\.dataset\(name, analyst=\)"):
+            es.mean(X, BOX, epsilon=0.5, delta=0, ledger=account, **gone)
+    assert ledger.account("survey").reserved == 1
 
 
 def test_closed_means_closed(ledger):
@@ -370,26 +385,27 @@ def test_closed_means_closed(ledger):
     with pytest.raises(es.BudgetRefused, match="closed"):
         ledger.dataset("survey").reserve(pure(0.1))
     assert ledger.account("survey").closed
-    assert [entry["what"] for entry in ledger.history()] == ["opened", "closed"]
+    assert [entry["what"] for entry in ledger.history()] == ["created", "closed"]
 
 
 def test_wrong_words(ledger, tmp_path, monkeypatch):
     monkeypatch.delenv("ELLIPSUM_LEDGER", raising=False)
     words = {"epsilon": 1, "delta": 1e-6}
-    with pytest.raises(es.UsageError, match="dataset is missing"):
-        es.mean(X, BOX, ledger=ledger, **words)
-    with pytest.raises(es.UsageError, match="dataset and key need ledger"):
-        es.mean(X, BOX, dataset="survey", key="a", **words)
-    with pytest.raises(es.UsageError, match="must be a Ledger"):
-        es.mean(X, BOX, ledger=3, dataset="survey", **words)
-    with pytest.raises(es.DataError, match="there is no ledger"):
-        es.mean(X, BOX, ledger=tmp_path / "other.db", dataset="survey", **words)
+    for wrong in (ledger, tmp_path / "budget.db", str(tmp_path / "budget.db"), 3):
+        with pytest.raises(es.UsageError, match=r"ledger must be the account of a data set.*got \w+\."):
+            es.mean(X, BOX, ledger=wrong, **words)
+    with pytest.raises(es.UsageError, match="request_id needs ledger"):
+        es.mean(X, BOX, request_id="a", **words)
+    with pytest.raises(es.UsageError, match="A ledger is a path"):
+        es.Ledger(3)
+    with pytest.raises(es.DataError, match="There is no ledger"):
+        es.mean(X, BOX, ledger=es.Ledger(tmp_path / "other.db").dataset("survey"), **words)
     assert not (tmp_path / "other.db").exists()
     ledger.init("survey", **words)
     with pytest.raises(es.UsageError, match="has a budget in this ledger already"):
         ledger.init("survey", **words)
     with pytest.raises(es.UsageError, match="no data set 'surveys'. It has 'survey'"):
-        es.mean(X, BOX, ledger=ledger, dataset="surveys", **words)
+        es.mean(X, BOX, ledger=ledger.dataset("surveys"), **words)
     for wrong in ({}, {"epsilon": 1}, {"epsilon": 1, "delta": 1e-6, "mu": 1}, {"epsilon": -1, "delta": 0}):
         with pytest.raises(es.UsageError):
             ledger.init("other", **wrong)
@@ -413,12 +429,13 @@ def test_wrong_words(ledger, tmp_path, monkeypatch):
             es.Ledger(address).accounts()
 
 
-def test_the_environment_names_the_ledger(ledger, tmp_path, monkeypatch):
+def test_the_environment_asks_for_a_ledger(ledger, tmp_path, monkeypatch):
     ledger.init("survey", epsilon=1, delta=0)
     monkeypatch.setenv("ELLIPSUM_LEDGER", str(tmp_path / "budget.db"))
-    es.mean(X, BOX, dataset="survey", epsilon=0.5, delta=0)
-    with pytest.raises(es.UsageError, match="dataset is missing"):
-        es.mean(X, BOX, epsilon=0.5, delta=0)
+    for words in ({}, {"request_id": "monday"}):
+        with pytest.raises(es.UsageError, match="Missing argument ledger: ELLIPSUM_LEDGER is set"):
+            es.mean(X, BOX, epsilon=0.5, delta=0, **words)
+    mean(ledger, epsilon=0.5, delta=0)
     assert ledger.account("survey").released == 1
 
 
@@ -435,13 +452,15 @@ def test_units_are_not_added_up(ledger):
             ledger.dataset("survey").reserve(other)
     ledger.init("visits", epsilon=1, delta=0)
     ledger.dataset("visits").reserve(person)
-    with pytest.raises(es.BudgetRefused, match="one person by 'patient' replaced.*one person by 'doctor' replaced"):
+    with pytest.raises(
+        es.BudgetRefused, match="one person .identified by 'patient'.*one person .identified by 'doctor'"
+    ):
         ledger.dataset("visits").reserve(ChargeRequest("x", person.guarantee, {}, "doctor"))
 
 
 def test_units_are_stated_beforehand(ledger):
     ledger.init("visits", epsilon=1, delta=0, privacy_id="patient", neighbors="add_remove")
-    with pytest.raises(es.BudgetRefused, match="one person by 'patient' added or removed"):
+    with pytest.raises(es.BudgetRefused, match="add or remove one person .identified by 'patient'"):
         ledger.dataset("visits").reserve(pure(0.1))
     right = ChargeRequest("x", es.Privacy.of_pure(0.1, "add_remove", "person"), {}, "patient")
     ledger.dataset("visits").reserve(right)
@@ -452,15 +471,15 @@ def test_a_place_is_not_a_name(ledger):
     """The first column of an array names other people than the column "0" of a frame."""
     rows = np.column_stack([np.arange(20) // 2, np.linspace(0, 1, 20)])
     frame = {"0": np.arange(20), "x": rows[:, 1]}
-    asked = {"epsilon": 0.1, "delta": 0, "ledger": ledger, "dataset": "visits"}
+    asked = {"epsilon": 0.1, "delta": 0, "ledger": ledger.dataset("visits")}
     ledger.init("visits", epsilon=1, delta=0)
     es.mean(rows, es.Box(0, 1), privacy_id=0, **asked)
-    with pytest.raises(es.BudgetRefused, match="one person by 0 replaced.*one person by '0' replaced"):
+    with pytest.raises(es.BudgetRefused, match="one person .identified by 0.*one person .identified by '0'"):
         es.mean(frame, es.Box({"x": (0, 1)}), privacy_id="0", **asked)
     es.mean(rows, es.Box(0, 1), privacy_id=np.int64(0), **asked)
     ledger.init("others", epsilon=1, delta=0, privacy_id=0)
-    es.mean(rows, es.Box(0, 1), privacy_id=0, **(asked | {"dataset": "others"}))
-    assert ledger.account("others").to_dict()["protects"]["privacy_id"] == 0
+    es.mean(rows, es.Box(0, 1), privacy_id=0, **(asked | {"ledger": ledger.dataset("others")}))
+    assert ledger.account("others").to_dict()["privacy_unit"]["privacy_id"] == 0
     ledger.verify()
 
 
@@ -469,28 +488,28 @@ def test_a_place_is_not_a_name(ledger):
 
 def test_a_key_returns_the_stored_release(ledger):
     ledger.init("survey", epsilon=1, delta=0)
-    first = mean(ledger, epsilon=0.5, delta=0, key="monday")
-    assert mean(ledger, data=X[::-1], epsilon=0.5, delta=0, key="monday") == first
+    first = mean(ledger, epsilon=0.5, delta=0, request_id="monday")
+    assert mean(ledger, data=X[::-1], epsilon=0.5, delta=0, request_id="monday") == first
     assert mean(ledger, epsilon=0.5, delta=0) != first  # without the key it is a new release
     assert ledger.account("survey").to_dict()["spent"]["epsilon"] == ["1"]
-    assert mean(ledger, epsilon=0.5, delta=0, key="monday") == first  # with nothing left, and closed
+    assert mean(ledger, epsilon=0.5, delta=0, request_id="monday") == first  # with nothing left, and closed
     ledger.close("survey")
-    assert mean(ledger, epsilon=0.5, delta=0, key="monday") == first
+    assert mean(ledger, epsilon=0.5, delta=0, request_id="monday") == first
     assert ledger.verify()
 
 
 def test_a_key_is_for_one_request(ledger):
     ledger.init("survey", epsilon=1, delta=0)
-    mean(ledger, epsilon=0.5, delta=0, key="monday")
+    mean(ledger, epsilon=0.5, delta=0, request_id="monday")
     for other in (
         {"epsilon": 0.4},
         {"epsilon": 0.5, "neighbors": "add_remove", "n": 300},
-        {"epsilon": 0.5, "rows": es.Box(0, 2)},
-        {"epsilon": 0.5, "dataset": "survey@2027"},
+        {"epsilon": 0.5, "bounds": es.Box(0, 2)},
+        {"epsilon": 0.5, "ledger": ledger.dataset("survey@2027")},
         {"epsilon": 0.5, "columns": [1, 0]},
     ):
-        with pytest.raises(es.BudgetRefused, match="another request|do not add up"):
-            mean(ledger, delta=0, key="monday", **other)
+        with pytest.raises(es.BudgetRefused, match="different request|do not add up"):
+            mean(ledger, delta=0, request_id="monday", **other)
     assert ledger.account("survey").reserved == 1
 
 
@@ -501,12 +520,12 @@ def test_a_key_without_a_release_says_so(ledger):
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError):
-        mean(ledger, epsilon=0.5, delta=0, key="monday", progress=broken)
+        mean(ledger, epsilon=0.5, delta=0, request_id="monday", progress=broken)
     account = ledger.account("survey")
     assert (account.reserved, account.released, account.waiting) == (1, 0, (3,))
-    assert "charged, and never released: 1 (entries 3)" in repr(account)
-    with pytest.raises(es.BudgetRefused, match="its release never came.*stays charged"):
-        mean(ledger, epsilon=0.5, delta=0, key="monday")
+    assert "0 completed, 1 charged but not completed (entries 3)" in repr(account)
+    with pytest.raises(es.BudgetRefused, match="its release is not stored.*stays charged"):
+        mean(ledger, epsilon=0.5, delta=0, request_id="monday")
 
 
 # Analysts, periods, versions ----------------------------------------------------------------------------
@@ -515,15 +534,15 @@ def test_a_key_without_a_release_says_so(ledger):
 def test_analysts_have_caps_within_the_whole(ledger):
     ledger.init("survey", epsilon=1.3, delta=0, analyst_caps={"north": 0.6, "*": 0.5})
     ledger.dataset("survey", analyst="north").reserve(pure(0.6))
-    with pytest.raises(es.BudgetRefused, match=r"the analyst 'north' has .*: spent epsilon 0\.6 of 0\.6"):
+    with pytest.raises(es.BudgetRefused, match=r"the analyst 'north' exceeded.* epsilon = 0 of 0\.6"):
         ledger.dataset("survey", analyst="north").reserve(pure(0.1))
     ledger.dataset("survey", analyst="south").reserve(pure(0.3))
-    with pytest.raises(es.BudgetRefused, match=r"everybody else \('\*'\) has .*: spent epsilon 0\.3 of 0\.5"):
+    with pytest.raises(es.BudgetRefused, match=r"everybody else \('\*'\) exceeded.* epsilon = 0\.2 of 0\.5"):
         ledger.dataset("survey", analyst="a new name").reserve(pure(0.3))
-    with pytest.raises(es.BudgetRefused, match="the budget of 'survey'"):
+    with pytest.raises(es.BudgetRefused, match="Budget of 'survey'"):
         ledger.dataset("survey").reserve(pure(0.5))
     ledger.init("strict", epsilon=1, delta=0, analyst_caps={"north": 1})
-    with pytest.raises(es.UsageError, match="State analyst="):
+    with pytest.raises(es.UsageError, match="Pass analyst="):
         ledger.dataset("strict", analyst="south").reserve(pure(0.1))
 
 
@@ -534,13 +553,13 @@ def test_what_analysts_and_periods_have_spent_is_shown(ledger, monkeypatch):
     ledger.init("survey", epsilon=1, delta=0, **caps)
     ledger.dataset("survey", analyst="north").reserve(pure(0.3))
     shown = repr(ledger.account("survey"))
-    assert "  analyst   'north': epsilon 0.3 of 0.6\n  analyst   'south': epsilon 0 of 0.2\n" in shown
-    assert "  each month epsilon 0.3 of 0.5 in 2026-01\n" in shown
+    assert re.search(r"analyst 'north' +epsilon = 0\.3 of 0\.6\n  analyst 'south' +epsilon = 0 of 0\.2\n", shown)
+    assert re.search(r"each month +epsilon = 0\.3 of 0\.5 in 2026-01\n", shown)
     assert ledger.account("survey").to_dict()["analysts_spent"]["north"]["epsilon"] == ["0.3"]
     ledger.init("normal", epsilon=1, delta=1e-6, analyst_caps={"north": 0.5})
-    assert "'north': at most 0.5, within the whole" in repr(ledger.account("normal"))
+    assert "at most 0.5" in repr(ledger.account("normal"))
     ledger.dataset("normal", analyst="north").reserve(gaussian(0.25, 1e-6))
-    assert re.search(r"'north': mu 0\.\d+ of 0\.\d+\n", repr(ledger.account("normal")))
+    assert re.search(r"'north' +mu = 0\.\d+ of 0\.\d+\n", repr(ledger.account("normal")))
 
 
 def test_analysts_have_caps_on_gaussian_curves(ledger):
@@ -556,7 +575,7 @@ def test_a_period_never_refills_the_whole(ledger, monkeypatch):
         monkeypatch.setattr(module, "read_clock", lambda: now["at"])
     ledger.init("survey", epsilon=1, delta=0, period={"month": 0.4})
     ledger.dataset("survey").reserve(pure(0.4))
-    with pytest.raises(es.BudgetRefused, match=r"this month has too little epsilon left: spent epsilon 0\.4 of 0\.4"):
+    with pytest.raises(es.BudgetRefused, match=r"this month exceeded: not enough epsilon.* epsilon = 0 of 0\.4"):
         ledger.dataset("survey").reserve(pure(0.1))
     now["at"] = "2026-02-01T00:00:00.000000+00:00"
     ledger.dataset("survey").reserve(pure(0.4))
@@ -564,7 +583,7 @@ def test_a_period_never_refills_the_whole(ledger, monkeypatch):
     with pytest.raises(es.BudgetRefused, match="this month"):
         ledger.dataset("survey").reserve(pure(0.1))
     now["at"] = "2026-03-01T00:00:00.000000+00:00"
-    with pytest.raises(es.BudgetRefused, match="the budget of 'survey'"):
+    with pytest.raises(es.BudgetRefused, match="Budget of 'survey'"):
         ledger.dataset("survey").reserve(pure(0.3))
     assert ledger.verify()
 
@@ -577,30 +596,13 @@ def test_a_clock_that_stays_behind_opens_no_period_that_has_passed(ledger, monke
     ledger.dataset("survey").reserve(pure(0.2))
     now["at"] = "2026-01-20T00:00:00.000000+00:00"
     ledger.dataset("survey").reserve(pure(0.2))
-    with pytest.raises(es.BudgetRefused, match=r"this month has too little epsilon left: spent epsilon 0\.4 of 0\.4"):
+    with pytest.raises(es.BudgetRefused, match=r"this month exceeded: not enough epsilon.* epsilon = 0 of 0\.4"):
         ledger.dataset("survey").reserve(pure(0.2))
 
 
 def test_a_version_is_a_label(ledger):
     ledger.init("survey", epsilon=1, delta=0)
-    es.mean(X, BOX, epsilon=0.5, delta=0, ledger=ledger, dataset="survey@2026")
-    es.mean(X, BOX, epsilon=0.5, delta=0, ledger=ledger, dataset="survey@2027")
+    es.mean(X, BOX, epsilon=0.5, delta=0, ledger=ledger.dataset("survey@2026"))
+    es.mean(X, BOX, epsilon=0.5, delta=0, ledger=ledger.dataset("survey@2027"))
     assert [entry.get("version") for entry in ledger.history()[2::2]] == ["2026", "2027"]
     assert ledger.account("survey").to_dict()["spent"]["epsilon"] == ["1"]
-
-
-@pytest.mark.parametrize("caps", [{}, {"caps": {"mu": 0.1, "epsilon": [0.07]}}])
-def test_a_pure_release_that_does_not_fit_gaussian_caps_is_told_what_would(tmp_path, caps):
-    """It was told that nothing of its kind fits, and half of it did."""
-    ledger = es.Ledger(tmp_path / "budget.db")
-    ledger.init("survey", epsilon=1, delta=1e-6, **caps)
-    words = {"ledger": ledger, "dataset": "survey"}
-    es.mean(X, BOX, epsilon=0.2, delta=1e-7, noise="gaussian", **words)
-    with pytest.raises(es.BudgetRefused) as refusal:
-        es.mean(X, BOX, epsilon=0.9, delta=0, **words)
-    largest = float(re.search(r"largest epsilon that fits is ([\d.e-]+)\.", str(refusal.value))[1])
-    with pytest.raises(es.BudgetRefused):
-        es.mean(X, BOX, epsilon=largest * 1.001, delta=0, **words)
-    es.mean(X, BOX, epsilon=largest, delta=0, **words)
-    with pytest.raises(es.BudgetRefused, match=r"fits is \d.*e-0|fits is 0\.0|No request"):
-        es.mean(X, BOX, epsilon=largest, delta=0, **words)

@@ -19,7 +19,7 @@ from ellipsum.ledger import ChargeRequest, DatasetAccount
 
 BOX = es.Box(0, 1)
 X = np.random.default_rng(0).uniform(0, 1, (300, 2))
-WORDS = {"epsilon": 0.2, "delta": 0, "dataset": "survey"}
+WORDS = {"epsilon": 0.2, "delta": 0}
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def path(tmp_path):
     ledger = es.Ledger(path)
     ledger.init("survey", epsilon=1, delta=0, analyst_caps={"north": 0.8, "*": 0.6}, period={"year": 0.9})
     for key in ("a", None):
-        es.mean(X, BOX, **WORDS, ledger=ledger, analyst="north", key=key)
+        es.mean(X, BOX, ledger=ledger.dataset("survey", analyst="north"), request_id=key, **WORDS)
     del ledger
     return path
 
@@ -52,7 +52,7 @@ LOOKS = {
     "events": lambda ledger: ledger.export("dp_accounting"),
     "registry": lambda ledger: ledger.export("registry"),
     "charge": lambda ledger: ledger.dataset("survey", analyst="north").reserve(ASK),
-    "key": lambda ledger: es.mean(X, BOX, **WORDS, ledger=ledger, analyst="north", key="a"),
+    "key": lambda ledger: es.mean(X, BOX, ledger=ledger.dataset("survey", analyst="north"), request_id="a", **WORDS),
     "close": lambda ledger: ledger.close("survey"),
 }
 
@@ -104,7 +104,7 @@ def test_tables_that_would_lose_charges_are_refused(path, script):
     """A trigger could take every charge away again, and verify found the chain in order."""
     doctor(path, script)
     for look in (*LOOKS.values(), es.Ledger.verify):
-        with pytest.raises(es.DataError, match="are not as they were made"):
+        with pytest.raises(es.DataError, match="ellipsum did not create"):
             look(es.Ledger(path))
 
 
@@ -112,7 +112,7 @@ def test_an_entry_that_is_not_kept_is_no_charge(path, monkeypatch):
     ledger = es.Ledger(path)
     monkeypatch.setattr(type(ledger._store), "_check_schema", lambda *_: None)
     doctor(path, "create trigger x before insert on ellipsum_entries begin select raise(ignore); end")
-    with pytest.raises(es.DataError, match="did not keep"):
+    with pytest.raises(es.DataError, match="did not store"):
         ledger.dataset("survey", analyst="north").reserve(ASK)
 
 
@@ -120,14 +120,14 @@ def test_an_entry_that_is_not_kept_is_no_charge(path, monkeypatch):
 def test_a_changed_entry_is_not_charged_upon(path, number, what):
     doctor(path, f"update ellipsum_entries set body = replace(body, '\"0', '\"1') where number = {number}")
     assert what
-    with pytest.raises(es.DataError, match=f"entry {number} is bad: it was changed"):
+    with pytest.raises(es.DataError, match=f"Entry {number} is bad: it was changed"):
         es.Ledger(path).dataset("survey", analyst="north").reserve(ASK)
 
 
 @pytest.mark.parametrize("look", ["history", "lines", "events"])
 def test_a_changed_entry_is_not_shown_as_if_it_were_true(path, look):
     doctor(path, "update ellipsum_entries set body = replace(body, '0.2', '0.1') where number = 5")
-    with pytest.raises(es.DataError, match="entry 5 is bad: it was changed"):
+    with pytest.raises(es.DataError, match="Entry 5 is bad: it was changed"):
         LOOKS[look](es.Ledger(path))
 
 
@@ -140,13 +140,13 @@ def test_a_changed_release_is_not_given_out_under_its_key(path):
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("delete from ellipsum_plans", "a plan .* is missing"),
-        ("delete from ellipsum_results", "entry 4 is bad: the release .* is missing"),
-        ("update ellipsum_results set body = cast(body as blob)", "entry 4 is bad: the release .* was changed"),
-        ("update ellipsum_plans set body = cast(body as blob)", "a plan .* was changed"),
-        ("update ellipsum_entries set body = cast(body as blob) where number = 3", "entry 3 is bad: it is no entry"),
-        ("update ellipsum_entries set number = -6 where number = 6", "entry 1 is bad: it is missing"),
-        ("update ellipsum_entries set number = 1 << 62 where number = 6", "entry 6 is bad: it is missing"),
+        ("delete from ellipsum_plans", "A plan .* is missing"),
+        ("delete from ellipsum_results", "Entry 4 is bad: the release .* is missing"),
+        ("update ellipsum_results set body = cast(body as blob)", "Entry 4 is bad: the release .* was changed"),
+        ("update ellipsum_plans set body = cast(body as blob)", "A plan .* was changed"),
+        ("update ellipsum_entries set body = cast(body as blob) where number = 3", "Entry 3 is bad: it is no entry"),
+        ("update ellipsum_entries set number = -6 where number = 6", "Entry 1 is bad: it is missing"),
+        ("update ellipsum_entries set number = 1 << 62 where number = 6", "Entry 6 is bad: it is missing"),
     ],
 )
 def test_verify_finds_what_was_taken_away_or_turned_into_something_else(path, script, why):
@@ -157,7 +157,7 @@ def test_verify_finds_what_was_taken_away_or_turned_into_something_else(path, sc
 
 def test_an_entry_far_beyond_the_others_is_not_built_upon(path):
     doctor(path, "update ellipsum_entries set number = (1 << 62) + ((1 << 62) - 1) where number = 6")
-    with pytest.raises(es.DataError, match="no ledger is as long as that"):
+    with pytest.raises(es.DataError, match="its number is too large"):
         es.Ledger(path).dataset("survey", analyst="north").reserve(ASK)
 
 
@@ -202,7 +202,7 @@ def test_of_several_that_open_a_budget_one_does(tmp_path):
 
 
 def _same_key(place, path):
-    return es.mean(X, BOX, **WORDS, ledger=path, key="once").to_json()
+    return es.mean(X, BOX, ledger=es.Ledger(path).dataset("survey"), request_id="once", **WORDS).to_json()
 
 
 def test_one_key_is_one_charge_however_many_ask_at_once(tmp_path):
@@ -211,7 +211,7 @@ def test_one_key_is_one_charge_however_many_ask_at_once(tmp_path):
     found = crowd(_same_key, 6, path)
     made = {one for one in found if not one.startswith("BudgetRefused")}
     assert len(made) == 1
-    assert all("still on its way" in one for one in found if one.startswith("BudgetRefused"))
+    assert all("still running" in one for one in found if one.startswith("BudgetRefused"))
     assert es.Ledger(path).account("survey").reserved == 1
     assert _same_key(0, path) in made
 
@@ -259,8 +259,8 @@ def test_a_key_belongs_to_its_data_set(tmp_path):
     ledger = es.Ledger(tmp_path / "budget.db")
     ledger.init("survey", epsilon=1, delta=0)
     ledger.init("census", epsilon=1, delta=0)
-    first = es.mean(X, BOX, **WORDS, ledger=ledger, key="a")
-    other = es.mean(X, BOX, **(WORDS | {"dataset": "census"}), ledger=ledger, key="a")
+    first = es.mean(X, BOX, ledger=ledger.dataset("survey"), request_id="a", **WORDS)
+    other = es.mean(X, BOX, ledger=ledger.dataset("census"), request_id="a", **WORDS)
     assert other != first
     assert ledger.account("census").reserved == 1
 
@@ -302,12 +302,12 @@ def test_an_interrupt_leaves_the_charge_and_a_ledger_in_order(tmp_path, monkeypa
 
     if moment == "before the release":
         with pytest.raises(KeyboardInterrupt):
-            es.mean(X, BOX, **WORDS, ledger=ledger, progress=interrupt)
+            es.mean(X, BOX, ledger=ledger.dataset("survey"), progress=interrupt, **WORDS)
     else:
         with monkeypatch.context() as patch:
             patch.setattr(es.ledger.dataset_account, "_store_plan", interrupt)
             with pytest.raises(KeyboardInterrupt):
-                es.mean(X, BOX, **WORDS, ledger=ledger)
+                es.mean(X, BOX, ledger=ledger.dataset("survey"), **WORDS)
     charged = int(moment == "before the release")
     assert es.Ledger(tmp_path / "budget.db").account("survey").reserved == charged
     assert ledger.account("survey").released == 0
@@ -324,7 +324,7 @@ def test_what_is_no_name_has_no_account(path, look):
 
 @pytest.mark.parametrize("name", ["budget\0.db", "\ud800.db"])
 def test_addresses_that_name_no_file_are_refused(name):
-    with pytest.raises(es.UsageError, match="a ledger is a path"):
+    with pytest.raises(es.UsageError, match="A ledger is a path"):
         es.Ledger(name)
 
 
@@ -337,13 +337,19 @@ def test_a_file_may_have_any_name_that_a_file_may_have(tmp_path):
         es.Ledger(tmp_path).init("survey", epsilon=1, delta=0)
 
 
-@pytest.mark.parametrize("word", ["dataset", "key", "analyst"])
+@pytest.mark.parametrize("word", ["dataset", "request_id", "analyst"])
 def test_names_have_a_length(tmp_path, word):
     ledger = es.Ledger(tmp_path / "budget.db")
     ledger.init("survey", epsilon=1, delta=0)
-    words = WORDS | {word: "survey@" + "x" * 1000 if word == "dataset" else "x" * 1000}
+    names = {"dataset": "survey@2026", "analyst": "ana", "request_id": "a"}
+    names[word] += "x" * 1000
+
+    def ask(dataset, analyst, request_id):
+        return es.mean(X, BOX, ledger=ledger.dataset(dataset, analyst=analyst), request_id=request_id, **WORDS)
+
     with pytest.raises(es.UsageError, match=f"{word} must be a name of"):
-        es.mean(X, BOX, **words, ledger=ledger)
+        ask(**names)
+    assert ledger.account("survey").reserved == 0
 
 
 def test_a_charge_of_nothing_but_a_claim_is_worked_out(tmp_path):
@@ -375,7 +381,7 @@ def test_a_release_is_entered_once_and_where_it_was_charged(tmp_path):
     ledger.init("survey", epsilon=1, delta=0)
     ledger.init("census", epsilon=1, delta=0)
     reserved = ledger.dataset("survey").reserve(ASK)
-    with pytest.raises(es.DataError, match="does not hold this charge"):
+    with pytest.raises(es.DataError, match="does not contain this charge"):
         ledger.dataset("census").enter(reserved, "{}")
     ledger.dataset("survey").enter(reserved, "{}")
     with pytest.raises(es.DataError, match="could not be written"):

@@ -24,7 +24,7 @@ def path(tmp_path):
     ledger.init("survey", epsilon=1, delta=1e-6)
     ledger.init("visits", epsilon=2, delta=1e-6, privacy_id="patient")
     for key in ("a", None, None):
-        es.mean(X, BOX, epsilon=0.25, delta=0, ledger=ledger, dataset="survey", key=key)
+        es.mean(X, BOX, epsilon=0.25, delta=0, ledger=ledger.dataset("survey"), request_id=key)
     person = es.Privacy(0.1, 1e-8, "replace", "person")
     ledger.dataset("visits").reserve(ChargeRequest("a test", person, {"epsilon": 0.5, "delta": 1e-7}, "patient"))
     assert len(ledger.history()) == 11
@@ -72,13 +72,13 @@ def test_a_ledger_verifies(path):
 @pytest.mark.parametrize("number", [1, 4, 7, 11])
 def test_a_changed_entry_is_named(path, number):
     change(path, f"update ellipsum_entries set body = replace(body, '2026', '2025') || ' ' where number = {number}")
-    with pytest.raises(es.DataError, match=f"entry {number} is bad: it was changed"):
+    with pytest.raises(es.DataError, match=f"Entry {number} is bad: it was changed"):
         es.Ledger(path).verify()
 
 
 def test_a_changed_entry_with_its_digest_is_named_by_the_next(path):
     forge(path, 4, lambda fields: fields.update(at="1999"), onwards=False)
-    with pytest.raises(es.DataError, match="entry 5 is bad: it does not follow the entry before"):
+    with pytest.raises(es.DataError, match="Entry 5 is bad: it does not follow the entry before"):
         es.Ledger(path).verify()
 
 
@@ -89,19 +89,19 @@ def test_text_after_an_entry_is_no_part_of_one(path):
     body = canonical(fields) + " {}"
     values = (body, digest(body))
     change(path, "update ellipsum_entries set body = ?, digest = ? where number = 11", values=values)
-    with pytest.raises(es.DataError, match="entry 11 is bad: it does not follow"):
+    with pytest.raises(es.DataError, match="Entry 11 is bad: it does not follow"):
         es.Ledger(path).verify()
 
 
 def test_a_missing_entry_is_named(path):
     change(path, "delete from ellipsum_entries where number = 6")
-    with pytest.raises(es.DataError, match="entry 6 is bad: it is missing"):
+    with pytest.raises(es.DataError, match="Entry 6 is bad: it is missing"):
         es.Ledger(path).verify()
 
 
 def test_columns_are_those_of_the_text(path):
     change(path, "update ellipsum_entries set key = 'b' where key = 'a'")
-    with pytest.raises(es.DataError, match="entry 4 is bad: its columns"):
+    with pytest.raises(es.DataError, match="Entry 4 is bad: its columns"):
         es.Ledger(path).verify()
 
 
@@ -131,13 +131,13 @@ def negative(fields):
 @pytest.mark.parametrize(("number", "edit"), [(4, halve), (6, lower), (8, nonsense), (4, negative)])
 def test_sums_are_those_of_the_charges_even_where_the_chain_was_redone(path, number, edit):
     forge(path, number, edit)
-    with pytest.raises(es.DataError, match=f"entry {number} is bad: it (does not follow|is no entry)"):
+    with pytest.raises(es.DataError, match=f"Entry {number} is bad: it (does not follow|is no entry)"):
         es.Ledger(path).verify()
 
 
 def test_caps_are_not_raised_later(path):
     forge(path, 3, lambda fields: fields["caps"].update(epsilon=["0.4"]))
-    with pytest.raises(es.DataError, match="entry 6 is bad"):
+    with pytest.raises(es.DataError, match="Entry 6 is bad"):
         es.Ledger(path).verify()
 
 
@@ -145,13 +145,13 @@ def test_an_anchor_finds_a_rolled_back_ledger(path, tmp_path):
     old = tmp_path / "old.db"
     shutil.copy(path, old)
     ledger = es.Ledger(path)
-    es.mean(X, BOX, epsilon=0.25, delta=0, ledger=ledger, dataset="survey")
+    es.mean(X, BOX, epsilon=0.25, delta=0, ledger=ledger.dataset("survey"))
     anchor = ledger.anchor
     copy = es.Ledger(old)
     assert copy.verify()  # by itself the old copy is consistent
     with pytest.raises(es.DataError, match="rolled back"):
         copy.verify(anchor)
-    es.mean(X, BOX, epsilon=0.25, delta=0, ledger=copy, dataset="survey")
+    es.mean(X, BOX, epsilon=0.25, delta=0, ledger=copy.dataset("survey"))
     assert len(copy.history()) == len(ledger.history())
     with pytest.raises(es.DataError, match="rolled back"):  # as long, but another history
         copy.verify(anchor)
@@ -166,7 +166,7 @@ def test_an_anchor_finds_a_chain_that_was_redone(path):
     with pytest.raises(es.DataError, match="rolled back"):
         es.Ledger(path).verify(anchor)
     for wrong in ("", "11", "x:y", 3):
-        with pytest.raises(es.UsageError, match="an anchor is"):
+        with pytest.raises(es.UsageError, match="An anchor is"):
             es.Ledger(path).verify(wrong)
 
 
@@ -256,7 +256,7 @@ def test_the_registry_gets_facts_only(path):
 )
 def test_the_first_bad_entry_is_named(path, number, text, why):
     change(path, text)
-    with pytest.raises(es.DataError, match=f"entry {number} is bad: {why}"):
+    with pytest.raises(es.DataError, match=f"Entry {number} is bad: {why}"):
         es.Ledger(path).verify()
 
 

@@ -115,7 +115,7 @@ def test_a_read_only_file_can_be_looked_at_and_not_charged(path, monkeypatch):
     assert ledger.account("survey").reserved == 0
     assert ledger.verify()
     with pytest.raises(es.DataError, match="could not be written"):
-        es.mean(X, es.Box(0, 1), epsilon=0.5, delta=0, ledger=ledger, dataset="survey")
+        es.mean(X, es.Box(0, 1), epsilon=0.5, delta=0, ledger=ledger.dataset("survey"))
 
 
 def test_a_look_at_a_read_only_file_leaves_nothing_beside_it(path, monkeypatch):
@@ -165,7 +165,7 @@ def test_a_symbolic_link_is_the_file_that_it_names(path, tmp_path):
     assert os.listdir(link.parent) == ["link.db"]
     link.unlink()
     link.symlink_to(tmp_path / "nowhere.db")
-    with pytest.raises(es.DataError, match="there is no ledger"):
+    with pytest.raises(es.DataError, match="There is no ledger"):
         es.Ledger(link).init("survey", epsilon=1, delta=0)
 
 
@@ -178,7 +178,7 @@ def test_a_file_that_was_replaced_is_not_charged_behind_the_scenes(path, tmp_pat
     os.replace(tmp_path / "new.db", path)
     for beside in tmp_path.glob("budget.db-*"):
         beside.unlink()
-    with pytest.raises(es.DataError, match="does not hold this charge"):
+    with pytest.raises(es.DataError, match="does not contain this charge"):
         ledger.dataset("survey").enter(reserved, "{}")
     for _ in range(5):
         ledger.dataset("survey").reserve(ASK)
@@ -186,7 +186,7 @@ def test_a_file_that_was_replaced_is_not_charged_behind_the_scenes(path, tmp_pat
     with pytest.raises(es.BudgetRefused):
         es.Ledger(path).dataset("survey").reserve(ASK)
     path.unlink()
-    with pytest.raises(es.DataError, match="there is no ledger"):
+    with pytest.raises(es.DataError, match="There is no ledger"):
         ledger.dataset("survey").reserve(ASK)
 
 
@@ -194,7 +194,7 @@ def test_a_database_of_something_else_is_left_alone(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table people (age integer)")
     content = path.read_bytes()
-    with pytest.raises(es.UsageError, match="a database of something else"):
+    with pytest.raises(es.UsageError, match="a database of another program"):
         es.Ledger(path).init("survey", epsilon=1, delta=0)
     assert path.read_bytes() == content
 

@@ -22,7 +22,7 @@ from ellipsum import noise
 from ellipsum.errors import UsageError
 from ellipsum.noise import Stream, add_noise, add_noise_exact, gaussian, public_random, shift_for
 from ellipsum.noise import quantile_table as _quantile
-from ellipsum.noise.stream import keystream
+from ellipsum.noise.stream import Fill, keystream
 from ellipsum.numerics.wide_integers import Wide
 
 UNIT = 2.0**-53
@@ -43,10 +43,14 @@ class Scripted(Stream):
         self.draws = draws
         self.extra_words: dict[int, int] = {}
 
-    def fill(self, start: int, out: np.ndarray) -> None:
-        for row in range(len(out)):
-            bits = self.draws[start + row][0]
-            out[row] = bits >> 64, bits & (2**64 - 1)
+    def draws_from(self, start: int) -> Fill:
+        places = itertools.count(start)
+
+        def fill(out: np.ndarray) -> None:
+            for row, place in zip(out, places, strict=False):
+                row[:] = divmod(self.draws[place][0], 2**64)
+
+        return fill
 
     def more(self, index: int) -> Iterator[int]:
         for count, word in enumerate(self.draws[index][1], start=1):
@@ -485,7 +489,7 @@ def test_only_a_generator_will_do(rng: object) -> None:
         (1.0, 0, 0, "shift must be -20"),
         (1.0, -21, 0, "shift must be -20"),
         (1.0, -20, -1, "start must be a whole number >= 0"),
-        (1.0, -20, 2**64 - 4, "start must leave room"),
+        (1.0, -20, 2**64 - 4, "start must allow"),
     ],
 )
 def test_wrong_arguments_are_named(std: float, shift: int, start: int, message: str) -> None:

@@ -60,6 +60,26 @@ def test_equal_weights_by_quadrature(d, share):
         assert three == pytest.approx(by_quadrature(d + 2, limit, power), rel=1e-9)
 
 
+@pytest.mark.parametrize("scale", [50.0, 1e3, 1e6, 1e12])
+def test_one_wide_weight_beside_many_narrow_ones(scale):
+    """Every row is clipped, although 1 is within few standard deviations of the mean."""
+    weights, counts = scale * np.array([1.0, 1e-4]), np.array([1.0, 999.0])
+    found = clipped(weights, counts).moments(weights)
+    nodes, shares = np.polynomial.legendre.leggauss(400)
+    z, z_shares = 6 * (nodes + 1), 6 * shares
+
+    def expected(power, degrees, of_z):
+        low, high = stats.chi2.ppf(1e-30, degrees), stats.chi2.isf(1e-30, degrees)
+        narrow, density = low + (high - low) * (nodes + 1) / 2, (high - low) / 2 * shares
+        total = weights[0] * z[:, None] ** 2 + weights[1] * narrow
+        values = (1 - total**-0.5) ** power * stats.chi2.pdf(narrow, degrees) * density
+        return 2 * (of_z * stats.norm.pdf(z) * z_shares) @ values.sum(axis=1)
+
+    for power in (1, 2):
+        want = expected(power, 999, z**2), expected(power, 1001, 1.0)
+        np.testing.assert_allclose(found[power - 1], want, rtol=1e-9)
+
+
 @pytest.mark.parametrize("scale", [0.1, 1.0, 8.0])
 @pytest.mark.parametrize("small", [0.3, 1e-3])
 def test_two_weights_in_polar_coordinates(scale, small):

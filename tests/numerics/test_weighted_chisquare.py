@@ -307,7 +307,7 @@ def test_bernstein_refuses_outside_its_condition():
     ("make", "words"),
     [
         (lambda: WeightedChiSquare([]), "non-empty"),
-        (lambda: WeightedChiSquare([0.0, 0.0]), "at least one"),
+        (lambda: WeightedChiSquare([0.0, 0.0]), "At least one"),
         (lambda: WeightedChiSquare([1.0, -1.0]), ">= 0"),
         (lambda: WeightedChiSquare([1.0, math.nan]), "finite"),
         (lambda: WeightedChiSquare([1.0]).isf(-0.1), "between 0 and 1"),

@@ -39,6 +39,11 @@ def test_from_int64(values):
     assert Wide.from_int64(np.array(values, np.int64)).to_ints() == values
 
 
+@given(st.lists(st.integers(-(2**50), 2**50), min_size=1), st.integers(0, 2**59))
+def test_products_are_exact(values, factor):
+    assert Wide.product(np.array(values, np.int64), factor).to_ints() == [value * factor for value in values]
+
+
 @given(numbers)
 def test_floats_are_close(value):
     assert abs(Wide.from_ints([value]).to_float()[0] - value) <= abs(value) * 2.0**-51

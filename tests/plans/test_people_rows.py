@@ -18,10 +18,10 @@ from ellipsum.sources import Selection
 HUGE = es.Budget(mu=1e7)
 RELATIONS = ["replace", "add_remove"]
 ROWS = {
-    "box": (es.Box([-1, 2], [1, 6]), {"check": True}),
-    "ball": (es.Ball(3.0, [0.0, 4.0]), {"check": True}),
+    "box": (es.Box([-1, 2], [1, 6]), {"count_clipped": True}),
+    "ball": (es.Ball(3.0, [0.0, 4.0]), {"count_clipped": True}),
     "normal": (es.Normal([0.0, 4.0], std=[0.5, 1.0]), {}),
-    "whole rows": (es.Normal([0.0, 4.0], std=[0.5, 1.0]), {"missing": "row"}),
+    "whole rows": (es.Normal([0.0, 4.0], std=[0.5, 1.0]), {"missing": "drop_row"}),
 }
 
 
@@ -58,9 +58,7 @@ def test_with_a_huge_budget_the_statistic_is_over_capped_rows(statistic, kind, r
     made = getattr(es, statistic)(
         table(who, rows),
         known,
-        privacy_id="who",
-        per_person="rows",
-        max_rows=3,
+        privacy_id=es.People("who", per_person="rows", max_rows=3),
         neighbors=relation,
         budget=HUGE,
         **how,
@@ -77,7 +75,7 @@ def test_gaps_are_those_of_rows():
     """A column is over the rows that have it, not over people."""
     who, rows, _ = visits()
     rows[rng(5).random(rows.shape) < 0.4] = np.nan
-    terms = {"privacy_id": "who", "per_person": "rows", "max_rows": 9, "budget": HUGE}
+    terms = {"privacy_id": es.People("who", per_person="rows", max_rows=9), "budget": HUGE}
     made = es.mean(table(who, rows), ROWS["box"][0], **terms)
     assert made.value == pytest.approx(np.nanmean(rows, axis=0), abs=1e-4)
     assert made.counts.rows == pytest.approx(np.isfinite(rows).sum(axis=0), abs=0.01)
@@ -116,13 +114,11 @@ def test_no_person_moves_the_sums_by_more_than_the_noise_supposes(statistic, kin
     known, how = ROWS[kind]
     cap = 2
     plan = es.plan(
+        statistic,
         known,
         n=3,
-        statistic=statistic,
         neighbors=relation,
-        privacy_id="who",
-        per_person="rows",
-        max_rows=cap,
+        privacy_id=es.People("who", per_person="rows", max_rows=cap),
         budget=es.Budget(mu=0.7),
         **how,
     )
@@ -150,13 +146,11 @@ def test_noise_grows_with_the_cap(cap):
     for relation in RELATIONS:
         one, many = (
             es.plan(
+                "mean",
                 es.Box([-1, 2], [1, 6]),
                 n=100,
-                statistic="mean",
                 neighbors=relation,
-                privacy_id="who",
-                per_person="rows",
-                max_rows=rows,
+                privacy_id=es.People("who", per_person="rows", max_rows=rows),
                 budget=es.Budget(mu=1.0),
             )
             for rows in (1, cap)
@@ -171,21 +165,21 @@ def test_noise_grows_with_the_cap(cap):
 
 def test_n_is_the_number_of_people_where_it_is_public():
     who, rows, each = visits()
-    terms = {"privacy_id": "who", "per_person": "rows", "max_rows": 3, "budget": es.Budget(mu=1.0)}
+    terms = {"privacy_id": es.People("who", per_person="rows", max_rows=3), "budget": es.Budget(mu=1.0)}
     made = es.mean(table(who, rows), ROWS["box"][0], **terms)
     assert made.plan.n == len(each)
     assert made.plan.count_units > 0
     assert not made.plan.public_rows
-    plan = es.plan(ROWS["box"][0], n=len(each), statistic="mean", columns=["a", "b"], **terms)
+    plan = es.plan("mean", ROWS["box"][0], n=len(each), columns=["a", "b"], **terms)
     assert plan.release(table(who, rows)).plan.n == len(each)
-    with pytest.raises(es.UsageError, match=f"{len(each) + 1} people, the data has {len(each)}"):
-        es.plan(ROWS["box"][0], n=len(each) + 1, statistic="mean", columns=["a", "b"], **terms).release(
-            table(who, rows)
-        )
+    with pytest.raises(es.UsageError, match=f"{len(each) + 1} people, but the data has {len(each)}"):
+        es.plan("mean", ROWS["box"][0], n=len(each) + 1, columns=["a", "b"], **terms).release(table(who, rows))
 
 
 def test_a_plan_cannot_claim_a_smaller_cap_of_noise():
-    plan = es.plan(ROWS["box"][0], n=9, privacy_id="who", per_person="rows", max_rows=2, budget=es.Budget(mu=1.0))
+    plan = es.plan(
+        "sum", ROWS["box"][0], n=9, privacy_id=es.People("who", per_person="rows", max_rows=2), budget=es.Budget(mu=1.0)
+    )
     fields = plan.to_dict()
     fields["request"]["people"]["max_rows"] = 3
     with pytest.raises(es.UsageError, match="noise is below"):
@@ -206,9 +200,7 @@ def test_progress_says_nothing_of_how_many_rows_people_have(tmp_path, relation, 
         es.mean(
             made,
             ROWS["box"][0],
-            privacy_id="who",
-            per_person="rows",
-            max_rows=4,
+            privacy_id=es.People("who", per_person="rows", max_rows=4),
             neighbors=relation,
             n=None if relation == "replace" else 30_000,
             budget=es.Budget(mu=1.0),
@@ -222,7 +214,7 @@ def test_the_rows_that_count_do_not_follow_their_order():
     """[T7] Another order of the same rows, or other blocks, gives the same release to the last bit."""
     who, rows, _ = visits()
     rows = rng(9).uniform([-1, 2], [1, 6], rows.shape)  # now all different
-    terms = {"privacy_id": "who", "per_person": "rows", "max_rows": 2, "budget": es.Budget(mu=1.0)}
+    terms = {"privacy_id": es.People("who", per_person="rows", max_rows=2), "budget": es.Budget(mu=1.0)}
     wanted = es.mean(table(who, rows), ROWS["box"][0], rng=rng(), **terms).to_json()
     for seed in range(3):
         order = rng(seed).permutation(who.size)

@@ -7,34 +7,38 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import ellipsum as es
-from ellipsum.privacy.attack_bounds import found_at, in_a_hundred, right_guesses
-from ellipsum.privacy.spherical_curve import BallPrivacy
+from ellipsum.privacy.guarantee import max_guess_accuracy, max_true_positive_rate, percent_up
+from ellipsum.privacy.spherical_curve import SphericalPrivacy
 
 ALPHAS = (1e-4, 0.01, 0.3)
 
 
 @pytest.mark.parametrize("mu", [1e-6, 0.01, 0.3, 1.0, 3.0, 8.0])
 def test_gaussian_guesses(mu):
-    share = right_guesses(es.Privacy(mu))
+    share = max_guess_accuracy(es.Privacy(mu))
     assert ndtr(mu / 2) <= share * (1 + 1e-15)
     assert share <= ndtr(mu / 2) * (1 + 1e-12)
     for alarms in ALPHAS:
         exact = ndtr(ndtri(alarms) + mu)
-        assert exact * (1 - 1e-12) <= found_at(es.Privacy(mu), alarms) <= min(1.0, exact * (1 + 1e-6) + 1e-5)
+        assert (
+            exact * (1 - 1e-12) <= max_true_positive_rate(es.Privacy(mu), alarms) <= min(1.0, exact * (1 + 1e-6) + 1e-5)
+        )
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_guesses_after_a_pure_step_are_those_of_randomized_response(epsilon):
     pure = es.Privacy.of_pure(epsilon)
-    assert right_guesses(pure) == pytest.approx(1 / (1 + math.exp(-epsilon)), rel=1e-12)
+    assert max_guess_accuracy(pure) == pytest.approx(1 / (1 + math.exp(-epsilon)), rel=1e-12)
     corner = 1 / (1 + math.exp(epsilon))  # where false alarms and misses are as many
     for alarms in ALPHAS:
         exact = math.exp(epsilon) * alarms if alarms < corner else 1 - math.exp(-epsilon) * (1 - alarms)
-        assert found_at(pure, alarms) == pytest.approx(exact, rel=1e-6)
+        assert max_true_positive_rate(pure, alarms) == pytest.approx(exact, rel=1e-6)
 
 
 def test_slack_adds_half_of_itself():
-    assert right_guesses(es.Privacy(1.0, 1e-3)) - right_guesses(es.Privacy(1.0)) == pytest.approx(5e-4, rel=1e-9)
+    assert max_guess_accuracy(es.Privacy(1.0, 1e-3)) - max_guess_accuracy(es.Privacy(1.0)) == pytest.approx(
+        5e-4, rel=1e-9
+    )
 
 
 def test_steps_of_several_laws_together():
@@ -49,16 +53,16 @@ def test_steps_of_several_laws_together():
             p = math.prod(q if answer else 1 - q for q, answer in zip(odds, (a, b), strict=True))
             q = math.prod(1 - q if answer else q for q, answer in zip(odds, (a, b), strict=True))
             total += float(np.maximum(p * first, q * second).sum()) * (x[1] - x[0])
-    assert right_guesses(es.Privacy(mu, pure=pure)) == pytest.approx(total / 2, rel=1e-8)
+    assert max_guess_accuracy(es.Privacy(mu, pure=pure)) == pytest.approx(total / 2, rel=1e-8)
 
 
 def test_spherical_noise_of_one_dimension_is_laplace():
     """Half a sensitivity apart from either data set is where they are told apart."""
-    assert right_guesses(BallPrivacy(2.0, 1)) == pytest.approx(1 - math.exp(-1.0) / 2, rel=1e-6)
+    assert max_guess_accuracy(SphericalPrivacy(2.0, 1)) == pytest.approx(1 - math.exp(-1.0) / 2, rel=1e-6)
 
 
 def test_shares_are_shown_rounded_up():
-    assert in_a_hundred(0.5) == "50"
-    assert in_a_hundred(0.50001) == "50.1"
-    assert in_a_hundred(0.7310585786) == "73.2"
-    assert in_a_hundred(1.0) == "100"
+    assert percent_up(0.5) == "50"
+    assert percent_up(0.50001) == "50.1"
+    assert percent_up(0.7310585786) == "73.2"
+    assert percent_up(1.0) == "100"

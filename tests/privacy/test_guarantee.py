@@ -20,7 +20,7 @@ import ellipsum as es
 from ellipsum.errors import UsageError
 from ellipsum.privacy.budget import Budget, calibrate, mu_cap_of, mu_for, rho_of
 from ellipsum.privacy.gaussian_curve import certified_mu, gaussian_delta, laplace_mu
-from ellipsum.privacy.guarantee import Privacy, advanced_composition, basic_composition, compose, fits
+from ellipsum.privacy.guarantee import Privacy, compose, fits
 
 
 def true_delta(mu: mpmath.mpf | Fraction, epsilon: float) -> mpmath.mpf:
@@ -133,7 +133,7 @@ def test_the_three_ways_to_state_a_budget() -> None:
 def test_a_budget_is_a_frozen_readable_value() -> None:
     budget = Budget(epsilon=1.0, delta=1e-6)
     assert repr(budget) == "Budget(epsilon=1.0, delta=1e-06)"
-    assert str(budget) == f"epsilon = 1, delta = 1e-06 (mu = {budget.mu:.6g})"
+    assert str(budget) == f"epsilon = 1, delta = 1e-06 (mu = {budget.mu:.6g} Gaussian DP)"
     assert eval(repr(Budget(rho=0.3))) == Budget(rho=0.3)
     assert budget == Budget(epsilon=1.0, delta=1e-6) == pickle.loads(pickle.dumps(budget)) == copy.copy(budget)
     assert len({budget, Budget(epsilon=1.0, delta=1e-6)}) == 1
@@ -164,7 +164,7 @@ def test_after_slack() -> None:
     rest = budget.after_slack(1e-7)
     assert Privacy(rest.mu, 1e-7).delta(1.0) <= 1e-6
     assert rest.mu < budget.mu
-    with pytest.raises(UsageError, match="State the budget as epsilon= and delta="):
+    with pytest.raises(UsageError, match="needs a part of delta"):
         Budget(mu=1.0).after_slack(1e-7)
 
 
@@ -189,8 +189,8 @@ def test_a_guarantee_round_trips_through_json() -> None:
     spent = Privacy(0.1 + 0.2, 1e-300, "add_remove")
     assert Privacy.from_dict(json.loads(json.dumps(spent.to_dict()))) == spent
     assert eval(repr(spent)) == spent
-    assert str(spent) == "mu = 0.3 but for probability 1e-300 (one row added or removed)"
-    assert str(Privacy(1.0)) == "mu = 1 (one row replaced)"
+    assert str(spent) == "mu = 0.3 Gaussian DP plus delta = 1e-300 (one row added or removed)"
+    assert str(Privacy(1.0)) == "mu = 1 Gaussian DP (one row replaced)"
     with pytest.raises(UsageError, match="mu, slack, neighbors"):
         Privacy.from_dict({"mu": 1.0, "slack": 0.0})
 
@@ -300,19 +300,27 @@ def test_the_filter_compares_exactly() -> None:
         fits(cap, [Privacy(0.1, 0.0, "add_remove")])
 
 
+def test_of_several_pure_caps_each_holds_one_step() -> None:
+    cap = Privacy(0.0, pure=(0.3, 0.5))
+    assert fits(cap, [Privacy.of_pure(0.5), Privacy.of_pure(0.3)])
+    assert fits(cap, [Privacy.of_pure(0.4)])
+    assert not fits(cap, [Privacy.of_pure(0.4), Privacy.of_pure(0.4)])
+    assert not fits(cap, [Privacy.of_pure(0.5), Privacy.of_pure(0.3), Privacy.of_pure(1e-9)])
+
+
+def test_a_pure_step_spends_no_more_than_is_stated() -> None:
+    stated = {"epsilon": 1.0, "delta": 1e-6}
+    Privacy(0.0, 1e-6, pure=(1.0,)).check_stated(stated)
+    for more in (
+        Privacy(0.0, 1.1e-6, pure=(1.0,)),
+        Privacy.of_pure(math.nextafter(1.0, 2.0)),
+        Privacy(1e-9, pure=(1.0,)),
+    ):
+        with pytest.raises(UsageError, match="Create a new plan"):
+            more.check_stated(stated)
+
+
 # By name, for comparison -------------------------------------------------------------------------------
-
-
-def test_named_compositions_match_their_formulas_and_are_looser() -> None:
-    epsilon, delta, k = 0.1, 1e-8, 100
-    assert basic_composition([(epsilon, delta)] * k) == pytest.approx((10.0, 1e-6), rel=1e-15)
-    loss, odds = advanced_composition(epsilon, delta, k, 1e-6)
-    by_hand = math.sqrt(2 * k * math.log(1e6)) * epsilon + k * epsilon * math.expm1(epsilon)
-    assert loss == pytest.approx(by_hand, rel=1e-13)
-    assert odds == pytest.approx(2e-6, rel=1e-15)
-    tight = compose([Privacy(certified_mu(epsilon, delta))] * k)
-    assert tight.epsilon(odds) < loss < 10.0
-    assert advanced_composition(1e4, 0.0, 2, 0.1)[0] == math.inf
 
 
 def test_rho_reads_one_way_only() -> None:
@@ -329,11 +337,11 @@ def test_rho_reads_one_way_only() -> None:
 def test_rows_and_people_do_not_compose():
     row = Privacy(0.5)
     person = dataclasses.replace(row, unit="person")
-    assert str(person) == "mu = 0.5 (one person replaced)"
+    assert str(person) == "mu = 0.5 Gaussian DP (one person replaced)"
     assert compose([person, person]).unit == "person"
     assert Privacy.from_dict(person.to_dict()) == person
     assert Privacy.from_dict(row.to_dict()) == row
-    with pytest.raises(UsageError, match="for a row and for a person"):
+    with pytest.raises(UsageError, match="for rows and for people"):
         compose([row, person])
     with pytest.raises(UsageError, match="unit must be one of"):
         Privacy(0.5, unit="house")
@@ -343,7 +351,7 @@ def test_rows_and_people_do_not_compose():
 def test_releases_plans_and_the_like_compose_as_they_are() -> None:
     rows = np.random.default_rng(0).normal(5.0, 1.0, (500, 2))
     spend = {"epsilon": 10.0, "delta": 1e-6}
-    plan = es.plan(es.Box([0, 0], [9, 9]), n=500, noise="gaussian", **spend)
+    plan = es.plan("sum", es.Box([0, 0], [9, 9]), n=500, noise="gaussian", **spend)
     made = [
         plan,
         plan.release(rows),
@@ -356,7 +364,7 @@ def test_releases_plans_and_the_like_compose_as_they_are() -> None:
     assert whole == compose([one.privacy for one in made])
     assert whole.mu > compose(made[1:]).mu > 0
     with pytest.raises(UsageError, match="do not compose"):
-        compose([made[1], es.plan(es.Ball(1.0), n=500, d=2, neighbors="add_remove", **spend)])
+        compose([made[1], es.plan("sum", es.Ball(1.0), n=500, d=2, neighbors="add_remove", **spend)])
     for odd in (made[1], [es.Release], ["privacy"], [None], 3):
         with pytest.raises(UsageError, match="must be a list of releases"):
             compose(odd)

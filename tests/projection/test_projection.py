@@ -32,6 +32,7 @@ from ellipsum.projection.matrix import (
 )
 from ellipsum.projection.parquet import OwnOrder
 from ellipsum.projection.rows import integer_rows
+from ellipsum.request.people import People
 from ellipsum.rows import Ball, Box, Normal, Unknown
 
 pytestmark = pytest.mark.filterwarnings("ignore::ellipsum.projection.forecast.ProjectionWarning")
@@ -347,7 +348,7 @@ def test_a_matrix_used_again_forces_the_adaptive_guarantee():
         assert np.array_equal(again.matrix, first.matrix)
         assert again.noise_std > first.noise_std
     assert by_matrix.matrix_seed is None
-    with pytest.raises(UsageError, match="oblivious"):
+    with pytest.raises(UsageError, match="adversary=.adaptive"):
         project(rows, 3, Ball(1.0), **BUDGET, matrix_seed=first.matrix_seed, adversary="oblivious")
 
 
@@ -383,16 +384,15 @@ def test_guarantee_composes():
     [
         ({"k": 0}, "k must"),
         ({"k": 2.5}, "k must"),
-        ({"rows": Unknown(10.0)}, "bound"),
-        ({"rows": 3}, "bounds must be"),
-        ({"rows": Box(1.0, 1.0)}, "spread"),
+        ({"bounds": Unknown(10.0)}, "bound"),
+        ({"bounds": 3}, "bounds must be"),
+        ({"bounds": Box(1.0, 1.0)}, "lower = upper"),
         ({"neighbors": "add_remove"}, "replace"),
         ({"adversary": "friendly"}, "adversary"),
         ({"calibration": "guess"}, "calibration"),
         ({"calibration": "composition"}, "epsilon < 1"),
         ({"calibration": "tail", "adversary": "adaptive"}, "fresh matrix"),
         ({"metric": "taxicab"}, "metric"),
-        ({"clip_probability": 0.1}, "Normal"),
         ({"matrix_seed": "abc"}, "matrix_seed"),
         ({"matrix": np.ones((2, 2))}, "shape"),
         ({"matrix": [["a", "b"]]}, "numbers"),
@@ -404,7 +404,7 @@ def test_guarantee_composes():
     ],
 )
 def test_wrong_use_is_refused(change, word):
-    arguments = {"k": 3, "rows": Ball(1.0), **BUDGET, **change}
+    arguments = {"k": 3, "bounds": Ball(1.0), **BUDGET, **change}
     with pytest.raises(UsageError, match=word):
         project(some_rows(), **arguments)
 
@@ -423,7 +423,7 @@ def test_one_shot_sources_need_a_stated_clip_probability():
     source = iter([some_rows()])
     with pytest.raises(UsageError, match="clip_probability"):
         project(source, 2, Normal(0.0, std=1.0), **BUDGET)
-    made = project(iter([some_rows()]), 2, Normal(0.0, std=1.0), clip_probability=0.01, **BUDGET, rng=generator())
+    made = project(iter([some_rows()]), 2, Normal(0.0, std=1.0, clip_probability=0.01), **BUDGET, rng=generator())
     assert made.n == 40
 
 
@@ -434,8 +434,7 @@ def test_normal_rows_leave_the_region_with_the_stated_probability():
         made = project(
             np.zeros((2, 3)),
             1,
-            Normal(0.0, std=std, center_error=0.0),
-            clip_probability=0.05,
+            Normal(0.0, std=std, center_error=0.0, clip_probability=0.05),
             metric=metric,
             **BUDGET,
             rng=rng,
@@ -450,7 +449,7 @@ def test_normal_rows_leave_the_region_with_the_stated_probability():
 
 @pytest.mark.filterwarnings("error")
 def test_advice_before_anything_is_spent():
-    with pytest.warns(ProjectionWarning, match="more than the 6 columns"):
+    with pytest.warns(ProjectionWarning, match="exceeds the 6 columns"):
         project(some_rows(), 7, Ball(1.0), epsilon=5000.0, delta=1e-3, rng=generator())
     with pytest.warns(ProjectionWarning, match="useless"):
         project(some_rows(), 3, Ball(1.0), epsilon=1.0, delta=1e-6, rng=generator())
@@ -483,7 +482,7 @@ def test_forecast_error_is_the_spread_of_distances():
 def test_forecast_knows_when_no_projection_is_needed():
     """Rows published as they are: forecast std and distance errors hold, and the advice follows them."""
     forecast = projection_forecast(2, 6, 6, Ball(1.0), epsilon=200.0, delta=1e-6)
-    assert "Publishing the rows themselves" in forecast.verdict
+    assert "Releasing the rows themselves" in forecast.verdict
     rows = clipped(some_rows(6000, 6), 1.0)
     made = project(rows, 6, Ball(1.0), epsilon=200.0, delta=1e-6, matrix=np.eye(6), rng=generator(4))
     assert made.noise_std == pytest.approx(forecast.direct_noise_std, rel=1e-5)
@@ -583,7 +582,7 @@ def test_only_public_fields_are_published():
     }
     other = project(some_rows(seed=2), 3, Ball(1.0), **BUDGET, columns=[0, 2, 4], rng=generator())
     assert other.to_json() == made.to_json()
-    assert "NOT SECURE" in repr(made)
+    assert "NOT PRIVATE" in repr(made)
     assert "useless" in repr(made)
 
 
@@ -622,16 +621,12 @@ def test_people_are_projected_once_each(tmp_path, file):
 
 
 def test_a_projection_of_people_says_so_and_keeps_saying_so(tmp_path):
-    made = project(
-        visits(), 2, Ball(2), privacy_id="who", per_person="sum", max_rows=4, output=tmp_path / "p.parquet", **BUDGET
-    )
+    made = project(visits(), 2, Ball(2), privacy_id=People("who", "sum", 4), output=tmp_path / "p.parquet", **BUDGET)
     noted = {"privacy_id": "who", "per_person": "sum", "max_rows": 4}
     for one in (made, Projection.load(tmp_path / "p.parquet")):
         assert one.people.to_dict() == noted
         assert not one.ordered
         assert one.to_dict()["options"] == noted
-    with pytest.raises(UsageError, match="need privacy_id"):
-        project(visits(), 2, Ball(2), per_person="sum", **BUDGET)
 
 
 def groups_of(path):
@@ -712,7 +707,7 @@ def test_the_order_of_rows_is_a_function_of_their_set(chunk_bytes):
 
 
 def test_equal_hashes_are_told_apart_by_bits(monkeypatch):
-    monkeypatch.setattr(ellipsum.projection.parquet, "_marked", _one_hash)
+    monkeypatch.setattr(ellipsum.projection.parquet, "_add_marks", _one_hash)
     rows = generator(4).normal(size=(300, 2))
     want = in_own_order(rows, [], 1 << 25)
     assert np.array_equal(in_own_order(rows[::-1], [40, 200], 1000), want)

@@ -12,9 +12,9 @@ from ellipsum.privacy.gaussian_curve import certified_mu, gaussian_delta
 from ellipsum.privacy.guarantee import Privacy, compose
 from ellipsum.projection.curve import (
     ProjectionPrivacy,
+    _log_delta,
     certified_scale,
     chi_reach_upper,
-    projection_delta,
     projection_delta_upper,
     projection_epsilon_upper,
 )
@@ -81,7 +81,7 @@ def test_delta_upper_encloses_mpmath(k, epsilon, scale, excess):
     true = oracle_delta(scale, k, epsilon, excess, near=1e-9)
     upper = projection_delta_upper(scale, k, epsilon, excess)
     assert true <= upper <= true * (1 + mpmath.mpf(10) ** -9)
-    assert projection_delta(scale, k, epsilon, excess) == pytest.approx(float(true), rel=1e-9)
+    assert math.exp(_log_delta(scale, k, epsilon, excess)) == pytest.approx(float(true), rel=1e-9)
 
 
 def test_curve_is_the_average_of_gaussian_curves():
@@ -90,8 +90,8 @@ def test_curve_is_the_average_of_gaussian_curves():
     for k, scale, epsilon in [(1, 0.8, 0.5), (5, 2.0, 1.0)]:
         terms = gaussian_delta(scale * np.sqrt(rng.chisquare(k, 400_000) / k), epsilon)
         error = terms.std() / math.sqrt(terms.size)
-        assert abs(projection_delta(scale, k, epsilon) - terms.mean()) < 6 * error
-        assert abs(projection_delta(scale / 0.9, k, epsilon) - terms.mean()) > 20 * error
+        assert abs(math.exp(_log_delta(scale, k, epsilon, 0.0)) - terms.mean()) < 6 * error
+        assert abs(math.exp(_log_delta(scale / 0.9, k, epsilon, 0.0)) - terms.mean()) > 20 * error
 
 
 @pytest.mark.parametrize("k", [1, 20, 1000])

@@ -155,6 +155,15 @@ def test_forecast_matches_simulation_for_an_uncertain_center(d, n, center_error)
     assert errors.mean() - 6 * spread < shape.error < 1.1 * (errors.mean() + 6 * spread)
 
 
+@pytest.mark.parametrize("d", [300, 1000, 2000])
+@pytest.mark.parametrize(("n", "multiplier"), [(100, 1000.0), (100, 100.0), (10, 1e4)])
+def test_one_wide_column_beside_many_where_noise_is_large(d, n, multiplier):
+    stds = np.append(1.0, np.full(d - 1, 1e-4))
+    shape = optimal_shape(stds, n, multiplier, 0.1)
+    ball = normal_shape(stds, ball_scale(stds), optimal_radius(stds, ball_scale(stds), n, multiplier), n, multiplier)
+    assert shape.error <= ball.error * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("center_error", [0.0, 0.1, 3.0])
 @pytest.mark.parametrize("n", [1, 100, 10**4, 10**8, 10**12])
 @pytest.mark.parametrize(("d", "alpha"), [(1, 0.0), (20, 1.0), (100, 1.0), (60, 100.0)])
@@ -295,7 +304,7 @@ def test_wiener_gains_are_the_regression_of_truth_on_release():
     from ellipsum.api import plan
 
     stds, n, center_error = zipf(6, 1.0), 200, 0.3
-    made = plan(Normal(np.zeros(6), std=stds, center_error=center_error), n=n, epsilon=1.0, delta=1e-6)
+    made = plan("mean", Normal(np.zeros(6), std=stds, center_error=center_error), n=n, epsilon=1.0, delta=1e-6)
     gains = shape_normal.wiener_gains(made.rows, made.ellipsoid, made.scaled_std, made.n)
     rng = np.random.default_rng(3)
     truth, seen = np.empty((3000, 6)), np.empty((3000, 6))

@@ -14,8 +14,8 @@ def releases(plan, x, repeats=400, seed=1):
 
 
 def gain(found, method, truth, **options):
-    """Paired difference of squared errors, raw - cleaned, in standard errors."""
-    raw = np.array([np.sum((r.value - truth) ** 2) for r in found])
+    """Paired difference of squared errors, of the value before any cut and of the cleaned one, in standard errors."""
+    raw = np.array([np.sum((r.raw_value - truth) ** 2) for r in found])
     clean = np.array([np.sum((r.denoise(method, **options).value - truth) ** 2) for r in found])
     difference = raw - clean
     return difference.mean() / (difference.std(ddof=1) / np.sqrt(difference.size))
@@ -29,12 +29,11 @@ def test_james_stein_helps_near_the_center_and_never_hurts_far_away(statistic, r
     terms = {
         "epsilon": 0.3,
         "delta": 1e-6,
-        "statistic": statistic,
         "neighbors": relation,
-        "missing": "center",
+        "missing": "none",
         "noise": "gaussian",
     }
-    plan = es.plan(es.Box(0, 1), n=n, d=d, **terms)
+    plan = es.plan(statistic, es.Box(0, 1), n=n, d=d, **terms)
     assert gain(sure(releases(plan, near)), "james_stein", getattr(near, statistic)(axis=0)) > 6.5
     far = np.ones((n, d))
     assert gain(sure(releases(plan, far)), "james_stein", getattr(far, statistic)(axis=0)) > -6.5
@@ -56,9 +55,7 @@ def test_james_stein_with_counts_of_every_column(relation):
     """Rows that lack entries: it helps near the center, does not hurt far from it, for means as for sums."""
     n, d = 2000, 20
     for rows, statistic in ((es.Box(0, 1), "mean"), (es.Box(1, 2), "sum"), (es.Normal(3.0, 1.0), "sum")):
-        plan = es.plan(
-            rows, n=n, d=d, epsilon=0.5, delta=1e-6, noise="gaussian", statistic=statistic, neighbors=relation
-        )
+        plan = es.plan(statistic, rows, n=n, d=d, epsilon=0.5, delta=1e-6, noise="gaussian", neighbors=relation)
         center = plan.ellipsoid.center
         for offset, least in ((0.01, 6.5), (0.4, -6.5)):
             x = center + offset + RNG.uniform(-0.05, 0.05, (n, d))
@@ -86,7 +83,7 @@ def test_soft_threshold_returns_idle_columns_to_the_center():
     n, d = 200, 400
     x = np.full((n, d), 0.5)
     x[:, 0] = 1.0
-    plan = es.plan(es.Box(0, 1), n=n, d=d, epsilon=1, delta=1e-6, noise="gaussian", statistic="mean")
+    plan = es.plan("mean", es.Box(0, 1), n=n, d=d, epsilon=1, delta=1e-6, noise="gaussian")
     found = releases(plan, x, 50)
     assert gain(found, "soft_threshold", x.mean(axis=0)) > 6.5
     idle = np.stack([r.denoise("soft_threshold").value[1:] for r in found])
@@ -99,17 +96,19 @@ def test_soft_threshold_returns_idle_columns_to_the_center():
 def test_clamping_moves_into_the_stated_bounds(statistic):
     n = 5
     x = np.ones((n, 2))
-    terms = {"epsilon": 0.5, "delta": 1e-6, "noise": "gaussian", "statistic": statistic}
-    plan = es.plan(es.Box(0, 1), n=n, d=2, missing="center", **terms)
+    terms = {"epsilon": 0.5, "delta": 1e-6, "noise": "gaussian"}
+    plan = es.plan(statistic, es.Box(0, 1), n=n, d=2, missing="none", **terms)
     found = releases(plan, x, 100)
     top = n if statistic == "sum" else 1
     values = np.stack([r.denoise("clamp").value for r in found])
     assert (values >= 0).all()
     assert (values <= top).all()
     assert (values == top).any()
-    assert gain(found, "clamp", x.sum(axis=0) if statistic == "sum" else x.mean(axis=0)) > 6.5
-    if statistic == "mean":  # with counts of its own a column of so few rows is within its bounds already [U3]
-        counted = releases(es.plan(es.Box(0, 1), n=n, d=2, **terms), x, 100)
+    truth = x.sum(axis=0) if statistic == "sum" else x.mean(axis=0)
+    raw = np.mean([np.sum((r.raw_value - truth) ** 2) for r in found])
+    assert raw / np.mean(np.sum((values - truth) ** 2, axis=1)) > 6.5
+    if statistic == "mean":  # means are within their bounds already; counts of their own change nothing
+        counted = releases(es.plan("mean", es.Box(0, 1), n=n, d=2, **terms), x, 100)
         assert all(((r.value >= 0) & (r.value <= 1)).all() for r in counted)
     own = found[0].denoise("clamp", lower=[0.2, 0.3], upper=0.4).value
     assert ((own >= [0.2, 0.3]) & (own <= 0.4)).all()
@@ -120,7 +119,7 @@ def test_the_ball_and_unknown_counts():
     ball = es.mean(x, es.Ball(2.0, center=1.0), epsilon=0.1, delta=1e-6, noise="gaussian").denoise("clamp").value
     assert ((ball >= -1) & (ball <= 3)).all()
     unknown = es.sum(x, es.Box(0, 1), epsilon=1, delta=1e-6, noise="gaussian", neighbors="add_remove")
-    with pytest.raises(es.UsageError, match="unknown number"):
+    with pytest.raises(es.UsageError, match="private number"):
         unknown.denoise("clamp")
 
 
@@ -141,3 +140,10 @@ def test_a_denoised_release_says_so_and_keeps_its_guarantee():
     ):
         with pytest.raises(es.UsageError, match=word):
             call()
+
+
+@pytest.mark.parametrize("method", ["clamp", "wiener"])
+def test_a_friendly_mean_has_no_bounds_to_clean_by(method):
+    made = es.friendly_mean(np.zeros((2000, 2)), 1.0, epsilon=5, delta=1e-6)
+    with pytest.raises(es.UsageError):
+        made.denoise(method)

@@ -21,13 +21,13 @@ def test_intervals_and_ellipsoids_cover_at_their_level(relation):
     from scipy import stats
 
     level, repeats = 0.8, 1000
-    plan = es.plan(BOX, n=200, epsilon=3.0, delta=1e-6, noise="gaussian", statistic="sum", neighbors=relation)
+    plan = es.plan("sum", BOX, n=200, epsilon=3.0, delta=1e-6, noise="gaussian", neighbors=relation)
     rng, truth = np.random.default_rng(1), X.sum(axis=0)
     releases = [plan.release(X, rng=rng) for _ in range(repeats)]
     inside = np.stack([(lo < truth) & (truth < hi) for lo, hi in (r.confidence_interval(level).T for r in releases)])
     low, high = stats.binom.ppf([1e-10, 1 - 1e-10], repeats, level)
     assert ((low <= inside.sum(axis=0)) & (inside.sum(axis=0) <= high)).all()
-    joint = sum(r.confidence_ellipsoid(level).contains(truth) for r in releases)
+    joint = sum(r.confidence_region(level).contains(truth) for r in releases)
     assert low <= joint <= high
 
 
@@ -44,7 +44,7 @@ def test_json_round_trip(tmp_path):
     for text in ("{}", "3", *(json.dumps({"format": f"ellipsum.release/{k}"}) for k in (1, 2, 3))):
         with pytest.raises(es.UsageError):
             es.from_json(text)
-    with pytest.raises(es.DataError, match="could not write"):
+    with pytest.raises(es.DataError, match="Could not write"):
         made.save(tmp_path / "nowhere" / "mean.json")
 
 

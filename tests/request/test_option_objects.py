@@ -19,21 +19,26 @@ def mean(data=TABLE, **words):
 
 def test_people():
     made = mean(privacy_id=es.People("who", per_person="sum", max_rows=2))
-    assert made == mean(privacy_id="who", per_person="sum", max_rows=2)
     assert made.plan.request.people == es.People("who", "sum", 2)
+    assert made.plan.n == 40
     assert mean(privacy_id=es.People("who")) == mean(privacy_id="who")
-    with pytest.raises(es.UsageError, match="Leave out per_person"):
-        mean(privacy_id=es.People("who"), per_person="mean")
+    for gone in ({"per_person": "mean"}, {"max_rows": 2}):
+        with pytest.raises(es.UsageError, match=r"Use privacy_id=es\.People\(name, per_person=, max_rows=\)"):
+            mean(privacy_id="who", **gone)
+    with pytest.raises(es.UsageError, match="max_rows is missing"):
+        es.People("who", per_person="sum")
 
 
 def test_groups():
     made = mean(by=es.Groups("city", keys=["Oslo", "Rome"]))
-    assert made == mean(by="city", keys=["Oslo", "Rome"])
     assert made.plan.request.groups == es.Groups("city", ["Oslo", "Rome"])
-    guess = es.plan(es.Box(0, 1), d=1, n=90, by=es.Groups("city", expected=3), **BUDGET)
-    assert guess == es.plan(es.Box(0, 1), d=1, n=90, by="city", groups=3, **BUDGET)
-    with pytest.raises(es.UsageError, match="need by"):
-        mean(keys=["Oslo"])
+    assert made.keys.tolist() == [["Oslo"], ["Rome"]]
+    assert mean(by=es.Groups("city")) == mean(by="city")
+    guess = es.plan("sum", es.Box(0, 1), d=1, n=90, by=es.Groups("city", expected=3), **BUDGET)
+    assert guess.request.groups.size == 3
+    for gone in ({"keys": ["Oslo"]}, {"max_per_person": 2}, {"expected": 3}):
+        with pytest.raises(es.UsageError, match=r"Use by=es\.Groups\(name, keys=, max_per_person=, expected=\)"):
+            mean(by="city", **gone)
     with pytest.raises(es.UsageError, match="privacy_id"):
         mean(by=es.Groups("city", max_per_person=2))
 
@@ -41,8 +46,11 @@ def test_groups():
 def test_csv_files(tmp_path):
     path = tmp_path / "ages.csv"
     path.write_text("1990\n" + "\n".join(map(str, range(100))) + "\n")
-    found = es.mean(es.csv(path, header=True), es.Box(0, 120), rng=np.random.default_rng(3), **BUDGET)
-    assert found == es.mean(path, es.Box(0, 120), header=True, rng=np.random.default_rng(3), **BUDGET)
+    found = es.mean(es.csv(path, header=True), es.Box({"1990": (0, 120)}), rng=np.random.default_rng(3), **BUDGET)
+    table = {"1990": np.arange(100.0)}
+    assert found == es.mean(table, es.Box({"1990": (0, 120)}), rng=np.random.default_rng(3), **BUDGET)
+    with pytest.raises(es.UsageError, match="holds numbers"):
+        es.mean(es.csv(path), es.Box(0, 120), **BUDGET)
     with pytest.raises(es.UsageError, match="header"):
         es.csv(path, header=False)
     with pytest.raises(es.UsageError, match="path must be"):
@@ -58,7 +66,7 @@ def test_accounts_of_ledgers(tmp_path):
 
 
 def test_requests_are_replanned_and_saved(tmp_path):
-    plan = es.plan({"age": (0, 120)}, n=100, privacy_id=es.People("who"), **BUDGET)
+    plan = es.plan("sum", {"age": (0, 120)}, n=100, privacy_id=es.People("who"), **BUDGET)
     assert es.replan(plan) == plan
     assert es.replan(plan, n=200).n == 200
     plan.save(tmp_path / "plan.json")

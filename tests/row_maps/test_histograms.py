@@ -18,7 +18,7 @@ from ellipsum.row_maps.histograms import (
     SideBySide,
     SignedParts,
 )
-from ellipsum.row_maps.prepared import Prepared
+from ellipsum.row_maps.maps import Prepared
 
 COLUMNS = 3
 EDGES = [np.array([-1.0, 0.0, 2.0]), np.array([0.5]), np.array([-5.0, 5.0])]
@@ -37,7 +37,6 @@ def maps():
         "count": Count(COLUMNS),
         "histograms": histograms,
         "some columns": ColumnHistograms(COLUMNS, [2, 0], [EDGES[2], EDGES[0]]),
-        "distances": ColumnHistograms(COLUMNS, [1], [np.array([1.0, 2.0])], centers=[3.0]),
         "by the root": ColumnHistograms(COLUMNS, range(3), EDGES, OUTER, "root"),
         "by the number": ColumnHistograms(COLUMNS, range(3), EDGES, OUTER, "number"),
         "prepared": Prepared(histograms, 0.0, -4.0, 4.0),
@@ -106,8 +105,6 @@ def test_histograms_count_what_they_say():
     row_map = ColumnHistograms(COLUMNS, range(3), EDGES)
     parts = row_map.split(np.array(accumulate(row_map, [data]).sums.to_ints(), float))
     assert [part.tolist() for part in parts] == [[1, 1, 0, 1, 0], [1, 1, 1], [0, 1, 1, 1]]
-    folded = ColumnHistograms(COLUMNS, [0], [np.array([1.0, 2.0])], centers=[1.0])
-    assert accumulate(folded, [data]).sums.to_ints() == [0, 1, 2, 0]
 
 
 def test_divided_counts():
@@ -147,3 +144,28 @@ def test_sums_do_not_depend_on_order_blocks_or_threads(name):
     whole = accumulate(row_map, [data], threads=1).sums.to_ints()
     mixed = np.random.default_rng(3).permutation(data)
     assert accumulate(row_map, [mixed[:7], np.asfortranarray(mixed[7:])], threads=2).sums.to_ints() == whole
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        np.linspace(-5, 5, 1025)[1:-1],
+        np.arange(7.0),
+        [0.3],
+        [1e16, 1e16 + 2, 1e16 + 4],
+        [-1e308, 0, 1e308],
+        [0, 1, 1.4, 3],
+    ],
+)
+def test_evenly_spaced_edges_are_found_as_others_are(edges):
+    """Values on edges, beside them, and far away."""
+    edges = np.array(edges, float)
+    near = np.concatenate([np.nextafter(edges, -np.inf), edges, np.nextafter(edges, np.inf)])
+    drawn = np.random.default_rng(0).uniform(-7, 7, 500)
+    values = np.concatenate([near, drawn, [-1e308, 1e308, 0.0, -0.0, 5e-324, np.nan, np.inf]])
+    row_map = ColumnHistograms(1, [0], [edges])
+    bins = np.where(np.isfinite(values), np.searchsorted(edges, values, side="right"), edges.size + 1)
+    wanted = np.bincount(bins, minlength=edges.size + 2).tolist()
+    assert accumulate(row_map, [values[:, None]]).sums.to_ints() == wanted
+    uneven = [0, 1, 1.4, 3], [-1e308, 0, 1e308], [0.3]
+    assert (row_map.scales[0] > 0) == (edges.tolist() not in map(list, uneven))

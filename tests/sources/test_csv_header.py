@@ -127,29 +127,35 @@ def test_the_header_holds_for_every_file(tmp_path):
 
 
 CALLS = {
-    "sum": lambda path, **how: es.sum(path, es.Box(0, 9), **how),
-    "mean": lambda path, **how: es.mean(path, es.Unknown(9.0), **how),
-    "learn": lambda path, **how: es.learn(path, es.Unknown(9.0), **how),
-    "project": lambda path, **how: es.project(path, 1, es.Box(0, 9), epsilon=200.0, delta=1e-6, header=how["header"]),
-    "friendly_mean": lambda path, **how: es.friendly_mean(path, 9.0, **how),
-    "subsample_and_aggregate": lambda path, **how: es.subsample_and_aggregate(
-        lambda rows: rows.mean(axis=0), path, blocks=40, radius=9.0, dimension=2, workers=1, **how
+    "sum": lambda data, **how: es.sum(data, es.Box(0, 9), **how),
+    "mean": lambda data, **how: es.mean(data, es.Unknown(9.0), **how),
+    "learn": lambda data, **how: es.learn(data, es.Unknown(9.0), **how),
+    "project": lambda data, **how: es.project(data, 1, es.Box(0, 9), epsilon=200.0, delta=1e-6),
+    "friendly_mean": lambda data, **how: es.friendly_mean(data, 9.0, **how),
+    "subsample_and_aggregate": lambda data, **how: es.subsample_and_aggregate(
+        lambda rows: rows.mean(axis=0), data, blocks=40, radius=9.0, dimension=2, workers=1, **how
     ),
-    "plan": lambda path, header, **how: es.plan(es.Box(0, 9), n=40, d=2, **how).release(path, header=header),
-    "learning plan": lambda path, header, **how: es.plan(es.Unknown(9.0), n=40, d=2, **how).release(
-        path, header=header
-    ),
+    "plan": lambda data, **how: es.plan("sum", es.Box(0, 9), n=40, d=2, **how).release(data),
+    "learning plan": lambda data, **how: es.plan("sum", es.Unknown(9.0), n=40, d=2, **how).release(data),
 }
 
 
+@pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")  # 40 rows are few to find bounds
 @pytest.mark.parametrize("call", CALLS)
-def test_every_call_takes_header(tmp_path, call):
+def test_every_call_takes_csv_files_and_their_header(tmp_path, call):
     path = write(tmp_path / "t.csv", "2019,2020\n" + "1,2\n" * 40)
-    with pytest.raises(UsageError, match="holds numbers"):
-        CALLS[call](path, header=None, **BUDGET)
-    CALLS[call](path, header=True, epsilon=20.0, delta=1e-3)
+    for data in (path, es.csv(path)):
+        with pytest.raises(UsageError, match="holds numbers"):
+            CALLS[call](data, **BUDGET)
+    CALLS[call](es.csv(path, header=True), epsilon=20.0, delta=1e-3)
+
+
+def test_a_header_is_declared_with_the_file(tmp_path):
+    path = write(tmp_path / "t.csv", "2019,2020\n1,2\n")
     with pytest.raises(UsageError, match="header must be"):
-        CALLS[call](path, header="yes", **BUDGET)
+        es.csv(path, header="yes")
+    with pytest.raises(UsageError, match=r"Use data=es\.csv\(path, header=True\)"):
+        es.sum(path, es.Box(0, 9), header=True, **BUDGET)
 
 
 @pytest.mark.one_in(2)

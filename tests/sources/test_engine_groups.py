@@ -2,12 +2,18 @@
 
 import itertools
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import ellipsum as es
+from ellipsum.api import make_plan
+from ellipsum.privacy.budget import Budget
+from ellipsum.request.bins import Bins
+from ellipsum.request.groups import Groups
+from ellipsum.request.request import Request
 from ellipsum.sources import open_source
 from ellipsum.sources.engine import EngineSource
 from ellipsum.sources.selection import Selection
@@ -19,11 +25,11 @@ ROWS = es.Box({"a": (0, 1), "b": (-5, 5)})
 class Lists(EngineSource):
     """A frame of Arrow tables, one a partition; parts are merged in a random tree and everything is pickled."""
 
-    def __init__(self, parts, by, seed=0):
+    def __init__(self, parts, by, seed=0, selection=Selection(["a", "b"])):  # noqa: B008 (it is frozen)
         self.parts = parts
         self.order = np.random.default_rng(seed)
         schema = parts[0].schema
-        super().__init__(schema.names, lambda i: schema.field(i).type, Selection(["a", "b"], by=by))
+        super().__init__(schema.names, lambda i: schema.field(i).type, replace(selection, by=by))
 
     def fold(self, fold, progress=None):
         names = [self.available[i] for i in (*self.places, *self.by_places)]
@@ -53,7 +59,7 @@ def test_any_cut_gives_the_local_release(parts, keys):
     by = ("city", "year")
     cuts = np.linspace(0, len(table), parts + 1).astype(int)
     frame = Lists([table.slice(a, b - a) for a, b in itertools.pairwise(cuts)], by)
-    words = {"by": list(by), "keys": keys, "columns": ["a", "b"], "noise": "gaussian", **BUDGET}
+    words = {"by": es.Groups(list(by), keys=keys), "columns": ["a", "b"], "noise": "gaussian", **BUDGET}
     here = es.sum(table, ROWS, rng=np.random.default_rng(2), **words)
     there = es.sum(frame, ROWS, rng=np.random.default_rng(2), **words)
     assert there == here
@@ -62,12 +68,12 @@ def test_any_cut_gives_the_local_release(parts, keys):
 
 def test_sums_that_were_carried_survive_the_journey():
     from ellipsum.numerics.wide_integers import Wide
-    from ellipsum.sources.engine import _packed, _unpacked
+    from ellipsum.sources.engine import _pack_groups, _unpack_groups
     from ellipsum.sources.group_sums import GroupSums
 
     high, low = np.array([[1 << 50, -3]]), np.array([[5, (1 << 48) - 1]])
     sums = GroupSums([pa.array([7])], ("integer",), np.array([3]), Wide(high, low))
-    back = _unpacked(_packed(sums), ("integer",), 2)
+    back = _unpack_groups(_pack_groups(sums), ("integer",), 2)
     assert (back.sums.high == high).all()
     assert (back.sums.low == low).all()
     assert back.rows.tolist() == [3]
@@ -77,8 +83,24 @@ def test_what_an_engine_does_not_serve_is_refused_in_words():
     table = table_of().append_column("who", pa.array(np.arange(900) % 50))
     frame = Lists([table], ("city",))
     with pytest.raises(es.UsageError, match="privacy_id"):
-        frame.grouped_by(None, 1, None)
+        frame.grouped(None, 1, None)
     with pytest.raises(es.UsageError, match="opened with other columns"):
         open_source(frame, Selection(["a", "b"], by=("year",)))
-    with pytest.raises(es.UsageError, match="have no places"):
+    with pytest.raises(es.UsageError, match="no public order"):
         es.sum(frame, ROWS, by=np.arange(900), **BUDGET)
+
+
+@pytest.mark.parametrize("parts", [1, 5])
+@pytest.mark.parametrize("groups", [None, Groups("city", ["Oslo", None])])
+@pytest.mark.parametrize("statistic", ["count", "histogram"])
+def test_counts_of_any_cut_are_the_local_ones(statistic, groups, parts):
+    """Text columns too: cells are coded where the partitions are."""
+    table, bins = table_of(), Bins({"a": [0, 0.5, 1]}, {"year": [2020, 1999]})
+    bounds = bins if statistic == "histogram" else None
+    request = Request(statistic, bounds, Budget(**BUDGET).as_typed(), "add_remove", 900, groups=groups)
+    plan = make_plan(request.sized(900, None if bounds else 1))
+    cuts = np.linspace(0, len(table), parts + 1).astype(int)
+    selection = Selection.of_request(request)
+    by = () if groups is None else groups.by
+    frame = Lists([table.slice(a, b - a) for a, b in itertools.pairwise(cuts)], by, selection=selection)
+    assert plan.release(frame, np.random.default_rng(2)) == plan.release(table, np.random.default_rng(2))

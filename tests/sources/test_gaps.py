@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ellipsum as es
-from ellipsum.request.people import people_of
+from ellipsum.request.people import People
 from ellipsum.session import Session
 from ellipsum.sources import open_source
 from ellipsum.sources.engine import EngineSource
@@ -25,8 +25,8 @@ WHOLE = np.arange(6).reshape(3, 2)
 
 def gaps(data, columns=None):
     source = open_source(data, Selection(columns))
-    assert len(source.gaps) == source.width
-    return source.gaps
+    assert len(source.nullable) == source.width
+    return source.nullable
 
 
 def table(*fields):
@@ -155,15 +155,15 @@ def test_frames_of_engines_may_have_gaps():
     assert gaps(Frame(pa.int64(), pa.bool_())) == ALWAYS
 
 
-@pytest.mark.parametrize("people", [people_of("who"), people_of("who", "sum", 2)], ids=["mean", "sum"])
+@pytest.mark.parametrize("people", [People("who"), People("who", "sum", 2)], ids=["mean", "sum"])
 def test_people_have_the_gaps_of_their_rows(people):
     data = table(REQUIRED[0], OPTIONAL[0], REAL[0]).append_column("who", [[1, 1, 2]])
     with Session.open(data, Selection(), people) as session:
-        assert session.source.gaps == (False, True, True)
+        assert session.source.nullable == (False, True, True)
 
 
 def test_what_is_always_there_is_not_counted():
     """A release of whole numbers spends nothing on counts of absences; one of reals has them."""
     box = {"epsilon": 1.0, "delta": 1e-6}
-    assert not any(es.mean(WHOLE, es.Box(0, 9), **box).plan.riders.absences)
-    assert all(es.mean(WHOLE.astype(float), es.Box(0, 9), **box).plan.riders.absences)
+    assert not any(es.mean(WHOLE, es.Box(0, 9), **box).plan.auxiliary.absences)
+    assert all(es.mean(WHOLE.astype(float), es.Box(0, 9), **box).plan.auxiliary.absences)

@@ -18,7 +18,7 @@ import ellipsum as es
 from ellipsum.request.groups import listed
 from ellipsum.request.people import People
 from ellipsum.row_maps.maps import ClampedMap
-from ellipsum.sources import open_source
+from ellipsum.sources import group_by_person, open_source
 from ellipsum.sources.selection import Selection
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -93,7 +93,12 @@ def test_people_in_groups_are_the_same_everywhere(tmp_path):
     wanted = {}
     for name, data in sources(table, tmp_path).items():
         kind = {"csv": "text", "records": "plain", "columns": "plain", "sqlite": "text"}.get(name, "typed")
-        words = {"by": "city", "columns": ["a", "b"], "privacy_id": "who", "max_groups": 2, "noise": "gaussian"}
+        words = {
+            "by": es.Groups("city", max_per_person=2),
+            "columns": ["a", "b"],
+            "privacy_id": "who",
+            "noise": "gaussian",
+        }
         given = data() if callable(data) else data
         release = es.sum(given, ROWS, rng=np.random.default_rng(0), **words, **BUDGET)
         found = release.keys.tolist(), release.value.tolist(), release.counts.tolist()
@@ -104,8 +109,8 @@ def test_people_in_groups_are_the_same_everywhere(tmp_path):
 def test_keys_beside_an_array():
     table = frame()
     data = np.column_stack([table["a"].to_numpy(), table["b"].to_numpy()])
-    words = {"noise": "gaussian", "keys": TEXTS, "weights": "equal", **BUDGET}
-    wanted = es.sum(table, ROWS, by="city", columns=["a", "b"], rng=np.random.default_rng(0), **words)
+    words = {"noise": "gaussian", "error_weights": "equal", **BUDGET}
+    wanted = es.sum(table, ROWS, by=es.Groups("city", TEXTS), columns=["a", "b"], rng=np.random.default_rng(0), **words)
     cities = table["city"]
     for by in (
         np.array(cities.to_pylist()),
@@ -113,7 +118,7 @@ def test_keys_beside_an_array():
         cities,
         pd.Series(cities.to_pylist()),
     ):
-        found = es.sum(data, es.Box([0, -5], [1, 5]), by=by, rng=np.random.default_rng(0), **words)
+        found = es.sum(data, es.Box([0, -5], [1, 5]), by=es.Groups(by, TEXTS), rng=np.random.default_rng(0), **words)
         assert (found.value == wanted.value).all()
         assert found.by == ("key",)
     several = [pl.Series("town", cities.to_pylist()), table["year"].to_numpy()]
@@ -152,7 +157,7 @@ def test_a_plan_runs_on_other_arrays():
     assert again.keys.tolist() == [[3], [4]]
     with pytest.raises(es.UsageError):
         made.release(data)
-    with pytest.raises(es.UsageError, match="n = 600"):
+    with pytest.raises(es.UsageError, match="made for 600 rows"):
         made.release(data[:500], by=codes[:500])
 
 
@@ -177,11 +182,11 @@ KINDS = {
 def test_keys_of_every_type(name):
     cells, wanted = KINDS[name]
     data = pa.table({"a": np.full(300, 0.5), "k": cells})
-    rows, words = es.Box({"a": (0, 1)}), {"by": "k", "neighbors": "add_remove", **BUDGET}
-    release = es.sum(data, rows, **words)
+    rows, words = es.Box({"a": (0, 1)}), {"neighbors": "add_remove", **BUDGET}
+    release = es.sum(data, rows, by="k", **words)
     assert [key for (key,) in release.keys.tolist()] == wanted
     assert es.from_json(release.to_json()) == release
-    given = es.sum(data, rows, keys=[*wanted[::-1], None], **words)  # a missing cell, if it is listed
+    given = es.sum(data, rows, by=es.Groups("k", [*wanted[::-1], None]), **words)  # a missing cell, if it is listed
     assert [key for (key,) in given.keys.tolist()] == [*wanted, None]
     assert es.from_json(given.to_json()) == given
     assert given.counts.sum() == pytest.approx(300, abs=60)
@@ -217,7 +222,7 @@ def test_times_are_told_apart_as_finely_as_python_does():
 
 def test_types_that_name_no_group_are_refused():
     for cells in (pa.array([[1], [2]]), pa.array([b"a", b"b"]), pa.array([1, 2], pa.duration("s"))):
-        with pytest.raises(es.UsageError, match="told apart by"):
+        with pytest.raises(es.UsageError, match="Use a column of text"):
             es.sum(pa.table({"a": [1.0, 2.0], "k": cells}), es.Box({"a": (0, 1)}), by="k", **BUDGET)
 
 
@@ -243,9 +248,9 @@ def test_keys_that_a_column_cannot_hold_are_refused(cells, keys, tmp_path):
     data = pa.table({"a": [1.0, 2.0], "k": cells})
     book = es.Ledger(str(tmp_path / "ledger.db"))
     book.init("people", epsilon=1.0, delta=1e-6)
-    words = {"ledger": book, "dataset": "people", **BUDGET}
+    words = {"ledger": book.dataset("people"), **BUDGET}
     with pytest.raises(es.UsageError, match="keys"):
-        es.sum(data, es.Box({"a": (0, 1)}), by="k", keys=keys, **words)
+        es.sum(data, es.Box({"a": (0, 1)}), by=es.Groups("k", keys=keys), **words)
     assert len(es.sum(data, es.Box({"a": (0, 1)}), **words).value) == 1  # nothing was charged
 
 
@@ -263,10 +268,11 @@ MOMENTS = {
 def test_times_can_be_listed_and_come_back_from_files(name):
     cells = pa.concat_arrays([MOMENTS[name]] * 300)
     data = pa.table({"a": np.ones(len(cells)), "k": cells})
-    words = {"by": "k", "neighbors": "add_remove", **BUDGET}
-    found = es.sum(data, es.Box({"a": (0, 1)}), **words)
+    words = {"neighbors": "add_remove", **BUDGET}
+    found = es.sum(data, es.Box({"a": (0, 1)}), by="k", **words)
     assert len(found.keys) == 2
-    listed_too = es.sum(data, es.Box({"a": (0, 1)}), keys=[key for (key,) in found.keys], **words)
+    groups = es.Groups("k", [key for (key,) in found.keys])
+    listed_too = es.sum(data, es.Box({"a": (0, 1)}), by=groups, **words)
     assert listed_too.counts == pytest.approx(found.counts, abs=60)
     for release in (found, listed_too):
         assert es.from_json(release.to_json()) == release
@@ -274,9 +280,9 @@ def test_times_can_be_listed_and_come_back_from_files(name):
 
 def test_keys_of_numpy_and_pandas_are_times_too():
     days = np.array(["2026-01-01", "NaT"] * 300, "datetime64[ns]")
-    words = {"by": days, "neighbors": "add_remove", **BUDGET}
+    words = {"neighbors": "add_remove", **BUDGET}
     for keys in (days[:2], list(days[:2]), [pd.Timestamp(days[0]), pd.NaT]):
-        release = es.sum(np.ones((600, 1)), es.Box(0, 1), keys=keys, **words)
+        release = es.sum(np.ones((600, 1)), es.Box(0, 1), by=es.Groups(days, keys), **words)
         assert release.keys.tolist() == [[datetime(2026, 1, 1)], [None]]
         assert release.counts == pytest.approx([300, 300], abs=60)
 
@@ -298,7 +304,7 @@ def test_letters_that_are_no_characters_raise_nothing(pack):
         assert es.sum(np.ones((400, 1)), es.Box(0, 1), by=beside, neighbors="add_remove", **BUDGET).keys.tolist() == [
             ["a"]
         ]
-    listing = es.sum(data, es.Box(0, 1), by="k", keys=[HALF], **words)
+    listing = es.sum(data, es.Box(0, 1), by=es.Groups("k", keys=[HALF]), **words)
     assert es.from_json(listing.to_json()) == listing
 
 
@@ -314,9 +320,9 @@ def test_long_and_broken_texts():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"by": "nope"}, "by names 'nope'"),
+        ({"by": "nope"}, r"no column 'nope' \(from by\)"),
         ({"by": "a", "columns": ["a"]}, "among columns"),
-        ({"by": "who", "privacy_id": "who"}, "both name"),
+        ({"by": "who", "privacy_id": "who"}, "must be different columns"),
         ({"by": np.arange(3)}, "one entry for each row"),
         ({"by": [["x"], ["y"]]}, "by must name"),
     ],
@@ -328,7 +334,7 @@ def test_columns_that_cannot_be(words, message):
 
 def test_keys_beside_rows_without_places():
     query = es.sql("select 1.0 as a", "duckdb://")
-    with pytest.raises(es.UsageError, match="have no places"):
+    with pytest.raises(es.UsageError, match="no public order"):
         es.sum(query, es.Box(0, 1), by=np.arange(1), neighbors="add_remove", **BUDGET)
 
 
@@ -342,7 +348,7 @@ def kept(table, most, keys=None, per_person="mean", max_rows=None):
     """{(group, person-wise sums)}: what grouping made of a table, by the number of people in each group."""
     selection = Selection(["a", "b"], "who", by=("city", "year"))
     people = People("who", per_person, max_rows)
-    source = open_source(table, selection).grouped_by(people, most, keys)
+    source = group_by_person(open_source(table, selection), people, most, keys)
     try:
         sums = source.total_by(MAP, keys)
         groups = zip(*[cells.to_pylist() for cells in sums.labels], strict=True)
@@ -408,8 +414,9 @@ def test_people_whose_key_is_missing_have_a_group_where_it_is_listed():
     assert people == len(set(table["who"].to_pylist()))
     members = {row["who"] for row in table.to_pylist() if (row["city"], row["year"]) == (None, 2020)}
     assert groups[(None, 2020)][0] == len(members)
-    words = {"by": "city", "privacy_id": "who", "columns": ["a", "b"], "max_groups": 2, **BUDGET}
-    assert es.mean(table, ROWS, keys=["Oslo", None], **words).keys.tolist() == [["Oslo"], [None]]
+    words = {"privacy_id": "who", "columns": ["a", "b"], **BUDGET}
+    groups = es.Groups("city", keys=["Oslo", None], max_per_person=2)
+    assert es.mean(table, ROWS, by=groups, **words).keys.tolist() == [["Oslo"], [None]]
 
 
 def test_groups_are_chosen_evenly():
@@ -433,18 +440,18 @@ def test_capped_sums_of_people():
 def test_rows_that_are_left_out_bring_no_group():
     data = pa.table({"a": [1.0] * 500 + [None] * 500, "k": ["x"] * 500 + ["y"] * 500})
     rows = es.Box({"a": (0, 2)})
-    out = es.mean(data, rows, by="k", missing="row", **BUDGET)
+    out = es.mean(data, rows, by="k", missing="drop_row", **BUDGET)
     assert out.keys.tolist() == [["x"]]
-    both = es.sum(data, rows, by="k", missing="row", keys=["x", "y"], **BUDGET)
+    both = es.sum(data, rows, by=es.Groups("k", keys=["x", "y"]), missing="drop_row", **BUDGET)
     assert abs(both.counts[1]) < 200
-    with_columns = es.sum(data, rows, by="k", missing="column", **BUDGET)
+    with_columns = es.sum(data, rows, by="k", missing="skip", **BUDGET)
     assert with_columns.keys.tolist() == [["x"], ["y"]]
 
 
 def test_learned_rows_serve():
     rng = np.random.default_rng(3)
     data = rng.normal([3.0, -2.0], [0.5, 2.0], (20_000, 2))
-    rows = es.learn(data, es.Unknown(100.0), epsilon=2, delta=1e-6, rng=rng).rows
+    rows = es.learn(data, es.Unknown(100.0), epsilon=2, delta=1e-6, rng=rng).bounds
     codes = rng.integers(0, 5, 20_000)
     release = es.mean(data, rows, by=codes, rng=rng, epsilon=2, delta=1e-6)
     assert release.value == pytest.approx(np.tile([3.0, -2.0], (5, 1)), abs=0.15)

@@ -6,9 +6,10 @@ import pytest
 
 from ellipsum.kernels.accumulate import accumulate
 from ellipsum.kernels.blocks import Columns
-from ellipsum.kernels.grouped import GroupedKernel
-from ellipsum.row_maps.auxiliary_counts import Riders
-from ellipsum.row_maps.maps import ClampedMap, EllipsoidMap
+from ellipsum.kernels.grouped import GroupedKernel, grouped_kernel
+from ellipsum.row_maps.auxiliary_counts import AuxiliaryCounts
+from ellipsum.row_maps.histograms import ColumnHistograms, SideBySide
+from ellipsum.row_maps.maps import ClampedMap, EllipsoidMap, Prepared
 from ellipsum.sources import open_source
 from ellipsum.sources.group_codes import KeyTable
 from ellipsum.sources.group_sums import GroupAdder
@@ -25,44 +26,48 @@ def rows(seed=0, n=400, d=5):
     return data
 
 
-def clamped(riders):
+def clamped(auxiliary):
     half = [2.0**BITS] * 5
-    return ClampedMap([0.1] * 5, half, [1 << BITS] * 5, ([-0.9] * 5, [1.1] * 5), grid_bits=BITS, riders=riders)
+    return ClampedMap([0.1] * 5, half, [1 << BITS] * 5, ([-0.9] * 5, [1.1] * 5), grid_bits=BITS, auxiliary=auxiliary)
 
 
-def ellipsoid(riders):
-    return EllipsoidMap([0.1] * 5, scale=[0.3, 0.4, 0.5, 0.0, 0.6], grid_bits=BITS, riders=riders)
+def ellipsoid(auxiliary):
+    return EllipsoidMap([0.1] * 5, scale=[0.3, 0.4, 0.5, 0.0, 0.6], grid_bits=BITS, auxiliary=auxiliary)
 
 
-def matrix(riders):
+def matrix(auxiliary):
     turn = np.linalg.qr(np.random.default_rng(5).normal(size=(5, 5)))[0]
-    return EllipsoidMap([0.1] * 5, matrix=turn * 0.5, grid_bits=BITS, riders=riders)
+    return EllipsoidMap([0.1] * 5, matrix=turn * 0.5, grid_bits=BITS, auxiliary=auxiliary)
 
 
 SHARES = np.full(5, 1 / 32)
 SQUARES = ((1 << BITS) - 2, 1000, 0, 1 << BITS, 77)
 MAPS = {
-    "clamped column": clamped(Riders("column", None, (700, 800, 0, 900, 1000))),
-    "clamped row": clamped(Riders("row", None, (0,))),
-    "clamped center": clamped(Riders("center")),
-    "clamped fill": clamped(Riders("fill", np.full(5, 0.25))),
-    "squares column": clamped(Riders("column", None, (700, 800, 0, 900, 1000), squares=SQUARES)),
-    "squares row": clamped(Riders("row", None, (0,), squares=SQUARES)),
-    "squares center": clamped(Riders("center", squares=SQUARES)),
-    "squares fill": clamped(Riders("fill", np.full(5, 0.25), squares=SQUARES)),
-    "ellipsoid column": ellipsoid(Riders("column", None, (700, 800, 0, 900, 1000), SHARES)),
-    "ellipsoid row": ellipsoid(Riders("row", None, (0,))),
-    "ellipsoid center": ellipsoid(Riders("center")),
-    "matrix column": matrix(Riders("column", None, (700, 800, 0, 900, 1000), SHARES)),
-    "matrix row": matrix(Riders("row", None, (0,))),
+    "clamped column": clamped(AuxiliaryCounts("column", None, (700, 800, 0, 900, 1000))),
+    "clamped row": clamped(AuxiliaryCounts("row", None, (0,))),
+    "clamped center": clamped(AuxiliaryCounts("center")),
+    "clamped fill": clamped(AuxiliaryCounts("fill", np.full(5, 0.25))),
+    "squares column": clamped(AuxiliaryCounts("column", None, (700, 800, 0, 900, 1000), squares=SQUARES)),
+    "squares row": clamped(AuxiliaryCounts("row", None, (0,), squares=SQUARES)),
+    "squares center": clamped(AuxiliaryCounts("center", squares=SQUARES)),
+    "squares fill": clamped(AuxiliaryCounts("fill", np.full(5, 0.25), squares=SQUARES)),
+    "ellipsoid column": ellipsoid(AuxiliaryCounts("column", None, (700, 800, 0, 900, 1000), SHARES)),
+    "ellipsoid row": ellipsoid(AuxiliaryCounts("row", None, (0,))),
+    "ellipsoid center": ellipsoid(AuxiliaryCounts("center")),
+    "matrix column": matrix(AuxiliaryCounts("column", None, (700, 800, 0, 900, 1000), SHARES)),
+    "matrix row": matrix(AuxiliaryCounts("row", None, (0,))),
 }
+BINS = ColumnHistograms(5, range(5), [np.linspace(-1, 1, 4 + j) for j in range(5)])
+MAPS["side by side"] = SideBySide([MAPS["squares column"], BINS])
+MAPS["side by side row"] = SideBySide([MAPS["squares row"], Prepared(BINS, np.nan, drops=True)])
 
 
 def one_by_one(row_map, data, codes, groups):
     """Each group's sums and counts by the map's own kernel; rows that are left out count nowhere."""
     sums = [accumulate(row_map, [data[codes == g]], 1).sums.to_ints() for g in range(groups)]
     kept = codes >= 0
-    if row_map.riders.missing == "row":
+    auxiliary = getattr(row_map, "parts", [row_map])[0].auxiliary
+    if auxiliary.missing == "row":
         kept = kept & np.isfinite(data).all(axis=1)
     return np.array(sums), np.bincount(codes[kept], minlength=groups)
 
@@ -84,7 +89,7 @@ def test_groups_have_the_sums_of_their_rows(name, layout):
         block = np.asfortranarray(data)
     low, high = np.zeros((7, row_map.width), np.int64), np.zeros((7, row_map.width), np.int64)
     counts = np.zeros(7, np.int64)
-    GroupedKernel(row_map)(block, codes, low, high, counts)
+    grouped_kernel(row_map)(block, codes, low, high, counts)
     wanted, kept = one_by_one(row_map, data, codes, 7)
     assert (low + (high << 48) == wanted).all()
     assert (counts == kept).all()

@@ -29,7 +29,7 @@ from opening import open_table
 import ellipsum as es
 from ellipsum.apps import cli
 from ellipsum.errors import DataError, UsageError
-from ellipsum.request.people import People, people_of
+from ellipsum.request.people import People
 from ellipsum.sources.identities import canonical
 from ellipsum.sources.people import gather
 from ellipsum.sources.selection import Selection
@@ -290,18 +290,18 @@ def test_text_that_is_no_text_is_an_identity_like_any_other():
 
 def test_identities_that_cannot_be_compared_are_refused(tmp_path):
     nested = pa.table({"id": [[1], [2]], "a": [1.0, 2.0]})
-    with pytest.raises(UsageError, match="told apart"):
+    with pytest.raises(UsageError, match="Use a column of whole"):
         open_table(nested, ["a"], key="id")
     mixed = [pa.table({"id": [1], "a": [1.0]}), pa.table({"id": ["1"], "a": [1.0]})]
-    with pytest.raises(UsageError, match="one person would be two"):
+    with pytest.raises(UsageError, match="one person could count as two"):
         open_table(mixed, key="id")
     pq.write_table(mixed[0], tmp_path / "a.parquet")
     pq.write_table(mixed[1], tmp_path / "b.parquet")
-    with pytest.raises(UsageError, match="one person would be two"):
+    with pytest.raises(UsageError, match="one person could count as two"):
         open_table(tmp_path / "*.parquet", key="id")
     with pytest.raises(UsageError, match="among columns"):
         open_table(mixed[0], ["id", "a"], key="id")
-    with pytest.raises(UsageError, match="privacy_id names 'who'"):
+    with pytest.raises(UsageError, match=r"no column 'who' \(from privacy_id\)"):
         open_table(mixed[0], key="who")
 
 
@@ -333,7 +333,8 @@ def test_a_release_of_people_is_the_release_of_their_rows():
         for neighbors in ("replace", "add_remove"):
             for release in (es.sum, es.mean):
                 terms = {"neighbors": neighbors, **BUDGET}
-                got = release(table, es.Box(-9, 9), privacy_id="id", rng=np.random.default_rng(5), **how, **terms)
+                who = People("id", **how)
+                got = release(table, es.Box(-9, 9), privacy_id=who, rng=np.random.default_rng(5), **terms)
                 plain = release(rows, es.Box(-9, 9), rng=np.random.default_rng(5), **terms)
                 assert got.value.tolist() == plain.value.tolist()
                 assert got.privacy == dataclasses.replace(plain.privacy, unit="person")
@@ -345,15 +346,15 @@ def test_a_release_of_people_is_the_release_of_their_rows():
 def test_a_plan_is_for_a_number_of_people():
     table = example()
     people = len(set(table["id"].to_pylist()))
-    plan = es.plan(es.Box(-9, 9), n=people, d=2, privacy_id="id", **BUDGET)
+    plan = es.plan("sum", es.Box(-9, 9), n=people, d=2, privacy_id="id", **BUDGET)
     assert plan.release(table).plan.people.per_person == "mean"
-    with pytest.raises(UsageError, match=f"n = {people + 1} people, the data has {people}"):
-        es.plan(es.Box(-9, 9), n=people + 1, d=2, privacy_id="id", **BUDGET).release(table)
+    with pytest.raises(UsageError, match=f"made for {people + 1} people, but the data has {people}"):
+        es.plan("sum", es.Box(-9, 9), n=people + 1, d=2, privacy_id="id", **BUDGET).release(table)
 
 
 def test_a_plan_of_people_groups_wherever_it_is_run_again():
     table = example()
-    first = es.mean(table, es.Box(-9, 9), privacy_id="id", max_rows=3, **BUDGET)
+    first = es.mean(table, es.Box(-9, 9), privacy_id=es.People("id", max_rows=3), **BUDGET)
     kept = es.Plan.from_json(first.plan.to_json())
     again = kept.release(table, rng=np.random.default_rng(5))
     assert again.plan.people == first.plan.people
@@ -405,20 +406,20 @@ def in_table_order(table, **how):
     return rows
 
 
-@pytest.mark.parametrize("how", [{}, {"per_person": "sum", "max_rows_per_person": 4}], ids=str)
+@pytest.mark.parametrize("how", [{}, {"per_person": "sum", "max_rows": 4}], ids=str)
 @pytest.mark.parametrize("most", [None, 300])
 def test_a_friendly_mean_of_people_is_that_of_their_rows(how, most):
     table = example(3000, 500)
-    rows = in_table_order(table, **{name.removesuffix("_per_person"): value for name, value in how.items()})
+    rows = in_table_order(table, **how)
     terms = {"max_rows": most, **BUDGET}
-    got = es.friendly_mean(table, 12.0, privacy_id="id", rng=np.random.default_rng(1), **how, **terms)
+    got = es.friendly_mean(table, 12.0, privacy_id=People("id", **how), rng=np.random.default_rng(1), **terms)
     plain = es.friendly_mean(rows, 12.0, rng=np.random.default_rng(1), **terms)
     assert got.value.tolist() == plain.value.tolist()
     assert got.privacy == dataclasses.replace(plain.privacy, unit="person")
     assert got.columns == ("a", "b")
-    assert got.plan.people.per_person == how.get("per_person", "mean")
-    assert got.plan.people.max_rows == how.get("max_rows_per_person")
-    assert got.plan.source == ("people" if most is None else f"people (a random subset of {len(rows)})")
+    assert got.plan.people == People("id", **how)
+    subset = "" if most is None else f"a random subset of {most:,} of "
+    assert got.plan.vectors.describe() == f"{subset}{len(rows):,} people"
 
 
 def test_blocks_of_people():
@@ -430,7 +431,7 @@ def test_blocks_of_people():
     plain = es.subsample_and_aggregate(mean, rows, rng=np.random.default_rng(1), **terms)
     assert got.value.tolist() == plain.value.tolist()
     assert "replace one person" in repr(got)
-    with pytest.raises(UsageError, match="no order"):
+    with pytest.raises(UsageError, match="no stable order"):
         es.subsample_and_aggregate(mean, table, privacy_id="id", shuffle=False, **terms)
 
 
@@ -466,20 +467,21 @@ def test_a_generator_of_batches_can_be_grouped_and_then_read_often():
 
 
 def test_arguments_that_do_not_fit():
-    with pytest.raises(UsageError, match="per_person and max_rows need privacy_id"):
-        people_of(None, "mean", 3)
+    for gone in ({"per_person": "mean"}, {"max_rows": 3}):
+        with pytest.raises(UsageError, match=r"Use privacy_id=es\.People\(name, per_person=, max_rows=\)"):
+            es.sum(example(), es.Box(-1, 1), privacy_id="id", **gone, **BUDGET)
     with pytest.raises(UsageError, match="max_rows is missing"):
-        es.sum(example(), es.Box(-1, 1), privacy_id="id", per_person="sum", **BUDGET)
+        People("id", per_person="sum")
     with pytest.raises(UsageError, match="per_person must be one of"):
         People("id", "median")
     with pytest.raises(UsageError, match="max_rows must be"):
         People("id", max_rows=0)
     with pytest.raises(UsageError, match="name of a column"):
         People(1.5)
-    with pytest.raises(UsageError, match="max_rows_per_person is missing"):
-        es.friendly_mean(example(), 9.0, privacy_id="id", per_person="sum", max_rows=100, **BUDGET)
-    with pytest.raises(UsageError, match="per_person and max_rows_per_person need privacy_id"):
-        es.friendly_mean(example(), 9.0, per_person="sum", max_rows_per_person=3, **BUDGET)
+    with pytest.raises(UsageError, match="per_person must be one of 'mean', 'sum'"):
+        es.friendly_mean(example(), 9.0, privacy_id=People("id", "rows", 3), **BUDGET)
+    with pytest.raises(UsageError, match=r"Use privacy_id=es\.People"):
+        es.friendly_mean(example(), 9.0, privacy_id="id", per_person="mean", **BUDGET)
 
 
 # --- bounded, interrupted, failing --------------------------------------------------------------
@@ -728,7 +730,7 @@ def test_learning_from_people_on_the_command_line(command, tmp_path):
     assert "replace one person" in out
     learned = es.Learned.from_json((tmp_path / "rows.json").read_text())
     assert learned.people == People("who", "mean", 5)
-    assert command("mean", "t.csv", *WHO, "--rows", "rows.json", "--json", "--yes")[0] == 0
+    assert command("mean", "t.csv", *WHO, "--bounds", "rows.json", "--json", "--yes")[0] == 0
     code, out, err = command(
         "learn", "duckdb://", "--sql", "select age from 't.csv'", "--magnitude", "1e3", "--json", "--yes"
     )
@@ -739,11 +741,11 @@ def test_learning_from_people_on_the_command_line(command, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("mean", "t.csv", "--max-rows", "2", *BOUNDS), 2, "privacy_id"),
-        (("sum", "t.csv", *WHO, "--per-person", "sum", *BOUNDS), 2, "max_rows is missing"),
+        (("mean", "t.csv", "--max-rows", "2", *BOUNDS), 2, "--privacy-id"),
+        (("sum", "t.csv", *WHO, "--per-person", "sum", *BOUNDS), 2, "--max-rows is missing"),
         (("mean", "t.csv", "--privacy-id", "nobody", *BOUNDS), 2, "nobody"),
         (("mean", "duckdb://", "--sql", "select * from nowhere", *BOUNDS), 4, "query failed"),
-        (("learn", "t.csv", "--per-person", "sum", "--magnitude", "1e3"), 2, "privacy_id"),
+        (("learn", "t.csv", "--per-person", "sum", "--magnitude", "1e3"), 2, "--privacy-id"),
         (("learn", "a.csv", "b.csv", "--sql", "select 1", "--magnitude", "1e3"), 2, "one database"),
     ],
 )

@@ -14,8 +14,8 @@ from pyarrow import feather
 
 import ellipsum as es
 from ellipsum.friendly.aggregate import subsample_and_aggregate
-from ellipsum.friendly.release import some_rows
-from ellipsum.projection.parquet import _marked
+from ellipsum.friendly.mean import some_rows
+from ellipsum.projection.parquet import _add_marks
 from ellipsum.request.people import People
 from ellipsum.sources.people import gather
 
@@ -140,7 +140,7 @@ def test_people_have_no_places():
 
 def own_order(rows):
     """[J9] Sorted by hash, then bits."""
-    bits = _marked(rows)
+    bits = _add_marks(rows)
     return np.array_equal(bits, bits[np.lexsort(bits.T[::-1])])
 
 
@@ -172,14 +172,14 @@ def first(block):
 
 @pytest.mark.parametrize("kind", UNPLACED)
 def test_blocks_in_the_order_of_the_source_are_refused(kind, tmp_path):
-    with pytest.raises(es.UsageError, match="no order that may decide about blocks"):
+    with pytest.raises(es.UsageError, match="no stable order for shuffle=False"):
         subsample_and_aggregate(first, UNPLACED[kind](tmp_path), blocks=100, radius=1.0, shuffle=False, **BUDGET)
 
 
 def test_they_are_refused_before_a_row_is_read():
     connection, said = connected(array()), []
     connection.set_trace_callback(said.append)
-    with pytest.raises(es.UsageError, match="no order"):
+    with pytest.raises(es.UsageError, match="no stable order"):
         subsample_and_aggregate(
             first, es.sql("select a, b from t", connection), blocks=100, radius=1.0, shuffle=False, **BUDGET
         )

@@ -8,8 +8,8 @@ import pytest
 
 import ellipsum as es
 from ellipsum.friendly.core import find_core
-from ellipsum.sources import LocalSource
-from ellipsum.sources.progress import share, steps
+from ellipsum.sources import Table
+from ellipsum.sources.protocol import share, steps
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 STEPS = [i / 100 for i in range(101)]
@@ -77,12 +77,12 @@ def heard(call, *words, **how):
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
 def test_a_pass_over_a_public_number_of_rows_is_a_hundred_steps(tmp_path, make):
     for rows in (30, 99, 100, 150_000):
-        assert heard(es.sum, make(tmp_path, rows), es.Box(0, 1), check=False, **BUDGET) == STEPS
+        assert heard(es.sum, make(tmp_path, rows), es.Box(0, 1), count_clipped=False, **BUDGET) == STEPS
 
 
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
 def test_a_pass_over_a_private_number_of_rows_is_a_beginning_and_an_end(tmp_path, make):
-    private = {"neighbors": "add_remove", "n": 30, "check": False}
+    private = {"neighbors": "add_remove", "n": 30, "count_clipped": False}
     for rows in (30, 31, 150_000):
         assert heard(es.sum, make(tmp_path, rows), es.Box(0, 1), **private, **BUDGET) == COARSE
 
@@ -112,8 +112,8 @@ def test_how_many_rows_a_person_has_does_not_show(neighbors, last):
 @pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
 def test_rounds_of_learning_are_told_pass_by_pass(monkeypatch, neighbors):
     passes = []
-    read = LocalSource.total
-    monkeypatch.setattr(LocalSource, "total", lambda *all: passes.append(1) or read(*all))
+    read = Table.total
+    monkeypatch.setattr(Table, "total", lambda *all: passes.append(1) or read(*all))
     words = {"neighbors": neighbors, "rng": np.random.default_rng(0), **BUDGET}
     told = heard(es.mean, np.ones((5000, 2)), es.Unknown(10.0), **words)
     assert len(passes) > 1

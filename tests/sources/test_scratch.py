@@ -13,7 +13,8 @@ from opening import open_table
 import ellipsum as es
 from ellipsum.request.people import People
 from ellipsum.sources import people
-from ellipsum.sources.people import Scratch, gather, reduced
+from ellipsum.sources.people import Scratch, gather
+from ellipsum.sources.person_rows import reduce_people
 
 ENDINGS = [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 
@@ -74,7 +75,9 @@ def test_rows_beyond_duckdbs_memory_are_sorted_on_disk(folder, monkeypatch):
     """Success does not depend on how many rows there are, which is private where people are."""
     spilled = []
     monkeypatch.setattr(people, "MEMORY", "64MB")
-    monkeypatch.setattr(people, "reduced", lambda batches, *how: reduced(_watched(batches, folder, spilled), *how))
+    monkeypatch.setattr(
+        people, "reduce_people", lambda batches, *how: reduce_people(_watched(batches, folder, spilled), *how)
+    )
     rng = np.random.default_rng(0)
     count = 1_200_000
     batches = [
@@ -83,7 +86,7 @@ def test_rows_beyond_duckdbs_memory_are_sorted_on_disk(folder, monkeypatch):
     ]
     table = gather(open_table(batches, key="id"), People("id", "sum", 1000))
     assert spilled[0] > 40_000_000
-    assert table.people == len({key for batch in batches for key in batch.column(0).to_pylist()})
+    assert table.count() == len({key for batch in batches for key in batch.column(0).to_pylist()})
     total = sum(rows[:, 0].sum() for rows in table.batches())
     assert total == pytest.approx(sum(batch.column(1).to_numpy().sum() for batch in batches), rel=1e-12)
     table.close()

@@ -10,21 +10,21 @@ from ellipsum.friendly.plan import friendly_plan
 from ellipsum.regions.ellipsoid import Ellipsoid
 from ellipsum.releases.noise_covariance import Noise
 from ellipsum.releases.release import Counts
-from ellipsum.row_maps.auxiliary_counts import Riders
-from ellipsum.util.structural_equality import Alike, contents
+from ellipsum.row_maps.auxiliary_counts import AuxiliaryCounts
+from ellipsum.util.structural_equality import ValueEquality, contents
 
 SPEND = {"epsilon": 1.0, "delta": 1e-6}
 X = np.random.default_rng(0).normal(5.0, 1.0, (500, 2))
 
 
 @dataclass(frozen=True)
-class Pair(Alike):
+class Pair(ValueEquality):
     left: object
     right: object = None
 
 
 @dataclass(frozen=True)
-class Other(Alike):
+class Other(ValueEquality):
     left: object
     right: object = None
 
@@ -68,9 +68,9 @@ MADE = {
     "ellipsoid": lambda at: Ellipsoid(np.array([at, 1.0]), np.ones(2), np.eye(2)),
     "noise": lambda at: Noise(ELLIPSOID, 1.0, np.array([at, 1.0])),
     "counts": lambda at: replace(COUNTS, rows=np.array([at, 1.0])),
-    "riders": lambda at: Riders("fill", np.array([at, 1.0])),
-    "plan": lambda at: es.plan(es.Box([0.0, 1.0], [at + 5, 2.0]), n=9, **SPEND),
-    "learning plan": lambda at: es.plan(es.Unknown(at + 9), n=500, d=2, missing=np.array([0.0, 1.0]), **SPEND),
+    "auxiliary": lambda at: AuxiliaryCounts("fill", np.array([at, 1.0])),
+    "plan": lambda at: es.plan("sum", es.Box([0.0, 1.0], [at + 5, 2.0]), n=9, **SPEND),
+    "learning plan": lambda at: es.plan("sum", es.Unknown(at + 9), n=500, d=2, missing=np.array([0.0, 1.0]), **SPEND),
     "friendly plan": lambda at: friendly_plan(500, 2, at + 3.0, budget=es.Budget(**SPEND)),
 }
 

@@ -40,6 +40,7 @@ def test_a_worker_that_is_slow_or_gone_answers_nothing(worker):
     worker.kill()
     assert worker.receive() is None
     worker.send(b"nobody hears this")
+    worker.process.wait(60)  # its pipes close a moment before it has ended
     assert not worker.alive
 
 

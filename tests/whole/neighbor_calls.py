@@ -15,10 +15,10 @@ from ellipsum.releases.learning_record import METHODS
 TERMS = {"epsilon": 2.0, "delta": 1e-6}
 WIDE = {"epsilon": 60.0, "delta": 1e-3}  # 40 rows are few for a friendly core
 ROWS = {
-    "ball": (es.Ball(2.0), {}),
-    "box": (es.Box(-1.0, 1.0), {}),
-    "normal": (es.Normal(0.0, std=0.6), {"shape": "ball", "clip": 2.0}),
-    "unknown": (es.Unknown(50.0), {}),
+    "ball": es.Ball(2.0),
+    "box": es.Box(-1.0, 1.0),
+    "normal": es.Normal(0.0, std=0.6, shape="ball", clip=2.0),
+    "unknown": es.Unknown(50.0),
 }
 RELATIONS: dict[str, dict[str, Any]] = {
     "replace": {"neighbors": "replace"},
@@ -45,15 +45,15 @@ class Call:
     personal: bool = False
 
 
-def _statistic(name: str, kind: str, relation: str, **handling: Any) -> Call:
-    rows, shape = ROWS[kind]
+def _statistic(name: str, kind: str, relation: str, **missing_values: Any) -> Call:
+    rows = ROWS[kind]
 
     def run(data: Any, **how: Any) -> Any:
-        return getattr(es, name)(data, rows, **shape, **handling, **RELATIONS[relation], **TERMS, **how)
+        return getattr(es, name)(data, rows, **missing_values, **RELATIONS[relation], **TERMS, **how)
 
     about_zero = name == "sum" and kind in ("box", "normal")  # where a missing entry adds nothing
-    filled = handling.get("missing") == "center" or about_zero
-    words = [f"{word}={value}" for word, value in handling.items()]
+    filled = missing_values.get("missing") == "none" or about_zero
+    words = [f"{word}={value}" for word, value in missing_values.items()]
     called = " ".join([name, kind, relation, *words])
     return Call(called, run, relation, kind != "unknown", slow=_slow(kind, relation), filled=filled)
 
@@ -62,16 +62,56 @@ def _slow(kind: str, relation: str) -> bool:
     return kind == "unknown" and relation == "add_remove"
 
 
+def _with_people(how: dict[str, Any], per_person: str) -> dict[str, Any]:
+    """The words of a call, with at most two rows of each person where they name one."""
+    if "privacy_id" in how:
+        how["privacy_id"] = es.People(how["privacy_id"], per_person, 2)
+    return how
+
+
 def _capped(data: Any, **how: Any) -> Any:
     """The sum of at most two rows of each person."""
-    more = {"per_person": "sum", "max_rows": 2} if "privacy_id" in how else {}
-    return es.sum(data, es.Box(-1.0, 1.0), **more, **RELATIONS["add_remove"], **TERMS, **how)
+    return es.sum(data, es.Box(-1.0, 1.0), **_with_people(how, "sum"), **RELATIONS["add_remove"], **TERMS)
 
 
-def _rows_of_people(data: Any, **how: Any) -> Any:
-    """The mean over rows, at most two of each person."""
-    more = {"per_person": "rows", "max_rows": 2} if "privacy_id" in how else {}
-    return es.mean(data, es.Box(-1.0, 1.0), **more, **TERMS, **how)
+def _of_peoples_rows(name: str, kind: str, slow: bool = False, **words: Any) -> Call:
+    """A statistic over rows, at most two of each person."""
+
+    def run(data: Any, **how: Any) -> Any:
+        return getattr(es, name)(data, ROWS[kind], **words, **TERMS, **_with_people(how, "rows"))
+
+    return Call(f"{name} {kind} of people's rows", run, centered=kind != "unknown", personal=True, slow=slow)
+
+
+def _count(relation: str) -> Call:
+    def run(data: Any, **how: Any) -> Any:
+        how.pop("columns", None)
+        return es.count(data, **RELATIONS[relation], **TERMS, **how)
+
+    return Call(f"count {relation}", run, relation, centered=True, filled=True)
+
+
+def _histogram(relation: str, **kind: Any) -> Call:
+    """kind: bins or categories, the same of each column."""
+
+    def run(data: Any, **how: Any) -> Any:
+        columns = how.pop("columns", (0, 1, 2))
+        return es.histogram(
+            data,
+            **{word: dict.fromkeys(columns, each) for word, each in kind.items()},
+            **RELATIONS[relation],
+            **TERMS,
+            **how,
+        )
+
+    return Call(f"histogram with by={next(iter(kind))} {relation}", run, relation)
+
+
+def _quantiles(kind: str, relation: str, method: str) -> Call:
+    def run(data: Any, **how: Any) -> Any:
+        return es.quantiles(data, ROWS[kind], bins=8, method=method, **RELATIONS[relation], **TERMS, **how)
+
+    return Call(f"quantiles {kind} {method} {relation}", run, relation)
 
 
 def _rows_per_person(data: Any, **how: Any) -> Any:
@@ -80,23 +120,22 @@ def _rows_per_person(data: Any, **how: Any) -> Any:
 
 def _grouped(name: str, kind: str, relation: str, keys: Any, **more: Any) -> Call:
     """Of the groups that the first column names; at this budget no group of so few rows is published unless listed."""
-    rows, _ = ROWS[kind]
+    rows = ROWS[kind]
 
     def run(data: Any, **how: Any) -> Any:
         first, *rest = how.pop("columns", (0, 1, 2))
-        people = {"max_groups": 2} if "privacy_id" in how else {}
-        words = {**RELATIONS[relation], **TERMS, **more, **people, **how}
-        return getattr(es, name)(data, rows, by=first, keys=keys, columns=rest, **words)
+        by = es.Groups(first, keys, 2 if "privacy_id" in how else 1)
+        return getattr(es, name)(data, rows, by=by, columns=rest, **RELATIONS[relation], **TERMS, **more, **how)
 
     listed = "listed" if keys else "private"
     return Call(f"{name} {kind} {relation} in {listed} groups", run, relation, slow=_slow(kind, relation))
 
 
 def _plan(kind: str, relation: str) -> Call:
-    rows, shape = ROWS[kind]
+    rows = ROWS[kind]
 
     def run(data: Any, **how: Any) -> Any:
-        made = es.plan(rows, n=N, d=D, statistic="mean", neighbors=relation, **shape, **TERMS)
+        made = es.plan("mean", rows, n=N, d=D, neighbors=relation, **TERMS)
         return made.release(data, **how)
 
     grouped = relation == "add_remove"  # else the plan's n would have to be that of the people
@@ -107,7 +146,7 @@ def _learn(method: str, relation: str) -> Call:
     terms = WIDE if method == "friendly_core" else TERMS
 
     def run(data: Any, **how: Any) -> Any:
-        return es.learn(data, es.Unknown(50.0), method=method, **RELATIONS[relation], **terms, **how)
+        return es.learn(data, es.Unknown(50.0, method=method), **RELATIONS[relation], **terms, **how)
 
     slow = method == "friendly_core" or (method, relation) == ("auto", "add_remove")
     return Call(f"learn {method} {relation}", run, relation, slow=slow)
@@ -157,14 +196,23 @@ def _project_to_file(data: Any, **how: Any) -> None:
 
 _ALL = (
     *(_statistic(name, kind, relation) for name in ("sum", "mean") for kind in ROWS for relation in RELATIONS),
-    _statistic("mean", "box", "replace", missing="center"),
-    _statistic("mean", "normal", "replace", missing="row"),
+    _statistic("mean", "box", "replace", missing="none"),
+    _statistic("mean", "normal", "replace", missing="drop_row"),
     _statistic("sum", "ball", "add_remove", missing=0.25),
-    _statistic("mean", "box", "add_remove", check=False),
+    _statistic("mean", "box", "add_remove", count_clipped=False),
     *(_statistic("describe", "box", relation) for relation in RELATIONS),
-    _statistic("describe", "box", "replace", missing="row", covariance=True),
+    _statistic("describe", "box", "replace", missing="drop_row", covariance=True),
+    *(_statistic("describe", "box", relation, quantiles=None) for relation in RELATIONS),
+    *(_count(relation) for relation in RELATIONS),
+    *(_histogram(relation, bins=[-1.0, 0.0, 0.5, 1.0]) for relation in RELATIONS),
+    *(_histogram(relation, categories=[0.25, 0.5, 1.0]) for relation in RELATIONS),
+    *(_quantiles("box", relation, method) for relation in RELATIONS for method in ("cdf", "exponential")),
+    *(_quantiles("unknown", relation, "cdf") for relation in RELATIONS),
     Call("capped sum", _capped, "add_remove", centered=True, filled=True, personal=True),
-    Call("mean of people's rows", _rows_of_people, centered=True, personal=True),
+    _of_peoples_rows("mean", "box"),
+    _of_peoples_rows("mean", "unknown", slow=True),
+    _of_peoples_rows("describe", "box"),
+    _of_peoples_rows("quantiles", "box", bins=8),
     Call("rows per person", _rows_per_person, personal=True),
     _grouped("sum", "ball", "replace", ["0", "1"]),
     _grouped("mean", "box", "add_remove", None),
@@ -271,6 +319,9 @@ _COMMANDS = (
         *("describe", *_BOX[2:], "--by", "a", "-o", "r.csv", "--save-plan", "p.json"),
         **_LEARNED,
     ),
+    _command("count json", "count", "--json"),
+    _command("histogram", "histogram", "--bins", "a=-1,0,1", "--bins", "b=-1,0,1", "-o", "r.json", **_LEARNED),
+    _command("quantiles, private n, json", "quantiles", *_BOX, *_PRIVATE_N, "--json", **_HIDDEN),
     _command("mean ball, private n", "mean", *_BALL, *_PRIVATE_N, **_HIDDEN),
     _command("mean box, private n, json", "mean", *_BOX, *_PRIVATE_N, "--json", **_HIDDEN),
     _command("mean unknown json, files", "mean", *_UNKNOWN, "--json", "--save-plan", "p.json", **_LEARNED),

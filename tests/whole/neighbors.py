@@ -25,7 +25,8 @@ from ellipsum.apps import cli
 _NUMBER = re.compile(r"[-+−]?\d[\d,._]*(?:e[-+]?\d+)?")
 _DRAWN = re.compile(r"[\s─━│┃┏┓┗┛┡┩┌┐└┘├┤┬┴┼╇╈╋┳┻╭╮╰╯]+")
 _COUNTED = re.compile(
-    r"^ *warning: (about \S+ of the |a group has |\d+ groups have |rows lie more than |too few rows have ).*\n?",
+    r"^ *warning: (About \S+ of the |1 group has |[\d,]+ groups have |Some rows are more than |Columns? .*: too few)"
+    r".*\n?",
     re.MULTILINE,
 )
 """Lines that noisy counts decide, of a release that is told in words."""
@@ -157,7 +158,7 @@ def _sorted(warned: list[warnings.WarningMessage]) -> tuple[tuple[tuple[str, str
 def follow(result: Any, warned: list[warnings.WarningMessage]) -> None:
     """Fails unless warnings of accuracy are a function of what is published, as a reader of the JSON finds them."""
     _, counted = _sorted(warned)
-    if not isinstance(result, (es.Release, es.GroupRelease)):
+    if not hasattr(result, "warnings"):
         assert not counted, counted
         return
     assert counted == result.warnings
@@ -216,8 +217,18 @@ def _appeared(place: Place, before: set[str]) -> dict[str, Any]:
 
 # --- shapes -------------------------------------------------------------------------------------
 
-_NOISY = {"value", "count", "noise", "noise_std", "agreement", "weight_lower", "standard_error", "counts", "interval"}
-_NOISY |= {"describe", "noisy"}
+_NOISY = {
+    "value",
+    "count",
+    "noise",
+    "noise_std",
+    "core_fraction",
+    "weight_lower",
+    "standard_error",
+    "counts",
+    "interval",
+}
+_NOISY |= {"describe", "noisy", "quantiles", "quantile_sums"}
 _FIXED = {"format", "version", "statistic", "columns", "stated", "secure", "method", "name", "options", "people"}
 
 
@@ -227,8 +238,12 @@ def published(result: Any) -> tuple[Any, Any, Any]:
         return None, None, None
     text = result.to_json() if hasattr(result, "to_json") else str(result)
     shape, schedule = said(text)
-    values = np.asarray(getattr(result, "value", ()), float)
-    seen = (type(result).__name__, values.shape, np.isfinite(values).all(), text_shape(str(result)), shape)
+    value = getattr(result, "value", ())
+    values = np.hstack(list(value.values())) if isinstance(value, dict) else np.asarray(value, float)
+    words = text_shape(str(result))
+    for warning in getattr(result, "warnings", ()):  # what noisy counts decide, see `follow`
+        words = words.replace(f" Warning {text_shape(warning)}", "")
+    seen = (type(result).__name__, values.shape, np.isfinite(values).all(), words, shape)
     return seen, (text, str(result), values.tobytes()), schedule
 
 

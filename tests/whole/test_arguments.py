@@ -74,7 +74,14 @@ ODD = {
 RELEASE = es.mean(X, es.Box(0, 10), noise="gaussian", **BUDGET)
 BOXED = es.mean(X, es.Box(0, 10), **{**BUDGET, "delta": 0})
 DESCRIPTION = es.describe(X, es.Box(0, 10), **BUDGET)
+QUANTILES = es.quantiles(X, es.Box(0, 10), bins=16, **BUDGET)
+HISTOGRAM = es.histogram(X, bins={0: [0, 5, 9]}, **BUDGET)
 PROJECTION = es.project(X, 2, es.Ball(20), epsilon=900.0, delta=1e-6)
+
+
+def prepare(**words):
+    with es.prepare(**words) as prepared:
+        return prepared.release()
 
 
 def block_mean(block):
@@ -90,45 +97,61 @@ AGGREGATE = {
     "time_limit": 5.0,
     "workers": 1,
 }
-PEOPLE = {"privacy_id": None, "per_person": None, "max_rows": None}
-READ = {"neighbors": "replace", "columns": None, "n": None, "rng": None, "threads": None, "progress": None, **PEOPLE}
-SHAPED = {"shape": "optimal", "clip": "optimal", "clip_probability": None, "weights": None, "method": "auto",
-          "missing": None, "check": True}  # fmt: skip
+READ = {"neighbors": "replace", "columns": None, "n": None, "rng": None, "threads": None, "progress": None,
+        "privacy_id": None}  # fmt: skip
+CHOSEN = {"by": None, "missing": None, "noise": "auto", "error_weights": None, "count_clipped": True}
+PEOPLE_ROWS = np.c_[np.arange(400) // 2, X]
 LAW = es.WeightedChiSquare([1.0, 2.0])
 CALLS = {
-    "plan": (es.plan, {"rows": es.Box(0, 1), "n": 9, "d": 2, **BUDGET, "budget": None, "statistic": "sum",
-                       "neighbors": "replace", "columns": None, **SHAPED}),
-    "plan normal": (es.plan, {"rows": es.Normal(0, 1), "n": 9, "d": 2, **BUDGET, "neighbors": "add_remove", **SHAPED}),
-    "plan unknown": (es.plan, {"rows": es.Unknown(9), "n": 9, "d": 2, **BUDGET, "neighbors": "replace", **SHAPED}),
-    "sum": (es.sum, {"data": X, "rows": es.Box(0, 9), **BUDGET, **READ}),
-    "sum normal": (es.sum, {"data": X, "rows": es.Normal(5, 1), **BUDGET, "missing": None, "check": True}),
-    "mean ball": (es.mean, {"data": X, "rows": es.Ball(9), **BUDGET, "missing": None, "check": True}),
-    "mean of people's rows": (es.mean, {"data": np.c_[np.arange(400) // 2, X], "rows": es.Box(0, 9), **BUDGET,
-                                        "privacy_id": 0, "per_person": "rows", "max_rows": 2, "missing": None}),
-    "suggest_max_rows": (es.suggest_max_rows, {"data": np.c_[np.arange(400) // 2, X], "privacy_id": 0, **BUDGET,
+    "plan": (es.plan, {"statistic": "sum", "bounds": es.Box(0, 1), "n": 9, "d": 2, **BUDGET, "budget": None,
+                       "neighbors": "replace", "columns": None, **CHOSEN}),
+    "plan normal": (es.plan, {"statistic": "sum", "bounds": es.Normal(0, 1), "n": 9, "d": 2, **BUDGET,
+                              "neighbors": "add_remove", **CHOSEN}),
+    "plan unknown": (es.plan, {"statistic": "mean", "bounds": es.Unknown(9), "n": 9, "d": 2, **BUDGET,
+                               "neighbors": "replace", **CHOSEN}),
+    "learn by coinpress": (lambda **options: es.learn(X, es.Unknown(9, method="coinpress", **options), **BUDGET),
+                           {"steps": 2, "std": 1.0}),
+    "People": (es.People, {"privacy_id": 0, "per_person": "rows", "max_rows": 2}),
+    "Groups": (es.Groups, {"by": ["a", "b"], "keys": [("x", 1)], "max_per_person": 1, "expected": 3}),
+    "prepare": (prepare, {"statistic": "mean", "data": X, "bounds": es.Box(0, 9), **BUDGET, **READ, **CHOSEN}),
+    "sum": (es.sum, {"data": X, "bounds": es.Box(0, 9), **BUDGET, **READ}),
+    "sum normal": (es.sum, {"data": X, "bounds": es.Normal(5, 1), **BUDGET, "missing": None, "count_clipped": True}),
+    "mean ball": (es.mean, {"data": X, "bounds": es.Ball(9), **BUDGET, "missing": None, "count_clipped": True}),
+    "mean of people's rows": (es.mean, {"data": PEOPLE_ROWS, "bounds": es.Box(0, 9), **BUDGET,
+                                        "privacy_id": es.People(0, "rows", 2), "missing": None}),
+    "suggest_max_rows": (es.suggest_max_rows, {"data": PEOPLE_ROWS, "privacy_id": 0, **BUDGET,
                                                "neighbors": "replace", "columns": None, "rng": None}),
-    "sum of people": (es.sum, {"data": np.c_[np.arange(400) // 2, X], "rows": es.Box(0, 9), **BUDGET, "privacy_id": 0,
-                               "per_person": "sum", "max_rows": 2}),
-    "mean": (es.mean, {"data": X, "rows": es.Box(0, 9), **BUDGET, **READ, "neighbors": "add_remove", **SHAPED}),
-    "describe": (es.describe, {"data": X, "rows": es.Box(0, 9), **BUDGET, **READ, "shape": "optimal", "weights": None,
-                               "noise": "auto", "missing": None, "check": True}),
+    "sum of people": (es.sum, {"data": PEOPLE_ROWS, "bounds": es.Box(0, 9), **BUDGET,
+                               "privacy_id": es.People(0, "sum", 2)}),
+    "mean": (es.mean, {"data": X, "bounds": es.Box(0, 9), **BUDGET, **READ, "neighbors": "add_remove", **CHOSEN}),
+    "describe": (es.describe, {"data": X, "bounds": es.Box(0, 9), **BUDGET, **READ, **CHOSEN}),
+    "count": (es.count, {"data": X, **BUDGET, **READ, **CHOSEN, "neighbors": "add_remove"}),
+    "histogram": (es.histogram, {"data": X, "bins": {0: [0, 5, 9]}, "categories": None, **BUDGET, **READ, **CHOSEN}),
+    "quantiles": (es.quantiles, {"data": X, "bounds": es.Box(0, 9), "q": 0.5, "bins": 16, "method": "cdf", **BUDGET,
+                                 **READ, **CHOSEN}),
+    "plan quantiles": (es.plan, {"statistic": "quantiles", "bounds": es.Box(0, 9), "n": 9, "d": 2, "q": 0.5,
+                                 "bins": 16, "method": "cdf", **BUDGET}),
+    "plan histogram": (es.plan, {"statistic": "histogram", "n": 9, "bins": [0, 1], "categories": None, **BUDGET}),
+    "quantile": (QUANTILES.quantile, {"q": 0.3}),
+    "cdf": (QUANTILES.cdf, {"x": 0.3}),
+    "quantile interval": (QUANTILES.confidence_interval, {"level": 0.9, "q": 0.3}),
+    "band": (QUANTILES.band, {"level": 0.9}),
+    "histogram interval": (HISTOGRAM.confidence_interval, {"level": 0.9, "of": "share", "target": "population"}),
     "described interval": (DESCRIPTION.confidence_interval, {"level": 0.9, "of": "std"}),
-    "mean unknown": (es.mean, {"data": X, "rows": es.Unknown(9), **BUDGET, "method": "auto", "missing": None,
-                               "check": True}),
-    "learn": (es.learn, {"data": X, "rows": es.Unknown(9), **BUDGET, **READ, "method": "coinpress", "steps": 2,
-                         "std": 1.0}),
-    "friendly_mean": (es.friendly_mean, {"data": X, "radius": 9.0, "epsilon": 9.0, "delta": 1e-6, "gate": "gaussian",
-                                         "neighbors": "replace", "columns": None, "max_rows": None, "slack": None,
-                                         "gate_share": None, "target": 0.7, "floor": 0.2, "rng": None}),
+    "mean unknown": (es.mean, {"data": X, "bounds": es.Unknown(9), **BUDGET, "missing": None, "count_clipped": True}),
+    "learn": (es.learn, {"data": X, "bounds": es.Unknown(9), **BUDGET, **READ}),
+    "friendly_mean": (es.friendly_mean, {"data": X, "radius": 9.0, "epsilon": 9.0, "delta": 1e-6, "gate": None,
+                                         "neighbors": "replace", "columns": None, "max_rows": None, "rng": None}),
+    "FriendlyGate": (es.FriendlyGate, {"law": "gaussian", "slack": None, "share": None, "target": 0.7, "floor": 0.2}),
     "subsample_and_aggregate": (es.subsample_and_aggregate, {"function": block_mean, "data": X, **AGGREGATE,
                                                              "names": None, "shuffle": True, "max_rows": None}),
-    "project": (es.project, {"data": X, "k": 2, "rows": es.Ball(20), "epsilon": 90.0, "delta": 1e-6, "adversary": None,
-                             "calibration": "exact", "metric": "original", "clip_probability": None,
+    "project": (es.project, {"data": X, "k": 2, "bounds": es.Ball(20), "epsilon": 90.0, "delta": 1e-6,
+                             "adversary": None, "calibration": "exact", "metric": "original",
                              "neighbors": "replace", "columns": None, "matrix_seed": None, "matrix": None,
                              "rng": None}),
-    "choose_k": (es.choose_k, {"n": 9, "d": 3, "rows": es.Ball(1), **BUDGET, "distance": None, "adversary": None,
-                               "metric": "original", "clip_probability": None}),
-    "projection_forecast": (es.projection_forecast, {"n": 9, "d": 3, "k": 2, "rows": es.Normal(0, 1), **BUDGET,
+    "choose_k": (es.choose_k, {"n": 9, "d": 3, "bounds": es.Ball(1), **BUDGET, "distance": None, "adversary": None,
+                               "metric": "original"}),
+    "projection_forecast": (es.projection_forecast, {"n": 9, "d": 3, "k": 2, "bounds": es.Normal(0, 1), **BUDGET,
                                                      "adversary": None, "calibration": "exact", "metric": "scaled"}),
     "Budget": (es.Budget, {**BUDGET}),
     "Budget mu": (es.Budget, {"mu": 1.0}),
@@ -143,18 +166,18 @@ CALLS = {
     "conditional_moments": (LAW.conditional_moments, {"x": 1.0}),
     "tail_bound": (es.tail_bound, {"weights": [1.0], "p": 0.1, "kind": "chernoff"}),
     "Ball": (es.Ball, {"radius": 1.0, "center": 0.0, "columns": None}),
-    "Box": (es.Box, {"lower": 0.0, "upper": 1.0, "columns": None}),
-    "Normal": (es.Normal, {"center": 0.0, "std": 1.0, "center_error": 0.1, "columns": None}),
+    "Box": (es.Box, {"lower": 0.0, "upper": 1.0, "columns": None, "shape": "ball"}),
+    "Normal": (es.Normal, {"center": 0.0, "std": 1.0, "center_error": 0.1, "columns": None, "shape": "optimal",
+                           "clip": "quantile", "clip_probability": 0.1}),
     "Normal cov": (es.Normal, {"center": 0.0, "cov": np.eye(2), "center_error": 0.1}),
-    "Unknown": (es.Unknown, {"magnitude": 1.0, "columns": None}),
+    "Unknown": (es.Unknown, {"magnitude": 1.0, "columns": None, "method": "coinpress", "steps": 2}),
     "split": (lambda weight: es.Budget(mu=1.0).split(weight, 1.0), {"weight": 1.0}),
     "Budget.delta": (es.Budget(mu=1.0).delta, {"epsilon": 1.0}),
     "Privacy.epsilon": (es.Privacy(1.0).epsilon, {"delta": 0.1}),
     "Privacy.delta": (es.Privacy(1.0).delta, {"epsilon": 0.1}),
     "confidence_interval": (RELEASE.confidence_interval, {"level": 0.9}),
-    "confidence_ellipsoid": (RELEASE.confidence_ellipsoid, {"level": 0.9}),
     "confidence_region": (RELEASE.confidence_region, {"level": 0.9}),
-    "contains": (RELEASE.confidence_ellipsoid().contains, {"point": [1.0, 2.0]}),
+    "contains": (RELEASE.confidence_region().contains, {"point": [1.0, 2.0]}),
     "contains in a box": (BOXED.confidence_region().contains, {"point": [1.0, 2.0]}),
     "denoise": (RELEASE.denoise, {"method": "soft_threshold", "threshold": 1.0}),
     "clamp": (RELEASE.denoise, {"method": "clamp", "lower": 0.0, "upper": 1.0}),

@@ -10,15 +10,15 @@ from benchmarks.growth import exponent
 
 
 def test_a_line_says_whether_its_target_is_met():
-    assert table.Measured("a sum", 1.2, 1.25).line.endswith("met")
-    assert table.Measured("a sum", 1.3, 1.25).line.endswith("NOT MET")
-    assert "met" not in table.Measured("beside it", 1.3).line.lower()
+    assert table.Measured("a sum", 1.2, 1.25).line().endswith("met")
+    assert table.Measured("a sum", 1.3, 1.25).line().endswith("NOT MET")
+    assert "met" not in table.Measured("beside it", 1.3).line().lower()
 
 
 def test_what_became_slower_is_named_and_nothing_else():
     before = {"same": 1.0, "slower": 1.0, "gone": 1.0}
     now = [table.Measured("same", 1.2), table.Measured("slower", 1.3), table.Measured("new", 9.0)]
-    assert [line.split(": ")[1] for line in table.warnings(now, before)] == ["slower"]
+    assert [line.split(": ")[1] for line in table.slower(now, before)] == ["slower"]
 
 
 def test_a_busy_machine_is_not_compared_where_it_has_to_be_idle():

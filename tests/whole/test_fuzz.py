@@ -28,7 +28,23 @@ SAID = [
     "__version__",
 ]
 """Errors, warnings and a text: there is nothing to call."""
-RESULTS = ["GroupDescription", "GroupPlan", "GroupRelease", "Learned", "NoCenter", "Plan", "Release", "RowsPerPerson"]
+RESULTS = [
+    "Description",
+    "DescriptionPlan",
+    "DescriptionWithQuantiles",
+    "GroupDescription",
+    "GroupPlan",
+    "GroupRelease",
+    "HistogramPlan",
+    "HistogramRelease",
+    "Learned",
+    "NoCenter",
+    "Plan",
+    "QuantilePlan",
+    "QuantileRelease",
+    "Release",
+    "RowsPerPerson",
+]
 """Handed out by calls, and read by `from_json` and `load`."""
 READERS = ["csv", "from_json", "load", "replan"]
 """Of one argument, or of a plan and what changes: they have tests of their own."""
@@ -62,7 +78,7 @@ kinds = st.one_of(
     st.builds(lambda m: ("Unknown", (m,)), numbers),
 )
 USUAL = {
-    "rows": st.sampled_from(
+    "bounds": st.sampled_from(
         [
             es.Ball(9.0),
             es.Box(-9, 9),
@@ -82,17 +98,27 @@ USUAL = {
     "d": st.integers(1, 4),
     "k": st.integers(1, 4),
     "columns": st.sampled_from([["a", "b"], ["b"], [0], "a", [1, 0]]),
-    "privacy_id": st.sampled_from(["a", 0]),
+    "privacy_id": st.one_of(
+        st.sampled_from(["a", 0]),
+        st.builds(es.People, st.sampled_from(["a", 0]), st.sampled_from(["mean", "sum", "rows"]), st.integers(1, 3)),
+    ),
+    "People privacy_id": st.sampled_from(["a", 0]),
     "per_person": st.sampled_from(["mean", "sum", "rows"]),
     "max_rows": st.integers(1, 3),
-    "by": st.sampled_from(["a", 0, ["a"]]),
+    "max_per_person": st.integers(1, 3),
+    "expected": st.integers(1, 9),
+    "by": st.one_of(
+        st.sampled_from(["a", 0, ["a"]]),
+        st.builds(es.Groups, st.just("a"), st.sampled_from([[0.0, 1.0], ["x"], {"a": [1, 2]}])),
+    ),
+    "Groups by": st.sampled_from(["a", 0, ["a"]]),
     "keys": st.sampled_from([[0.0, 1.0], ["x"], {"a": [1, 2]}]),
-    "statistic": st.sampled_from(["sum", "mean", "describe"]),
+    "statistic": st.sampled_from(["sum", "mean", "describe", "count", "histogram", "quantiles"]),
     "shape": st.sampled_from(["optimal", "ball"]),
     "clip": st.sampled_from([1.0, "optimal"]),
-    "weights": st.sampled_from(["equal", "relative", [1.0, 2.0]]),
-    "noise": st.sampled_from(["auto", "gaussian", "norm"]),
-    "missing": st.sampled_from(["center", "column", "row"]),
+    "error_weights": st.sampled_from(["equal", "relative", [1.0, 2.0]]),
+    "noise": st.sampled_from(["auto", "gaussian", "knorm"]),
+    "missing": st.sampled_from(["skip", "drop_row", "none"]),
     "method": st.sampled_from(["auto", "analytic", "classic", "coinpress", "instance_optimal"]),
     "rng": st.builds(np.random.default_rng, st.integers(0, 9)),
     "threads": st.integers(1, 2),
@@ -101,7 +127,13 @@ USUAL = {
     "tail_bound weights": st.lists(st.floats(0, 10), min_size=1, max_size=4),
     "tail_bound p": st.floats(1e-9, 0.5),
     "tail_bound kind": st.sampled_from(["chernoff", "source"]),
-    "describe rows": st.just(es.Box(-9, 9)),
+    "q": st.one_of(st.floats(0, 1), st.lists(st.floats(0, 1), max_size=3)),
+    "bins": st.sampled_from([{"a": [0, 1, 2]}, {"a": [-math.inf, 0, math.inf], "b": [0, 1]}, [0, 1, 2]]),
+    "categories": st.sampled_from([{"b": [0, 1]}, {"a": ["x", None]}, ["x"]]),
+    "quantiles bins": st.sampled_from([None, "integer", 16, [0.0, 0.5], [[0.0], [0.5]]]),
+    "quantiles method": st.sampled_from(["cdf", "exponential"]),
+    "quantiles bounds": st.sampled_from([es.Box(-9, 9), es.Box({"a": (0, 1), "b": (0, 2)}), es.Unknown(9)]),
+    "describe bounds": st.just(es.Box(-9, 9)),
     "friendly_mean data": hnp.arrays(np.float64, st.tuples(st.integers(4, 25), st.integers(1, 3)), elements=cells),
     "friendly_mean delta": st.just(1e-2),
     "friendly_mean max_rows": st.integers(4, 30),
@@ -114,10 +146,10 @@ USUAL = {
     "suggest_max_rows data": frames,
     "suggest_max_rows privacy_id": st.just("a"),
     "suggest_max_rows delta": st.just(1e-6),
-    "learn rows": st.just(es.Unknown(9)),
-    "project rows": st.sampled_from([es.Ball(3.0), es.Normal(0, 1)]),
-    "choose_k rows": st.sampled_from([es.Ball(3.0), es.Normal(0, 1)]),
-    "projection_forecast rows": st.sampled_from([es.Ball(3.0), es.Normal(0, 1)]),
+    "learn bounds": st.just(es.Unknown(9)),
+    "project bounds": st.sampled_from([es.Ball(3.0), es.Normal(0, 1)]),
+    "choose_k bounds": st.sampled_from([es.Ball(3.0), es.Normal(0, 1)]),
+    "projection_forecast bounds": st.sampled_from([es.Ball(3.0), es.Normal(0, 1)]),
     "plan n": st.integers(1, 30),
     "compose parts": st.lists(
         st.sampled_from([es.Privacy(1.0), es.Privacy.of_pure(0.5), es.Privacy(0.3, 1e-9)]), max_size=3
@@ -139,7 +171,7 @@ USUAL = {
     "claim": st.sampled_from([es.Privacy(1.0), es.Budget(mu=2.0)]),
 }
 BUDGET = ("epsilon", "delta")
-ALSO = {"plan": (*BUDGET, "n", "d")}
+ALSO = {"plan": (*BUDGET, "n", "d"), "histogram": (*BUDGET, "bins"), "count": (*BUDGET, "neighbors")}
 CALLER_S_OWN = {"progress", "approve", "function", "mechanism"}
 """Functions of the caller: what they raise is theirs."""
 KEPT = {"ledger", "output", "path", "workers", "blocks", "time_limit", "processes"}
@@ -254,7 +286,7 @@ def test_made_up_texts(text):
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(changes=st.dictionaries(st.sampled_from(["n", "noise", "budget", "missing", "bounds", "x"]), odd, max_size=2))
 def test_made_up_changes_of_a_plan(changes):
-    plan = es.plan(es.Box(0, 1), n=30, d=2, epsilon=1, delta=1e-6)
+    plan = es.plan("sum", es.Box(0, 1), n=30, d=2, epsilon=1, delta=1e-6)
     answer(f"replan(plan, **{changes!r})", lambda: es.replan(plan, **changes))
 
 
@@ -294,7 +326,7 @@ def test_made_up_budgets(url, dataset, words, tmp_path_factory):
     ledger = es.Ledger(tmp_path_factory.mktemp("ledger") / "budget.db")
     opened = answer(f"init({dataset!r}, {words})", lambda: ledger.init(dataset, **words))
     if opened is not None:
-        ask = {"epsilon": 0.1, "delta": 0, "ledger": ledger, "dataset": dataset}
+        ask = {"epsilon": 0.1, "delta": 0, "ledger": ledger.dataset(dataset)}
         answer(f"mean after init({words})", lambda: es.mean(np.ones((5, 1)), es.Box(0, 1), **ask))
         ledger.verify()
 

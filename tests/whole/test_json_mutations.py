@@ -16,14 +16,14 @@ from counting import count_cases
 from pyarrow import parquet
 
 import ellipsum as es
-from ellipsum.apps.cli.inputs import named_rows, plan_of
+from ellipsum.apps.cli.parsing import parse_bounds
 from ellipsum.friendly.plan import FriendlyPlan
 from ellipsum.friendly.release import FriendlyRelease
 from ellipsum.kernels.accumulate import accumulate
-from ellipsum.learning.grouped import GroupLearningPlan
 from ellipsum.learning.plan import LearningPlan
 from ellipsum.privacy.guarantee import fits
 from ellipsum.projection.curve import ProjectionPrivacy
+from ellipsum.row_maps.distributions import cumulative_matrix
 from ellipsum.row_maps.maps import EllipsoidMap
 from ellipsum.rows import rows_from_dict
 
@@ -39,24 +39,25 @@ def rng():
 
 def plans():
     box, normal = es.Box({"a": (0, 1), "b": (2, 9)}), es.Normal([1.0, 2.0], cov=COV)
-    yield es.plan(box, n=100, **SPEND)
-    yield es.plan(es.Ball(2.0, [1.0, 5.0]), n=100, statistic="mean", neighbors="add_remove", budget=es.Budget(mu=0.5))
-    yield es.plan(normal, n=1000, statistic="mean", budget=es.Budget(rho=0.1))
-    yield es.plan(box, n=100, statistic="mean", missing="row", check=True, **SPEND)
-    yield es.plan(box, n=100, missing=[0.5, 3.0], neighbors="add_remove", **SPEND)
-    yield es.plan(box, n=100, statistic="mean", missing="center", check=False, **SPEND)
-    yield es.plan(box, n=100, statistic="describe", noise="gaussian", **SPEND)
-    yield es.plan(box, n=100, statistic="describe", neighbors="add_remove", **SPEND)
-    people = {"privacy_id": "who", "per_person": "rows", "max_rows": 3}
-    yield es.plan(box, n=100, statistic="mean", **people, **SPEND)
-    yield es.plan(
-        es.Normal(0.0, 1.0), d=3, neighbors="add_remove", statistic="mean", clip=2.0, weights=[1, 2, 3], **SPEND
-    )
-    yield es.mean(COLUMNS, es.Box(0, 9), privacy_id="who", per_person="sum", max_rows=2, **SPEND).plan
+    yield es.plan("sum", box, n=100, **SPEND)
+    yield es.plan("mean", es.Ball(2.0, [1.0, 5.0]), n=100, neighbors="add_remove", budget=es.Budget(mu=0.5))
+    yield es.plan("mean", normal, n=1000, budget=es.Budget(rho=0.1))
+    yield es.plan("mean", box, n=100, missing="drop_row", count_clipped=True, **SPEND)
+    yield es.plan("sum", box, n=100, missing=[0.5, 3.0], neighbors="add_remove", **SPEND)
+    yield es.plan("mean", box, n=100, missing="none", count_clipped=False, **SPEND)
+    yield es.plan("describe", box, n=100, noise="gaussian", quantiles=None, **SPEND)
+    yield es.plan("describe", box, n=100, neighbors="add_remove", quantiles=None, **SPEND)
+    people = {"privacy_id": es.People("who", per_person="rows", max_rows=3)}
+    yield es.plan("mean", box, n=100, **people, **SPEND)
+    yield es.plan("mean", es.Normal(0.0, 1.0, clip=2.0), d=3, neighbors="add_remove", error_weights=[1, 2, 3], **SPEND)
+    yield es.mean(COLUMNS, es.Box(0, 9), privacy_id=es.People("who", per_person="sum", max_rows=2), **SPEND).plan
 
 
 def releases():
-    for plan in (es.plan(es.Box(0, 9), n=600, d=2, **SPEND), es.plan(es.Normal(5.0, 1.0), n=600, d=2, **SPEND)):
+    for plan in (
+        es.plan("sum", es.Box(0, 9), n=600, d=2, **SPEND),
+        es.plan("sum", es.Normal(5.0, 1.0), n=600, d=2, **SPEND),
+    ):
         yield plan.release(X, rng=rng())
     for statistic in (es.sum, es.mean):
         yield statistic(X, es.Box(0, 9), neighbors="add_remove", rng=rng(), **SPEND)
@@ -66,29 +67,52 @@ def releases():
     gaps = np.where(np.random.default_rng(2).random(X.shape) < 0.3, np.nan, X)
     for rows in (es.Box(0, 9), es.Normal(5.0, 1.0), es.Ball(5.0, 5.0), es.Unknown(9)):
         yield es.mean(gaps, rows, rng=rng(), **SPEND)
-    yield es.describe(gaps, es.Box(0, 9), noise="gaussian", rng=rng(), **SPEND)
-    yield es.describe(gaps, es.Box(0, 9), neighbors="add_remove", noise="gaussian", rng=rng(), **SPEND)
+    yield es.describe(gaps, es.Box(0, 9), noise="gaussian", quantiles=None, rng=rng(), **SPEND)
+    how = {"neighbors": "add_remove", "noise": "gaussian", "quantiles": None}
+    yield es.describe(gaps, es.Box(0, 9), rng=rng(), **how, **SPEND)
     yield es.sum(gaps, es.Box(1, 9), neighbors="add_remove", rng=rng(), **SPEND)
-    yield es.mean(COLUMNS, es.Box(0, 9), privacy_id="who", per_person="rows", max_rows=2, rng=rng(), **SPEND)
-    yield es.mean(X, es.Unknown(9), method="friendly_core", rng=rng(), epsilon=5.0, delta=1e-6)
+    yield es.mean(COLUMNS, es.Box(0, 9), privacy_id=es.People("who", per_person="rows", max_rows=2), rng=rng(), **SPEND)
+    yield es.mean(X, es.Unknown(9, method="friendly_core"), rng=rng(), epsilon=5.0, delta=1e-6)
 
 
 def grouped():
     codes = np.repeat(["a", "b", "c", "d"], 150)
-    for words in ({}, {"keys": ["d", "b"], "noise": "gaussian"}, {"neighbors": "add_remove", "missing": "row"}):
-        yield es.sum(X, es.Box(0, 9), by=codes, rng=rng(), **words, **SPEND)
+    for keys, words in (
+        (None, {}),
+        (["d", "b"], {"noise": "gaussian"}),
+        (None, {"neighbors": "add_remove", "missing": "drop_row"}),
+    ):
+        yield es.sum(X, es.Box(0, 9), by=es.Groups(codes, keys), rng=rng(), **words, **SPEND)
     pairs = [codes, np.arange(600) % 2]
     yield es.mean(X, es.Ball(9.0, 5.0), by=pairs, rng=rng(), epsilon=20.0, delta=1e-6).shrink()
-    people = {"privacy_id": "who", "max_groups": 2, "by": "half"}
+    people = {"privacy_id": "who", "by": es.Groups("half", max_per_person=2)}
     halves = COLUMNS.append_column("half", pyarrow.array(np.arange(600) % 2))
     yield es.sum(halves, es.Box(0, 9), columns=["a", "b"], rng=rng(), **people, **SPEND)
-    yield es.describe(X, es.Box(0, 9), by=codes, rng=rng(), **SPEND)
-    yield es.describe(X, es.Box(0, 9), by=codes, keys=["a"], noise="gaussian", rng=rng(), **SPEND)
+    yield es.describe(X, es.Box(0, 9), by=codes, quantiles=None, rng=rng(), **SPEND)
+    how = {"by": es.Groups(codes, keys=["a"]), "noise": "gaussian", "quantiles": None}
+    yield es.describe(X, es.Box(0, 9), rng=rng(), **how, **SPEND)
     yield es.mean(X, es.Unknown(9), by=codes, rng=rng(), epsilon=20.0, delta=1e-6)
 
 
-def _learned_groups(**words):
-    return es.plan(es.Unknown(9), n=600, d=2, by="g", statistic="mean", **words, **SPEND).to_json()
+def distributions():
+    """Quantiles, histograms, and descriptions with quantiles."""
+    codes, box = np.repeat(["a", "b", "c", "d"], 150), es.Box(0, 9)
+    small = {"bins": 8, "rng": rng()}
+    yield es.quantiles(X, box, **small, **SPEND)
+    yield es.quantiles(X, box, neighbors="add_remove", **small, **SPEND)
+    yield es.quantiles(X, box, epsilon=1, delta=0, **small)
+    yield es.quantiles(X, box, 0.5, method="exponential", **small, **SPEND)
+    yield es.quantiles(X, box, by=codes, epsilon=5, delta=1e-6, **small)
+    yield es.quantiles(COLUMNS, box, privacy_id=es.People("who", "rows", 2), bins="integer", rng=rng(), **SPEND)
+    yield es.histogram(X, bins={0: [0, 5, 9], 1: [-math.inf, 5]}, rng=rng(), **SPEND)
+    yield es.histogram(COLUMNS, bins={"a": [0, 1]}, categories={"who": [1, 2, None]}, budget=es.Budget(mu=1), rng=rng())
+    groups = es.Groups(codes, keys=["a", "b"])
+    yield es.histogram(X, bins={0: [0, 5, 9]}, by=groups, neighbors="add_remove", rng=rng(), **SPEND)
+    yield es.describe(COLUMNS, box, columns=["a"], quantiles=0.5, rng=rng(), epsilon=1, delta=0)
+
+
+def _learned_groups(keys=None, **words):
+    return es.plan("mean", es.Unknown(9), n=600, d=2, by=es.Groups("g", keys), **words, **SPEND).to_json()
 
 
 def friendly(data=X, **more):
@@ -126,7 +150,7 @@ def enough(plan, needed):
     law, room = plan.noise_law, 1 + Fraction(1, 2**48)
     if law.kind == "gaussian":
         return Fraction(law.units) * Fraction(plan.privacy.mu) * room >= needed
-    if law.kind == "ball":
+    if law.kind == "knorm_l2":
         return Fraction(law.scale) * Fraction(plan.privacy.ratio) * room >= needed
     return sum(Fraction(block.epsilon) for block in law.blocks.blocks) <= Fraction(plan.privacy.pure[0])
 
@@ -186,6 +210,42 @@ def check_groups_plan(plan):
         assert plan.threshold > 1
 
 
+def check_distribution_plan(plan):
+    """The noise covers how far a row moves the sums, computed from the matrices and the numbers of columns."""
+    assert (plan.privacy.unit == "person") == (plan.people is not None)
+    if plan.statistic == "describe":
+        assert fits(plan.privacy, [plan.moments.privacy, plan.quantile_plan.privacy])
+        check_stated(plan.privacy, plan.stated)
+        needed = sensitivity(plan.moments.row_map, plan.neighbors, plan.moments.count_units, None)
+        assert enough(plan.moments, needed)
+        return check_distribution_plan(plan.quantile_plan)
+    check_stated(plan.privacy, plan.stated)
+    if plan.mechanism == "exponential":
+        return None
+    most = 1 if plan.grouping is None else plan.grouping.max_per_person
+    if plan.statistic == "histogram":
+        square = l1 = plan.d * most * (2 if plan.neighbors == "replace" else 1)
+    else:
+        square = l1 = 0
+        for bins in plan.sizes:
+            matrix = np.c_[cumulative_matrix(plan.form, bins), np.zeros(len(cumulative_matrix(plan.form, bins)))]
+            moves = matrix[:, None] - matrix[:, :, None] if plan.neighbors == "replace" else matrix
+            square += int((moves**2).sum(axis=0).max()) * most
+            l1 += int(np.abs(moves).sum(axis=0).max()) * most
+    each = 1 if plan.people is None else plan.people.rows_each or 1
+    scale = plan.law.scale if plan.law.kind == "laplace" else plan.law.units
+    if plan.law.kind == "laplace":
+        assert scale * plan.privacy.pure[0] >= each * l1 * (1 - 1e-12)
+    else:
+        assert scale * plan.privacy.mu >= each * math.sqrt(square) * (1 - 1e-12)
+    return None
+
+
+def check_distribution(release):
+    check_distribution_plan(release.plan)
+    assert release.privacy == release.plan.privacy
+
+
 def check_groups(release):
     check_groups_plan(release.plan)
     check_stated(release.privacy, release.stated)
@@ -230,23 +290,25 @@ def check_counts(release):
     assert counts.rows.shape == counts.stds.shape == (plan.d,)
     noisy = release.row_count
     every = plan.n or 0 if noisy is None else noisy
-    units = plan.riders.absences.astype(float) if plan.riders.absences.size else np.zeros(1)
-    own = plan.absence_stds if plan.riders.absences.size else np.zeros(units.size)
+    units = plan.auxiliary.absences.astype(float) if plan.auxiliary.absences.size else np.zeros(1)
+    own = plan.absence_stds if plan.auxiliary.absences.size else np.zeros(units.size)
     assert (counts.rows <= every + 65 * own + 1e-5 * abs(every) + 1e-5).all()
     assert (counts.stds >= own * (1 - 1e-5)).all()
     if release.learned is not None and release.learned.absent is not None:
         assert counts.rows == pytest.approx(every - release.learned.absent.rows)
         assert (counts.stds >= release.learned.absent.stds * (1 - 1e-5)).all()
-    elif plan.public_rows and not any(plan.riders.absences):
+    elif plan.public_rows and not any(plan.auxiliary.absences):
         assert counts.rows == pytest.approx(np.full(plan.d, every))
         assert not counts.stds.any()
 
 
 def check_friendly_plan(plan):
     check_stated(plan.privacy, plan.stated)
-    shares = [plan.gate_mu, plan.mean_mu, plan.search_mu]
-    assert min(shares) >= 0
-    assert sum(Fraction(mu) ** 2 for mu in shares) <= Fraction(plan.privacy.mu) ** 2
+    assert min(plan.shares) >= 0
+    if plan.pure:
+        assert sum(map(Fraction, plan.shares)) <= Fraction(plan.privacy.pure[0])
+    else:
+        assert sum(Fraction(mu) ** 2 for mu in plan.shares) <= Fraction(plan.privacy.mu) ** 2
 
 
 def check_friendly(result):
@@ -332,7 +394,7 @@ def read_bounds(folder):
 
     def read(text):
         path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
-        return named_rows(es.Box, [str(path)], "--bounds", "name=lo:hi", None)[0]
+        return parse_bounds([str(path)], None)[0]
 
     return read
 
@@ -342,7 +404,7 @@ def loaders(tmp_path_factory):
     warnings.simplefilter("ignore")  # until this setup ends: few rows are all that is needed here
     folder = Path(tmp_path_factory.mktemp("mutations"))
     made = [made for made, _ in projections(folder)]
-    learning = es.plan(es.Unknown(9.0), n=500, d=3, **SPEND)
+    learning = es.plan("sum", es.Unknown(9.0), n=500, d=3, **SPEND)
     found = friendly()
     rows = X.copy()
     rows[::2] += 500
@@ -363,17 +425,29 @@ def loaders(tmp_path_factory):
         loader.name: loader
         for loader in (
             Loader("Plan", [plan.to_json() for plan in plans()], es.Plan.from_json, check_plan),
-            Loader("--plan", [es.plan(es.Ball(1.0), n=9, d=2, **SPEND).to_json()], plan_of, lambda plan: None),
-            Loader("LearningPlan", [learning.to_json()], LearningPlan.from_json, check_learning_plan),
             Loader(
-                "GroupLearningPlan",
-                [_learned_groups(), _learned_groups(keys=["a", None], neighbors="add_remove")],
-                GroupLearningPlan.from_json,
+                "--plan", [es.plan("sum", es.Ball(1.0), n=9, d=2, **SPEND).to_json()], es.from_json, lambda plan: None
+            ),
+            Loader(
+                "LearningPlan",
+                [
+                    learning.to_json(),
+                    _learned_groups(),
+                    _learned_groups(keys=["a", None], neighbors="add_remove"),
+                ],
+                LearningPlan.from_json,
                 check_learning_plan,
             ),
             Loader("Release", [release.to_json() for release in releases()], es.from_json, check_release),
             Loader("GroupPlan", [each.plan.to_json() for each in grouped()], es.GroupPlan.from_json, check_groups_plan),
             Loader("GroupRelease", [each.to_json() for each in grouped()], es.from_json, check_groups),
+            Loader(
+                "DistributionPlan",
+                [each.plan.to_json() for each in distributions()],
+                es.from_json,
+                check_distribution_plan,
+            ),
+            Loader("Distribution", [each.to_json() for each in distributions()], es.from_json, check_distribution),
             Loader("Learned", [each.to_json() for each in learned], es.Learned.from_json, check_learned),
             Loader("FriendlyPlan", [found.plan.to_json()], FriendlyPlan.from_json, check_friendly_plan),
             Loader("FriendlyRelease", [found.to_json()], es.from_json, check_friendly),
@@ -493,7 +567,7 @@ def mutate_bytes(text, dice):
 
 
 LOADERS = [
-    "GroupLearningPlan", "GroupPlan", "GroupRelease",
+    "GroupPlan", "GroupRelease", "DistributionPlan", "Distribution",
     "Plan", "--plan", "LearningPlan", "Release", "Learned", "FriendlyPlan", "FriendlyRelease", "NoCenter", "Projection",
     "Privacy", "rows", "--bounds",
 ]  # fmt: skip

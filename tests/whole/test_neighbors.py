@@ -33,7 +33,7 @@ from neighbor_sources import (
 from neighbors import Place, check, said
 
 import ellipsum as es
-from ellipsum.request.people import people_of
+from ellipsum.request.people import parse_people
 from ellipsum.session import Session
 from ellipsum.sources import Selection
 
@@ -121,7 +121,8 @@ PERSONAL = (
     "capped sum",
     "learn coinpress replace",
     "project normal rows",
-    "mean of people's rows",
+    "mean box of people's rows",
+    "quantiles box of people's rows",
     "mean box add_remove in private groups",
     "sum ball replace in listed groups",
     "rows per person",
@@ -177,25 +178,28 @@ def test_the_slow_calls_are_few():
 
 
 KINDS = {
-    "box": (es.Box(-1.0, 1.0), {"check": True}),
-    "box, gaps at the center": (es.Box(-1.0, 1.0), {"missing": "center"}),
-    "box, described": (es.Box(-1.0, 1.0), {"statistic": "describe", "noise": "gaussian", "check": True}),
-    "ball": (es.Ball(2.0), {"check": True}),
-    "normal": (es.Normal(0.0, std=0.6), {"shape": "ball", "clip": 2.0}),
-    "normal, whole rows": (es.Normal(0.0, std=0.6), {"shape": "ball", "clip": 2.0, "missing": "row"}),
+    "box": (es.Box(-1.0, 1.0), {"count_clipped": True}),
+    "box, gaps at the center": (es.Box(-1.0, 1.0), {"missing": "none"}),
+    "box, described": (
+        es.Box(-1.0, 1.0),
+        {"statistic": "describe", "quantiles": None, "noise": "gaussian", "count_clipped": True},
+    ),
+    "ball": (es.Ball(2.0), {"count_clipped": True}),
+    "normal": (es.Normal(0.0, std=0.6, shape="ball", clip=2.0), {}),
+    "normal, whole rows": (es.Normal(0.0, std=0.6, shape="ball", clip=2.0), {"missing": "drop_row"}),
 }
 
 
 @cache
 def plan_for(relation, kind="box"):
     rows, how = KINDS[kind]
-    return es.plan(rows, n=N, d=3, neighbors=relation, **{"statistic": "mean", **how}, **TERMS)
+    return es.plan(bounds=rows, n=N, d=3, neighbors=relation, **{"statistic": "mean", **how}, **TERMS)
 
 
 def integer_sums(plan, source, data, folder):
     """The exact sums before noise, with the count that would go with them; and the number of rows."""
     chosen = columns_of(source, data)
-    whose = people_of(chosen.pop("privacy_id", None))
+    whose = parse_people(chosen.pop("privacy_id", None))
     with Session.open(source.make(folder, data), Selection(chosen.get("columns")), whose) as session:
         partial = session.source.total(plan.row_map)
     sums = [partial.sums[j] for j in range(len(partial.sums))]
@@ -223,7 +227,7 @@ def within(plan, moved):
     squared = sum(part**2 for part in moved)
     if law.kind == "gaussian":
         return squared <= (Fraction(law.units) * Fraction(plan.privacy.mu)) ** 2
-    if law.kind == "ball":
+    if law.kind == "knorm_l2":
         return squared <= (Fraction(law.scale) * Fraction(plan.privacy.ratio)) ** 2
     parts = zip(law.blocks.blocks, law.scales, strict=True)
     spent = sum(Fraction(max(abs(moved[j]) for j in block.columns)) / Fraction(scale) for block, scale in parts)

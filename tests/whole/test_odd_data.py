@@ -334,7 +334,7 @@ def test_a_signalling_nan_is_silent_in_many_columns_with_axes_and_in_threads(dty
         es.mean(signalling(dtype), es.Normal([0.0] * 3, cov=mixed @ mixed), **BUDGET)
         es.learn(signalling(dtype), es.Unknown(50.0), **BUDGET)
         for method in ("coinpress", "instance_optimal", "variance_aware"):
-            es.mean(signalling(dtype), es.Unknown(50.0), method=method, **BUDGET)
+            es.mean(signalling(dtype), es.Unknown(50.0, method=method), **BUDGET)
         es.mean(np.asfortranarray(long), BALL, threads=2, **BUDGET)
         es.mean(long[:, ::-1], es.Unknown(50.0), threads=2, **BUDGET)
 
@@ -343,7 +343,7 @@ def test_a_signalling_nan_is_silent_in_many_columns_with_axes_and_in_threads(dty
 @pytest.mark.parametrize("dtype", SIGNALLING)
 def test_every_reader_casts_without_a_word(dtype, arithmetic):
     """Threads and workers do not inherit what a call sets: each cast is silent by itself."""
-    row_map = es.plan(BALL, n=400, d=3, **BUDGET).row_map
+    row_map = es.plan("sum", BALL, n=400, d=3, **BUDGET).row_map
     layout = Layout(("e",), ("a", "b", "c"), True, dtype != "f8")
     for shape, make in SHAPES.items():
         data = make(signalling(dtype))

@@ -5,6 +5,8 @@ The true error is shown because the table is generated; on real data it may neve
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..api import plan
+from .. import Box, Plan, plan
 from ..errors import Floats, whole
-from ..plans.base import trial
-from ..plans.plan import Plan
-from ..rows import Box
+from ..plans.base import simulate
 from ..util.atomic_files import make_folder
 
 EPSILON, DELTA, REPEATS = 1.0, 1e-6, 200
@@ -47,9 +47,12 @@ def generate_people(n: int, seed: int = 1) -> Floats:
     return np.stack([age, income, hours, commute, sleep, heart, steps, bmi], axis=1)
 
 
-def run_demo(folder: Path, rows: int) -> None:
-    """Release the mean by isotropic Gaussian noise and by default at one budget; print a table, draw a picture."""
-    n = whole("rows", rows, 2)
+def run_demo(folder: Path, rows: int, advance: Callable[[str, float], None]) -> None:
+    """Release the mean by isotropic Gaussian noise and by default at one budget; print a table, draw a picture.
+
+    advance: called with the name of a stage and the share of it that is done.
+    """
+    n = whole("--rows", rows, 2)
     console = Console(highlight=False, markup=False)
     console.print(
         f"Private means of {n:,} invented people, {len(BOUNDS)} columns, epsilon = {EPSILON:g}, delta = {DELTA:g}, "
@@ -58,7 +61,7 @@ def run_demo(folder: Path, rows: int) -> None:
     data = generate_people(n)
     truth = data.mean(axis=0)
     plans = make_plans(n)
-    errors = {name: measure(mean_plan, data, truth) for name, mean_plan in plans.items()}
+    errors = {name: measure(mean_plan, data, truth, partial(advance, name)) for name, mean_plan in plans.items()}
     console.print(_table(plans, errors))
     console.print(f"Errors are root mean squares over {REPEATS} releases, against the mean of the table itself.")
     console.print(_clamping(data, truth))
@@ -67,15 +70,28 @@ def run_demo(folder: Path, rows: int) -> None:
 
 def make_plans(n: int) -> dict[str, Plan]:
     """The two plans that are compared: the isotropic Gaussian mechanism, and the defaults of `es.mean`."""
-    terms: dict[str, Any] = {"n": n, "epsilon": EPSILON, "delta": DELTA, "statistic": "mean"}
-    isotropic: Any = plan(Box(BOUNDS, shape="ball"), noise="gaussian", missing="center", **terms)
-    default: Any = plan(Box(BOUNDS), **terms)
+    terms: dict[str, Any] = {"n": n, "epsilon": EPSILON, "delta": DELTA}
+    isotropic: Any = plan(
+        "mean", Box(BOUNDS, shape="ball"), noise="gaussian", missing="none", count_clipped=False, **terms
+    )
+    default: Any = plan("mean", BOUNDS, **terms)
     return {"isotropic Gaussian": isotropic, "ellipsum": default}
 
 
-def measure(mean_plan: Plan, data: Floats, truth: Floats) -> Floats:
+def expected(mean_plan: Plan) -> Floats:
+    """The expected error of each column, which is known since n is."""
+    assert mean_plan.expected_error is not None
+    return mean_plan.expected_error
+
+
+def measure(mean_plan: Plan, data: Floats, truth: Floats, advance: Callable[[float], None]) -> Floats:
     """Errors of REPEATS releases, a row each."""
-    return np.stack([trial(mean_plan, data).value - truth for _ in range(REPEATS)])
+    errors = []
+    for done in range(REPEATS):
+        advance(done / REPEATS)
+        errors.append(simulate(mean_plan, data).value - truth)
+    advance(1.0)
+    return np.stack(errors)
 
 
 def _clamping(data: Floats, truth: Floats) -> str:
@@ -96,8 +112,7 @@ def _table(plans: dict[str, Plan], errors: dict[str, Floats]) -> Table:
         table.add_column(heading, justify="left" if heading == "column" else "right")
     for j, (name, (low, high)) in enumerate(BOUNDS.items()):
         pairs = [
-            (mean_plan.column_errors()[j], np.sqrt(np.mean(errors[kind][:, j] ** 2)))
-            for kind, mean_plan in plans.items()
+            (expected(mean_plan)[j], np.sqrt(np.mean(errors[kind][:, j] ** 2))) for kind, mean_plan in plans.items()
         ]
         cells = [f"{brief(expected)} ({brief(measured)})" for expected, measured in pairs]
         table.add_row(name, f"{high - low:,.0f}", *cells)
@@ -118,7 +133,7 @@ def _draw(folder: Path, plans: dict[str, Plan], errors: dict[str, Floats], conso
         return
     make_folder(folder)
     path = folder / "demo.png"
-    forecasts = {kind: mean_plan.column_errors() for kind, mean_plan in plans.items()}
+    forecasts = {kind: expected(mean_plan) for kind, mean_plan in plans.items()}
     measured = {kind: np.sqrt(np.mean(errors[kind] ** 2, axis=0)) for kind in plans}
     widths = np.array([high - low for low, high in BOUNDS.values()])
     compare_noise(list(BOUNDS), widths, forecasts, measured, path)

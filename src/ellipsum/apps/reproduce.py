@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..api import plan
+from .. import Normal, plan
 from ..errors import Floats
-from ..plans.base import trial
+from ..plans.base import simulate
 from ..regions.ellipsoid import THIN
 from ..regions.normal_shape import closed_form_scale, quantile_optimal_scale, quantile_radius
-from ..rows import Normal
 from ..util.atomic_files import make_folder, write_atomically
 
 ALPHAS = np.geomspace(1e-2, 1e2, 21)
@@ -55,12 +54,13 @@ def totals(alpha: float, n: int, d: int = 100, seed: int = 0) -> dict[str, float
     """Total squared error of a sum: source's rule against the default, forecast and measured on normal rows."""
     stds = zipf_stds(alpha, d)
     exact = Normal(np.zeros(d), std=stds, center_error=0.0)
+    rule = Normal(np.zeros(d), std=stds, center_error=0.0, shape="closed_form", clip="quantile")
     cautious = Normal(np.zeros(d), std=stds)
     terms: dict[str, Any] = {"n": n, "epsilon": EPSILON, "delta": DELTA}
     plans = {
-        "source": plan(exact, shape="closed_form", clip="quantile", **terms),
-        "optimal": plan(exact, **terms),
-        "default": plan(cautious, **terms),
+        "source": plan("sum", rule, **terms),
+        "optimal": plan("sum", exact, **terms),
+        "default": plan("sum", cautious, **terms),
     }
     row: dict[str, float] = {"alpha": alpha, "n": n, "d": d}
     rng = np.random.default_rng(seed)
@@ -70,7 +70,7 @@ def totals(alpha: float, n: int, d: int = 100, seed: int = 0) -> dict[str, float
         x = rng.standard_normal((n, d)) * stds
         truth = x.sum(axis=0)
         for name, sum_plan in plans.items():
-            squares[name][i] = np.sum((trial(sum_plan, x, rng).value - truth) ** 2)
+            squares[name][i] = np.sum((simulate(sum_plan, x, rng).value - truth) ** 2)
     for name, sum_plan in plans.items():
         row[f"{name}_forecast"] = float(sum_plan.expected_squared_error or 0)
         row[f"{name}_measured"] = float(squares[name].mean())

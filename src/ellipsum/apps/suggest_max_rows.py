@@ -4,40 +4,62 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import Budget, People, Privacy, UsageError
 from ..display.document import Document, TextTable
 from ..display.result import Printed
 from ..display.wording import describe_guarantee, insecure_facts
-from ..errors import MOST_WHOLE, Floats, UsageError, choice
+from ..errors import MOST_WHOLE, Floats, choice
 from ..noise import add_noise, shift_for
-from ..privacy.budget import Budget, stated_from_dict
-from ..privacy.guarantee import NEIGHBORS, Privacy
+from ..privacy.budget import stated_from_dict
+from ..privacy.guarantee import NEIGHBORS
 from ..regions.ellipsoid import Ellipsoid
 from ..request.documentation import public
-from ..request.people import COUNTS, People
+from ..request.people import COUNTS
 from ..row_maps.grid import noise_units
 from ..row_maps.histograms import NormHistogram
-from ..session import Outline, Progress, Reading, Session, tab_of
+from ..session import Outline, Progress, Reading, Session, account_of
 from ..sources import Selection
 from ..util import json_codec
 from ..util.atomic_files import Kept
 from ..version import VERSION
 
+if TYPE_CHECKING:
+    from ..ledger import DatasetAccount
+
 _FORMAT = "ellipsum.rows-per-person/1"
 _OCTAVES = 24
 _MOST = tuple(2**k for k in range(_OCTAVES + 1))
-_SURE = 3.0  # stds: octaves whose count may be noise alone are left aside
-_CONTRAST = 0.1  # how far rows beyond the cap are taken to differ from the others, in units of the rows' radius
+_SURE = 3.0  # Standard deviations. A class of people whose count may be noise alone is ignored.
+_CONTRAST = 0.1  # Assumed difference of the rows beyond the cap from the others, in units of the rows' radius.
 
 
 @dataclass(frozen=True, repr=False)
 class RowsPerPerson(Printed, Kept):
-    """How many people have how many rows, noisy, and the cap that is forecast to give the least error.
+    """Noisy counts of people by their number of rows, and the `max_rows` with the smallest expected error.
 
-    most: the upper ends of the octaves, 1, 2, 4, 8, ..., the last without end; people: how many have so many rows.
+    Attributes
+    ----------
+    max_rows : int
+        The suggestion.
+    most : tuple of int
+        The largest number of rows of each line: 1, 2, 4, 8, ...; the last line has no end.
+    people : numpy.ndarray
+        Noisy number of people in each line.
+    std : float
+        Standard deviation of the noise of each line.
+    privacy : Privacy
+        The privacy guarantee.
+
+    Examples
+    --------
+    >>> import numpy as np, ellipsum as es
+    >>> visits = {"patient": np.repeat(np.arange(3000), 4), "days": np.ones(12_000)}
+    >>> es.suggest_max_rows(visits, "patient", epsilon=1, delta=1e-6).max_rows
+    4
     """
 
     max_rows: int
@@ -69,7 +91,7 @@ class RowsPerPerson(Printed, Kept):
             json_codec.parse(text), "rows per person have missing, unknown or wrong fields."
         ) as fields:
             fields.check_format(_FORMAT, f"not rows per person of format {_FORMAT}.")
-            found = RowsPerPerson(
+            result = RowsPerPerson(
                 fields.take("max_rows", json_codec.integer(1, MOST_WHOLE)),
                 fields.take("most", json_codec.list_of(json_codec.integer(1, MOST_WHOLE))),
                 fields.take("people", json_codec.numbers),
@@ -78,13 +100,13 @@ class RowsPerPerson(Printed, Kept):
                 fields.take("stated", stated_from_dict),
                 fields.take("secure", json_codec.flag),
             )
-        found.privacy.check_unit(people=True)
-        found.privacy.check_stated(found.stated)
-        if found.privacy.slack or not found.privacy.mu or found.std != _std(found.privacy):
-            raise UsageError("the noise of these rows per person is not that of their guarantee.")
-        if found.most != _MOST or found.people.size != len(_MOST):
-            raise UsageError("these rows per person were changed after they were published.")
-        return found
+        result.privacy.check_unit(people=True)
+        result.privacy.check_stated(result.stated)
+        if result.privacy.slack or not result.privacy.mu or result.std != _std(result.privacy):
+            raise UsageError("Integrity check failed: the noise of the rows per person does not match their guarantee.")
+        if result.most != _MOST or result.people.size != len(_MOST):
+            raise UsageError("Integrity check failed: the rows per person were modified after they were written.")
+        return result
 
     def document(self, most: int | None = None) -> Document:
         last = int(np.flatnonzero(self.people > _SURE * self.std).max(initial=0)) + 1
@@ -109,28 +131,44 @@ def suggest_max_rows(
     budget: Budget | None = None,
     neighbors: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
-    header: bool | None = None,
     rng: np.random.Generator | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-    ledger: Any = None,
-    dataset: str | None = None,
-    key: str | None = None,
-    analyst: str | None = None,
+    ledger: DatasetAccount | None = None,
+    request_id: str | None = None,
 ) -> RowsPerPerson:
-    """Publish how many people have 1, 2, 3-4, 5-8, ... rows, and suggest `max_rows` for a later release.
+    """Release how many people have 1, 2, 3-4, 5-8, ... rows, and suggest `max_rows` for a later release.
 
-    The suggestion is for `per_person="rows"` at the same budget again: it weighs the noise, which grows with the cap,
-    against the rows beyond the cap that are left out.
+    The suggestion is for ``per_person="rows"`` and a second budget of the same size. A larger `max_rows` needs more
+    noise; a smaller one leaves out more rows.
 
-    Guarantee [U8]: `privacy` of the result; a person is one entry of the histogram.
+    Parameters
+    ----------
+    privacy_id : str or int
+        Name of the column that identifies people.
+
+    Returns
+    -------
+    RowsPerPerson
+        The noisy counts, and `max_rows`.
+
+    Notes
+    -----
+    Privacy proof: [U8]. A person is one entry of the histogram.
+
+    Examples
+    --------
+    >>> import numpy as np, ellipsum as es
+    >>> visits = {"patient": np.repeat(np.arange(3000), 4), "days": np.ones(12_000)}
+    >>> es.suggest_max_rows(visits, "patient", epsilon=1, delta=1e-6).max_rows
+    4
     """
     spend = Budget.of(epsilon, delta, budget).as_typed()
     privacy = Privacy(spend.mu, 0.0, choice("neighbors", neighbors, NEIGHBORS), "person")
     people = People(privacy_id, COUNTS)
-    reading = Reading(rng, threads, progress, tab=tab_of(ledger, dataset, key, analyst))
-    with Session.open(data, Selection(columns, header=header), people, reading) as session:
-        return session.kept(lambda: _counted(session, spend, privacy), RowsPerPerson.from_json)
+    reading = Reading(rng, threads, progress, ledger_account=account_of(ledger, request_id))
+    with Session.open(data, Selection(columns), people, reading) as session:
+        return session.run_or_load_stored(lambda: _counted(session, spend, privacy), RowsPerPerson.from_json)
 
 
 def _counted(session: Session, spend: Budget, privacy: Privacy) -> RowsPerPerson:
@@ -145,7 +183,7 @@ def _counted(session: Session, spend: Budget, privacy: Privacy) -> RowsPerPerson
 
 
 def _std(privacy: Privacy) -> float:
-    """The noise of every line: a person is one of them, in however many columns."""
+    """The noise of every line. A person is in one line, for any number of columns."""
     return noise_units(_by_octave(1).body.sensitivity(privacy.neighbors), privacy.mu)
 
 
@@ -157,7 +195,7 @@ def _by_octave(width: int) -> NormHistogram:
 
 
 def _best(counts: Floats, std: float, mu: float) -> int:
-    """The cap 1, 2, 4, ... of least forecast error, in units of the rows' radius."""
+    """The cap 1, 2, 4, ... with the smallest expected error, in units of the rows' radius."""
     people = np.where(counts > _SURE * std, counts, 0.0)
     if not people.any():
         return 1
@@ -165,7 +203,7 @@ def _best(counts: Floats, std: float, mu: float) -> int:
     every = float((people * rows).sum())
 
     def error(cap: float) -> float:
-        kept = float((people * np.minimum(rows, cap)).sum())
-        return math.hypot(2 * cap / (mu * kept), _CONTRAST * (1 - kept / every))
+        counted = float((people * np.minimum(rows, cap)).sum())
+        return math.hypot(2 * cap / (mu * counted), _CONTRAST * (1 - counted / every))
 
     return int(min((2.0**k for k in range(counts.size)), key=error))

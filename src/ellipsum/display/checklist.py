@@ -1,4 +1,4 @@
-"""What a report says beside the result: its guarantee in words, where bounds came from, and a checklist.
+"""What a report adds to a result: its guarantee in plain language, the source of the bounds, and a checklist.
 
 The checklist follows the questions of NIST SP 800-226, as far as a release can answer them.
 """
@@ -10,93 +10,91 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import shown
-from ..privacy.attack_bounds import found_at, in_a_hundred, right_guesses
-from ..privacy.guarantee import Privacy
+from ..privacy.guarantee import Privacy, PrivacyGuarantee, max_guess_accuracy, max_true_positive_rate, percent_up
 from ..rows import Rows
 from .document import Background, TextTable, make_table
-from .wording import BOUNDS, INSECURE, Guarantee, describe_bounds, describe_guarantee, first_upper, format_up
+from .wording import BOUNDS, INSECURE, describe_bounds, describe_guarantee, first_upper, format_up
 
 _ALARMS = 0.01
 _DELTAS = (0.0, 1e-9, 1e-6, 1e-4, 1e-2)
 _FORMULA = "Pr[M(D) ∈ S] ≤ e^ε · Pr[M(D′) ∈ S] + δ"
 _MOST_COLUMNS = 1000
-_YOU = "For you to answer"
-BEFOREHAND = "The guarantee rests on this having been chosen without looking at the data."
+BEFOREHAND = "The guarantee holds only if this was chosen without looking at the data."
 EXACT = (
-    "Rows are clipped to a region that was fixed beforehand and added up exactly, as integers; noise is drawn from a "
-    "cryptographic stream and rounded correctly, once."
+    "Rows are clipped to a region that was fixed before the data was read, and summed exactly, as integers. Noise is "
+    "drawn from a cryptographic stream and rounded correctly, once."
 )
 _ORIGINS = {
-    "box": f"Bounds of every column were stated by the caller; entries beyond them count as the bound. {BEFOREHAND}",
-    "ball": f"Rows were stated to lie within a distance of a center; those beyond it are drawn in. {BEFOREHAND}",
-    "normal": "Center and spread of roughly normal rows were stated by the caller; rows far out are drawn in. "
-    f"{BEFOREHAND} Where they come from an earlier private release, add its cost.",
-    "learned": "Center, spread and radius come from rows that were learned privately before, with a budget of their "
-    "own, which is not part of this guarantee: add it.",
+    "box": f"The caller gave bounds for every column; values outside are clamped. {BEFOREHAND}",
+    "ball": f"The caller gave a largest distance of rows from a center; rows beyond it are clipped. {BEFOREHAND}",
+    "normal": "The caller gave a mean and a standard deviation for every column; distant rows are clipped. "
+    f"{BEFOREHAND} If they come from an earlier private release, add its privacy loss.",
+    "learned": "Center, spread and radius were learned privately before, with a budget of their own, which is not part "
+    "of this guarantee: add it.",
 }
 
 
 def describe_origin(rows: Rows) -> str:
-    """Where the bounds of stated rows came from."""
+    """The source of the bounds."""
     return _ORIGINS[rows.kind]
 
 
 def tabulate_bounds(rows: Rows, names: Sequence[str]) -> list[TextTable]:
-    """What was stated of each column, where something was."""
+    """Table of what is known of each column; None if nothing is."""
     lines = [[shown(name), describe_bounds(rows, j)] for j, name in enumerate(names[:_MOST_COLUMNS])]
     table = make_table(["column", BOUNDS[rows.kind]], lines, len(names), "What is known of each column")
     return [table] if len(table.heads) > 1 else []
 
 
 def tabulate_rounds(rounds: Sequence[tuple[str, Privacy]]) -> TextTable:
-    """What each round of learning cost, by itself."""
+    """The privacy loss of each step of learning, by itself."""
     lines = [[shown(name), _describe_cost(spent)] for name, spent in rounds]
-    return TextTable(["round", "cost by itself"], lines, title="Rounds, all within the guarantee")
+    return TextTable(["step", "privacy loss"], lines, title="Steps, all within the guarantee")
 
 
 def _describe_cost(spent: Privacy) -> str:
     return ", ".join(f"epsilon = {epsilon:.4g}" for epsilon in spent.pure) or f"mu = {spent.mu:.4g}"
 
 
-def _describe_secret(privacy: Guarantee) -> str:
-    """What the guesser wants to know."""
-    unit = "row" if privacy.unit == "row" else "person with all of their rows"
+def _describe_secret(privacy: PrivacyGuarantee) -> str:
+    """What the attacker tries to learn."""
+    unit = "one row" if privacy.unit == "row" else "one person with all of their rows"
     if privacy.neighbors == "replace":
-        return f"which of two possibilities one {unit} holds, whatever they are"
-    return f"whether one {unit} is among the data at all"
+        return f"which of two values {unit} has"
+    return f"whether {unit} is in the data"
 
 
-def describe_odds(privacy: Guarantee) -> list[str]:
-    """[P11] What the guarantee leaves to somebody who guesses."""
+def describe_odds(privacy: PrivacyGuarantee) -> list[str]:
+    """[P11] What the guarantee leaves to an attacker who guesses."""
     others = "row" if privacy.unit == "row" else "person's rows"
-    right, found = in_a_hundred(right_guesses(privacy)), in_a_hundred(found_at(privacy, _ALARMS))
+    accuracy, rate = percent_up(max_guess_accuracy(privacy)), percent_up(max_true_positive_rate(privacy, _ALARMS))
     return [
-        f"Suppose that somebody knows every other {others}, and everything else there is to know, and guesses from "
-        f"this release {_describe_secret(privacy)}.",
-        f"Of 100 such guesses at best {right} are right, whoever guesses and however; tossing a coin, 50 are right.",
-        f"A test that gives a false alarm in 1 case of 100 gives a true one in at best {found} of 100.",
+        f"Consider an attacker who knows every other {others} and tries to tell from this release "
+        f"{_describe_secret(privacy)}. Without the release, guessing is right 50% of the time. With it, at most "
+        f"{accuracy}% of guesses are right on average, whatever method the attacker uses.",
+        f"At a false-positive rate of 1%, the true-positive rate of any attack is at most {rate}%.",
     ]
 
 
-def state_definition(privacy: Guarantee) -> list[str]:
+def state_definition(privacy: PrivacyGuarantee) -> list[str]:
     """The definition that holds."""
     return [
         f"For all data sets D and D′ that differ in {privacy.change}, and every set S of outputs: {_FORMULA}, "
-        "at every pair (ε, δ) of the curve below; all pairs hold at once, and are rounded up."
+        "at every pair (ε, δ) of the privacy curve below. All pairs hold at once, and are rounded up."
     ]
 
 
-def tabulate_curve(privacy: Guarantee, stated: Mapping[str, float]) -> TextTable:
-    """Points of the exact curve, the stated one among them, which every guarantee is proved to keep."""
+def tabulate_curve(privacy: PrivacyGuarantee, stated: Mapping[str, float]) -> TextTable:
+    """Points of the exact privacy curve, with the requested one, which every guarantee is proved to keep."""
     points = {delta: privacy.epsilon(delta) for delta in _DELTAS}
     points |= {stated["delta"]: stated["epsilon"]} if "delta" in stated else {}
     lines = [[f"{delta:g}", format_up(points[delta])] for delta in sorted(points) if math.isfinite(points[delta])]
-    return TextTable(("δ", "ε"), lines, title="Points of the curve")
+    return TextTable(("δ", "ε"), lines, title="Points of the privacy curve")
 
 
 @dataclass(frozen=True)
 class Item:
-    """A question, what the release says of it, and what only its publisher can say."""
+    """A question, the answer that follows from the release, and what only its publisher can answer."""
 
     question: str
     answer: str
@@ -104,7 +102,7 @@ class Item:
 
 
 def checklist(background: Background, warned: bool, balance: str) -> list[Item]:
-    """warned: whether there are warnings; balance: what a ledger says, where one was used."""
+    """warned: whether there are warnings; balance: the state of the ledger, where one was used."""
     return [*_parameters(background), *_computation(background, warned), *_around(background, balance)]
 
 
@@ -113,18 +111,18 @@ def _parameters(background: Background) -> list[Item]:
     unit = f"One {privacy.unit}."
     if people is not None:
         unit += " All rows of a person together are protected."
-    row = f"{_YOU}: does nobody have more than one row?" if people is None else f"{_YOU}: does the column name people?"
+    row = "Does every person have one row?" if people is None else "Does the column identify people?"
     relation = {
-        "replace": "One of them is replaced by anything else; how many there are is public.",
-        "add_remove": "One of them is there or not; how many there are is private.",
+        "replace": "One of them is replaced; their number is public (bounded DP).",
+        "add_remove": "One of them is added or removed; their number is private (unbounded DP).",
     }
     return [
         Item("Who is protected (unit of privacy)", unit, row),
-        Item("Which data sets must look alike (neighbors)", relation[privacy.neighbors]),
+        Item("Neighboring data sets", relation[privacy.neighbors]),
         Item(
             "How strong it is (epsilon and delta)",
             describe_guarantee(privacy, background.stated) + ".",
-            f"{_YOU}: is that enough for what these people risk?",
+            "Is that enough for the risk to these people?",
         ),
     ]
 
@@ -136,24 +134,24 @@ def _computation(background: Background, warned: bool) -> list[Item]:
         Item(
             "Where bounds came from (sensitivity)",
             " ".join(background.origin),
-            f"{_YOU}: were they chosen without looking at this data?",
+            "Were they chosen without looking at this data?",
         ),
         Item(
             "How far off it may be (utility and bias)",
             (f"The confidence interval {background.intervals}. " if background.intervals else "")
-            + ("There are warnings above." if warned else "Nothing that was counted speaks against it.")
-            + " Sampling error is not in it.",
-            f"{_YOU}: are small groups served as well as large ones?",
+            + ("There are accuracy warnings above." if warned else "No accuracy warnings.")
+            + " Sampling error is not included.",
+            "Are small groups served as well as large ones?",
         ),
         Item(
             "Floating point",
-            "Sums are exact integers and the noise is rounded correctly on a grid: no low bits tell of the data.",
+            "Sums are exact integers and the noise is rounded correctly on a grid: no low bits depend on the data.",
         ),
         Item("Randomness", secure),
         Item(
             "What was done afterwards (post-processing)",
             f"{first_upper(background.post_processing)}: free of cost." if background.post_processing else "Nothing.",
-            f"{_YOU}: was the data looked at again? What is made of the release alone costs nothing more.",
+            "Was the data used again? Post-processing of the release alone has no privacy cost.",
         ),
     ]
 
@@ -165,23 +163,23 @@ def _around(background: Background, balance: str) -> list[Item]:
     return [
         Item(
             "What else is published (composition)",
-            " ".join(filter(None, (beside, balance or "No ledger was stated."))),
-            f"{_YOU}: which other releases of these people's data are there? Their costs add up.",
+            " ".join(filter(None, (beside, balance or "No ledger was used."))),
+            "Which other releases of these people's data are there? Their privacy losses compose.",
         ),
         Item(
             "Who is trusted (trust model)",
-            "Whoever ran this saw the data as it is; the guarantee is for those who see what was published.",
-            f"{_YOU}: who ran it, and where?",
+            "The person who ran this had access to the data; the guarantee concerns everyone who sees the release.",
+            "Who ran it, and where?",
         ),
         Item(
             "Other ways to leak (side channels)",
             "No message, warning, order or exit code depends on the data except through noisy values. Time, memory and "
             "power are not covered.",
-            f"{_YOU}: can anybody watch or time the machine?",
+            "Who can observe or time the machine?",
         ),
         Item(
-            "The data before all this (collection, storage, access)",
+            "Data collection, storage and access",
             "Not known here.",
-            f"{_YOU}: how was it collected, who holds it, and when is it deleted?",
+            "How was it collected, who holds it, and when is it deleted?",
         ),
     ]

@@ -1,4 +1,4 @@
-"""What is said of a result, whatever its kind: one document, which small renderers print.
+"""The document of a result of any kind, which small renderers print, and its text.
 
 `text.py` prints it as text, `html.py` for notebooks and as a report; the command line and the studio have their own.
 """
@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..privacy.guarantee import PrivacyGuarantee
 from ..request.people import People
-from .wording import Guarantee
 
 if TYPE_CHECKING:
     from .plots.strips import Sheet
@@ -20,7 +20,7 @@ Facts = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class TextTable:
-    """Lines of cells in words. The first columns are names, on the left; rest: what was left out."""
+    """Lines of texts. The first columns are names, on the left; rest: what was left out."""
 
     heads: Sequence[str]
     lines: Sequence[Sequence[str]]
@@ -31,7 +31,7 @@ class TextTable:
 
 @dataclass(frozen=True)
 class Document:
-    """Everything that is said of one result. All of it is public, or follows from what was published."""
+    """Everything that is shown of one result: public numbers, and what follows from the release."""
 
     title: str
     tables: Sequence[TextTable]
@@ -50,11 +50,11 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Background:
-    """What a report says beside the document of a result."""
+    """What a report adds to the document of a result."""
 
-    privacy: Guarantee
+    privacy: PrivacyGuarantee
     stated: Mapping[str, float]
-    """The budget in the caller's own words, as far as it is known."""
+    """The requested budget, as far as it is known."""
     secure: bool
     people: People | None
     origin: Sequence[str]
@@ -71,12 +71,43 @@ class Background:
     """The picture of its values, where it has one."""
     forecast: Callable[[str], str | None] | None = None
     """The picture of the plan's forecast as SVG, for a prefix of its identifiers."""
+    picture: Callable[[str], str | None] | None = None
+    """Another picture of its values as SVG, for a prefix of its identifiers."""
 
 
 def make_table(
     heads: Sequence[str], lines: Sequence[Sequence[str]], size: int = 0, title: str = "", what: str = "columns"
 ) -> TextTable:
-    """A table without columns that say nothing; size: how many lines there would be."""
-    kept = [place for place in range(len(heads)) if any(line[place] for line in lines)]
+    """A table without empty columns; size: the number of lines without a limit."""
+    shown = [place for place in range(len(heads)) if any(line[place] for line in lines)]
     rest = f"... {size - len(lines):,} more {what}" if size > len(lines) else ""
-    return TextTable([heads[place] for place in kept], [[line[place] for place in kept] for line in lines], rest, title)
+    return TextTable(
+        [heads[place] for place in shown], [[line[place] for place in shown] for line in lines], rest, title
+    )
+
+
+def text(document: Document) -> str:
+    """The document as lines of text."""
+    blocks = [document.title, *map(_table_text, document.tables)]
+    facts = [*document.facts, *(("Warning", sentence) for sentence in document.warnings)]
+    width = max((len(title) for title, _ in facts), default=0)
+    if facts:
+        blocks.append("\n".join(f"  {title:<{width}}  {sentence}" for title, sentence in facts))
+    return "\n\n".join(blocks)
+
+
+def _table_text(table: TextTable) -> str:
+    """Names on the left, numbers on the right of their columns."""
+    lines = [table.heads, *table.lines]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(table.heads))]
+    title = [f"  {table.title}"] if table.title else []
+    rest = [f"  {table.rest}"] if table.rest else []
+    return "\n".join([*title, *(_line(line, widths, table.names) for line in lines), *rest])
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], names: int) -> str:
+    padded = [
+        cell.ljust(width) if place < names else cell.rjust(width)
+        for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return f"  {'  '.join(padded)}".rstrip()

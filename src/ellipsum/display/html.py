@@ -1,14 +1,14 @@
-"""Documents as HTML: for notebooks, and as a report, one file without scripts that loads nothing; words escaped."""
+"""Documents as HTML: for notebooks, and as a report, one file without scripts that loads nothing; text escaped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..errors import EllipsumError, UsageError, visible
-from ..ledger import AccountState, Ledger
+from ..ledger import AccountState, DatasetAccount, Ledger
 from ..util.atomic_files import write_atomically
 from ..version import VERSION
 from .checklist import checklist, describe_odds, state_definition, tabulate_curve
@@ -24,7 +24,7 @@ _WORKS = (
     "NIST SP 800-226, Guidelines for evaluating differential privacy guarantees, 2025.",
 )
 _MOST_PAGES = 5  # of pictures
-_NO_PICTURES = "Pictures need matplotlib: pip install 'ellipsum[plots]'."
+_NO_PICTURES = "Figures need matplotlib: pip install 'ellipsum[plots]'."
 _MOST_LINES = 1000
 _CSS = """
 :root { color-scheme: light; }
@@ -79,7 +79,7 @@ class Reported(Protocol):
 def fragment(document: Document) -> str:
     """A document for a notebook."""
     tables = "".join(map(_table, document.tables))
-    warnings = _paragraphs([f"Warning: {words}" for words in document.warnings])
+    warnings = _paragraphs([f"Warning: {text}" for text in document.warnings])
     return f"<div><p><b>{_text(document.title)}</b></p>{tables}{_facts(document.facts)}{warnings}</div>"
 
 
@@ -87,7 +87,7 @@ def write_report(
     result: Reported,
     path: str | Path,
     *,
-    ledger: Any = None,
+    ledger: DatasetAccount | Ledger | str | None = None,
     dataset: str | None = None,
     command: Sequence[str] | None = None,
 ) -> None:
@@ -96,59 +96,60 @@ def write_report(
 
 
 def html(
-    result: Reported, *, ledger: Any = None, dataset: str | None = None, command: Sequence[str] | None = None
+    result: Reported,
+    *,
+    ledger: DatasetAccount | Ledger | str | None = None,
+    dataset: str | None = None,
+    command: Sequence[str] | None = None,
 ) -> str:
     """The report of a result as a page.
 
-    ledger, dataset: where it was charged. command: the words of the command line that made it, where one did.
+    ledger, dataset: where it was charged. command: the arguments of the command line that made it, where one did.
     """
     document, background = result.document(_MOST_LINES), result.background()
     balance = _balance(ledger, dataset)
     sections = [
-        _released(document, background),
+        _results_section(document, background),
         _guarantee(background),
         _origin(background),
         _pictures(document.title, background),
         _ledger(balance),
         _checklist(background, bool(document.warnings), balance),
         _again(background, command),
-        _cited(),
+        _citation_section(),
     ]
     return _page(document.title, "".join(sections))
 
 
-# Sections -----------------------------------------------------------------------------------------------
-
-
-def _released(document: Document, background: Background) -> str:
+def _results_section(document: Document, background: Background) -> str:
     insecure = "" if background.secure else f'<p class="warning"><strong>{_text(INSECURE)}</strong></p>'
-    warnings = "".join(f'<p class="warning">Warning: {_text(words)}</p>' for words in document.warnings)
+    warnings = "".join(f'<p class="warning">Warning: {_text(text)}</p>' for text in document.warnings)
     tables = "".join(map(_table, document.tables))
-    return _section("What was released", f"{insecure}{warnings}{tables}{_facts(document.facts)}")
+    return _section("Results", f"{insecure}{warnings}{tables}{_facts(document.facts)}")
 
 
 def _guarantee(background: Background) -> str:
     privacy, stated = background.privacy, background.stated
     symbols = _paragraphs([f"{first_upper(describe_guarantee(privacy, stated))}.", *state_definition(privacy)])
-    words = f"<h3>In words</h3>{_paragraphs(describe_odds(privacy))}"
+    text = f"<h3>In plain language</h3>{_paragraphs(describe_odds(privacy))}"
     return _section(
-        "What is guaranteed", f"{words}<h3>In symbols</h3>{symbols}{_table(tabulate_curve(privacy, stated))}"
+        "Privacy guarantee", f"{text}<h3>Formal definition</h3>{symbols}{_table(tabulate_curve(privacy, stated))}"
     )
 
 
 def _origin(background: Background) -> str:
     tables = "".join(map(_table, background.origin_tables))
-    return _section("Where bounds came from", f"{_paragraphs(background.origin)}{tables}")
+    return _section("Source of the bounds", f"{_paragraphs(background.origin)}{tables}")
 
 
 def _pictures(title: str, background: Background) -> str:
     from .plots.style import available
 
-    if background.sheet is None and background.forecast is None:
+    if background.sheet is None and background.forecast is None and background.picture is None:
         return ""
     if not available():
-        return _section("Pictures", _paragraphs([_NO_PICTURES]))
-    return _section("Pictures", "".join(_figures(title, background)))
+        return _section("Figures", _paragraphs([_NO_PICTURES]))
+    return _section("Figures", "".join(_figures(title, background)))
 
 
 def _figures(title: str, background: Background) -> Iterable[str]:
@@ -160,38 +161,43 @@ def _figures(title: str, background: Background) -> Iterable[str]:
             yield _figure(drawing, f"{title}: values and their intervals")
         if len(sheet.pages) > _MOST_PAGES:
             yield _paragraphs([f"The first {_MOST_PAGES} of {len(sheet.pages)} pages; the table has all values."])
+    picture = None if background.picture is None else background.picture("picture")
+    if picture is not None:
+        yield _figure(picture, title)
     forecast = None if background.forecast is None else background.forecast("forecast")
     if forecast is not None:
-        yield _figure(forecast, "Forecast of the plan, made before any value was read")
+        yield _figure(forecast, "Expected error of the plan, made without data")
 
 
 def _ledger(balance: str) -> str:
-    return _section("The budget of the data set", _paragraphs([balance])) if balance else ""
+    return _section("Budget of the data set", _paragraphs([balance])) if balance else ""
 
 
-def _balance(ledger: Any, dataset: str | None) -> str:
-    """What is spent and left of a data set's budget; who spent it is not told."""
+def _balance(ledger: DatasetAccount | Ledger | str | None, dataset: str | None) -> str:
+    """Spent and remaining budget of a data set, without the names of analysts."""
     if ledger is None:
         return ""
-    if dataset is None:
-        raise UsageError("dataset is missing. State the name under which the ledger keeps this data's budget.")
+    if dataset is None and not isinstance(ledger, DatasetAccount):
+        raise UsageError("ledger must be the account of a data set, as in es.Ledger(address).dataset(name).")
     try:
+        if isinstance(ledger, DatasetAccount):
+            return _account(ledger.state)
         book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-        return _account(book.account(dataset.partition("@")[0]))
+        return _account(book.account(str(dataset).partition("@")[0]))
     except EllipsumError:
         return "The ledger could not be read when this report was made."
 
 
 def _account(account: AccountState) -> str:
-    from ..ledger.amounts import brief
-    from ..ledger.refusal import left_of, spent_of
+    from ..ledger.amounts import short_text
+    from ..ledger.charging import describe_remaining, describe_spent
 
-    budget = ", ".join(f"{name} {brief(value)}" for name, value in account.budget.items())
-    words = f"The ledger allows {budget} for all releases of this data set together"
+    budget = ", ".join(f"{name} {short_text(value)}" for name, value in account.budget.items())
+    text = f"The ledger allows {budget} for all releases of this data set together"
     if account.caps is None:
-        return f"{words}; nothing is spent."
+        return f"{text}; nothing is spent."
     many = f"{account.released} release{'s' * (account.released != 1)} made"
-    return f"{words}. Spent: {spent_of(account.caps)}; left: {left_of(account.caps)}; {many}."
+    return f"{text}. Spent: {describe_spent(account.caps)}; left: {describe_remaining(account.caps)}; {many}."
 
 
 def _checklist(background: Background, warned: bool, balance: str) -> str:
@@ -199,24 +205,21 @@ def _checklist(background: Background, warned: bool, balance: str) -> str:
         f"<tr><th scope='row'>{_text(item.question)}</th><td>{_text(item.answer)}</td><td>{_text(item.open)}</td></tr>"
         for item in checklist(background, warned, balance)
     )
-    head = "<thead><tr><th>question</th><th>this release</th><th>its publisher</th></tr></thead>"
-    lead = _paragraphs(["The questions follow NIST SP 800-226, in other words."])
+    head = "<thead><tr><th>Question</th><th>Answer</th><th>To be completed by the publisher</th></tr></thead>"
+    lead = _paragraphs(["The questions follow NIST SP 800-226."])
     return _section("Checklist", f"{lead}<table class='wide'>{head}<tbody>{lines}</tbody></table>")
 
 
 def _again(background: Background, command: Sequence[str] | None) -> str:
     line = background.recipe.command if command is None else shell(command)
     shown = f"<h3>On the command line</h3>{_code(line)}" if line else ""
-    lead = _paragraphs(["Fresh noise is drawn each time, and the budget is spent each time."])
-    return _section("How to make it again", f"{lead}{shown}<h3>In Python</h3>{_code(background.recipe.python)}")
+    lead = _paragraphs(["Every run draws new noise and spends the budget again."])
+    return _section("Reproduce", f"{lead}{shown}<h3>In Python</h3>{_code(background.recipe.python)}")
 
 
-def _cited() -> str:
+def _citation_section() -> str:
     works = "".join(f"<li>{_text(work)}</li>" for work in _WORKS)
     return _section("How to cite", f"{_paragraphs([_CITE])}<ul>{works}</ul>")
-
-
-# Pieces -------------------------------------------------------------------------------------------------
 
 
 def _page(title: str, body: str) -> str:
@@ -237,7 +240,7 @@ def _section(title: str, inside: str) -> str:
 
 
 def _facts(facts: Facts) -> str:
-    pairs = "".join(f"<dt>{_text(title)}</dt><dd>{_text(words)}</dd>" for title, words in facts)
+    pairs = "".join(f"<dt>{_text(title)}</dt><dd>{_text(text)}</dd>" for title, text in facts)
     return f"<dl>{pairs}</dl>" if pairs else ""
 
 
@@ -249,8 +252,8 @@ def _table(table: TextTable) -> str:
     return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>{rest}"
 
 
-def _figure(drawing: str, words: str) -> str:
-    return f'<figure role="img" aria-label="{_text(words)}">{drawing}<figcaption>{_text(words)}.</figcaption></figure>'
+def _figure(drawing: str, text: str) -> str:
+    return f'<figure role="img" aria-label="{_text(text)}">{drawing}<figcaption>{_text(text)}.</figcaption></figure>'
 
 
 def _paragraphs(texts: Sequence[str]) -> str:
@@ -262,5 +265,5 @@ def _code(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Words that a browser shows as they are: markup escaped, control characters spelled out."""
+    """Text that a browser shows literally: markup escaped, control characters spelled out."""
     return escape(visible(text))

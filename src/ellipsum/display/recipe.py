@@ -1,44 +1,378 @@
-"""How to make a release again: the call in Python and the command, from what its plan keeps.
+"""How to make a release again: a request as a call in Python and as a command.
 
-Data is called `data`, or data.csv: where it lies is nobody's business. Passwords in addresses are masked.
+Data is called `data`, or data.csv, unless a `DataPlace` says otherwise: a report does not show where the rows are.
+Passwords in addresses are masked.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 
-from ..rows import Unknown
+from ..privacy.budget import Budget
+from ..request.bins import Bins
+from ..request.groups import Groups, Value
+from ..request.people import People
+from ..request.quantiles import Quantiles
+from ..request.request import Request
+from ..rows import Ball, Box, Normal, Rows, Unknown
 from .document import Recipe
 
 _MOST = 40
 """Columns that are spelled out."""
-_USUAL = {
-    "shape": "optimal",
-    "clip": "optimal",
-    "weights": None,
-    "noise": "auto",
-    "missing": None,
-    "neighbors": "replace",
-    "method": "auto",
-    "check": True,
-    "max_groups": 1,
-}
+_INFINITY = "float('inf')"
 _PASSWORD = re.compile(r"(://[^/@:]*:).*(@)", re.DOTALL)
 _SETTING = re.compile(r"(password=)[^&]*", re.IGNORECASE)
 _MASK = "***"
 _LOCAL = re.compile(r"(?:duckdb|sqlite):///")
-_TEXTS = ("--sql", "--columns", "--key", "--dataset", "--analyst", "--by", "--privacy-id")
-"""Options whose words are no files."""
+_TEXTS = ("--sql", "--columns", "--request-id", "--dataset", "--analyst", "--by", "--privacy-id")
+"""Options whose values are no files."""
+
+
+@dataclass(frozen=True)
+class DataPlace:
+    """Where a recipe reads rows, and the account that it is charged to."""
+
+    python: str = "data"
+    """The data as a Python expression."""
+    command: tuple[str, ...] = ("data.csv",)
+    """The data as arguments of the command line."""
+    ledger: str | None = None
+    dataset: str | None = None
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument, as Python and as the command line have it; option: None where no option says it."""
+
+    name: str
+    code: str
+    option: tuple[str, ...] | None = ()
+
+
+def request_recipe(request: Request, place: DataPlace | None = None) -> Recipe:
+    """A request as a program in Python and, where it can be typed, as a command."""
+    place, bounds, arguments = place or DataPlace(), request.bounds, _budget_arguments(request.budget)
+    lines, first, typed = [], [place.python], []
+    if isinstance(bounds, Bins):
+        arguments = [*_bins_arguments(bounds), *arguments]
+    elif request.statistic != "count":
+        known = _bounds_argument(bounds)
+        lines, first, typed = [f"bounds = {known.code}"], [place.python, "bounds"], [known]
+        if bounds.columns is None and request.columns:
+            arguments.append(_names_argument("columns", request.columns))
+    arguments += [*_own_arguments(request), *_shared_arguments(request)]
+    if place.ledger is not None:
+        account = f"es.Ledger({place.ledger!r}).dataset({place.dataset!r})"
+        arguments.append(Argument("ledger", account, ("--ledger", place.ledger, "--dataset", str(place.dataset))))
+    lines.append(f"release = {call(request.statistic, first, {each.name: each.code for each in arguments})}")
+    return Recipe(script(lines), _command(request.statistic, place, [*typed, *arguments]))
+
+
+def learning_recipe(stated: Mapping[str, float], neighbors: str, method: str, people: People | None) -> Recipe:
+    """The recipe of learned bounds, which do not store the magnitude."""
+    own = "" if method == "auto" else f", method={method!r}"
+    bounds = f"es.Unknown(magnitude{own})  # a bound on the size of every value"
+    arguments = [*_budget_arguments(Budget(**stated)), *_neighbors_arguments(neighbors), *people_arguments(people)]
+    learn = call("learn", ["data", "bounds"], {argument.name: argument.code for argument in arguments})
+    return Recipe(script([f"bounds = {bounds}", f"release = {learn}"]))
+
+
+def call(name: str, first: Sequence[str], named: Mapping[str, str]) -> str:
+    """A call with a line for each argument; named: the code of each keyword."""
+    lines = [*first, *(f"{word}={code}" for word, code in named.items())]
+    return f"es.{name}(\n" + "".join(f"    {line},\n" for line in lines) + ")"
+
+
+def script(lines: Sequence[str]) -> str:
+    """Statements as a program."""
+    return "\n".join(["import ellipsum as es", "", *lines])
+
+
+# Arguments ----------------------------------------------------------------------------------------------
+
+
+def _shared_arguments(request: Request) -> list[Argument]:
+    """The arguments that all statistics share, where they are not the default."""
+    entries = [*_neighbors_arguments(request.neighbors), *people_arguments(request.people)]
+    entries += [] if request.groups is None else [_groups_argument(request.groups)]
+    if request.n is not None and request.neighbors == "add_remove":
+        entries.append(Argument("n", repr(request.n), ("--n", str(request.n))))
+    if request.noise != "auto":
+        entries.append(Argument("noise", repr(request.noise), ("--noise", request.noise)))
+    if request.statistic in ("count", "histogram"):
+        return entries
+    for name in ("missing", "error_weights"):
+        value = getattr(request, name)
+        if value is not None:
+            entries.append(Argument(name, _literal(value), (_option(name), _spell_list(value))))
+    if request.count_clipped is False and request.groups is None and request.statistic != "quantiles":
+        entries.append(Argument("count_clipped", "False", ("--no-count-clipped",)))
+    return entries
+
+
+def _own_arguments(request: Request) -> list[Argument]:
+    """The arguments of one statistic alone."""
+    entries = [Argument("covariance", "True", ("--covariance",))] if request.covariance else []
+    quantiles = request.quantiles
+    if request.statistic == "describe" and quantiles is None:
+        return [*entries, Argument("quantiles", "None", ("--quantiles", "none"))]
+    if quantiles is None:
+        return entries
+    if request.statistic == "describe":
+        is_usual = quantiles.q == Quantiles().q
+        own = Argument("quantiles", repr(list(quantiles.q)), ("--quantiles", _spell_list(quantiles.q)))
+        return entries if is_usual else [*entries, own]
+    if quantiles.q != Quantiles().q:
+        entries.append(Argument("q", repr(list(quantiles.q)), ("--q", _spell_list(quantiles.q))))
+    if quantiles.method != "cdf":
+        entries.append(Argument("method", repr(quantiles.method), ("--method", quantiles.method)))
+    return [*entries, *_quantile_bins(quantiles)]
+
+
+def _quantile_bins(quantiles: Quantiles) -> list[Argument]:
+    bins = quantiles.bins
+    if bins is None:
+        return []
+    several = isinstance(bins, tuple) and isinstance(bins[0], tuple)
+    return [Argument("bins", _literal(bins), None if several else ("--bins", _spell_list(bins)))]
+
+
+def _budget_arguments(budget: Budget | None) -> list[Argument]:
+    """Epsilon and delta, or a budget in other units, which the command line does not take."""
+    stated = {} if budget is None else dict(budget.stated)
+    if set(stated) - {"epsilon", "delta"}:
+        inside = ", ".join(f"{name}={value!r}" for name, value in stated.items())
+        return [Argument("budget", f"es.Budget({inside})", None)]
+    return [Argument(name, _number(value), (_option(name), _number(value))) for name, value in stated.items()]
+
+
+def _neighbors_arguments(neighbors: str) -> list[Argument]:
+    is_usual = neighbors == "replace"
+    return [] if is_usual else [Argument("neighbors", repr(neighbors), ("--neighbors", neighbors.replace("_", "-")))]
+
+
+def people_arguments(people: People | None) -> list[Argument]:
+    if people is None:
+        return []
+    code, option = repr(people.identity), ["--privacy-id", str(people.identity)]
+    own = "" if people.per_person == "mean" else f", per_person={people.per_person!r}"
+    own += "" if people.max_rows is None else f", max_rows={people.max_rows}"
+    option += [] if people.per_person == "mean" else ["--per-person", people.per_person]
+    option += [] if people.max_rows is None else ["--max-rows", str(people.max_rows)]
+    named = isinstance(people.identity, str)
+    return [Argument("privacy_id", f"es.People({code}{own})" if own else code, tuple(option) if named else None)]
+
+
+def _groups_argument(groups: Groups) -> Argument:
+    """Columns that name groups, and the list of them, which an option holds where it has texts alone."""
+    by, lists = groups.by, _key_lists(groups)
+    code = repr(by[0] if len(by) == 1 else list(by))
+    option: tuple[str, ...] | None = ("--by", _cells(map(str, by))) if _are_texts(by) else None
+    own = ""
+    if groups.keys is not None:
+        cells = list(zip(*groups.keys.columns, strict=True))
+        spelled = [cell[0] for cell in cells] if len(by) == 1 else cells
+        own += f", keys={spelled!r}" if lists is None or len(by) == 1 else f", keys={lists!r}"
+        typed = lists is not None and all(_are_texts(cells) for cells in lists.values())
+        arguments = [word for name, cells in (lists or {}).items() for word in ("--keys", f"{name}={_cells(cells)}")]
+        option = (*option, *arguments) if option is not None and typed else None
+    if groups.max_per_person != 1:
+        own += f", max_per_person={groups.max_per_person}"
+        option = None if option is None else (*option, "--max-per-person", str(groups.max_per_person))
+    return Argument("by", f"es.Groups({code}{own})" if own else code, option)
+
+
+def _key_lists(groups: Groups) -> dict[str, list[Value]] | None:
+    """A list of keys for each column, where the groups are all their combinations."""
+    if groups.keys is None:
+        return None
+    lists = {str(name): list(dict.fromkeys(cells)) for name, cells in zip(groups.by, groups.keys.columns, strict=True)}
+    every = list(product(*lists.values()))
+    return lists if every == list(zip(*groups.keys.columns, strict=True)) else None
+
+
+def _are_texts(values: Sequence[object]) -> bool:
+    return all(isinstance(value, str) and value for value in values)
+
+
+def _names_argument(name: str, names: Sequence[str | int]) -> Argument:
+    typed = (_option(name), _cells(map(str, names))) if _are_texts(names) else None
+    return Argument(name, _literal(list(names)), typed)
+
+
+# Bounds -------------------------------------------------------------------------------------------------
+
+
+def _bounds_argument(bounds: Rows) -> Argument:
+    """What is known about the values, or the bins that they are counted in."""
+    if isinstance(bounds, Box):
+        code, option = _pairs("Box", bounds, bounds.lower, bounds.upper)
+        return _with_options(code, option, {"shape": (bounds.shape, "optimal")})
+    if isinstance(bounds, Ball):
+        code = f"es.Ball({_number(bounds.radius)}, center={_even(bounds.center)})"
+        center = np.unique(np.asarray(bounds.center, float))
+        typed = _spell_list(center if center.size == 1 else np.asarray(bounds.center, float))
+        return Argument("bounds", code, ("--radius", _number(bounds.radius), "--center", typed))
+    if isinstance(bounds, Normal):
+        return _normal_argument(bounds)
+    if isinstance(bounds, Unknown):
+        return _unknown_argument(bounds)
+    return Argument("bounds", 'es.load("bounds.json").bounds  # what es.learn wrote', ("--bounds", "bounds.json"))
+
+
+def _bins_arguments(bins: Bins) -> list[Argument]:
+    """Edges and categories, by column or of a single one."""
+    if bins.places is None:
+        return [Argument("bins", _literal(bins.edges[0]), None)]
+    names, size = bins.places, len(bins.edges)
+    edges = {name: part.tolist() for name, part in zip(names, bins.edges, strict=False)}
+    lists = {name: list(part.columns[0]) for name, part in zip(names[size:], bins.categories, strict=True)}
+    entries = []
+    for word, parts in (("bins", edges), ("categories", lists)):
+        code = ", ".join(f"{name!r}: {_literal(values)}" for name, values in parts.items())
+        typed = _are_texts(list(parts)) and all(map(_are_texts, parts.values() if word == "categories" else ()))
+        texts = {name: _cells(map(_spell_list, values)) for name, values in parts.items()}
+        option = tuple(text for name, cells in texts.items() for text in (_option(word), f"{name}={cells}"))
+        entries += [Argument(word, f"{{{code}}}", option if typed else None)] if parts else []
+    return entries
+
+
+def _normal_argument(bounds: Normal) -> Argument:
+    options = {
+        "shape": (bounds.shape, "optimal"),
+        "clip": (bounds.clip, "optimal"),
+        "clip_probability": (bounds.clip_probability, None),
+    }
+    if bounds.cov is not None or bounds.std is None:
+        return _with_options("es.Normal(center, cov=cov)  # as the plan has them", None, options)
+    code, option = _pairs("Normal", bounds, bounds.center, bounds.std)
+    errors = np.unique(np.asarray(bounds.center_error, float))
+    if errors.size == 1 and errors[0] == 0.1:
+        return _with_options(code, option, options)
+    typed = None if option is None or errors.size > 1 else (*option, "--center-error", _number(float(errors[0])))
+    if bounds.columns is not None:  # the short form with names takes no other argument
+        first, second = (_literal(np.asarray(part, float)) for part in (bounds.center, bounds.std))
+        code = f"es.Normal({first}, std={second}, columns={_literal(list(bounds.columns))})"
+    return _with_options(f"{code[:-1]}, center_error={_even(bounds.center_error)})", typed, options)
+
+
+def _unknown_argument(bounds: Unknown) -> Argument:
+    options: dict[str, tuple[object, object]] = {"method": (bounds.method, "auto")}
+    options |= {name: (value, None) for name, value in bounds.options.items()}
+    sizes = np.atleast_1d(np.asarray(bounds.magnitude, float)).tolist()
+    if bounds.columns is None or np.ndim(bounds.magnitude) == 0:
+        typed = ("--magnitude", _number(sizes[0])) if np.ndim(bounds.magnitude) == 0 else None
+        return _with_options(f"es.Unknown({_literal(bounds.magnitude)})", typed, options)
+    named = dict(zip(bounds.columns, sizes, strict=True))
+    inside = ", ".join(f"{name!r}: {_number(size)}" for name, size in named.items())
+    typed_sizes = [word for name, size in named.items() for word in ("--magnitude", f"{name}={_number(size)}")]
+    return _with_options(f"es.Unknown({{{inside}}})", tuple(typed_sizes), options)
+
+
+def _with_options(code: str, option: tuple[str, ...] | None, options: Mapping[str, tuple[object, object]]) -> Argument:
+    """Bounds with the options of their own object: for each its value and its default."""
+    changed = {name: value for name, (value, usual) in options.items() if value != usual}
+    if not changed:
+        return Argument("bounds", code, option)
+    own = "".join(f", {name}={_literal(value)}" for name, value in changed.items())
+    before, comment, note = code.partition("  # ")
+    typed = [word for name, value in changed.items() for word in (_option(name), _spell_list(value))]
+    return Argument("bounds", f"{before[:-1]}{own}){comment}{note}", None if option is None else (*option, *typed))
+
+
+def _pairs(
+    kind: str, bounds: Rows, first: float | np.ndarray, second: float | np.ndarray
+) -> tuple[str, tuple[str, ...] | None]:
+    """Two numbers of each column, by name where columns have names."""
+    if bounds.columns is None:
+        beside = "std=" if kind == "Normal" else ""
+        return f"es.{kind}({_even(first)}, {beside}{_even(second)})", None
+    if len(bounds.columns) > _MOST:
+        return f"es.{kind}(...)  # {len(bounds.columns)} columns: the table above has them", None
+    ends = np.broadcast_arrays(np.atleast_1d(first), np.atleast_1d(second), np.zeros(len(bounds.columns)))[:2]
+    texts = [[_number(value) for value in part.tolist()] for part in ends]
+    named = list(zip(bounds.columns, *texts, strict=True))
+    inside = "".join(f"    {name!r}: ({one}, {other}),\n" for name, one, other in named)
+    option = "--bounds" if kind == "Box" else "--normal"
+    arguments = [word for name, one, other in named for word in (option, f"{name}={one}:{other}")]
+    return f"es.{kind}({{\n{inside}}})", tuple(arguments)
+
+
+# Values -------------------------------------------------------------------------------------------------
+
+
+def _number(value: float) -> str:
+    """A number as people type it: 120 for 120.0."""
+    value = float(value)
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _literal(value: object) -> str:
+    """Python's text of a number, a text, or a list of them; of a long list three dots."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return "..." if len(value) > _MOST else f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, float) and math.isinf(value):
+        return _INFINITY if value > 0 else f"-{_INFINITY}"
+    return _number(value) if isinstance(value, float) else repr(value)
+
+
+def _even(value: float | np.ndarray) -> str:
+    """One number where all are the same."""
+    numbers = np.unique(np.asarray(value, float))
+    return _number(float(numbers[0])) if numbers.size == 1 else _literal(np.asarray(value, float))
+
+
+def _spell_list(value: object) -> str:
+    """Numbers with commas between them, or one text."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_spell_list, value))
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _cells(values: object) -> str:
+    """a,b with the quoting of CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(values)  # type: ignore[arg-type]
+    return text.getvalue()
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+# Commands -----------------------------------------------------------------------------------------------
+
+
+def _command(name: str, place: DataPlace, arguments: Sequence[Argument]) -> str:
+    """The command, where every argument has an option."""
+    options = [argument.option for argument in arguments]
+    if None in options:
+        return ""
+    return shlex.join(["ellipsum", name, *place.command, *(word for option in options for word in option or ())])
+
+
+def shell(words: Sequence[str]) -> str:
+    """A command as it was typed, its words quoted; files are called by their names alone, wherever they lie."""
+    before = ["", *words[:-1]]
+    return shlex.join(_without_folders(masked(word), option) for word, option in zip(words, before, strict=True))
 
 
 def masked(word: str) -> str:
-    """A word without the password that an address in it may have; all of it is masked where one is left."""
+    """An argument without the password of an address in it. If a password may remain, all of it is masked."""
     from ..sources.sql import has_password
 
     shown = _SETTING.sub(rf"\1{_MASK}", _PASSWORD.sub(rf"\1{_MASK}\2", word))
@@ -47,221 +381,13 @@ def masked(word: str) -> str:
     return _MASK if left else shown
 
 
-def shell(words: Sequence[str]) -> str:
-    """A command as it is typed, its words quoted; files are called by their names alone, wherever they lie."""
-    before = ["", *words[:-1]]
-    return shlex.join(_named(masked(word), option) for word, option in zip(words, before, strict=True))
-
-
-def _named(word: str, before: str) -> str:
+def _without_folders(word: str, before: str) -> str:
     """A path without its folders; other words stay as they are."""
     if word.startswith("--") and "=" in word:
         option, _, value = word.partition("=")
-        return f"{option}={_named(value, option)}"
+        return f"{option}={_without_folders(value, option)}"
     if _LOCAL.match(word):
         return f"{word.partition('://')[0]}:///{PurePath(word).name}"
     if before in _TEXTS or "://" in word or "=" in word or (before == "--keys" and not word.endswith(".csv")):
         return word
     return PurePath(word).name or word
-
-
-# In Python ----------------------------------------------------------------------------------------------
-
-
-def call(name: str, first: Sequence[str], words: Mapping[str, Any]) -> str:
-    """A call with a line for each word, as Python has it."""
-    lines = [*first, *(f"{word}={literal(value)}" for word, value in words.items())]
-    return f"es.{name}(\n" + "".join(f"    {line},\n" for line in lines) + ")"
-
-
-def literal(value: Any) -> str:
-    """A number, a word or a list of them; long ones are left to the reader, as ..."""
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)) and len(value) > _MOST:
-        return "..."
-    return repr(value)
-
-
-def script(lines: Sequence[str]) -> str:
-    return "\n".join(["import ellipsum as es", "", *lines])
-
-
-def rows_code(rows: Any) -> str:
-    """What is known about the rows, as it is stated; None where nobody kept the magnitude that was."""
-    if rows is None:
-        return "es.Unknown(magnitude)  # a bound on the size of every entry"
-    if rows.kind == "unknown":
-        return f"es.Unknown({literal(rows.magnitude)})"
-    if rows.kind == "ball":
-        return f"es.Ball({rows.radius!r}, center={_even(rows.center)})"
-    if rows.kind == "box":
-        return _pairs("Box", rows.columns, *rows.bounds())
-    if rows.kind == "normal" and rows.cov is None:
-        errors = "" if np.all(np.asarray(rows.center_error) == 0.1) else f", center_error={_even(rows.center_error)}"
-        return _pairs("Normal", rows.columns, np.asarray(rows.center), np.asarray(rows.std), errors)
-    if rows.kind == "normal":
-        return "es.Normal(center, cov=cov)  # as the plan has them"
-    return 'es.load("rows.json").rows  # what es.learn wrote'
-
-
-def _even(value: Any) -> str:
-    """One number where all are the same."""
-    numbers = np.unique(np.asarray(value, float))
-    return repr(float(numbers[0])) if numbers.size == 1 else literal(np.asarray(value, float))
-
-
-def _pairs(kind: str, columns: Sequence[str] | None, first: Any, second: Any, more: str = "") -> str:
-    """Names with two numbers each; without names, the numbers."""
-    first, second = np.broadcast_arrays(np.atleast_1d(first), np.atleast_1d(second))
-    if columns is None or more:
-        named = "" if columns is None else f", columns={literal(columns)}"
-        beside = "std=" if kind == "Normal" else ""
-        return f"es.{kind}({_even(first)}, {beside}{_even(second)}{more}{named})"
-    if len(columns) > _MOST:
-        return f"es.{kind}(...)  # {len(columns)} columns: the table above has them"
-    inside = "".join(
-        f"    {name!r}: ({one!r}, {other!r}),\n"
-        for name, one, other in zip(columns, first.tolist(), second.tolist(), strict=True)
-    )
-    return f"es.{kind}({{\n{inside}}})"
-
-
-# Recipes ------------------------------------------------------------------------------------------------
-
-
-def recipe(name: str, rows: Any, stated: Mapping[str, float], words: Mapping[str, Any]) -> Recipe:
-    """Of sum, mean, describe and learn: the budget, and whatever is not as usual."""
-    spoken = _said(words)
-    if set(stated) == {"epsilon", "delta"}:
-        budget: list[str] = [f"epsilon={stated['epsilon']!r}", f"delta={stated['delta']!r}"]
-    else:
-        budget = [f"budget=es.Budget({', '.join(f'{word}={value!r}' for word, value in stated.items())})"]
-    lines = [f"rows = {rows_code(rows)}", f"release = {call(name, ['data', 'rows', *budget], spoken)}"]
-    return Recipe(script(lines), _command(name, rows, stated, spoken))
-
-
-def _said(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Words that are not what they are by themselves."""
-    said = {word: value for word, value in words.items() if value is not None}
-    return {word: value for word, value in said.items() if not _is_usual(word, value)}
-
-
-def _is_usual(word: str, value: Any) -> bool:
-    usual = _USUAL.get(word, _USUAL)
-    return type(value) is type(usual) and bool(value == usual)
-
-
-def _command(name: str, rows: Any, stated: Mapping[str, float], words: Mapping[str, Any]) -> str:
-    """The command, where everything can be said on one."""
-    known = None if rows is None else _rows_options(rows)
-    if known is None or set(stated) != {"epsilon", "delta"}:
-        return ""
-    options = [f"--{part}" for part in ("epsilon", "delta")]
-    spent = [text for option, value in zip(options, stated.values(), strict=True) for text in (option, f"{value!r}")]
-    said = [text for word, value in words.items() for text in _option(word, value)]
-    return shlex.join(["ellipsum", name, "data.csv", *known, *spent, *said])
-
-
-def _rows_options(rows: Any) -> list[str] | None:
-    if rows.kind == "unknown" and np.ndim(rows.magnitude) == 0:
-        return ["--magnitude", f"{rows.magnitude!r}"]
-    if rows.kind == "ball":
-        center = np.unique(np.asarray(rows.center, float))
-        every = center if center.size == 1 else np.asarray(rows.center, float)
-        return ["--radius", f"{rows.radius!r}", "--center", ",".join(map(repr, every.tolist()))]
-    if rows.kind == "learned":
-        return ["--rows", "rows.json"]
-    if rows.kind == "box" and rows.columns is not None and len(rows.columns) <= _MOST:
-        return _named_pairs("--bounds", rows.columns, *rows.bounds())
-    simple = rows.kind == "normal" and rows.cov is None and np.unique(rows.center_error).size == 1
-    if simple and rows.columns is not None and len(rows.columns) <= _MOST:
-        error = ["--center-error", _even(rows.center_error)] if _even(rows.center_error) != "0.1" else []
-        return _named_pairs("--normal", rows.columns, np.asarray(rows.center), np.asarray(rows.std)) + error
-    return None
-
-
-def _named_pairs(option: str, columns: Sequence[str], first: Any, second: Any) -> list[str]:
-    pairs = zip(columns, np.asarray(first, float).tolist(), np.asarray(second, float).tolist(), strict=True)
-    return [word for name, one, other in pairs for word in (option, f"{name}={one!r}:{other!r}")]
-
-
-def _option(word: str, value: Any) -> list[str]:
-    """A word as the command line has it."""
-    if word == "check":
-        return ["--no-check"]
-    if value is True:
-        return [f"--{word}"]
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    return [f"--{word.replace('_', '-')}", text.replace("add_remove", "add-remove")]
-
-
-def release_recipe(release: Any) -> Recipe:
-    """Of a sum, a mean or a description."""
-    plan = release.plan
-    if release.learned is not None:
-        words = {"neighbors": plan.neighbors, "method": release.learned.method, **people_words(plan.people)}
-        return recipe(release.statistic, unknown_of(release.learned), release.stated, words)
-    return recipe(release.statistic, plan.rows, release.stated, _request_words(plan.request))
-
-
-def _request_words(request: Any) -> dict[str, Any]:
-    """The arguments of a request, beside its bounds and its budget."""
-    bounds = request.bounds
-    return {
-        **{name: getattr(bounds, name, None) for name in ("shape", "clip", "clip_probability")},
-        "weights": request.error_weights,
-        "noise": request.noise,
-        "missing": request.missing,
-        "check": request.count_clipped,
-        "neighbors": request.neighbors,
-        "n": request.n if request.neighbors == "add_remove" else None,
-        **people_words(request.people),
-        "covariance": True if request.covariance else None,
-    }
-
-
-def unknown_of(learned: Any) -> Unknown:
-    """What was stated of the rows before they were learned."""
-    sizes = np.unique(learned.magnitude)
-    return Unknown(float(sizes[0]) if sizes.size == 1 else learned.magnitude)
-
-
-def groups_recipe(release: Any) -> Recipe:
-    """Of groups: listed ones are spelled out in Python alone."""
-    plan, groups = release.plan, release.plan.grouping
-    keys, learned, rows = groups.keys, release.learned, plan.rows
-    words = {**_request_words(plan.request), "n": None, "check": None}
-    if learned is not None:
-        rows = unknown_of(learned)
-        words |= {"noise": None, "method": learned.method, "weights": None}
-    words |= {"by": list(groups.by), "max_groups": groups.max_per_person}
-    if keys is not None:
-        cells = list(zip(*keys.columns, strict=True))
-        words["keys"] = [group[0] for group in cells] if len(keys.columns) == 1 else cells
-    made = recipe(release.statistic, rows, release.stated, words)
-    return made if keys is None else Recipe(made.python)
-
-
-def friendly_recipe(plan: Any) -> Recipe:
-    """Of a friendly mean, or of a function that was asked about blocks of rows."""
-    radius = (plan.radii[0], plan.radii[-1]) if plan.radii else plan.radius
-    people = people_words(plan.people)
-    if "max_rows" in people:
-        people["max_rows_per_person"] = people.pop("max_rows")
-    noise = "gaussian" if plan.mechanism == "gaussian" else "norm"
-    gate = ["gate=es.FriendlyGate(law='laplace')"] if (plan.gate, noise) == ("laplace", "gaussian") else []
-    words = {**plan.stated, "noise": noise, **people}
-    if plan.source.startswith("blocks"):
-        made = call(
-            "subsample_and_aggregate", ["function", "data", *gate], {"blocks": plan.n, "radius": radius, **words}
-        )
-    else:
-        made = call("friendly_mean", ["data", repr(radius), *gate], words)
-    return Recipe(script([f"release = {made}"]))
-
-
-def people_words(people: Any) -> dict[str, Any]:
-    return {} if people is None else people.to_dict()

@@ -1,34 +1,28 @@
-"""What every result can do: be printed, be drawn, and be reported on."""
+"""The base of results, which can be printed, drawn and reported."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from ..suggestions import NamesOfToday
 from .document import Background, Document
 
 if TYPE_CHECKING:
     from .plots.strips import Sheet
 
 
-class Result(Protocol):
-    """What can be shown, saved and kept by a ledger."""
-
-    def document(self, most: int | None = None) -> Document: ...
-    def to_json(self) -> str: ...
-
-
-class Printed:
-    """Base of what is printed: its text and its HTML are those of its document."""
+class Printed(NamesOfToday):
+    """Base of printed objects. Text and HTML come from `document`."""
 
     def document(self, most: int | None = None) -> Document:
-        """Its document; most: lines of a table, or a screenful."""
+        """The document of this object; most: the number of table lines, by default a screenful."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        from .text import text
+        from .document import text
 
         return text(self.document())
 
@@ -46,8 +40,8 @@ class Shown(Printed):
         raise NotImplementedError
 
     def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
-        """What a picture of the values shows."""
-        raise UsageError("this result has no values to draw.")
+        """The contents of a picture of the values."""
+        raise UsageError("This result has no values to draw.")
 
     def plot(
         self, path: str | Path | None = None, *, order: str = "given", columns: Sequence[str] | None = None
@@ -64,11 +58,11 @@ class Shown(Printed):
             check_format(path)
         return sheet_plot(self.sheet(order, columns), path)
 
-    def report(self, path: str | Path, *, ledger: Any = None, dataset: str | None = None) -> None:
+    def report(self, path: str | Path, *, ledger: Any = None) -> None:
         """Write a report to a file, atomically: one page of HTML that needs nothing else, for readers and for paper.
 
-        ledger, dataset: where the release was charged, to state the balance.
+        ledger: the account that was charged, `Ledger(address).dataset(name)`, to print its balance.
         """
         from .html import write_report
 
-        write_report(self, path, ledger=ledger, dataset=dataset)
+        write_report(self, path, ledger=ledger)

@@ -10,20 +10,33 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import Floats, named
-from ..privacy.guarantee import Privacy
-from ..privacy.spherical_curve import BallPrivacy
+from ..privacy.guarantee import Privacy, PrivacyGuarantee
+from ..privacy.spherical_curve import SphericalPrivacy
 from ..request.people import People
 from ..rows import Ball, LearnedRows, Normal, Rows
 
 SHOWN = 12
 """Columns in a screenful."""
 LEVEL = 0.95
-INSECURE = "NOT SECURE: noise came from a caller's generator, for tests and teaching only"
-STATISTICS = {"sum": "sum", "mean": "mean", "describe": "count, mean and standard deviation"}
+INSECURE = "NOT PRIVATE: generated with rng=..., for testing only. Do not publish."
+STATISTICS = {
+    "sum": "sum",
+    "mean": "mean",
+    "describe": "count, mean and standard deviation",
+    "count": "count",
+    "histogram": "histogram",
+    "quantiles": "quantiles",
+}
 MECHANISMS = {
     "gaussian": "Gaussian",
-    "ball": "K-norm (L2)",
-    "box": "K-norm (L-infinity)",
+    "knorm_l2": "K-norm (L2)",
+    "knorm_linf": "K-norm (L-infinity)",
+    "laplace": "Laplace",
+}
+QUANTILE_MECHANISMS = {
+    "gaussian": "Gaussian noise on a distribution function",
+    "laplace": "Laplace noise on a tree of counts",
+    "exponential": "exponential mechanism, a choice for each quantile",
 }
 BOUNDS = {
     "box": "bounds",
@@ -36,23 +49,13 @@ BOUNDS = {
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 
 
-class Guarantee(Protocol):
-    """What was spent, whatever its curve."""
-
-    @property
-    def neighbors(self) -> str: ...
-    @property
-    def unit(self) -> str: ...
-    @property
-    def change(self) -> str: ...
-    def delta(self, epsilon: float) -> float: ...
-    def epsilon(self, delta: float) -> float: ...
-    def as_pair(self) -> Privacy: ...
-
-
 class Sized(Protocol):
-    """A plan, as far as its number of rows goes."""
+    """A plan, as far as what it is of goes."""
 
+    @property
+    def statistic(self) -> str: ...
+    @property
+    def d(self) -> int: ...
     @property
     def neighbors(self) -> str: ...
     @property
@@ -74,8 +77,10 @@ def format_number(value: float, std: float) -> str:
 
 
 def format_interval(ends: Floats, std: float) -> str:
-    """Both ends of an interval, with as many digits."""
-    low, high = (format_number(float(end), float(std)) for end in ends)
+    """Both ends of an interval, with as many digits; more where the interval was cut to less than its noise."""
+    width = float(ends[1]) - float(ends[0])
+    digits_of = min(float(std), width) if width > 0 else float(std)
+    low, high = (format_number(float(end), digits_of) for end in ends)
     return f"[{low}, {high}]"
 
 
@@ -89,8 +94,14 @@ def format_up(value: float) -> str:
     return f"{float(_FOUR_DIGITS.create_decimal(Decimal(repr(float(value))))):g}"
 
 
+def percent(share: float) -> str:
+    """A share as a percentage of two digits, at most 100%."""
+    hundredths = 100 * min(share, 1.0)
+    return f"{hundredths:.0f}%" if hundredths >= 9.95 else f"{hundredths:.2g}%"
+
+
 def many(count: int, what: str) -> str:
-    """So many of something."""
+    """A number with its noun: 1 column, 2 columns."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
@@ -102,20 +113,20 @@ def first_upper(text: str) -> str:
 # Guarantees ---------------------------------------------------------------------------------------------
 
 
-def describe_guarantee(privacy: Guarantee, stated: Mapping[str, float] | None = None) -> str:
-    """Epsilon and delta as they are spent, and the neighboring relation; stated: the budget in the caller's words."""
+def describe_guarantee(privacy: PrivacyGuarantee, stated: Mapping[str, float] | None = None) -> str:
+    """Epsilon and delta as they are spent, and the neighboring relation; stated: the requested budget."""
     return f"{_describe_loss(privacy, stated or {})}; {describe_neighbors(privacy)}"
 
 
-def describe_neighbors(privacy: Guarantee) -> str:
-    """Which data sets must look alike."""
+def describe_neighbors(privacy: PrivacyGuarantee) -> str:
+    """Describe the neighboring relation."""
     change = "replace" if privacy.neighbors == "replace" else "add or remove"
     return f"neighbors: {change} one {privacy.unit}"
 
 
-def _describe_loss(privacy: Guarantee, stated: Mapping[str, float]) -> str:
+def _describe_loss(privacy: PrivacyGuarantee, stated: Mapping[str, float]) -> str:
     delta = stated.get("delta", 0.0)
-    if isinstance(privacy, BallPrivacy) and delta:
+    if isinstance(privacy, SphericalPrivacy) and delta:
         return (
             f"epsilon = {stated['epsilon']:g}, delta = {delta:g} (or epsilon = {format_up(privacy.ratio)}, delta = 0)"
         )
@@ -123,7 +134,8 @@ def _describe_loss(privacy: Guarantee, stated: Mapping[str, float]) -> str:
     if pair.pure and not (pair.mu or pair.slack):
         unused = f"; the requested delta of {delta:g} was not needed" if delta else ""
         return f"epsilon = {format_up(pair.epsilon(0.0))}, delta = 0 (pure DP{unused})"
-    parts = _describe_parts(pair)
+    pure_alone = len(pair.pure) == 1 and not pair.mu
+    parts = f"pure DP except with probability {format_up(pair.slack)}" if pure_alone else _describe_parts(pair)
     requested = ", ".join(f"{name} = {value:g}" for name, value in stated.items() if name != "mu")
     return f"{requested} ({parts})" if requested else parts
 
@@ -145,25 +157,34 @@ def describe_size(plan: Sized) -> str:
     return "n is private" + (f", guess: {plan.n:,}" if plan.n is not None else "")
 
 
-def people_facts(people: People | None) -> list[tuple[str, str]]:
-    """Where people were grouped: by which column, and what became of a person's rows."""
+def people_facts(people: People | None, statistic: str = "") -> list[tuple[str, str]]:
+    """The column that identifies people, and how a person's rows are combined."""
     if people is None:
         return []
     rows = "all rows" if people.max_rows is None else f"at most {many(people.max_rows, 'row')}"
     how = f"{rows} of a person, each by itself"
-    if people.per_person != "rows":
+    if people.per_person != "rows" and statistic == "count":
+        how = "each person counts once"
+    elif people.per_person != "rows":
         how = f"the {people.per_person} of {rows} of a person"
     return [("People", f"{how}; identified by {named(people.privacy_id)}")]
 
 
+def describe_statistic(plan: Sized) -> str:
+    """What a plan is of: the mean of 3 columns, the count of rows."""
+    if plan.statistic == "count":
+        return "count of " + ("rows" if plan.people is None or plan.people.rows_each is not None else "people")
+    return f"{STATISTICS[plan.statistic]} of {many(plan.d, 'column')}"
+
+
 def describe_missing(rule: Any, statistic: str) -> str:
-    """What is done about missing values; rule: the argument `missing` of a call."""
+    """The treatment of missing values; rule: the argument `missing` of a call."""
     if not isinstance(rule, str):
         return f"missing values count as {_join_numbers(rule)}"
-    if rule == "row":
+    if rule == "drop_row":
         return "rows with a missing value are left out; the number of complete rows is noisy"
-    if rule == "center":
-        return "missing values count as the center"
+    if rule == "none":
+        return "none, as the caller states; a missing value would count as the center"
     return ("missing values add nothing" if statistic == "sum" else "skipped in each column") + "; counts are noisy"
 
 
@@ -192,5 +213,5 @@ def describe_bounds(rows: Rows, j: int) -> str:
 
 
 def insecure_facts(secure: bool) -> list[tuple[str, str]]:
-    """Where noise was no secret."""
+    """A warning if the noise came from a caller's generator."""
     return [] if secure else [("Security", INSECURE)]

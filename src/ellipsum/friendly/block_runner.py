@@ -1,10 +1,10 @@
-"""Run a caller's function on blocks of rows, each in its own process, and let nothing but its vector out.
+"""Evaluate a caller's function on blocks of rows, each in its own process, and return nothing but its vectors.
 
-One helper interpreter per worker loads the function once (cloudpickle, so lambdas and closures serve) and
-forks a fresh child for each block. Which helper serves a block, and what its random numbers start from, depends on the
-block's number alone: a result is a function of its block, random numbers of its own and public things [F10].
-Output and warnings go nowhere; a child that raises, dies, hangs or answers with anything but `dimension`
-finite numbers gives a row of NaN, and looks the same as any other failure.
+One helper interpreter per worker loads the function once (with cloudpickle, so lambdas and closures work) and forks a
+new child for each block. The block's number alone decides which helper serves it and how its random numbers are seeded:
+a result is a function of its block, of random numbers of its own and of public things [F10]. Output and warnings are
+discarded. A child that raises, dies, hangs or returns anything but `dimension` finite numbers gives a row of NaN, the
+same as any other failure.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from ..errors import Floats, UsageError
 from ..kernels.blocks import floats
 from ..noise import public_seed, public_words, seed_globals
+from ..sources.protocol import Progress
 from ..util.worker_process import Pipe, WorkerProcess, take_pipe
 
-Progress = Callable[[float], None]
+BlockFunction = Callable[[Floats], object]
 _TASK = struct.Struct("<16sqq")  # seed, rows, columns
 _SETTINGS = struct.Struct("<qd")  # dimension, time limit
 _LOADED, _FAILED, _READ = b"loaded", b"failed", b"read"
@@ -35,23 +35,20 @@ _START_SECONDS = 120.0
 _GRACE_SECONDS = 5.0
 _GOLDEN = 0.6180339887498949
 _WALL = 4.0
-"""Wall-clock limit over CPU limit: stops a child that only waits, not one that was crowded out."""
+"""Wall-clock limit over CPU limit: it stops a child that only waits, but not one on a busy machine."""
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
 
 def make_up_rows(rows: int, columns: int) -> Floats:
-    """Rows of zeros and ones that have nothing to do with any data."""
+    """Rows of zeros and ones that do not depend on any data."""
     places = np.arange(1, rows * columns + 1)
     block: Floats = np.rint(np.mod(places * _GOLDEN, 1.0)).reshape(rows, columns)
     return block
 
 
-# The caller's side ---------------------------------------------------------------------------------------
-
-
 def run_blocks(
-    function: Callable[[Floats], Any],
+    function: BlockFunction,
     blocks: Sequence[Floats],
     dimension: int,
     *,
@@ -60,10 +57,10 @@ def run_blocks(
     seed: bytes | None = None,
     progress: Progress | None = None,
 ) -> Floats:
-    """function(block) for every block, (blocks, dimension); a row of NaN for each that failed.
+    """function(block) for every block, (blocks, dimension); a row of NaN for each block that failed.
 
-    time_limit: seconds of CPU time a block may use; four times as much may pass on the clock.
-    seed: what the function's random numbers follow from, with the number of the block; a fresh one unless stated.
+    time_limit: CPU seconds for a block; four times as much may pass on the clock.
+    seed: of the function's random numbers, together with the block's number; by default a fresh one.
     """
     program = _pack(function)
     results = np.full((len(blocks), dimension), np.nan)
@@ -75,12 +72,12 @@ def run_blocks(
 
     def serve(number: int, helper: _Helper) -> None:
         try:
-            for index in range(number, len(blocks), count):  # whoever is free next would depend on run times [F10]
+            for index in range(number, len(blocks), count):  # Not by which helper is free: that depends on rows [F10].
                 if stop.is_set():
                     break
                 results[index] = helper.run(blocks[index], seeds[index])
                 finished.put(None)
-        except BaseException as error:  # a helper that cannot start: a public fact, raised by the caller
+        except BaseException as error:  # A helper could not start, which does not depend on rows: raised below.
             finished.put(error)
         finally:
             helper.close()
@@ -104,22 +101,24 @@ def run_blocks(
     return results
 
 
-def _pack(function: Callable[[Floats], Any]) -> bytes:
+def _pack(function: BlockFunction) -> bytes:
     if not callable(function):
         raise UsageError(f"function must be callable, got {type(function).__name__}.")
     if not hasattr(os, "fork"):
-        raise UsageError("blocks run in forked processes, which this operating system does not offer.")
+        raise UsageError("subsample_and_aggregate forks processes, which this operating system does not support.")
     try:
         import cloudpickle  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
-        raise UsageError("this needs cloudpickle. Install it with: pip install cloudpickle") from None
+        raise UsageError(
+            "subsample_and_aggregate needs cloudpickle. Install it with: pip install cloudpickle"
+        ) from None
     packed: bytes | None = None
-    with contextlib.suppress(Exception):  # its text may quote what the function holds
+    with contextlib.suppress(Exception):  # The message may quote what the function holds.
         packed = cloudpickle.dumps(function)
     if packed is None:
         raise UsageError(
-            "function could not be packed for another process. It may hold an open file, a lock or a "
-            "connection: create such things inside it."
+            "The function could not be sent to another process. It may hold an open file, a lock or a connection. "
+            "Create them inside the function."
         )
     return packed
 
@@ -137,7 +136,7 @@ class _Helper:
 
     def run(self, block: Floats, seed: bytes) -> Floats:
         worker = self._worker or self._start()
-        worker.send(b"a block follows")
+        worker.send(b"block")
         worker.send(_TASK.pack(seed, *block.shape) + np.ascontiguousarray(block).tobytes())
         answer = worker.receive(_WALL * self._time_limit + 3 * _GRACE_SECONDS, most=8 * self._dimension)
         if answer is None or len(answer) != 8 * self._dimension:
@@ -155,8 +154,8 @@ class _Helper:
         if worker.receive(_START_SECONDS, most=len(_LOADED)) != _LOADED:
             self.close()
             raise UsageError(
-                "function could not be loaded in a worker process. Define it in the main script or notebook, "
-                "or in a module that can be imported without running anything."
+                "The function could not be loaded in another process. Define it in the main script or notebook, or in "
+                "a module that can be imported without side effects."
             )
         return worker
 
@@ -166,22 +165,19 @@ class _Helper:
             self._worker = None
 
     def kill(self) -> None:
-        """End the helper at once; safe from any thread."""
+        """End the helper at once; can be called from any thread."""
         worker = self._worker
         if worker is not None:
             worker.kill()
 
 
-# The helper's side ---------------------------------------------------------------------------------------
-
-
 def serve() -> None:
-    """Load the function, then fork a child for every block that is announced, until the caller is gone."""
+    """Load the function, then fork a child for every announced block, until the caller is gone."""
     import pickle
     import resource
 
     caller = take_pipe()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the block
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # A core file would hold the block.
     settings, program = caller.receive(), caller.receive()
     if settings is None or program is None:
         return
@@ -189,20 +185,19 @@ def serve() -> None:
     function = None
     with contextlib.suppress(Exception):
         function = pickle.loads(program)
-    seed_globals(bytes(16))  # loads their modules, for every child
+    seed_globals(bytes(16))  # Loads the modules of random numbers for every child.
     caller.send(_FAILED if function is None else _LOADED)
     while function is not None and caller.receive() is not None:
         answer = _run_in_child(function, dimension, time_limit, caller)
         if answer is None:
-            return  # the pipe may hold the rest of a block: the caller starts another helper
+            return  # The pipe may hold the rest of a block. The caller starts another helper.
         caller.send(answer)
 
 
-def _run_in_child(function: Callable[[Floats], Any], dimension: int, time_limit: float, caller: Pipe) -> bytes | None:
-    """The bytes of the child's vector, or of as many NaNs; None if the child did not take the whole block.
+def _run_in_child(function: BlockFunction, dimension: int, time_limit: float, caller: Pipe) -> bytes | None:
+    """The bytes of the child's vector, or of as many NaNs; None if the child did not read the whole block.
 
-    The child takes the block from the pipe itself: the process that later children are forked from never
-    holds a row in its memory.
+    The child itself reads the block from the pipe, so the process that forks later children never holds a row.
     """
     receive, send = os.pipe()
     helper = os.getpid()
@@ -215,7 +210,7 @@ def _run_in_child(function: Callable[[Floats], Any], dimension: int, time_limit:
             os.close(caller.outgoing)
             _serve_block(function, dimension, time_limit, Pipe(caller.incoming, send))
         finally:
-            os._exit(0)  # no exit handlers, no tracebacks
+            os._exit(0)  # No exit handlers and no tracebacks.
     os.close(send)
     answers, wall = Pipe(receive, -1), _WALL * time_limit + _GRACE_SECONDS
     has_read = answers.receive(wall, len(_READ), caller) == _READ
@@ -223,14 +218,14 @@ def _run_in_child(function: Callable[[Floats], Any], dimension: int, time_limit:
     os.close(receive)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
-    os.kill(child, signal.SIGKILL)  # in case it had not yet become a group of its own
+    os.kill(child, signal.SIGKILL)  # It may not have a process group of its own yet.
     os.waitpid(child, 0)
     if vector is None or len(vector) != 8 * dimension:
         vector = np.full(dimension, np.nan).tobytes()
     return vector if has_read else None
 
 
-def _serve_block(function: Callable[[Floats], Any], dimension: int, time_limit: float, pipe: Pipe) -> None:
+def _serve_block(function: BlockFunction, dimension: int, time_limit: float, pipe: Pipe) -> None:
     task = pipe.receive()
     if task is None:
         return
@@ -245,12 +240,12 @@ def _serve_block(function: Callable[[Floats], Any], dimension: int, time_limit: 
 
 
 def _end_with(helper: int) -> None:
-    """Let the system end this child when its helper ends; without it (off Linux) a child would sleep on."""
+    """Let Linux end this child when its helper ends; on other systems a sleeping child would stay."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != helper:  # it ended before that
+    if os.getppid() != helper:  # The helper ended before that call.
         os._exit(0)
 
 
@@ -264,8 +259,8 @@ def _limit_cpu(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
-def _vector(result: Any, dimension: int) -> Floats:
-    """The result as a vector of the stated length, or NaN."""
+def _vector(result: object, dimension: int) -> Floats:
+    """The result as a vector of this length, or NaN."""
     vector = floats(result).reshape(-1)
     if vector.size != dimension or not np.isfinite(vector).all():
         return np.full(dimension, np.nan)

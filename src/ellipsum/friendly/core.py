@@ -1,6 +1,6 @@
-"""The friendly core in exact arithmetic: rows on a grid, integer counts and weights, a rational mean.
+"""The FriendlyCore of rows in exact arithmetic: rows on a grid, integer counts and weights, a rational mean.
 
-Nothing here is private by itself: `friendly.py` gates and adds the noise. Proofs: docs/proofs/friendly.md.
+Nothing here is private by itself: `release.py` runs the stability test and adds the noise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,58 @@ import numpy as np
 
 from ..errors import Floats
 from ..numerics.wide_integers import Ints
-from ..sources.progress import Progress, steps
+from ..sources.protocol import Progress, steps
+from ..util.compile import compiled
+
+_STRIPE = 16  # Columns between two checks whether any pair of the tile can still be near.
+
+
+@compiled
+def count_near(rows: Floats, tiles: Floats, first: int, limit: float) -> Ints:
+    """Near pairs (i, j), i in tile `first` and j in that tile or a later one, counted at both ends.
+
+    Exact although in doubles [F1]: differences and squares are integers; they are exact while the sum is at
+    most the limit, and a sum that once exceeds it stays above it under rounding.
+    """
+    n = rows.shape[0]
+    tile = tiles.shape[2]
+    counts = np.zeros(n, np.int64)
+    total = np.empty(tile)
+    for other in range(first, tiles.shape[0]):
+        begin = other * tile
+        width = min(tile, n - begin)
+        for i in range(first * tile, min((first + 1) * tile, n)):
+            _squared_distances(rows[i], tiles[other], limit, total)
+            near = 0
+            for j in range(width):
+                if total[j] <= limit:
+                    near += 1
+                    if other != first:
+                        counts[begin + j] += 1
+            counts[i] += near
+    return counts
+
+
+@compiled
+def _squared_distances(row: Floats, tile: Floats, limit: float, total: Floats) -> None:
+    """total[j] = |row - tile[:, j]|^2, or any number above the limit once no pair is within the limit."""
+    d, width = tile.shape
+    for j in range(width):
+        total[j] = 0.0
+    for stripe in range(0, d, _STRIPE):
+        for k in range(stripe, min(stripe + _STRIPE, d), 4):
+            a, b = row[k], row[k + 1]
+            c, e = row[k + 2], row[k + 3]
+            for j in range(width):
+                p, q = a - tile[k, j], b - tile[k + 1, j]
+                r, s = c - tile[k + 2, j], e - tile[k + 3, j]
+                total[j] += (p * p + q * q) + (r * r + s * s)
+        any_near = False
+        for j in range(width):
+            any_near |= total[j] <= limit
+        if not any_near:
+            return
+
 
 RADIUS_BITS = 22
 RADIUS = 1 << RADIUS_BITS
@@ -28,13 +79,13 @@ MOST_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class Core:
-    """What the mechanism needs of one data set: the sum of weights and the weighted sums, exact integers."""
+    """The sum of weights and the weighted sums of one data set, exact integers."""
 
     n: int
     weight: int
     """U = sum of u_i, u_i = clip(2 c_i - n - 1, 0, n - 1)."""
     sums: list[int]
-    """sum of u_i q_i, a coordinate each; meaningless where the weight is 0."""
+    """The sum of u_i q_i in each coordinate; not used where the weight is 0."""
 
     def mean(self) -> list[Fraction]:
         """The weighted mean of the rows in grid units (the weight must not be 0)."""
@@ -44,24 +95,24 @@ class Core:
 def find_core(rows: Floats, radius: float, threads: int | None = None, progress: Progress | None = None) -> Core:
     """Weights and weighted sums of the rows [F1], [F2].
 
-    Rows with an entry that is not finite, or beyond 2^53 radii from the origin, are near no row, not even
-    themselves; they weigh nothing and still count in n.
+    A row with a value that is not finite, or beyond 2^53 radii from the origin, is near no row, not even itself. Its
+    weight is 0 and it still counts in n.
     """
     n = len(rows)
-    grid = quantise(rows, radius)
+    grid = quantize(rows, radius)
     with steps(progress, public=True) as tell:
         counts = near_counts(grid, threads, tell)
     weights = row_weights(counts, n)
     return Core(n, int(weights.sum()), _weighted_sums(grid, weights))
 
 
-def quantise(rows: Floats, radius: float) -> Floats:
+def quantize(rows: Floats, radius: float) -> Floats:
     """The rows that lie on the grid, as integer-valued doubles: a fixed map of each row [F1]."""
     cell = math.ldexp(radius, -RADIUS_BITS)
     with np.errstate(all="ignore"):
         grid = np.rint(rows / cell)
-        kept: Floats = grid[(np.abs(grid) <= REACH).all(axis=1)]
-    return kept
+        on_grid: Floats = grid[(np.abs(grid) <= REACH).all(axis=1)]
+    return on_grid
 
 
 def row_weights(counts: Ints, n: int) -> Ints:
@@ -73,7 +124,6 @@ def near_counts(grid: Floats, threads: int | None = None, progress: Progress | N
     """c_i = number of rows within the radius of row i, itself included: exact for any integer rows [F1]."""
     if len(grid) == 0:
         return np.zeros(0, np.int64)
-    from .near import count_near
 
     padded, tiles = _tiles(grid)
     jobs = range(len(tiles))
@@ -102,12 +152,12 @@ def _tiles(grid: Floats) -> tuple[Floats, Floats]:
 
 
 def _weighted_sums(grid: Floats, weights: Ints) -> list[int]:
-    """sum_i u_i q_i; rows of positive weight lie within two radii of each other [F3]: offsets are small."""
+    """sum_i u_i q_i. Rows of positive weight lie within two radii of each other [F3], so their offsets are small."""
     used = np.flatnonzero(weights)
     if used.size == 0:
         return [0] * grid.shape[1]
     origin = grid[used[0]]
-    # |offset| <= 2^23 and u_i < 2^20, so that up to 2^20 rows sum to less than 2^63
+    # |offset| <= 2^23 and u_i < 2^20, so the sum of up to 2^20 rows is below 2^63.
     offsets = (grid[used] - origin).astype(np.int64)
     total = int(weights.sum())
     return [total * int(o) + int(s) for o, s in zip(origin, weights[used] @ offsets, strict=True)]

@@ -1,34 +1,33 @@
-"""Rows to exact integer sums: the block loop, its threads and the merge.
+"""Rows to exact integer sums: the loop over blocks, its threads, and the merge.
 
-The sum of a map's integer rows is an exact integer vector: the same for every order of rows, block size, thread count
-and memory layout.
+The sum of a map's integer rows is an exact integer vector: the same for every order of rows, block size, number of
+threads and memory layout.
 """
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from queue import SimpleQueue
+from itertools import chain
+from queue import Empty, SimpleQueue
 
 import numpy as np
 
 from ..errors import UsageError, whole
 from ..numerics.wide_integers import Wide
 from ..row_maps.maps import RowMap
-from .blocks import Columns, floats
-from .memory import COPY_ENTRIES, LANES, Rows
+from ..util.threads import count_cores, map_ahead
+from .blocks import Block, Columns, Numbers, floats
+from .memory import COPY_ENTRIES, LANES
 from .table import Kernel, kernel_for
 
-_PIECE_ENTRIES = 1 << 17, 1 << 23  # entries handed to a thread at once: least, most
-_SERIAL_ENTRIES = 1 << 18  # no more entries than this are added without a pool
+_PIECE_ENTRIES = 1 << 17, 1 << 23  # values that a thread adds at once: least, most
+_SERIAL_ENTRIES = 1 << 18  # up to this many values are added without threads
 
 
 @dataclass(frozen=True)
 class Partial:
-    """The exact sum of the integer rows of some rows, and how many rows."""
+    """The exact sum of the integer rows of some rows, and the number of rows."""
 
     rows: int
     sums: Wide
@@ -45,7 +44,7 @@ class Partial:
 
 
 class _Accumulator:
-    """A running 64-bit sum that is flushed into wide integers before it could overflow ([S4])."""
+    """A running 64-bit sum that is added to wide integers before it could overflow ([S4])."""
 
     def __init__(self, row_map: RowMap, kernel: Kernel) -> None:
         self._map = row_map
@@ -54,7 +53,7 @@ class _Accumulator:
         self._pending = 0
         self._done: Partial | None = None
 
-    def add(self, block: Rows | Columns) -> None:
+    def add(self, block: Block) -> None:
         first = 0
         while first < len(block):
             count = min(len(block) - first, self._map.rows_per_flush - self._pending)
@@ -66,7 +65,7 @@ class _Accumulator:
                 self._flush()
 
     def absorb(self, other: _Accumulator) -> None:
-        """Add what another one holds, which is not used any more."""
+        """Add the sum of another one, which is not used any more."""
         if self._pending + other._pending > self._map.rows_per_flush:
             self._flush()
         self._total += other._total
@@ -85,10 +84,10 @@ class _Accumulator:
         return pending if self._done is None else self._done.merge(pending)
 
 
-def _floats(block: Rows | Columns, columns_do: bool) -> Iterator[Rows | Columns]:
-    """The block if it holds native doubles or singles, else copies as doubles, a few rows at a time."""
+def _floats(block: Numbers | Columns, takes_columns: bool) -> Iterator[Numbers | Columns]:
+    """The block if it has native doubles or singles, else copies as doubles, a few rows at a time."""
     if isinstance(block, Columns):
-        yield block if columns_do else np.asarray(block)
+        yield block if takes_columns else floats(block, block.dtype)
         return
     masked = type(block) is not np.ndarray and isinstance(block, np.ma.MaskedArray)
     if not masked and block.dtype.char in "df" and block.dtype.isnative:
@@ -103,8 +102,8 @@ def _floats(block: Rows | Columns, columns_do: bool) -> Iterator[Rows | Columns]
         yield doubles
 
 
-def _pieces(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int) -> Iterator[Rows | Columns]:
-    """The blocks, checked, in slices of bounded size: where a block is large enough, four a thread or more."""
+def _pieces(row_map: RowMap, blocks: Iterable[Block], threads: int) -> Iterator[Block]:
+    """The blocks, checked, in slices of bounded size: at least four for each thread if a block is large enough."""
     columns = row_map.columns
     least, most = _PIECE_ENTRIES
     for block in blocks:
@@ -118,28 +117,21 @@ def _pieces(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int) -> 
             yield block[first : first + step]
 
 
-def default_threads() -> int:
-    """The processors this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def accumulate(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int | None = None) -> Partial:
+def accumulate(row_map: RowMap, blocks: Iterable[Block], threads: int | None = None) -> Partial:
     """The exact sum of the integer rows of all blocks.
 
-    Blocks (two-dimensional, any real dtype and strides, or `Columns`) are drawn in the calling thread while others
-    add; a few are in flight at a time, so each must stay unchanged until the call returns. Small inputs use no thread.
-    Guarantee [S1]: the result depends on the multiset of rows alone.
+    The blocks are two-dimensional, of any real dtype and strides, or `Columns`. The calling thread reads them while
+    other threads add; a few are in progress at a time, so each must stay unchanged until the call returns. Small
+    inputs use no thread. Guarantee [S1]: the result depends on the multiset of rows alone.
     """
-    count = default_threads() if threads is None else whole("threads", threads)
+    count = count_cores() if threads is None else whole("threads", threads)
     kernel = kernel_for(row_map)
     accumulator = _Accumulator(row_map, kernel)
     pieces = _pieces(row_map, blocks, count)
     seen = 0
     for piece in pieces:
         if count > 1 and seen + piece.size > _SERIAL_ENTRIES:
-            others = _accumulate_threaded(row_map, kernel, piece, pieces, count)
+            others = _add_in_threads(row_map, kernel, chain([piece], pieces), count)
             while others:
                 accumulator.absorb(others.pop())
             return accumulator.partial()
@@ -148,32 +140,20 @@ def accumulate(row_map: RowMap, blocks: Iterable[Rows | Columns], threads: int |
     return accumulator.partial()
 
 
-def _accumulate_threaded(
-    row_map: RowMap, kernel: Kernel, first: Rows | Columns, rest: Iterator[Rows | Columns], threads: int
-) -> list[_Accumulator]:
-    """Adds with an accumulator for each thread; which one takes a piece makes no difference."""
+def _add_in_threads(row_map: RowMap, kernel: Kernel, pieces: Iterable[Block], threads: int) -> list[_Accumulator]:
+    """Add with one accumulator for each thread; which of them adds a piece makes no difference."""
     idle: SimpleQueue[_Accumulator] = SimpleQueue()
-    accumulators = [_Accumulator(row_map, kernel) for _ in range(threads)]
-    for accumulator in accumulators:
-        idle.put(accumulator)
 
-    def work(piece: Rows | Columns) -> None:
-        accumulator = idle.get()
+    def add_piece(piece: Block) -> None:
+        try:
+            accumulator = idle.get_nowait()
+        except Empty:  # at most one for each thread, fewer for few pieces of many columns
+            accumulator = _Accumulator(row_map, kernel)
         try:
             accumulator.add(piece)
         finally:
             idle.put(accumulator)
 
-    running: deque[Future[None]] = deque()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="ellipsum")
-    try:
-        running.append(pool.submit(work, first))
-        for piece in rest:
-            running.append(pool.submit(work, piece))
-            if len(running) > 2 * threads:
-                running.popleft().result()
-        while running:
-            running.popleft().result()
-    finally:  # on an error or an interrupt, the pieces not yet begun are dropped
-        pool.shutdown(wait=True, cancel_futures=True)
-    return accumulators
+    for _ in map_ahead(add_piece, pieces, threads):
+        pass
+    return [idle.get() for _ in range(idle.qsize())]

@@ -1,41 +1,45 @@
-"""Blocks of rows that lie column by column in memory, as Arrow's do: read in place, never copied to be transposed."""
+"""Blocks of rows, also those whose columns are separate arrays, as Arrow's are: read in place, never transposed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 Addresses = NDArray[np.int64]
+Numbers = NDArray[Any]
+"""An array of any real numbers, masked or not."""
 
 
-def floats(values: Any, dtype: Any = np.float64, copy: bool = False) -> NDArray[Any]:
-    """Private values as doubles, or as singles; in memory of their own, row after row, if `copy`.
+def floats(
+    values: object, dtype: DTypeLike = np.float64, copy: bool = False, order: Literal["C", "F"] = "C"
+) -> Numbers:
+    """Private values as doubles, or as singles; if `copy`, in memory of their own, row after row (or in `order`).
 
-    Every cast of private values is made here, in silence: numpy warns of one signalling NaN, or of a number beyond
-    the range, and a warning would tell of the cell [T1]. Threads do not inherit how numpy is set: it is set here.
+    Every cast of private values is made here, without warnings: numpy warns of a signaling NaN and of a number outside
+    the range, which would reveal a cell [T1]. Threads do not inherit numpy's settings, so they are set here.
     """
     with np.errstate(all="ignore"):
-        return np.array(values, dtype, order="C") if copy else np.asarray(values, dtype)
+        return np.array(values, dtype, order=order) if copy else np.asarray(values, dtype)
 
 
-def fill(rows: NDArray[Any], values: NDArray[Any]) -> None:
-    """rows[...] = values, cast in silence as `floats` does."""
+def fill(rows: Numbers, values: Numbers) -> None:
+    """rows[...] = values, cast without warnings as in `floats`."""
     with np.errstate(all="ignore"):
         rows[...] = values
 
 
 class Columns:
-    """A block whose columns are arrays of their own, all float64 or all float32; slices share them.
+    """A block whose columns are separate arrays, all float64 or all float32. Slices share them.
 
-    Looks like a two-dimensional array where a block is only measured and cut; `numpy.asarray` makes one.
+    It has the shape and slices of a two-dimensional array; `numpy.asarray` makes one.
     """
 
     ndim = 2
 
-    def __init__(self, arrays: Sequence[NDArray[Any]], first: int = 0, rows: int | None = None) -> None:
+    def __init__(self, arrays: Sequence[Numbers], first: int = 0, rows: int | None = None) -> None:
         self._arrays = arrays
         self._first = first
         self.dtype = arrays[0].dtype
@@ -56,9 +60,9 @@ class Columns:
     @overload
     def __getitem__(self, rows: slice) -> Columns: ...
     @overload
-    def __getitem__(self, rows: NDArray[Any]) -> NDArray[Any]: ...
-    def __getitem__(self, rows: slice | NDArray[Any]) -> Columns | NDArray[Any]:
-        """A run of rows (in place), or the rows of some numbers (a copy)."""
+    def __getitem__(self, rows: Addresses) -> Numbers: ...
+    def __getitem__(self, rows: slice | Addresses) -> Columns | Numbers:
+        """Consecutive rows (in place), or the rows at some positions (a copy)."""
         if not isinstance(rows, slice):
             return self._gathered(rows)
         first, last, _ = rows.indices(len(self))
@@ -66,13 +70,13 @@ class Columns:
         part._places = self._starts()
         return part
 
-    def _gathered(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _gathered(self, rows: Addresses) -> Numbers:
         out = np.empty((len(self._arrays), len(rows)), self.dtype)
         for column, array in zip(out, self._arrays, strict=True):
             column[:] = array[self._first : self._first + len(self)][rows]
         return out.T
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Numbers:
         out = np.empty(self.shape[::-1], self.dtype if dtype is None else dtype)
         for column, array in zip(out, self._arrays, strict=True):
             fill(column, array[self._first : self._first + len(self)])

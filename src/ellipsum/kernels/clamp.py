@@ -1,26 +1,29 @@
-"""The clamp: each entry to its own bounds, rounded and added. No norm, so an odd entry stays in its column.
+"""The clamp: each value to its own bounds, rounded and added. There is no norm, so a value affects only its column.
 
 For a row x: q_j = rint(clip((x_j - center_j) * scale_j, -limit_j, limit_j)), limit_j a whole number, so that
-|q_j| <= limit_j exactly, whatever rounding does before the clip ([S9]). An entry that is missing, NaN or infinite is
-treated by the riders' rule; one outside its bounds is clamped and counted. Where eight columns of eight rows hold
-neither, the clamp changes nothing, and is left out.
+|q_j| <= limit_j exactly, whatever rounding does before the clip ([S9]). A value that is missing, NaN or infinite is
+treated by the map's rule; one outside its bounds is clamped and counted. If eight columns of eight rows have neither,
+the clamp changes nothing and is omitted.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import Floats
 from ..numerics.wide_integers import Ints
 from ..row_maps.maps import ClampedMap
 from ..util.compile import compiled, inner
-from .blocks import Columns
+from .blocks import Addresses, Columns
 from .codegen import (
     GROUP,
     SINGLE,
+    Leads,
     add_unusual,
     address,
     clamp_column,
@@ -29,46 +32,76 @@ from .codegen import (
     entry_size,
     leads,
     leads_at,
-    some_absent,
+    lowest_bit,
+    some_missing,
 )
-from .memory import LANES, Rows, aligned, columns_of, readable
+from .memory import LANES, Rows, aligned, columns_of, location, readable, unset
 
-_WIDEST = 64  # rows narrower than this are read several at once, as one row that fills whole vectors
+_WIDEST = 256  # narrower rows are read several at once, as one row that fills whole vectors
+_SLAB = 1 << 16  # columns that are added at once: the lines of more columns would not stay in the cache
 _ALLOWANCE = 2.0**-20  # of half a width
 
+Marks = NDArray[np.uint8]
+Bits = NDArray[np.uint64]
 
-class _Frame:
-    """What the loops read: centers, scales, limits, fills, edges and limits and a quarter, at least eight wide.
 
-    tail: scales and limits and a quarter of the last eight columns, zero for those that a whole vector has served.
+class ClampFrame(NamedTuple):
+    """What the loops read, for `times` rows that are read as one.
+
+    lines: centers, scales, limits, fills, edges, and limits and a quarter, at least eight wide. tail: scales, and
+    limits and a quarter, of the last eight columns, zero for those that a whole vector has added. owners: which of the
+    rows that are read as one a value belongs to.
     """
 
-    def __init__(self, row_map: ClampedMap, times: int = 1) -> None:
-        limits = row_map.limits.astype(np.float64)
-        fill = row_map.center if row_map.riders.fill is None else row_map.riders.fill
-        lines = row_map.center, row_map.scale, limits, fill, _edges(row_map), limits + 0.25
-        columns = row_map.columns * times
-        self.columns = columns
-        self.width = max(columns, LANES)
-        self.lines = aligned(len(lines), self.width)
-        for i, line in enumerate(lines):
-            self.lines[i, :columns].reshape(times, -1)[:] = line
-        rest = self.width % LANES
-        self.tail = aligned(2, LANES)
-        if rest:
-            self.tail[:, LANES - rest :] = self.lines[[1, 5], self.width - rest :]
+    lines: Floats
+    tail: Floats
+    owners: Ints
+    times: int
 
 
-def _edges(row_map: ClampedMap) -> Floats:
-    """An entry is outside where it maps beyond its edge, which none within its bounds does, whatever rounding does.
+class Marking(NamedTuple):
+    """Rows with values outside. owners: see `ClampFrame`. bits: for each of the rows that are read as one, the values
+    outside of eight such rows. marks: one for each row, or empty if they are not needed."""
 
-    Finite, so that an infinite entry is beyond it; the allowance is for bounds that single precision rounds [S9].
+    owners: Ints
+    bits: Bits
+    marks: Marks
+
+
+def _clamp_frame(row_map: ClampedMap, part: slice, times: int = 1) -> ClampFrame:
+    """The frame of some columns."""
+    limits, center, scale = row_map.limits[part].astype(np.float64), row_map.center[part], row_map.scale[part]
+    fill = center if row_map.auxiliary.fill is None else row_map.auxiliary.fill[part]
+    columns = limits.size * times
+    width = max(columns, LANES)
+    lines = unset(6, width)
+    lines[:, columns:] = 0.0
+    counts_outside = row_map.auxiliary.outside.size or row_map.auxiliary.outside_rows
+    edges = _edges(row_map, part) if counts_outside else np.inf
+    for line, value in zip(lines, (center, scale, limits, fill, edges, limits + 0.25), strict=True):
+        line[:columns].reshape(times, -1)[:] = value
+    owners = np.repeat(np.arange(times), width // times)
+    rest, tail = width % LANES, aligned(2, LANES)
+    if rest:
+        tail[:, LANES - rest :] = lines[[1, 5], width - rest :]
+    return ClampFrame(lines, tail, owners, times)
+
+
+def _edges(row_map: ClampedMap, part: slice) -> Floats:
+    """A value is outside if it maps beyond its edge. No value within its bounds does, whatever rounding does.
+
+    Finite, so that an infinite value is beyond it. The allowance is for bounds that single precision rounds [S9].
     """
-    limits = row_map.limits.astype(np.float64)
-    bound = np.maximum(np.abs(row_map.lower), np.abs(row_map.upper))
+    bound = np.maximum(np.abs(row_map.lower[part]), np.abs(row_map.upper[part]))
     with np.errstate(over="ignore"):
-        edges = limits * (1 + _ALLOWANCE) + 2 + row_map.scale * bound * 2.0**-50
-    return np.minimum(edges, np.finfo(np.float64).max)
+        bound *= row_map.scale[part]
+        bound *= 2.0**-50
+        bound += row_map.limits[part] * (1 + _ALLOWANCE) + 2
+    return np.minimum(bound, np.finfo(np.float64).max, out=bound)
+
+
+def _shift(part: slice, columns: int) -> slice:
+    return slice(part.start + columns, part.stop + columns)
 
 
 class ClampedKernel:
@@ -78,155 +111,245 @@ class ClampedKernel:
 
     def __init__(self, row_map: ClampedMap) -> None:
         self._map = row_map
-        self.drops = row_map.riders.missing == "row"
-        self._absences = row_map.riders.absences
-        self._outside = row_map.riders.outside
-        together = row_map.columns < _WIDEST and not self.drops
-        self._times = LANES // math.gcd(row_map.columns, LANES) if together else 1
-        self._one = _Frame(row_map)
-        self._several = _Frame(row_map, self._times) if together else self._one
-        """For so many rows at once that they fill whole vectors."""
+        columns, auxiliary = row_map.columns, row_map.auxiliary
+        self.drops = auxiliary.missing == "row"
+        together = columns < _WIDEST and not self.drops
+        self._times = LANES // math.gcd(columns, LANES) if together else 1
+        step = columns if self.drops else _SLAB
+        self._parts = [slice(first, min(first + step, columns)) for first in range(0, columns, step)]
+
+    @cached_property
+    def _one(self) -> ClampFrame:
+        """For one row."""
+        return _clamp_frame(self._map, slice(0, self._map.columns))
+
+    @cached_property
+    def _several(self) -> ClampFrame:
+        """For as many rows as fill whole vectors."""
+        return _clamp_frame(self._map, slice(0, self._map.columns), self._times)
 
     @property
     def lines(self) -> Floats:
-        """Centers, scales, limits, fills, edges, and limits and a quarter."""
+        """One row each: centers, scales, limits, fills, edges, and limits plus a quarter."""
         return self._one.lines
 
     def __call__(self, block: Rows | Columns, total: Ints) -> None:
-        columns = self._map.columns
-        counts = np.zeros((3, columns), np.int64)  # sums, absences, cells outside
+        columns, auxiliary = self._map.columns, self._map.auxiliary
+        rows = len(block) if auxiliary.outside_rows else 0  # that are marked if a value is outside
         places = None if self.drops else columns_of(block)
         if places is not None:
-            add_clamped_columns(places, len(block), block.dtype.type(0), self._one.lines, counts)
+            counts, bits = np.zeros((3, columns), np.int64), np.zeros(-(-len(block) // 64), np.uint64)
+            add_clamped_columns(places, len(block), block.dtype.type(0), self.lines, counts, bits)
+            self._add_counts(counts, slice(0, columns), total)
+            marked = int(np.bitwise_count(bits).sum())
         else:
-            self._add_rows(block, counts)
-        behind = columns + self._absences.size
-        total[:columns] += counts[0]
-        if self._absences.size:  # one per column, or one alone where rows are left out
-            total[columns:behind] += counts[1, : self._absences.size] * self._absences
-        if self._outside.size:
-            total[behind:] += counts[2] * self._outside
+            marks = np.zeros(rows, np.uint8)
+            for part in self._parts:
+                self._add_counts(self._add_part(block, part, marks), part, total)
+            marked = int(np.count_nonzero(marks))
+        if auxiliary.outside_rows:
+            total[columns + auxiliary.absences.size + auxiliary.outside.size] += marked * auxiliary.outside_rows
 
-    def _add_rows(self, block: Rows | Columns, counts: Ints) -> None:
-        done = 0
-        if len(block) >= self._times > 1 and isinstance(block, np.ndarray) and side_by_side(block):
-            groups = len(block) // self._times
-            done = groups * self._times
-            self._add(block[:done].reshape(groups, self._several.columns), self._several, counts)
-        if done < len(block):
-            self._add(block[done:], self._one, counts)
+    def _add_counts(self, counts: Ints, part: slice, total: Ints) -> None:
+        """Add the sums, missing values and values outside of some columns to the total."""
+        columns, absences, outside = self._map.columns, self._map.auxiliary.absences, self._map.auxiliary.outside
+        total[part] += counts[0]
+        if self.drops and absences.size:
+            total[columns] += counts[1, 0] * absences[0]
+        elif absences.size:
+            total[_shift(part, columns)] += counts[1] * absences[part]
+        if outside.size:
+            total[_shift(part, columns + absences.size)] += counts[2] * outside[part]
 
-    def _add(self, block: Rows | Columns, frame: _Frame, counts: Ints) -> None:
-        sums = counts if counts.shape[1] == frame.width else np.zeros((3, frame.width), np.int64)
-        for part in readable(block, frame.width, singles=True):
-            place = part.__array_interface__["data"][0], part.strides[0], len(part)
-            add_clamped_rows(*place, part.dtype.type(0), frame.lines, frame.tail, sums, self.drops)
+    def _add_part(self, block: Rows | Columns, part: slice, marks: Marks) -> Ints:
+        """The sums, missing values and values outside of some columns; rows with a value outside are marked."""
+        counts = np.zeros((3, part.stop - part.start), np.int64)
+        if len(self._parts) > 1:
+            self._add(np.asarray(block)[:, part], _clamp_frame(self._map, part), counts, marks)
+            return counts
+        several, rest = split_rows(block, self._times)
+        self._add(several, self._several, counts, marks)
+        self._add(rest, self._one, counts, marks[len(block) - len(rest) :])
+        return counts
+
+    def _add(self, block: Rows | Columns, frame: ClampFrame, counts: Ints, marks: Marks) -> None:
+        width = frame.lines.shape[1]
+        sums = counts if counts.shape[1] == width else np.zeros((3, width), np.int64)
+        for part in readable(block, width, singles=True):
+            add_clamped_rows(*location(part), part.dtype.type(0), frame, sums, marks, self.drops)
+            marks = marks[len(part) * frame.times :]
         if sums is not counts:
-            counts += sums[:, : frame.columns].reshape(3, -1, counts.shape[1]).sum(1)
+            counts += sums[:, : counts.shape[1] * frame.times].reshape(3, -1, counts.shape[1]).sum(1)
 
 
-def side_by_side(block: Rows) -> bool:
-    """Whether rows lie one behind the other, in numbers that the loops read."""
-    return bool(block.flags.c_contiguous and block.flags.aligned and block.dtype.char in "df")
+def split_rows(block: Rows | Columns, times: int) -> tuple[Rows, Rows | Columns]:
+    """(as many rows as possible, `times` of them as one; the rows that remain)."""
+    is_contiguous = isinstance(block, np.ndarray) and block.flags.c_contiguous and block.flags.aligned
+    if times == 1 or len(block) < times or not is_contiguous or block.dtype.char not in "df":
+        return np.empty((0, times * block.shape[1])), block
+    groups = len(block) // times
+    return np.asarray(block[: groups * times]).reshape(groups, -1), block[groups * times :]
 
 
 @inner
-def clamped_entry(entry: float, k: int, lines: Any) -> Any:
-    """The integer of a finite entry of column k: the operations of the vectors [S9]."""
+def rounded_clamp(entry: float, k: int, lines: Floats) -> float:
+    """Clamp and round a finite value of column k, by the operations that vectors use [S9]."""
     value = (entry - lines[0, k]) * lines[1, k]
     limit = lines[2, k]
     value = value if value < limit else limit
     value = value if value > -limit else -limit
-    return np.int64(np.rint(value))
+    return float(np.rint(value))
 
 
 @inner
-def _add_entry(x: int, j: int, like: Any, lines: Any, k: int, sums: Any) -> None:
-    """The entry j at an address, as column k."""
+def clamped_entry(entry: float, k: int, lines: Floats) -> np.int64:
+    """Map a finite value of column k to its integer."""
+    return np.int64(rounded_clamp(entry, k, lines))
+
+
+@inner
+def _mark(rows: int, first: int, marking: Marking) -> None:
+    """Mark the rows whose bits are set, and clear the bits; first: the first mark."""
+    bits, marks = marking.bits, marking.marks
+    times = bits.size
+    for owner in range(times):
+        outside = bits[owner]
+        if outside != 0:
+            bits[owner] = 0
+            for i in range(rows):
+                marks[first + i * times + owner] |= np.uint8((outside >> np.uint64(LANES * i)) & np.uint64(255) != 0)
+
+
+@inner
+def _add_entry(x: int, j: int, like: float, lines: Floats, k: int, sums: Ints) -> bool:
+    """Add the value j at an address, as column k; whether it is outside."""
     entry = element(x, j, like)
+    outside = False
     if not abs(entry) < np.inf:
         sums[1, k] += 1
         entry = lines[3, k]
     elif not abs((entry - lines[0, k]) * lines[1, k]) <= lines[4, k]:
         sums[2, k] += 1
+        outside = True
     sums[0, k] += clamped_entry(entry, k, lines)
+    return outside
 
 
 @inner
-def _some_left_out(group: Any, x: int, stride: int, like: Any, columns: int) -> bool:
-    """Whether a row of a group has an absence, in eight columns or more."""
-    absent = some_absent(group, x, stride, columns - LANES, like)
+def _add_last(x: int, i: int, j: int, like: float, lines: Floats, sums: Ints, marking: Marking) -> None:
+    """Add the value j of row i of a group, where fewer than eight remain."""
+    if _add_entry(x, j, like, lines, j, sums):
+        marking.bits[marking.owners[j]] |= np.uint64(1) << np.uint64(LANES * i)
+
+
+@inner
+def _some_left_out(group: tuple[float, ...], x: int, stride: int, like: float, columns: int) -> bool:
+    """Whether a row of a group has a missing value, in eight columns or more."""
+    missing = some_missing(group, x, stride, columns - LANES, like)
     for j in range(0, columns - LANES, LANES):
-        absent |= some_absent(group, x, stride, j, like)
-    return bool(absent)
+        missing |= some_missing(group, x, stride, j, like)
+    return bool(missing)
 
 
 @inner
-def _add_eight(x: int, j: int, like: Any, lines: Any, sums: Any) -> None:
-    """Eight entries of a row from column j on, each by the riders' rule."""
+def _add_eight(
+    group: tuple[float, ...], x: int, stride: int, j: int, like: float, lines: Floats, sums: Ints
+) -> np.uint64:
+    """Add eight values of each row, from column j on, by the map's rule. Returns which of them are outside."""
     row = 8 * lines.shape[1]
     at, out = address(lines) + 8 * j, address(sums) + 8 * j
     frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
-    add_unusual(x, j, like, frame, (out, out + row, out + 2 * row))
+    outside: np.uint64 = add_unusual(group, x, stride, j, like, frame, (out, out + row, out + 2 * row))
+    return outside
 
 
 @inner
-def _add_row(x: int, like: Any, lines: Any, sums: Any, drops: bool) -> None:
+def _add_row(x: int, like: float, lines: Floats, sums: Ints, first: int, marking: Marking, drops: bool) -> None:
     width = lines.shape[1]
     if drops and _some_left_out(SINGLE, x, 0, like, width):
         sums[1, 0] += 1
         return
     whole = width // LANES * LANES
     for j in range(0, whole, LANES):
-        _add_eight(x, j, like, lines, sums)
+        outside = _add_eight(SINGLE, x, 0, j, like, lines, sums)
+        while outside != 0:
+            marking.bits[marking.owners[j + lowest_bit(outside)]] |= np.uint64(1)
+            outside &= outside - np.uint64(1)
     for j in range(whole, width):
-        _add_entry(x, j, like, lines, j, sums)
+        _add_last(x, 0, j, like, lines, sums, marking)
+    if marking.marks.size > 0:
+        _mark(1, first, marking)
 
 
 @inner
-def _add_group(x: int, stride: int, like: Any, lines: Any, tail: Any, ahead: Any, sums: Any) -> None:
-    """Adds eight rows, none of which is left out; ahead: see `leads`."""
+def _add_group(
+    x: int, stride: int, like: float, frame: ClampFrame, ahead: Leads, sums: Ints, first: int, marking: Marking
+) -> None:
+    """Add eight rows, none of which is left out; ahead: see `leads`; first, marking: see `_mark`."""
+    lines, tail = frame.lines, frame.tail
     width = lines.shape[1]
     center = address(lines)
     scale, near = center + 8 * width, center + 40 * width
     total, last = address(sums), address(tail)
-    whole = width // LANES * LANES
+    whole, unusual = width // LANES * LANES, False
+    owners, bits, marks = marking
+    times, alone, outside = bits.size, bits.size == 1, np.uint64(0)  # rows one by one need no place in memory
     for j in range(0, whole, LANES):
         place = (j, center, scale, j)
         if not clamp_rows(GROUP, x, stride, place, like, near + 8 * j, total, leads_at(j, ahead)):
-            for i in range(LANES):
-                _add_eight(x + i * stride, j, like, lines, sums)
-    if whole < width:  # the last eight columns, those already added at scale zero
+            here, unusual = _add_eight(GROUP, x, stride, j, like, lines, sums), True
+            if alone:
+                outside |= here
+            elif owners[j] == owners[j + LANES - 1]:
+                bits[owners[j]] |= here
+            else:
+                while here != 0 and marks.size > 0:
+                    bit = lowest_bit(here)
+                    row, column = bit >> 3, j + (bit & 7)
+                    marks[first + row * times + owners[column]] = 1
+                    here &= here - np.uint64(1)
+    if whole < width:  # the last eight columns, where those that were added have scale zero
         place = (width - LANES, center, last, 0)
         if not clamp_rows(GROUP, x, stride, place, like, last + 8 * LANES, total, (ahead[0][2], ahead[0][2])):
+            unusual = True
             for i in range(LANES):
                 for j in range(whole, width):
-                    _add_entry(x + i * stride, j, like, lines, j, sums)
+                    _add_last(x + i * stride, i, j, like, lines, sums, marking)
+    if unusual and marks.size > 0:
+        bits[0] |= outside
+        _mark(LANES, first, marking)
 
 
 @compiled
-def add_clamped_rows(x: int, stride: int, rows: int, like: Any, lines: Any, tail: Any, sums: Any, drops: bool) -> None:
-    """Adds the clamped rows of doubles (or singles) at an address, entries side by side, rows `stride` bytes apart.
+def add_clamped_rows(
+    x: int, stride: int, rows: int, like: float, frame: ClampFrame, sums: Ints, marks: Marks, drops: bool
+) -> None:
+    """Add the clamped rows of doubles (or singles) at an address, contiguous values, rows `stride` bytes apart.
 
-    sums (3, width): clamped entries, absences and entries outside, by column.
-    drops: a row with an absence is left out, and counted in the first column.
+    sums (3, width): clamped values, missing values and values outside, by column. marks: rows with a value outside;
+    empty if they are not needed. drops: a row with a missing value is left out, and counted in the first column.
     """
-    width = lines.shape[1]
+    width = frame.lines.shape[1]
     ahead = leads(stride, LANES, like, width)
+    first, marking = 0, Marking(frame.owners, np.zeros(frame.times, np.uint64), marks)
     for _ in range(rows // LANES):
         if drops and _some_left_out(GROUP, x, stride, like, width):
             for i in range(LANES):
-                _add_row(x + i * stride, like, lines, sums, drops)
+                _add_row(x + i * stride, like, frame.lines, sums, first + i * frame.times, marking, drops)
         else:
-            _add_group(x, stride, like, lines, tail, ahead, sums)
+            _add_group(x, stride, like, frame, ahead, sums, first, marking)
         x += LANES * stride
+        first += LANES * frame.times
     for i in range(rows % LANES):
-        _add_row(x + i * stride, like, lines, sums, drops)
+        _add_row(x + i * stride, like, frame.lines, sums, first + i * frame.times, marking, drops)
 
 
 @compiled
-def add_clamped_columns(places: Any, rows: int, like: Any, lines: Any, sums: Any) -> None:
-    """As `add_clamped_rows`, for rows whose columns begin at `places`, entries side by side within a column."""
+def add_clamped_columns(places: Addresses, rows: int, like: float, lines: Floats, sums: Ints, marks: Bits) -> None:
+    """As `add_clamped_rows`, for rows whose columns begin at `places`, with the values of a column contiguous.
+
+    marks: a bit for each row.
+    """
     chunk, size = LANES * LANES, entry_size(like)
     done = rows // chunk * chunk
     frame = np.empty((5, LANES))
@@ -235,17 +358,19 @@ def add_clamped_columns(places: Any, rows: int, like: Any, lines: Any, sums: Any
     row = 8 * LANES
     lists = (start, start + row, start + 2 * row, start + 3 * row, start + 4 * row)
     for j in range(places.size):
-        center, scale, near = lines[0, j], lines[1, j], lines[5, j]
+        line = lines[0, j], lines[1, j], lines[5, j]
         for i in range(5):
             frame[i, :] = lines[i, j]
         eights[:, :] = 0
         for first in range(0, done, chunk):
             x = places[j] + first * size
-            if not clamp_column(GROUP, x, like, center, scale, near, out):
-                for i in range(0, chunk, LANES):
-                    add_unusual(x, i, like, lists, (out, out + row, out + 2 * row))
+            if not clamp_column(GROUP, x, like, line, out):
+                outside = add_unusual(GROUP, x, LANES * size, 0, like, lists, (out, out + row, out + 2 * row))
+                if marks.size > 0:
+                    marks[first >> 6] |= outside
         for i in range(done, rows):
-            _add_entry(places[j], i, like, lines, j, sums)
+            if _add_entry(places[j], i, like, lines, j, sums) and marks.size > 0:
+                marks[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
         for k in range(LANES):
             for i in range(3):
                 sums[i, j] += eights[i, k]

@@ -1,13 +1,14 @@
-"""Code generators: the few operations on vectors of eight doubles that the kernels are made of.
+"""Code generators: the few operations on vectors of eight doubles that the kernels consist of.
 
-A numba type that holds eight doubles fixes which sums are formed in which order: the same bits on every processor
-and for a row wherever it lies in a block ([S1]).
+A numba type of eight doubles fixes which sums are formed in which order, so the result has the same bits on every
+processor, and for a row wherever it is in a block ([S1]).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 import llvmlite.ir  # type: ignore[import-untyped]
 import numba
@@ -18,7 +19,14 @@ import numpy as np
 from ..util.compile import inner
 from .memory import LANES, PANEL, ROWS, first_cache
 
-# compilers' parts whose types say nothing useful here
+# The compiler's objects have no types of use here.
+Value: TypeAlias = Any
+"""A value, a vector or a pointer of LLVM's."""
+Builder: TypeAlias = Any
+Kind: TypeAlias = Any
+"""A type of numba's or of LLVM's."""
+Eight: TypeAlias = Any
+"""Eight doubles, as compiled functions pass them on."""
 ir: Any = llvmlite.ir
 types: Any = numba.types
 cgutils: Any = numba.core.cgutils
@@ -27,14 +35,14 @@ extending: Any = numba.extending
 _MAGIC = 1.5 * 2.0**52  # v + _MAGIC has the bits of _MAGIC plus rint(v) for |v| <= 2^50 ([S2])
 _MAGIC_BITS = int(np.float64(_MAGIC).view(np.int64))
 _ODD_BIT = 1 << 61  # set in a NaN and in an infinity, clear in what is near _MAGIC
-_AHEAD = first_cache() // 4  # bytes asked for before they are read: what else is read on the way pushes more out again
-_WIDE = 24  # columns: narrower rows lie so close that it does to ask once
+_AHEAD = first_cache() // 4  # bytes requested before they are read: more would be evicted before they are used
+_WIDE = 24  # columns: one request is enough for narrower rows, which are close together
 GROUP = (0.0,) * LANES
 FOUR = (0.0,) * ROWS
 SINGLE = (0.0,)
 
 _F64, _F32, _I64, _I32 = ir.DoubleType(), ir.FloatType(), ir.IntType(64), ir.IntType(32)
-_BYTE = ir.IntType(8).as_pointer()
+_BYTE, _ZERO = ir.IntType(8).as_pointer(), _I64(0)
 _DOUBLES, _LONGS = ir.VectorType(_F64, LANES), ir.VectorType(_I64, LANES)
 
 
@@ -43,16 +51,53 @@ class _EightDoubles(types.Type):  # type: ignore[misc]
         super().__init__(name="eight_doubles")
 
 
-@extending.register_model(_EightDoubles)  # type: ignore[misc]
+@extending.register_model(_EightDoubles)  # type: ignore[untyped-decorator]
 class _EightDoublesModel(extending.models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, kind: Any) -> None:
+    def __init__(self, manager: object, kind: Kind) -> None:
         super().__init__(manager, kind, _DOUBLES)
 
 
 _EIGHT = _EightDoubles()
 
 
-def _load(builder: Any, address: Any, index: Any, kind: Any = _F64) -> Any:
+def operation(result: Kind) -> Callable[[Callable[..., Value]], Callable[..., Any]]:
+    """Make a function generate the code of an operation, which compiled functions call by the function's name.
+
+    The function takes a builder, numba's types of the arguments, and the arguments. result: the type of what it
+    returns, or a function of the types of the arguments.
+    """
+
+    def decorate(generate: Callable[..., Value]) -> Callable[..., Any]:
+        def define(typing_context: object, *kinds: Kind) -> tuple[Kind, Callable[..., Value]]:
+            arguments = [types.int64 if isinstance(kind, types.Integer) else kind for kind in kinds]
+
+            def lower(context: Any, builder: Builder, signature: object, values: list[Value]) -> Value:
+                value = generate(builder, kinds, *values)
+                return context.get_dummy_value() if value is None else value
+
+            return (result(*kinds) if inspect.isfunction(result) else result)(*arguments), lower
+
+        parameters = list(inspect.signature(generate).parameters.values())
+        define.__name__ = define.__qualname__ = generate.__name__
+        define.__doc__ = generate.__doc__
+        define.__signature__ = inspect.Signature(parameters[1:])  # type: ignore[attr-defined]
+        intrinsic: Callable[..., Any] = extending.intrinsic(define)
+        return intrinsic
+
+    return decorate
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def address(typing_context: object, array: Kind) -> Value:
+    """Where an array begins. (numba's own answer is unsigned, and unsigned + signed is a float.)"""
+
+    def generate(context: Any, builder: Builder, signature: object, args: list[Value]) -> Value:
+        return builder.ptrtoint(context.make_array(array)(context, builder, args[0]).data, _I64)
+
+    return types.int64(array), generate
+
+
+def _load(builder: Builder, address: Value, index: Value, kind: Kind = _F64) -> Value:
     pointer = builder.gep(builder.inttoptr(address, kind.as_pointer()), [index])
     vector = builder.load(
         builder.bitcast(pointer, ir.VectorType(kind, LANES).as_pointer()), align=4 if kind is _F32 else 8
@@ -60,31 +105,60 @@ def _load(builder: Any, address: Any, index: Any, kind: Any = _F64) -> Any:
     return builder.fpext(vector, _DOUBLES) if kind is _F32 else vector
 
 
-def _store(builder: Any, vector: Any, address: Any, index: Any) -> None:
+def _store(builder: Builder, vector: Value, address: Value, index: Value) -> None:
     pointer = builder.gep(builder.inttoptr(address, _F64.as_pointer()), [index])
     builder.store(vector, builder.bitcast(pointer, _DOUBLES.as_pointer()), align=8)
 
 
-def _spread(builder: Any, vector: Any, lane: int) -> Any:
+def _longs_at(builder: Builder, address: Value, index: Value = _ZERO) -> Value:
+    """A pointer to eight whole numbers."""
+    pointer = builder.gep(builder.inttoptr(address, _I64.as_pointer()), [index])
+    return builder.bitcast(pointer, _LONGS.as_pointer())
+
+
+def _spread(builder: Builder, vector: Value, lane: int) -> Value:
     """One lane in all eight."""
     return builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(_I32, LANES), [lane] * LANES))
 
 
-def _splat(builder: Any, number: Any) -> Any:
+def _splat(builder: Builder, number: Value) -> Value:
     return _spread(builder, builder.insert_element(ir.Constant(_DOUBLES, ir.Undefined), number, _I32(0)), 0)
 
 
-def _element_kind(like: Any) -> Any:
+def _constant(number: float) -> Value:
+    return ir.Constant(_DOUBLES, [number] * LANES)
+
+
+def _whole(number: int) -> Value:
+    return ir.Constant(_LONGS, [number % 2**64] * LANES)
+
+
+def _round_bits(builder: Builder, value: Value) -> Value:
+    """The bits of _MAGIC plus rint(value) ([S2])."""
+    return builder.bitcast(builder.fadd(value, _constant(_MAGIC)), _LONGS)
+
+
+def _absolute(builder: Builder, value: Value) -> Value:
+    kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.fabs.v8f64"), [value])
+
+
+def _is_all(builder: Builder, flags: Value) -> Value:
+    """Whether all eight flags are set."""
+    return builder.icmp_unsigned("==", builder.bitcast(flags, ir.IntType(8)), ir.IntType(8)(255))
+
+
+def _element_kind(like: Kind) -> Kind:
     return _F32 if like == types.float32 else _F64
 
 
-def _starts(builder: Any, x: Any, stride: Any, rows: int) -> list[Any]:
+def _starts(builder: Builder, x: Value, stride: Value, rows: int) -> list[Value]:
     """Where the rows of a group begin."""
     return [builder.add(x, builder.mul(stride, _I64(i))) for i in range(rows)]
 
 
-def _mapped(builder: Any, starts: list[Any], place: Any, like: Any) -> Iterator[Any]:
-    """(x - center) * scale at eight columns of each row: the only spelling of the map ([S1])."""
+def _mapped(builder: Builder, starts: list[Value], place: Value, like: Kind) -> Iterator[Value]:
+    """(x - center) * scale at eight columns of each row: the only code of the map ([S1])."""
     column, center, scale, scale_index = (builder.extract_value(place, i) for i in range(4))
     centers, scales = _load(builder, center, column), _load(builder, scale, scale_index)
     for start in starts:
@@ -92,49 +166,28 @@ def _mapped(builder: Any, starts: list[Any], place: Any, like: Any) -> Iterator[
         yield builder.fmul(builder.fsub(value, centers), scales)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def address(typing: Any, array: Any) -> Any:
-    """Where an array begins (numba's own answer is unsigned, and unsigned + signed is a float)."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ptrtoint(context.make_array(array)(context, builder, args[0]).data, _I64)
-
-    return types.int64(array), generate
+@operation(types.float64)
+def element(builder: Builder, kinds: Kind, address: Value, index: Value, like: Value) -> Value:
+    """One value as a double."""
+    kind = _element_kind(kinds[2])
+    value = builder.load(builder.gep(builder.inttoptr(address, kind.as_pointer()), [index]))
+    return builder.fpext(value, _F64) if kind is _F32 else value
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def element(typing: Any, address: Any, index: Any, like: Any) -> Any:
-    """One entry as a double."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = _element_kind(like)
-        value = builder.load(builder.gep(builder.inttoptr(args[0], kind.as_pointer()), [args[1]]))
-        return builder.fpext(value, _F64) if kind is _F32 else value
-
-    return types.float64(types.int64, types.int64, like), generate
+@operation(types.int64)
+def entry_size(builder: Builder, kinds: Kind, like: Value) -> Value:
+    """The number of bytes of a value."""
+    return _I64(4 if kinds[0] == types.float32 else 8)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def entry_size(typing: Any, like: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _I64(4 if like == types.float32 else 8)
-
-    return types.int64(like), generate
-
-
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def zero_lanes(typing: Any, group: Any) -> Any:
+@operation(lambda group: types.UniTuple(_EIGHT, group.count))
+def zero_lanes(builder: Builder, kinds: Kind, group: Value) -> Value:
     """A zero vector for each row of the group."""
-    result = types.UniTuple(_EIGHT, group.count)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        zero = ir.Constant(_DOUBLES, [0.0] * LANES)
-        return ir.Constant(ir.ArrayType(_DOUBLES, group.count), [zero] * group.count)
-
-    return result(group), generate
+    count = kinds[0].count
+    return ir.Constant(ir.ArrayType(_DOUBLES, count), [_constant(0.0)] * count)
 
 
-def _plus_squares(builder: Any, lanes: Any, values: Iterator[Any], rows: int) -> Any:
+def _plus_squares(builder: Builder, lanes: Value, values: Iterator[Value], rows: int) -> Value:
     """lanes + mapped^2, row by row."""
     for i in range(rows):
         value = next(values)
@@ -143,67 +196,60 @@ def _plus_squares(builder: Any, lanes: Any, values: Iterator[Any], rows: int) ->
     return lanes
 
 
-def _add_rounded(builder: Any, values: Iterator[Any], rows: int, factors: Any, total: Any, column: Any) -> None:
+def _add_rounded(
+    builder: Builder, values: Iterator[Value], rows: int, factors: Value, total: Value, column: Value
+) -> None:
     """total[column:column+8] += rint(mapped * factor) over the rows ([S2])."""
-    pointer = builder.gep(builder.inttoptr(total, _I64.as_pointer()), [column])
-    pointer = builder.bitcast(pointer, _LONGS.as_pointer())
-    magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
-    excess = ir.Constant(_LONGS, [rows * _MAGIC_BITS % 2**64] * LANES)
-    sums = builder.sub(builder.load(pointer, align=8), excess)
+    pointer = _longs_at(builder, total, column)
+    sums = builder.sub(builder.load(pointer, align=8), _whole(rows * _MAGIC_BITS))
     for i in range(rows):
         scaled = builder.fmul(next(values), _spread(builder, factors, i))
-        sums = builder.add(sums, builder.bitcast(builder.fadd(scaled, magic), _LONGS))
+        sums = builder.add(sums, _round_bits(builder, scaled))
     builder.store(sums, pointer, align=8)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def plus_squares(typing: Any, lanes: Any, x: Any, place: Any, like: Any) -> Any:
+@operation(lambda lanes, *_: lanes)
+def plus_squares(builder: Builder, kinds: Kind, lanes: Value, x: Value, place: Value, like: Value) -> Value:
     """lanes + mapped^2 of the one row at x; place: (column, centers, scales, index of the scale)."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes_now, x_now, place_now, _ = args
-        return _plus_squares(builder, lanes_now, _mapped(builder, [x_now], place_now, like), 1)
-
-    return lanes(lanes, types.int64, place, like), generate
+    return _plus_squares(builder, lanes, _mapped(builder, [x], place, kinds[3]), 1)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def add_rounded(typing: Any, factors: Any, x: Any, place: Any, like: Any, total: Any) -> Any:
+@operation(types.void)
+def add_rounded(
+    builder: Builder, kinds: Kind, factors: Value, x: Value, place: Value, like: Value, total: Value
+) -> None:
     """total[column:column+8] += rint(mapped * factor) of the one row at x."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        factors_now, x_now, place_now, _, total_now = args
-        column = builder.extract_value(place_now, 0)
-        _add_rounded(builder, _mapped(builder, [x_now], place_now, like), 1, factors_now, total_now, column)
-        return context.get_dummy_value()
-
-    return types.void(factors, types.int64, place, like, types.int64), generate
+    column = builder.extract_value(place, 0)
+    _add_rounded(builder, _mapped(builder, [x], place, kinds[3]), 1, factors, total, column)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
+@operation(lambda lanes, *_: lanes)
 def add_and_square(
-    typing: Any, lanes: Any, factors: Any, groups: Any, place: Any, like: Any, total: Any, leads: Any
-) -> Any:
+    builder: Builder,
+    kinds: Kind,
+    lanes: Value,
+    factors: Value,
+    groups: Value,
+    place: Value,
+    like: Value,
+    total: Value,
+    leads: Value,
+) -> Value:
     """As `add_rounded` for the rows of one group and `plus_squares` for those of the next, in one reading.
 
-    groups: where the one and the other begin, and bytes from row to row; leads: see `_ask_ahead`.
+    groups: where the one and the other begin, and bytes from row to row; leads: see `_request_ahead`.
     """
-    rows = lanes.count
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes_now, factors_now, groups_now, place_now, _, total_now, leads_now = args
-        first, second, stride = (builder.extract_value(groups_now, i) for i in range(3))
-        old, new = _starts(builder, first, stride, rows), _starts(builder, second, stride, rows)
-        column = builder.extract_value(place_now, 0)
-        _ask_ahead(builder, new, column, like, leads_now)
-        values = _mapped(builder, [*old, *new], place_now, like)
-        _add_rounded(builder, values, rows, factors_now, total_now, column)
-        return _plus_squares(builder, lanes_now, values, rows)
-
-    return lanes(lanes, factors, groups, place, like, types.int64, leads), generate
+    rows = kinds[0].count
+    first, second, stride = (builder.extract_value(groups, i) for i in range(3))
+    old, new = _starts(builder, first, stride, rows), _starts(builder, second, stride, rows)
+    column = builder.extract_value(place, 0)
+    _request_ahead(builder, new, column, kinds[4], leads)
+    values = _mapped(builder, [*old, *new], place, kinds[4])
+    _add_rounded(builder, values, rows, factors, total, column)
+    return _plus_squares(builder, lanes, values, rows)
 
 
-def _halve(builder: Any, first: Any, second: Any, half: int) -> Any:
+def _halve(builder: Builder, first: Value, second: Value, half: int) -> Value:
     """Adds the halves of each run of 2 half lanes; the runs of the second vector follow those of the first."""
     starts = [run + lane for run in range(0, 2 * LANES, 2 * half) for lane in range(half)]
     kind = ir.VectorType(_I32, LANES)
@@ -212,427 +258,361 @@ def _halve(builder: Any, first: Any, second: Any, half: int) -> Any:
     return builder.fadd(low, high)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def lane_sums(typing: Any, lanes: Any) -> Any:
+@operation(_EIGHT)
+def lane_sums(builder: Builder, kinds: Kind, lanes: Value) -> Value:
     """Each row's eight lanes added as ((0+4)+(2+6)) + ((1+5)+(3+7)): one vector for the group."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vectors = [builder.extract_value(args[0], i) for i in range(lanes.count)]
-        vectors += [ir.Constant(_DOUBLES, [0.0] * LANES)] * (LANES - lanes.count)
-        half = LANES // 2
-        while half:
-            vectors = [_halve(builder, vectors[i], vectors[i + 1], half) for i in range(0, 2 * half, 2)]
-            half //= 2
-        return vectors[0]
-
-    return _EIGHT(lanes), generate
+    count = kinds[0].count
+    vectors = [builder.extract_value(lanes, i) for i in range(count)] + [_constant(0.0)] * (LANES - count)
+    half = LANES // 2
+    while half:
+        vectors = [_halve(builder, vectors[i], vectors[i + 1], half) for i in range(0, 2 * half, 2)]
+        half //= 2
+    return vectors[0]
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def all_below(typing: Any, squares: Any, limit: Any) -> Any:
+@operation(types.boolean)
+def all_below(builder: Builder, kinds: Kind, squares: Value, limit: Value) -> Value:
     """Whether every lane is below the limit (a NaN is not)."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        below = builder.fcmp_ordered("<", args[0], _splat(builder, args[1]))
-        return builder.icmp_unsigned("==", builder.bitcast(below, ir.IntType(8)), ir.IntType(8)(255))
-
-    return types.boolean(squares, types.float64), generate
+    return _is_all(builder, builder.fcmp_ordered("<", squares, _splat(builder, limit)))
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def everywhere(typing: Any, number: Any) -> Any:
+@operation(_EIGHT)
+def everywhere(builder: Builder, kinds: Kind, number: Value) -> Value:
     """A number in all eight lanes."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _splat(builder, args[0])
-
-    return _EIGHT(types.float64), generate
+    return _splat(builder, number)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def clipping_factors(typing: Any, squares: Any, grid: Any, pulled: Any) -> Any:
+@operation(_EIGHT)
+def clipping_factors(builder: Builder, kinds: Kind, squares: Value, grid: Value, pulled: Value) -> Value:
     """grid where the norm is at most 1, else pulled / norm: the clip ([S2], [S10])."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
-        root = cgutils.get_or_insert_function(builder.module, kind, "llvm.sqrt.v8f64")
-        whole = _splat(builder, args[1])
-        clipped = builder.fdiv(_splat(builder, args[2]), builder.call(root, [args[0]]))
-        outside = builder.fcmp_ordered(">", args[0], ir.Constant(_DOUBLES, [1.0] * LANES))
-        return builder.select(outside, clipped, whole)
-
-    return squares(squares, types.float64, types.float64), generate
+    kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
+    root = cgutils.get_or_insert_function(builder.module, kind, "llvm.sqrt.v8f64")
+    clipped = builder.fdiv(_splat(builder, pulled), builder.call(root, [squares]))
+    return builder.select(builder.fcmp_ordered(">", squares, _constant(1.0)), clipped, _splat(builder, grid))
 
 
-def _prefetch(builder: Any, address: Any) -> None:
+def _prefetch(builder: Builder, address: Value) -> None:
     kind = ir.FunctionType(ir.VoidType(), [_BYTE, _I32, _I32, _I32])
     function = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
     builder.call(function, [builder.inttoptr(address, _BYTE), _I32(0), _I32(3), _I32(1)])
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def fetch_ahead(typing: Any, address: Any) -> Any:
-    """Ask for the cache line at an address, which need not be valid."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        _prefetch(builder, values[0])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
+@operation(types.void)
+def fetch_ahead(builder: Builder, kinds: Kind, address: Value) -> None:
+    """Request the cache line at an address, which need not be valid."""
+    _prefetch(builder, address)
 
 
-def _ask_ahead(builder: Any, starts: list[Any], column: Any, like: Any, leads: Any) -> None:
-    """Ask for what lies so many bytes ahead of a column of each row, by two leads unless they are the same.
+def _request_ahead(builder: Builder, starts: list[Value], column: Value, like: Kind, leads: Value) -> None:
+    """Request what is some bytes ahead of a column of each row, by two leads unless they are equal.
 
-    A processor with much to fetch forgets what it is asked for: a line is asked for twice. Eight singles are half a
-    line, and the leads take turns. Addresses are made from those that are read next: the loop has few registers.
+    A processor that reads much ignores some requests, so each line is requested twice. Eight singles are half a line,
+    and the leads take turns. Addresses are computed from those that are read next, since the loop has few registers.
     """
     first, second = (builder.extract_value(leads, i) for i in range(2))
     size = 4 if like == types.float32 else 8
     offset = builder.mul(column, _I64(size))
 
-    def ask(lead: Any) -> None:
+    def request(lead: Value) -> None:
         for start in starts:
             _prefetch(builder, builder.add(lead, builder.add(start, offset)))
 
     if size == 4:
         odd = builder.trunc(builder.udiv(column, _I64(LANES)), ir.IntType(1))
-        ask(builder.select(odd, second, first))
+        request(builder.select(odd, second, first))
     else:
-        ask(first)
+        request(first)
         with builder.if_then(builder.icmp_unsigned("!=", first, second)):
-            ask(second)
+            request(second)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
+@operation(types.void)
 def map_column(
-    typing: Any, groups: Any, fresh: Any, x: Any, like: Any, center: Any, scale: Any, mapped: Any, lane: Any
-) -> Any:
-    """mapped = (x - center) * scale, for eight rows of each group: the operations of `_mapped`.
+    builder: Builder,
+    kinds: Kind,
+    groups: Value,
+    fresh: Value,
+    x: Value,
+    like: Value,
+    line: Value,
+    mapped: Value,
+    lane: Value,
+) -> None:
+    """mapped = (x - center) * scale, for eight rows of each group: the operations of `_mapped`; line: center, scale.
 
-    lane += mapped^2; where `fresh` is a tuple of one the lane held nothing yet: lane = mapped^2.
+    lane += mapped^2; if `fresh` is a tuple of one, the lane was empty: lane = mapped^2.
     """
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, _, x_now, _, center_now, scale_now, mapped_now, lane_now = args
-        centers, scales = _splat(builder, center_now), _splat(builder, scale_now)
-        for g in range(groups.count):
-            place = _I64(g * LANES)
-            value = _load(builder, x_now, place, _element_kind(like))
-            value = builder.fmul(builder.fsub(value, centers), scales)
-            _store(builder, value, mapped_now, place)
-            square = builder.fmul(value, value)
-            sums = square if fresh.count == 1 else builder.fadd(_load(builder, lane_now, place), square)
-            _store(builder, sums, lane_now, place)
-        return context.get_dummy_value()
-
-    whole = types.int64
-    return types.void(groups, fresh, whole, like, types.float64, types.float64, whole, whole), generate
+    centers, scales = (_splat(builder, builder.extract_value(line, i)) for i in range(2))
+    for g in range(kinds[0].count):
+        place = _I64(g * LANES)
+        value = _load(builder, x, place, _element_kind(kinds[3]))
+        value = builder.fmul(builder.fsub(value, centers), scales)
+        _store(builder, value, mapped, place)
+        square = builder.fmul(value, value)
+        sums = square if kinds[1].count == 1 else builder.fadd(_load(builder, lane, place), square)
+        _store(builder, sums, lane, place)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def across_lanes(typing: Any, lanes: Any, group: Any) -> Any:
+@operation(_EIGHT)
+def across_lanes(builder: Builder, kinds: Kind, lanes: Value, group: Value) -> Value:
     """The eight lanes of eight rows added as `lane_sums` adds them."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = builder.mul(args[1], _I64(LANES))
-        size = LANES * LANES  # a lane holds eight groups of eight rows
-        vectors = [_load(builder, args[0], builder.add(place, _I64(k * size))) for k in range(LANES)]
-        while len(vectors) > 1:
-            half = len(vectors) // 2
-            vectors = [builder.fadd(vectors[k], vectors[k + half]) for k in range(half)]
-        return vectors[0]
-
-    return _EIGHT(types.int64, types.int64), generate
+    place = builder.mul(group, _I64(LANES))
+    size = LANES * LANES  # a lane has eight groups of eight rows
+    vectors = [_load(builder, lanes, builder.add(place, _I64(k * size))) for k in range(LANES)]
+    while len(vectors) > 1:
+        half = len(vectors) // 2
+        vectors = [builder.fadd(vectors[k], vectors[k + half]) for k in range(half)]
+    return vectors[0]
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def keep_vector(typing: Any, vector: Any, place: Any) -> Any:
+@operation(types.void)
+def store_vector(builder: Builder, kinds: Kind, vector: Value, place: Value) -> None:
     """Eight lanes into memory."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _store(builder, args[0], args[1], _I64(0))
-        return context.get_dummy_value()
-
-    return types.void(vector, types.int64), generate
+    _store(builder, vector, place, _ZERO)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def add_column(typing: Any, groups: Any, mapped: Any, factors: Any, sums: Any) -> Any:
+@operation(types.void)
+def add_column(builder: Builder, kinds: Kind, groups: Value, mapped: Value, factors: Value, sums: Value) -> None:
     """sums += rint(mapped * factor): eight sums, of the first, second, ... rows of every group."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, mapped_now, factors_now, sums_now = args
-        pointer = builder.bitcast(builder.inttoptr(sums_now, _I64.as_pointer()), _LONGS.as_pointer())
-        magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
-        excess = ir.Constant(_LONGS, [groups.count * _MAGIC_BITS % 2**64] * LANES)
-        total = builder.sub(builder.load(pointer, align=8), excess)
-        for g in range(groups.count):
-            place = _I64(g * LANES)
-            scaled = builder.fmul(_load(builder, mapped_now, place), _load(builder, factors_now, place))
-            total = builder.add(total, builder.bitcast(builder.fadd(scaled, magic), _LONGS))
-        builder.store(total, pointer, align=8)
-        return context.get_dummy_value()
-
-    return types.void(groups, *[types.int64] * 3), generate
+    count, pointer = kinds[0].count, _longs_at(builder, sums)
+    total = builder.sub(builder.load(pointer, align=8), _whole(count * _MAGIC_BITS))
+    for g in range(count):
+        place = _I64(g * LANES)
+        scaled = builder.fmul(_load(builder, mapped, place), _load(builder, factors, place))
+        total = builder.add(total, _round_bits(builder, scaled))
+    builder.store(total, pointer, align=8)
 
 
-# How far ahead rows ask memory for what they read next -----------------------------------------------------
+# How far ahead rows request the memory that they read next -------------------------------------------------
 
 
 @inner
 def _lead(ahead: int, group: int, length: int, size: int) -> tuple[int, int, int]:
-    """How many bytes ahead a row asks for what follows it, and from which column on how many.
+    """How many bytes ahead a row requests what follows it; from which column on another number; and that number.
 
-    Behind a row's end follows the row of the next group that is in its place: each is a stream of its own.
+    What follows the end of a row is the row of the next group at the same place: each is a stream of its own.
     """
     groups, rest = ahead // length, ahead % length
     near = groups * group + rest
     return near, (length - rest) // size, near + group - length
 
 
+Leads: TypeAlias = tuple[tuple[int, int, int], tuple[int, int, int]]
+
+
 @inner
-def leads(stride: int, rows: int, like: Any, width: int) -> Any:
-    """How far ahead the rows of a group ask for what follows them: at first, and once more halfway; see `_lead`."""
+def leads(stride: int, rows: int, like: float, width: int) -> Leads:
+    """How far ahead the rows of a group request what follows them: at first, and once more halfway; see `_lead`."""
     size, ahead = entry_size(like), _AHEAD // rows
     again = ahead // 2 if width >= _WIDE else ahead
     return _lead(ahead, rows * stride, size * width, size), _lead(again, rows * stride, size * width, size)
 
 
 @inner
-def leads_at(j: int, ahead: Any) -> tuple[int, int]:
-    """How many bytes ahead is asked at a column: at first, and halfway; ahead: see `leads`."""
+def leads_at(j: int, ahead: Leads) -> tuple[int, int]:
+    """How many bytes ahead of a column is requested: at first, and halfway; ahead: see `leads`."""
     (near, turn, far), (nearer, later, last) = ahead
     return near if j < turn else far, nearer if j < later else last
 
 
-# The clamp: eight cells by the operations of one [S1] [S9] -------------------------------------------------
+# The clamp: eight values by the operations of one [S1] [S9] ------------------------------------------------
 
 
-def _clamped(builder: Any, mapped: Any, limit: Any) -> Any:
-    """clip(mapped, -limit, limit) + magic: the only spelling of the clamp in vectors ([S9])."""
+def _clamp(builder: Builder, mapped: Value, limit: Value) -> Value:
+    """clip(mapped, -limit, limit): the only code of the clamp in vectors ([S9])."""
     mapped = builder.select(builder.fcmp_ordered("<", mapped, limit), mapped, limit)  # of a NaN (inf * 0): limit
     least = builder.fneg(limit)
-    mapped = builder.select(builder.fcmp_ordered(">", mapped, least), mapped, least)
-    return builder.fadd(mapped, ir.Constant(_DOUBLES, [_MAGIC] * LANES))
+    return builder.select(builder.fcmp_ordered(">", mapped, least), mapped, least)
 
 
-def _added_within(builder: Any, values: Iterable[Any], near: Any, sums: Any) -> tuple[Any, Any]:
-    """sums + rint(value) over mapped entries, and whether no clamp would change any of them ([S9]).
+def _add_if_within(builder: Builder, values: Iterable[Value], near: Value, sums: Value, rows: int) -> Value:
+    """sums[0:8] += rint(value) over mapped values, if no clamp would change any of them ([S9]): whether that is so.
 
-    near: a quarter above each limit, so that a value up to there rounds to the limit at most.
+    near: a quarter above each limit, so that a value up to there rounds to the limit at most. sums: a pointer.
     """
-    magic = ir.Constant(_DOUBLES, [_MAGIC] * LANES)
+    total = builder.sub(builder.load(sums, align=8), _whole(rows * _MAGIC_BITS))
     most = least = seen = None
     for value in values:
         most = value if most is None else builder.select(builder.fcmp_ordered(">", value, most), value, most)
         least = value if least is None else builder.select(builder.fcmp_ordered("<", value, least), value, least)
-        bits = builder.bitcast(builder.fadd(value, magic), _LONGS)
-        sums = builder.add(sums, bits)
+        bits = _round_bits(builder, value)
+        total = builder.add(total, bits)
         seen = bits if seen is None else builder.or_(seen, bits)
-    odd = builder.and_(seen, ir.Constant(_LONGS, [_ODD_BIT] * LANES))  # most and least skip what is no number
-    within = builder.icmp_signed("==", odd, ir.Constant(_LONGS, [0] * LANES))
+    odd = builder.and_(seen, _whole(_ODD_BIT))  # `most` and `least` skip what is not a number
+    within = builder.icmp_signed("==", odd, _whole(0))
     within = builder.and_(within, builder.fcmp_ordered("<=", most, near))
-    within = builder.and_(within, builder.fcmp_ordered(">=", least, builder.fneg(near)))
-    return sums, builder.icmp_unsigned("==", builder.bitcast(within, ir.IntType(8)), ir.IntType(8)(255))
+    within = _is_all(builder, builder.and_(within, builder.fcmp_ordered(">=", least, builder.fneg(near))))
+    with builder.if_then(within, likely=True):
+        builder.store(total, sums, align=8)
+    return within
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
+@operation(types.boolean)
 def clamp_rows(
-    typing: Any, group: Any, x: Any, stride: Any, place: Any, like: Any, near: Any, total: Any, leads: Any
-) -> Any:
-    """total[column:column+8] += the entries of a group of rows, where all are within their limits: whether they are.
+    builder: Builder,
+    kinds: Kind,
+    group: Value,
+    x: Value,
+    stride: Value,
+    place: Value,
+    like: Value,
+    near: Value,
+    total: Value,
+    leads: Value,
+) -> Value:
+    """Add a group of rows to total[column:column+8] if all values are within their limits. Returns whether they are.
 
-    near: where eight limits and a quarter lie; leads: see `_ask_ahead`.
+    near: the address of eight limits plus a quarter; leads: see `_request_ahead`.
     """
-    rows = group.count
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, x_now, stride_now, place_now, _, near_now, total_now, leads_now = args
-        starts, column = _starts(builder, x_now, stride_now, rows), builder.extract_value(place_now, 0)
-        _ask_ahead(builder, starts, column, like, leads_now)
-        pointer = builder.gep(builder.inttoptr(total_now, _I64.as_pointer()), [column])
-        pointer = builder.bitcast(pointer, _LONGS.as_pointer())
-        excess = ir.Constant(_LONGS, [rows * _MAGIC_BITS % 2**64] * LANES)
-        sums = builder.sub(builder.load(pointer, align=8), excess)
-        values = _mapped(builder, starts, place_now, like)
-        sums, within = _added_within(builder, values, _load(builder, near_now, _I64(0)), sums)
-        with builder.if_then(within, likely=True):
-            builder.store(sums, pointer, align=8)
-        return within
-
-    return types.boolean(group, types.int64, types.int64, place, like, types.int64, types.int64, leads), generate
+    rows = kinds[0].count
+    starts, column = _starts(builder, x, stride, rows), builder.extract_value(place, 0)
+    _request_ahead(builder, starts, column, kinds[4], leads)
+    values = _mapped(builder, starts, place, kinds[4])
+    sums = _longs_at(builder, total, column)
+    return _add_if_within(builder, values, _load(builder, near, _ZERO), sums, rows)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def clamp_column(typing: Any, groups: Any, x: Any, like: Any, center: Any, scale: Any, near: Any, sums: Any) -> Any:
-    """As `clamp_rows`, for one column: eight sums, of the first, second, ... entries of every group."""
+@operation(types.boolean)
+def clamp_column(
+    builder: Builder, kinds: Kind, groups: Value, x: Value, like: Value, line: Value, sums: Value
+) -> Value:
+    """Like `clamp_rows`, for one column. line: its center, its scale, and its limit plus a quarter.
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, x_now, _, center_now, scale_now, near_now, sums_now = args
-        centers, scales, nears = (_splat(builder, number) for number in (center_now, scale_now, near_now))
-        pointer = builder.bitcast(builder.inttoptr(sums_now, _I64.as_pointer()), _LONGS.as_pointer())
-        excess = ir.Constant(_LONGS, [groups.count * _MAGIC_BITS % 2**64] * LANES)
-        loaded = (_load(builder, x_now, _I64(g * LANES), _element_kind(like)) for g in range(groups.count))
-        values = (builder.fmul(builder.fsub(value, centers), scales) for value in loaded)
-        before = builder.sub(builder.load(pointer, align=8), excess)
-        total, within = _added_within(builder, values, nears, before)
-        with builder.if_then(within, likely=True):
-            builder.store(total, pointer, align=8)
-        return within
-
-    return types.boolean(groups, types.int64, like, *[types.float64] * 3, types.int64), generate
-
-
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def some_absent(typing: Any, group: Any, x: Any, stride: Any, column: Any, like: Any) -> Any:
-    """Whether eight columns of a group of rows have an entry that is no finite number."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, x_now, stride_now, column_now, _ = args
-        sums = zero = ir.Constant(_DOUBLES, [0.0] * LANES)
-        for start in _starts(builder, x_now, stride_now, group.count):  # 0 times what is no finite number is none
-            value = _load(builder, start, column_now, _element_kind(like))
-            sums = builder.fadd(sums, builder.fmul(value, zero))
-        absent = builder.fcmp_unordered("uno", sums, sums)
-        return builder.icmp_unsigned("!=", builder.bitcast(absent, ir.IntType(8)), ir.IntType(8)(0))
-
-    return types.boolean(group, *[types.int64] * 3, like), generate
-
-
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def add_unusual(typing: Any, x: Any, column: Any, like: Any, frame: Any, sums: Any) -> Any:
-    """Eight entries of which some are outside or missing: sums += clamped entries, absences, and entries outside.
-
-    frame: where eight centers, scales, limits, fills and edges lie; sums: where the three sums lie.
+    sums: eight sums, of the first, second, ... values of every group.
     """
+    centers, scales, nears = (_splat(builder, builder.extract_value(line, i)) for i in range(3))
+    count = kinds[0].count
+    loaded = (_load(builder, x, _I64(g * LANES), _element_kind(kinds[2])) for g in range(count))
+    values = (builder.fmul(builder.fsub(value, centers), scales) for value in loaded)
+    return _add_if_within(builder, values, nears, _longs_at(builder, sums), count)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        x_now, column_now, _, frame_now, sums_now = args
-        zero = _I64(0)
-        vectors = [_load(builder, builder.extract_value(frame_now, i), zero) for i in range(5)]
-        center, scale, limit, fill, edge = vectors
-        value = _load(builder, x_now, column_now, _element_kind(like))
-        kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
-        size = cgutils.get_or_insert_function(builder.module, kind, "llvm.fabs.v8f64")
-        infinite = ir.Constant(_DOUBLES, [float("inf")] * LANES)
-        missing = builder.fcmp_unordered(">=", builder.call(size, [value]), infinite)
-        entry = builder.select(missing, fill, value)
-        mapped = builder.fmul(builder.fsub(entry, center), scale)
-        beyond = builder.fcmp_unordered(">", builder.call(size, [mapped]), edge)
+
+@operation(types.boolean)
+def some_missing(
+    builder: Builder, kinds: Kind, group: Value, x: Value, stride: Value, column: Value, like: Value
+) -> Value:
+    """Whether eight columns of a group of rows have a value that is not a finite number."""
+    sums = zero = _constant(0.0)
+    for start in _starts(builder, x, stride, kinds[0].count):  # 0 times a NaN or an infinity is a NaN
+        value = _load(builder, start, column, _element_kind(kinds[4]))
+        sums = builder.fadd(sums, builder.fmul(value, zero))
+    missing = builder.fcmp_unordered("uno", sums, sums)
+    return builder.icmp_unsigned("!=", builder.bitcast(missing, ir.IntType(8)), ir.IntType(8)(0))
+
+
+@operation(types.uint64)
+def add_unusual(
+    builder: Builder,
+    kinds: Kind,
+    group: Value,
+    x: Value,
+    stride: Value,
+    column: Value,
+    like: Value,
+    frame: Value,
+    sums: Value,
+) -> Value:
+    """Eight columns of rows of which some values are outside or missing.
+
+    sums += clamped values, missing values, and values outside. frame: where eight centers, scales, limits, fills and
+    edges are; sums: where the three sums are. Returns which values are outside, a bit each, row by row from the lowest.
+    """
+    center, scale, limit, fill, edge = (_load(builder, builder.extract_value(frame, i), _ZERO) for i in range(5))
+    places = [_longs_at(builder, builder.extract_value(sums, i)) for i in range(3)]
+    totals = [builder.load(place, align=8) for place in places]
+    outside = _ZERO
+    for i, start in enumerate(_starts(builder, x, stride, kinds[0].count)):
+        value = _load(builder, start, column, _element_kind(kinds[4]))
+        missing = builder.fcmp_unordered(">=", _absolute(builder, value), _constant(float("inf")))
+        mapped = builder.fmul(builder.fsub(builder.select(missing, fill, value), center), scale)
+        beyond = builder.fcmp_unordered(">", _absolute(builder, mapped), edge)
         beyond = builder.and_(beyond, builder.not_(missing))
-        bits = builder.bitcast(_clamped(builder, mapped, limit), _LONGS)
-        whole = builder.sub(bits, ir.Constant(_LONGS, [_MAGIC_BITS] * LANES))
-        ones = [whole, builder.zext(missing, _LONGS), builder.zext(beyond, _LONGS)]
-        for i, addend in enumerate(ones):
-            place = builder.inttoptr(builder.extract_value(sums_now, i), _LONGS.as_pointer())
-            builder.store(builder.add(builder.load(place, align=8), addend), place, align=8)
-        return context.get_dummy_value()
+        whole = builder.sub(_round_bits(builder, _clamp(builder, mapped, limit)), _whole(_MAGIC_BITS))
+        added = whole, builder.zext(missing, _LONGS), builder.zext(beyond, _LONGS)
+        totals = [builder.add(total, one) for total, one in zip(totals, added, strict=True)]
+        row = builder.zext(builder.bitcast(beyond, ir.IntType(LANES)), ir.IntType(64))
+        outside = builder.or_(outside, builder.shl(row, _I64(LANES * i)))
+    for place, total in zip(places, totals, strict=True):
+        builder.store(total, place, align=8)
+    return outside
 
-    return types.void(types.int64, types.int64, like, frame, sums), generate
+
+@operation(types.int64)
+def lowest_bit(builder: Builder, kinds: Kind, bits: Value) -> Value:
+    """The position of the lowest bit that is set."""
+    return builder.cttz(bits, ir.Constant(ir.IntType(1), 0))
 
 
 # The matrix map: products of four rows with a panel, in a fixed order [S1] ---------------------------------
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def load_quad(typing: Any, products: Any, stride: Any) -> Any:
+@operation(types.UniTuple(_EIGHT, 8))
+def load_quad(builder: Builder, kinds: Kind, products: Value, stride: Value) -> Value:
     """The running products of four rows in one panel: two vectors a row."""
-    result = types.UniTuple(_EIGHT, 8)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        quad = ir.Constant(ir.ArrayType(_DOUBLES, 8), ir.Undefined)
-        for i in range(8):
-            start = builder.add(args[0], builder.mul(args[1], _I64(i // 2)))
-            quad = builder.insert_value(quad, _load(builder, start, _I64(i % 2 * LANES)), i)
-        return quad
-
-    return result(types.int64, types.int64), generate
+    quad = ir.Constant(ir.ArrayType(_DOUBLES, 8), ir.Undefined)
+    for i, start in enumerate(_starts(builder, products, stride, 4)):
+        for h in range(2):
+            quad = builder.insert_value(quad, _load(builder, start, _I64(h * LANES)), 2 * i + h)
+    return quad
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def store_quad(typing: Any, quad: Any, products: Any, stride: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        for i in range(8):
-            start = builder.add(args[1], builder.mul(args[2], _I64(i // 2)))
-            _store(builder, builder.extract_value(args[0], i), start, _I64(i % 2 * LANES))
-        return context.get_dummy_value()
-
-    return types.void(quad, types.int64, types.int64), generate
+@operation(types.void)
+def store_quad(builder: Builder, kinds: Kind, quad: Value, products: Value, stride: Value) -> None:
+    """The inverse of `load_quad`."""
+    for i, start in enumerate(_starts(builder, products, stride, 4)):
+        for h in range(2):
+            _store(builder, builder.extract_value(quad, 2 * i + h), start, _I64(h * LANES))
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def plus_products(typing: Any, quad: Any, panel: Any, offsets: Any, stride: Any, column: Any) -> Any:
+@operation(lambda quad, *_: quad)
+def plus_products(
+    builder: Builder, kinds: Kind, quad: Value, panel: Value, offsets: Value, stride: Value, column: Value
+) -> Value:
     """quad + panel[column] * offset[column], the product rounded before the sum."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        quad_now, panel_now, offsets_now, stride_now, column_now = args
-        start = builder.mul(column_now, _I64(PANEL))
-        halves = [_load(builder, panel_now, builder.add(start, _I64(LANES * h))) for h in range(2)]
-        for i in range(8):
-            if i % 2 == 0:
-                row = builder.add(offsets_now, builder.mul(stride_now, _I64(i // 2)))
-                entry = builder.gep(builder.inttoptr(row, _F64.as_pointer()), [column_now])
-                offset = _splat(builder, builder.load(entry))
-            product = builder.fmul(halves[i % 2], offset)
-            sums = builder.fadd(builder.extract_value(quad_now, i), product)
-            quad_now = builder.insert_value(quad_now, sums, i)
-        return quad_now
-
-    return quad(quad, *[types.int64] * 4), generate
+    start = builder.mul(column, _I64(PANEL))
+    halves = [_load(builder, panel, builder.add(start, _I64(LANES * h))) for h in range(2)]
+    for i, row in enumerate(_starts(builder, offsets, stride, 4)):
+        entry = builder.gep(builder.inttoptr(row, _F64.as_pointer()), [column])
+        offset = _splat(builder, builder.load(entry))
+        for h in range(2):
+            product = builder.fmul(halves[h], offset)
+            sums = builder.fadd(builder.extract_value(quad, 2 * i + h), product)
+            quad = builder.insert_value(quad, sums, 2 * i + h)
+    return quad
 
 
-# Squares beside clamped values: eight cells by the operations of one [S1] [S11] ----------------------------
+# Squares beside clamped values: eight values by the operations of one [S1] [S11] ---------------------------
 
 
-def _constant(number: float) -> Any:
-    return ir.Constant(_DOUBLES, [number] * LANES)
-
-
-def _squares(builder: Any, value: Any, frame: Any) -> Any:
-    """Q (1 - (q/L)^2), rounded, of eight cells, as integers; what an absent cell adds in its place."""
-    center, scale, limit, units, absent = frame
-    kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
-    size = cgutils.get_or_insert_function(builder.module, kind, "llvm.fabs.v8f64")
-    there = builder.fcmp_ordered("<", builder.call(size, [value]), _constant(float("inf")))
-    mapped = builder.fmul(builder.fsub(value, center), scale)
-    q = builder.fsub(_clamped(builder, mapped, limit), _constant(_MAGIC))
+def _squares(builder: Builder, value: Value, frame: list[Value]) -> Value:
+    """Q (1 - (q/L)^2), rounded, of eight values, as integers; what a missing value adds instead."""
+    center, scale, limit, units, missing = frame
+    known = builder.fcmp_ordered("<", _absolute(builder, value), _constant(float("inf")))
+    mapped = _clamp(builder, builder.fmul(builder.fsub(value, center), scale), limit)
+    q = builder.fsub(builder.fadd(mapped, _constant(_MAGIC)), _constant(_MAGIC))
     above = builder.fcmp_ordered(">", limit, _constant(1.0))
     share = builder.fdiv(q, builder.select(above, limit, _constant(1.0)))
     left = builder.fsub(_constant(1.0), builder.fmul(share, share))
-    square = builder.select(there, builder.fmul(units, left), absent)
-    bits = builder.bitcast(builder.fadd(square, _constant(_MAGIC)), _LONGS)
-    return builder.sub(bits, ir.Constant(_LONGS, [_MAGIC_BITS] * LANES))
+    square = builder.select(known, builder.fmul(units, left), missing)
+    return builder.sub(_round_bits(builder, square), _whole(_MAGIC_BITS))
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def square_row(typing: Any, x: Any, column: Any, like: Any, frame: Any, sums: Any) -> Any:
-    """sums[0:8] += the squares of eight entries of a row from a column on; frame: where eight of each line lie."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        x_now, column_now, _, frame_now, sums_now = args
-        vectors = [_load(builder, builder.extract_value(frame_now, i), _I64(0)) for i in range(5)]
-        value = _load(builder, x_now, column_now, _element_kind(like))
-        place = builder.inttoptr(sums_now, _LONGS.as_pointer())
-        total = builder.add(builder.load(place, align=8), _squares(builder, value, vectors))
-        builder.store(total, place, align=8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, like, frame, types.int64), generate
+@operation(types.void)
+def square_row(builder: Builder, kinds: Kind, x: Value, column: Value, like: Value, frame: Value, sums: Value) -> None:
+    """sums[0:8] += the squares of eight values of a row from a column on; frame: where eight of each line are."""
+    vectors = [_load(builder, builder.extract_value(frame, i), _ZERO) for i in range(5)]
+    value = _load(builder, x, column, _element_kind(kinds[2]))
+    place = _longs_at(builder, sums)
+    builder.store(builder.add(builder.load(place, align=8), _squares(builder, value, vectors)), place, align=8)
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def square_column(typing: Any, x: Any, groups: Any, like: Any, numbers: Any, sums: Any) -> Any:
-    """sums[0:8] += the squares of the first, second, ... entries of every group of eight in a column."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        x_now, groups_now, _, numbers_now, sums_now = args
-        frame = [_splat(builder, builder.extract_value(numbers_now, i)) for i in range(5)]
-        place = builder.inttoptr(sums_now, _LONGS.as_pointer())
-        with cgutils.for_range(builder, groups_now) as loop:
-            value = _load(builder, x_now, builder.mul(loop.index, _I64(LANES)), _element_kind(like))
-            total = builder.add(builder.load(place, align=8), _squares(builder, value, frame))
-            builder.store(total, place, align=8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, like, numbers, types.int64), generate
+@operation(types.void)
+def square_column(
+    builder: Builder, kinds: Kind, x: Value, groups: Value, like: Value, numbers: Value, sums: Value
+) -> None:
+    """sums[0:8] += the squares of the first, second, ... values of every group of eight in a column."""
+    frame = [_splat(builder, builder.extract_value(numbers, i)) for i in range(5)]
+    place = _longs_at(builder, sums)
+    with cgutils.for_range(builder, groups) as loop:
+        value = _load(builder, x, builder.mul(loop.index, _I64(LANES)), _element_kind(kinds[2]))
+        builder.store(builder.add(builder.load(place, align=8), _squares(builder, value, frame)), place, align=8)

@@ -1,27 +1,27 @@
 """The diagonal ellipsoid map: scale, take the norm, clip, round and add, four rows at a time.
 
-Rows may lie side by side or column by column: the same operations, the same bits. Nothing here may be compiled with
-fastmath: the norm must be that of the very numbers that are rounded.
-Beside the sums, `riders` (see `ClipKernel.fresh_riders`) takes counts: absent cells, and rows outside by octave.
+Blocks may be stored row by row or column by column: the same operations give the same bits. Nothing here may be
+compiled with fastmath: the norm must be that of the very numbers that are rounded.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import Floats
 from ..numerics.wide_integers import Ints
-from ..row_maps.auxiliary_counts import Riders
 from ..row_maps.maps import EllipsoidMap
 from ..util.compile import compiled, inner, say_that_it_compiles
-from .blocks import Columns
+from .blocks import Addresses, Columns
 from .codegen import (
     FOUR,
     GROUP,
     SINGLE,
+    Eight,
+    Leads,
     across_lanes,
     add_and_square,
     add_column,
@@ -32,12 +32,12 @@ from .codegen import (
     element,
     entry_size,
     everywhere,
-    keep_vector,
     lane_sums,
     leads,
     leads_at,
     map_column,
     plus_squares,
+    store_vector,
     zero_lanes,
 )
 from .memory import (
@@ -48,9 +48,12 @@ from .memory import (
     LEFT_OUT,
     ROWS,
     SURELY_OUTSIDE,
+    ClipCounts,
+    ClipLines,
     Rows,
     aligned,
     columns_of,
+    location,
     readable,
     unset,
 )
@@ -59,34 +62,33 @@ _RULES = {"center": FILLED, "fill": FILLED, "column": COUNTED, "row": LEFT_OUT}
 
 
 @inner
-def factors_for(squares: Any, grid: float, riders: Any) -> Any:
-    """grid / max(1, norm), pulled in where the norm is above 1; without a root where no row is outside."""
+def factors_for(squares: Eight, grid: float, counts: ClipCounts) -> Eight:
+    """grid / max(1, norm), pulled in if the norm is above 1; without a root if no row is outside."""
     if all_below(squares, 1.0):
         return everywhere(grid)
-    return clipping_factors(squares, grid, riders[0])
+    return clipping_factors(squares, grid, counts.pulled)
 
 
 @inner
-def count_outside(square: float, outside: Any) -> None:
-    """One more row in the octave of its norm, unless single precision put it outside; the last has no end."""
+def count_outside(square: float, outside: Ints) -> None:
+    """Count a row in the octave of its norm, unless single precision put it outside. The last octave has no end."""
     if square > SURELY_OUTSIDE and outside.size > 0:
         octave = (math.frexp(square)[1] - 1) // 2
         outside[min(octave, outside.size - 1)] += 1
 
 
 @inner
-def count_group(squares: Any, riders: Any) -> None:
+def count_group(squares: Eight, counts: ClipCounts) -> None:
     """`count_outside` for up to eight rows of finite norm; lanes without a row are zero."""
-    _, outside, spare = riders[:3]
-    if outside.size > 0 and not all_below(squares, 1.0):
-        keep_vector(squares, address(spare))
+    if counts.outside.size > 0 and not all_below(squares, 1.0):
+        store_vector(squares, address(counts.spare))
         for i in range(LANES):
-            count_outside(spare[i], outside)
+            count_outside(counts.spare[i], counts.outside)
 
 
 @inner
-def squared_norm(x: int, frame: Any) -> Any:
-    """The squared norm of a mapped row of doubles, in the first lane; frame: centers, scales and the tail's scales."""
+def squared_norm(x: int, frame: Floats) -> Eight:
+    """The squared norm of a mapped row of doubles, in the first lane; frame: see `ClipLines`."""
     width = frame.shape[1]
     center = address(frame)
     scale, tail = center + 8 * width, center + 16 * width
@@ -94,14 +96,14 @@ def squared_norm(x: int, frame: Any) -> Any:
     lanes = zero_lanes(SINGLE)
     for j in range(0, whole, LANES):
         lanes = plus_squares(lanes, x, (j, center, scale, j), 0.0)
-    if whole < width:  # the last eight columns, those already counted at scale zero
+    if whole < width:  # the last eight columns, where those that were counted have scale zero
         lanes = plus_squares(lanes, x, (width - LANES, center, tail, 0), 0.0)
     return lane_sums(lanes)
 
 
 @inner
-def _add_clipped(factor: float, x: int, frame: Any, total: Any) -> None:
-    """Adds one rounded row of doubles to the total."""
+def _add_clipped(factor: float, x: int, frame: Floats, total: Ints) -> None:
+    """Add one rounded row of doubles to the total."""
     width = frame.shape[1]
     center = address(frame)
     scale, tail = center + 8 * width, center + 16 * width
@@ -114,10 +116,12 @@ def _add_clipped(factor: float, x: int, frame: Any, total: Any) -> None:
 
 
 @inner
-def _add_and_square(factors: Any, groups: Any, like: Any, frame: Any, ahead: Any, total: int) -> Any:
-    """Adds the rounded rows of one group to the total, and gives the squared norms of the next.
+def _add_and_square(
+    factors: Eight, groups: tuple[int, int, int], like: float, frame: Floats, ahead: Leads, total: int
+) -> Eight:
+    """Add the rounded rows of one group to the total; the squared norms of the next.
 
-    groups: as `add_and_square` takes them; ahead: see `leads`; total: an address.
+    groups: as for `add_and_square`; ahead: see `leads`; total: an address.
     """
     width = frame.shape[1]
     center = address(frame)
@@ -134,8 +138,8 @@ def _add_and_square(factors: Any, groups: Any, like: Any, frame: Any, ahead: Any
 
 
 @inner
-def _bring_near(row: Any, frame: Any) -> None:
-    """Replaces a finite row by its mapped offsets times the power of two that brings the largest near 2^200."""
+def _bring_near(row: Floats, frame: Floats) -> None:
+    """Replace a finite row by its mapped offsets times the power of two that brings the largest near 2^200."""
     top = -10000
     for j in range(row.size):
         offset, offset_exponent = math.frexp(0.5 * row[j] - 0.5 * frame[0, j])
@@ -149,74 +153,64 @@ def _bring_near(row: Any, frame: Any) -> None:
 
 
 @inner
-def absent_cell(j: int, riders: Any) -> float:
-    """Counts an absent cell, and gives its share of the squared radius; infinity where its row is left out."""
-    _, _, _, rule, _, shares, absent = riders
-    if rule == LEFT_OUT:
-        absent[0] += 1
+def count_missing(j: int, counts: ClipCounts) -> float:
+    """Count a missing value; its share of the squared radius, infinity if its row is left out."""
+    if counts.rule == LEFT_OUT:
+        counts.missing[0] += 1
         return np.inf
-    if rule == COUNTED:
-        absent[j] += 1
-        return float(shares[j])
+    if counts.rule == COUNTED:
+        counts.missing[j] += 1
+        return float(counts.shares[j])
     return 0.0
 
 
 @inner
-def _mend(x: int, like: Any, frame: Any, row: Any, riders: Any) -> float:
-    """Copies a row, with the fill in place of entries that are missing, the center's in columns of scale zero ([S3]).
+def _fill_row(x: int, like: float, frame: Floats, row: Floats, counts: ClipCounts) -> float:
+    """Copy a row, with the fill instead of missing values, and the center in columns of scale zero ([S3]).
 
-    Returns the share of the squared radius that went with absent cells; infinity for a row that is left out.
+    Returns the share of the squared radius of the missing values; infinity for a row that is left out.
     """
-    taken = 0.0
+    missing_share = 0.0
     for j in range(row.size):
         entry = element(x, j, like)
         if not abs(entry) < np.inf:
-            taken += absent_cell(j, riders)
-            if taken == np.inf:
-                return taken
-            entry = riders[4][j]
+            missing_share += count_missing(j, counts)
+            if missing_share == np.inf:
+                return missing_share
+            entry = counts.fills[j]
         row[j] = entry if frame[1, j] != 0.0 else frame[0, j]
-    return taken
+    return missing_share
 
 
 @inner
-def add_mended(row: Any, taken: float, frame: Any, identity: Any, grid: float, total: Any, riders: Any) -> None:
-    """Adds the integer row of one finite row, which is overwritten if its norm overflows ([S3], [S10])."""
-    if taken == np.inf:
+def add_finite(row: Floats, missing_share: float, lines: ClipLines, total: Ints, counts: ClipCounts) -> None:
+    """Add the integer row of one finite row, which is overwritten if its norm overflows ([S3], [S10])."""
+    if missing_share == np.inf:
         return
-    pulled, outside, spare = riders[:3]
-    squares = squared_norm(address(row), frame)
-    mapped = frame
+    squares = squared_norm(address(row), lines.frame)
+    frame = lines.frame
     if not all_below(squares, np.inf):
-        _bring_near(row, frame)
-        squares = squared_norm(address(row), identity)
-        mapped = identity
-    keep_vector(squares, address(spare))
-    square = spare[0] * (1.0 / (1.0 - taken))
-    factor = pulled / math.sqrt(square) if square > 1.0 else grid
-    count_outside(square, outside)
-    _add_clipped(factor, address(row), mapped, total)
+        _bring_near(row, lines.frame)
+        squares = squared_norm(address(row), lines.identity)
+        frame = lines.identity
+    store_vector(squares, address(counts.spare))
+    square = counts.spare[0] * (1.0 / (1.0 - missing_share))
+    factor = counts.pulled / math.sqrt(square) if square > 1.0 else lines.grid
+    count_outside(square, counts.outside)
+    _add_clipped(factor, address(row), frame, total)
 
 
 @compiled
 def add_rows(
-    x: int,
-    stride: int,
-    rows: int,
-    like: Any,
-    frame: Any,
-    identity: Any,
-    grid: float,
-    total: Any,
-    scratch: Any,
-    riders: Any,
+    x: int, stride: int, rows: int, like: float, lines: ClipLines, total: Ints, scratch: Floats, counts: ClipCounts
 ) -> None:
-    """Adds to the total the integer rows of rows of doubles (or singles, as `like` is) at an address.
+    """Add to the total the integer rows of rows of doubles (or singles, as `like` is) at an address.
 
-    A row's entries lie side by side, rows `stride` bytes apart. `scratch`: two rows of the frame's width (>= 8).
-    A group is added while the next one is read for its norms, so that memory never waits for arithmetic; what is
-    added before there is a group goes to the scratch.
+    The values of a row are contiguous, rows are `stride` bytes apart. `scratch`: two rows of the frame's width (>= 8).
+    A group is added while the norms of the next one are computed, so that memory never waits for arithmetic. What is
+    added before the first group goes to the scratch.
     """
+    frame = lines.frame
     row, nowhere = scratch[0], address(scratch) + 8 * scratch.shape[1]
     ahead = leads(stride, ROWS, like, frame.shape[1])
     old, factors, sums = x, everywhere(0.0), nowhere
@@ -224,167 +218,177 @@ def add_rows(
         squares = _add_and_square(factors, (old, x, stride), like, frame, ahead, sums)
         old, sums = x, nowhere
         if all_below(squares, np.inf):
-            count_group(squares, riders)
-            factors, sums = factors_for(squares, grid, riders), address(total)
+            count_group(squares, counts)
+            factors, sums = factors_for(squares, lines.grid, counts), address(total)
         else:
             for i in range(ROWS):
-                taken = _mend(x + i * stride, like, frame, row, riders)
-                add_mended(row, taken, frame, identity, grid, total, riders)
+                missing_share = _fill_row(x + i * stride, like, frame, row, counts)
+                add_finite(row, missing_share, lines, total, counts)
         x += ROWS * stride
     if sums != nowhere:
         _add_and_square(factors, (old, old, stride), like, frame, ahead, sums)
     for i in range(rows % ROWS):
-        taken = _mend(x + i * stride, like, frame, row, riders)
-        add_mended(row, taken, frame, identity, grid, total, riders)
+        missing_share = _fill_row(x + i * stride, like, frame, row, counts)
+        add_finite(row, missing_share, lines, total, counts)
+
+
+class ColumnScratch(NamedTuple):
+    """Where `add_columns` works: mapped values (columns, 64), lanes (8, 64) of zeros, factors, sums (columns, 8)."""
+
+    mapped: Floats
+    lanes: Floats
+    factors: Floats
+    sums: Ints
+    row: Floats
+
+    @staticmethod
+    def new(columns: int, padded: int) -> ColumnScratch:
+        group = LANES * LANES
+        whole = aligned(columns + LANES + 1, group)
+        sums = aligned(columns, LANES).view(np.int64)
+        return ColumnScratch(whole[:columns], whole[columns:-1], whole[-1], sums, np.empty(padded))
 
 
 @inner
-def _map_columns(groups: Any, places: Any, shift: int, like: Any, frame: Any, mapped: Any, lanes: Any) -> None:
-    """The mapped entries and the lanes' squares of some groups of rows, `shift` bytes behind the columns' places."""
+def _map_columns(
+    groups: tuple[float, ...], places: Addresses, shift: int, like: float, frame: Floats, scratch: ColumnScratch
+) -> None:
+    """The mapped values and the lanes' squares of some groups of rows, `shift` bytes behind the columns' places."""
     width, columns = frame.shape[1], places.size
     whole = width // LANES * LANES
-    out, squares, size = address(mapped), address(lanes), 8 * LANES * LANES
+    mapped, lanes, size = address(scratch.mapped), address(scratch.lanes), 8 * LANES * LANES
     for j in range(min(columns, LANES)):
-        map_column(
-            groups, SINGLE, places[j] + shift, like, frame[0, j], frame[1, j], out + size * j, squares + size * j
-        )
+        line = frame[0, j], frame[1, j]
+        map_column(groups, SINGLE, places[j] + shift, like, line, mapped + size * j, lanes + size * j)
     for j in range(LANES, columns):
         lane = j % LANES if j < whole else LANES - width + j  # as in `squared_norm`
-        map_column(
-            groups, GROUP, places[j] + shift, like, frame[0, j], frame[1, j], out + size * j, squares + size * lane
-        )
+        line = frame[0, j], frame[1, j]
+        map_column(groups, GROUP, places[j] + shift, like, line, mapped + size * j, lanes + size * lane)
 
 
 @inner
-def mend_columns(places: Any, index: int, like: Any, frame: Any, row: Any, riders: Any) -> float:
-    """`_mend` of a row that lies across columns."""
+def fill_row_of_columns(
+    places: Addresses, index: int, like: float, frame: Floats, row: Floats, counts: ClipCounts
+) -> float:
+    """Like `_fill_row`, for a row of a block whose columns are separate arrays."""
     row[:] = 0.0
-    taken = 0.0
+    missing_share = 0.0
     for j in range(places.size):
         entry = element(places[j], index, like)
         if not abs(entry) < np.inf:
-            taken += absent_cell(j, riders)
-            if taken == np.inf:
-                return taken
-            entry = riders[4][j]
+            missing_share += count_missing(j, counts)
+            if missing_share == np.inf:
+                return missing_share
+            entry = counts.fills[j]
         row[j] = entry if frame[1, j] != 0.0 else frame[0, j]
-    return taken
+    return missing_share
+
+
+@inner
+def _add_columns_of(groups: tuple[float, ...], places: Addresses, start: int, scratch: ColumnScratch) -> None:
+    """Add the mapped values of some groups of rows, `start` rows behind the first, to the sums of the scratch."""
+    mapped, factors, sums = address(scratch.mapped), address(scratch.factors), address(scratch.sums)
+    row = 8 * scratch.mapped.shape[1]
+    for j in range(places.size):
+        add_column(groups, mapped + row * j + 8 * start, factors + 8 * start, sums + 8 * LANES * j)
 
 
 @inner
 def _add_groups(
-    groups: Any,
-    places: Any,
+    groups: tuple[float, ...],
+    places: Addresses,
     first: int,
-    like: Any,
-    frame: Any,
-    identity: Any,
-    grid: float,
-    total: Any,
-    row: Any,
-    scratch: Any,
-    riders: Any,
+    like: float,
+    lines: ClipLines,
+    total: Ints,
+    counts: ClipCounts,
+    scratch: ColumnScratch,
 ) -> None:
-    """Adds the groups of eight rows that begin at row `first`."""
-    mapped, lanes, factors, sums = scratch
-    _map_columns(groups, places, first * entry_size(like), like, frame, mapped, lanes)
-    sound = 0
+    """Add the groups of eight rows that begin at row `first`."""
+    lanes, factors, row = address(scratch.lanes), address(scratch.factors), scratch.row
+    _map_columns(groups, places, first * entry_size(like), like, lines.frame, scratch)
+    finite = 0
     for g in range(len(groups)):
-        squares = across_lanes(address(lanes), g)
-        keep_vector(factors_for(squares, grid, riders), address(factors) + 8 * LANES * g)
+        squares = across_lanes(lanes, g)
+        store_vector(factors_for(squares, lines.grid, counts), factors + 8 * LANES * g)
         if all_below(squares, np.inf):
-            sound += 1
-            count_group(squares, riders)
-    if sound == len(groups):
-        for j in range(places.size):
-            add_column(
-                groups, address(mapped) + 8 * mapped.shape[1] * j, address(factors), address(sums) + 8 * LANES * j
-            )
+            finite += 1
+            count_group(squares, counts)
+    if finite == len(groups):
+        _add_columns_of(groups, places, 0, scratch)
         return
     for g in range(len(groups)):
-        if all_below(across_lanes(address(lanes), g), np.inf):
-            for j in range(places.size):
-                add_column(
-                    SINGLE,
-                    address(mapped) + 8 * (mapped.shape[1] * j + LANES * g),
-                    address(factors) + 8 * LANES * g,
-                    address(sums) + 8 * LANES * j,
-                )
+        if all_below(across_lanes(lanes, g), np.inf):
+            _add_columns_of(SINGLE, places, LANES * g, scratch)
         else:
             for i in range(first + LANES * g, first + LANES * (g + 1)):
-                taken = mend_columns(places, i, like, frame, row, riders)
-                add_mended(row, taken, frame, identity, grid, total, riders)
+                missing_share = fill_row_of_columns(places, i, like, lines.frame, row, counts)
+                add_finite(row, missing_share, lines, total, counts)
 
 
 @compiled
 def add_columns(
-    places: Any,
+    places: Addresses,
     rows: int,
-    like: Any,
-    frame: Any,
-    identity: Any,
-    grid: float,
-    total: Any,
-    row: Any,
-    riders: Any,
-    scratch: Any,
+    like: float,
+    lines: ClipLines,
+    total: Ints,
+    counts: ClipCounts,
+    scratch: ColumnScratch,
 ) -> None:
-    """As `add_rows`, for rows whose columns begin at `places`, entries side by side within a column.
-
-    `scratch`: mapped entries (columns, 64), lanes (8, 64) of zeros, factors (64,), sums (columns, 8).
-    """
-    sums = scratch[3]
+    """As `add_rows`, for rows whose columns begin at `places`, with the values of a column contiguous."""
+    sums = scratch.sums
     sums[:] = 0
     chunk = LANES * LANES
     for first in range(0, rows - chunk + 1, chunk):
-        _add_groups(GROUP, places, first, like, frame, identity, grid, total, row, scratch, riders)
+        _add_groups(GROUP, places, first, like, lines, total, counts, scratch)
     for first in range(rows - rows % chunk, rows - LANES + 1, LANES):
-        _add_groups(SINGLE, places, first, like, frame, identity, grid, total, row, scratch, riders)
+        _add_groups(SINGLE, places, first, like, lines, total, counts, scratch)
     for i in range(rows - rows % LANES, rows):
-        taken = mend_columns(places, i, like, frame, row, riders)
-        add_mended(row, taken, frame, identity, grid, total, riders)
+        missing_share = fill_row_of_columns(places, i, like, lines.frame, scratch.row, counts)
+        add_finite(scratch.row, missing_share, lines, total, counts)
     for j in range(places.size):
         for k in range(LANES):
             total[j] += sums[j, k]
 
 
 class ClipKernel:
-    """What kernels of rows clipped by their norm share: float32 or float64 blocks are only read."""
+    """What kernels of rows clipped by their norm share. float32 and float64 blocks are only read."""
 
     takes_columns = True
 
     def __init__(self, row_map: EllipsoidMap, center: Floats, scale: Floats) -> None:
         self._map = row_map
-        self.grid = math.ldexp(1.0, row_map.grid_bits)
-        self._fills = _wide(row_map.center if row_map.riders.fill is None else row_map.riders.fill, row_map.columns)
-        self._shares = _wide(row_map.riders.shares, row_map.columns)
-        self.frame = _frame(center, scale)
-        self.padded = int(self.frame.shape[1])
-        self.identity = _frame(np.zeros(self.padded), np.ones(self.padded))
+        fill = row_map.auxiliary.fill
+        self._fills = _pad(row_map.center if fill is None else fill, row_map.columns)
+        self._shares = _pad(row_map.auxiliary.shares, row_map.columns)
+        frame = _frame(center, scale)
+        self.padded = int(frame.shape[1])
+        identity = _frame(np.zeros(self.padded), np.ones(self.padded))
+        self.lines = ClipLines(frame, identity, math.ldexp(1.0, row_map.grid_bits))
 
     def __call__(self, block: Rows | Columns, total: Ints) -> None:
-        """Adds the integer rows of a block to a total (int64, contiguous)."""
-        values = self._map.values
+        """Add the integer rows of a block to a total (int64, contiguous)."""
+        values, auxiliary = self._map.values, self._map.auxiliary
         sums = total if self.padded == total.size else np.zeros(self.padded, np.int64)
-        riders = self.fresh_riders()
-        self._add(block, sums, riders)
+        counts = self.new_counts()
+        self._add(block, sums, counts)
         if sums is not total:
             total[:values] += sums[:values]
-        _add_counts(self._map.riders, riders[6], riders[1], total[values:])
+        if auxiliary.width:
+            side_counts = np.concatenate([counts.missing[: auxiliary.absences.size], counts.outside])
+            total[values:] += side_counts * auxiliary.units
 
-    def _add(self, block: Rows | Columns, sums: Ints, riders: tuple[Any, ...]) -> None:
+    def _add(self, block: Rows | Columns, sums: Ints, counts: ClipCounts) -> None:
         raise NotImplementedError
 
-    def fresh_riders(self) -> tuple[Any, ...]:
-        """What kernels mend rows with and count into, all zero.
-
-        (grid of a row outside, rows outside by octave, eight spare numbers, the rule, fills, shares, absent cells)
-        """
-        riders = self._map.riders
-        absent = np.zeros(self._fills.size if riders.missing == "column" else 1, np.int64)
-        outside = np.zeros(riders.octaves, np.int64)
-        rule = _RULES[riders.missing]
-        return self.grid * riders.pull, outside, np.empty(LANES), rule, self._fills, self._shares, absent
+    def new_counts(self) -> ClipCounts:
+        """Counts before the first row."""
+        auxiliary = self._map.auxiliary
+        missing = np.zeros(self._fills.size if auxiliary.missing == "column" else 1, np.int64)
+        outside, rule = np.zeros(auxiliary.octaves, np.int64), _RULES[auxiliary.missing]
+        pulled = self.lines.grid * auxiliary.pull
+        return ClipCounts(pulled, outside, np.empty(LANES), rule, self._fills, self._shares, missing)
 
 
 class EllipsoidKernel(ClipKernel):
@@ -394,51 +398,34 @@ class EllipsoidKernel(ClipKernel):
         assert row_map.scale is not None
         super().__init__(row_map, row_map.center, row_map.scale)
 
-    def _add(self, block: Rows | Columns, sums: Ints, riders: tuple[Any, ...]) -> None:
+    def _add(self, block: Rows | Columns, sums: Ints, counts: ClipCounts) -> None:
         places = columns_of(block)
         if places is not None:
-            like, scratch, spare = block.dtype.type(0), _column_scratch(self._map.columns), np.empty(self.padded)
-            add_columns(places, len(block), like, self.frame, self.identity, self.grid, sums, spare, riders, scratch)
+            scratch = ColumnScratch.new(self._map.columns, self.padded)
+            add_columns(places, len(block), block.dtype.type(0), self.lines, sums, counts, scratch)
             return
         for part in readable(block, self.padded, singles=True):
-            place = part.__array_interface__["data"][0], part.strides[0], len(part)
-            like, spare = part.dtype.type(0), unset(2, self.padded)
-            add_rows(*place, like, self.frame, self.identity, self.grid, sums, spare, riders)
+            add_rows(*location(part), part.dtype.type(0), self.lines, sums, unset(2, self.padded), counts)
 
 
-def _wide(values: Floats | None, columns: int) -> Floats:
-    wide = np.zeros(max(columns, LANES))
+def _pad(values: Floats | None, columns: int) -> Floats:
+    """The values, zeros behind them where there are fewer than eight columns."""
+    padded = np.zeros(max(columns, LANES))
     if values is not None:
-        wide[:columns] = values
-    return wide
-
-
-def _add_counts(riders: Riders, absent: Ints, outside: Ints, total: Ints) -> None:
-    """Counts, in their units, behind the values."""
-    if riders.width == 0:
-        return
-    absences = riders.absences.size
-    counts = np.concatenate([absent[:absences], outside])
-    total += counts * riders.units
+        padded[:columns] = values
+    return padded
 
 
 def _frame(center: Floats, scale: Floats) -> Floats:
-    """Centers, scales and the scales of the last vector, whose columns counted before are at scale zero."""
+    """Centers, scales, and the scales of the last eight columns, zero for those that a whole vector has counted."""
     columns = center.size
     width = max(columns, LANES)
-    frame = aligned(3, width)
+    frame = unset(3, width)
     frame[0, :columns], frame[1, :columns] = center, scale
+    frame[:2, columns:], frame[2, :LANES] = 0.0, 0.0
     rest = width % LANES
     frame[2, LANES - rest : LANES] = frame[1, width - rest :]
     return frame
-
-
-def _column_scratch(columns: int) -> tuple[Any, ...]:
-    """As `add_columns` wants it."""
-    group = LANES * LANES
-    whole = aligned(columns + LANES + 1, group)
-    sums = aligned(columns, LANES).view(np.int64)
-    return whole[:columns], whole[columns:-1], whole[-1], sums
 
 
 say_that_it_compiles(add_rows)

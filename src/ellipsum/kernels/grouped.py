@@ -1,53 +1,74 @@
 """The integer rows of maps, each added to the sums of its own group.
 
-A row's integers are those that the map's own kernel gives it [S1]; only the sums they go to differ.
-Sums are pairs of limbs: the low one is carried into the high one as often as the group's rows ask for it [S4].
+A row's integers are those that the map's own kernel computes [S1]; only the sums they are added to differ. Sums are
+pairs of limbs: the low limb is carried into the high one as often as the number of a group's rows requires [S4].
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from ..errors import Floats
 from ..numerics.wide_integers import LOW_BITS, Ints
-from ..row_maps.maps import ClampedMap, EllipsoidMap
+from ..row_maps.maps import ClampedMap, EllipsoidMap, RowMap
 from ..util.compile import compiled, inner
-from .blocks import Columns
+from .blocks import Addresses, Columns
 from .clamp import ClampedKernel, clamped_entry
 from .codegen import address, element, fetch_ahead
-from .ellipsoid import ClipKernel, add_mended, mend_columns
-from .matrix import MatrixKernel, add_products
-from .memory import LEFT_OUT, LINE, Rows, columns_of
+from .ellipsoid import ClipKernel, add_finite, fill_row_of_columns
+from .histograms import GroupedBinsKernel, places_of
+from .matrix import MatrixKernel, MatrixLines, MatrixScratch, add_products
+from .memory import LEFT_OUT, LINE, ClipCounts, ClipLines, Rows, columns_of, location
 from .squares import SquaresKernel, square_entry
-from .table import kernel_for
+from .table import GroupKernel, kernel_for
 
 _MASK = (1 << LOW_BITS) - 1
 _AHEAD = 12  # rows: about as long as memory takes to answer
 
 
-@inner
-def _count_row(g: int, counts: Any, often: int, low: Any, high: Any) -> None:
-    """One row more in a group; its sums are carried before they could overflow [S4]."""
-    counts[g] += 1
-    if counts[g] & often == 0:
-        for k in range(low.shape[1]):
-            high[g, k] += low[g, k] >> LOW_BITS
-            low[g, k] &= _MASK
+class GroupTotals(NamedTuple):
+    """The sums of all groups. codes: the group of each row. often: a group's sums are carried after often + 1 rows."""
+
+    codes: Ints
+    often: int
+    low: Ints
+    high: Ints
+    counts: Ints
+
+
+class OneRow(NamedTuple):
+    """Where the integers of one row are added first. values: how many they are. units: of a missing value's count."""
+
+    values: int
+    units: Ints
+    sums: Ints
+    counts: ClipCounts
 
 
 @inner
-def _fetch_sums(g: int, low: Any, counts: Any) -> None:
-    """Ask for the sums of a group that a later row belongs to: groups are many, and lie anywhere."""
-    place, size = address(low) + 8 * g * low.shape[1], 8 * low.shape[1]
+def _count_row(g: int, groups: GroupTotals) -> None:
+    """Count one more row of a group; its sums are carried before they could overflow [S4]."""
+    groups.counts[g] += 1
+    if groups.counts[g] & groups.often == 0:
+        for k in range(groups.low.shape[1]):
+            groups.high[g, k] += groups.low[g, k] >> LOW_BITS
+            groups.low[g, k] &= _MASK
+
+
+@inner
+def _fetch_sums(g: int, groups: GroupTotals) -> None:
+    """Request the sums of a group that a later row belongs to: there may be many groups, anywhere in memory."""
+    place, size = address(groups.low) + g * groups.low.strides[0], 8 * groups.low.shape[1]
     for part in range(0, size, LINE):
         fetch_ahead(place + part)
     fetch_ahead(place + size - 1)
-    fetch_ahead(address(counts) + 8 * g)
+    fetch_ahead(address(groups.counts) + 8 * g)
 
 
 @inner
-def _lacks_some(places: Any, at: int, like: Any) -> bool:
+def _has_missing(places: Addresses, at: int, like: float) -> bool:
     for j in range(places.size):  # noqa: SIM110
         if not abs(element(places[j] + at, 0, like)) < np.inf:
             return True
@@ -56,29 +77,25 @@ def _lacks_some(places: Any, at: int, like: Any) -> bool:
 
 @compiled
 def _add_clamped(
-    places: Any,
+    places: Addresses,
     step: int,
-    like: Any,
-    lines: Any,
-    absences: Any,
-    squares: Any,
+    like: float,
+    lines: Floats,
+    units: Ints,
+    squares: Floats,
     drops: bool,
-    codes: Any,
-    often: int,
-    low: Any,
-    high: Any,
-    counts: Any,
+    groups: GroupTotals,
 ) -> None:
-    """Rows whose columns begin at `places`, entries `step` bytes apart; absences: units of an absent cell.
+    """Add rows whose columns begin at `places`, values `step` bytes apart; units: weights of missing counts.
 
-    squares: what squares are made of, of no column where there are none.
+    squares: positions of the sums of squares; empty if there are none.
     """
-    columns, rows = places.size, codes.size
+    columns, rows, low = places.size, groups.codes.size, groups.low
     behind = low.shape[1] - columns
     for i in range(rows):
-        _fetch_sums(codes[min(i + _AHEAD, rows - 1)], low, counts)
-        g, at = codes[i], i * step
-        if g < 0 or (drops and _lacks_some(places, at, like)):
+        _fetch_sums(groups.codes[min(i + _AHEAD, rows - 1)], groups)
+        g, at = groups.codes[i], i * step
+        if g < 0 or (drops and _has_missing(places, at, like)):
             continue
         for j in range(columns):
             entry = element(places[j] + at, 0, like)
@@ -86,91 +103,76 @@ def _add_clamped(
                 low[g, j] += clamped_entry(entry, j, lines)
             else:
                 low[g, j] += clamped_entry(lines[3, j], j, lines)
-                if absences.size == columns:
-                    low[g, columns + j] += absences[j]
+                if units.size == columns:
+                    low[g, columns + j] += units[j]
             if squares.shape[1] > 0:
                 low[g, behind + j] += square_entry(entry, squares, j)
-        _count_row(g, counts, often, low, high)
+        _count_row(g, groups)
 
 
 @inner
-def _add_own(g: int, values: int, units: Any, sums: Any, riders: Any, low: Any) -> None:
-    """What one row brought to the scratch sums goes to its group; the scratch is cleared."""
-    absent = riders[6]
-    for k in range(values):
-        low[g, k] += sums[k]
-    sums[:] = 0
-    for k in range(units.size):
-        low[g, values + k] += absent[k] * units[k]
-    absent[:] = 0
+def _move_row(g: int, one: OneRow, groups: GroupTotals) -> None:
+    """Move what one row added to the sums of its group, unless the row was left out."""
+    missing = one.counts.missing
+    left_out = one.counts.rule == LEFT_OUT and missing[0] != 0
+    if not left_out:
+        for k in range(one.values):
+            groups.low[g, k] += one.sums[k]
+        for k in range(one.units.size):
+            groups.low[g, one.values + k] += missing[k] * one.units[k]
+        _count_row(g, groups)
+    one.sums[:] = 0
+    missing[:] = 0
 
 
 @compiled
 def _add_diagonal(
-    places: Any,
-    step: int,
-    like: Any,
-    frame: Any,
-    identity: Any,
-    grid: float,
-    units: Any,
-    row: Any,
-    sums: Any,
-    riders: Any,
-    codes: Any,
-    often: int,
-    low: Any,
-    high: Any,
-    counts: Any,
+    places: Addresses, step: int, like: float, lines: ClipLines, row: Floats, one: OneRow, groups: GroupTotals
 ) -> None:
-    """As `_add_clamped`, for rows clipped by their norm; `row` and `sums` are scratch of the frame's width."""
+    """As `_add_clamped`, for rows clipped by their norm; `row`: memory for one row."""
     moved = np.empty_like(places)
-    for i in range(codes.size):
-        g = codes[i]
-        if g < 0:
-            continue
-        for j in range(places.size):
-            moved[j] = places[j] + i * step
-        taken = mend_columns(moved, 0, like, frame, row, riders)
-        if taken == np.inf:
-            riders[6][:] = 0
-            continue
-        add_mended(row, taken, frame, identity, grid, sums, riders)
-        _add_own(g, places.size, units, sums, riders, low)
-        _count_row(g, counts, often, low, high)
+    for i in range(groups.codes.size):
+        if groups.codes[i] >= 0:
+            for j in range(places.size):
+                moved[j] = places[j] + i * step
+            missing_share = fill_row_of_columns(moved, 0, like, lines.frame, row, one.counts)
+            add_finite(row, missing_share, lines, one.sums, one.counts)
+            _move_row(groups.codes[i], one, groups)
 
 
 @compiled
 def _add_matrix(
-    x: int,
-    stride: int,
-    maps: Any,
-    grid: float,
-    values: int,
-    units: Any,
-    scratch: Any,
-    sums: Any,
-    riders: Any,
-    codes: Any,
-    often: int,
-    low: Any,
-    high: Any,
-    counts: Any,
+    x: int, stride: int, maps: MatrixLines, scratch: MatrixScratch, one: OneRow, groups: GroupTotals
 ) -> None:
-    """As `_add_diagonal`, for rows of doubles side by side that are mapped by a matrix."""
-    center, packed, exponents, identity = maps
-    offsets, products, row = scratch
-    for i in range(codes.size):
-        g = codes[i]
-        if g < 0:
-            continue
-        at = x + i * stride
-        add_products(at, stride, 1, center, packed, exponents, identity, grid, sums, offsets, products, row, riders)
-        if riders[3] == LEFT_OUT and riders[6][0] != 0:
-            riders[6][:] = 0
-            continue
-        _add_own(g, values, units, sums, riders, low)
-        _count_row(g, counts, often, low, high)
+    """As `_add_diagonal`, for contiguous rows of doubles that are mapped by a matrix."""
+    for i in range(groups.codes.size):
+        if groups.codes[i] >= 0:
+            add_products(x + i * stride, stride, 1, maps, one.sums, scratch, one.counts)
+            _move_row(groups.codes[i], one, groups)
+
+
+@compiled
+def carry(low: Ints, high: Ints) -> None:
+    """Afterwards low limbs are at least 0 and below 2^48. What is so already is not written: it may be many pages."""
+    for g in range(low.shape[0]):
+        for k in range(low.shape[1]):
+            carried = low[g, k] >> LOW_BITS
+            if carried != 0:
+                high[g, k] += carried
+                low[g, k] &= _MASK
+
+
+@compiled
+def add_totals(part: GroupTotals, groups: GroupTotals) -> None:
+    """Add the sums of a part, whose group k is group codes[k]; afterwards low limbs are at least 0 and below 2^48."""
+    for k in range(groups.codes.size):
+        g = groups.codes[k]
+        groups.counts[g] += part.counts[k]
+        for j in range(groups.low.shape[1]):
+            low = (groups.low[g, j] & _MASK) + (part.low[k, j] & _MASK)
+            carried = (groups.low[g, j] >> LOW_BITS) + (part.low[k, j] >> LOW_BITS)
+            groups.high[g, j] += part.high[k, j] + carried + (low >> LOW_BITS)
+            groups.low[g, j] = low & _MASK
 
 
 class GroupedKernel:
@@ -179,35 +181,52 @@ class GroupedKernel:
     def __init__(self, row_map: ClampedMap | EllipsoidMap) -> None:
         self._map = row_map
         self._often = row_map.rows_per_flush - 1  # a power of two, less one
-        self._units = row_map.riders.absences
+        self._units = row_map.auxiliary.absences
         self._own = kernel_for(row_map)
+        self._squares = np.empty((1, 0))
         if isinstance(self._own, SquaresKernel):
             self._own, self._squares = self._own.clamped, self._own.lines
-        else:
-            self._squares = np.empty((1, 0))
 
     def __call__(self, block: Rows | Columns, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
-        own = self._own
-        groups: tuple[Any, ...] = codes, self._often, low, high, counts
+        own, groups = self._own, GroupTotals(codes, self._often, low, high, counts)
         if isinstance(own, ClampedKernel):
-            places, step, like = _layout(block)
-            _add_clamped(places, step, like, own.lines, self._units, self._squares, own.drops, *groups)
+            _add_clamped(*_layout(block), own.lines, self._units, self._squares, own.drops, groups)
             return
         assert isinstance(own, ClipKernel)
-        units = self._units if self._map.riders.missing == "column" else self._units[:0]  # none where rows are left out
-        sums, riders = np.zeros(own.padded, np.int64), own.fresh_riders()
+        units = self._units if self._map.auxiliary.missing == "column" else self._units[:0]  # none if rows are left out
+        one = OneRow(self._map.values, units, np.zeros(own.padded, np.int64), own.new_counts())
         if isinstance(own, MatrixKernel):
             rows = np.ascontiguousarray(block, np.float64)
-            place = rows.__array_interface__["data"][0], rows.strides[0]
-            _add_matrix(*place, own.maps, own.grid, self._map.values, units, own.scratch(), sums, riders, *groups)
+            _add_matrix(*location(rows)[:2], own.matrix_lines, own.scratch(), one, groups)
         else:
-            maps, row = (own.frame, own.identity, own.grid, units), np.empty(own.padded)
-            arguments: tuple[Any, ...] = *_layout(block), *maps, row, sums, riders, *groups
-            _add_diagonal(*arguments)
+            _add_diagonal(*_layout(block), own.lines, np.empty(own.padded), one, groups)
 
 
-def _layout(block: Rows | Columns) -> tuple[Any, int, Any]:
-    """(where each column begins, bytes between its entries, a number of their type)."""
+class GroupedSideBySideKernel:
+    """Passes rows to the grouped kernel of each map, with its part of the sums. The first one counts the rows."""
+
+    def __init__(self, row_map: RowMap) -> None:
+        self._places = places_of(row_map)
+        self._kernels = [grouped_kernel(part) for part in row_map.parts]  # type: ignore[attr-defined]
+
+    def __call__(self, block: Rows | Columns, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
+        for kernel, place in zip(self._kernels, self._places, strict=True):
+            kernel(block, codes, low[:, place], high[:, place], counts)
+            counts = np.zeros_like(counts)
+
+
+def grouped_kernel(row_map: RowMap) -> GroupKernel:
+    """The kernel that adds a map's integer rows to the sums of groups."""
+    if row_map.kind == "side_by_side":
+        return GroupedSideBySideKernel(row_map)
+    if row_map.kind in ("column_histograms", "prepared"):
+        return GroupedBinsKernel(row_map)
+    assert isinstance(row_map, (ClampedMap, EllipsoidMap))
+    return GroupedKernel(row_map)
+
+
+def _layout(block: Rows | Columns) -> tuple[Addresses, int, float]:
+    """(where each column begins, bytes between its values, a number of their type)."""
     places = columns_of(block)
     if places is not None:
         return places, block.dtype.itemsize, block.dtype.type(0)

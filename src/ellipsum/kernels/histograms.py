@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ import numpy as np
 from ..numerics.wide_integers import Ints
 from ..row_maps.maps import UNUSED
 from ..util.compile import compiled, inner
-from .blocks import floats
+from .blocks import Columns, floats
 from .memory import FAR_EXPONENT, LARGE, Rows
 from .table import kernel_for
 
 _COPY_ENTRIES = 1 << 15
-_EXACT_ROWS = 1 << 12  # products of so many rows of 20 bits add up exactly in doubles [L5]
+_EXACT_ROWS = 1 << 12  # Products of this number of rows of 20 bits add up exactly in doubles [L5].
 
 Add = Callable[[Any, Rows, Ints], None]
 
@@ -46,20 +47,39 @@ class MapKernel(BlockKernel):
         super().__init__(row_map, ADDERS[row_map.kind])
 
 
+class GroupedBinsKernel:
+    """Counts the bins of columns in each group. These sums are too small to overflow, so none is carried [G5]."""
+
+    def __init__(self, row_map: Any) -> None:
+        self._prepared = row_map if row_map.kind == "prepared" else None
+        self._map = row_map.inner if self._prepared else row_map
+
+    def __call__(self, block: Rows | Columns, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
+        rows = floats(block, copy=True)
+        if self._prepared is not None:
+            rows = self._prepared.rows(rows)
+        add: Any = add_grouped_bins
+        add(rows, codes, *_bins_of(self._map), low, counts)
+
+
 class SideBySideKernel:
     """Hands rows to the kernel of each map, with its part of the total."""
 
     takes_columns = False
 
     def __init__(self, row_map: Any) -> None:
-        widths = [part.width for part in row_map.parts]
-        ends = [sum(widths[: i + 1]) for i in range(len(widths))]
-        self._places = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
+        self._places = places_of(row_map)
         self._kernels = [kernel_for(part) for part in row_map.parts]
 
     def __call__(self, block: Rows, total: Ints) -> None:
         for kernel, place in zip(self._kernels, self._places, strict=True):
             kernel(block, total[place])
+
+
+def places_of(row_map: Any) -> list[slice]:
+    """Where the sums of each map stand among those of maps side by side."""
+    ends = np.cumsum([0, *(part.width for part in row_map.parts)]).tolist()
+    return [slice(*pair) for pair in pairwise(ends)]
 
 
 def _doubles(block: Rows) -> Iterator[Rows]:
@@ -85,33 +105,58 @@ def _bin(edges: Any, first: int, last: int, value: float) -> int:
     return low - first
 
 
+@inner
+def _even_bin(edges: Any, first: int, last: int, value: float, scale: float) -> int:
+    """The same for edges that are evenly spaced up to rounding: a guess, corrected by comparing."""
+    guess = (value - edges[first]) * scale
+    place = first if guess < 0.0 else last if guess > last - first else first + int(guess)
+    while place < last and edges[place] <= value:
+        place += 1
+    while place > first and edges[place - 1] > value:
+        place -= 1
+    return place - first
+
+
+@inner
+def _find_slots(row: Any, bins: Any, slots: Any) -> int:
+    """Writes where the entries of a row are counted, and returns how many are."""
+    places, edges, starts, scales, counted = bins
+    hits = 0
+    for k in range(places.size):
+        first, last = starts[k], starts[k + 1]
+        value = row[places[k]]
+        if not abs(value) < np.inf:
+            bin_ = last - first + 1
+        elif scales[k] > 0.0:
+            bin_ = _even_bin(edges, first, last, value, scales[k])
+        else:
+            bin_ = _bin(edges, first, last, value)
+        slot = first + 2 * k + bin_
+        if counted[slot]:
+            slots[hits] = slot
+            hits += 1
+    return hits
+
+
 @compiled
-def add_column_bins(
-    block: Any,
-    places: Any,
-    edges: Any,
-    starts: Any,
-    counted: Any,
-    weights: Any,
-    folded: bool,
-    centers: Any,
-    slots: Any,
-    total: Any,
-) -> None:
-    """One-hots of entries among their columns' edges, each counted as the weight of a row with so many."""
+def add_column_bins(block: Any, bins: Any, weights: Any, slots: Any, total: Any) -> None:
+    """One-hots of entries among their columns' edges, each counted with the weight of a row of that many entries."""
     for r in range(block.shape[0]):
-        hits = 0
-        for k in range(places.size):
-            first, last = starts[k], starts[k + 1]
-            value = block[r, places[k]]
-            entry = abs(value - centers[k]) if folded else value
-            bin_ = _bin(edges, first, last, entry) if abs(value) < np.inf else last - first + 1
-            slot = first + 2 * k + bin_
-            if counted[slot]:
-                slots[hits] = slot
-                hits += 1
+        hits = _find_slots(block[r], bins, slots)
         for i in range(hits):
             total[slots[i]] += weights[hits]
+
+
+@compiled
+def add_grouped_bins(block: Any, codes: Any, bins: Any, weights: Any, slots: Any, low: Any, counts: Any) -> None:
+    """The same, each row added to the sums of its own group; a row without one has a negative code."""
+    for r in range(block.shape[0]):
+        g = codes[r]
+        if g >= 0:
+            hits = _find_slots(block[r], bins, slots)
+            for i in range(hits):
+                low[g, slots[i]] += weights[hits]
+            counts[g] += 1
 
 
 @inner
@@ -292,9 +337,14 @@ def _count(row_map: Any, part: Rows, total: Ints) -> None:
 
 
 def _column_histograms(row_map: Any, part: Rows, total: Ints) -> None:
-    slots = np.empty(row_map.places.size, np.int64)
-    bins = row_map.places, row_map.edges, row_map.starts, row_map.counted, row_map.weights
-    add_column_bins(part, *bins, row_map.folded, row_map.centers, slots, total)
+    add: Any = add_column_bins
+    add(part, *_bins_of(row_map), total)
+
+
+def _bins_of(row_map: Any) -> tuple[Any, ...]:
+    """Arguments of the loops over columns' bins."""
+    bins = row_map.places, row_map.edges, row_map.starts, row_map.scales, row_map.counted
+    return bins, row_map.weights, np.empty(row_map.places.size, np.int64)
 
 
 def _norm_histogram(row_map: Any, part: Rows, total: Ints) -> None:

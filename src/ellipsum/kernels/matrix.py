@@ -1,9 +1,9 @@
-"""The matrix map: products in a fixed order, then the diagonal map's clip."""
+"""The matrix map: products in a fixed order, then the clip of the diagonal map."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,25 @@ from ..row_maps.maps import UNUSED, EllipsoidMap
 from ..util.compile import compiled, inner
 from .blocks import Columns
 from .codegen import address, all_below, element, load_quad, plus_products, store_quad
-from .ellipsoid import ClipKernel, absent_cell, add_mended, add_rows, squared_norm
-from .memory import BLOCK, FAR_EXPONENT, LARGE, PANEL, TILE, Rows, readable
+from .ellipsoid import ClipKernel, add_finite, add_rows, count_missing, squared_norm
+from .memory import BLOCK, FAR_EXPONENT, LARGE, PANEL, TILE, ClipCounts, ClipLines, Rows, location, readable
+
+
+class MatrixLines(NamedTuple):
+    """packed[p, j, i] is the matrix at row 16 p + i, column j; 2^exponents bounds its columns; lines: for products."""
+
+    center: Floats
+    packed: Floats
+    exponents: Ints
+    lines: ClipLines
+
+
+class MatrixScratch(NamedTuple):
+    """Where `add_products` works: offsets (32, 256), products (32, width), row (2, width)."""
+
+    offsets: Floats
+    products: Floats
+    row: Floats
 
 
 class MatrixKernel(ClipKernel):
@@ -24,18 +41,16 @@ class MatrixKernel(ClipKernel):
         assert row_map.matrix is not None
         padded = len(row_map.matrix) + -len(row_map.matrix) % PANEL
         super().__init__(row_map, np.zeros(padded), np.ones(padded))
-        packed, exponents = _pack(row_map.matrix)
-        self.maps = row_map.center, packed, exponents, self.identity
+        lines = self.lines._replace(frame=self.lines.identity)
+        self.matrix_lines = MatrixLines(row_map.center, *_pack(row_map.matrix), lines)
 
-    def scratch(self) -> tuple[Floats, Floats, Floats]:
-        """What `add_products` works in."""
-        return np.empty((BLOCK, TILE)), np.empty((BLOCK, self.padded)), np.empty((2, self.padded))
+    def scratch(self) -> MatrixScratch:
+        return MatrixScratch(np.empty((BLOCK, TILE)), np.empty((BLOCK, self.padded)), np.empty((2, self.padded)))
 
-    def _add(self, block: Rows | Columns, sums: Ints, riders: tuple[Any, ...]) -> None:
+    def _add(self, block: Rows | Columns, sums: Ints, counts: ClipCounts) -> None:
         scratch = self.scratch()
         for part in readable(block, self._map.columns, singles=False):
-            place = part.__array_interface__["data"][0], part.strides[0], len(part)
-            add_products(*place, *self.maps, self.grid, sums, *scratch, riders)
+            add_products(*location(part), self.matrix_lines, sums, scratch, counts)
 
 
 def _pack(matrix: Floats) -> tuple[Floats, Ints]:
@@ -52,30 +67,29 @@ def _pack(matrix: Floats) -> tuple[Floats, Ints]:
 
 
 @inner
-def _offset(x: int, j: int, half: float, center: Any, exponents: Any, fill: Any) -> float:
+def _offset(x: int, j: int, half: float, maps: MatrixLines, fills: Floats) -> float:
     """half (x_j - center_j) without overflow for half = 1/2; the fill's if missing, zero in unused columns ([S3])."""
     entry = element(x, j, 0.0)
-    entry = entry if abs(entry) < np.inf else fill[j]
-    return float(half * entry - half * center[j] if exponents[j] != UNUSED else 0.0)
+    entry = entry if abs(entry) < np.inf else fills[j]
+    return float(half * entry - half * maps.center[j] if maps.exponents[j] != UNUSED else 0.0)
 
 
 @inner
-def _taken(x: int, columns: int, riders: Any) -> float:
-    """The share of the squared radius that went with a row's absent cells; infinity where the row is left out."""
-    taken = 0.0
+def _missing_share(x: int, columns: int, counts: ClipCounts) -> float:
+    """The share of the squared radius of a row's missing values; infinity if the row is left out."""
+    share = 0.0
     for j in range(columns):
         if not abs(element(x, j, 0.0)) < np.inf:
-            taken += absent_cell(j, riders)
-            if taken == np.inf:
-                return taken
-    return taken
+            share += count_missing(j, counts)
+            if share == np.inf:
+                return share
+    return share
 
 
 @inner
-def _multiply(
-    x: int, stride: int, rows: int, center: Any, packed: Any, exponents: Any, fill: Any, offsets: Any, products: Any
-) -> None:
-    """products[:rows] = (x - center) times the packed matrix, each entry summed over columns 0, 1, 2, ..."""
+def _multiply(x: int, stride: int, rows: int, maps: MatrixLines, fills: Floats, scratch: MatrixScratch) -> None:
+    """products[:rows] = (x - center) times the packed matrix, each value summed over columns 0, 1, 2, ..."""
+    packed, offsets, products = maps.packed, scratch.offsets, scratch.products
     panels, columns = packed.shape[0], packed.shape[1]
     products[:rows] = 0.0
     offsets[rows : rows + -rows % 4] = 0.0
@@ -83,7 +97,7 @@ def _multiply(
         count = min(TILE, columns - first)
         for i in range(rows):
             for j in range(count):
-                offsets[i, j] = _offset(x + i * stride, first + j, 1.0, center, exponents, fill)
+                offsets[i, j] = _offset(x + i * stride, first + j, 1.0, maps, fills)
         for p in range(panels):
             panel = address(packed) + 8 * PANEL * (p * columns + first)
             for i in range(0, rows, 4):
@@ -95,17 +109,18 @@ def _multiply(
 
 
 @inner
-def _multiply_far(x: int, center: Any, packed: Any, exponents: Any, fill: Any, products: Any) -> None:
+def _multiply_far(x: int, maps: MatrixLines, fills: Floats, products: Floats) -> None:
     """The product of one row that overflows, times the power of two that brings it near 2^200 ([S3])."""
+    packed, exponents = maps.packed, maps.exponents
     panels, columns = packed.shape[0], packed.shape[1]
     top = -10000
     for j in range(columns):
-        offset, exponent = math.frexp(_offset(x, j, 0.5, center, exponents, fill))
+        offset, exponent = math.frexp(_offset(x, j, 0.5, maps, fills))
         if offset != 0.0:
             top = max(top, exponent + exponents[j])
     products[:] = 0.0
     for j in range(columns):
-        offset, exponent = math.frexp(_offset(x, j, 0.5, center, exponents, fill))
+        offset, exponent = math.frexp(_offset(x, j, 0.5, maps, fills))
         if offset == 0.0:
             continue
         offset = math.ldexp(offset, exponent + exponents[j] - top)
@@ -123,42 +138,25 @@ def _multiply_far(x: int, center: Any, packed: Any, exponents: Any, fill: Any, p
 
 @compiled
 def add_products(
-    x: int,
-    stride: int,
-    rows: int,
-    center: Any,
-    packed: Any,
-    exponents: Any,
-    identity: Any,
-    grid: float,
-    total: Any,
-    offsets: Any,
-    products: Any,
-    row: Any,
-    riders: Any,
+    x: int, stride: int, rows: int, maps: MatrixLines, total: Ints, scratch: MatrixScratch, counts: ClipCounts
 ) -> None:
-    """Adds to the total the integer rows of matrix times (row - center), rows of doubles at an address.
-
-    `packed[p, j, i]` is the matrix at row 16 p + i, column j; `exponents` bounds its columns by 2^exponent.
-    `offsets` (32, 256), `products` (32, width) and `row` (2, width) are scratch.
-    """
-    fill = riders[4]
-    taken = np.empty(BLOCK)
+    """Add to the total the integer rows of matrix times (row - center), for rows of doubles at an address."""
+    products, row, lines = scratch.products, scratch.row, maps.lines
+    shares = np.empty(BLOCK)
     for first in range(0, rows, BLOCK):
         count = min(BLOCK, rows - first)
         start = x + first * stride
-        _multiply(start, stride, count, center, packed, exponents, fill, offsets, products)
+        _multiply(start, stride, count, maps, counts.fills, scratch)
         complete = True
         for i in range(count):
-            taken[i] = _taken(start + i * stride, center.size, riders)
-            complete &= taken[i] == 0.0
-            squares = squared_norm(address(products[i]), identity)
+            shares[i] = _missing_share(start + i * stride, maps.center.size, counts)
+            complete &= shares[i] == 0.0
+            squares = squared_norm(address(products[i]), lines.identity)
             if not all_below(squares, LARGE):
-                _multiply_far(start + i * stride, center, packed, exponents, fill, products[i])
+                _multiply_far(start + i * stride, maps, counts.fills, products[i])
         if complete:
-            place = address(products)
-            add_rows(place, 8 * products.shape[1], count, 0.0, identity, identity, grid, total, row, riders)
+            add_rows(address(products), 8 * products.shape[1], count, 0.0, lines, total, row, counts)
         else:
             for i in range(count):
                 row[0] = products[i]
-                add_mended(row[0], taken[i], identity, identity, grid, total, riders)
+                add_finite(row[0], shares[i], lines, total, counts)

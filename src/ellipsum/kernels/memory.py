@@ -1,4 +1,4 @@
-"""Sizes that kernels and their generators agree on, how blocks lie in memory, and aligned arrays. Compiles nothing."""
+"""Sizes and tuples that kernels share, the layout of blocks, and aligned arrays. Compiles nothing."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Floats
+from ..numerics.wide_integers import Ints
 from .blocks import Addresses, Columns, fill
 
 LANES = 8  # doubles in a vector, and rows in a group that is clamped
@@ -20,21 +21,56 @@ LINE = 64  # bytes of a cache line
 PANEL = 16  # matrix rows side by side in a packed panel
 BLOCK = 32  # rows that share one reading of the matrix
 TILE = 256  # matrix columns worked on at a time
-FAR_EXPONENT = 200  # rows that overflow are brought to a norm near 2^200: outside the ball, squares finite
-SURELY_OUTSIDE = 1 + 2.0**-18  # of a squared norm: unit vectors in single precision are not outside
-LARGE = 2.0**1000  # beyond it a squared norm is not relied upon
+FAR_EXPONENT = 200  # rows that overflow are scaled to a norm near 2^200: outside the ball, with finite squares
+SURELY_OUTSIDE = 1 + 2.0**-18  # a squared norm that unit vectors in single precision do not reach
+LARGE = 2.0**1000  # a larger squared norm may have overflowed
 
-# What is done with an absent cell: the fill's value, counted for its column, or its row left out.
+# A missing value is filled in, counted for its column, or its row is left out.
 FILLED, COUNTED, LEFT_OUT = 0, 1, 2
 
 Rows = NDArray[Any]
-COPY_ENTRIES = 1 << 14  # entries copied at once where a kernel cannot read in place
+"""A two-dimensional array of any real numbers."""
+
+
+class ClipLines(NamedTuple):
+    """How rows are mapped and rounded. frame: centers, scales, and the scales of the last eight columns.
+
+    identity: the frame that maps nothing. grid: the integer that a norm of 1 becomes.
+    """
+
+    frame: Floats
+    identity: Floats
+    grid: float
+
+
+class ClipCounts(NamedTuple):
+    """How missing values are treated, and what is counted beside a sum of clipped rows.
+
+    pulled: the grid of a row outside. outside: rows outside by octave. spare: space for 8 numbers. rule, fills: what
+    becomes of a missing value. shares: the share of the squared radius of each column. missing: missing values.
+    """
+
+    pulled: float
+    outside: Ints
+    spare: Floats
+    rule: int
+    fills: Floats
+    shares: Floats
+    missing: Ints
+
+
+COPY_ENTRIES = 1 << 14  # values copied at once if a kernel cannot read in place
 _FIRST_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index0/size")
-_MOST_COLUMNS = 1024  # rows wider than this are read as rows: mapped columns would leave the cache
+_MOST_COLUMNS = 1024  # wider rows are read as rows: mapped columns would not stay in the cache
+
+
+def location(block: Rows) -> tuple[int, int, int]:
+    """The address of a block, the distance between its rows in bytes, and the number of rows."""
+    return block.__array_interface__["data"][0], block.strides[0], len(block)
 
 
 def columns_of(block: Rows | Columns) -> Addresses | None:
-    """Where the columns of a block begin, or None where its entries do not lie side by side in each column."""
+    """Where the columns of a block begin, or None if the values of a column are not contiguous."""
     rows, columns = block.shape
     if columns > _MOST_COLUMNS or rows == 0:
         return None
@@ -49,21 +85,21 @@ def columns_of(block: Rows | Columns) -> Addresses | None:
 
 
 def first_cache() -> int:
-    """Bytes of the processor's first cache, where the system says; 32 kB are the least that is common."""
+    """Bytes of the processor's first cache, if the system says so; else 32 kB, the smallest usual size."""
     with suppress(OSError, ValueError):
         return int(_FIRST_CACHE.read_text().strip().removesuffix("K")) << 10
     return 32 << 10
 
 
 def aligned(*shape: int) -> Floats:
-    """Zeros that begin at a multiple of 64 bytes: a vector that lies across two cache lines costs twice the time."""
+    """Zeros that begin at a multiple of 64 bytes: a vector across two cache lines takes twice the time."""
     zeros = unset(*shape)
     zeros[:] = 0.0
     return zeros
 
 
 def unset(*shape: int) -> Floats:
-    """As `aligned`, with whatever the memory held."""
+    """Like `aligned`, but the memory is not set to zero."""
     size = math.prod(shape)
     spare = np.empty(size + LANES)
     start = -spare.__array_interface__["data"][0] // 8 % LANES
@@ -71,7 +107,7 @@ def unset(*shape: int) -> Floats:
 
 
 def readable(block: Rows | Columns, width: int, singles: bool) -> Iterator[Rows]:
-    """The block as doubles (or singles) side by side in each row: itself, or copies of a few rows at a time."""
+    """The block as contiguous rows of doubles (or singles): itself, or copies of a few rows at a time."""
     rows, columns = block.shape
     if (
         not isinstance(block, Columns)
@@ -86,10 +122,10 @@ def readable(block: Rows | Columns, width: int, singles: bool) -> Iterator[Rows]
     buffer = np.zeros((min(step, rows), width))
     for first in range(0, rows, step):
         part = buffer[: min(step, rows - first)]
-        given = np.asarray(block[first : first + step])
+        rows_now = np.asarray(block[first : first + step])
         if columns < width:  # few columns: one long copy each
             for j in range(columns):
-                fill(part[:, j], given[:, j])
+                fill(part[:, j], rows_now[:, j])
         else:
-            fill(part, given)
+            fill(part, rows_now)
         yield part

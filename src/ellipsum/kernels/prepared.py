@@ -1,11 +1,9 @@
-"""The kernel of prepared rows: fill and clamp a copy, and hand it to the kernel of the inner map."""
+"""The kernel of prepared rows: fill and clamp a copy, and pass it to the kernel of the inner map."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..numerics.wide_integers import Ints
-from ..row_maps.prepared import Prepared
+from ..row_maps.maps import Prepared
 from .blocks import floats
 from .memory import Rows
 from .table import kernel_for
@@ -14,7 +12,7 @@ _COPY_ENTRIES = 1 << 15
 
 
 class PreparedKernel:
-    """Fills missing entries, clamps the others, and hands rows to the kernel of the map behind."""
+    """Fills missing values, clamps the others, and passes the rows to the kernel of the inner map."""
 
     takes_columns = False
 
@@ -26,5 +24,4 @@ class PreparedKernel:
         step = max(16, _COPY_ENTRIES // block.shape[1])
         for first in range(0, len(block), step):
             part = floats(block[first : first + step], copy=True)
-            clamped = np.clip(part, self._map.lower, self._map.upper)
-            self._inner(np.where(np.isfinite(part), clamped, self._map.fill), total)
+            self._inner(self._map.rows(part), total)

@@ -1,13 +1,12 @@
-"""Squares beside clamped values: Q_j (1 - (q_j/L_j)^2) of every cell, rounded and added ([S11]).
+"""Squares beside clamped values: Q_j (1 - (q_j/L_j)^2) of every value, rounded and added ([S11]).
 
-q_j is the whole number that the clamp adds, by the clamp's own operations, so that a cell at its limit has a square of
-nothing exactly. A cell that is counted as absent adds nothing; one that is filled in adds its fill's square.
+q_j is the whole number that the clamp adds, by the clamp's own operations, so that a value at its limit adds exactly 0.
+A value that is counted as missing adds 0; one that is filled in adds the square of its fill.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -15,120 +14,97 @@ from ..errors import Floats
 from ..numerics.wide_integers import Ints
 from ..row_maps.maps import ClampedMap
 from ..util.compile import compiled, inner
-from .blocks import Columns
-from .clamp import ClampedKernel, side_by_side
+from .blocks import Addresses, Columns
+from .clamp import ClampedKernel, rounded_clamp, split_rows
 from .codegen import address, element, square_column, square_row
-from .memory import LANES, Rows, aligned, columns_of, readable
+from .memory import LANES, Rows, aligned, columns_of, location, readable
 
-_WIDEST = 64  # rows narrower than this are read several at once, as one row that fills whole vectors
-
-
-class _SquaresFrame:
-    """What the loops read: centers, scales, limits, units, and of an absent cell its square and itself."""
-
-    def __init__(self, row_map: ClampedMap, times: int = 1) -> None:
-        riders, limits = row_map.riders, row_map.limits.astype(np.float64)
-        units = riders.squares.astype(np.float64)
-        filled = _filled(row_map, limits)
-        counted = riders.absences > 0 if riders.missing == "column" else np.zeros(row_map.columns, bool)
-        absent = np.where(counted, 0.0, np.rint(units * (1.0 - filled * filled)))
-        lines = row_map.center, row_map.scale, limits, units, absent, filled
-        self.columns = row_map.columns * times
-        width = -(-self.columns // LANES) * LANES
-        self.lines = aligned(len(lines), width)
-        for i, line in enumerate(lines):
-            self.lines[i, : self.columns] = np.tile(line, times)
+_WIDEST = 64  # narrower rows are read several at once, as one row that fills whole vectors
 
 
-def _filled(row_map: ClampedMap, limits: Floats) -> Floats:
-    """What is filled in for an absent cell, in units of its limit."""
-    fill = row_map.center if row_map.riders.fill is None else row_map.riders.fill
+def _square_lines(row_map: ClampedMap, times: int = 1) -> Floats:
+    """What the loops read: centers, scales, limits, units, and the square and the fill of a missing value."""
+    auxiliary, limits = row_map.auxiliary, row_map.limits.astype(np.float64)
+    units = auxiliary.squares.astype(np.float64)
+    fill = _fill_in_limits(row_map, limits)
+    counted = auxiliary.absences > 0 if auxiliary.missing == "column" else np.zeros(row_map.columns, bool)
+    missing = np.where(counted, 0.0, np.rint(units * (1.0 - fill * fill)))
+    values = row_map.center, row_map.scale, limits, units, missing, fill
+    columns = row_map.columns * times
+    lines = aligned(len(values), -(-columns // LANES) * LANES)
+    for line, value in zip(lines, values, strict=True):
+        line[:columns] = np.tile(value, times)
+    return lines
+
+
+def _fill_in_limits(row_map: ClampedMap, limits: Floats) -> Floats:
+    """What replaces a missing value, in units of its limit."""
+    fill = row_map.center if row_map.auxiliary.fill is None else row_map.auxiliary.fill
     q = np.rint(np.clip((fill - row_map.center) * row_map.scale, -limits, limits))
-    filled: Floats = q / np.maximum(limits, 1.0)
-    return filled
+    share: Floats = q / np.maximum(limits, 1.0)
+    return share
 
 
 class SquaresKernel:
-    """Adds the integer rows of a clamped map, and behind them their squares; blocks are only read."""
+    """Adds the integer rows of a clamped map, and behind them their squares. Blocks are only read."""
 
     takes_columns = True
 
     def __init__(self, row_map: ClampedMap) -> None:
         self._map = row_map
         self.clamped = ClampedKernel(row_map)
-        self._drops = row_map.riders.missing == "row"
+        self._drops = row_map.auxiliary.missing == "row"
         together = row_map.columns < _WIDEST and not self._drops
         self._times = LANES // math.gcd(row_map.columns, LANES) if together else 1
-        self._one = _SquaresFrame(row_map)
-        self._several = _SquaresFrame(row_map, self._times) if together else self._one
-        """For so many rows at once that they fill whole vectors."""
-
-    @property
-    def lines(self) -> Floats:
-        """Centers, scales, limits, units, and of an absent cell its square and itself."""
-        return self._one.lines
+        self.lines = _square_lines(row_map)
+        self._several = _square_lines(row_map, self._times)
+        """For as many rows as fill whole vectors."""
 
     def __call__(self, block: Rows | Columns, total: Ints) -> None:
-        riders = self._map.riders
-        first = self._map.columns + riders.counted
+        auxiliary, columns = self._map.auxiliary, self._map.columns
+        first = columns + auxiliary.counted
         self.clamped(block, total[:first])
-        sums = np.zeros(self._map.columns, np.int64)
+        sums = total[first : first + columns]
         places = None if self._drops else columns_of(block)
         if places is not None:
-            add_column_squares(places, len(block), block.dtype.type(0), self._one.lines, sums)
+            add_column_squares(places, len(block), block.dtype.type(0), self.lines, sums)
         else:
-            self._add_rows(block, sums)
-        total[first : first + sums.size] += sums
-        if riders.pairs:
-            self._add_products(block, total[first + sums.size :])
+            several, rest = split_rows(block, self._times)
+            self._add(several, self._several, sums)
+            self._add(rest, self.lines, sums)
+        if auxiliary.pairs:
+            self._add_products(block, total[first + columns :])
 
     def _add_products(self, block: Rows | Columns, total: Ints) -> None:
-        found, row = np.zeros(total.size, np.int64), np.zeros(self._map.columns)
-        units = float(self._map.riders.products)
+        row, units = np.zeros(self._map.columns), float(self._map.auxiliary.products)
         for part in readable(block, self._map.columns, singles=True):
-            place = part.__array_interface__["data"][0], part.strides[0], len(part)
-            add_products(*place, part.dtype.type(0), self._one.lines, units, row, found, self._drops)
-        total += found
+            add_products_of_pairs(*location(part), part.dtype.type(0), self.lines, units, row, total, self._drops)
 
-    def _add_rows(self, block: Rows | Columns, sums: Ints) -> None:
-        done = 0
-        if len(block) >= self._times > 1 and isinstance(block, np.ndarray) and side_by_side(block):
-            groups = len(block) // self._times
-            done = groups * self._times
-            self._add(block[:done].reshape(groups, self._several.columns), self._several, sums)
-        if done < len(block):
-            self._add(block[done:], self._one, sums)
-
-    def _add(self, block: Rows | Columns, frame: _SquaresFrame, sums: Ints) -> None:
-        found = np.zeros(frame.lines.shape[1], np.int64)
-        for part in readable(block, frame.columns, singles=True):
-            place = part.__array_interface__["data"][0], part.strides[0], len(part)
-            add_row_squares(*place, part.dtype.type(0), frame.columns, frame.lines, found, self._drops)
-        sums += found[: frame.columns].reshape(-1, sums.size).sum(0)
+    def _add(self, block: Rows | Columns, lines: Floats, total: Ints) -> None:
+        columns, sums = block.shape[1], np.zeros(lines.shape[1], np.int64)
+        for part in readable(block, columns, singles=True):
+            add_row_squares(*location(part), part.dtype.type(0), columns, lines, sums, self._drops)
+        total += sums[:columns].reshape(-1, total.size).sum(0)
 
 
 @inner
-def _left_out(x: int, like: Any, columns: int) -> bool:
-    """Whether a row has an absence."""
-    absent = False
+def _is_left_out(x: int, like: float, columns: int) -> bool:
+    """Whether a row has a missing value."""
+    missing = False
     for j in range(columns):
-        absent |= not abs(element(x, j, like)) < np.inf
-    return absent
+        missing |= not abs(element(x, j, like)) < np.inf
+    return missing
 
 
 @inner
-def _share(entry: float, lines: Any, k: int) -> float:
-    """An entry that is there, as column k, clamped and rounded, in units of its limit."""
-    value = (entry - lines[0, k]) * lines[1, k]
-    limit = lines[2, k]
-    value = value if value < limit else limit
-    value = value if value > -limit else -limit
-    return float(np.rint(value) / max(limit, 1.0))
+def _share(entry: float, lines: Floats, k: int) -> float:
+    """A finite value of column k, clamped and rounded, in units of its limit."""
+    return float(rounded_clamp(entry, k, lines) / max(lines[2, k], 1.0))
 
 
 @inner
-def square_entry(entry: float, lines: Any, k: int) -> Any:
-    """The square of an entry, as column k: the operations of the vectors."""
+def square_entry(entry: float, lines: Floats, k: int) -> np.int64:
+    """The square of a value of column k: the operations of the vectors."""
     if not abs(entry) < np.inf:
         return np.int64(lines[4, k])
     share = _share(entry, lines, k)
@@ -137,16 +113,16 @@ def square_entry(entry: float, lines: Any, k: int) -> Any:
 
 @compiled
 def add_row_squares(
-    x: int, stride: int, rows: int, like: Any, columns: int, lines: Any, sums: Any, drops: bool
+    x: int, stride: int, rows: int, like: float, columns: int, lines: Floats, sums: Ints, drops: bool
 ) -> None:
-    """Adds the squares of rows of doubles (or singles) at an address, entries side by side, rows `stride` bytes apart.
+    """Add the squares of rows of doubles (or singles) at an address, contiguous values, rows `stride` bytes apart.
 
-    drops: a row with an absence is left out.
+    drops: a row with a missing value is left out.
     """
     place, row, out = address(lines), 8 * lines.shape[1], address(sums)
     whole = columns // LANES * LANES
     for _ in range(rows):
-        if not (drops and _left_out(x, like, columns)):
+        if not (drops and _is_left_out(x, like, columns)):
             for j in range(0, whole, LANES):
                 at = place + 8 * j
                 frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
@@ -157,8 +133,8 @@ def add_row_squares(
 
 
 @compiled
-def add_column_squares(places: Any, rows: int, like: Any, lines: Any, sums: Any) -> None:
-    """As `add_row_squares`, for rows whose columns begin at `places`, entries side by side within a column."""
+def add_column_squares(places: Addresses, rows: int, like: float, lines: Floats, sums: Ints) -> None:
+    """As `add_row_squares`, for rows whose columns begin at `places`, with the values of a column contiguous."""
     whole = rows // LANES * LANES
     eight = np.empty(LANES, np.int64)
     for j in range(places.size):
@@ -172,13 +148,13 @@ def add_column_squares(places: Any, rows: int, like: Any, lines: Any, sums: Any)
 
 
 @compiled
-def add_products(
-    x: int, stride: int, rows: int, like: Any, lines: Any, units: float, row: Any, sums: Any, drops: bool
+def add_products_of_pairs(
+    x: int, stride: int, rows: int, like: float, lines: Floats, units: float, row: Floats, sums: Ints, drops: bool
 ) -> None:
-    """Adds units y_i y_j, rounded, of every pair i < j of columns of rows as `add_row_squares` reads them [S12]."""
+    """Add units y_i y_j, rounded, of every pair i < j of columns, for rows as in `add_row_squares` [S12]."""
     columns = row.size
     for _ in range(rows):
-        if not (drops and _left_out(x, like, columns)):
+        if not (drops and _is_left_out(x, like, columns)):
             for j in range(columns):
                 entry = element(x, j, like)
                 row[j] = _share(entry, lines, j) if abs(entry) < np.inf else lines[5, j]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .blocks import Columns
     from .memory import Rows
 
-# The kind of a row map, and where the class of its kernel is. Modules of kernels compile: they are imported when used.
+# The kind of a row map, and the class of its kernel. The modules of kernels compile, so they are imported when used.
 KERNELS = {
     "diagonal": "kernels.ellipsoid.EllipsoidKernel",
     "matrix": "kernels.matrix.MatrixKernel",
@@ -32,13 +32,19 @@ class Kernel(Protocol):
 
     @property
     def takes_columns(self) -> bool:
-        """Whether it reads blocks that lie column by column in place."""
+        """Whether it reads blocks of separate columns in place."""
 
     def __call__(self, block: Rows | Columns, total: Ints) -> None: ...
 
 
+class GroupKernel(Protocol):
+    """Adds the integer rows of a block to the sums of the rows' groups: low and high limbs, and counts of rows."""
+
+    def __call__(self, block: Rows | Columns, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None: ...
+
+
 def kernel_for(row_map: RowMap) -> Kernel:
-    """The kernel of a map, with its arrays prepared."""
+    """The kernel of a map."""
     module, _, name = KERNELS[row_map.kind].rpartition(".")
     kernel: Kernel = getattr(import_module(f"..{module}", __package__), name)(row_map)
     return kernel

@@ -1,13 +1,12 @@
-"""Plans for Unknown rows: which region, how the budget is shared out, and a forecast, before anything is spent."""
+"""Plans for unknown bounds: learning, and a release with all that is left; a forecast before anything is spent."""
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,93 +15,71 @@ from ..display.wording import (
     describe_guarantee,
     describe_missing,
     describe_size,
+    describe_statistic,
     describe_weights,
     many,
     people_facts,
 )
-from ..errors import Floats, UsageError, choice, named, names
-from ..friendly.plan import require_replace
-from ..noise.block_law import box_std
-from ..plans.base import Requested, check_width
+from ..errors import UsageError, listing, names
+from ..plans.base import WRONG, StatisticPlan
+from ..plans.group_plan import GroupPlan, plan_groups
 from ..plans.noise_selection import plan_statistic
 from ..plans.plan import Plan
 from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy
-from ..releases.learning_record import METHODS, Learning, check_stated
+from ..releases.documents import describe_groups
+from ..releases.group_release import GroupRelease
+from ..releases.learned_bounds import Learned
+from ..releases.learning_record import Learning
 from ..releases.release import Release
-from ..request.missing import Handling
-from ..request.people import unit_of
-from ..request.request import Request, request_from_dict
+from ..request.request import Request
 from ..rows import Box, Unknown
 from ..session import Session
-from ..sources import Source
 from ..util import json_codec
-from ..version import VERSION
-from . import box
-from .constants import FEWEST_ROWS, MOST_PASSES
-from .result import Learned
+from . import published
+from .ball import learn_ball
+from .columns import PASSES, find_columns
+from .constants import FEWEST_ROWS, GUESSED_ROWS, MEDIAN_NORM, MOST_PASSES, USELESS, WIDTH
 from .rounds import Region, Rounds
+from .split import Split, split_budget
 
-FORMAT = "ellipsum.learning-plan/4"
-_WRONG = "the plan has missing, unknown or wrong fields. Make it anew with es.plan."
-_HOPELESS, _ROUGH = 0.5, 0.1  # of the rows' spread: an error that is no answer, and one that is a rough one
-_GUESSED_ROWS = 10_000  # where rows are private and nobody guessed their number: it only shares out the budget
-_BOX_WIDTH, _BALL_WIDTH = 5.0, 2.4  # spreads: between a column's ends; twice a ball's radius over sqrt(d)
-_LEARNING_ERROR = (
-    70.0  # over the rows per std of a histogram: how much more the release errs than with known ends, measured
+_LOST = (
+    "not found among the noise: {names}. There is no estimate, and the interval is the whole range. Use more rows or a "
+    "larger budget, or pass bounds."
 )
-_BALL_RELEASE = 0.7  # of mu^2, about what a ball's release has
-_SLACK_SHARE = 0.1  # of delta, for the gate of friendly_core
-Method = Callable[..., Region]
-
-
-def method_of(name: str) -> Method:
-    """The function behind a method's name; "auto" is that of many columns, where columns are not clamped."""
-    from . import ball, published
-
-    methods: dict[str, Method] = {
-        "auto": ball.ball,
-        "coinpress": published.coinpress,
-        "instance_optimal": published.instance_optimal,
-        "variance_aware": published.variance_aware,
-        "friendly_core": published.friendly_core,
-    }
-    return methods[choice("method", name, METHODS)]
 
 
 @dataclass(frozen=True, repr=False)
-class LearningPlan(Requested):
-    """Release of a statistic of Unknown rows: rounds that learn bounds, then an ordinary release; no data was read.
+class LearningPlan(StatisticPlan[Any]):
+    """A statistic with unknown bounds: rounds that learn bounds, then an ordinary release; no data was read.
 
-    Guarantee: `release` is `privacy`, all rounds together [L7][L8]. The plan of the release itself comes with it.
+    Guarantee: `release` is `privacy`, all rounds together [L7][L8][G8]. Everything follows from the request. In groups,
+    all groups share the bounds.
     """
 
+    format: ClassVar[str] = "ellipsum.learning-plan/5"
     request: Request
-    privacy: Privacy
 
     def __post_init__(self) -> None:
-        # A plan may come from a file: what it claims is checked every time it is made.
-        self.privacy.check_unit(self.people is not None)
         names("columns", self.columns, self.d)
-        if self.neighbors != self.request.neighbors:
-            raise UsageError("this plan is not that of its request. Create a new plan.")
-        if self.neighbors == "replace" and self.n is None:
-            raise UsageError("n is missing. State the number of rows; it is public under neighbors='replace'.")
-        if self.privacy.slack != self._slack:
-            raise UsageError("this guarantee is not that of its method. Make the plan anew.")
-        check_stated(self.privacy, self.stated)
-        if self.privacy.pure and not self._boxed:
-            raise UsageError("this guarantee is not that of its method. Make the plan anew.")
-        if self.pure and not self.shares.enough:
-            raise UsageError(f"pure noise hides these columns: {self._too_few()}")
+        if self.grouping is not None and self.split.privacy.pure:
+            raise UsageError(
+                "unknown bounds in groups need Gaussian noise. Pass a delta above 0 and leave noise= out, or learn "
+                "the bounds first with es.learn."
+            )
+        if not self.privacy.mu and self.n is not None and self.n < self._rows_to_learn:
+            raise UsageError(f"pure noise hides these columns: {self._describe_need(self._rows_to_learn)}")
 
     noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
-    in_groups = False
-    format = FORMAT
+
+    @cached_property
+    def split(self) -> Split:
+        """How the budget is split between learning and the release."""
+        return split_budget(self.request, float(self.n or GUESSED_ROWS))
 
     @property
-    def _slack(self) -> float:
-        return slack_for(self.method, Budget(**self.stated), self.neighbors)
+    def privacy(self) -> Privacy:  # type: ignore[override]
+        return self.split.privacy
 
     @property
     def rows(self) -> Unknown:
@@ -111,357 +88,218 @@ class LearningPlan(Requested):
 
     @property
     def statistic(self) -> str:
-        return "mean" if self.later else self.request.statistic
-
-    @property
-    def later(self) -> bool:
-        """Whether bounds are learned for later releases, and none is made now."""
-        return self.request.statistic == "learn"
-
-    @property
-    def method(self) -> str:
-        return self.rows.method
-
-    @property
-    def weights(self) -> str:
-        """What errors are measured in: plain units, or "relative" to each column's own spread."""
-        return self.request.error_weights or "equal"
-
-    @property
-    def handling(self) -> Handling:
-        """What is done about missing values."""
-        return Handling(self.request.missing, self.request.count_clipped)
-
-    @property
-    def noise(self) -> str:
-        return self.request.noise
-
-    @property
-    def pure(self) -> bool:
-        """Whether all rounds have pure noise."""
-        return not self.privacy.mu
-
-    @property
-    def magnitude(self) -> float | Floats:
-        return self.rows.magnitude
-
-    @property
-    def _boxed(self) -> bool:
-        """Whether each column is clamped to ends of its own, rather than rows clipped by their norm: a public rule."""
-        return self.method == "auto" and uses_box(self.d, Budget(**self.stated), self.noise, self.in_groups)
-
-    @cached_property
-    def shares(self) -> box.Shares:
-        """How the budget is shared out where columns are clamped."""
-        return self._shares_of(float(_GUESSED_ROWS if self.n is None else self.n))
-
-    def _shares_of(self, n: float) -> box.Shares:
-        words = self.neighbors, self._each, self.noise, self.in_groups, self.later
-        return box.shares_of(n, self.d, Budget(**self.stated), *words)
-
-    @property
-    def _each(self) -> int:
-        return (self.people and self.people.rows_each) or 1
+        """The statistic of the forecast. Learned bounds are meant for a mean."""
+        return "mean" if self.request.statistic == "learn" else self.request.statistic
 
     @property
     def passes(self) -> int:
         """The most passes over the rows."""
-        from . import published
-
-        counted = self.neighbors != "replace" or self._each > 1
-        if self._boxed:
-            return counted + box.PASSES
-        return counted + (MOST_PASSES if self.method == "auto" else published.passes(self.method, self.rows.options))
+        counts_rows = self.neighbors != "replace" or self.rows_each is not None
+        if self.rows.method == "auto":
+            return counts_rows + (PASSES if self.split.is_box else MOST_PASSES)
+        return counts_rows + published.passes(self.rows.method, self.rows.options)
 
     @property
     def relative_error(self) -> float | None:
-        """Forecast error of a column over its spread."""
-        return None if self.n is None else self._error_of(float(self.n))
-
-    def _error_of(self, n: float) -> float:
-        if self._boxed:
-            shares = self._shares_of(n)
-            learning = 1 - shares.pure_release / shares.epsilon if shares.epsilon else shares.learning
-            more = 1 + _LEARNING_ERROR / max(learning * shares.clear, 1e-300)
-            return _BOX_WIDTH * shares.unit / n * more
-        width = self._each * (1 if self.neighbors == "replace" else 0.5)
-        return _BALL_WIDTH * width * math.sqrt(self.d / _BALL_RELEASE) / (self.privacy.mu * n)
+        """Expected error of a column, or of a column of a group of the expected size, over its standard deviation."""
+        if self.n is None:
+            return None
+        if self._group_plan is not None:
+            return None if self._group_plan.noise_std is None else float(self._group_plan.noise_std[0])
+        if self.split.is_box:
+            return WIDTH * self.split.unit / self.n
+        width = WIDTH if self.request.error_weights == "relative" else 2 * MEDIAN_NORM
+        return width * self.split.unit * math.sqrt(self.d) / self.n
 
     @property
-    def enough(self) -> bool:
-        """Whether the rows are forecast to be enough to find columns [L12]."""
-        return self.n is None or self._enough(float(self.n))
+    def mechanism(self) -> str:
+        """Every step has a mechanism of its own."""
+        return ""
 
-    def _enough(self, n: float) -> bool:
-        budget = Budget(**self.stated)
-        if self.method == "auto":
-            return box.counting_rows(n, self.d, budget, self.neighbors, self._each) >= FEWEST_ROWS
-        return self._error_of(n) < _HOPELESS
+    @property
+    def budget_error(self) -> tuple[float | None, str]:
+        return self.relative_error, "error / standard deviation of the rows"
 
-    def _too_few(self, error: float = _HOPELESS) -> str:
+    @cached_property
+    def _group_plan(self) -> GroupPlan | None:
+        """The release of groups, if columns lie within WIDTH standard deviations."""
+        if self.grouping is None:
+            return None
+        left = replace(self.privacy, mu=self.privacy.mu * math.sqrt(1 - self.split.share))
+        box = Box([-WIDTH / 2] * self.d, [WIDTH / 2] * self.d)
+        return plan_groups(replace(self.request, bounds=box, noise="gaussian", error_weights=None), left)
+
+    @property
+    def threshold(self) -> float:
+        """About the noisy count from which groups that are not listed are published; 0 where all are."""
+        if self._group_plan is None or self._group_plan.grouping.keys is not None:
+            return 0.0
+        return self._group_plan.threshold
+
+    @property
+    def _rows_to_learn(self) -> float:
+        """The number of rows from which the columns are found [L12]."""
+        rows = float(self.n or GUESSED_ROWS)
+        if self.rows.method != "auto":  # how far they must lie apart is not known of published methods
+            return rows * (self.relative_error or 0.0) / USELESS
+        return rows * FEWEST_ROWS / self.split.clear_rows
+
+    def _describe_need(self, rows: float) -> str:
         return (
-            f"there are too few rows for this budget and {self.d} columns. It takes about {self.n_needed(error):,} "
-            "rows, fewer columns, a larger budget, or bounds that are stated."
+            f"there are too few rows for this budget and {many(self.d, 'column')}. Use about {math.ceil(rows):,} rows, "
+            "fewer columns or a larger budget, or pass bounds."
         )
-
-    def n_needed(self, error: float) -> int:
-        """Rows for which the forecast error is at most this, and columns are found."""
-        low, high = 1.0, 2.0**60
-        while high > low * 1.01:
-            middle = math.sqrt(low * high)
-            enough = self._enough(middle) and self._error_of(middle) <= error
-            low, high = (low, middle) if enough else (middle, high)
-        return math.ceil(high)
 
     @property
     def warning(self) -> str | None:
-        """In plain words, where the data cannot support a useful answer."""
-        error = self.relative_error
-        if error is None:
+        """Why a budget spent on this plan may be wasted."""
+        if self.n is None:
             return None
-        if not self.enough or error >= _HOPELESS:
-            return f"the data cannot support an answer: {self._too_few()}"
-        if error >= _ROUGH:
-            return (
-                f"the answer will be rough: its error is about {error:.0%} of the rows' spread. {self._too_few(_ROUGH)}"
-            )
-        return None
-
-    @property
-    def doubt(self) -> str | None:
-        """Why a budget spent on this plan may be wasted; a rough answer is an answer."""
-        error = self.relative_error
-        return self.warning if error is not None and (not self.enough or error >= _HOPELESS) else None
+        size = None if self._group_plan is None else self._group_plan.size
+        if size is not None and size < self.threshold:
+            return f"groups of {size} will hardly be published: a noisy count of {self.threshold:.4g} is needed."
+        needed = max(self._rows_to_learn, self.n * (self.relative_error or 0.0) / USELESS)
+        return None if self.n >= needed else f"the data cannot support an answer: {self._describe_need(needed)}"
 
     # Running --------------------------------------------------------------------------------------------
 
-    def run(self, session: Session) -> Release:
-        """Learn, then release with all that is left [L7]."""
-        rounds = self._rounds(session, f"{self.statistic} of learned rows")
-        region = self._learned(rounds)
-        return publish(self, rounds, region)
-
-    def learn(self, session: Session) -> Learned:
-        """Spend the whole budget on bounds."""
-        rounds = self._rounds(session, "learning")
-        region = self._learned(rounds)
-        rows = region.rows
-        if isinstance(rows, Box):  # a column that was not found has no bounds but the stated ones
-            low, high = (
-                np.where(region.found, end, sign * rounds.magnitude)
-                for sign, end in zip((-1, 1), rows.bounds(), strict=True)
-            )
-            rows = Box(low, high)
-        bounds = rows._with(columns=session.source.columns or self.columns)
-        facts = self.method, dict(self.stated), session.secure, self.people, region.warnings
+    def run(self, session: Session) -> Any:  # type: ignore[override]
+        """Learn, then release with all that is left [L7][G8]; for `es.learn`, the bounds themselves."""
+        source = session.source
+        self._check_source(source)
+        if self.neighbors == "replace" and source.reopenable:
+            self.check_rows(source.count())
+        with session.everyone() if self.grouping else nullcontext(source) as rows:
+            rounds = Rounds(session, self, self.split, self.passes, rows)
+            region = self._learn_region(rounds)
+        if self.request.statistic != "learn":
+            return self._release_within(rounds, region)
+        bounds = region.rows
+        if isinstance(bounds, Box):  # of a column that was not found, those that were passed
+            low, high = bounds.bounds()
+            widest = rounds.magnitude
+            bounds = Box(np.where(region.found, low, -widest), np.where(region.found, high, widest))
+        bounds = bounds._with(columns=rounds.source.columns or self.columns)
+        facts = self.rows.method, self.stated, session.secure, self.people, region.warnings
         return Learned(bounds, rounds.privacy, tuple(rounds.steps), *facts)
 
-    def _rounds(self, session: Session, note: str, rows: Source | None = None) -> Rounds:
-        source = session.source
-        check_width(self.d, source)
-        if self.neighbors == "replace" and source.reopenable and source.count() != self.n:
-            what = "rows" if self.people is None else "people"
-            raise UsageError(
-                f"this plan is for n = {self.n} {what}, the data has {source.count()}. Plan anew for this n."
-            )
-        session.propose(self)
-        magnitude = self.rows.magnitudes(self.d)
-        return Rounds(
-            session, self.privacy, self.n, self.handling, magnitude, note,
-            plan=self, source=rows, passes=self.passes, relative=self.weights == "relative",
-        )  # fmt: skip
+    def read_release(self, text: str) -> Any:  # type: ignore[override]
+        """A result of this plan, from its JSON."""
+        if self.request.statistic == "learn":
+            return Learned.from_json(text)
+        return (Plan if self.grouping is None else GroupPlan).read_release(text)
 
-    def _learned(self, rounds: Rounds) -> Region:
-        region = box.box(rounds, self.shares) if self._boxed else method_of(self.method)(rounds, **self.rows.options)
-        texts = list(region.warnings)
-        lost = [named(rounds.names[j]) for j in np.flatnonzero(~region.found)]
-        if lost:
-            some = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
-            texts.insert(
-                0,
-                f"{some} could not be found among the noise: it has no value, and its interval is the whole range.",
-            )
-        if not self._enough(rounds.n):
-            texts.insert(0, f"intervals cannot be trusted: {self._too_few()}")
-        return replace(region, warnings=tuple(texts))
+    def _learn_region(self, rounds: Rounds) -> Region:
+        """The region of the release, with warnings of columns that were not found, and of too few rows."""
+        if self.rows.method == "auto":
+            region = find_columns(rounds) if self.split.is_box else learn_ball(rounds)
+        else:
+            region = published.METHODS[self.rows.method](rounds, **self.rows.options)
+        lost = [rounds.names[j] for j in np.flatnonzero(~region.found)]
+        needed = self._rows_to_learn
+        few = (f"intervals cannot be trusted: {self._describe_need(needed)}",) if rounds.n < needed else ()
+        return replace(
+            region, warnings=(*few, *((_LOST.format(names=listing(lost)),) if lost else ()), *region.warnings)
+        )
+
+    def _release_within(self, rounds: Rounds, region: Region) -> Release | GroupRelease:
+        """An ordinary release in the region, with all the budget that is left [L10][L11][G8].
+
+        Missing values that were counted before are filled in.
+        """
+        session, spend, groups = rounds.session, rounds.remaining(), self.grouping
+        rule, fill = rounds.missing_values.rule(self.rows, self.d)
+        missing, counts = rounds.missing_values.missing, region.missing_counts if groups is None else None
+        counts = counts if rule == "column" else None
+        if counts is not None:
+            missing = counts.fill.tolist()
+        elif fill is not None and isinstance(region.rows, Box):
+            missing = np.clip(fill, *region.rows.bounds()).tolist()
+        request = replace(
+            self.request,
+            bounds=region.rows.resolve(self.d),
+            n=self.n if self.neighbors == "replace" and rounds.has_public_rows else round(rounds.n),
+            columns=rounds.source.columns,
+            missing=missing,
+            error_weights=self.request.error_weights if isinstance(region.rows, Box) else None,
+            count_clipped=not region.measures_bias and rounds.missing_values.counts(region.rows),
+            nullable=rounds.missing_values.gaps,
+        )
+        release: Release | GroupRelease
+        if groups is None:
+            budget = Budget(epsilon=spend.pure[0], delta=0) if spend.pure else Budget(mu=spend.mu)
+            plan = plan_statistic(replace(request, budget=budget.as_typed()))
+            stream = rounds.charge_release(plan.privacy.as_pair(), plan.row_map.width)
+            partial = session.total(plan.row_map, rounds.has_public_rows, rounds.progress, rounds.source)
+            release = plan.publish(plan.noisy_sums(partial, stream), session.secure)
+        else:
+            is_public = self.neighbors == "replace" and self.people is None
+            spend = replace(spend, slack=self.privacy.slack)
+            group_plan = plan_groups(replace(request, noise="gaussian"), spend)
+            stream = rounds.charge_release(group_plan.privacy, group_plan.width)
+            sums = session.total_by(group_plan.one.row_map, groups.keys, is_public, rounds.progress)
+            release = group_plan.publish(sums, stream, session.secure)
+        facts = region.bias, region.found, region.unnoticed, region.warnings
+        learned = Learning(self.rows.method, self.stated, rounds.magnitude, tuple(rounds.steps), *facts, counts)
+        return replace(release, privacy_spent=rounds.privacy, learned=learned)
 
     # As JSON and in words -------------------------------------------------------------------------------
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": self.format,
-            "version": VERSION,
-            "request": self.request.to_dict(),
-            "privacy": self.privacy.to_dict(),
-            "passes": self.passes,
-            "relative_error": self.relative_error,
-            "warning": self.warning,
-        }
+    def own_fields(self) -> dict[str, Any]:
+        return {"passes": self.passes, "relative_error": self.relative_error}
 
-    def to_json(self) -> str:
-        return json_codec.dump(self.to_dict())
-
-    @staticmethod
-    def from_json(text: str) -> LearningPlan:
-        return LearningPlan(*learning_fields(json_codec.parse(text), FORMAT))
-
-    @staticmethod
-    def read_release(text: str) -> Any:
-        return Plan.read_release(text)
-
-    def _group_facts(self) -> list[tuple[str, str]]:
-        """What is said of groups, where there are any."""
-        return []
+    @classmethod
+    def from_fields(cls, fields: json_codec.Fields, request: Request, privacy: Privacy) -> LearningPlan:
+        """Everything in a plan follows from its request, and is computed again."""
+        for derived in ("passes", "relative_error"):
+            fields.take(derived, lambda value: None)
+        if not request.learns or request.budget is None:
+            raise UsageError(WRONG)
+        plan = plan_learning(request)
+        if plan.privacy != privacy:
+            raise UsageError("the guarantee of this plan is not that of its request. Create a new plan with es.plan.")
+        return plan
 
     def document(self, most: int | None = None) -> Document:
-        asked = self.rows.usual_missing if self.handling.missing is None else self.handling.missing
-        what = "each column is clamped to learned ends" if self._boxed else "rows are clipped by their norm"
+        missing = self.rows.usual_missing if self.request.missing is None else self.request.missing
+        what = "each column is clamped to learned ends" if self.split.is_box else "rows are clipped by their norm"
         facts = [
             ("Privacy", describe_guarantee(self.privacy, self.stated)),
             *people_facts(self.people),
-            *self._group_facts(),
-            ("Bounds", f"learned: values are known to lie within {self.rows.shown}"),
-            ("Missing", describe_missing(asked, self.statistic)),
-            ("Weights", describe_weights(self.weights)),
-            ("Method", f"{self.method}; {what}"),
+            *([] if self.grouping is None else [("Groups", describe_groups(self.grouping, self.threshold))]),
+            ("Bounds", f"learned: values lie within {self.rows.shown}"),
+            ("Missing", describe_missing(missing, self.statistic)),
+            ("Weights", describe_weights(str(self.request.error_weights or "equal"))),
+            ("Method", f"{self.rows.method}; {what}"),
             ("Passes", f"at most {self.passes} over all rows"),
         ]
         if self.relative_error is not None:
             facts.append(("Error", f"{self.relative_error:.2%} of a column's standard deviation"))
-        columns = f"{many(self.d, 'column')} with unknown bounds ({describe_size(self)}; no data read)"
-        warnings = [] if self.warning is None else [self.warning]
-        return Document(f"Plan for a differentially private {self.statistic} of {columns}", [], facts, warnings)
-
-
-def uses_box(d: int, budget: Budget, noise: str, in_groups: bool) -> bool:
-    """A public rule: pure noise of a box of 5 spreads, or Gaussian noise of a ball of 1.2 sqrt(d) spreads."""
-    if d == 1 or in_groups or noise == "norm" or budget.largest_mu is None:
-        return True
-    if noise == "gaussian" or budget.pair is None:
-        return False
-    return _BOX_WIDTH * box_std(d) / budget.pair[0] < _BALL_WIDTH * math.sqrt(d) / budget.mu
-
-
-def slack_for(method: str, budget: Budget, neighbors: str) -> float:
-    """The failure probability that a method needs beside its share of mu; most need none."""
-    if method != "friendly_core":
-        return 0.0
-    require_replace(neighbors)
-    delta = dict(budget.stated).get("delta")
-    if not delta:
-        raise UsageError("friendly_core needs a failure probability. State the budget as epsilon= and delta=.")
-    return _SLACK_SHARE * delta
-
-
-def _checked_method(method: str, options: Mapping[str, Any], budget: Budget, noise: str) -> None:
-    """An error for a name, an option or a noise that there is not."""
-    if method == "auto" and not options:
-        return _check_noise(method, budget, noise)
-    function = method_of(method)
-    parameters = inspect.signature(function).parameters.values()
-    offered = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    unknown = [name for name in options if name not in offered]
-    if unknown:
-        own = f"{method} takes {', '.join(offered)}" if offered else f"{method} takes none"
-        raise UsageError(
-            f"{', '.join(unknown)} cannot be chosen for Unknown rows: shape and radius are learned. {own}."
-        )
-    _check_noise(method, budget, noise)
-
-
-def _check_noise(method: str, budget: Budget, noise: str) -> None:
-    if method != "auto" and (noise == "norm" or budget.largest_mu is None):
-        raise UsageError(f"method={method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='norm'.")
-    if noise == "norm" and budget.pair is None:
-        raise UsageError("noise='norm' needs a budget stated as epsilon= and delta=: its law is not Gaussian.")
+        title = f"Plan for a differentially private {describe_statistic(self)} with unknown bounds"
+        size = f"({describe_size(self)}; no data read)"
+        return Document(f"{title} {size}", [], facts, [] if self.warning is None else [self.warning])
 
 
 def plan_learning(request: Request) -> LearningPlan:
-    """A plan for Unknown bounds."""
+    """A plan for unknown bounds."""
     rows, budget = request.bounds, request.budget
     assert isinstance(rows, Unknown)
     assert budget is not None
-    gate = slack_for(rows.method, budget, request.neighbors)
-    return LearningPlan(request, choose_guarantee(request, budget, gate, in_groups=False))
-
-
-def choose_guarantee(request: Request, budget: Budget, slack: float, in_groups: bool) -> Privacy:
-    """What the steps of learning and the release guarantee together; slack: what they need of delta."""
-    rows, people = request.bounds, request.people
-    assert isinstance(rows, Unknown)
-    assert request.d is not None
-    _checked_method(rows.method, rows.options, budget, request.noise)
-    neighbors, unit = request.neighbors, unit_of(people)
-    mu = 0.0
-    pure: tuple[float, ...] = ()
-    if rows.method == "auto" and uses_box(request.d, budget, request.noise, in_groups):
-        size = float(_GUESSED_ROWS if request.n is None else request.n)
-        each = (people and people.rows_each) or 1
-        later = request.statistic == "learn"
-        shares = box.shares_of(size, request.d, budget, neighbors, each, request.noise, in_groups, later)
-        mu = shares.mu
-        pure = (shares.pure_release if mu else shares.epsilon,) if shares.epsilon else ()
-    if pure:
-        return Privacy(mu, 0.0, neighbors, unit, pure)
-    return Privacy(budget.after_slack(slack).mu, slack, neighbors, unit)
-
-
-def publish(plan: LearningPlan, rounds: Rounds, region: Region) -> Release:
-    """An ordinary release in the region, with all the budget that is left, and what its interval needs [L10][L11]."""
-    spend = rounds.remaining()
-    budget = (Budget(epsilon=spend.pure[0], delta=0) if spend.pure else Budget(mu=spend.mu)).as_typed()
-    n = plan.n if rounds.public_rows else round(rounds.n)
-    handling, absent = release_handling(plan, rounds, region)
-    is_relative = isinstance(region.rows, Box) and plan.weights == "relative"
-    request = Request(
-        statistic=plan.statistic,
-        bounds=region.rows.resolve(plan.d),
-        budget=budget,
-        neighbors=plan.neighbors,
-        n=n,
-        columns=rounds.source.columns,
-        people=plan.people,
-        missing=handling.missing,
-        noise=plan.noise,
-        error_weights="relative" if is_relative else None,
-        count_clipped=handling.counts(region.rows),
-        d=plan.d,
-        nullable=handling.gaps,
-    )
-    final: Plan = plan_statistic(request)
-    stream = rounds.charge_release(final.privacy.as_pair(), final.row_map.width)
-    partial = rounds.session.total(final.row_map, rounds.public_rows, rounds.progress, rounds.source)
-    release = final.publish(final.noisy_sums(partial, stream), rounds.session.secure)
-    return replace(release, privacy_spent=rounds.privacy, learned=learning_of(plan, rounds, region, absent))
-
-
-def learning_of(plan: LearningPlan, rounds: Rounds, region: Region, absent: Any = None) -> Learning:
-    """What the release tells of its rounds."""
-    steps, stated = tuple(rounds.steps), dict(plan.stated)
-    facts = region.bias, region.found, region.unnoticed, region.warnings
-    return Learning(plan.method, stated, rounds.magnitude, steps, *facts, absent)
-
-
-def release_handling(plan: LearningPlan, rounds: Rounds, region: Region) -> tuple[Handling, Any]:
-    """What the release does about missing entries: those that were counted before are filled in."""
-    asked = plan.handling.missing
-    handling = replace(rounds.handling, check=region.unmeasured and plan.handling.check)
-    rule, fill = rounds.handling.rule(plan.rows, plan.d)
-    if rule == "column" and region.absent is not None:
-        return replace(handling, missing=region.absent.fill.tolist()), region.absent
-    if fill is not None and isinstance(region.rows, Box):
-        return replace(handling, missing=np.clip(fill, *region.rows.bounds()).tolist()), None
-    return replace(handling, missing=asked), None
-
-
-def learning_fields(saved: Mapping[str, Any], plan_format: str) -> tuple[Request, Privacy]:
-    """The fields of a plan from a file; whether they make one is checked as the plan is made."""
-    other = f"not a plan of format {plan_format}. It may come from another version of ellipsum."
-    with json_codec.Fields(saved, _WRONG) as fields:
-        fields.check_format(plan_format, other)
-        for shown in ("passes", "relative_error", "warning"):
-            fields.take(shown, lambda value: None)  # worked out anew
-        request, privacy = fields.take("request", request_from_dict), fields.take("privacy", Privacy.from_dict)
-    if not isinstance(request.bounds, Unknown) or request.budget is None:
-        raise UsageError(_WRONG)
-    return request, privacy
+    if rows.method == "friendly_core" and request.groups is not None:
+        raise UsageError("method='friendly_core' is not supported in groups. Use method='auto'.")
+    if rows.method == "friendly_core" and request.people is not None and request.people.rows_each is not None:
+        raise UsageError(  # [L26]
+            "method='friendly_core' is not supported with per_person='rows': a person must be one row. Use 'mean' or "
+            "'sum', or method='auto'."
+        )
+    if rows.method != "auto":
+        published.check_options(rows.method, rows.options)
+        if request.noise == "knorm" or budget.largest_mu is None:
+            raise UsageError(
+                f"method={rows.method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='knorm'."
+            )
+    elif rows.options:
+        raise UsageError(f"method='auto' takes no options, got {', '.join(rows.options)}.")
+    if request.noise == "knorm" and budget.pair is None:
+        raise UsageError("noise='knorm' needs a budget stated as epsilon= and delta=.")
+    return LearningPlan(request)

@@ -9,6 +9,7 @@ Departures from the papers are in docs/proofs/published.md. What a method assume
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,58 +18,46 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import (
-    Floats,
-    UsageError,
-    floats,
-    open_unit,
-    vector,
-    whole,
-)
-from ..friendly.plan import require_replace
+from ..errors import Floats, UsageError, choice, floats, open_unit, vector, whole
+from ..friendly.mean import some_rows
+from ..friendly.release import FriendlyRelease, friendly_center
 from ..noise import public_normals
 from ..regions.ellipsoid import Ellipsoid, length
-from ..row_maps.grid import ellipsoid_map, grid_bits
-from ..row_maps.histograms import NormHistogram, SecondMoments, Sides
+from ..row_maps.histograms import SecondMoments, Sides
 from ..row_maps.maps import RowMap
 from ..rows import LearnedRows
-from .ball import (
-    Norms,
-    Place,
-    center_and_spreads,
-    edges_below,
-    found_columns,
-    found_vectors,
-    region_about,
-)
-from .constants import MOST_PASSES, NORMS_SHARE
+from .ball import clip_about, find_vectors, median_norm
+from .columns import find_columns
+from .constants import MOST_PASSES
 from .rounds import Region, Rounds
 
-_UNIT_ROUNDS = 3  # of friendly_core, where columns have units of their own
-_ROUGH_UNITS = (
-    "method='friendly_core' finds the units of named columns only roughly, and the confidence intervals may be too "
-    "narrow. Use method='auto'."
-)
-_SMALLEST = 2.0**-180  # of the range of a norm
-MOST_STEPS = 1000
+_MOST_STEPS = 1000
+_STEPS = {"coinpress": 4, "instance_optimal": 10, "variance_aware": 20}
 
 
 def passes(method: str, options: Mapping[str, Any]) -> int:
     """The most passes over the rows, the release included."""
-    usual = {"coinpress": 4, "instance_optimal": 10, "variance_aware": 20}
-    if method not in usual:
-        return MOST_PASSES + 1
-    steps = whole("steps", options.get("steps", usual[method]), most=MOST_STEPS)
+    if method == "friendly_core":
+        return MOST_PASSES + 2
+    steps = whole("steps", options.get("steps", _STEPS[method]), most=_MOST_STEPS)
     if method == "coinpress":
         return steps if options.get("std") is not None else 1 + 2 * steps
     return (2 if method == "instance_optimal" else 3) * steps + 1
 
 
+def check_options(method: str, options: Mapping[str, Any]) -> None:
+    """An error for a name or an option that there is not."""
+    parameters = inspect.signature(METHODS[choice("method", method, ("auto", *METHODS))]).parameters.values()
+    offered = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    unknown = [name for name in options if name not in offered]
+    if unknown:
+        raise UsageError(f"method={method!r} takes {', '.join(offered) or 'no options'}, got {', '.join(unknown)}.")
+
+
 def _region(rounds: Rounds, region: Ellipsoid, off_center: Floats) -> Region:
     """Rows clipped to an ellipsoid whose mean is about so far off the center; the release counts the clipped rows."""
-    d = rounds.d
-    rows = LearnedRows(region.center, region.scale, off_center, region.axes, columns=rounds.source.columns)
-    return Region(rows, np.zeros((2, d)), np.ones(d, np.bool_), unmeasured=True)
+    clip = LearnedRows(region.center, region.scale, off_center, region.axes, columns=rounds.source.columns)
+    return replace(rounds.whole_range(), clip=clip, measures_bias=False)
 
 
 def _ball_about(center: Floats, radius: float) -> Ellipsoid:
@@ -80,7 +69,7 @@ def _ball_about(center: Floats, radius: float) -> Ellipsoid:
 _LAST_SHARE = Fraction(3, 4)
 _COARSE_SHARE, _COVARIANCE_SHARE = Fraction(1, 16), Fraction(3, 16)
 _MEAN_FAILURE, _COVARIANCE_FAILURE = 0.01, 0.1
-_CROSS = 6.0  # the authors' practical constant in place of 2 sqrt(2 ln(2 / failure))
+_CROSS = 6.0  # the authors' practical constant in region of 2 sqrt(2 ln(2 / failure))
 _THINNEST = 1e-13  # below this share of the largest variance an eigenvalue is rounding
 
 
@@ -95,15 +84,15 @@ def coinpress(rounds: Rounds, *, steps: int = 4, std: Any = None) -> Region:
     std: a public bound on each standard deviation, one number or one per column. Without it a coarse center and the
     covariance are estimated first, for a quarter of the budget, and the rows are whitened.
     """
-    steps, d, left = whole("steps", steps, most=MOST_STEPS), rounds.d, rounds.left
+    steps, d, left = whole("steps", steps, most=_MOST_STEPS), rounds.d, rounds.left
+    largest = float(rounds.magnitude.max())
     if std is not None:
-        stated = floats("std", std)
-        known = vector("std", np.full(d, stated) if stated.ndim == 0 else stated, d)
-        if not (known > 0).all():
+        stds = vector("std", np.broadcast_to(floats("std", std), d), d)
+        if not (stds > 0).all():
             raise UsageError("std must be > 0. It bounds the standard deviation of each column.")
-        white, radius = Ellipsoid(np.zeros(d), 1 / known), length(float(rounds.magnitude.max()) / known)
+        white, radius = Ellipsoid(np.zeros(d), 1 / stds), length(largest / stds)
     else:
-        wide = _ball_about(np.zeros(d), float(rounds.magnitude.max()))
+        wide = _ball_about(np.zeros(d), largest)
         coarse, _ = _clipped_mean(rounds, "coarse center", wide, math.sqrt(d), left * _COARSE_SHARE)
         white = _whitened(rounds, replace(wide, center=coarse), steps, left * _COVARIANCE_SHARE)
         radius, left = 1.0, rounds.left  # (mean - center)(mean - center)^T is at most the second moment
@@ -117,10 +106,10 @@ def coinpress(rounds: Rounds, *, steps: int = 4, std: Any = None) -> Region:
 
 
 def _clipped_mean(rounds: Rounds, name: str, white: Ellipsoid, radius: float, share: Fraction) -> tuple[Floats, float]:
-    """The new center, and the noise of it in the whitened space."""
+    """The new center, and the standard deviation of its noise in the whitened space."""
     clip = _clip_radius(radius, rounds.d)
     region = replace(white, scale=white.scale / clip)
-    noisy = rounds.sum(name, ellipsoid_map(region, grid_bits(round(rounds.n), rounds.privacy.mu)), share)
+    noisy = rounds.sum(name, rounds.clip(region), share)
     return white.center + region.restore(noisy.values / rounds.n), clip * noisy.std / rounds.n
 
 
@@ -149,9 +138,7 @@ def _whitened(rounds: Rounds, white: Ellipsoid, steps: int, share: Fraction) -> 
     spectral = noise * row_map.factors[0] / row_map.factors[1]  # of the noise beside the diagonal
     spectral *= 2 * math.sqrt(d) + 2 * math.sqrt(math.log(1 / _COVARIANCE_FAILURE))
     margin = 2 * shortfall + shortfall**2 + spectral
-    if margin >= 1:
-        return white
-    for step in range(steps):
+    for step in range(steps if margin < 1 else 0):
         row_map = SecondMoments(replace(white, scale=white.scale / gamma))
         noisy = rounds.sum(f"covariance {step + 1}", row_map, share / steps)
         values, axes = np.linalg.eigh(row_map.matrix(noisy.values) * (gamma**2 / rounds.n))
@@ -159,8 +146,8 @@ def _whitened(rounds: Rounds, white: Ellipsoid, steps: int, share: Fraction) -> 
         largest = float(white.unscale.max())
         back = (np.eye(d) if white.axes is None else white.axes) * (white.unscale / largest)
         variances, directions = np.linalg.eigh(back @ bound @ back.T)
-        held = np.maximum(variances, _THINNEST * variances[-1])
-        white = Ellipsoid(white.center, 1 / np.sqrt(held) / largest, directions)
+        thick = np.maximum(variances, _THINNEST * variances[-1])
+        white = Ellipsoid(white.center, 1 / np.sqrt(thick) / largest, directions)
     return white
 
 
@@ -174,12 +161,12 @@ def instance_optimal(rounds: Rounds, *, steps: int = 10, clip_share: float = 0.2
     """The mean of rows clipped about a median taken in a public random rotation [L24].
 
     1. Q, a randomized Hadamard rotation, makes every coordinate alike: |(Q x)_j| is below
-       magnitude sqrt(d / D) sqrt(2 ln(4 D)) with high odds, D the padded width.
+       magnitude sqrt(d / D) sqrt(2 ln(4 D)) with high probability, D the padded width.
     2. Medians of Q x by `steps` noisy bisections, turned back: a quarter of the budget.
     3. Clip radius at rank n - 4 sqrt(D)/mu_last - 2 sqrt(steps)/mu_radius of the distances (at least n/2), bisected
        with `clip_share` of what is left; the rest is for the release. Lengths do not change under Q.
     """
-    steps, d, left = whole("steps", steps, most=MOST_STEPS), rounds.d, rounds.left
+    steps, d, left = whole("steps", steps, most=_MOST_STEPS), rounds.d, rounds.left
     part = Fraction(open_unit("clip_share", clip_share))
     turned = rotation(d, rounds.session.seed())
     size, magnitude = turned.width, float(rounds.magnitude.max())
@@ -189,8 +176,7 @@ def instance_optimal(rounds: Rounds, *, steps: int = 10, clip_share: float = 0.2
     rest = left * (1 - _MEDIAN_SHARE)
     missed = 4 * math.sqrt(size / (rest * (1 - part))) + 2 * math.sqrt(steps / (rest * part))
     rank = max(1 - missed / rounds.privacy.mu / rounds.n, 0.5)
-    ball = _ball_about(center, 1.0)
-    radius = norm_quantile(rounds, ball, rank, 2 * math.sqrt(size) * reach, steps, rest * part)
+    radius = norm_quantile(rounds, _ball_about(center, 1.0), rank, 2 * math.sqrt(size) * reach, steps, rest * part)
     return _region(rounds, _ball_about(center, radius), np.full(d, radius / math.sqrt(d)))
 
 
@@ -202,8 +188,7 @@ def rotation(d: int, seed: bytes) -> Ellipsoid:
     if size > _MOST_TURNED:
         raise UsageError(f"method='instance_optimal' turns at most {_MOST_TURNED} columns, got {d}.")
     signs = np.where(public_normals(seed, d) < 0, -1.0, 1.0)
-    axes = (hadamard(size)[:, :d] * signs).T / math.sqrt(size)
-    return Ellipsoid(np.zeros(d), np.ones(size), axes)
+    return Ellipsoid(np.zeros(d), np.ones(size), (hadamard(size)[:, :d] * signs).T / math.sqrt(size))
 
 
 # PLAN -----------------------------------------------------------------------------------------------------
@@ -211,7 +196,7 @@ def rotation(d: int, seed: bytes) -> Ellipsoid:
 _FIRST_SHARE = Fraction(1, 4)  # for centers and spreads: one part to three
 _RADIUS_SHARE = Fraction(1, 4)  # of the rest
 _PLAN_FAILURE = 0.1
-_STD_PER_MEDIAN = 1.482602218505602  # of a normal law: 1 / (its 3/4 quantile)
+_STD_PER_MEDIAN = 1.482602218505602  # of a normal distribution: 1 / (its 3/4 quantile)
 
 
 def variance_aware(rounds: Rounds, *, steps: int = 20) -> Region:
@@ -221,7 +206,7 @@ def variance_aware(rounds: Rounds, *, steps: int = 20) -> Region:
     3. y_j = (x_j - c_j) / sqrt(s_j + mean s): noise variance in proportion to the spread, held away from zero.
     4. Clip radius at rank n - sqrt(n) - sqrt(T ln(T / 0.1)) / mu_radius of ‖y‖, T = steps.
     """
-    steps, left, n, d = whole("steps", steps, most=MOST_STEPS), rounds.left, rounds.n, rounds.d
+    steps, left, n, d = whole("steps", steps, most=_MOST_STEPS), rounds.left, rounds.n, rounds.d
     magnitude = float(rounds.magnitude.max())
     first, rest = left * _FIRST_SHARE, left * (1 - _FIRST_SHARE)
     units = _ball_about(np.zeros(d), magnitude)
@@ -229,12 +214,55 @@ def variance_aware(rounds: Rounds, *, steps: int = 20) -> Region:
     units = replace(units, center=center)
     std = _STD_PER_MEDIAN * medians(rounds, "spread", units, "sizes", (0.0, 2.0), steps, first * 3 / 4)
     shape = Ellipsoid(center, 1 / np.sqrt(2 * std + float(np.mean(2 * std))) / magnitude)
-    missed = (
-        math.sqrt(n) + math.sqrt(steps * math.log(steps / _PLAN_FAILURE) / (rest * _RADIUS_SHARE)) / rounds.privacy.mu
-    )
+    radius_mu = math.sqrt(rest * _RADIUS_SHARE) * rounds.privacy.mu
+    missed = math.sqrt(n) + math.sqrt(steps * math.log(steps / _PLAN_FAILURE)) / radius_mu
     upper = math.sqrt(max(math.log(d), 1.0) * math.log(1 / _PLAN_FAILURE) * float(std.sum()))
     radius = norm_quantile(rounds, shape, max(1 - missed / n, 0.5), upper, steps, rest * _RADIUS_SHARE)
     return _region(rounds, replace(shape, scale=shape.scale / radius), std * magnitude)
+
+
+# Quantiles by noisy bisection (Huang, Liang and Yi 2021) ----------------------------------------------------
+
+_SMALLEST = 2.0**-180  # of the range of a norm
+
+
+def bisect(
+    rounds: Rounds,
+    name: str,
+    sides: Callable[[Floats], RowMap],
+    ends: tuple[Floats, Floats],
+    steps: int,
+    share: Fraction,
+) -> Floats:
+    """The middle of the interval that `steps` noisy bisections leave around each quantile.
+
+    Guarantee [L21]: `steps` rounds of share / steps each; the middles depend on earlier rounds alone.
+    """
+    low, high = ends
+    for step in range(steps):
+        middle = low + (high - low) / 2
+        is_beyond = rounds.sum(f"{name} {step + 1}", sides(middle), share / steps).values > 0
+        low, high = np.where(is_beyond, low, middle), np.where(is_beyond, middle, high)
+    return low + (high - low) / 2
+
+
+def medians(
+    rounds: Rounds, name: str, shape: Ellipsoid, measure: str, span: tuple[float, float], steps: int, share: Fraction
+) -> Floats:
+    """The medians of the coordinates of y = B (x - c), or of their sizes, which lie within the span [L21]."""
+    ends = np.full(shape.width, span[0]), np.full(shape.width, span[1])
+    return bisect(rounds, name, lambda middle: Sides(shape, middle, 0.5, measure), ends, steps, share)
+
+
+def norm_quantile(
+    rounds: Rounds, shape: Ellipsoid, fraction: float, upper: float, steps: int, share: Fraction
+) -> float:
+    """A quantile of ‖B (x - c)‖ in [0, upper] by bisection [L21]; never zero."""
+    if not upper > 0:
+        raise UsageError("the range of a norm must be above zero.")
+    unit, ends = replace(shape, scale=shape.scale / upper), (np.zeros(1), np.ones(1))
+    quantile = bisect(rounds, "radius", lambda middle: Sides(unit, middle, fraction, "norm"), ends, steps, share)
+    return upper * max(float(quantile[0]), _SMALLEST)
 
 
 # FriendlyCore ---------------------------------------------------------------------------------------------
@@ -246,72 +274,30 @@ _SEARCH_OCTAVES = 40
 def friendly_core(rounds: Rounds) -> Region:
     """A friendly average as the start, wherever the rows agree; then the default method about it.
 
-    The magnitude bounds only the search for the radius, through its logarithm. Where no center is found, the default
-    method finds the rows with what is left. The gate needs a failure probability, a part of delta [L26].
+    Columns with units of their own are located first and clamped. Where no center is found, the default method finds
+    vectors with what is left. The stability test needs a failure probability, a part of delta [L26].
     """
-    from ..friendly.release import FriendlyRelease, friendly_center, some_rows
-
-    require_replace(rounds.neighbors)
-    spend, stream = rounds.charged("friendly center", _FRIENDLY_SHARE, rounds.d, rounds.privacy.slack)
-    rows = some_rows(rounds.session, None).read()
-    size, d = float(rounds.magnitude.max()), rounds.d
-    widest = 2 * size * math.sqrt(d)
-    search = (math.ldexp(widest, -_SEARCH_OCTAVES), widest)
-    found = friendly_center(rows, search, mu=spend.mu, slack=spend.slack, stream=stream)
-    if not isinstance(found, FriendlyRelease):
-        return region_about(rounds, found_columns(rounds) if rounds.relative else found_vectors(rounds))
-    limits = np.asarray(rounds.magnitude, float)
-    center = np.clip(found.value, -limits, limits)
-    place = Place(center, np.full(d, size), -limits, limits, np.ones(d, np.bool_), 1.0, 2, np.zeros((2, d)))
-    about = place.ellipsoid(1.0)
-    edges = edges_below(place.farthest(about))
-    place.radius = Norms(edges, rounds.sum("norms", NormHistogram(about, edges[1:-1]), NORMS_SHARE[0]), rounds.n).median
-    if not rounds.relative:
-        return region_about(rounds, place)
-    for _ in range(_UNIT_ROUNDS):  # each sees units some hundred times narrower: these serve columns 10^6 apart
-        center_and_spreads(rounds, place)
-    region = region_about(rounds, place)
-    return replace(region, warnings=(*region.warnings, _ROUGH_UNITS))
+    region = rounds.whole_range()
+    if rounds.has_units:
+        region = find_columns(rounds)
+    spend = rounds.charge("friendly center", _FRIENDLY_SHARE, rounds.d, rounds.privacy.slack)
+    rows, ellipsoid = some_rows(rounds.session, None).read(), region.ellipsoid()
+    rows = np.clip(np.where(np.isfinite(rows), rows, region.center), region.lower, region.upper) - region.center
+    widest = 2 * length(ellipsoid.scale * (region.upper - region.lower))
+    search = math.ldexp(widest, -_SEARCH_OCTAVES), widest
+    average = friendly_center(rows * ellipsoid.scale, search, mu=spend.mu, slack=spend.slack, stream=rounds.stream())
+    if isinstance(average, FriendlyRelease):
+        region.move(average.value)
+        if not rounds.has_units:
+            region.radius, _ = median_norm(rounds, region)
+    elif not rounds.has_units:
+        region = find_vectors(rounds)
+    return clip_about(rounds, region)
 
 
-# Quantiles by noisy bisection (Huang, Liang and Yi 2021) ----------------------------------------
-
-
-def bisect(
-    rounds: Rounds,
-    name: str,
-    sides: Callable[[Floats], RowMap],
-    low: Floats,
-    high: Floats,
-    steps: int,
-    share: Fraction,
-) -> Floats:
-    """The middle of the interval that `steps` noisy bisections leave around each quantile.
-
-    Guarantee [L21]: `steps` rounds of share / steps each; the middles depend on earlier rounds alone.
-    """
-    for step in range(steps):
-        middle = low + (high - low) / 2
-        beyond = rounds.sum(f"{name} {step + 1}", sides(middle), share / steps).values > 0
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    return low + (high - low) / 2
-
-
-def medians(
-    rounds: Rounds, name: str, shape: Ellipsoid, measure: str, span: tuple[float, float], steps: int, share: Fraction
-) -> Floats:
-    """The medians of the coordinates of y = B (x - c), or of their sizes, which lie within the span [L21]."""
-    low, high = (np.full(shape.width, end) for end in span)
-    return bisect(rounds, name, lambda middle: Sides(shape, middle, 0.5, measure), low, high, steps, share)
-
-
-def norm_quantile(
-    rounds: Rounds, shape: Ellipsoid, fraction: float, upper: float, steps: int, share: Fraction
-) -> float:
-    """A quantile of ‖B (x - c)‖ in [0, upper] by bisection [L21]; never zero."""
-    if not upper > 0:
-        raise UsageError("the range of a norm must be above zero.")
-    unit = replace(shape, scale=shape.scale / upper)
-    ends = np.zeros(1), np.ones(1)
-    found = bisect(rounds, "radius", lambda middle: Sides(unit, middle, fraction, "norm"), *ends, steps, share)
-    return upper * max(float(found[0]), _SMALLEST)
+METHODS: dict[str, Callable[..., Region]] = {
+    "coinpress": coinpress,
+    "instance_optimal": instance_optimal,
+    "variance_aware": variance_aware,
+    "friendly_core": friendly_core,
+}

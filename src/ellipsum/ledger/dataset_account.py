@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
-from ..errors import BudgetRefused, DataError, EllipsumError, named
+from ..errors import BudgetRefused, DataError, EllipsumError, UsageError, named
 from ..privacy.composition import Filter
 from .account_state import EVERYBODY, AccountState, last_charge, read_account
 from .charging import (
+    NOTHING_CHARGED,
+    Amounts,
     ChargeRequest,
     ChargeStep,
+    budget_parts,
     caps_for,
     caps_to_dict,
+    caps_within,
     spent_to_dict,
     ways_to_charge,
     with_spent,
-    within,
 )
-from .entries import Transaction, append_entry, digest, read_clock, reading_entries
-from .idempotency import check_name, digest_request, find_request, load_release
+from .entries import (
+    Entry,
+    Transaction,
+    append_entry,
+    bad_entry,
+    canonical,
+    digest,
+    read_clock,
+    read_fields,
+    reading_entries,
+)
 from .refusal import DoesNotFit, explain
 from .stores import Store
 
-_UNSETTLED = (
-    "this release is charged, but the ledger could not be told that it came, so it shows it as never released, and its "
-    "key, if it had one, does not return it. Keep the release: "
+_LONGEST = 200
+_NOT_RECORDED = (
+    "The release was charged, but the ledger could not record that it completed. The ledger will list it as "
+    "incomplete, and its request_id, if any, does not return it. Save this release. Reason: "
 )
 
 
+def check_name(what: str, value: object) -> str:
+    """A name of a data set, request, analyst or column that can be printed on a line."""
+    if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST or not value.isprintable():
+        raise UsageError(f"{what} must be a name of 1 to {_LONGEST} printable characters.")
+    return value
+
+
 class LedgerWarning(UserWarning):
-    """A release was charged and made, and the ledger could not be told."""
+    """Warns that a release was charged, but the ledger could not record that it completed."""
 
 
 @dataclass(frozen=True)
 class LedgerCharge:
-    """The number and digest of a charge's entry, and the release stored under its request ID, where there is one."""
+    """The number and digest of a charge's entry, and the release that is stored under its request ID, if any."""
 
     number: int
     digest: str = ""
@@ -47,20 +66,42 @@ class LedgerCharge:
 
 @dataclass(frozen=True, repr=False)
 class DatasetAccount:
-    """The budget of one data set, as one analyst spends it: what a call takes as `ledger`.
+    """The budget of one data set, as one analyst spends it: what calls take as `ledger`.
 
-    `Ledger.dataset` and `Ledger.in_memory` make it. It prints what is spent and what is left.
+    `Ledger.dataset` and `Ledger.in_memory` create it. Printing it shows what is spent and what remains.
+
+    Parameters
+    ----------
+    store : Store
+        Where the ledger's entries are stored.
+    dataset : str
+        The name of the data set. It may end in ``@`` and a version of the data.
+    analyst : str, optional
+        Who asks; needed where the data set has limits for its analysts.
+    request_id : str, optional
+        Set by `for_request`.
+
+    Notes
+    -----
+    Privacy proof: [Q1]. Each call is charged before it reads a value.
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> budget = es.Ledger.in_memory(epsilon=1, delta=1e-6)
+    >>> release = es.sum([[1.0], [3.0]], es.Box(0, 5), epsilon=0.25, delta=0, ledger=budget)
+    >>> budget.remaining
+    {'epsilon': 0.75, 'delta': 1e-06}
     """
 
     store: Store
     dataset: str
-    """The name of the data set, to which @ and a version of the data may be added."""
     analyst: str | None = None
     request_id: str | None = None
 
     def __post_init__(self) -> None:
         check_name("dataset", self.dataset)
-        for name, value in (("key", self.request_id), ("analyst", self.analyst)):
+        for name, value in (("request_id", self.request_id), ("analyst", self.analyst)):
             if value is not None:
                 check_name(name, value)
 
@@ -75,6 +116,14 @@ class DatasetAccount:
         with self.store.reading() as transaction:
             return read_account(transaction, self.name, counted=True)
 
+    @property
+    def remaining(self) -> dict[str, float]:
+        """What is left of the whole budget: epsilon and delta, or mu where Gaussian releases are added."""
+        state = self.state
+        if state.caps is None:
+            return {name: float(amount) for name, amount in state.budget.items()}
+        return {part.name: float(part.left) for part in budget_parts(state.caps)}
+
     def __repr__(self) -> str:
         with reading_entries():
             return repr(self.state)
@@ -84,106 +133,137 @@ class DatasetAccount:
         return replace(self, request_id=request_id)
 
     def reserve(self, request: ChargeRequest) -> LedgerCharge:
-        """Charge a release, or refuse it; on disk when this returns."""
-        ways = ways_to_charge(request)
-        ways = chain([next(ways)], ways)  # the first is worked out before other processes have to wait
+        """Charge a release, or refuse it; the charge is on disk when this returns."""
+        ways = ways_to_charge(request)  # Computed before other processes have to wait.
         try:
             return self._reserve(request, ways)
         except DoesNotFit as error:
             limits = error.limits
-        raise explain(limits, request)  # outside the transaction: it takes a while
+        raise explain(limits, request)  # Outside the transaction: it takes a while.
 
-    def _reserve(self, request: ChargeRequest, ways: Iterator[ChargeStep]) -> LedgerCharge:
+    def _reserve(self, request: ChargeRequest, ways: list[ChargeStep]) -> LedgerCharge:
         name, _, version = self.dataset.partition("@")
+        request_digest = None if self.request_id is None else _digest_request(request, version)
         with self.store.writing() as transaction:
             account = read_account(transaction, name)
             with reading_entries():
-                earlier = None if self.request_id is None else find_request(transaction, name, self.request_id)
-                if earlier is not None:
-                    stored = load_release(transaction, earlier, digest_request(request, version))
-                    return LedgerCharge(int(earlier["number"]), stored=stored)
+                stored = _find_stored(transaction, name, self.request_id, request_digest)
+            if stored is not None:
+                return stored
             if account.closed:
-                raise BudgetRefused(
-                    f"the budget of {named(name)} is closed: nothing more is released of it. Nothing was read or spent."
-                )
-            now = read_clock()
+                raise BudgetRefused(f"The budget of {named(name)} is closed. {NOTHING_CHARGED}")
             holder = account.holder(self.analyst)
-            charge = _charge(transaction, account, request, ways, holder, now)
-            if charge.fixed is not None:
-                append_entry(transaction, "fixed", name, charge.fixed)
-            fields = {
-                "note": request.note,
-                "guarantee": request.guarantee.to_dict(),
-                "stated": dict(request.stated),
-                "plan": _store_plan(transaction, request.plan),
-                **charge.fields,
-                **({"version": version} if version else {}),
-                **({"request": digest_request(request, version)} if self.request_id is not None else {}),
-                **({"by": self.analyst} if self.analyst not in (None, holder) else {}),
-            }
+            fields, accounting = _charge(transaction, account, request, ways, holder)
+            if accounting is not None:
+                append_entry(transaction, "accounting set", name, accounting)
+            fields |= {"version": version} if version else {}
+            fields |= {"request": request_digest} if request_digest is not None else {}
+            fields |= {"by": self.analyst} if self.analyst not in (None, holder) else {}
             entry = append_entry(transaction, "reserved", name, fields, analyst=holder, key=self.request_id)
             return LedgerCharge(*entry)
 
     def enter(self, charge: LedgerCharge, text: str) -> None:
-        """Enter that the release came: the digest of its JSON, and with a request ID the JSON itself."""
+        """Record that the release completed: the digest of its JSON, and with a request ID the JSON itself."""
         with self.store.writing() as transaction:
-            held = transaction.run("select digest, dataset from ellipsum_entries where number = ?", [charge.number])
-            if held != [(charge.digest, self.name)]:
-                raise DataError(
-                    "the ledger does not hold this charge any more: it was replaced by another, or an older copy."
-                )
+            entry = transaction.run("select digest, dataset from ellipsum_entries where number = ?", [charge.number])
+            if entry != [(charge.digest, self.name)]:
+                raise DataError("The ledger does not contain this charge: it was replaced, or is an older copy.")
             number, _ = append_entry(transaction, "released", self.name, {"release": digest(text)}, of=charge.number)
             if self.request_id is not None:
                 transaction.run("insert into ellipsum_results (number, body) values (?, ?)", [number, text])
 
     def settle(self, charge: LedgerCharge, text: str) -> None:
-        """`enter` the release, which is paid for: where that fails it is given out all the same, with a warning."""
+        """`enter` the release; where that fails, warn, and return the release all the same: it is charged."""
         try:
             self.enter(charge, text)
         except EllipsumError as error:
-            warnings.warn(LedgerWarning(f"{_UNSETTLED}{error}"), stacklevel=4)
+            warnings.warn(LedgerWarning(f"{_NOT_RECORDED}{error}"), stacklevel=4)
 
 
-# Within one transaction ---------------------------------------------------------------------------------
+def _find_stored(
+    transaction: Transaction, dataset: str, request_id: str | None, request_digest: str | None
+) -> LedgerCharge | None:
+    """The release that is stored under a request ID, for the same request and no other [Q3]; None for a new ID."""
+    text = "select number, body, digest from ellipsum_entries where dataset = ? and key = ?"
+    rows = [] if request_id is None else transaction.run(text, [dataset, request_id])
+    if not rows:
+        return None
+    charge = read_fields(*rows[0])
+    if charge["request"] != request_digest:
+        raise BudgetRefused(
+            f"The request_id {named(request_id)} was used for a different request. {NOTHING_CHARGED} "
+            "Use a new request_id."
+        )
+    text = (
+        "select r.body, e.number, e.body, e.digest from ellipsum_results r "
+        "join ellipsum_entries e on e.number = r.number where e.of = ?"
+    )
+    rows = transaction.run(text, [charge["number"]])
+    if not rows:
+        raise BudgetRefused(
+            f"The request_id {named(request_id)} was charged at {charge['at']} (entry {charge['number']}), but its "
+            f"release is not stored: it failed or is still running. It stays charged. {NOTHING_CHARGED} Wait, or use "
+            "a new request_id, which is charged again."
+        )
+    release, number, *entry = rows[0]
+    if read_fields(number, *entry)["release"] != digest(release):
+        raise bad_entry(number, "the release that is stored for it was changed")
+    return LedgerCharge(int(charge["number"]), stored=str(release))
 
 
-@dataclass(frozen=True)
-class _Charge:
-    fields: dict[str, Any]
-    fixed: dict[str, Any] | None
-    """What the first release fixes: the caps, and whom they protect."""
+def _digest_request(request: ChargeRequest, version: str) -> str:
+    """The digest of the whole request and the data's version; the version of ellipsum is left out."""
+    content = {
+        "note": request.note,
+        "guarantee": request.guarantee.to_dict(),
+        "stated": dict(request.stated),
+        "plan": {name: value for name, value in json.loads(request.plan).items() if name != "version"},
+        "columns": None if request.columns is None else list(request.columns),
+        "privacy_id": request.privacy_id,
+        "version": version,
+    }
+    return digest(canonical(content))
 
 
 def _charge(
     transaction: Transaction,
     account: AccountState,
     request: ChargeRequest,
-    ways: Iterator[ChargeStep],
+    ways: list[ChargeStep],
     analyst: str | None,
-    now: str,
-) -> _Charge:
-    """What the entry of a charge says; a refusal if it exceeds the budget, the analyst's or the period's [Q1]."""
-    protects = account.protects.fill_in(request.protects, account.dataset)
+) -> tuple[Entry, dict[str, Any] | None]:
+    """The entry of a charge, and what the first release sets; a refusal if the charge exceeds a limit [Q1]."""
+    unit = account.privacy_unit.fill_in(request.privacy_unit, account.dataset)
     caps = account.caps or caps_for(account.budget, request)
+    now = read_clock()
     with reading_entries():
         limits = _limits(transaction, account, caps, analyst, now)
-    charged = _fit(limits, ways)
-    fields: dict[str, Any] = {part: spent_to_dict(spent) for part, spent in charged.items()}
-    fields["charged"] = _difference(caps, charged["spent"])
-    if account.every is not None:
-        fields["period"] = account.period_at(now)
-    known = account.caps is not None and protects == account.protects
-    return _Charge(fields, None if known else {"caps": caps_to_dict(caps), "protects": vars(protects)})
+    step = next((way for way in ways if all(way.fits(limit) for _, limit in limits.values())), None)
+    if step is None:
+        raise DoesNotFit(limits.values())
+    spent = {part: step.charged_to(limit) for part, (_, limit) in limits.items()}
+    fields: Entry = {
+        "note": request.note,
+        "guarantee": request.guarantee.to_dict(),
+        "stated": dict(request.stated),
+        "plan": _store_plan(transaction, request.plan),
+        "charged": _difference(caps, spent["spent"]),
+        **{part: spent_to_dict(after) for part, after in spent.items()},
+        **({} if account.every is None else {"period": account.period_at(now)}),
+    }
+    is_set = account.caps is not None and unit == account.privacy_unit
+    return fields, None if is_set else {"caps": caps_to_dict(caps), "privacy_unit": vars(unit)}
 
 
 def _limits(
     transaction: Transaction, account: AccountState, caps: Filter, analyst: str | None, now: str
 ) -> dict[str, tuple[str, Filter]]:
-    """The caps that a release must fit and whose they are, by the field of an entry that says what is spent of them."""
-    limits = {"spent": (f"the budget of {named(account.dataset)}", caps)}
+    """The caps that a release must fit and whose they are, by the field of an entry that says what is spent."""
+    limits = {"spent": (named(account.dataset), caps)}
     if analyst is not None and analyst in account.limits:
         last = last_charge(transaction, account.dataset, analyst)
-        own = with_spent(within(caps, account.budget, account.limits[analyst]), last and last["analyst_spent"])
+        own = caps_within(caps, account.budget, account.limits[analyst])
+        own = with_spent(own, None if last is None else last["analyst_spent"])
         owner = "everybody else ('*')" if analyst == EVERYBODY else f"the analyst {named(analyst)}"
         limits["analyst_spent"] = (owner, own)
     period = account.period_caps(now, caps)
@@ -192,17 +272,7 @@ def _limits(
     return limits
 
 
-def _fit(limits: Mapping[str, tuple[str, Filter]], ways: Iterator[ChargeStep]) -> dict[str, Filter]:
-    """All limits after the release is charged to each in the same way: the first way that fits."""
-    for step in ways:
-        try:
-            return {part: step.charged_to(caps) for part, (_, caps) in limits.items()}
-        except BudgetRefused:
-            continue
-    raise DoesNotFit(limits.values())
-
-
-def _difference(before: Filter, after: Filter) -> dict[str, Any]:
+def _difference(before: Filter, after: Filter) -> Amounts:
     pure = tuple(new - old for new, old in zip(after.pure_spent, before.pure_spent, strict=True))
     squares, slack = after.squares_spent - before.squares_spent, after.slack_spent - before.slack_spent
     return spent_to_dict(replace(after, squares_spent=squares, pure_spent=pure, slack_spent=slack))

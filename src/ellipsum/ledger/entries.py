@@ -1,4 +1,4 @@
-"""Entries of a ledger: each holds the digest of the one before it, so that a later change is found [Q2]."""
+"""Entries of a ledger. Each holds the digest of the entry before it, so that a later change is detected [Q2]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ..errors import MOST_WHOLE, DataError, EllipsumError, UsageError
 
-FORMAT = "ellipsum.ledger/1"
+FORMAT = "ellipsum.ledger/2"
 TABLES = (
     "create table if not exists ellipsum_entries (number integer primary key, dataset text not null, "
     "what text not null, analyst text, key text, of integer, body text not null, digest text not null)",
@@ -25,25 +25,27 @@ TABLES = (
     "create unique index if not exists ellipsum_by_reservation on ellipsum_entries (of) where of is not null",
 )
 ORIGIN = "0" * 64
-"""The digest that stands before the first entry."""
+"""The digest before the first entry."""
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """Errors that reading an entry raises if ellipsum did not write it."""
-_DAMAGED = "an entry of this ledger is damaged; ellipsum ledger verify names it. Nothing was published."
+_DAMAGED = "An entry of this ledger is damaged. Find it with: ellipsum ledger verify. Nothing was published."
 _ANCHOR = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 Row = tuple[Any, ...]
+Entry = dict[str, Any]
+"""The fields of an entry, from its JSON."""
 
 
 class Transaction(Protocol):
-    """What may be asked within a transaction; the placeholders are question marks."""
+    """What may be asked within a transaction. The placeholders are question marks."""
 
     def run(self, text: str, values: Sequence[Any] = ()) -> list[Row]: ...
 
     def each(self, text: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        """Row by row, for many."""
+        """The rows one by one, for many rows."""
 
 
 def canonical(fields: Mapping[str, Any]) -> str:
-    """Write one text for one content."""
+    """One text for one content."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -52,25 +54,25 @@ def digest(text: str) -> str:
 
 
 def format_anchor(number: int, last: str) -> str:
-    """Write the short text that stands for every entry up to this one."""
+    """The checkpoint hash: a short text that stands for every entry up to this one."""
     return f"{number}:{last}"
 
 
 def parse_anchor(anchor: str) -> tuple[int, str]:
     parts = _ANCHOR.fullmatch(anchor.strip()) if isinstance(anchor, str) else None
     if parts is None:
-        raise UsageError("an anchor is a number, a colon and 64 hexadecimal digits, as ledger show prints it.")
+        raise UsageError("An anchor is a number, a colon and 64 hexadecimal digits, as ellipsum ledger show prints it.")
     return int(parts[1]), parts[2]
 
 
 def bad_entry(number: int, why: str) -> DataError:
-    """The error that names the first entry that is not as it was written."""
-    return DataError(f"entry {number} is bad: {why}. What follows it proves nothing.")
+    """The error that names the first entry that was not written by ellipsum, or was changed."""
+    return DataError(f"Entry {number} is bad: {why}. The entries after it cannot be trusted.")
 
 
 @contextmanager
 def reading_entries() -> Iterator[None]:
-    """Turn every error of a malformed entry into one message; `verify` says which entry it is."""
+    """Turn every error of a malformed entry into one message; `verify` names the entry."""
     try:
         yield
     except EllipsumError:
@@ -79,12 +81,12 @@ def reading_entries() -> Iterator[None]:
         raise DataError(_DAMAGED) from None
 
 
-def read_fields(number: int, body: str, stored: str) -> dict[str, Any]:
+def read_fields(number: int, body: str, stored: str) -> Entry:
     """The fields of an entry, if its text has the digest that is stored beside it."""
     with reading_entries():
         if digest(body) != stored:
             raise bad_entry(number, "it was changed after it was written")
-        fields: dict[str, Any] = json.loads(body)
+        fields: Entry = json.loads(body)
         return fields
 
 
@@ -94,7 +96,7 @@ def last_entry(transaction: Transaction) -> tuple[int, str]:
     with reading_entries():
         number, own = (int(rows[0][0]), str(rows[0][1])) if rows else (0, ORIGIN)
     if number >= MOST_WHOLE:
-        raise bad_entry(number, "no ledger is as long as that")
+        raise bad_entry(number, "its number is too large")
     return number, own
 
 
@@ -108,27 +110,17 @@ def append_entry(
     key: str | None = None,
     of: int | None = None,
 ) -> tuple[int, str]:
-    """Write the next entry; return its number and digest. The order is that of numbers, not of clocks [Q2]."""
+    """Write the next entry and return its number and digest. Numbers give the order, not clocks [Q2]."""
     number, before = last_entry(transaction)
-    known = {"analyst": analyst, "key": key, "of": of}
-    body = canonical(
-        {
-            **fields,
-            **{name: value for name, value in known.items() if value is not None},
-            "number": number + 1,
-            "before": before,
-            "at": read_clock(),
-            "what": what,
-            "dataset": dataset,
-        }
-    )
+    given = {name: value for name, value in {"analyst": analyst, "key": key, "of": of}.items() if value is not None}
+    columns = {**given, "number": number + 1, "what": what, "dataset": dataset}
+    body = canonical({**fields, **columns, "before": before, "at": read_clock()})
     own = digest(body)
-    columns = {"number": number + 1, "dataset": dataset, "what": what, **known, "body": body, "digest": own}
-    present = {name: value for name, value in columns.items() if value is not None}
-    marks = ", ".join("?" for _ in present)
-    transaction.run(f"insert into ellipsum_entries ({', '.join(present)}) values ({marks})", list(present.values()))
+    columns |= {"body": body, "digest": own}
+    marks = ", ".join("?" for _ in columns)
+    transaction.run(f"insert into ellipsum_entries ({', '.join(columns)}) values ({marks})", list(columns.values()))
     if transaction.run("select digest from ellipsum_entries where number = ?", [number + 1]) != [(own,)]:
-        raise DataError("the ledger's database did not keep an entry that it took. Nothing was published.")
+        raise DataError("The ledger's database did not store a new entry. Nothing was published.")
     return number + 1, own
 
 

@@ -3,39 +3,58 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from ..errors import UsageError, choice, named, whole
 from ..privacy.budget import Budget
-from ..privacy.composition import Filter
 from ..privacy.guarantee import NEIGHBORS
 from ..request.documentation import LEDGER
 from ..request.people import People
-from .account_state import PERIODS, AccountState, read_account
-from .amounts import amount, written
-from .charging import Protects, caps_to_dict, checked_caps, within
-from .dataset_account import DatasetAccount
-from .entries import FORMAT, append_entry, format_anchor, last_entry, read_fields, reading_entries
-from .idempotency import check_dataset, check_name
+from .account_state import PERIODS, AccountState, dataset_names, read_account
+from .amounts import Amount, exact_text, parse_amount
+from .charging import PrivacyUnit, caps_to_dict, caps_within, check_caps
+from .dataset_account import DatasetAccount, check_name
+from .entries import FORMAT, Entry, append_entry, format_anchor, last_entry, read_fields, reading_entries
 from .stores import Store, open_store
 from .verification import verify
 
 _IN_MEMORY = "this session"
-_has_no_ledger: ContextVar[bool] = ContextVar("has no ledger", default=False)
+_ignores_environment: ContextVar[bool] = ContextVar("ignores ELLIPSUM_LEDGER", default=False)
 
 
 class Ledger:
-    """Budgets of named data sets in a file (SQLite) or on a server (PostgreSQL), charged before data is read.
+    """Budgets of data sets in a file (SQLite) or on a server (PostgreSQL), charged before data is read.
 
-    url: a path, sqlite:///path or postgresql://user@host/name. `init` opens the budget of a data set; then every
-    releasing call takes `ledger.dataset(name)` as its ledger.
+    `init` creates the budget of a data set. Then every releasing call takes ``ledger.dataset(name)`` as its `ledger`,
+    and is refused where it does not fit.
 
-    Guarantee [Q1]: all that was ever released of a data set through this ledger, together, is within its budget.
+    Parameters
+    ----------
+    url : str or Path
+        A path, ``sqlite:///path`` or ``postgresql://user@host/name``.
+
+    Raises
+    ------
+    UsageError
+        If the address is not one of these.
+
+    Notes
+    -----
+    Privacy proof: [Q1]. All releases of a data set through this ledger, together, are within its budget. [Q2] says what
+    `verify` detects, and [Q3] why returning a stored release is free.
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> ledger = es.Ledger("budget.db")
+    >>> account = ledger.init("survey", epsilon=1, delta=1e-6)
+    >>> release = es.mean([[1.0], [3.0]], es.Box(0, 5), epsilon=0.5, delta=0, ledger=ledger.dataset("survey"))
+    >>> ledger.dataset("survey").remaining
+    {'epsilon': 0.5, 'delta': 1e-06}
     """
 
     def __init__(self, url: str | Path) -> None:
@@ -44,16 +63,33 @@ class Ledger:
     @staticmethod
     def in_memory(
         *,
-        epsilon: Any = None,
-        delta: Any = None,
-        mu: Any = None,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        mu: Amount | None = None,
         neighbors: str | None = None,
         privacy_id: str | int | None = None,
     ) -> DatasetAccount:
-        """A budget that several calls share, without a file: it ends with the process.
+        """A budget that several calls share without a file; it ends with the process.
 
-        Pass it as `ledger` to every call on the same data. It refuses what does not fit, and prints what is left.
-        neighbors, privacy_id: what every release must protect; else the first one fixes it.
+        Pass it as `ledger` to every call on the same data. It refuses what does not fit. Print it, or use its
+        `remaining`, to see what is left.
+
+        Parameters
+        ----------
+        epsilon, delta, mu, neighbors, privacy_id
+            As in `init`.
+
+        Examples
+        --------
+        >>> import ellipsum as es
+        >>> budget = es.Ledger.in_memory(epsilon=1, delta=1e-6)
+        >>> release = es.mean([[1.0], [3.0]], es.Box(0, 5), epsilon=0.4, delta=0, ledger=budget)
+        >>> print(budget)
+        'this session': epsilon = 1, delta = 1e-06
+          privacy unit  replace one row
+          spent         epsilon = 0.4 of 1, delta = 0 of 1e-06
+          remaining     epsilon = 0.6, delta = 1e-06
+          releases      1 completed, 0 charged but not completed
         """
         from .sqlite_store import MemoryStore
 
@@ -63,67 +99,88 @@ class Ledger:
         return ledger.dataset(_IN_MEMORY)
 
     def dataset(self, name: str, *, analyst: str | None = None) -> DatasetAccount:
-        """The account of a data set, which calls take as `ledger`. name: maybe with @ and a version of the data."""
+        """The account of a data set, which calls take as `ledger`. The name may end in @ and a version of the data."""
         return DatasetAccount(self._store, name, analyst)
-
-    # Opening and closing budgets ------------------------------------------------------------------------
 
     def init(
         self,
         dataset: str,
         *,
-        epsilon: Any = None,
-        delta: Any = None,
-        mu: Any = None,
-        caps: Mapping[str, Any] | None = None,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        mu: Amount | None = None,
+        caps: Mapping[str, Amount | Sequence[Amount]] | None = None,
         neighbors: str | None = None,
         privacy_id: str | int | None = None,
-        analyst_caps: Mapping[str, Any] | None = None,
-        period: Mapping[str, Any] | None = None,
+        analyst_caps: Mapping[str, Amount] | None = None,
+        period: Mapping[str, Amount] | None = None,
     ) -> AccountState:
-        """Open the budget of a data set: epsilon and delta, or mu; the ledger itself is made where there is none.
+        """Create the budget of a data set, and the ledger itself where there is none.
 
-        caps: {"mu": .., "epsilon": .. or several, "slack": ..} that lie within the budget; else the first release's law
-            fixes them. neighbors, privacy_id: what every release must protect; else the first one fixes it.
-        analyst_caps: {name: epsilon} ("*" for everybody else). period: {"day" | "week" | "month" | "year": epsilon}.
-            Both lie within the whole: a new period adds nothing to it.
+        Parameters
+        ----------
+        dataset : str
+            The name of the data set.
+        epsilon, delta : float or str
+            The whole budget. Decimals are added exactly as typed.
+        mu : float or str
+            The whole budget in Gaussian DP, instead of epsilon and delta.
+        caps : dict, optional
+            ``{"mu": ..., "epsilon": ..., "delta": ...}`` within the budget: how much may be spent on Gaussian releases,
+            on pure releases (a number, or a list of separate caps), and as failure probabilities. By default the first
+            release sets them.
+        neighbors : {"replace", "add_remove"}, optional
+            The neighboring relation of all releases. By default the first release sets it.
+        privacy_id : str or int, optional
+            The column that identifies people in all releases. By default the first release sets it.
+        analyst_caps : dict, optional
+            ``{name: epsilon}`` (or mu): limits of analysts within the whole; ``"*"`` is everybody else together.
+        period : dict, optional
+            ``{"day" | "week" | "month" | "year": epsilon}``: a limit for each period within the whole.
+
+        Returns
+        -------
+        AccountState
+            The new account.
+
+        Raises
+        ------
+        UsageError
+            If the data set has a budget already, or an amount is invalid.
         """
-        budget = _checked_budget(epsilon, delta, mu)
-        stated = (
-            checked_caps(budget, dict(_pairs("caps", caps))) if "mu" not in budget or caps else Filter(budget["mu"])
-        )
-        protects = _checked_protects(neighbors, privacy_id)
+        budget = _check_budget(epsilon, delta, mu)
         limits = {check_name("analyst", who): _limit(budget, cap) for who, cap in _pairs("analyst_caps", analyst_caps)}
         periods = {
             choice("period", every, tuple(PERIODS)): _limit(budget, cap) for every, cap in _pairs("period", period)
         }
         if len(periods) > 1:
-            raise UsageError("state one period: day, week, month or year.")
+            raise UsageError("Pass one period: day, week, month or year.")
+        stated = check_caps(budget, dict(_pairs("caps", caps)))
         if stated is not None:
             for limit in (*limits.values(), *periods.values()):
-                within(stated, budget, limit)
+                caps_within(stated, budget, limit)
         fields = {
             "format": FORMAT,
-            "budget": {name: written(value) for name, value in budget.items()},
+            "budget": {name: exact_text(value) for name, value in budget.items()},
             "caps": None if stated is None else caps_to_dict(stated),
-            "protects": vars(protects),
-            "analysts": {who: written(limit) for who, limit in limits.items()},
-            "period": {every: written(limit) for every, limit in periods.items()},
+            "privacy_unit": vars(_check_unit(neighbors, privacy_id)),
+            "analysts": {who: exact_text(limit) for who, limit in limits.items()},
+            "period": {every: exact_text(limit) for every, limit in periods.items()},
         }
+        if "@" in check_name("dataset", dataset):
+            raise UsageError("dataset must not contain @: it separates the name from a version, as in survey@2026.")
         self._store.create()
         with self._store.writing() as transaction:
-            if transaction.run("select 1 from ellipsum_entries where dataset = ? limit 1", [check_dataset(dataset)]):
-                raise UsageError(f"{named(dataset)} has a budget in this ledger already, and one is all that it has.")
-            append_entry(transaction, "opened", dataset, fields)
+            if transaction.run("select 1 from ellipsum_entries where dataset = ? limit 1", [dataset]):
+                raise UsageError(f"{named(dataset)} has a budget in this ledger already. Use another name.")
+            append_entry(transaction, "created", dataset, fields)
             return read_account(transaction, dataset)
 
     def close(self, dataset: str) -> None:
-        """Nothing more is released of this data set; what is left of its budget is left for ever."""
+        """End the budget of a data set: nothing more is released, whatever is left."""
         with self._store.writing() as transaction:
             if not read_account(transaction, check_name("dataset", dataset)).closed:
                 append_entry(transaction, "closed", dataset, {})
-
-    # Looking --------------------------------------------------------------------------------------------
 
     def account(self, dataset: str) -> AccountState:
         """What is spent and left of a data set's budget."""
@@ -133,11 +190,10 @@ class Ledger:
     def accounts(self) -> list[AccountState]:
         """The accounts of all data sets, by name."""
         with self._store.reading() as transaction:
-            rows = transaction.run("select dataset from ellipsum_entries where what = 'opened' order by dataset")
-            return [read_account(transaction, name, counted=True) for (name,) in rows]
+            return [read_account(transaction, name, counted=True) for name in dataset_names(transaction)]
 
-    def history(self, dataset: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
-        """The entries in order, as dicts; the last so many."""
+    def history(self, dataset: str | None = None, last: int | None = None) -> list[Entry]:
+        """The entries in order, as dicts; of one data set, or the last few."""
         where, values = ("", []) if dataset is None else (" where dataset = ?", [dataset])
         ending = "" if last is None else f" limit {whole('last', last)}"
         text = f"select number, body, digest from ellipsum_entries{where} order by number desc{ending}"
@@ -150,19 +206,43 @@ class Ledger:
 
     @property
     def anchor(self) -> str:
-        """Stands for every entry so far: kept elsewhere, it tells later whether the ledger was rolled back."""
+        """The checkpoint hash of all entries. Kept elsewhere, it shows later whether the ledger was rolled back."""
         with self._store.reading() as transaction:
             return format_anchor(*last_entry(transaction))
 
     def verify(self, anchor: str | None = None) -> str:
-        """Follow the chain from the first entry to the last; the anchor at its end. A bad entry is a `DataError`.
+        """Check every entry and all sums.
 
-        anchor: what `anchor` was at an earlier time; an error where the ledger no longer holds it [Q2].
+        Parameters
+        ----------
+        anchor : str, optional
+            An earlier `anchor`, which the ledger must still contain.
+
+        Returns
+        -------
+        str
+            The anchor at the end.
+
+        Raises
+        ------
+        DataError
+            If an entry was changed or is missing; the message names the first bad entry.
+
+        Notes
+        -----
+        Proof: [Q2].
         """
         return verify(self._store, anchor)
 
     def export(self, kind: str = "jsonl") -> str:
-        """The ledger for others: "jsonl", every entry; "dp_accounting", its events; "registry", deployments in YAML."""
+        """The ledger for other tools.
+
+        Parameters
+        ----------
+        kind : {"jsonl", "dp_accounting", "registry"}, default "jsonl"
+            Every entry; the events of Google's dp_accounting; or drafts for the public registry of deployments, in
+            YAML.
+        """
         from .export import export
 
         with self._store.reading() as transaction:
@@ -173,79 +253,56 @@ class Ledger:
             return "\n".join([*map(repr, self.accounts()), f"anchor {self.anchor}"])
 
 
-# What somebody states -----------------------------------------------------------------------------------
-
-
-def _checked_budget(epsilon: Any, delta: Any, mu: Any) -> dict[str, Fraction]:
+def _check_budget(epsilon: Amount | None, delta: Amount | None, mu: Amount | None) -> dict[str, Fraction]:
     given = {"epsilon": epsilon, "delta": delta, "mu": mu}
-    budget = {name: amount(name, value) for name, value in given.items() if value is not None}
+    budget = {name: parse_amount(name, value) for name, value in given.items() if value is not None}
     if set(budget) not in ({"epsilon", "delta"}, {"mu"}):
-        raise UsageError("a data set's budget is epsilon with delta, or mu. State one of the two.")
+        raise UsageError("The budget of a data set is epsilon= with delta=, or mu=. Pass one of the two.")
     Budget(**{name: float(value) for name, value in budget.items()})
     return budget
 
 
-def _checked_protects(neighbors: str | None, privacy_id: str | int | None) -> Protects:
+def _check_unit(neighbors: str | None, privacy_id: str | int | None) -> PrivacyUnit:
     if neighbors is not None:
         choice("neighbors", neighbors, NEIGHBORS)
     if privacy_id is None:
-        return Protects(neighbors)
-    whose = People(privacy_id).identity
-    return Protects(neighbors, "person", check_name("privacy_id", whose) if isinstance(whose, str) else whose)
+        return PrivacyUnit(neighbors)
+    column = People(privacy_id).identity
+    return PrivacyUnit(neighbors, "person", check_name("privacy_id", column) if isinstance(column, str) else column)
 
 
-def _limit(budget: Mapping[str, Fraction], value: Any) -> Fraction:
-    found = amount("a cap", value)
-    whole = budget.get("epsilon", budget.get("mu", Fraction(0)))
-    if not 0 < found <= whole:
-        raise UsageError("a cap for an analyst or a period lies above 0 and within the whole budget.")
-    return found
+def _limit(budget: Mapping[str, Fraction], value: Amount) -> Fraction:
+    limit = parse_amount("a limit", value)
+    if not 0 < limit <= budget.get("epsilon", budget.get("mu", Fraction(0))):
+        raise UsageError("The limit of an analyst or a period must be above 0 and at most the whole budget.")
+    return limit
 
 
-def _pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
+def _pairs(what: str, value: object) -> list[tuple[str, Amount]]:
     if value is not None and not isinstance(value, Mapping):
         raise UsageError(f"{what} must be a dict of names and amounts, got {type(value).__name__}.")
     return list((value or {}).items())
 
 
-# The ledger of a call -----------------------------------------------------------------------------------
-
-
 @contextmanager
 def uncharged() -> Iterator[None]:
-    """Without the environment's ledger: releases of made-up data are charged to nobody."""
-    token = _has_no_ledger.set(True)
+    """Ignore ELLIPSUM_LEDGER: releases of made-up data are not charged."""
+    token = _ignores_environment.set(True)
     try:
         yield
     finally:
-        _has_no_ledger.reset(token)
+        _ignores_environment.reset(token)
 
 
-def account_for_call(
-    ledger: DatasetAccount | Ledger | str | Path | None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-    analyst: str | None = None,
-) -> DatasetAccount | None:
-    """The account behind the arguments of a call; None where it has no ledger, and the environment names none."""
-    if isinstance(ledger, DatasetAccount):
-        if dataset is not None or analyst is not None:
-            raise UsageError("this ledger is the account of a data set already. Leave out dataset and analyst.")
+def account_for_call(ledger: DatasetAccount | None, request_id: str | None = None) -> DatasetAccount | None:
+    """The account behind the arguments of a call; None where there is none and the environment requires none."""
+    if ledger is not None:
         return ledger.for_request(request_id)
-    given = {"dataset": dataset, "key": request_id, "analyst": analyst}
-    for name, value in given.items():
-        if value is not None:
-            check_name(name, value)
-    if ledger is None:
-        ledger = None if _has_no_ledger.get() else os.environ.get(LEDGER) or None
-    if ledger is None:
-        stray = [name for name, value in given.items() if value is not None]
-        if stray:
-            raise UsageError(f"{' and '.join(stray)} need{'s' * (len(stray) == 1)} ledger, where budgets are kept.")
-        return None
-    if dataset is None:
-        raise UsageError("dataset is missing. Pass the name under which the ledger keeps this data's budget.")
-    if not isinstance(ledger, (Ledger, str, Path)):
-        raise UsageError(f"ledger must be a Ledger, or the address of one, got {type(ledger).__name__}.")
-    opened = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    return opened.dataset(dataset, analyst=analyst).for_request(request_id)
+    if os.environ.get(LEDGER) and not _ignores_environment.get():
+        raise UsageError(
+            f"Missing argument ledger: {LEDGER} is set, so every release must be charged. "
+            "Pass ledger=es.Ledger(address).dataset(name), the account of this data."
+        )
+    if request_id is not None:
+        raise UsageError("request_id needs ledger=, since the ledger stores the release.")
+    return None

@@ -1,4 +1,4 @@
-"""A ledger in PostgreSQL: writers take the table one after another."""
+"""A ledger in PostgreSQL: writers lock the table one after another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..errors import DataError, EllipsumError, UsageError
 from .entries import TABLES, Row
 
 _LOST = (
-    "the ledger's server could not be reached, or refused. A reservation that it had taken by then stays charged. "
+    "The ledger's server could not be reached, or refused. A charge that it had stored by then stays charged. "
     "Nothing was published."
 )
 _REFUSES = " begin raise exception 'entries are never changed or removed'; end "
@@ -28,13 +28,13 @@ _PROTECTION = (
     "for each statement execute function ellipsum_kept()",
 )
 _CHANGED = (
-    "the tables of the ledger are not as they were made: somebody has changed them, or put triggers or rules on them. "
+    "The tables of the ledger were changed, or have triggers or rules that ellipsum did not create. "
     "Nothing was published."
 )
-_CREATING = 0x656C6C73  # the lock that makers of tables take
+_CREATING = 0x656C6C73  # The lock that a creator of tables takes.
 
 _inherited: list[Any] = []
-"""Connections of a parent process, which its child must neither use nor close."""
+"""Connections of a parent process, which a child must neither use nor close."""
 
 
 class PostgresqlTransaction:
@@ -43,13 +43,13 @@ class PostgresqlTransaction:
 
     def run(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
         with self._connection.cursor() as cursor:
-            cursor.execute(_numbered(text), list(values) or None)
+            cursor.execute(_number_placeholders(text), list(values) or None)
             return list(map(tuple, cursor.fetchall())) if cursor.description else []
 
     def each(self, text: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         with self._connection.cursor() as cursor:
-            cursor.execute(_numbered(text), list(values) or None)
-            for batch in cursor.fetch_record_batch():  # row by row it would take eight times as long
+            cursor.execute(_number_placeholders(text), list(values) or None)
+            for batch in cursor.fetch_record_batch():  # Eight times as fast as row by row.
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
@@ -61,10 +61,14 @@ class PostgresqlStore:
             from adbc_driver_postgresql import dbapi
         except ImportError:
             raise UsageError("PostgreSQL needs a driver. Install it with: pip install 'ellipsum[postgresql]'") from None
+        self._url = url
         self._connect: Callable[[], Any] = lambda: dbapi.connect(url, autocommit=False)
         self._lock = threading.RLock()
         self._connection: Any = None
         self._pid = os.getpid()
+
+    def __reduce__(self) -> tuple[Any, ...]:  # Estimators copy their arguments; a copy has the same server.
+        return PostgresqlStore, (self._url,)
 
     def create(self) -> None:
         with self._transaction(f"select pg_advisory_xact_lock({_CREATING})") as transaction:
@@ -85,17 +89,17 @@ class PostgresqlStore:
 
     @contextmanager
     def _transaction(self, first: str) -> Iterator[PostgresqlTransaction]:
-        """Whole or not at all; the connection is kept for the next one, unless this one failed."""
+        """Commit all or nothing. The connection is used again, unless the transaction failed."""
         lost = False
         with self._lock:
             try:
-                transaction = self._begun(first)
+                transaction = self._begin(first)
                 yield transaction
                 self._connection.commit()
             except EllipsumError:
                 self._drop()
                 raise
-            except Exception:  # a driver's texts may tell the address
+            except Exception:  # The driver's messages may contain the address.
                 self._drop()
                 lost = True
             except BaseException:
@@ -104,8 +108,8 @@ class PostgresqlStore:
         if lost:
             raise DataError(_LOST)
 
-    def _begun(self, first: str) -> PostgresqlTransaction:
-        """A transaction after its first statement: on the kept connection, or where that is dead on a new one."""
+    def _begin(self, first: str) -> PostgresqlTransaction:
+        """A transaction after its first statement: on the open connection, or where that is lost on a new one."""
         if self._connection is not None and self._pid != os.getpid():
             _inherited.append(self._connection)
             self._connection = None
@@ -125,30 +129,28 @@ class PostgresqlStore:
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
-        with suppress(Exception):  # of a connection that was lost
+        with suppress(Exception):  # The connection may be lost.
             connection.rollback()
         _close(connection, self._pid)
 
 
 def _check_schema(transaction: PostgresqlTransaction) -> None:
-    """Nothing else may act on the tables: a trigger or a rule could swallow charges, a view could hide them."""
+    """Refuse foreign triggers, rules and views: they could drop charges or hide them."""
     if not set(transaction.run(_SCHEMA_QUERY)) <= _expected_schema():
         raise DataError(_CHANGED)
 
 
 def _close(connection: Any, pid: int) -> None:
     if pid == os.getpid():
-        with suppress(Exception):  # of a connection that was lost, or closed before
+        with suppress(Exception):  # The connection may be lost or closed.
             connection.close()
 
 
-def _numbered(text: str) -> str:
+def _number_placeholders(text: str) -> str:
     """Question marks as $1, $2, ..."""
     numbers = count(1)
     return "".join(f"${next(numbers)}" if letter == "?" else letter for letter in text)
 
-
-# The tables as they were made --------------------------------------------------------------------------------
 
 _SCHEMA_QUERY = """
 with tables as (
@@ -173,17 +175,17 @@ _TABLE = re.compile(r"create table if not exists (\w+) \((.*)\)")
 
 @cache
 def _expected_schema() -> frozenset[Row]:
-    """What `_SCHEMA_QUERY` finds where nobody has changed anything."""
-    made = {("trigger", f"ellipsum_entries ellipsum_kept 58 O t {_REFUSES}")}  # before update, delete, truncate
+    """What `_SCHEMA_QUERY` finds in unchanged tables."""
+    rows = {("trigger", f"ellipsum_entries ellipsum_kept 58 O t {_REFUSES}")}  # Before update, delete, truncate.
     for name, columns in filter(None, map(_parse_table, TABLES)):
-        made.add(("table", f"{name} r p f"))
-        made |= {("column", _describe_column(name, column)) for column in columns.split(", ")}
-    return frozenset(made)
+        rows.add(("table", f"{name} r p f"))
+        rows |= {("column", _describe_column(name, column)) for column in columns.split(", ")}
+    return frozenset(rows)
 
 
 def _parse_table(text: str) -> tuple[str, str] | None:
-    found = _TABLE.fullmatch(text)
-    return None if found is None else (found[1], found[2])
+    match = _TABLE.fullmatch(text)
+    return None if match is None else (match[1], match[2])
 
 
 def _describe_column(table: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""What to say where a request does not fit: what ran out, what is left, and the largest request that fits."""
+"""What a refusal says: which part of the budget ran out, what is left, and the largest request that fits."""
 
 from __future__ import annotations
 
@@ -7,147 +7,132 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from ..errors import BudgetRefused, UsageError
-from ..numerics.rounding import sqrt_down, sqrt_up, typed
+from ..numerics.rounding import sqrt_down, typed, within_typed
 from ..privacy.budget import Budget, mu_for
 from ..privacy.composition import Filter
-from .amounts import brief
-from .charging import NOTHING, ChargeRequest, ChargeStep, ways_to_charge
+from ..privacy.guarantee import Privacy
+from .amounts import short_text
+from .charging import NOTHING_CHARGED, PROJECTION, ZERO, ChargeRequest, ChargeStep, budget_parts, ways_to_charge
 
-_LEAST = 1e-8  # of what was requested
-_HALVINGS = 30  # of the logarithm of 1e8: an error of 2e-8, far below the four digits that are shown
 _DIGITS = 4
+_NONE_FITS = "No request of this kind fits."
 Limits = list[tuple[str, Filter]]
+"""Whose caps a request must fit (the data set's, the analyst's, the period's), and the caps."""
 
 
 class DoesNotFit(BudgetRefused):
-    """A request exceeds somebody's caps; what to say of it is worked out later, while nobody waits."""
+    """A request exceeds some caps; `explain` words the refusal later, outside the transaction."""
 
     def __init__(self, limits: Iterable[tuple[str, Filter]]) -> None:
-        super().__init__("the request exceeds the budget. Nothing was read or spent.")
+        super().__init__(f"The request exceeds the budget. {NOTHING_CHARGED}")
         self.limits: Limits = list(limits)
 
 
 def explain(limits: Limits, request: ChargeRequest) -> BudgetRefused:
-    """limits: whose caps the request must fit (the data set, the analyst, the period), and the caps."""
-    step = _usual_step(limits[0][1], request)
-    owner, caps = next(((owner, caps) for owner, caps in limits if not _accepts(caps, step)), limits[0])
-    amounts = f"spent {spent_of(caps)}, left {left_of(caps)}, requested {_describe(request)}"
-    advice = _advise([caps for _, caps in limits], request)
+    """The refusal of a request, with the largest request of its kind that all limits accept."""
+    ways = ways_to_charge(request)
+    step = next((way for way in ways if limits[0][1].mu or not way.mu), ways[0])
+    owner, caps = next(((owner, caps) for owner, caps in limits if not step.fits(caps)), limits[0])
+    missing = _missing_parts(caps, step)
+    left = [f"{part.name} = {short_text(part.left)} of {short_text(part.cap)}" for part in budget_parts(caps)]
+    left += ["delta = 0"] if "delta" in missing and not caps.slack else []
     return BudgetRefused(
-        f"{owner} has too little {_name_missing(caps, step)} left: {amounts}. {advice} Nothing was read or spent."
+        f"Budget of {owner} exceeded: not enough {' and '.join(missing)} left. Requested: {_describe(request)}. "
+        f"Remaining: {', '.join(left)}. {_advise([each for _, each in limits], request)} {NOTHING_CHARGED}"
     )
 
 
-def spent_of(caps: Filter) -> str:
-    """What is spent, of each cap."""
-    pairs = list(zip(caps.pure_spent, caps.pure, strict=True))
-    parts = [f"epsilon {brief(spent, up=True)} of {brief(Fraction(cap))}" for spent, cap in pairs]
-    if caps.mu:
-        spent = Fraction(sqrt_up(caps.squares_spent) if caps.squares_spent else 0)
-        parts.append(f"mu {brief(spent, up=True)} of {brief(Fraction(caps.mu))}")
-    if caps.slack:
-        parts.append(f"delta {brief(caps.slack_spent, up=True)} of {brief(Fraction(caps.slack))}")
-    return ", ".join(parts)
-
-
-def left_of(caps: Filter) -> str:
-    """What is left of each cap."""
-    pairs = list(zip(caps.pure_spent, caps.pure, strict=True))
-    parts = [f"epsilon {brief(Fraction(cap) - spent)}" for spent, cap in pairs]
-    mu = Fraction(sqrt_down(Fraction(caps.mu) ** 2 - caps.squares_spent) if caps.squares_spent else caps.mu)
-    parts += [f"mu {brief(mu)}"] if caps.mu else []
-    parts += [f"delta {brief(_delta_left(caps))}"] if caps.slack else []
-    return ", ".join(parts)
-
-
-def _delta_left(caps: Filter) -> Fraction:
-    return Fraction(caps.slack) - caps.slack_spent
-
-
 def _describe(request: ChargeRequest) -> str:
-    stated = ", ".join(f"{name} {value:g}" for name, value in request.stated.items())
+    stated = ", ".join(f"{name} = {value:g}" for name, value in request.stated.items())
     return stated or str(request.guarantee)
 
 
-def _usual_step(caps: Filter, request: ChargeRequest) -> ChargeStep:
-    """The way in which the caps would take the request: as a pure step where they have no mu."""
-    ways = list(ways_to_charge(request))
-    return next((way for way in ways if caps.mu or not way.mu), ways[0])
-
-
-def _accepts(caps: Filter, step: ChargeStep) -> bool:
-    try:
-        step.charged_to(caps)
-    except BudgetRefused:
-        return False
-    return True
-
-
-def _name_missing(caps: Filter, step: ChargeStep) -> str:
-    """Which part of the budget ran out."""
-    parts = {
-        "epsilon" if caps.pure else "mu": ChargeStep(NOTHING, step.pure, NOTHING),
-        "mu": ChargeStep(step.mu, () if caps.pure else step.pure, NOTHING),
-        "delta": ChargeStep(NOTHING, (), step.slack),
-    }
-    return " and ".join(name for name, part in parts.items() if not _accepts(caps, part)) or "mu"
+def _missing_parts(caps: Filter, step: ChargeStep) -> list[str]:
+    """Which parts of the budget ran out."""
+    loss = ChargeStep(step.mu, step.pure, ZERO)
+    parts = [] if loss.fits(caps) else ["mu" if caps.mu else "epsilon"]
+    return parts if ChargeStep(ZERO, (), step.slack).fits(caps) else [*parts, "delta"]
 
 
 def _advise(caps: list[Filter], request: ChargeRequest) -> str:
-    """The largest request of the same kind that all caps accept, tried before it is told."""
-    delta = request.stated.get("delta")
-    if delta is None or "epsilon" not in request.stated:
+    """The largest request of the same kind that all caps accept; it is tried before it is stated."""
+    requested = request.stated
+    if "epsilon" not in requested:
         return _advise_mu(caps, request)
-    if caps[0].mu and delta:
-        slack = float(request.guarantee.as_pair().slack) if request.gaussian else 0.0
-        largest = _largest(caps, request.stated["epsilon"], lambda epsilon: _gaussian_step(epsilon, delta, slack))
-        ending = f" with delta {delta:g} and Gaussian noise"
+    delta, slack = requested["delta"], 0.0
+    if isinstance(request.guarantee, Privacy):
+        slack = request.guarantee.slack
+    mu, estimate, options = min(map(_mu_left, caps)), min(map(_epsilon_left, caps)), ""
+    by_curve = bool(caps[0].mu and delta and (request.gaussian or not slack))
+    if by_curve:
+        gaussian = "adversary='adaptive'" if request.note == PROJECTION else "noise='gaussian'"
+        options = "" if request.gaussian else f", {gaussian}"
+        estimate = max(estimate, Privacy(mu, slack).epsilon(delta))
     else:
-        rest = min([typed(delta), *map(_delta_left, caps)])
-        shown = brief(rest)
-        largest = _largest(caps, request.stated["epsilon"], lambda epsilon: _pure_step(epsilon, Fraction(shown)))
-        ending = f" with delta {shown}" if delta else ""
-    return f"The largest epsilon that fits is {largest:g}{ending}." if largest else "No request of this kind fits."
+        left = min([typed(delta), *(Fraction(each.slack) - each.slack_spent for each in caps)])
+        delta = float(short_text(left))
+        if not delta and (slack or (request.note == PROJECTION)):
+            return _NONE_FITS
+        if delta and caps[0].mu:
+            options = ", noise='knorm'"
+        if request.gaussian and not delta:
+            options = ", noise='auto'"
+
+    def ways(epsilon: float) -> list[ChargeStep]:
+        pure = ChargeStep(ZERO, (typed(epsilon),), typed(delta))
+        if not by_curve:
+            return [pure]
+        curve = mu_for(within_typed(epsilon), within_typed(delta), slack)
+        return [ChargeStep(Fraction(curve), (), Fraction(slack)), pure]
+
+    largest = _round_to_fit(caps, estimate, ways)
+    if largest is None:
+        return _NONE_FITS
+    return f"Largest request that fits: epsilon = {largest:g}, delta = {delta:.12g}{options}."
 
 
 def _advise_mu(caps: list[Filter], request: ChargeRequest) -> str:
     name = "rho" if "rho" in request.stated else "mu"
-    if name in request.stated and caps[0].mu:
-        largest = _largest(caps, request.stated[name], lambda value: _mu_step(name, value))
-        return f"The largest {name} that fits is {largest:g}." if largest else "No request of this kind fits."
-    return (
-        "This budget adds up epsilon and delta: request those." if not caps[0].mu else "No request of this kind fits."
-    )
+    if not caps[0].mu:
+        return f"This budget is in epsilon and delta. Pass epsilon= and delta= instead of {name}=."
+    if name not in request.stated:
+        return _NONE_FITS
+
+    def ways(value: float) -> list[ChargeStep]:
+        amount = typed(value) if name == "mu" else ZERO
+        return [ChargeStep(max(amount, Fraction(Budget(**{name: value}).mu)), (), ZERO)]
+
+    mu = min(map(_mu_left, caps))
+    largest = _round_to_fit(caps, mu if name == "mu" else mu**2 / 2, ways)
+    return f"Largest request that fits: {name} = {largest:g}." if largest else _NONE_FITS
 
 
-def _pure_step(epsilon: float, delta: Fraction) -> ChargeStep:
-    return ChargeStep(NOTHING, (typed(epsilon),), delta)
+def _mu_left(caps: Filter) -> float:
+    """What is left of the cap in mu, rounded down."""
+    return sqrt_down(Fraction(caps.mu) ** 2 - caps.squares_spent)
 
 
-def _gaussian_step(epsilon: float, delta: float, slack: float) -> ChargeStep:
-    return ChargeStep(Fraction(mu_for(epsilon, delta, slack)), (), Fraction(slack))
+def _epsilon_left(caps: Filter) -> float:
+    """About the largest pure epsilon that the caps accept: as such, or as the Gaussian curve that covers it [P6]."""
+    from scipy.special import log_ndtr
+
+    left = [float(Fraction(cap) - spent) for cap, spent in zip(caps.pure, caps.pure_spent, strict=True)]
+    mu = _mu_left(caps)
+    return max([float(log_ndtr(mu / 2) - log_ndtr(-mu / 2)), *left])
 
 
-def _mu_step(name: str, value: float) -> ChargeStep:
-    return ChargeStep(max(typed(value) if name == "mu" else NOTHING, Fraction(Budget(**{name: value}).mu)), (), NOTHING)
-
-
-def _largest(caps: list[Filter], requested: float, step_of: Callable[[float], ChargeStep]) -> float | None:
-    """The largest amount of four digits, at most the requested one, whose step all caps accept."""
+def _round_to_fit(caps: list[Filter], estimate: float, ways: Callable[[float], list[ChargeStep]]) -> float | None:
+    """The largest amount of four digits, next to the estimate, whose charge all caps accept."""
 
     def fits(amount: float) -> bool:
         try:
-            step = step_of(amount)
-        except UsageError:  # outside the range of amounts
+            steps = ways(amount)
+        except UsageError:  # The amount is outside the supported range.
             return False
-        return all(_accepts(each, step) for each in caps)
+        return any(all(step.fits(each) for each in caps) for step in steps)
 
-    if fits(requested):
-        return requested
-    low, high = requested * _LEAST, requested
-    for _ in range(_HALVINGS):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    unit = 10.0 ** (math.floor(math.log10(low)) - _DIGITS + 1)
-    candidates = (float(f"{round_to_unit(low / unit) * unit:.{_DIGITS}g}") for round_to_unit in (math.ceil, math.floor))
+    if not 0 < estimate < math.inf:
+        return None
+    unit = 10.0 ** (math.floor(math.log10(estimate)) - _DIGITS + 1)
+    candidates = (float(f"{rounded(estimate / unit) * unit:.{_DIGITS}g}") for rounded in (math.ceil, math.floor))
     return next(filter(fits, candidates), None)

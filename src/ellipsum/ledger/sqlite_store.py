@@ -1,4 +1,4 @@
-"""A ledger in an SQLite file: one writer at a time, every transaction on disk before it counts."""
+"""A ledger in an SQLite file: one writer at a time, every transaction on disk when it ends."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from urllib.parse import quote
 from ..errors import DataError, UsageError, visible
 from .entries import TABLES, Row
 
-_WAIT_MS = 60_000  # for other writers, each of which takes milliseconds
-_MARK = 0x656C6C73  # the file's own sign, "ells"
-_KEPT = (
+_WAIT_MS = 60_000  # Other writers take milliseconds each.
+_MARK = 0x656C6C73  # The application id of the file, "ells".
+_TRIGGERS = (
     "create trigger if not exists ellipsum_no_change before update on ellipsum_entries "
     "begin select raise(abort, 'entries are never changed'); end",
     "create trigger if not exists ellipsum_no_removal before delete on ellipsum_entries "
     "begin select raise(abort, 'entries are never removed'); end",
 )
 _SCHEMA = "select type, name, sql from sqlite_master where name like 'ellipsum_%' or tbl_name like 'ellipsum_%'"
-_AS_IT_IS = "mode=ro&immutable=1"
+_IMMUTABLE = "mode=ro&immutable=1"
+_ONE_PROCESS = "A budget in memory works only in the process that made it. Use a ledger in a file."
 _inherited: list[sqlite3.Connection] = []
-"""Connections of a parent process, which its child must neither use nor close."""
+"""Connections of a parent process, which a child must neither use nor close."""
 
 
 class SqliteTransaction:
@@ -55,12 +56,18 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[SqliteT
 
 
 class MemoryStore:
-    """The ledger of one process, in its memory."""
+    """The ledger of one process, in memory."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._pid = os.getpid()
+
+    def __deepcopy__(self, memo: object) -> MemoryStore:  # Estimators copy their arguments; a copy has the same budget.
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise UsageError(_ONE_PROCESS)
 
     def create(self) -> None:
         with self.writing() as transaction:
@@ -69,8 +76,8 @@ class MemoryStore:
 
     @contextmanager
     def writing(self) -> Iterator[SqliteTransaction]:
-        if os.getpid() != self._pid:  # a copy would have the whole budget again
-            raise UsageError("a budget in memory serves only the process that made it. Use a ledger in a file.")
+        if os.getpid() != self._pid:  # A copy would have the whole budget again.
+            raise UsageError(_ONE_PROCESS)
         with self._lock, _transaction(self._connection, "begin immediate") as transaction:
             yield transaction
 
@@ -87,38 +94,45 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int, int, str] | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:  # Estimators copy their arguments; a copy has the same file.
+        return SqliteStore, (str(self._path),)
+
     def create(self) -> None:
-        with self._told("made"):
+        with self._translate_errors("created"):
             with suppress(FileExistsError):
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             connection = self._open()
             self._check_kind(connection)
-            _keep_a_log(connection)
+            _use_write_ahead_log(connection)
         with self.writing() as transaction:
-            for text in (*TABLES, *_KEPT):
+            for text in (*TABLES, *_TRIGGERS):
                 transaction.run(text)
             transaction.run(f"pragma application_id = {_MARK}")
 
     @contextmanager
     def writing(self) -> Iterator[SqliteTransaction]:
-        with self._lock, self._told("written"), _transaction(self._open(), "begin immediate") as transaction:
+        with (
+            self._lock,
+            self._translate_errors("written"),
+            _transaction(self._open(), "begin immediate") as transaction,
+        ):
             self._check_schema(transaction.connection)
             yield transaction
 
     @contextmanager
     def reading(self) -> Iterator[SqliteTransaction]:
-        with self._lock, self._told("read"), _transaction(self._open(), "begin") as transaction:
+        with self._lock, self._translate_errors("read"), _transaction(self._open(), "begin") as transaction:
             self._check_schema(transaction.connection)
             yield transaction
 
     def _open(self) -> sqlite3.Connection:
-        """The kept connection, or a new one in a child process, for another file, and for one that is not written."""
+        """The open connection; a new one in a child process, for a replaced file, or for a file that is only read."""
         mode = self._mode()
-        now = (os.getpid(), *self._file(), mode)
-        if self._connection is not None and (self._opened != now or mode == _AS_IT_IS):
+        current = (os.getpid(), *self._file(), mode)
+        if self._connection is not None and (self._opened != current or mode == _IMMUTABLE):
             self._drop()
         if self._connection is None:
-            self._connection, self._opened = self._connected(mode), now
+            self._connection, self._opened = self._connect(mode), current
             self._closing = weakref.finalize(self, _close, self._connection, os.getpid())
         return self._connection
 
@@ -129,28 +143,28 @@ class SqliteStore:
         self._connection = None
 
     def _file(self) -> tuple[int, int]:
-        """Which file it is, whatever its name; several names would be several ledgers, each with charges of its own."""
+        """The identity of the file. Hard links are refused: each name would be a ledger with charges of its own."""
         if self._path.exists() and not self._path.is_file():
-            raise DataError(f"{self._shown} is a folder or a device. Name a file for the ledger.")
+            raise DataError(f"{self._shown} is a folder or a device. Use the path of a file.")
         if not self._path.is_file():
-            raise DataError(f"there is no ledger at {self._shown}. Make it: ellipsum ledger init {self._shown} ...")
-        found = self._path.stat()
-        if found.st_nlink > 1:
+            raise DataError(f"There is no ledger at {self._shown}. Create one: ellipsum ledger init {self._shown} ...")
+        status = self._path.stat()
+        if status.st_nlink > 1:
             raise DataError(
-                f"the ledger {self._shown} has several names (hard links), and each would miss charges of the others. "
-                "Keep one of them, and make copies with cp."
+                f"The ledger {self._shown} has several names (hard links). Each would miss the charges of the others. "
+                "Keep one of them, and use cp for copies."
             )
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def _mode(self) -> str:
-        """A file that may not be written is taken as it is, and nothing is put beside it."""
+        """How to open the file. A file that may not be written is read as it is, and no file is created beside it."""
         beside = Path(f"{os.path.realpath(self._path)}-wal")
         in_use = beside.is_file() and beside.stat().st_size > 0
         if os.access(self._path, os.W_OK) and (in_use or os.access(beside.parent, os.W_OK)):
             return "mode=rw"
-        return "mode=ro" if in_use else _AS_IT_IS
+        return "mode=ro" if in_use else _IMMUTABLE
 
-    def _connected(self, mode: str) -> sqlite3.Connection:
+    def _connect(self, mode: str) -> sqlite3.Connection:
         name = f"file:{quote(os.fsencode(os.path.realpath(self._path)))}?{mode}"
         connection = sqlite3.connect(
             name, uri=True, isolation_level=None, timeout=_WAIT_MS / 1000, check_same_thread=False
@@ -159,23 +173,23 @@ class SqliteStore:
         return connection
 
     def _check_kind(self, connection: sqlite3.Connection) -> None:
-        """A database of something else is not made a ledger by a slip of the pen."""
+        """Refuse to turn another program's database into a ledger by mistake."""
         ((tables,),) = connection.execute("select count(*) from sqlite_master").fetchall()
-        ((mark,),) = connection.execute("pragma application_id").fetchall()  # set together with the first tables
+        ((mark,),) = connection.execute("pragma application_id").fetchall()
         if tables and mark != _MARK:
-            raise UsageError(f"{self._shown} is a database of something else. Name a new file for the ledger.")
+            raise UsageError(f"{self._shown} is a database of another program. Use a new file for the ledger.")
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
-        """Nothing else may act on the ledger's tables: a trigger could swallow charges, a view could hide them."""
+        """Refuse foreign triggers and views: a trigger could drop charges, and a view could hide them."""
         if not set(connection.execute(_SCHEMA)) <= _schema():
             raise DataError(
-                f"the tables of the ledger {self._shown} are not as they were made: somebody has changed them, or put "
-                "triggers on them. Nothing was published."
+                f"The tables of the ledger {self._shown} were changed, or have triggers that ellipsum did not create. "
+                "Nothing was published."
             )
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
-        """Errors of the database in our words; it sees no data, so its own may be shown."""
+    def _translate_errors(self, what: str) -> Iterator[None]:
+        """Errors of the database as `DataError`. It holds no data, so its own message may be shown."""
         reason = None
         try:
             yield
@@ -184,32 +198,32 @@ class SqliteStore:
                 raise
             reason = str(getattr(error, "strerror", None) or error)
         if reason is not None:
-            raise DataError(f"the ledger {self._shown} could not be {what}: {visible(reason)}. Nothing was published.")
+            raise DataError(f"The ledger {self._shown} could not be {what}: {visible(reason)}. Nothing was published.")
 
 
-def _keep_a_log(connection: sqlite3.Connection) -> None:
-    """Others may be doing the same to a new file, for which SQLite does not wait by itself."""
-    until = time.monotonic() + _WAIT_MS / 1000
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Wait for other processes that do the same with a new file: SQLite does not wait here by itself."""
+    deadline = time.monotonic() + _WAIT_MS / 1000
     while connection.execute("pragma journal_mode").fetchone() != ("wal",):
         try:
             connection.execute("pragma journal_mode = wal")
         except sqlite3.OperationalError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 
 
 @cache
 def _schema() -> frozenset[Row]:
-    """What a ledger's tables, indices and triggers are."""
+    """The tables, indices and triggers of a ledger."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        for text in (*TABLES, *_KEPT):
+        for text in (*TABLES, *_TRIGGERS):
             connection.execute(text)
         return frozenset(connection.execute(_SCHEMA))
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:
-    """The last one puts everything into the one file."""
+    """Close a connection of this process; the last one writes the log into the file."""
     if pid == os.getpid():
         with suppress(sqlite3.Error):
             connection.close()

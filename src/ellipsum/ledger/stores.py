@@ -1,4 +1,4 @@
-"""Where entries are kept: one protocol, and the address that says which database."""
+"""Where entries are stored: one protocol, and the address that selects the database."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Protocol
 from ..errors import UsageError
 from .entries import Transaction
 
-_ADDRESS = "a ledger is a path, sqlite:///path or postgresql://user@host/name."
+_ADDRESS = "A ledger is a path, sqlite:///path or postgresql://user@host/name."
 
 
 class Store(Protocol):
-    """A database with a ledger in it."""
+    """A database that holds a ledger."""
 
     def create(self) -> None:
-        """Make the tables where there are none."""
+        """Create the tables where they are missing."""
 
     def writing(self) -> AbstractContextManager[Transaction]:
-        """The only writer until it ends; on disk when it has ended, or not at all."""
+        """A transaction of the only writer: when it ends, all of it is on disk, or none of it."""
 
     def reading(self) -> AbstractContextManager[Transaction]:
-        """One state of the ledger."""
+        """A transaction that sees one state of the ledger."""
 
 
 def open_store(url: str | Path) -> Store:

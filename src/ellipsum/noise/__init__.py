@@ -1,6 +1,7 @@
 """The only package that touches randomness: secret noise, exact to the last bit, and public seeds.
 
-`stream` holds a release's secret bits, each law of noise has a file, and `public_random` draws what may be published.
+`stream` holds a release's secret bits, each noise distribution has a file, and `public_random` draws what may be
+published.
 """
 
 from .gaussian import add_laplace, add_noise, add_noise_exact, shift_for

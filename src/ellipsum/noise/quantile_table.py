@@ -8,16 +8,14 @@ IEEE sums and products: every machine computes the same doubles.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import Floats
 from ..numerics.rounding import FLINT
+from ..numerics.wide_integers import Ints
 from ..util.compile import compiled
-
-Words = NDArray[np.uint64]
+from .stream import Words
 
 OCTAVES = 24  # the table holds 2^-25 <= p < 1/2; rarer draws are redone in ball arithmetic
 ROWS_PER_OCTAVE = 32
@@ -68,7 +66,7 @@ def _value_and_slope(row: int) -> tuple[float, float]:
 
 
 @compiled
-def _lookup(first: Any, second: Any, series: Any) -> tuple[Any, Any]:
+def _lookup(first: np.uint64, second: np.uint64, series: Floats) -> tuple[float, np.bool_]:
     """(|z| for the 127 bits after the sign, whether the table holds that p)."""
     head = (first << _ONE) | (second >> _LAST)
     # The exponent of a double counts the leading zeros; dropping 11 bits first makes the conversion exact.
@@ -88,16 +86,16 @@ def _lookup(first: Any, second: Any, series: Any) -> tuple[Any, Any]:
 
 @compiled
 def round_noisy(
-    words: Any,
-    series: Any,
+    words: Words,
+    series: Floats,
     scale: float,
-    high: Any,
-    low: Any,
+    high: Ints,
+    low: Ints,
     shift: int,
-    fraction: Any,
-    out_high: Any,
-    out_low: Any,
-    undecided: Any,
+    fraction: Floats,
+    out_high: Ints,
+    out_low: Ints,
+    undecided: Ints,
 ) -> int:
     """out = rint((high 2^48 + low) / 2^shift + fraction + scale z) where certain; counts the others [N3].
 
@@ -123,7 +121,7 @@ def round_noisy(
 
 
 @compiled
-def normals(words: Any, series: Any, out: Any) -> None:
+def normals(words: Words, series: Floats, out: Floats) -> None:
     """Standard normals as doubles; NaN where the table does not hold p."""
     for j in range(words.shape[0]):
         z, held = _lookup(words[j, 0], words[j, 1], series)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..errors import Floats
 from ..numerics.rounding import FLINT
 from ..numerics.wide_integers import Ints
 from ..util.compile import compiled, inner
-from .stream import BLOCK, Stream
+from .stream import BLOCK, Stream, Words
 
 if TYPE_CHECKING:
     from flint import arb
@@ -33,14 +33,8 @@ _HALF_ROOT_2 = math.sqrt(2.0) / 2
 _AT_ONCE = 16  # uniforms multiplied before the product is cut
 
 
-# Double precision, with its error ----------------------------------------------------------------------
-
-
 @inner
-def _minus_log(
-    x: Any,
-    exponent: Any,
-) -> Any:
+def _minus_log(x: float, exponent: int) -> float:
     """-(ln x + exponent ln 2) for a normal double x > 0, by sums, products and one division."""
     m, power = math.frexp(x)
     power += exponent
@@ -56,13 +50,7 @@ def _minus_log(
 
 
 @compiled
-def _exponential_sums(
-    words: Any,
-    counts: Any,
-    state: Any,
-    sums: Any,
-    errors: Any,
-) -> Any:
+def _exponential_sums(words: Words, counts: Ints, state: Floats, sums: Floats, errors: Floats) -> None:
     """sums[i] = -ln of the product of the next counts[i] uniforms, errors[i] a bound on its error [N7].
 
     `state` carries (product, exponent, uniforms left, place, whether all were common) between calls; zeros at first.
@@ -96,13 +84,7 @@ def _exponential_sums(
 
 
 @compiled
-def _roots(
-    sums: Any,
-    errors: Any,
-    normals: Any,
-    values: Any,
-    bounds: Any,
-) -> Any:
+def _roots(sums: Floats, errors: Floats, normals: Floats, values: Floats, bounds: Floats) -> None:
     """sqrt(2 sum + z^2), z among `normals` where there are any; one that is not known leaves its root open [N7]."""
     for i in range(sums.size):
         square, bound = 2.0 * sums[i], 2.0 * errors[i]
@@ -142,9 +124,6 @@ def roots(stream: Stream, start: int, sums: Floats, errors: Floats, normals: boo
     values, bounds = np.empty(sums.size), np.empty(sums.size)
     _roots(sums, errors, z, values, bounds)
     return values, bounds
-
-
-# Balls -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -189,16 +168,16 @@ class Factor:
         return mantissa, exponent, arb(self.uniforms) * arb(2) ** -bits
 
     def _values(self, start: int, size: int, bits: int) -> tuple[list[int], int]:
-        """(the first digits of so many draws as integers, how many digits in all), `bits` of each significant."""
+        """(the first digits of some draws as integers, the number of digits in all), `bits` of each significant."""
         words = self.stream.words(start, size)
         values, length = [(first << 64) | second for first, second in words.tolist()], 128 * size
         short = range(size) if bits > 128 else np.flatnonzero(words[:, 0] < 1 << max(bits - 64, 0)).tolist()
         for i in short:
-            values[i], more = self._lengthened(values[i], start + i, bits)
+            values[i], more = self._extend(values[i], start + i, bits)
             length += more
         return values, length
 
-    def _lengthened(self, value: int, index: int, bits: int) -> tuple[int, int]:
+    def _extend(self, value: int, index: int, bits: int) -> tuple[int, int]:
         """(first digits of a draw, how many more than the first were read): until `bits` are significant."""
         length, further = 0, self.stream.more(index)
         while value >> bits == 0:
@@ -210,6 +189,6 @@ class Factor:
         from flint import arb
 
         first, second = map(int, self.stream.words(index, 1)[0])
-        tail, more = self._lengthened(((first & ((1 << 63) - 1)) << 64) | second, index, bits)
+        tail, more = self._extend(((first & ((1 << 63) - 1)) << 64) | second, index, bits)
         ends = [(arb(end) * arb(2) ** -(127 + more)).erfcinv() ** 2 for end in (tail, tail + 1)]
         return ends[0].union(ends[1])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NoReturn
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 
 Words = NDArray[np.uint64]
+Fill = Callable[[Words], None]
 
 KEY_BYTES = 32
 LANE_BITS = 64
@@ -26,19 +26,23 @@ _ZEROS = memoryview(bytes(16 * BLOCK))
 
 def keystream(key: bytes, lane: int, start: int, out: Words) -> None:
     """Fill out (count, 2) with AES-256 of the 128-bit counters lane 2^64 + start, ..., two words each."""
-    counter = ((lane << LANE_BITS) + start).to_bytes(16, "big")
-    encryptor = _encryptor(key, counter)
-    stream = out.reshape(-1).view(np.uint8)
-    for begin in range(0, stream.size, len(_ZEROS)):
-        part = stream[begin : begin + len(_ZEROS)]
-        encryptor.update_into(_ZEROS[: part.size], part.data)
-    if sys.byteorder == "big":
-        out.byteswap(inplace=True)
+    words_from(key, lane, start)(out)
 
 
-def _encryptor(key: bytes, counter: bytes) -> Any:
+def words_from(key: bytes, lane: int, start: int) -> Fill:
+    """`keystream`, where each call continues behind what the one before it filled."""
     cipher, aes, ctr = _parts()
-    return cipher(aes(key), ctr(counter)).encryptor()
+    encryptor = cipher(aes(key), ctr(((lane << LANE_BITS) + start).to_bytes(16, "big"))).encryptor()
+
+    def fill(out: Words) -> None:
+        stream = out.reshape(-1).view(np.uint8)
+        for begin in range(0, stream.size, len(_ZEROS)):
+            part = stream[begin : begin + len(_ZEROS)]
+            encryptor.update_into(_ZEROS[: part.size], part.data)
+        if sys.byteorder == "big":
+            out.byteswap(inplace=True)
+
+    return fill
 
 
 @cache
@@ -55,7 +59,7 @@ def fresh_key(rng: np.random.Generator | None) -> bytes:
 
 
 def secret_name() -> str:
-    """A name that nobody can guess, for addresses and forms of a server; no noise is drawn from it."""
+    """An unguessable name, for addresses and forms of a server; no noise is drawn from it."""
     return os.urandom(KEY_BYTES).hex()
 
 
@@ -93,29 +97,29 @@ class Stream:
         """A stream under a fresh key: the operating system's, or (insecure, for tests) a Generator's."""
         return cls(fresh_key(rng), rng is None)
 
-    def fill(self, start: int, out: Words) -> None:
-        """Write the first 128 bits of the draws start, start + 1, ... into out, shape (count, 2)."""
-        keystream(self._key, 0, start, out)
+    def draws_from(self, start: int) -> Fill:
+        """Writes the first 128 bits of the draws start, start + 1, ... into arrays (count, 2), call by call."""
+        return words_from(self._key, 0, start)
 
     def words(self, start: int, count: int) -> Words:
         """The first 128 bits of the draws start, ..., start + count - 1."""
         out = np.empty((count, 2), np.uint64)
-        self.fill(start, out)
+        self.draws_from(start)(out)
         return out
 
     def blocks(self, start: int, count: int) -> Iterator[tuple[int, int, Words]]:
         """(begin, stop, words) of the draws from start on, block by block; the next may overwrite the words."""
-        buffer = np.empty((min(BLOCK, count), 2), np.uint64)
+        buffer, fill = np.empty((min(BLOCK, count), 2), np.uint64), self.draws_from(start)
         for begin in range(0, count, BLOCK):
             stop = min(begin + BLOCK, count)
-            self.fill(start + begin, buffer[: stop - begin])
+            fill(buffer[: stop - begin])
             yield begin, stop, buffer[: stop - begin]
 
     def more(self, index: int) -> Iterator[int]:
         """Further 64-bit words of one draw, without end."""
-        out = np.empty((1, 2), np.uint64)
-        for block in itertools.count():
-            keystream(self._key, index + 1, block, out)
+        out, fill = np.empty((1, 2), np.uint64), words_from(self._key, index + 1, 0)
+        while True:
+            fill(out)
             yield from map(int, out[0])
 
     @property
@@ -128,9 +132,9 @@ class Stream:
         stop, used = start + count, self._used
         with self._lock:
             if stop > _LAST_DRAW:
-                raise UsageError(f"start must leave room for {count} draws below 2^64, got {start}.")
+                raise UsageError(f"start must allow {count} draws below 2^64, got {start}.")
             if os.getpid() != self._process:
-                raise UsageError("this stream belongs to another process. Open one with Stream.open().")
+                raise UsageError("This stream belongs to another process. Open one with Stream.open().")
             if count and any(start < end and begin < stop for begin, end in used):
                 raise UsageError(
                     f"start must not repeat a position of this stream, got {start}. Pass start=stream.next."
@@ -141,7 +145,7 @@ class Stream:
                 used.append((start, stop))
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a Stream holds the secret of a release and cannot be copied or pickled")
+        raise TypeError("A Stream holds the secret of a release and cannot be copied or pickled.")
 
     def __repr__(self) -> str:
         return f"Stream(secure={self.secure})"

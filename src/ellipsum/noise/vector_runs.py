@@ -62,7 +62,7 @@ def ball_shift(scale: float, d: int) -> int:
 
 
 def ball_draws(d: int, vectors: int = 1) -> int:
-    """How many positions of a stream the noise of so many vectors takes."""
+    """How many draws from a stream the noise of this number of vectors takes."""
     return vectors * (d + (d + 2) // 2)
 
 
@@ -82,12 +82,12 @@ def box_shifts(scales: Sequence[float] | Floats, sizes: Sequence[int] | Ints) ->
 
 
 def box_draws(sizes: Sequence[int], vectors: int = 1) -> int:
-    """How many positions of a stream the noise of so many vectors takes."""
+    """How many draws from a stream the noise of this number of vectors takes."""
     return vectors * (2 * sum(sizes) + len(sizes))
 
 
 def box_runs(sizes: Sequence[int] | Ints, scales: Sequence[float] | Floats) -> Runs:
-    """Blocks of so many columns each, with their scales of noise."""
+    """Blocks of these sizes, with their scales of noise."""
     counts, levels = np.array(sizes, np.int64), vector("scales", scales, len(sizes))
     if not (counts.size and counts.min() > 0):
         raise UsageError(COLUMNS)

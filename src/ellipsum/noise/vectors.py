@@ -1,6 +1,6 @@
-"""Noise vectors whose coordinates share a factor: spherical noise [B1], and pure noise in blocks of columns [K1] [N6].
+"""Noise vectors whose coordinates share a factor: K-norm (L2) noise [B1] and K-norm (L-infinity) noise [K1] [N6].
 
-Spherical noise has density proportional to exp(-|eta| / scale): eta = scale |z'| z with standard normal z in d
+K-norm (L2) noise has density proportional to exp(-|eta| / scale): eta = scale |z'| z with standard normal z in d
 dimensions and z' in d + 1. |z'|^2 is minus twice the log of a product of uniforms, one for two degrees of freedom, and
 one squared normal if d + 1 is odd.
 
@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError, whole
 from ..numerics.rounding import FLINT
@@ -29,7 +30,7 @@ from ..util.compile import compiled, inner
 from .gaussian import _floor_and_rest
 from .quantile_table import _LOW_BITS, _LOW_MASK, round_noisy, table
 from .shared_factor import FIRST_BITS, Factor, exponential_sums, roots
-from .stream import BLOCK, Stream
+from .stream import BLOCK, Stream, Words
 from .vector_runs import COLUMNS, Runs, ball_draws, ball_runs, box_runs
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 _HEAD, _SIGN_TO_TWO = np.uint64(10), np.uint64(62)
 _MAGNITUDE = np.uint64((1 << 63) - 1)
 _NOTHING = np.empty(0)
+_Place = int | np.int64
+_Sums = tuple[Ints, Ints, Floats]  # high, low, fraction
+_Rounded = tuple[Ints, Ints, Ints]  # high, low, undecided
 _OUTRUN = 27  # a draw may know this many bits more than the factor before the factor is refined
 
 
@@ -58,7 +62,7 @@ def add_sphere_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> 
     """`add_ball_noise` for a run that was made before."""
     d = runs.width
     if d != sums.high.shape[-1]:
-        raise UsageError(f"this noise is for {d} coordinates, got {sums.high.shape[-1]}. Make the plan anew.")
+        raise UsageError(f"The noise has {d} coordinates, but the sums have {sums.high.shape[-1]}. Create a new plan.")
     vectors, pairs, odd = sums.high.size // d, (d + 1) // 2, d % 2 == 0
     stream.claim(whole("start", start, least=0), ball_draws(d, vectors))
     if not vectors:
@@ -90,7 +94,7 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
 
 
 def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
-    """`add_box_noise` for blocks that were made before."""
+    """Like `add_box_noise`, for blocks that already exist."""
     if runs.width != sums.high.shape[-1]:
         raise UsageError(COLUMNS)
     vectors, radii = sums.high.size // runs.width, runs.width + runs.sizes.size
@@ -98,7 +102,7 @@ def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> W
     stream.claim(whole("start", start, least=0), draws)
     if not vectors:
         return sums
-    uniforms = np.tile(runs.sizes + 1, vectors)  # so many uniforms make the radius of a block [K1]
+    uniforms = np.tile(runs.sizes + 1, vectors)  # Number of uniforms whose product gives the radius of a block [K1].
 
     def exact(place: int) -> Factor:
         return Factor(stream, start + int(uniforms[:place].sum()), int(uniforms[place]))
@@ -109,27 +113,24 @@ def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> W
 
 @inner
 def _round_uniform(
-    words: Any,
-    begin: Any,
-    stop: Any,
-    scale: Any,
-    error: Any,
-    high: Any,
-    low: Any,
-    shift: Any,
-    fraction: Any,
-    out_high: Any,
-    out_low: Any,
-    undecided: Any,
-    count: Any,
-) -> Any:
+    words: Words,
+    begin: _Place,
+    stop: _Place,
+    scale: float,
+    error: float,
+    shift: int,
+    block: _Sums,
+    out: _Rounded,
+    count: _Place,
+) -> _Place:
     """out = rint((high 2^48 + low) / 2^shift + fraction + scale u) where certain, for the places from begin to stop.
 
     `scale` is known up to `error`, and each u is uniform on [-1, 1]. The other places are entered in `undecided` from
     `count` on; returns how many it then has [N7].
     """
+    (high, low, fraction), (out_high, out_low, undecided) = block, out
     mask, unit, carry = (1 << shift) - 1, 2.0**-shift, _LOW_BITS - shift
-    room = 0.5 - (2.0 * error + 2.0**-50 * scale + 2.0**-47)
+    margin = 0.5 - (2.0 * error + 2.0**-50 * scale + 2.0**-47)
     for j in range(begin, stop):
         p = np.float64(np.int64((words[j, 0] & _MAGNITUDE) >> _HEAD)) * 2.0**-53
         sign = 1.0 - np.float64(np.int64(words[j, 0] >> _SIGN_TO_TWO) & 2)
@@ -138,7 +139,7 @@ def _round_uniform(
             part += fraction[j]
         v = part + (sign * scale) * p
         nearest = np.floor(v + 0.5)
-        if not abs(v - nearest) <= room:
+        if not abs(v - nearest) <= margin:
             undecided[count] = j
             count += 1
         total = (low[j] >> shift) + ((high[j] & mask) << carry) + np.int64(nearest)
@@ -149,28 +150,28 @@ def _round_uniform(
 
 @compiled
 def _round_runs(
-    words: Any,
-    series: Any,
-    begin: Any,
-    ends: Any,
-    scales: Any,
-    shifts: Any,
-    factors: Any,
-    errors: Any,
-    high: Any,
-    low: Any,
-    fraction: Any,
-    out_high: Any,
-    out_low: Any,
-    undecided: Any,
-) -> Any:
+    words: Words,
+    series: Floats | None,
+    begin: int,
+    ends: Ints,
+    scales: Floats,
+    shifts: Ints,
+    factors: Floats,
+    errors: Floats,
+    block: _Sums,
+    out: _Rounded,
+) -> _Place:
     """Round one stretch of coordinates, `begin` its first in all vectors; no series stands for uniforms.
 
-    numba compiles for uniforms what they need, and nothing of the normals.
+    block: (high, low, fraction) of the sums. out: (high, low, undecided). numba compiles for uniforms what they need,
+    and nothing of the normals.
     """
+    (high, low, fraction), (out_high, out_low, undecided) = block, out
     width, runs, size = ends[-1], ends.size, words.shape[0]
     vector, column = begin // width, begin % width
-    run, done, count = 0, np.int64(0), np.int64(0)  # as literals they would be compiled for twice
+    run = 0
+    done: _Place = np.int64(0)  # as a literal, this and the next would be compiled for twice
+    count: _Place = np.int64(0)
     while column >= ends[run]:
         run += 1
     while done < size:
@@ -178,9 +179,7 @@ def _round_runs(
         place = vector * runs + run
         scale, error, shift = scales[run] * factors[place], scales[run] * errors[place], shifts[run]
         if series is None:
-            count = _round_uniform(
-                words, done, stop, scale, error, high, low, shift, fraction, out_high, out_low, undecided, count
-            )
+            count = _round_uniform(words, done, stop, scale, error, shift, block, out, count)
         elif scale >= 1.0 and error <= scale * 2.0**-45:
             rests = fraction[done:stop] if fraction.size else fraction
             here = undecided[count:]
@@ -205,13 +204,7 @@ def _round_runs(
 
 
 def add_vectors(
-    sums: Wide,
-    runs: Runs,
-    factors: Floats,
-    errors: Floats,
-    exact: Callable[[int], Factor],
-    stream: Stream,
-    start: int,
+    sums: Wide, runs: Runs, factors: Floats, errors: Floats, exact: Callable[[int], Factor], stream: Stream, start: int
 ) -> Wide:
     """K for sums of any number of vectors, coordinate j (in C order) from draw start + j [N6], [N7].
 
@@ -222,21 +215,20 @@ def add_vectors(
     high, low = np.empty(size, np.int64), np.empty(size, np.int64)
     undecided = np.empty(min(size, BLOCK), np.int64)
     series, ends, served = table() if runs.normal else None, runs.ends, runs.served
-    known: dict[int, Factor] = {}
+    known_factors: dict[int, Factor] = {}
     for begin, stop, words in stream.blocks(start, size):
         block, fraction = flat if stop - begin == size else Wide(flat.high[begin:stop], flat.low[begin:stop]), _NOTHING
         if served is None:
-            block, fraction = _aligned(block, runs, runs.outside, ends, begin)
-        out = high[begin:stop], low[begin:stop]
-        count = _round_runs(
-            words, series, begin, ends, runs.shifted, _inside(runs) if served is None else served, factors, errors,
-            block.high, block.low, fraction, *out, undecided,
-        )  # fmt: skip
+            block, fraction = _align(block, runs, runs.outside, ends, begin)
+        out = high[begin:stop], low[begin:stop], undecided
+        shifts = _inside(runs) if served is None else served
+        parts = block.high, block.low, fraction
+        count = _round_runs(words, series, begin, ends, runs.shifted, shifts, factors, errors, parts, out)
         for i in undecided[:count].tolist() if count else ():
             vector, column = divmod(begin + i, runs.width)
             run = int(np.searchsorted(ends, column, side="right"))
             place = vector * ends.size + run
-            factor = known.setdefault(place, exact(place))
+            factor = known_factors.setdefault(place, exact(place))
             floor, rest = _floor_and_rest(flat[begin + i], 1, int(runs.shifts[run]))
             near = float(factors[place]), float(errors[place])
             nearest = _decide(rest, float(runs.shifted[run]), near, factor, runs.normal, stream, start + begin + i)
@@ -246,11 +238,11 @@ def add_vectors(
 
 
 def _inside(runs: Runs) -> Ints:
-    """The shifts, 0 where `_aligned` has shifted already."""
+    """The shifts, 0 where `_align` has shifted already."""
     return np.where(runs.outside, 0, runs.shifts)
 
 
-def _aligned(block: Wide, runs: Runs, outside: Any, ends: Ints, begin: int) -> tuple[Wide, Floats]:
+def _align(block: Wide, runs: Runs, outside: NDArray[np.bool_], ends: Ints, begin: int) -> tuple[Wide, Floats]:
     """(sums, fractions): where a shift is outside [0, 48) the sums are shifted here and the rest kept beside them."""
     high, low, fraction = block.high.copy(), block.low.copy(), np.zeros(len(block))
     columns = (begin + np.arange(len(block))) % ends[-1]

@@ -14,16 +14,7 @@ import numpy as np
 from scipy import special
 
 from ..errors import Floats
-from .contour import (
-    CACHED,
-    Complexes,
-    Path,
-    Poles,
-    Spectrum,
-    dot,
-    saddle,
-    trace,
-)
+from .contour import CACHED, Complexes, Path, Poles, Spectrum, dot, saddle, trace
 
 AWAY = -0.5  # bend of a path that turns away from the branch cut
 TINY = 1e-300
@@ -103,8 +94,8 @@ def clipped(weights: Floats, counts: Floats | None = None) -> Clipped:
 
 
 def _all_clipped(spectrum: Spectrum, level: float) -> bool:
-    """Whether P[Y <= 1] is negligible, by its Chernoff bound: then the path may turn away [C6]."""
-    if level > 0.5 * spectrum.total - 4.0 * math.sqrt(spectrum.tilts(1.0)[1]):
+    """Whether P[Y <= 1] is negligible, by its Chernoff bound: then another path is allowed [C6]."""
+    if level > 0.5 * spectrum.total:  # 1 is above the mean
         return False
     return spectrum.log_height(saddle(spectrum, level, Poles(), 0.0, math.inf), level) < -45.0
 
@@ -129,10 +120,7 @@ class Offsets:
         inflation = 1.0 + center_error**2
         ones = np.ones_like(stds)
         return Offsets(
-            stds * np.sqrt(inflation),
-            center_error**2 / inflation,
-            ones if importance is None else importance,
-            ones,
+            stds * np.sqrt(inflation), center_error**2 / inflation, ones if importance is None else importance, ones
         )
 
     @property

@@ -116,17 +116,17 @@ def _compress(ratios: Floats) -> tuple[float, Floats, Floats]:
     bounds[0], bounds[-1] = 0, low.size
     many = np.diff(bounds) > NODES_PER_BIN
     crowded = np.repeat(many, np.diff(bounds))
-    kept = low[~crowded]
+    sparse = low[~crowded]
     middle, half = 0.5 * (edges[1:] + edges[:-1])[many], 0.5 * (edges[1:] - edges[:-1])[many]
-    moments = _chebyshev_moments(low[crowded] if kept.size else low, np.diff(bounds)[many], middle, half)
+    moments = _chebyshev_moments(low[crowded] if sparse.size else low, np.diff(bounds)[many], middle, half)
     index = np.arange(NODES_PER_BIN)
     angles = np.pi * (index + 0.5) / NODES_PER_BIN
     doubled = np.where(index == 0, 1.0, 2.0)[:, None] / NODES_PER_BIN
     spread = np.cos(np.multiply.outer(index, angles)) * doubled
     nodes = (middle[:, None] + half[:, None] * np.cos(angles)).ravel()
     counts = (moments @ spread).ravel()
-    counts = np.append(counts, np.ones(kept.size + TOP_KEPT))
-    return float(low[-1]), np.concatenate([nodes, kept, top]), counts
+    counts = np.append(counts, np.ones(sparse.size + TOP_KEPT))
+    return float(low[-1]), np.concatenate([nodes, sparse, top]), counts
 
 
 def _chebyshev_moments(members: Floats, sizes: NDArray[np.intp], middle: Floats, half: Floats) -> Floats:
@@ -181,10 +181,10 @@ class Path:
         return Path(
             self.spectrum,
             self.point,
-            _interleaved(self.offsets, offsets),
-            _interleaved(0.5 * self.steps, steps),
-            _interleaved(self.logs, logs),
-            _interleaved(self.heights, self.integrand(offsets, logs)),
+            _interleave(self.offsets, offsets),
+            _interleave(0.5 * self.steps, steps),
+            _interleave(self.logs, logs),
+            _interleave(self.heights, self.integrand(offsets, logs)),
             self.integrand,
             self.pieces,
             0.5 * self.step,
@@ -217,7 +217,7 @@ class Path:
         return np.asarray(1.0 / ((1.0 - ratio) + ratio * (self.point * (1.0 + self.offsets))))
 
 
-def _interleaved(even: Complexes, odd: Complexes) -> Complexes:
+def _interleave(even: Complexes, odd: Complexes) -> Complexes:
     both = np.empty((*even.shape[:-1], 2 * even.shape[-1]), dtype=np.complex128)
     both[..., 0::2], both[..., 1::2] = even, odd
     return both

@@ -34,7 +34,7 @@ def round_down(value: Fraction) -> float:
 
 
 def typed(value: float) -> Fraction:
-    """The decimal that somebody typed for this double: the shortest that reads as it."""
+    """The decimal that was typed for this double: the shortest that reads as it."""
     return Fraction(repr(float(value)))
 
 

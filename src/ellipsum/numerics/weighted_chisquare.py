@@ -1,6 +1,6 @@
-"""The law of a weighted sum of squared standard normals, sum_j a_j Z_j^2, and bounds on its tail.
+"""The distribution of a weighted sum of squared standard normals, sum_j a_j Z_j^2, and bounds on its tail.
 
-The squared norm of a scaled normal row has this law, so the radius that clips a stated share of the rows is
+The squared norm of a scaled normal row has this distribution, so the radius that clips a given share of the rows is
 one of its quantiles. Values come from contour integrals through a saddle point [C1], which keep their
 relative accuracy however small the probability is.
 """
@@ -15,24 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from ..errors import (
-    Floats,
-    UsageError,
-    choice,
-    floats,
-    open_unit,
-    positive,
-    vector,
-    yes_or_no,
-)
-from .contour import (
-    Complexes,
-    Path,
-    Poles,
-    Spectrum,
-    saddle,
-    trace,
-)
+from ..errors import Floats, UsageError, choice, floats, open_unit, positive, vector, yes_or_no
+from .contour import Complexes, Path, Poles, Spectrum, saddle, trace
 from .roots import root
 
 Side = Literal["upper", "lower", "density"]
@@ -53,30 +37,47 @@ FLOOR = 1e-280  # below this share of the largest weight the lower tail is taken
 def _weights(weights: ArrayLike) -> Floats:
     array = vector("weights", weights)
     if array.min() < 0:
-        raise UsageError("weights must be >= 0. A squared normal cannot count negatively here.")
+        raise UsageError("weights must be >= 0.")
     if not array.max() > 0:
-        raise UsageError("weights must hold at least one entry > 0.")
+        raise UsageError("At least one weight must be > 0.")
     return array
 
 
-def _kept(weights: Floats) -> Floats:
+def _keep_weights(weights: Floats) -> Floats:
     least = DROPPED * float(weights.max())
     return weights if weights.min() > least else weights[weights > least]
 
 
 class WeightedChiSquare:
-    """The law of Y = sum_j a_j Z_j^2, Z_j independent standard normals, a_j >= 0.
+    """Distribution of Y = sum_j a_j Z_j^2, Z_j independent standard normals.
 
-    Relative accuracy 1e-10 of `sf`, `cdf` and `pdf`, in both tails, whatever the number of weights; `logsf`
-    and `logcdf` go on where the probabilities underflow. Zero weights are dropped, and so are those below
-    1e-290 of the largest. Every method takes a number or an array. Proved in [C1]-[C4].
+    Parameters
+    ----------
+    weights : array-like
+        The a_j >= 0, at least one above 0. Those below 1e-290 of the largest are dropped.
 
-    References: Lugannani & Rice (1980) for the saddle point; Weideman & Trefethen (2007) for the contours.
+    Notes
+    -----
+    Relative accuracy 1e-10 of `sf`, `cdf` and `pdf`, in both tails, whatever the number of weights; `logsf` and
+    `logcdf` continue where the probabilities underflow. Every method takes a number or an array. Proved in [C1]-[C4].
+
+    References
+    ----------
+    Lugannani & Rice (1980) for the saddle point; Weideman & Trefethen (2007) for the contours.
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> law = es.WeightedChiSquare([1.0, 0.5, 0.25])
+    >>> law.mean()
+    1.75
+    >>> round(law.sf(law.isf(1e-9)) * 1e9, 6)
+    1.0
     """
 
     def __init__(self, weights: ArrayLike) -> None:
         self.weights = _weights(weights)
-        self._spectrum = Spectrum(_kept(self.weights))
+        self._spectrum = Spectrum(_keep_weights(self.weights))
         self._exact: Spectrum | None = None
         self._unit = 2.0 * self._spectrum.largest
 
@@ -124,14 +125,14 @@ class WeightedChiSquare:
 
     def conditional_moments(self, x: float) -> Floats:
         """E[Z_j^2 | Y = x] for every weight, in the order given; x > 0 [C5]."""
-        wanted = positive("x", x) / self._unit
-        if wanted > FAR:
+        place = positive("x", x) / self._unit
+        if place > FAR:
             raise UsageError(f"x must be within 1e100 of the weights, got {x}.")
-        level = max(wanted, FLOOR)
+        level = max(place, FLOOR)
         path = self._path(np.array([level]), "density")
         values = path.steps * np.exp(path.logs + path.offsets * (path.point * level))
         moments = path.three_degrees(self.weights / self._spectrum.largest, values) / float(values.imag.sum())
-        return moments * (wanted / level)  # so small a total is shared out in proportion
+        return moments * (place / level)  # a total below the floor is shared out in proportion
 
     # The rest works on sorted arrays of positive levels x / (2 max a).
 
@@ -172,17 +173,17 @@ class WeightedChiSquare:
         beyond = np.maximum(levels - FAR, 0.0)  # there the logarithm is the level, to all digits
         return out + power * np.log(np.minimum(levels / raised, 1.0)) - beyond
 
-    def _two_sided(self, x: Floats, wanted: Side) -> Floats:
+    def _two_sided(self, x: Floats, result: Side) -> Floats:
         """log P[Y > x] or log P[Y <= x]: each side of the mean from its own saddle, the other by complement."""
         sides: tuple[Side, Side] = ("lower", "upper")
         out = np.full(x.shape, np.nan)
-        out[x <= 0] = 0.0 if wanted == "upper" else -np.inf
-        out[x == np.inf] = -np.inf if wanted == "upper" else 0.0
+        out[x <= 0] = 0.0 if result == "upper" else -np.inf
+        out[x == np.inf] = -np.inf if result == "upper" else 0.0
         inside, above = (x > 0) & (x < np.inf), x >= self.mean()
         for side, chosen in zip(sides, (inside & ~above, inside & above), strict=True):
             if chosen.any():
                 logs = self._log_tail(x[chosen], side)
-                out[chosen] = logs if side == wanted else np.log1p(-np.exp(np.minimum(logs, 0.0)))
+                out[chosen] = logs if side == result else np.log1p(-np.exp(np.minimum(logs, 0.0)))
         return out
 
     def _log_density(self, x: Floats) -> Floats:
@@ -294,24 +295,53 @@ def _log_probability(name: str, p: ArrayLike, log: bool) -> NDArray[np.float64]:
     array = floats(name, p)
     if yes_or_no("log", log):
         if not (array <= 0).all():
-            raise UsageError(f"{name} must be <= 0 when log=True. State the logarithm of a probability.")
+            raise UsageError(f"{name} must be <= 0 with log=True: it is the logarithm of a probability.")
         return array
     if not ((array >= 0) & (array <= 1)).all():
-        raise UsageError(f"{name} must be between 0 and 1. State a probability.")
+        raise UsageError(f"{name} must be between 0 and 1: it is a probability.")
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(array))
 
 
 def tail_bound(weights: ArrayLike, p: float, kind: Bound = "chernoff") -> float:
-    """Closed-form upper bound on the (1 - p) quantile of sum_j a_j Z_j^2 [C7].
+    """Compute a closed-form upper bound on the (1 - p) quantile of sum_j a_j Z_j^2.
 
-    With L = ln(1/p), S1 = sum a, S2 = sum a^2, m = max a:
-    chernoff          min over 0 < s < 1/(2m) of (L - 1/2 sum log(1 - 2 a s)) / s
-    laurent_massart   S1 + 2 sqrt(L S2) + 2 m L
-    bernstein         S1 + sqrt(8 L S2), refused unless L <= S2 / (18 m^2): beyond that it is no bound
-    chebyshev         S1 + sqrt(2 S2 (1/p - 1)), the one-sided form, from the variance alone
+    Parameters
+    ----------
+    weights : array-like
+        The a_j >= 0.
+    p : float
+        Upper tail probability, in (0, 1).
+    kind : {"chernoff", "laurent_massart", "bernstein", "chebyshev"}, default "chernoff"
+        The bound; with L = ln(1/p), S1 = sum a, S2 = sum a^2, m = max a:
+        min over 0 < s < 1/(2m) of (L - 1/2 sum log(1 - 2 a s)) / s;
+        S1 + 2 sqrt(L S2) + 2 m L;
+        S1 + sqrt(8 L S2), which is a bound for L <= S2 / (18 m^2) only;
+        S1 + sqrt(2 S2 (1/p - 1)), from the variance alone.
 
-    References: Laurent & Massart (2000), Lemma 1; Boucheron, Lugosi & Massart (2013), section 2.2 (Chernoff).
+    Returns
+    -------
+    float
+        An upper bound on the quantile.
+
+    Raises
+    ------
+    UsageError
+        If an argument is outside its range, or the Bernstein bound does not hold.
+
+    Notes
+    -----
+    Proved in [C7].
+
+    References
+    ----------
+    Laurent & Massart (2000), Lemma 1; Boucheron, Lugosi & Massart (2013), section 2.2 (Chernoff).
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> es.tail_bound([1.0, 0.5], 1e-3) > es.WeightedChiSquare([1.0, 0.5]).isf(1e-3)
+    True
     """
     choice("kind", kind, ("chernoff", "laurent_massart", "bernstein", "chebyshev"))
     share = open_unit("p", p)
@@ -331,7 +361,7 @@ def tail_bound(weights: ArrayLike, p: float, kind: Bound = "chernoff") -> float:
                 f"got ln(1/p) = {log_odds:.6g}. Use 'chernoff' or 'laurent_massart'."
             )
         return largest * (total + math.sqrt(8.0 * log_odds * squares))
-    return _chernoff(Spectrum(_kept(array)), log_odds)
+    return _chernoff(Spectrum(_keep_weights(array)), log_odds)
 
 
 def _chernoff(spectrum: Spectrum, log_odds: float) -> float:

@@ -17,6 +17,7 @@ LOW_BITS = 48
 _BASE = 1 << LOW_BITS
 _MASK = _BASE - 1
 _LEFT_STEP = 63 - LOW_BITS  # how far a low limb shifts left within 64 bits
+_DIGIT = 12  # bits; values of up to 50 more are multiplied within 64
 _HALF = np.uint64((1 << 32) - 1)
 Ints = NDArray[np.int64]
 Squares = tuple[NDArray[np.uint64], NDArray[np.uint64]]
@@ -47,6 +48,15 @@ class Wide:
         high = np.array([v >> LOW_BITS for v in numbers], np.int64)
         return Wide(high, np.array([v & _MASK for v in numbers], np.int64))
 
+    @staticmethod
+    def product(values: Ints, factor: int) -> Wide:
+        """values * factor, exactly: values below 2^50 and a factor of at least 0, digit by digit."""
+        total = Wide.zeros(len(values))
+        for place in range(factor.bit_length() // _DIGIT, -1, -1):
+            digit = (factor >> place * _DIGIT) & ((1 << _DIGIT) - 1)
+            total = total.split(-_DIGIT)[0] + Wide.from_int64(values * digit)
+        return total
+
     def __len__(self) -> int:
         return int(self.high.size)
 
@@ -70,7 +80,7 @@ class Wide:
         return Wide(np.concatenate([self.high, other.high]), np.concatenate([self.low, other.low]))
 
     def to_float(self) -> Floats:
-        """Nearest doubles but for one rounding of each limb (relative error below 2^-51)."""
+        """Nearest doubles up to one rounding of each limb (relative error below 2^-51)."""
         values = self.high.astype(np.float64)
         values *= _BASE
         values += self.low

@@ -1,44 +1,111 @@
-"""What every plan of a statistic can do: be run on data, through a session."""
+"""The base of all plans: they are checked against data, charged, and run."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..display.result import Printed
-from ..errors import AccuracyWarning, Floats, UsageError
-from ..releases.release import Release
+from ..errors import AccuracyWarning, Floats, UsageError, names
+from ..noise import Stream
+from ..privacy.guarantee import Privacy
+from ..privacy.spherical_curve import Guarantee
+from ..releases.base import StatisticRelease, read_release
+from ..request.groups import Groups
 from ..request.people import People
-from ..request.request import HoldsRequest
-from ..session import Approve, Progress, Reading, Session, tab_of
+from ..request.request import HoldsRequest, Request, request_from_dict
+from ..session import Progress, Reading, Session, read_options
 from ..sources import Selection, Source
+from ..util import json_codec
 from ..util.atomic_files import Saved
-from ..util.structural_equality import Alike
+from ..util.structural_equality import ValueEquality
+from ..version import VERSION
+
+if TYPE_CHECKING:
+    from ..ledger import DatasetAccount
+
+Released = TypeVar("Released", bound=StatisticRelease)
+WRONG = "Invalid plan file: missing, unknown or wrong fields. Create a new plan with es.plan."
 
 
-class Runnable(Printed, Alike, Saved):
-    """A plan; `run` is its own."""
+def of_part(part: str, name: str) -> Any:
+    """A number of a part of a plan, which the plan has under the same name."""
+    return property(attrgetter(f"{part}.{name}"))
 
-    columns: tuple[str, ...] | None
-    people: People | None
 
-    @staticmethod
-    def read_release(text: str) -> Any:
-        """A release of this kind of plan, from its JSON."""
+class StatisticPlan(HoldsRequest, Printed, ValueEquality, Saved, Generic[Released]):
+    """A plan that holds its request; `run`, `warning`, `own_fields`, `from_fields` and `release_class` are its own."""
+
+    format: ClassVar[str]
+    """Of its file."""
+    read_privacy: ClassVar[json_codec.Kind[Guarantee]] = Privacy.from_dict
+    request: Request
+    """The request, with defaults written out for this n and these columns."""
+    privacy: Guarantee
+    considered: Mapping[str, float] = MappingProxyType({})
+    """Expected error (root mean square) of each mechanism that was compared; empty if there was one."""
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        return cast("tuple[str, ...] | None", self.request.columns)  # A sized request has names.
+
+    @property
+    def people(self) -> People | None:
+        return self.request.people
+
+    @property
+    def rows_each(self) -> int | None:
+        """The largest number of rows of a person in a statistic of rows; None if each person is one row."""
+        return None if self.people is None else self.people.rows_each
+
+    @property
+    def grouping(self) -> Groups | None:
+        return self.request.groups
+
+    @property
+    def groups(self) -> int | None:
+        """The number of groups: of those listed, or as expected."""
+        return None if self.grouping is None else self.grouping.size
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """The budget as it was requested: epsilon and delta, mu, or rho."""
+        return self.request.stated
+
+    @property
+    def neighbors(self) -> str:
+        return str(self.privacy.neighbors)
+
+    @property
+    def mechanism(self) -> str:
+        """The noise distribution."""
         raise NotImplementedError
 
     @property
-    def magnitude(self) -> float | Floats | None:
-        """What no entry is said to exceed, where that is all that is known of the rows."""
+    def noise_cov(self) -> Floats | None:
+        """(d, d) covariance of the noise; None if the estimates are no vector."""
         return None
 
-    def run(self, session: Session) -> Release:
-        """The release, on the rows of a session."""
+    @property
+    def budget_error(self) -> tuple[float | None, str]:
+        """The expected error that `plot` draws against the budget (None where it is not known), and its unit."""
+        raise NotImplementedError
+
+    @property
+    def warning(self) -> str | None:
+        """Why the result may carry no information, known before any budget is spent; None if there is no reason."""
+        raise NotImplementedError
+
+    def run(self, session: Session) -> Released:
+        """Run the release on the rows of a session."""
         raise NotImplementedError
 
     def release(
@@ -46,30 +113,103 @@ class Runnable(Printed, Alike, Saved):
         data: Any,
         rng: np.random.Generator | None = None,
         *,
-        columns: list[str] | tuple[str, ...] | None = None,
-        header: bool | None = None,
+        by: Any = None,
+        columns: Sequence[str] | None = None,
         threads: int | None = None,
         progress: Progress | None = None,
-        approve: Approve | None = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        key: str | None = None,
-        analyst: str | None = None,
-    ) -> Release:
-        """Run this plan on data, which may be what `ellipsum.sum` takes.
+        ledger: DatasetAccount | None = None,
+        request_id: str | None = None,
+    ) -> Released:
+        """Run this plan on data.
 
-        ledger, dataset, key, analyst: the budget that the release is charged to, as in `ellipsum.sum`.
+        Parameters
+        ----------
+        data : array-like, data frame, path or query
+            What `ellipsum.sum` takes.
+        rng : numpy.random.Generator, optional
+            For tests: the release is then not private.
+        by : str, list or arrays, optional
+            Other grouping columns than the planned ones.
+        columns, threads, progress, ledger, request_id
+            As in `ellipsum.sum`.
+
+        Returns
+        -------
+        Release
+            The published statistic, a `GroupRelease` where there are groups.
         """
-        tab = tab_of(ledger, dataset, key, analyst)
-        selection = Selection(columns, header=header, names=self.columns)
-        with Session.open(data, selection, self.people, Reading(rng, threads, progress, approve, tab)) as session:
-            return run_and_tell(self, session, 3)
+        plan, groups = self, self.grouping
+        if by is not None:
+            if groups is None:
+                raise UsageError("by= needs a plan of groups. Pass by= to es.plan.")
+            groups = groups.named(by)
+            plan = self.with_groups(groups.without_labels())
+        options = read_options(rng, threads, progress, ledger, request_id)
+        selection = Selection.of_request(plan.request, columns)
+        with Session.open(data, selection, plan.people, options, groups) as session:
+            return run_with_warnings(plan, session, 3)
+
+    def with_groups(self, groups: Groups) -> Self:
+        """The same plan for groups that other columns name."""
+        changed: Any = self  # Every plan is a dataclass.
+        plan: Self = replace(changed, request=replace(self.request, groups=groups))
+        return plan
+
+    # Before the charge ----------------------------------------------------------------------------------
+
+    @property
+    def unserved(self) -> NDArray[np.bool_]:
+        """For each column, whether its type in the data must rule out missing values."""
+        return np.zeros(self.d, bool)
+
+    def charge(self, session: Session, counts_rows: bool) -> Stream:
+        """The noise of the release: the data is checked, and the guarantee charged, before any value is read."""
+        self._check_source(session.source)
+        if self.neighbors == "replace" and counts_rows:
+            self.check_rows(session.source.count())
+        return session.spend(self.privacy, self.statistic, self)
+
+    def _check_source(self, source: Source) -> None:
+        """An error for data that this plan was not made for: its columns, their types, and the keys of groups."""
+        if source.width != self.d:
+            raise UsageError(
+                f"The plan has {self.d} columns, but the data has {source.width}. Pass columns=, or create a new plan."
+            )
+        if self.unserved.any() and True in source.nullable and (self.unserved & np.array(source.nullable)).any():
+            raise UsageError(
+                "The plan is for columns whose types allow no missing values, but those of this data allow them. "
+                "Create a plan for this data."
+            )
+        if self.grouping is not None:
+            check_keys(self.grouping, source)
+
+    def check_rows(self, count: int) -> None:
+        """Under "replace" n is public, and a plan is for this number of rows, or people."""
+        if count != self.n:
+            unit = "rows" if self.people is None else "people"
+            raise UsageError(
+                f"The plan was made for {self.n:,} {unit}, but the data has {count:,}. "
+                f"Create a plan with n={count}, or use neighbors='add_remove'."
+            )
+
+    # Shown and saved ------------------------------------------------------------------------------------
 
     def plot(self, path: str | Path | None = None, *, columns: Sequence[str] | None = None) -> Any:
-        """A matplotlib figure of the forecast, written to a file (.svg, .png, .pdf) where one is named.
+        """Draw the forecast with matplotlib.
 
-        Expected error against the budget under each law of noise; the noise of two columns, the first ones unless
-        `columns` names two, beside equal noise in all; for Normal rows, error against the radius of clipping.
+        Expected error against the budget for each mechanism; the noise of two columns beside isotropic Gaussian
+        noise; for Normal rows, error against the clipping radius.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            File to write the figure to (.svg, .png or .pdf).
+        columns : list of two names, optional
+            The columns whose noise is drawn; default: the first two.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
         """
         from .pictures import plan_plot
 
@@ -81,81 +221,79 @@ class Runnable(Printed, Alike, Saved):
 
         return plan_svg(self, prefix)
 
-    @property
-    def doubt(self) -> str | None:
-        """Why a budget spent on this plan may be wasted, in words; None where there is no reason."""
+    def own_fields(self) -> dict[str, Any]:
+        """What a file says of this kind of plan, beside its request and guarantee."""
         raise NotImplementedError
 
+    def to_dict(self) -> dict[str, Any]:
+        shared = {"request": self.request.to_dict(), "privacy": self.privacy.to_dict()}
+        return {"format": self.format, "version": VERSION, **shared, **self.own_fields()}
 
-class Requested(HoldsRequest, Runnable):
-    """A plan that holds its request, and says what that says."""
+    def to_json(self) -> str:
+        """The plan as JSON, which `ellipsum.load` reads and checks."""
+        return json_codec.dump(self.to_dict())
 
-    privacy: Any
+    @classmethod
+    def from_fields(cls, fields: json_codec.Fields, request: Request, privacy: Any) -> Self:
+        """The plan of a request with a guarantee, from the fields that only this kind of plan has."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_dict(cls, saved: object) -> Self:
+        """Inverse of `to_dict`; whether the fields make a plan is checked as it is made."""
+        with json_codec.Fields(saved, WRONG) as fields:
+            fields.check_format(cls.format, f"Not a plan of format {cls.format}. It may come from another version.")
+            request = fields.take("request", request_from_dict)
+            return cls.from_fields(fields, request, fields.take("privacy", cls.read_privacy))
+
+    def check_claim(self) -> None:
+        """An error where a plan, which may come from a file, claims another guarantee than its request asks for."""
+        self.privacy.check_unit(self.people is not None)
+        self.privacy.check_stated(self.stated)
+        names("columns", self.columns, self.d)
+        if self.neighbors != self.request.neighbors:
+            raise UsageError("Invalid plan file: the plan is not that of its request. Create a new plan.")
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Inverse of `to_json`."""
+        return cls.from_dict(json_codec.parse(text))
 
     @property
-    def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        named: Any = self.request.columns  # names, since the request is sized
-        columns: tuple[str, ...] | None = named
-        return columns
+    def release_class(self) -> type[Released]:
+        """The class of this plan's releases."""
+        raise NotImplementedError
 
-    @property
-    def people(self) -> People | None:  # type: ignore[override]
-        return self.request.people
-
-    @property
-    def stated(self) -> dict[str, float]:
-        """The budget in the caller's own words: epsilon and delta, mu, or rho."""
-        return self.request.stated
-
-    @property
-    def neighbors(self) -> str:
-        return str(self.privacy.neighbors)
+    @classmethod
+    def read_release(cls, text: str) -> Released:
+        """A release of this kind of plan, from its JSON."""
+        release: Released = read_release(json_codec.parse(text), cls.from_dict, lambda plan: plan.release_class)
+        return release
 
 
-def run_and_tell(plan: Runnable, session: Session, level: int) -> Release:
-    """The release, with what speaks against the plan or against its own value as warnings, `level` calls further up.
+def check_keys(groups: Groups, source: Source) -> None:
+    """An error, before the charge, for keys that the source's columns cannot hold or tell apart."""
+    if len(source.by) != len(groups.by):
+        raise UsageError(f"The plan groups by {len(groups.by)} columns, but by= names {len(source.by)}.")
+    if groups.keys is not None:
+        from ..sources.group_codes import key_table  # compiles
 
-    A doubtful plan warns before any value is read, unless somebody was asked to approve it.
-    """
-    if plan.doubt is not None and not session.proposing:
-        warnings.warn(AccuracyWarning(plan.doubt), stacklevel=level)
-    release: Release = session.kept(lambda: plan.run(session), plan.read_release)
+        key_table(source.by, groups.keys)
+
+
+def run_with_warnings(
+    plan: StatisticPlan[Released], session: Session, level: int, warns_of_plan: bool = True
+) -> Released:
+    """The release; why the plan or its own value may be inaccurate is raised as warnings, `level` calls further up."""
+    if plan.warning is not None and warns_of_plan:
+        warnings.warn(AccuracyWarning(plan.warning), stacklevel=level)
+    release = session.run_or_load_stored(lambda: plan.run(session), plan.read_release)
     for text in release.warnings:
         warnings.warn(AccuracyWarning(text, release), stacklevel=level)
     return release
 
 
-def trial(plan: Runnable, data: Any, rng: np.random.Generator | None = None) -> Release:
-    """A release of made-up data, which is charged to nobody."""
-    with Session.open(data, Selection(names=plan.columns), plan.people, Reading(rng)) as session:
+def simulate(plan: StatisticPlan[Any], data: Any, rng: np.random.Generator | None = None) -> Any:
+    """A release of made-up data, without a charge."""
+    with Session.open(data, Selection.of_request(plan.request), plan.people, Reading(rng)) as session:
         return plan.run(session)
-
-
-def check_width(d: int, source: Source) -> None:
-    """An error for data of another number of columns than a plan has."""
-    if source.width != d:
-        raise UsageError(f"this plan is for {d} columns, the data has {source.width}. Pick columns, or plan anew.")
-
-
-def check_gaps(plan: Any, source: Source) -> None:
-    """An error for data whose types allow missing entries where the plan was made for data whose types do not."""
-    if plan.unserved.any() and True in source.gaps and (plan.unserved & np.array(source.gaps)).any():
-        raise UsageError(
-            "this plan is for columns whose types allow no missing entries, and those of this data do. "
-            "Plan anew for this data."
-        )
-
-
-def unserved_gaps(plan: Any) -> NDArray[np.bool_]:
-    """For each column, whether a plan is for data that has every entry of it."""
-    if plan.riders.missing in ("row", "fill") or plan.request.missing == "center":
-        return np.zeros(plan.d, bool)
-    counted = plan.riders.absences > 0 if plan.riders.absences.size else np.zeros(1, bool)
-    if plan.statistic != "sum" and plan.ellipsoid.axes is None:  # a column without spread is at its center in any case
-        counted = counted | (plan.ellipsoid.scale == 0)
-    if plan.statistic == "sum":  # an absent cell adds nothing, and is nothing, where 0 stands for it
-        lower, upper = plan.rows.bounds() if plan.clamped else (plan.ellipsoid.center, plan.ellipsoid.center)
-        counted = counted | ((lower <= 0) & (upper >= 0))
-    else:  # the mean of a column that never varies is known, whoever lacks it
-        counted = counted | (plan.ellipsoid.reach == 0)
-    return np.broadcast_to(~counted, plan.d)

@@ -2,49 +2,82 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ..display.document import Document, Facts, TextTable, make_table
+import numpy as np
+
+from ..display.document import Document, TextTable, make_table
 from ..display.wording import (
     BOUNDS,
     MECHANISMS,
     SHOWN,
-    STATISTICS,
     describe_bounds,
     describe_guarantee,
     describe_size,
+    describe_statistic,
     describe_weights,
     format_error,
     format_up,
-    many,
     people_facts,
 )
 from ..errors import Floats, shown
 from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy, compose
-from ..releases.documents import describe_groups, missing_rule, plan_warnings
+from ..releases.documents import (
+    Facts,
+    clamping_facts,
+    describe_groups,
+    describe_mechanism,
+    missing_facts,
+    plan_warnings,
+)
+from ..request.missing import COMPLETE
+from ..request.request import SUMS
+from .base import StatisticPlan
+from .numbers import PlanNumbers
 
-_NEEDS_N = "known once n is: pass n= to forecast a mean"
-_CORRELATED = 1.42  # by the noise of everything else, where covariances are released too
-_DIFFERENT = 1.005  # a ratio that is printed as 1 says nothing
+_NEEDS_N = "known once n is: pass n= for the expected error of a mean"
+_CORRELATED = 1.42  # times the noise of everything else, where covariances are released too
+_DIFFERENT = 1.005  # A ratio that is printed as 1 is left out.
 
 
-def plan_document(plan: Any, most: int | None = None) -> Document:
+def plan_document(plan: PlanNumbers, most: int | None = None) -> Document:
     """The plan of one vector: a line for each column."""
-    columns = many(plan.d, "column")
-    size = f"{describe_size(plan)}; no data read"
-    title = f"Plan for a differentially private {STATISTICS[plan.statistic]} of {columns} ({size})"
-    return Document(title, [_columns_table(plan, most or SHOWN)], _plan_facts(plan), plan_warnings(plan))
+    return Document(plan_title(plan), [columns_table(plan, most or SHOWN)], _plan_facts(plan), plan_warnings(plan))
 
 
-def _plan_facts(plan: Any) -> Facts:
-    facts = [("Privacy", describe_guarantee(plan.privacy, plan.stated)), ("Mechanism", _describe_choice(plan))]
+def plan_title(plan: StatisticPlan[Any]) -> str:
+    return f"Plan for a differentially private {describe_statistic(plan)} ({describe_size(plan)}; no data read)"
+
+
+def plan_facts(plan: StatisticPlan[Any], mechanism: str, considered: Mapping[str, float], more: str = "") -> Facts:
+    """Lines about the guarantee and the compared mechanisms; more: a remark about the noise."""
+    own = considered.get(plan.mechanism, 0.0)
+    others = {name: error / own for name, error in considered.items() if name != plan.mechanism} if own else {}
+    listed = ", ".join(f"{MECHANISMS[name]} {ratio:.3g}x" for name, ratio in others.items() if ratio >= _DIFFERENT)
+    chosen = f"{mechanism}, smallest expected error; others: {listed}" if listed else mechanism
+    return [("Privacy", describe_guarantee(plan.privacy, plan.stated)), ("Mechanism", chosen + more)]
+
+
+def _plan_facts(plan: PlanNumbers) -> Facts:
+    facts = plan_facts(plan, describe_mechanism(plan), plan.considered)
     if plan.mechanism != "gaussian" and plan.stated.get("delta"):
         facts.append(("Repeated", _describe_repeated(plan)))
-    facts += [*people_facts(plan.people), ("Missing", missing_rule(plan)), *_weights_facts(plan), *_clip_facts(plan)]
-    if plan.expected_squared_error is None:
+    facts += [
+        *people_facts(plan.people, plan.statistic),
+        *missing_facts(plan),
+        *clamping_facts(plan),
+        *_count_facts(plan),
+    ]
+    if plan.rows.kind in ("box", "normal") and plan.statistic != "count":
+        facts.append(("Weights", describe_weights(plan.request.error_weights)))
+    facts += _clip_facts(plan)
+    if plan.expected_error is None:
         facts.append(("Error", _NEEDS_N))
+    elif plan.rows_each is not None and plan.statistic not in SUMS:
+        facts.append(("Error", "errors are for one row of each person; more rows make them smaller"))
     if plan.statistic == "describe":
         facts.append(("Forecast", "errors are for columns that are spread evenly over their bounds"))
         if plan.correlation_error is not None:
@@ -53,11 +86,44 @@ def _plan_facts(plan: Any) -> Facts:
     return facts
 
 
-def _columns_table(plan: Any, most: int) -> TextTable:
+def _count_facts(plan: PlanNumbers) -> Facts:
+    """What counting missing and clipped values costs, and how to avoid it."""
+    costs: list[tuple[str, str, dict[str, Any]]] = []
+    if plan.auxiliary.absences.any():
+        avoided = f'missing="{COMPLETE}" avoids it if no value is missing'
+        costs.append(("missing values", avoided, {"missing": COMPLETE}))
+    if plan.auxiliary.counts_clipped:
+        what = "clamped values" if plan.clamped else "clipped rows"
+        costs.append((what, "count_clipped=False avoids it", {"count_clipped": False}))
+    ratios = [(what, _cost(plan, changes), avoided) for what, avoided, changes in costs]
+    texts = [
+        f"counting {what} multiplies the error by {ratio:.3g} ({avoided})"
+        for what, ratio, avoided in ratios
+        if ratio >= _DIFFERENT
+    ]
+    return [("Counts", "; ".join(texts))] if texts else []
+
+
+def _cost(plan: PlanNumbers, changes: Mapping[str, Any]) -> float:
+    """The ratio of a plan's errors and those of another request; 1 where that is not known."""
+    if plan.planner is None or not plan.stated:
+        return 1.0
+    errors, others = plan.expected_error, plan.planner(replace(plan.request, **changes)).expected_error
+    if errors is None or others is None or not (others > 0).any():
+        return 1.0
+    return float(np.median(errors[others > 0] / others[others > 0]))
+
+
+def columns_table(plan: PlanNumbers, most: int) -> TextTable:
+    """What is known of each column, and its expected errors."""
     names = plan.columns or tuple(f"x{j + 1}" for j in range(min(plan.d, most)))
-    errors = None if plan.expected_squared_error is None else plan.column_errors()
     lines = [
-        [shown(name), describe_bounds(plan.rows, j), *(_error_cell(part, j) for part in (errors, plan.std_errors))]
+        [
+            shown(name),
+            describe_bounds(plan.rows, j),
+            _error_cell(plan.expected_error, j),
+            _error_cell(plan.std_errors, j),
+        ]
         for j, name in enumerate(names[:most])
     ]
     heads = ["column", BOUNDS[plan.rows.kind], "expected error (RMS)", "expected error of std"]
@@ -68,19 +134,8 @@ def _error_cell(errors: Floats | None, j: int) -> str:
     return "" if errors is None else format_error(float(errors[j]))
 
 
-def _describe_choice(plan: Any) -> str:
-    """The mechanism, and what the others would give."""
-    own = plan.considered.get(plan.mechanism, 0.0)
-    others = {name: error / own for name, error in plan.considered.items() if name != plan.mechanism} if own else {}
-    others = {name: ratio for name, ratio in others.items() if ratio >= _DIFFERENT}
-    if not others:
-        return MECHANISMS[plan.mechanism]
-    listed = ", ".join(f"{MECHANISMS[name]} {ratio:.3g}x" for name, ratio in others.items())
-    return f"{MECHANISMS[plan.mechanism]}, smallest expected error; others: {listed}"
-
-
-def _describe_repeated(plan: Any) -> str:
-    """What composes well is not what errs least alone."""
+def _describe_repeated(plan: PlanNumbers) -> str:
+    """A mechanism that composes well may not be the one with the smallest error alone."""
     delta = plan.stated["delta"]
     ours = compose([plan.privacy] * 10).epsilon(delta)
     gaussian = compose([Privacy(Budget(**plan.stated).mu, 0.0, plan.neighbors)] * 10).epsilon(delta)
@@ -90,14 +145,7 @@ def _describe_repeated(plan: Any) -> str:
     )
 
 
-def _weights_facts(plan: Any) -> Facts:
-    """In which units errors are weighed; nothing where there is no choice."""
-    if plan.rows.kind not in ("box", "normal"):
-        return []
-    return [("Weights", describe_weights(plan.request.error_weights))]
-
-
-def _clip_facts(plan: Any) -> Facts:
+def _clip_facts(plan: PlanNumbers) -> Facts:
     """How far out rows are clipped, and what that is expected to cost."""
     if plan.clip_radius is None:
         return []
@@ -107,26 +155,13 @@ def _clip_facts(plan: Any) -> Facts:
     return [("Clipping", f"{far}; {share:.0%} of the expected squared error" if share >= 0.005 else far)]
 
 
-def group_plan_document(plan: Any, most: int | None = None) -> Document:
-    """The plan of many groups: a line for each column of a group."""
-    one, unit = plan.one, "rows" if plan.people is None else "people"
-    title = f"Plan for a differentially private {STATISTICS[plan.statistic]} of {many(plan.d, 'column')} by group"
-    group = "a group" if plan.size is None else f"a group of {plan.size:,} {unit}"
-    facts = [
-        ("Privacy", describe_guarantee(plan.privacy, plan.stated)),
-        ("Mechanism", f"{_describe_choice(plan)}; independent noise in every group"),
-        ("Groups", describe_groups(plan)),
-    ]
-    if plan.grouping.keys is None:
-        chance = f"with probability at most {plan.failure:.2g}"
-        facts.append(("", f"a group of one {plan.privacy.unit} is published {chance}"))
-    facts += people_facts(plan.people)
-    if plan.people is not None:
-        most_groups = plan.grouping.max_per_person
-        facts.append(("", "each person is in at most " + many(most_groups, "group")))
-    facts += [("Missing", missing_rule(one)), ("Counts", f"standard error {one.count_std or 0:.4g} {unit}")]
-    error = one.expected_squared_error
-    needs = "known once the size of a group is: pass n= and the expected number of groups to forecast a mean"
-    overall = "" if error is None or plan.d == 1 else f"; all columns together {math.sqrt(error):.4g}"
-    facts.append(("Error", needs if error is None else f"errors are for {group}{overall}"))
-    return Document(f"{title} (no data read)", [_columns_table(one, most or SHOWN)], facts, plan_warnings(plan))
+def bins_document(
+    plan: StatisticPlan[Any], considered: Mapping[str, float], bins: Sequence[int], error: float, most: int | None
+) -> Document:
+    """The plan of a histogram: a line for each column."""
+    names = plan.columns or tuple(f"x{j + 1}" for j in range(plan.d))
+    lines = [[shown(name), f"{bins[j]:,}", format_error(error)] for j, name in enumerate(names[: most or SHOWN])]
+    table = make_table(["column", "bins", "expected error of a count (RMS)"], lines, plan.d)
+    facts = [*plan_facts(plan, MECHANISMS[plan.mechanism], considered), *people_facts(plan.people, plan.statistic)]
+    facts += [] if plan.grouping is None else [("Groups", describe_groups(plan.grouping, 0.0))]
+    return Document(plan_title(plan), [table], facts, plan_warnings(plan))

@@ -11,117 +11,102 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..display.document import Document
+from ..display.wording import SHOWN, describe_statistic, many, people_facts
 from ..errors import Floats, UsageError
 from ..noise import Stream, box_shifts, shift_for
-from ..noise.block_law import BoxLaw, box_isf_upper
-from ..numerics.rounding import round_down
+from ..noise.block_law import BlockLaw, box_isf_upper
+from ..noise.law import TOO_LITTLE
+from ..numerics.rounding import round_down, round_up
 from ..numerics.wide_integers import Ints, Wide
+from ..privacy.budget import Budget
 from ..privacy.gaussian_curve import normal_isf_upper
 from ..privacy.guarantee import Privacy
-from ..regions.ellipsoid import Clip
-from ..releases.group_json import keys_of, order_of, release_from_dict
-from ..releases.group_release import GroupDescription, GroupRelease
+from ..releases.documents import clamping_facts, describe_groups, describe_mechanism, missing_facts, plan_warnings
+from ..releases.group_release import GroupDescription, GroupRelease, keys_of, order_of
 from ..request.groups import Groups
-from ..request.request import Request, request_from_dict
+from ..request.people import unit_of
+from ..request.request import Request
+from ..row_maps.grid import noise_units
 from ..row_maps.maps import Body, sqrt_upper
-from ..session import Approve, Progress, Reading, Session, tab_of
-from ..sources import Selection, Source
+from ..session import Session
 from ..sources.group_labels import published
 from ..sources.group_sums import GroupSums
 from ..util import json_codec
-from ..version import VERSION
-from .base import Requested, Runnable, check_gaps, check_width, run_and_tell
-from .json import FORMAT as ONE_FORMAT
-from .plan import Plan, plan_from_dict
+from .base import WRONG, StatisticPlan, of_part
+from .build import (
+    LEAST_EPSILON,
+    Terms,
+    blocks_may_pay,
+    choose_plan,
+    count_weight,
+    finish,
+    lay_with_count,
+    make_draft,
+    plan_blocks,
+    weighted_error,
+)
+from .plan import Plan
 
-FORMAT = "ellipsum.groups/2"
-_WRONG = "the plan of groups has missing, unknown or wrong fields. Create a new plan with es.plan."
+_NEEDS_N = "known once the size of a group is: pass n= and the expected number of groups for the error of a mean"
+_LEAST_COUNT = 0.25  # weight of a count that nothing else needs: three percent more noise
+_THRESHOLD_COUNT = 0.6  # weight of a count that decides which groups are published
+_FREE_COUNT = 1 - 2.0**-20  # under "replace" a count of this weight costs nothing [G1]
+_WIDEST_COUNT = 2.0**16
+_SLACK_SHARE = 0.1  # of delta, for groups that are not listed, where the noise needs the rest
+_GROUPS_AT_ONCE = 1 << 14  # The arrays of this number of groups fit in the cache.
 _BYTES = 96
 """Of memory that each coordinate of a listed group takes on the way."""
 
 
 def group_sensitivity(body: Body, count_units: int, neighbors: str, most: int) -> Fraction:
-    """[G1] l2-sensitivity of the sums of all groups, for people with rows in at most so many of them."""
+    """[G1] l2-sensitivity of the sums of all groups; most: the most groups of a person."""
     alone = body.norm**2 + count_units**2
     square = max(body.diameter**2, 2 * alone) if neighbors == "replace" else alone
     return sqrt_upper(most * square)
 
 
-class InGroups(Runnable):
-    """A plan whose release is that of groups."""
-
-    grouping: Groups
-    groups: int | None
-
-    def check_keys(self, source: Source) -> None:
-        """An error, before the charge, for keys that the source's columns cannot hold or tell apart."""
-        if len(source.by) != len(self.grouping.by):
-            raise UsageError(f"this plan has groups by {len(self.grouping.by)} columns. Name as many in by.")
-        if self.grouping.keys is not None:
-            from ..sources.group_codes import key_table  # compiles
-
-            key_table(source.by, self.grouping.keys)
-
-    def release(  # type: ignore[override]
-        self,
-        data: Any,
-        rng: np.random.Generator | None = None,
-        *,
-        by: Any = None,
-        columns: list[str] | tuple[str, ...] | None = None,
-        header: bool | None = None,
-        threads: int | None = None,
-        progress: Progress | None = None,
-        approve: Approve | None = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        key: str | None = None,
-        analyst: str | None = None,
-    ) -> GroupRelease:
-        """Run this plan on data, which may be what `ellipsum.sum` takes.
-
-        by: other columns of the data, or arrays, in place of those that were planned.
-        ledger, dataset, key, analyst: the budget that the release is charged to, as in `ellipsum.sum`.
-        """
-        plan: Any = self
-        groups = self.grouping
-        if by is not None:
-            groups = groups.named(by)
-            plan = plan.with_groups(groups.without_labels())
-        selection = Selection(columns, header=header, names=self.columns)
-        how = Reading(rng, threads, progress, approve, tab_of(ledger, dataset, key, analyst))
-        with Session.open(data, selection, plan.people, how, groups) as session:
-            made: Any = run_and_tell(plan, session, 3)
-            released: GroupRelease = made
-            return released
+def request_of_group(request: Request, size: int | None) -> Request:
+    """What is asked of a single group, whose rows come or go; the budget is that of all groups."""
+    alone = replace(request, budget=None, neighbors="add_remove", people=None, groups=None)
+    return replace(alone, n=size, count_clipped=False)
 
 
 @dataclass(frozen=True, repr=False)
-class GroupPlan(Requested, InGroups):
-    """One release for many groups, before the data.
+class GroupPlan(StatisticPlan[GroupRelease]):
+    """Every public number of one release for many groups, made without data by `es.plan(..., by=)`.
 
-    Guarantee: `release` on any data is `privacy` for its neighboring relation [G1][G2][G3].
+    Guarantee: `release` on any data is `privacy` for its neighboring relation [G1][G2][G3]. The expected errors are
+    those of a group of the expected size, and have the names that they have in `Plan`.
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> groups = es.Groups("sex", keys=["f", "m"])
+    >>> plan = es.plan("mean", {"age": (0, 120)}, n=1000, by=groups, epsilon=1, delta=1e-6)
+    >>> plan.size
+    500
     """
 
+    format: ClassVar[str] = "ellipsum.groups/2"
     request: Request
     """Its n is the number of all rows, or people: public under "replace", a guess under "add_remove"."""
     one: Plan
     """The plan of a single group by itself, whose rows come or go; its n is the size that is expected of a group."""
     privacy: Privacy
     considered: Mapping[str, float] = field(default_factory=dict, compare=False)
-    """Forecast errors under the laws that were weighed against each other, root mean square."""
+    """Expected errors under the mechanisms that were compared, root mean square."""
 
     def __post_init__(self) -> None:
         # A plan may come from a file: its noise is checked against its claim every time it is made.
-        self.privacy.check_unit(self.people is not None)
-        self.privacy.check_stated(self.stated)
+        self.check_claim()
         self._check_parts()
-        if isinstance(self.one.law, BoxLaw):
+        if isinstance(self.one.law, BlockLaw):
             self._prove_blocks()
         else:
             self._prove_gaussian()
@@ -132,23 +117,23 @@ class GroupPlan(Requested, InGroups):
 
     def _check_parts(self) -> None:
         one, keys = self.one, self.grouping.keys
-        valid = one.neighbors == "add_remove" and one.people is None and one.count_units >= 1
-        valid &= one.mechanism in ("gaussian", "box") and not one.riders.outside.size and not one.stated
-        valid &= one.riders.missing != "row" or one.riders.absences.tolist() == [0]
-        valid &= not one.riders.products
+        valid = one.neighbors == "add_remove" and one.count_units >= 1
+        valid &= one.mechanism in ("gaussian", "knorm_linf") and not one.auxiliary.counts_clipped
+        valid &= one.auxiliary.missing != "row" or one.auxiliary.absences.tolist() == [0]
+        valid &= not one.auxiliary.products
         valid &= (self.privacy.slack > 0) == (keys is None)
-        valid &= (one.rows, one.columns, one.statistic) == (self.rows, self.columns, self.statistic)
+        valid &= one.request == request_of_group(self.request, one.n)
         valid &= self.neighbors == "add_remove" or self.n is not None
         valid &= self.people is not None or self.grouping.max_per_person == 1
-        if not valid or (self.people is not None and self.people.rows_each is not None):
-            raise UsageError("this plan's parts do not make one of groups. Make the plan anew.")
+        if not valid:
+            raise UsageError("Invalid plan file: the parts do not match. Create a new plan.")
 
     def _prove_gaussian(self) -> None:
         """[G1] Noise in every coordinate of every group, of the std that one sum of all of them needs."""
         body, most = self.one.row_map.body, self.grouping.max_per_person
         needed = group_sensitivity(body, self.one.count_units, self.neighbors, most)
         if self.privacy.pure:
-            raise UsageError("this plan's noise is below what its guarantee needs. Make the plan anew.")
+            raise UsageError(TOO_LITTLE)
         self.one.noise_law.prove(self.privacy, needed, np.empty(0, np.int64))
 
     def _prove_blocks(self) -> None:
@@ -157,7 +142,7 @@ class GroupPlan(Requested, InGroups):
         pure = self.privacy.pure
         times = self.grouping.max_per_person * (2 if self.neighbors == "replace" else 1)
         if len(own) != 1 or len(pure) != 1 or self.privacy.mu or Fraction(own[0]) * times > Fraction(pure[0]):
-            raise UsageError("this plan's noise is below what its guarantee needs. Make the plan anew.")
+            raise UsageError(TOO_LITTLE)
 
     def _check_memory(self) -> None:
         """Listed groups must fit into memory, before anything is read."""
@@ -167,8 +152,8 @@ class GroupPlan(Requested, InGroups):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if keys.size * self.width * _BYTES > memory:
             raise UsageError(
-                f"keys lists {keys.size} groups of {self.width} noisy numbers, more than this machine's memory holds. "
-                "List fewer groups, or take fewer columns."
+                f"keys lists {keys.size:,} groups of {self.width:,} noisy numbers, more than this machine's memory. "
+                "List fewer groups, or use fewer columns."
             )
 
     @property
@@ -178,7 +163,7 @@ class GroupPlan(Requested, InGroups):
 
     @property
     def failure(self) -> float:
-        """How likely a group of one person may be published: their most groups together have the slack [G3]."""
+        """The probability that a group of one person is published; all groups of a person share the slack [G3]."""
         return round_down(Fraction(self.privacy.slack) / self.grouping.max_per_person)
 
     @cached_property
@@ -190,7 +175,7 @@ class GroupPlan(Requested, InGroups):
     def _threshold_units(self) -> tuple[int, int]:
         """(K, shift): the least rounded noisy count, in units of 2^shift of the grid, that is published."""
         law = self.one.noise_law
-        if isinstance(law, BoxLaw):
+        if isinstance(law, BlockLaw):
             place = next(i for i, block in enumerate(law.blocks.blocks) if self.width - 1 in block.columns)
             size, scale = law.blocks.blocks[place].size, law.scales[place]
             shift = int(box_shifts([scale], [size])[0])
@@ -202,174 +187,194 @@ class GroupPlan(Requested, InGroups):
         needed = (self.one.count_units + farthest) / Fraction(2) ** shift + Fraction(1, 2)
         return math.ceil(needed), shift
 
-    def with_groups(self, groups: Groups) -> GroupPlan:
-        """The same plan for groups that other columns name."""
-        return replace(self, request=replace(self.request, groups=groups))
-
     # What the plan of one group says ------------------------------------------------------------------
 
     @property
-    def grouping(self) -> Groups:  # type: ignore[override]
+    def grouping(self) -> Groups:
         assert self.request.groups is not None
         return self.request.groups
 
     @property
-    def groups(self) -> int | None:  # type: ignore[override]
-        """The number of groups, listed or expected."""
-        return self.grouping.size
-
-    @property
     def size(self) -> int | None:
-        """The rows, or people, that are expected in a group."""
+        """The expected number of rows, or people, in a group."""
         return self.one.n
 
-    @property
-    def mechanism(self) -> str:
-        return self.one.mechanism
+    mechanism: ClassVar[str] = of_part("one", "mechanism")
+    noise_std: ClassVar[Floats | None] = of_part("one", "noise_std")
+    noise_cov: ClassVar[Floats | None] = of_part("one", "noise_cov")
+    clip_radius: ClassVar[float | None] = of_part("one", "clip_radius")
+    noise_error: ClassVar[float | None] = of_part("one", "noise_error")
+    clipping_error: ClassVar[float | None] = of_part("one", "clipping_error")
+    expected_error: ClassVar[Floats | None] = of_part("one", "expected_error")
+    expected_squared_error: ClassVar[float | None] = of_part("one", "expected_squared_error")
+    budget_error: ClassVar[tuple[float | None, str]] = of_part("one", "budget_error")
+    std_errors: ClassVar[Floats | None] = of_part("one", "std_errors")
+    unserved: ClassVar[NDArray[np.bool_]] = of_part("one", "unserved")
 
     @property
-    def noise_std(self) -> Floats | None:
-        """For a group of the expected size."""
-        return self.one.noise_std
-
-    @property
-    def noise_error(self) -> float | None:
-        return self.one.noise_error
-
-    @property
-    def clipping_error(self) -> float | None:
-        return self.one.clipping_error
-
-    @property
-    def expected_squared_error(self) -> float | None:
-        """Of a group of the expected size: E‖release - true statistic‖^2."""
-        return self.one.expected_squared_error
-
-    def column_errors(self) -> Floats:
-        return self.one.column_errors()
-
-    @property
-    def std_errors(self) -> Floats | None:
-        """Of a description: forecast errors of its stds, for a group of the expected size, spread evenly."""
-        return self.one.std_errors
-
-    @property
-    def doubt(self) -> str | None:
-        """Why a budget spent on this plan may be wasted, in words; None where there is no reason."""
+    def warning(self) -> str | None:
         if self.grouping.keys is None and self.size is not None and self.size < self.threshold:
-            return f"groups of {self.size} will hardly be published: a noisy count of {self.threshold:.4g} is needed."
-        return self.one.doubt if self.size is not None else None
+            return (
+                f"Groups of {self.size:,} will hardly be published: a noisy count of {self.threshold:.4g} is needed. "
+                "Use larger groups, or list the groups in keys=."
+            )
+        return self.one.warning if self.size is not None else None
 
     # Running --------------------------------------------------------------------------------------------
 
-    def run(self, session: Session) -> GroupRelease:  # type: ignore[override]
+    def run(self, session: Session) -> GroupRelease:
         """[G1] Exact sums of each group -> correctly rounded noisy integers -> the groups that may be published."""
-        source = session.source
-        check_width(self.d, source)
-        check_gaps(self.one, source)
-        self.check_keys(source)
-        if self.neighbors == "replace":
-            self._check_rows(source.count())
-        session.propose(self)
-        account = session.reserve(self.privacy, self.statistic, self)
-        account.charge(account.cap, self.statistic)
+        stream = self.charge(session, counts_rows=True)
         public = self.neighbors == "replace" and self.people is None
         sums = session.total_by(self.one.row_map, self.grouping.keys, public)
-        return self.publish(sums, account.stream(), session.secure)
-
-    def _check_rows(self, count: int) -> None:
-        if count != self.n:
-            what = "rows" if self.people is None else "people"
-            raise UsageError(f"this plan is for n = {self.n} {what}, the data has {count}. Plan anew for this n.")
+        return self.publish(sums, stream, session.secure)
 
     def publish(self, sums: GroupSums, stream: Stream, secure: bool) -> GroupRelease:
-        """[G3] Noise for every group; of those that are not listed, the ones whose noisy counts reach the threshold."""
+        """[G3] The release of the groups that may be published."""
+        places, noisy = self.noisy_groups(sums, stream)
+        keys = keys_of(published(sums.labels_of(places), sums.kinds))
+        noisy *= 2.0**-self.one.grid_bits  # exact: a power of two
+        return self.release_class(self, noisy, secure, keys, sums.kinds)
+
+    def noisy_groups(self, sums: GroupSums, stream: Stream) -> tuple[Ints, Floats]:
+        """[G3] Noise for every group; of groups that are not listed, those whose noisy counts reach the threshold.
+
+        The places of these groups, sorted by key, and their noisy sums.
+        """
         listed = self.grouping.keys is not None
-        if not listed:  # a group occurs where a row of it was kept
-            sums = sums.chosen(np.flatnonzero(sums.rows > 0))
-        sums = sums.chosen(self.order(sums))
-        noisy = self.noisy(sums, stream)
-        if not listed:
-            kept = np.flatnonzero(self.reaches(noisy))
-            sums, noisy = sums.chosen(kept), noisy[kept]
-        keys = keys_of(published(sums.labels, sums.kinds))
-        return release_of(self, keys, sums.kinds, np.ldexp(noisy, -self.one.grid_bits), secure)
+        order = order_of(published(sums.labels, sums.kinds))
+        if not listed:  # A group occurs if one of its rows was kept.
+            order = order[sums.rows[order] > 0]
+        places, parts = [order[:0]], [np.empty((0, self.width))]
+        for start in range(0, len(order), _GROUPS_AT_ONCE):
+            groups = order[start : start + _GROUPS_AT_ONCE]
+            noisy = self.noisy(sums.chosen(groups), stream)
+            published_here = slice(None) if listed else self.reaches(noisy)
+            places.append(groups[published_here])
+            parts.append(noisy[published_here])
+        return np.concatenate(places), np.concatenate(parts)
 
-    def order(self, sums: GroupSums) -> Ints:
-        """The places of groups in the order in which they are published."""
-        return order_of(published(sums.labels, sums.kinds))
-
-    def reaches(self, noisy: Floats) -> Any:
+    def reaches(self, noisy: Floats) -> NDArray[np.bool_]:
         """Whether groups that are not listed may be published, from their noisy sums [G3]."""
         units, shift = self._threshold_units()
-        return noisy[..., -1] >= math.ldexp(units, shift)
+        reached: NDArray[np.bool_] = noisy[..., -1] >= math.ldexp(units, shift)
+        return reached
 
     def noisy(self, sums: GroupSums, stream: Stream) -> Floats:
         """The noisy sums of groups, in units of the grid; the counts of rows come last."""
-        counts = Wide.from_ints(rows * self.one.count_units for rows in sums.rows.tolist())
+        counts = Wide.product(sums.rows, self.one.count_units)
         high = np.concatenate([sums.sums.high, counts.high[:, None]], axis=1)
         low = np.concatenate([sums.sums.low, counts.low[:, None]], axis=1)
-        return self.one.noise_law.add(Wide(high, low), [], stream)
+        return self.one.noise_law.add(Wide(high, low), [], stream, stream.next)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "request": self.request.to_dict(),
-            "privacy": self.privacy.to_dict(),
-            "threshold": self.threshold if self.grouping.keys is None else None,
-            "one_group": self.one.to_dict(),
-        }
+    def own_fields(self) -> dict[str, Any]:
+        threshold = self.threshold if self.grouping.keys is None else None
+        return {"threshold": threshold, "one_group": self.one.to_dict()}
 
-    def to_json(self) -> str:
-        return json_codec.dump(self.to_dict())
+    @classmethod
+    def from_fields(cls, fields: json_codec.Fields, request: Request, privacy: Privacy) -> Self:
+        fields.maybe("threshold", json_codec.number)  # computed again
+        one = fields.take("one_group", Plan.from_dict)
+        if request.groups is None:
+            raise UsageError(WRONG)
+        return cls(request, one, privacy)
 
-    @staticmethod
-    def from_json(text: str) -> GroupPlan:
-        return group_plan_from_dict(json_codec.parse(text))
-
-    @staticmethod
-    def read_release(text: str) -> GroupRelease:
-        return group_release_from_dict(json_codec.parse(text))
+    @property
+    def release_class(self) -> type[GroupRelease]:
+        return GroupDescription if self.statistic == "describe" else GroupRelease
 
     def document(self, most: int | None = None) -> Document:
-        from .documents import group_plan_document
+        """A line for each column of a group."""
+        from .documents import columns_table, plan_facts
 
-        return group_plan_document(self, most)
-
-
-def release_of(plan: GroupPlan, *parts: Any) -> GroupRelease:
-    """The release of a plan: a description, where it describes columns."""
-    kind = GroupDescription if plan.statistic == "describe" else GroupRelease
-    return kind(plan, *parts)
-
-
-def group_plan_from_dict(saved: Any) -> GroupPlan:
-    """Inverse of `GroupPlan.to_dict`; whether the fields make a plan is checked as it is made."""
-    with json_codec.Fields(saved, _WRONG) as fields:
-        fields.check_format(FORMAT, f"not a plan of format {FORMAT}. It may come from another version of ellipsum.")
-        fields.maybe("threshold", json_codec.number)  # worked out anew
-        request = fields.take("request", request_from_dict)
-        one = fields.take("one_group", _one_from_dict)
-        privacy = fields.take("privacy", Privacy.from_dict)
-    if request.groups is None:
-        raise UsageError(_WRONG)
-    return GroupPlan(request, one, privacy)
-
-
-def _one_from_dict(saved: Any) -> Plan:
-    """The plan of a single group, whose region must be that of its rows."""
-    if not isinstance(saved, Mapping) or saved.get("format") != ONE_FORMAT:
-        raise json_codec.Wrong
-    one = plan_from_dict(saved)
-    rows = one.rows.resolve(one.d)
-    region = Clip(one.ellipsoid, one.clip_radius, one.sum_clipping_error, one.center_spread, one.riders.pull)
-    noise = one.noise_base[1] ** 2 * one.noise_base[0].trace
-    if rows.kind == "unknown" or not rows.fits(region, one.n, noise):
-        raise json_codec.Wrong
-    return one
+        one, unit = self.one, "rows" if self.people is None else "people"
+        group = "each group" if self.size is None else f"a group of {self.size:,} {unit}"
+        more = "; independent noise in every group"
+        listed = self.grouping.keys is not None
+        facts = [
+            *plan_facts(self, describe_mechanism(one), self.considered, more),
+            ("Groups", describe_groups(self.grouping, 0.0 if listed else self.threshold)),
+        ]
+        if not listed:
+            chance = f"with probability at most {self.failure:.2g}"
+            facts.append(("", f"a group of one {self.privacy.unit} is published {chance}"))
+        facts += people_facts(self.people)
+        if self.people is not None:
+            facts.append(("", f"each person is in at most {many(self.grouping.max_per_person, 'group')}"))
+        facts += [
+            *missing_facts(one),
+            *clamping_facts(one),
+            ("Counts", f"standard error {one.count_std or 0:.4g} {unit}"),
+        ]
+        facts.append(("Error", _NEEDS_N if one.expected_error is None else f"errors are for {group}"))
+        title = f"Plan for a differentially private {describe_statistic(self)} by group (no data read)"
+        return Document(title, [columns_table(one, most or SHOWN)], facts, plan_warnings(self))
 
 
-def group_release_from_dict(saved: Any) -> GroupRelease:
-    released: GroupRelease = release_from_dict(saved, group_plan_from_dict, release_of)
-    return released
+# Planning -----------------------------------------------------------------------------------------------
+
+
+def plan_groups(request: Request, within: Privacy | None = None) -> GroupPlan:
+    """A plan for the groups of a sized request, under the mechanism of least expected error.
+
+    within: what is left of the budget after earlier steps; the noise is Gaussian then.
+    """
+    groups = request.groups
+    assert groups is not None
+    size = None if request.n is None or groups.size is None else max(1, round(request.n / groups.size))
+    weight = _LEAST_COUNT if groups.keys is not None else _THRESHOLD_COUNT
+    one = replace(request_of_group(request, size), budget=request.budget)
+    terms = Terms(one, counts_left_out=False, least_count=weight)
+    if within is not None:
+        return _gaussian(request, groups, terms, within, is_part=True)
+    budget, slack = terms.budget, gaussian_slack(groups, terms.budget)
+    with_blocks = budget.pair is not None and budget.pair[0] >= LEAST_EPSILON and blocks_may_pay(terms)
+    if request.noise == "knorm" and not with_blocks:
+        raise UsageError(
+            "noise='knorm' with by= needs Box bounds and a budget of epsilon= and delta=: noise shared by all columns "
+            "would reveal the number of groups. Use noise='gaussian'."
+        )
+    plans = [_blocks(request, groups, terms)] if with_blocks and request.noise != "gaussian" else []
+    if request.noise != "knorm" and (budget.largest_mu is not None or not plans):
+        privacy = Privacy(budget.after_slack(slack).mu, slack, request.neighbors, unit_of(request.people))
+        plans.append(_gaussian(request, groups, terms, privacy))
+    return choose_plan(plans, lambda plan: weighted_error(terms, plan.one))
+
+
+def gaussian_slack(grouping: Groups, budget: Budget) -> float:
+    """The part of delta that groups which are not listed take beside Gaussian noise; nothing where they are listed."""
+    if grouping.keys is not None:
+        return 0.0
+    if not budget.pair or not budget.pair[1]:
+        raise UsageError(
+            "Groups that are not listed need delta > 0. Pass epsilon= and delta=, or list the groups: "
+            "by=es.Groups(..., keys=[...])."
+        )
+    return _SLACK_SHARE * budget.pair[1]
+
+
+def _blocks(request: Request, groups: Groups, terms: Terms) -> GroupPlan:
+    """[G2] Pure DP in each group, at a share of epsilon that a person's groups use up together."""
+    assert terms.budget.pair is not None
+    epsilon, delta = terms.budget.pair
+    times = groups.max_per_person * (2 if request.neighbors == "replace" else 1)
+    share = Budget(epsilon=round_down(Fraction(epsilon) / times), delta=0)
+    one = plan_blocks(replace(terms, request=replace(terms.request, budget=share)))
+    one = replace(one, request=replace(one.request, budget=None))
+    slack = delta if groups.keys is None else 0.0
+    return GroupPlan(request, one, Privacy(0.0, slack, request.neighbors, unit_of(request.people), (epsilon,)))
+
+
+def _gaussian(request: Request, groups: Groups, terms: Terms, privacy: Privacy, is_part: bool = False) -> GroupPlan:
+    """[G1] One Gaussian vector over all groups; is_part: of a larger release, whose budget is stated there."""
+    most, mu, root = groups.max_per_person, privacy.mu, math.sqrt(groups.max_per_person)
+    if request.neighbors == "add_remove":
+        region, kappa = lay_with_count(terms, mu / root)
+    else:  # counts are free up to a weight of one [G1]
+        region = terms.region(2 * root / mu)
+        kappa = max(_FREE_COUNT, count_weight(region, terms.statistic, terms.n, mu / root))
+    parts = make_draft(terms, region, min(kappa, _WIDEST_COUNT), mu)
+    units = noise_units(group_sensitivity(parts.body, parts.count_units, request.neighbors, most), mu)
+    own_mu = round_up(parts.body.sensitivity("add_remove", parts.count_units) / Fraction(units))
+    one = finish(terms, parts, Privacy(own_mu, 0.0, "add_remove"), None, units, is_part=True)
+    return GroupPlan(replace(request, budget=None) if is_part else request, one, privacy)

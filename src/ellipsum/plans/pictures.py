@@ -1,44 +1,60 @@
-"""What plans forecast: error against the budget, the noise of two columns, the radius of clipping."""
+"""Figures of plans: expected error against the budget, and the noise of two columns."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..display.plots.canvas import bare_figure
-from ..display.plots.labels import label, ticks, wrapped
-from ..display.plots.rendering import check_format, save, svg
-from ..display.plots.scales import logarithmic
+from ..display.document import Document
+from ..display.plots.labels import label, logarithmic, ticks, wrapped
+from ..display.plots.rendering import bare_figure, check_format, content, save, svg
 from ..display.plots.style import BLACK, FONT_POINTS, GREY, stroke, styled
-from ..display.wording import describe_guarantee
+from ..display.wording import MECHANISMS, describe_guarantee
 from ..errors import Floats, UsageError, named
 from ..privacy.budget import Budget
+from ..releases.protocols import ReleasePlan
+from ..request.groups import Groups
+from ..request.request import Request
+from ..rows import Box, Normal, Rows
 
-LAWS = {
-    "gaussian": "Gaussian noise",
-    "ball": "spherical noise",
-    "box": "pure noise in blocks",
-    "": "learned rows",
-}
-_WIDE = 10.0  # budgets are shown from a tenth to ten times the plan's
+NAMES = {**MECHANISMS, "": "learned bounds"}
+_WIDE = 10.0  # Budgets from a tenth of the plan's to ten times the plan's are shown.
 _POINTS, _COSTLY_POINTS, _FEWEST_POINTS = 9, 5, 3
 _MANY = 200  # columns
-_RADII = np.geomspace(0.4, 2.5, 25)
 _STDS = 2.0
-_PANEL, _HIGH = 4.4, 3.9  # inches of a panel with its words
-_WIDTH, _HEIGHT = 3.35, 2.6  # inches of the panel itself
+_PANEL, _HIGH = 4.4, 3.9  # Inches of a panel with its texts.
+_WIDTH, _HEIGHT = 3.35, 2.6  # Inches of the panel alone.
+
+
+class DrawnPlan(ReleasePlan, Protocol):
+    """What figures read of a plan."""
+
+    @property
+    def request(self) -> Request: ...
+    @property
+    def rows(self) -> Rows: ...
+    @property
+    def grouping(self) -> Groups | None: ...
+    @property
+    def considered(self) -> Mapping[str, float]: ...
+    @property
+    def budget_error(self) -> tuple[float | None, str]: ...
+    @property
+    def noise_cov(self) -> Floats | None: ...
+    def document(self) -> Document: ...
 
 
 @dataclass(frozen=True)
 class ErrorCurves:
-    """Errors against a budget, one line for each law; point: the plan's own."""
+    """Errors against a budget, one line for each mechanism; point: the plan's own."""
 
     budget: str
     error: str
@@ -54,98 +70,69 @@ class Shapes:
     covariances: dict[str, Floats]
 
 
-@dataclass(frozen=True)
-class Radii:
-    """Errors against the radius of clipping, in its own units."""
-
-    radii: Floats
-    noise: Floats
-    clipping: Floats
-    point: tuple[float, float]
+# Numbers ------------------------------------------------------------------------------------------------
 
 
-def error_of(plan: Any) -> tuple[float | None, str]:
-    """The forecast error of a plan in the units that it weighs errors in, and what these are."""
-    if plan.rows.kind == "unknown":
-        return plan.relative_error, "error / spread of the rows"
-    squared = plan.expected_squared_error
-    if squared is None:
-        return None, ""
-    size = plan.size
-    if plan.request.error_weights != "relative" or (plan.statistic == "sum" and size is None):
-        return math.sqrt(squared), "error, all columns together"
-    spread = np.asarray(plan.rows.spread(), float)
-    live = spread > 0
-    shares = plan.column_errors()[live] / spread[live] / (size if plan.statistic == "sum" else 1)
-    what = "width" if plan.rows.kind == "box" else "spread"
-    words = f"rms error / (n × {what})" if plan.statistic == "sum" else f"rms error / {what}"
-    return float(np.sqrt(np.mean(shares**2))), words
-
-
-# What is drawn ------------------------------------------------------------------------------------------
-
-
-def curves_of(plan: Any) -> ErrorCurves | None:
-    """Errors at budgets around a plan's own, planned anew for each; None where nothing can be forecast."""
-    error, words = error_of(plan)
+def curves_of(plan: DrawnPlan) -> ErrorCurves | None:
+    """Errors at budgets around the plan's own, each with a plan of its own; None without an expected error."""
+    error, unit = plan.budget_error
     name = next((name for name in ("epsilon", "mu", "rho") if name in plan.stated), None)
     if name is None or not error:
         return None
     lines: dict[str, list[tuple[float, float]]] = {}
     for share in np.geomspace(1 / _WIDE, _WIDE, _points(plan)).tolist():
         spend = plan.stated[name] * share
-        for law, value in _errors_at(plan, {**plan.stated, name: spend}).items():
-            lines.setdefault(law, []).append((spend, value))
-    parts = {law: (np.array(points)[:, 0], np.array(points)[:, 1]) for law, points in lines.items()}
-    return ErrorCurves(name, words, parts, (plan.stated[name], error))
+        for mechanism, value in _errors_at(plan, Budget(**{**plan.stated, name: spend})).items():
+            lines.setdefault(mechanism, []).append((spend, value))
+    parts = {mechanism: (np.array(points)[:, 0], np.array(points)[:, 1]) for mechanism, points in lines.items()}
+    return ErrorCurves(name, unit, parts, (plan.stated[name], error))
 
 
-def _points(plan: Any) -> int:
+def _points(plan: DrawnPlan) -> int:
     if plan.rows.kind not in ("normal", "learned"):
         return _POINTS
     return _COSTLY_POINTS if plan.d <= _MANY else _FEWEST_POINTS
 
 
-def _errors_at(plan: Any, stated: dict[str, float]) -> dict[str, float]:
-    """Errors under each law that serves a budget."""
+def _errors_at(plan: DrawnPlan, budget: Budget) -> dict[str, float]:
+    """Errors under each mechanism that a budget allows."""
     errors: dict[str, float] = {}
-    if plan.rows.kind == "unknown":
-        made = _attempt(lambda: _replan(plan, budget=Budget(**stated)))
-        return {} if made is None or not made.relative_error else {"": made.relative_error}
-    for noise in ("gaussian", "norm"):
-        made = _attempt(lambda noise=noise: _replan(plan, budget=Budget(**stated), noise=noise))  # type: ignore[misc]
-        error = None if made is None else error_of(made)[0]
-        if made is None or not error:
+    for noise in ("gaussian", "knorm") if plan.rows.kind != "unknown" else (plan.request.noise,):
+        other = _attempt(plan, budget=budget, noise=noise)
+        error = None if other is None else other.budget_error[0]
+        if other is None or not error:
             continue
-        own = made.considered.get(made.mechanism, 1.0)
-        errors |= {law: error * other / own for law, other in made.considered.items()} or {made.mechanism: error}
-    return {law: error for law, error in errors.items() if 0 < error < math.inf}
+        own = other.considered.get(other.mechanism, 1.0)
+        errors |= {name: error * each / own for name, each in other.considered.items()} or {other.mechanism: error}
+    return {name: error for name, error in errors.items() if 0 < error < math.inf}
 
 
-def _replan(plan: Any, **changes: Any) -> Any:
-    """`ellipsum.replan`, by its name: it knows plans of every kind, so it stands above this package."""
-    return import_module("ellipsum.api").replan(plan, **changes)
+def _attempt(plan: DrawnPlan, **changes: Any) -> DrawnPlan | None:
+    """The plan of a changed request, or None where its arguments are refused.
 
-
-def _attempt(make: Callable[[], Any]) -> Any:
-    """A plan, or None where its words do not go together."""
+    `ellipsum.replan` is imported by name: it knows plans of every kind, so it stands above this package.
+    """
     with suppress(UsageError):
-        return make()
+        other: DrawnPlan = import_module("ellipsum.api").replan(plan, **changes)
+        return other
     return None
 
 
-def shapes_of(plan: Any, columns: Sequence[str] | None = None) -> Shapes | None:
-    """The noise of two columns, the first unless two are named, beside equal noise in every column."""
-    if plan.rows.kind == "unknown" or plan.d < 2:
+def shapes_of(plan: DrawnPlan, columns: Sequence[str] | None = None) -> Shapes | None:
+    """The noise of two columns, the first unless two are named, beside isotropic Gaussian noise."""
+    if plan.noise_cov is None or plan.d < 2:
         return None
     names = plan.columns or tuple(f"x{j + 1}" for j in range(plan.d))
     places = _two(names, columns)
-    found = {"this plan": _covariance(plan.one, places)}
-    if plan.stated and plan.rows.kind in ("box", "normal"):
-        changes = {"bounds": plan.rows._with(shape="ball"), "error_weights": "equal", "noise": "gaussian"}
-        ball = _attempt(lambda: _replan(plan, **changes))
-        found["equal Gaussian noise"] = None if ball is None else _covariance(ball.one, places)
-    drawn = {name: part for name, part in found.items() if part is not None and np.diag(part).min() > 0}
+    others: dict[str, DrawnPlan | None] = {"this plan": plan}
+    if plan.stated and isinstance(plan.rows, (Box, Normal)):
+        isotropic = plan.rows._with(shape="ball")
+        others["isotropic Gaussian noise"] = _attempt(plan, bounds=isotropic, error_weights="equal", noise="gaussian")
+    drawn = {}
+    for name, other in others.items():
+        covariance = None if other is None or other.noise_cov is None else other.noise_cov[np.ix_(places, places)]
+        if covariance is not None and np.diag(covariance).min() > 0:
+            drawn[name] = covariance
     return Shapes((names[places[0]], names[places[1]]), drawn) if "this plan" in drawn else None
 
 
@@ -153,85 +140,72 @@ def _two(names: Sequence[str], columns: Sequence[str] | None) -> list[int]:
     if columns is None:
         return [0, 1]
     if len(columns) != 2 or columns[0] == columns[1]:
-        raise UsageError("columns must name two columns, whose noise is drawn.")
+        raise UsageError("columns must name two different columns for the picture of the noise.")
     for name in columns:
         if name not in names:
-            raise UsageError(f"there is no column {named(name)} to show.")
+            raise UsageError(f"The plan has no column {named(name)}.")
     return [list(names).index(name) for name in columns]
 
 
-def _covariance(plan: Any, places: list[int]) -> Floats | None:
-    noise = plan.noise()
-    if noise is None:
-        return None
-    block: Floats = noise.covariance[np.ix_(places, places)]
-    return block
+# Drawing ------------------------------------------------------------------------------------------------
 
 
-def radii_of(plan: Any) -> Radii | None:
-    """What other radii of the same shape would cost; None where rows are not clipped by a radius of choice."""
-    if plan.rows.kind != "normal" or plan.one.clip_radius is None or not plan.expected_squared_error:
-        return None
-    from ..regions.normal_shape import forecast_of
-
-    one = plan.one
-    noise = one.noise()
-    times = 1.0 if plan.statistic == "sum" else 1.0 / one.n**2
-    kept, clipping, wide = [], [], []
-    for share in _RADII.tolist():
-        found = forecast_of(one.rows, one.ellipsoid.scale / share, one.n, one.riders.pull)
-        if found is not None:
-            kept.append(one.clip_radius * share)
-            clipping.append(found.clipping_error * times)
-            wide.append(noise.total * share**2 + one.noise_error - noise.total)
-    return Radii(
-        np.array(kept), np.sqrt(wide), np.sqrt(clipping), (one.clip_radius, math.sqrt(one.expected_squared_error))
-    )
-
-
-# How it is drawn ----------------------------------------------------------------------------------------
-
-
-def plan_plot(plan: Any, path: str | Path | None = None, columns: Sequence[str] | None = None, across: int = 3) -> Any:
+def plan_plot(
+    plan: DrawnPlan, path: str | Path | None = None, columns: Sequence[str] | None = None, across: int = 3
+) -> Any:
     """A figure of all that a plan forecasts, written to a file where one is named; across: panels side by side."""
     if path is not None:
         check_format(path)
-    picture = _drawn(plan, _parts(plan, columns), across)
+    picture = _draw_parts(plan, _parts(plan, columns), across)
     if path is not None:
         save(picture, path)
     return picture
 
 
-def _parts(plan: Any, columns: Sequence[str] | None) -> list[tuple[Callable[[Any, Any], None], Any]]:
-    """What can be drawn of a plan, each with how it is."""
-    parts: list[tuple[Callable[[Any, Any], None], Any]] = [
-        (_draw_curves, curves_of(plan)),
-        (_draw_shapes, shapes_of(plan, columns)),
-        (_draw_radii, radii_of(plan)),
-    ]
-    return [(draw, part) for draw, part in parts if part is not None]
+Panel = Callable[[Any], None]
+"""What draws a panel on axes."""
 
 
-def _drawn(plan: Any, drawn: Sequence[tuple[Callable[[Any, Any], None], Any]], across: int) -> Any:
+def _parts(plan: DrawnPlan, columns: Sequence[str] | None) -> list[Panel]:
+    curves, shapes = curves_of(plan), shapes_of(plan, columns)
+    panels: list[Panel] = []
+    if curves is not None:
+        panels.append(partial(_draw_curves, curves=curves))
+    if shapes is not None:
+        panels.append(partial(_draw_shapes, shapes=shapes))
+    return panels
+
+
+def _draw_parts(plan: DrawnPlan, parts: Sequence[Panel], across: int) -> Any:
     notes = [describe_guarantee(plan.privacy, plan.stated)]
-    more = " and groups=" if hasattr(plan, "grouping") else ""
-    notes += [] if drawn else [f"nothing can be forecast: state n={more} as well"]
-    title = plan.document().title
+    more = " and the expected number of groups" if plan.grouping is not None else ""
+    notes += [] if parts else [f"The expected error is not known: pass n={more}."]
     with styled():
-        picture, panels = _frame(title, notes, len(drawn), across)
-        for axis, (draw, part) in zip(panels, drawn, strict=True):
-            draw(axis, part)
+        picture, panels = _frame(plan.document().title, notes, len(parts), across)
+        for axis, draw in zip(panels, parts, strict=True):
+            draw(axis)
     return picture
 
 
-def plan_svg(plan: Any, prefix: str, columns: Sequence[str] | None = None) -> str | None:
-    """The figure as an SVG element, to put into a page of HTML; None where nothing can be forecast."""
+def plan_svg(plan: DrawnPlan, prefix: str, columns: Sequence[str] | None = None) -> str | None:
+    """The figure as an SVG element, to put into a page of HTML; None where nothing can be drawn."""
     parts = _parts(plan, columns)
-    return svg(_drawn(plan, parts, across=2), prefix) if parts else None
+    return svg(_draw_parts(plan, parts, across=2), prefix) if parts else None
+
+
+def error_picture(plan: DrawnPlan) -> bytes | None:
+    """The error against the budget alone, as an SVG file, for a page that says everything else."""
+    curves = curves_of(plan)
+    if curves is None:
+        return None
+    with styled():
+        picture = bare_figure(4.6, 3.75)
+        _draw_curves(picture.add_axes((0.19, 0.33, 0.77, 0.58)), curves)
+    return content(picture, "svg")
 
 
 def _frame(title: str, notes: Sequence[str], panels: int, across: int) -> tuple[Any, list[Any]]:
-    """A figure with its words on top, and panels side by side below."""
+    """A figure with its texts on top, and panels side by side below."""
     width = max(min(panels, across) * _PANEL + 0.6, 6.5)
     heads = wrapped([title], width - 0.5, FONT_POINTS + 2)
     lines = wrapped(notes, width - 0.5)
@@ -251,8 +225,8 @@ def _frame(title: str, notes: Sequence[str], panels: int, across: int) -> tuple[
 
 
 def _draw_curves(axis: Any, curves: ErrorCurves) -> None:
-    for place, law in enumerate(law for law in LAWS if law in curves.lines):
-        axis.plot(*curves.lines[law], **stroke(place), label=LAWS[law])
+    for place, name in enumerate(name for name in NAMES if name in curves.lines):
+        axis.plot(*curves.lines[name], **stroke(place), label=NAMES[name])
     axis.plot(*curves.point, linestyle="", marker="*", markersize=13, color=BLACK, label="this plan", zorder=5)
     ends = np.concatenate([part for line in curves.lines.values() for part in line[1:]] + [[curves.point[1]]])
     logarithmic(axis, "x", curves.point[0] / _WIDE / 1.2, curves.point[0] * _WIDE * 1.2)
@@ -275,7 +249,7 @@ def _draw_shapes(axis: Any, shapes: Shapes) -> None:
         axis.plot(*outline, **{**stroke(place), "marker": ""}, label=name)
         ends = np.maximum(ends, np.abs(outline).max(axis=1))
     axis.plot(0, 0, marker="+", markersize=9, color=BLACK, linestyle="")
-    across, up = _framed(*ends.tolist())
+    across, up = _draw_frame(*ends.tolist())
     axis.set_xlim(-across, across)
     axis.set_ylim(-up, up)
     axis.set_xticks(*ticks(-across, across, _WIDTH, 5))
@@ -287,29 +261,12 @@ def _draw_shapes(axis: Any, shapes: Shapes) -> None:
     _legend(axis)
 
 
-def _framed(across: float, up: float) -> tuple[float, float]:
+def _draw_frame(across: float, up: float) -> tuple[float, float]:
     """Half of the sides that show so much, a circle as a circle where the two are near enough in size."""
     if 0.25 < across / up < 4:
         up = max(up, across * _HEIGHT / _WIDTH)
         across = up * _WIDTH / _HEIGHT
     return 1.15 * across, 1.15 * up
-
-
-def _draw_radii(axis: Any, radii: Radii) -> None:
-    total = np.hypot(radii.noise, radii.clipping)
-    lines = {"noise and clipping": total, "noise": radii.noise, "clipping": radii.clipping}
-    for place, (name, values) in enumerate(lines.items()):
-        live = values > 0
-        axis.plot(radii.radii[live], values[live], **{**stroke(place), "marker": ""}, label=name)
-    axis.plot(*radii.point, linestyle="", marker="*", markersize=13, color=BLACK, label="this plan", zorder=5)
-    least = float(min(total.min(), radii.point[1])) / 30
-    logarithmic(axis, "x", float(radii.radii.min()), float(radii.radii.max()))
-    logarithmic(axis, "y", least, float(total.max()) * 1.3)
-    axis.grid(True)
-    axis.set_title("Radius of clipping")
-    axis.set_xlabel("clip radius (scaled space)")
-    axis.set_ylabel("error, all columns together, plain units")
-    _legend(axis)
 
 
 def _legend(axis: Any) -> None:

@@ -17,7 +17,7 @@ from ..numerics.roots import root
 from .budget import Budget
 from .composition import composed_delta, composed_epsilon
 from .gaussian_curve import certified_mu, gaussian_delta
-from .guarantee import Privacy
+from .guarantee import MISMATCH, Privacy
 from .spherical_curve import Guarantee
 
 _LEAST = 1e-4  # of the mu without a pure step
@@ -38,8 +38,8 @@ def mu_beside(first: float, epsilon: float, delta: float) -> float | None:
     most = certified_mu(epsilon, delta)
 
     def excess(mu: float) -> float:
-        found = float(beside(np.array(mu), np.array(first), epsilon))
-        return math.log(max(found, 1e-320) / delta)
+        delta_here = float(beside(np.array(mu), np.array(first), epsilon))
+        return math.log(max(delta_here, 1e-320) / delta)
 
     if excess(_LEAST * most) >= 0 or excess(most) <= 0:
         return None
@@ -59,14 +59,14 @@ def proved(mu: float, first: float, epsilon: float, delta: float) -> bool:
 
 
 def check_split(privacy: Guarantee, stated: Mapping[str, float]) -> None:
-    """An error unless a Gaussian step and a pure one spend the stated (epsilon, delta); a little less may be spent."""
+    """An error unless a Gaussian and a pure step spend the requested (epsilon, delta), or a little less."""
     if not stated:
         return
     pair = Budget(**stated).pair
     lawful = isinstance(privacy, Privacy) and privacy.mu > 0 and len(privacy.pure) == 1 and not privacy.slack
     if pair is None or not stated.get("delta") or not lawful or not isinstance(privacy, Privacy):
-        raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
+        raise UsageError(MISMATCH)
     epsilon, delta = stated["epsilon"], stated["delta"]
     unspent = replace(privacy, mu=privacy.mu * _NEAR).delta(epsilon) < delta
     if privacy.delta(epsilon) > delta or unspent:
-        raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
+        raise UsageError(MISMATCH)

@@ -36,18 +36,15 @@ _NUDGES = range(40, 3, -3)
 _SMALLEST = math.ulp(0.0)
 _FULL = "This step does not fit what is left of the budget; nothing was spent."
 Exact = float | Fraction
-Law = tuple[tuple[Fraction, "arb"], ...]  # (loss, its probability, a ball)
-
-
-# The loss of the pure steps -----------------------------------------------------------------------------
+NoiseLaw = tuple[tuple[Fraction, "arb"], ...]  # (loss, its probability, a ball)
 
 
 @lru_cache(maxsize=256)
-def _loss_law(pure: tuple[float, ...]) -> Law:
+def _loss_law(pure: tuple[float, ...]) -> NoiseLaw:
     """The law of L: exact where few sums differ, else on a lattice that is no better for privacy [P9]."""
     groups = sorted(Counter(pure).items())
     atoms = math.prod(count + 1 for _, count in groups)
-    return _enumerated(groups) if atoms <= _EXACT_ATOMS else _on_lattice(groups)
+    return _enumerate_pure_steps(groups) if atoms <= _EXACT_ATOMS else _on_lattice(groups)
 
 
 def _binomial(epsilon: float, count: int) -> list[tuple[Fraction, arb]]:
@@ -63,7 +60,7 @@ def _binomial(epsilon: float, count: int) -> list[tuple[Fraction, arb]]:
         ]
 
 
-def _enumerated(groups: Sequence[tuple[float, int]]) -> Law:
+def _enumerate_pure_steps(groups: Sequence[tuple[float, int]]) -> NoiseLaw:
     from flint import arb, ctx
 
     law: dict[Fraction, arb] = {Fraction(0): arb(1)}
@@ -76,7 +73,7 @@ def _enumerated(groups: Sequence[tuple[float, int]]) -> Law:
     return tuple(law.items())
 
 
-def _on_lattice(groups: Sequence[tuple[float, int]]) -> Law:
+def _on_lattice(groups: Sequence[tuple[float, int]]) -> NoiseLaw:
     """Every loss is split between its two lattice neighbors so that E[1] and E[e^-L] stay: no better for privacy [P9].
 
     The masses are rounded up, and so are their sums; the lattice's unit is a power of two, so its points are doubles.
@@ -118,9 +115,6 @@ def _arb(value: Fraction) -> arb:
     return arb(fmpq(value.numerator, value.denominator))
 
 
-# The curve ----------------------------------------------------------------------------------------------
-
-
 def _gaussian_at(mu: arb, x: arb) -> arb:
     """delta_mu at any real x, a ball."""
     ratio, half = x / mu, mu / 2
@@ -128,7 +122,7 @@ def _gaussian_at(mu: arb, x: arb) -> arb:
     return (((ratio - half) / root).erfc() - x.exp() * ((ratio + half) / root).erfc()) / 2
 
 
-def _delta_ball(mu: float, law: Law, epsilon: float) -> arb:
+def _delta_ball(mu: float, law: NoiseLaw, epsilon: float) -> arb:
     from flint import arb
 
     total = arb(0)
@@ -143,9 +137,9 @@ def _delta_ball(mu: float, law: Law, epsilon: float) -> arb:
 
 def composed_delta(mu: float, pure: Iterable[float], slack: float, epsilon: float) -> float:
     """delta(epsilon) of (mu, pure, slack) at any real epsilon, rounded up and proved to be no less, at most 1 [P8]."""
-    mu, slack, steps = _checked(mu, pure, slack)
+    mu, slack, steps = _check_cap(mu, pure, slack)
     if not math.isfinite(epsilon):
-        raise UsageError(f"epsilon must be finite, got {epsilon}. State any real number.")
+        raise UsageError(f"epsilon must be finite, got {epsilon}.")
     return min(1.0, round_up(Fraction(_delta_upper(mu, steps, float(epsilon))) + Fraction(slack)))
 
 
@@ -167,7 +161,7 @@ def composed_epsilon(mu: float, pure: Iterable[float], slack: float, delta: floa
 
     At delta = 0 it is the sum of the pure epsilons where mu = slack = 0, and infinite otherwise.
     """
-    mu, slack, steps = _checked(mu, pure, slack)
+    mu, slack, steps = _check_cap(mu, pure, slack)
     left = round_down(Fraction(non_negative("delta", delta)) - Fraction(slack))
     if left < 0:
         return math.inf
@@ -187,7 +181,7 @@ def composed_epsilon(mu: float, pure: Iterable[float], slack: float, delta: floa
     return most
 
 
-def _epsilon_estimate(mu: float, law: Law, delta: float, most: float) -> float:
+def _epsilon_estimate(mu: float, law: NoiseLaw, delta: float, most: float) -> float:
     losses = np.array([float(loss) for loss, _ in law])
     chances = np.array([float(chance.mid()) for _, chance in law])
 
@@ -208,12 +202,9 @@ def _curve(mu: float, x: Floats) -> Floats:
     return value
 
 
-def _checked(mu: float, pure: Iterable[float], slack: float) -> tuple[float, float, tuple[float, ...]]:
+def _check_cap(mu: float, pure: Iterable[float], slack: float) -> tuple[float, float, tuple[float, ...]]:
     steps = (non_negative("epsilon", epsilon) for epsilon in pure)
     return non_negative("mu", mu), non_negative("slack", slack), tuple(sorted(e for e in steps if e > 0))
-
-
-# The filter ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -235,10 +226,10 @@ class Filter:
         _exact("mu", self.mu)
         _exact("slack", self.slack)
         if not all(_exact("cap", cap) > 0 for cap in self.pure):
-            raise UsageError("a cap must be > 0. State a finite number above zero.")
+            raise UsageError("Every cap must be a finite number > 0.")
         object.__setattr__(self, "pure_spent", self.pure_spent or tuple(Fraction(0) for _ in self.pure))
         if len(self.pure_spent) != len(self.pure):
-            raise UsageError("pure_spent must have one entry for each cap of pure. Leave it out to start anew.")
+            raise UsageError("pure_spent must have one number for each cap of pure.")
 
     def charge(self, *, mu: Exact = 0.0, epsilon: Exact = 0.0, slack: Exact = 0.0) -> Filter:
         """The filter after a step, or `BudgetRefused` with nothing spent.
@@ -259,7 +250,7 @@ class Filter:
         return replace(self, squares_spent=squares, pure_spent=spent, slack_spent=failures)
 
     def _with(self, epsilon: Fraction) -> tuple[Fraction, ...] | None:
-        """What is spent of each pure cap once the first with room has taken epsilon."""
+        """What is spent of each pure cap after the first that it fits has taken epsilon."""
         if epsilon == 0:
             return self.pure_spent
         for j, (cap, spent) in enumerate(zip(self.pure, self.pure_spent, strict=True)):
@@ -294,7 +285,7 @@ def composed(parts: Iterable[tuple[float, Sequence[float], float]]) -> tuple[flo
     squares, slack = Fraction(0), Fraction(0)
     pure: list[float] = []
     for mu, epsilons, failure in parts:
-        checked = _checked(mu, epsilons, failure)
+        checked = _check_cap(mu, epsilons, failure)
         squares += Fraction(checked[0]) ** 2
         slack += Fraction(checked[1])
         pure += checked[2]

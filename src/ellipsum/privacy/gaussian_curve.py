@@ -26,9 +26,6 @@ _GAUSS_3 = ((0.0, 8 / 9), (math.sqrt(0.6), 5 / 9), (-math.sqrt(0.6), 5 / 9))
 _SMALLEST = math.ulp(0.0)
 
 
-# Double precision -------------------------------------------------------------------------------------
-
-
 @overload
 def gaussian_delta(mu: float, epsilon: float) -> float: ...
 @overload
@@ -45,7 +42,7 @@ def gaussian_delta(mu: float | Floats, epsilon: float | Floats) -> float | Float
     """
     m, e = np.broadcast_arrays(np.asarray(mu, np.float64), np.asarray(epsilon, np.float64))
     if not ((m >= 0) & (m < math.inf) & (e >= 0)).all():
-        raise UsageError("mu must be >= 0 and finite, and epsilon >= 0. Check for NaN and negative entries.")
+        raise UsageError("mu must be >= 0 and finite, and epsilon >= 0. Check for NaN and negative values.")
     live = np.where(m > 0, m, 1.0)
     with np.errstate(over="ignore", under="ignore"):
         a = np.minimum(e / live - live / 2, 60.0)  # phi(60) is zero in double precision
@@ -136,9 +133,6 @@ def _epsilon_estimate(mu: float, delta: float) -> float:
     return mu * (a + mu / 2)
 
 
-# Certified ---------------------------------------------------------------------------------------------
-
-
 def _delta_ball(mu: float, epsilon: float) -> arb:
     from flint import arb
 
@@ -167,8 +161,8 @@ def certified_mu(epsilon: float, delta: float) -> float:
         if mu is not None:
             return mu
     raise UsageError(
-        f"epsilon={epsilon} with delta={delta} is out of reach of certified arithmetic. "
-        "State epsilon between 1e-8 and 1e4 and delta between 1e-300 and 0.5."
+        f"epsilon={epsilon}, delta={delta} is outside the supported range: epsilon in [1e-8, 1e4], "
+        "delta in [1e-300, 0.5]."
     )
 
 
@@ -222,12 +216,12 @@ def laplace_mu(epsilon: float) -> float:
     else:
         start = -2 * float(ndtri_exp(-epsilon - math.log1p(math.exp(-epsilon))))
 
-    def room(mu: float) -> arb:
+    def margin(mu: float) -> arb:
         return 2 - (arb(mu) / arb(8).sqrt()).erfc() * (1 + arb(epsilon).exp())
 
-    mu = find_safe(start, start, lambda m: is_proved_nonnegative(lambda: room(m)))
+    mu = find_safe(start, start, lambda m: is_proved_nonnegative(lambda: margin(m)))
     if mu is None:
-        raise UsageError(f"epsilon={epsilon} is out of reach of certified arithmetic. State at most 1e8.")
+        raise UsageError(f"epsilon must be at most 1e8, got {epsilon}.")
     return mu
 
 
@@ -243,5 +237,5 @@ def normal_isf_upper(p: float) -> float:
         start, start + 1, lambda x: is_proved_nonnegative(lambda: arb(p) - (arb(x) / arb(2).sqrt()).erfc() / 2)
     )
     if z is None:
-        raise UsageError(f"p={p} is out of reach of certified arithmetic. State a probability above 1e-300.")
+        raise UsageError(f"p must be above 1e-300, got {p}.")
     return z

@@ -1,4 +1,4 @@
-"""Privacy guarantees and their composition: pure mathematics, no data.
+"""Privacy guarantees, their composition, and what they mean for an attacker who guesses [P11]: no data.
 
 A guarantee is (mu, slack) for a stated neighboring relation, read as [P1]
 
@@ -15,16 +15,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
-from ..errors import (
-    UsageError,
-    choice,
-    non_negative,
-    open_unit,
-    positive,
-    whole,
-)
+from ..errors import UsageError, choice, non_negative, positive
 from ..numerics.rounding import round_down, round_up, sqrt_up
 from ..util.json_codec import Fields, list_of, number, text
 from .budget import Budget, mu_for
@@ -35,21 +28,55 @@ NEIGHBORS = ("replace", "add_remove")
 UNITS = ("row", "person")
 _NEAR = 1 + 1e-6
 _GUARANTEE = "A guarantee has the fields mu, slack, neighbors and, for people, unit, and no others."
+MISMATCH = (
+    "Invalid plan file: the privacy guarantee does not match the requested budget. Create a new plan with es.plan."
+)
 
 
-@runtime_checkable
-class HasPair(Protocol):
-    """A guarantee with a curve of its own that can also be bounded by a (mu, slack) pair."""
+class PrivacyGuarantee(Protocol):
+    """A guarantee of any kind, with its privacy curve."""
 
-    def as_pair(self) -> Privacy: ...
+    @property
+    def neighbors(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def change(self) -> str:
+        """How neighboring data sets differ."""
+
+    def delta(self, epsilon: float) -> float: ...
+    def epsilon(self, delta: float) -> float: ...
+    def as_pair(self) -> Privacy:
+        """The guarantee as mu, slack and pure steps, for composition."""
+
+    def to_dict(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """What was spent: the curve of mu plus slack, under a neighboring relation [P1].
+    """Privacy guarantee of one or more releases: mu-Gaussian DP, pure-DP steps and an additional delta [P1].
 
-    "replace": one row changed, the number of rows public. "add_remove": one row more or less. Where unit is
-    "person", it is a person with all of theirs. pure: the epsilons of steps whose noise is not Gaussian [P8].
+    Parameters
+    ----------
+    mu : float
+        Parameter of Gaussian DP; 0 for none.
+    slack : float, default 0
+        Additional delta: a failure probability.
+    neighbors : {"replace", "add_remove"}, default "replace"
+        Neighboring relation: one row replaced (the number of rows is public), or one row more or less.
+    unit : {"row", "person"}, default "row"
+        What is protected: a row, or a person with all of their rows.
+    pure : tuple of float, default ()
+        Epsilons of steps whose noise is not Gaussian [P8].
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> guarantee = es.Privacy(mu=0.5)
+    >>> round(guarantee.epsilon(1e-6), 3)
+    2.254
+    >>> print(es.compose([guarantee, guarantee]))
+    mu = 0.707107 Gaussian DP (one row replaced)
     """
 
     mu: float
@@ -62,7 +89,7 @@ class Privacy:
         object.__setattr__(self, "mu", non_negative("mu", self.mu))
         object.__setattr__(self, "slack", non_negative("slack", self.slack))
         if self.slack >= 1:
-            raise UsageError(f"slack must be below 1, got {self.slack}. It is a probability of failure.")
+            raise UsageError(f"slack must be below 1, got {self.slack}: it is a failure probability.")
         choice("neighbors", self.neighbors, NEIGHBORS)
         choice("unit", self.unit, UNITS)
         if not isinstance(self.pure, (tuple, list)):
@@ -70,9 +97,9 @@ class Privacy:
         object.__setattr__(self, "pure", tuple(positive("pure", epsilon) for epsilon in self.pure))
 
     def check_unit(self, people: bool) -> None:
-        """An error unless a plan says whom its rows belong to exactly where its guarantee is for people [T6]."""
+        """An error unless a plan has a privacy_id exactly where its guarantee protects people [T6]."""
         if (self.unit == "person") != people:
-            raise UsageError("a guarantee for a person needs a privacy_id, and one for a row none. Make the plan anew.")
+            raise UsageError("Invalid plan file: privacy_id does not match the guarantee. Create a new plan.")
 
     @classmethod
     def of_pure(cls, epsilon: float, neighbors: str = "replace", unit: str = "row") -> Privacy:
@@ -102,7 +129,7 @@ class Privacy:
         return {"mu": self.mu, "slack": self.slack, "neighbors": self.neighbors, **more}
 
     @classmethod
-    def from_dict(cls, saved: Any) -> Privacy:
+    def from_dict(cls, saved: object) -> Privacy:
         with Fields(saved, _GUARANTEE) as fields:
             return cls(
                 fields.take("mu", number),
@@ -113,7 +140,7 @@ class Privacy:
             )
 
     def check_stated(self, stated: Mapping[str, float]) -> None:
-        """An error unless the budget in the caller's words is what this guarantee spends, proved as it was made [P2].
+        """An error unless the requested budget is what this guarantee spends, proved as it was made [P2].
 
         A little less may be spent, as where another machine rounded the calibration.
         """
@@ -125,18 +152,14 @@ class Privacy:
             return
         allowed = mu_for(stated["epsilon"], stated["delta"], self.slack) if "delta" in stated else budget.mu
         if not (self.mu <= allowed or self._proves(stated, allowed)) or self.mu * _NEAR < allowed:
-            raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
+            raise UsageError(MISMATCH)
 
     def _check_pure(self, stated: Mapping[str, float]) -> None:
         """One pure step that spends the stated epsilon, its slack within the delta; a little less may be spent."""
         epsilon = stated.get("epsilon", 0.0)
-        if (
-            self.mu
-            or self.slack > stated.get("delta", 0.0)
-            or len(self.pure) != 1
-            or not epsilon / _NEAR <= self.pure[0] <= epsilon
-        ):
-            raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
+        valid = not self.mu and self.slack <= stated.get("delta", 0.0) and len(self.pure) == 1
+        if not valid or not epsilon / _NEAR <= self.pure[0] <= epsilon:
+            raise UsageError(MISMATCH)
 
     def _proves(self, stated: Mapping[str, float], allowed: float) -> bool:
         """Whether a mu a little above the one that is calibrated here keeps to the stated delta all the same."""
@@ -145,34 +168,55 @@ class Privacy:
 
     @property
     def change(self) -> str:
-        """What is hidden, in words."""
+        """How neighboring data sets differ."""
         return f"one {self.unit} replaced" if self.neighbors == "replace" else f"one {self.unit} added or removed"
 
     def __str__(self) -> str:
-        slack = f" but for probability {self.slack:g}" if self.slack else ""
-        parts = [f"mu = {self.mu:.6g}"] if self.mu or not self.pure else []
-        parts += [f"pure epsilon = {', '.join(f'{epsilon:g}' for epsilon in self.pure)}"] if self.pure else []
-        return f"{', '.join(parts)}{slack} ({self.change})"
+        parts = [f"mu = {self.mu:.6g} Gaussian DP"] if self.mu or not self.pure else []
+        parts += [f"epsilon = {epsilon:g} pure DP" for epsilon in self.pure]
+        parts += [f"delta = {self.slack:g}"] if self.slack else []
+        return f"{' plus '.join(parts)} ({self.change})"
 
 
 def compose(parts: Iterable[Any]) -> Privacy:
-    """The guarantee of all parts together, each chosen with the earlier results in view [P4].
+    """Compute the guarantee of several releases together, each chosen with the earlier results in view.
 
-    parts: guarantees, or whatever has one as its `privacy`: releases, plans, learned rows, projections.
+    Parameters
+    ----------
+    parts : iterable
+        Guarantees, or whatever has one as its `privacy`: releases, plans, learned bounds, projections.
 
-    mu = sqrt(sum mu_i^2), slack = sum slack_i, both rounded up; pure steps are kept one by one [P8]. Parts under
-    different relations, or for rows and for people, are refused.
+    Returns
+    -------
+    Privacy
+        mu = sqrt(sum mu_i^2) and slack = sum slack_i, both rounded up; pure steps are kept one by one.
+
+    Raises
+    ------
+    UsageError
+        If the parts have different neighboring relations or privacy units.
+
+    Notes
+    -----
+    Adaptive composition: [P4]; of pure and Gaussian steps on one curve: [P8].
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> parts = [es.plan("mean", {"age": (0, 120)}, n=500, epsilon=0.5, delta=0) for _ in range(2)]
+    >>> es.compose(parts).epsilon(0)
+    1.0
     """
     pairs = _pairs(parts)
     relation, unit = _one_relation(pairs)
     squares, slack = _totals(pairs)
     if slack >= 1:
-        raise UsageError("The slacks add up to 1 or more, so nothing is guaranteed. Spend smaller slacks.")
+        raise UsageError("The failure probabilities add up to 1 or more, so nothing is guaranteed.")
     pure = tuple(epsilon for pair in pairs for epsilon in pair.pure)
     return Privacy(sqrt_up(squares) if squares else 0.0, round_up(slack), relation, unit, pure)
 
 
-def fits(cap: Privacy, steps: Iterable[Privacy | HasPair]) -> bool:
+def fits(cap: Privacy, steps: Iterable[PrivacyGuarantee]) -> bool:
     """Whether the steps stay within the cap: sum mu_i^2 <= mu^2 and sum slack_i <= slack, exactly.
 
     Guarantee: asked before each step and obeyed, the whole interaction is private to the cap, even though
@@ -192,8 +236,8 @@ def _pure_fits(caps: tuple[float, ...], steps: list[float]) -> bool:
     if len(caps) <= 1:
         return sum(map(Fraction, steps), Fraction(0)) <= sum(map(Fraction, caps), Fraction(0))
     largest = sorted(caps, reverse=True)
-    wanted = sorted(steps, reverse=True)
-    return len(wanted) <= len(largest) and all(step <= cap for step, cap in zip(wanted, largest, strict=False))
+    in_order = sorted(steps, reverse=True)
+    return len(in_order) <= len(largest) and all(step <= cap for step, cap in zip(in_order, largest, strict=False))
 
 
 def _pairs(parts: Iterable[Any]) -> list[Privacy]:
@@ -201,13 +245,9 @@ def _pairs(parts: Iterable[Any]) -> list[Privacy]:
         guarantees = [getattr(part, "privacy", part) for part in parts]
     except TypeError:
         guarantees = [None]
-    if not all(type(part) is Privacy or _has_pair(part) for part in guarantees):
-        raise UsageError("parts must be a list of releases, plans or guarantees, as Release.privacy is one.")
+    if not all(hasattr(part, "as_pair") and not isinstance(part, type) for part in guarantees):
+        raise UsageError("parts must be a list of releases, plans or guarantees.")
     return [part.as_pair() for part in guarantees]
-
-
-def _has_pair(part: Any) -> bool:
-    return isinstance(part, HasPair) and not isinstance(part, type)
 
 
 def _one_relation(pairs: list[Privacy]) -> tuple[str, str]:
@@ -216,9 +256,9 @@ def _one_relation(pairs: list[Privacy]) -> tuple[str, str]:
     if not relations:
         raise UsageError("There is nothing to compose. Pass at least one guarantee.")
     if len(relations) > 1:
-        raise UsageError("Guarantees under 'replace' and 'add_remove' do not compose. Use one relation for all.")
+        raise UsageError("Guarantees for 'replace' and 'add_remove' do not compose. Use one relation for all releases.")
     if len(units) > 1:
-        raise UsageError("Guarantees for a row and for a person do not compose. Give every release its privacy_id.")
+        raise UsageError("Guarantees for rows and for people do not compose. Pass privacy_id to every release.")
     return relations.pop(), units.pop()
 
 
@@ -227,21 +267,42 @@ def _totals(pairs: list[Privacy]) -> tuple[Fraction, Fraction]:
     return squares, sum((Fraction(pair.slack) for pair in pairs), Fraction(0))
 
 
-def basic_composition(steps: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """(sum epsilon_i, sum delta_i), rounded up: looser than `compose`, for comparison only."""
-    pairs = [(Fraction(non_negative("epsilon", e)), Fraction(non_negative("delta", d))) for e, d in steps]
-    return round_up(sum((e for e, _ in pairs), Fraction(0))), round_up(sum((d for _, d in pairs), Fraction(0)))
+_LEAST = -12.0  # log of the least order that is tried
+_STEPS = 40
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_ROUNDING = 1 + 2.0**-48
 
 
-def advanced_composition(epsilon: float, delta: float, k: int, delta_prime: float) -> tuple[float, float]:
-    """k-fold advanced composition, for comparison only; loose but valid for any (epsilon, delta) steps.
+def max_guess_accuracy(guarantee: PrivacyGuarantee) -> float:
+    """The largest share of right guesses between two equally likely data sets: (1 + delta(0)) / 2, up [P11]."""
+    return min(1.0, round_up((1 + Fraction(guarantee.delta(0.0))) / 2))
 
-    epsilon' = sqrt(2 k ln(1/delta')) epsilon + k epsilon (e^epsilon - 1), total delta = k delta + delta'.
 
-    References: Dwork, Rothblum & Vadhan 2010; stated as Theorem 3.20 in Dwork & Roth 2014.
+def max_true_positive_rate(guarantee: PrivacyGuarantee, alarms: float) -> float:
+    """The largest true-positive rate of any attack at this false-positive rate [P11].
+
+    The least of e^epsilon alarms + delta(epsilon) over all real epsilon, which falls and then rises: every epsilon
+    gives a bound, so a search that stops early returns a larger one.
     """
-    epsilon, delta, k = positive("epsilon", epsilon), non_negative("delta", delta), whole("k", k)
-    delta_prime = open_unit("delta_prime", delta_prime)
-    growth = math.expm1(epsilon) if epsilon < 700 else math.inf
-    total = math.sqrt(-2 * k * math.log(delta_prime)) * epsilon + k * epsilon * growth
-    return total * (1 + 8e-15), round_up(k * Fraction(delta) + Fraction(delta_prime))
+    low, high = _LEAST, -math.log(alarms)
+    bounds = [_bound(guarantee, alarms, 0.0)]
+    for _ in range(_STEPS):
+        inner = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        left, right = (_bound(guarantee, alarms, epsilon) for epsilon in inner)
+        bounds += [left, right]
+        low, high = (low, inner[1]) if left <= right else (inner[0], high)
+    return min(1.0, *bounds)
+
+
+def _bound(guarantee: PrivacyGuarantee, alarms: float, epsilon: float) -> float:
+    """The bound at one epsilon, rounded up; below 0, delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon)."""
+    if epsilon >= 0:
+        return (math.exp(epsilon) * alarms + guarantee.delta(epsilon)) * _ROUNDING
+    order = math.exp(epsilon)
+    return (1 - order * (1 - alarms - guarantee.delta(-epsilon))) * _ROUNDING
+
+
+def percent_up(share: float) -> str:
+    """A share in percent, rounded up to a tenth."""
+    tenths = math.ceil(Fraction(share) * 1000)
+    return f"{tenths // 10}" if tenths % 10 == 0 else f"{tenths // 10}.{tenths % 10}"

@@ -1,4 +1,4 @@
-"""The privacy curve of spherical noise of density proportional to exp(-|eta| / scale), exact and certified [B1], [B2].
+"""The exact, certified privacy curve of K-norm (L2) noise: density proportional to exp(-|eta| / scale) [B1], [B2].
 
 Everything depends on two public numbers: the dimension d, and ratio = sensitivity / scale. With z = ratio / 2 the
 privacy loss is 2 z cos(theta), and theta in [0, pi] has the density
@@ -15,24 +15,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import (
-    Floats,
-    UsageError,
-    non_negative,
-    open_unit,
-    positive,
-    whole,
-)
+from ..errors import Floats, UsageError, non_negative, open_unit, positive, whole
 from ..numerics.roots import gauss_legendre, root
-from ..numerics.rounding import FLINT, find_safe, is_proved_nonnegative, round_ball_up, round_up
+from ..numerics.rounding import FLINT, round_ball_up
 from ..util import json_codec
-from .guarantee import Privacy
+from .guarantee import MISMATCH, Privacy
 
 if TYPE_CHECKING:
     from flint import arb
@@ -49,15 +41,8 @@ _EPSILONS, _DELTAS = (1e-4, 100.0), (1e-30, 0.5)  # where the curve is evaluated
 _WRONG = "A guarantee has the fields ratio, dimension, neighbors and, for people, unit, and no others."
 
 
-# Double precision -------------------------------------------------------------------------------------
-
-
-def ball_delta(ratio: float, epsilon: float, d: int) -> float:
-    """delta(epsilon) of d-dimensional spherical noise, sensitivity / scale = ratio: a good estimate, not a bound."""
-    return math.exp(_log_delta(positive("ratio", ratio), non_negative("epsilon", epsilon), whole("d", d)))
-
-
 def _log_delta(ratio: float, epsilon: float, d: int) -> float:
+    """log delta(epsilon) of d-dimensional noise, sensitivity / scale = ratio: an estimate, not a bound."""
     if ratio <= epsilon:
         return -math.inf
     if d == 1:
@@ -80,7 +65,7 @@ def _log_delta(ratio: float, epsilon: float, d: int) -> float:
 
 
 def _rho(d: int, z: float) -> float:
-    """(d-1) K_{d/2}(z) / (z K_{d/2-1}(z)) by its recurrence, which forgets where it starts."""
+    """(d-1) K_{d/2}(z) / (z K_{d/2-1}(z)) by its recurrence, in which the error of the start vanishes."""
     order = d / 2
     steps = min(_STEPS, (d - 1) // 2)
     first = order - steps
@@ -117,9 +102,6 @@ def _log_integral(log_value: Callable[[Floats], Floats], end: float) -> float:
     values = log_value(low + half * (1 + nodes))
     top = float(values.max())
     return top + math.log(half * float(weights @ np.exp(values - top)))
-
-
-# Certified ---------------------------------------------------------------------------------------------
 
 
 def _delta_ball(ratio: float, epsilon: float, d: int, near: float) -> arb:
@@ -223,13 +205,8 @@ def _ratio_estimate(epsilon: float, delta: float, d: int) -> float:
     while excess(most) < 0:
         most += 2.0
         if most > 60:
-            raise UsageError(f"epsilon={epsilon} with delta={delta} is out of reach in {d} dimensions. State less.")
+            raise UsageError(f"epsilon={epsilon}, delta={delta} is outside the supported range in {d} dimensions.")
     return epsilon + math.exp(root(excess, least, most, 1e-12))
-
-
-def ball_scale(sensitivity: float | Fraction, epsilon: float, delta: float, d: int) -> float:
-    """The least scale for this sensitivity, rounded up: scale * ratio >= sensitivity in exact arithmetic [B1]."""
-    return round_up(Fraction(sensitivity) / Fraction(certified_ratio(epsilon, delta, d)))
 
 
 def ball_epsilon_upper(ratio: float, delta: float, d: int) -> float:
@@ -253,27 +230,6 @@ def ball_epsilon_upper(ratio: float, delta: float, d: int) -> float:
     return ratio
 
 
-def ball_pair(ratio: float, d: int, square: float) -> tuple[float, float]:
-    """(mu, slack) for composition: the shared factor is given away, and is below sqrt(square) with chance slack [B3].
-
-    mu >= ratio / sqrt(square) and slack >= P[chi-square with d+1 degrees of freedom < square], both proved.
-    """
-    from flint import arb, ctx
-
-    ratio, square, d = positive("ratio", ratio), positive("square", square), whole("d", d)
-    with FLINT, ctx.workprec(128):
-        half, shape = arb(square) / 2, arb(d + 1) / 2
-        slack = round_ball_up(half.gamma_lower(shape, 1) if square < d else 1 - half.gamma_upper(shape, 1))
-    start = ratio / math.sqrt(square)
-    mu = find_safe(start, start, lambda m: is_proved_nonnegative(lambda: arb(m) ** 2 * arb(square) - arb(ratio) ** 2))
-    if mu is None or not slack < 1:
-        raise UsageError("ratio or square is out of reach of certified arithmetic. State a smaller square.")
-    return mu, slack
-
-
-# The guarantee --------------------------------------------------------------------------------------------
-
-
 def safe_ratio(epsilon: float, delta: float, dimension: int) -> float:
     """The largest sensitivity / scale that is proved for (epsilon, delta); far out the pure one, which always is."""
     near = _EPSILONS[0] <= epsilon <= _EPSILONS[1] and _DELTAS[0] <= delta <= _DELTAS[1]
@@ -281,10 +237,10 @@ def safe_ratio(epsilon: float, delta: float, dimension: int) -> float:
 
 
 @dataclass(frozen=True)
-class BallPrivacy:
-    """What one release under spherical noise spends: sensitivity / scale, in so many dimensions.
+class SphericalPrivacy:
+    """What one release under K-norm (L2) noise spends: sensitivity / scale, and the dimension of the noise.
 
-    delta(epsilon) is the exact curve, rounded up; it is pure at epsilon = ratio.
+    delta(epsilon) is the exact curve, rounded up; at epsilon = ratio it is pure DP.
     """
 
     ratio: float
@@ -319,12 +275,12 @@ class BallPrivacy:
         if not stated:
             return
         if "delta" not in stated:
-            raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
+            raise UsageError(MISMATCH)
         epsilon, delta = stated["epsilon"], stated["delta"]
         allowed = safe_ratio(epsilon, delta, self.dimension)
         proved = self.ratio <= allowed or (self.ratio <= allowed * _NEAR and self.delta(epsilon) <= delta)
         if not proved or self.ratio * _NEAR < allowed:
-            raise UsageError("this guarantee is not that of its stated budget. Make the plan anew.")
+            raise UsageError(MISMATCH)
 
     @property
     def change(self) -> str:
@@ -335,7 +291,7 @@ class BallPrivacy:
         return {"ratio": self.ratio, "dimension": self.dimension, "neighbors": self.neighbors, **unit}
 
     @classmethod
-    def from_dict(cls, saved: Any) -> BallPrivacy:
+    def from_dict(cls, saved: object) -> SphericalPrivacy:
         with json_codec.Fields(saved, _WRONG) as fields:
             return cls(
                 fields.take("ratio", json_codec.number),
@@ -345,14 +301,14 @@ class BallPrivacy:
             )
 
     def __str__(self) -> str:
-        return f"spherical noise, sensitivity / scale = {self.ratio:.6g} in {self.dimension} dimensions ({self.change})"
+        return f"epsilon = {self.ratio:.6g} pure DP, less at delta > 0 ({self.change})"
 
 
-Guarantee = Privacy | BallPrivacy
+Guarantee = Privacy | SphericalPrivacy
 
 
-def guarantee_from_dict(saved: Any) -> Guarantee:
+def guarantee_from_dict(saved: object) -> Guarantee:
     """A guarantee of either kind."""
     if isinstance(saved, Mapping) and "ratio" in saved:
-        return BallPrivacy.from_dict(saved)
+        return SphericalPrivacy.from_dict(saved)
     return Privacy.from_dict(saved)

@@ -20,16 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..errors import (
-    MOST_COLUMNS,
-    Floats,
-    UsageError,
-    choice,
-    columns_of,
-    non_negative,
-    open_unit,
-    positive,
-)
+from ..errors import MOST_COLUMNS, Floats, UsageError, choice, columns_of, non_negative, open_unit, positive
 from ..numerics.roots import root
 from ..numerics.rounding import enclose_ever_tighter, find_safe, is_proved_nonnegative, round_ball_up, round_up
 from ..privacy.gaussian_curve import _epsilon_estimate, _mu_estimate, gaussian_delta
@@ -41,19 +32,42 @@ if TYPE_CHECKING:
 
 CALIBRATIONS = ("exact", "tail", "composition")
 _NODES = 512
-_DROP = 45.0  # nats below its peak at which the integrand no longer counts in double precision
-_TAIL_NATS = 36.0  # what the certified integral leaves to tail bounds, below the target
-_MOST_EPSILON = 1.001e5  # beyond, integrals take minutes and guarantees mean nothing
-_MOST_SCALE = 500.0  # of a projection with such an epsilon, and more
-_WIDEST_LOG = 5.0  # w < e^5 holds but for a probability of e^-10000
+_DROP = 45.0  # Nats below its peak, where the integrand no longer counts in double precision.
+_TAIL_NATS = 36.0  # Below the target: what the certified integral leaves to tail bounds.
+_MOST_EPSILON = 1.001e5  # Beyond, integrals take minutes and guarantees mean nothing.
+_MOST_SCALE = 500.0  # Of a projection with such an epsilon, and more.
+_WIDEST_LOG = 5.0  # w < e^5 holds except with probability e^-10000.
 
 
 @dataclass(frozen=True)
 class ProjectionPrivacy:
-    """What an oblivious projection spends: the exact curve over the draw of its matrix [J1].
+    """Privacy guarantee of an oblivious projection: the exact privacy curve over the draw of its matrix.
 
-    Holds where one row is replaced, n is public, and the data does not depend on the matrix. `stated_delta` is
-    the delta that was asked for; it decides which (mu, slack) pair stands for the curve in a composition.
+    It holds where one row (or person) is replaced, n is public, and the data does not depend on the matrix.
+
+    Parameters
+    ----------
+    k : int
+        Numbers per row.
+    scale : float
+        diameter of a row * std of the matrix * sqrt(k) / std of the noise.
+    excess : float
+        What rounding the matrix to integers can add to the relative length of a row's change.
+    stated_delta : float
+        The requested delta. It selects the (mu, delta) pair that stands for the curve in a composition.
+    unit : {"row", "person"}, default "row"
+        The privacy unit.
+
+    Notes
+    -----
+    Privacy proof: [J1], [J2]; [J3] for the pair, [J4] for the evaluation.
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> privacy = es.ProjectionPrivacy(k=20, scale=0.5, excess=0.0, stated_delta=1e-6)
+    >>> round(privacy.epsilon(1e-6), 2)
+    2.73
     """
 
     k: int
@@ -71,17 +85,17 @@ class ProjectionPrivacy:
         choice("unit", self.unit, UNITS)
 
     def delta(self, epsilon: float) -> float:
-        """The least delta at this epsilon, rounded up and proved."""
+        """The least delta at this epsilon, rounded up and proved [J4]."""
         return projection_delta_upper(self.scale, self.k, non_negative("epsilon", epsilon), self.excess)
 
     def epsilon(self, delta: float) -> float:
-        """The least epsilon at this delta, rounded up and proved; infinite at delta = 0."""
+        """The least epsilon at this delta, rounded up and proved; infinite at delta = 0 [J4]."""
         return projection_epsilon_upper(self.scale, self.k, non_negative("delta", delta), self.excess)
 
     def as_pair(self, slack: float | None = None) -> Privacy:
         """A (mu, slack) pair that bounds the whole curve, for composition with other releases [J3].
 
-        Without `slack`, the one whose epsilon at `stated_delta` is least.
+        By default the pair with the least epsilon at `stated_delta`.
         """
         chosen = _best_slack(self) if slack is None else open_unit("slack", slack)
         reach = Fraction(chi_reach_upper(self.k, chosen)) + Fraction(self.excess)
@@ -89,7 +103,7 @@ class ProjectionPrivacy:
 
     @property
     def change(self) -> str:
-        """What is hidden, in words."""
+        """The neighboring relation, in words."""
         return f"one {self.unit} replaced"
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,8 +111,8 @@ class ProjectionPrivacy:
         return {"k": self.k, "scale": self.scale, "excess": self.excess, "stated_delta": self.stated_delta, **unit}
 
     @classmethod
-    def from_dict(cls, saved: Any) -> ProjectionPrivacy:
-        complaint = "A projection's guarantee has the fields k, scale, excess, stated_delta and, maybe, unit."
+    def from_dict(cls, saved: object) -> ProjectionPrivacy:
+        complaint = "A projection's guarantee has the fields k, scale, excess, stated_delta and, for people, unit."
         with json_codec.Fields(saved, complaint) as fields:
             return cls(
                 fields.take("k", json_codec.integer(1, MOST_COLUMNS)),
@@ -116,11 +130,11 @@ class ProjectionPrivacy:
 def certified_scale(epsilon: float, delta: float, k: int, excess: float = 0.0, calibration: str = "exact") -> float:
     """The scale of an (epsilon, delta) projection: its noise std is diameter * matrix std * sqrt(k) / scale.
 
-    "exact" is the largest scale that the curve [J1] allows, within a factor 1 - 1e-9; "tail" and "composition"
-    are the published closed forms, repaired [J5], kept for comparison ("composition" needs epsilon < 1).
+    "exact" is the largest scale that the curve [J1] allows, within a factor 1 - 1e-9. "tail" and "composition" are the
+    published closed forms, corrected [J5], for comparison ("composition" needs epsilon < 1).
 
-    Guarantee: for the returned double, delta(epsilon) <= delta holds with the true functions, hence for every
-    smaller scale as well.
+    Guarantee: for the returned double, delta(epsilon) <= delta holds with the true functions, hence also for every
+    smaller scale.
 
     References: Tu 2013, Theorems 1 and 2, with the departures listed under [J5].
     """
@@ -137,16 +151,11 @@ def certified_scale(epsilon: float, delta: float, k: int, excess: float = 0.0, c
     return _rounded_inverse(lambda: noise(epsilon, delta, k, excess))
 
 
-# Double precision --------------------------------------------------------------------------------------
-
-
-def projection_delta(scale: float, k: int, epsilon: float, excess: float = 0.0) -> float:
-    """delta(epsilon) of the curve [J1] to about 1e-10 relative; `projection_delta_upper` is the bound."""
-    return math.exp(min(_log_delta(scale, k, epsilon, excess), 0.0))
-
-
 def _log_delta(scale: float, k: int, epsilon: float, excess: float) -> float:
-    """The trapezoid rule in x = log w, where the integrand is smooth, single-peaked and falls off fast."""
+    """log delta(epsilon) of the curve [J1] to about 1e-10; `projection_delta_upper` is the bound.
+
+    The trapezoid rule in x = log w, where the integrand is smooth, single-peaked and falls off fast.
+    """
     left, right = -80.0, _WIDEST_LOG
     for _ in range(40):
         x = np.linspace(left, right, _NODES)
@@ -167,7 +176,7 @@ def _log_integrand(x: Floats, scale: float, k: int, epsilon: float, excess: floa
     w = np.exp(x)
     with np.errstate(divide="ignore"):
         log_delta = np.log(gaussian_delta(scale * (w + excess), epsilon))
-    # the density of x is e^(constant + (k/2) (2x + 1 - e^(2x))), written without cancellation near x = 0
+    # The density of x is e^(constant + (k/2) (2x + 1 - e^(2x))), written without cancellation near x = 0
     return _log_density_constant(k) + k / 2 * (2 * x - np.expm1(2 * x)) + log_delta
 
 
@@ -206,12 +215,9 @@ def _exact_scale(epsilon: float, delta: float, k: int, excess: float) -> float:
             if safe is not None:
                 return safe
     raise UsageError(
-        f"epsilon={epsilon} with delta={delta} at k={k} is out of reach of certified arithmetic. "
-        "State epsilon between 1e-8 and 1e5 and delta between 1e-300 and 0.5."
+        f"epsilon={epsilon}, delta={delta} at k={k} is outside the supported range: epsilon in [1e-8, 1e5], delta in "
+        "[1e-300, 0.5]."
     )
-
-
-# Certified ---------------------------------------------------------------------------------------------
 
 
 def projection_delta_upper(scale: float, k: int, epsilon: float, excess: float = 0.0) -> float:
@@ -255,7 +261,7 @@ def _is_safe(scale: float, k: int, epsilon: float, excess: float, delta: float) 
             return True
         if ball > delta:
             return False
-        if ball.rel_accuracy_bits() >= 40:  # a tie that more digits would not settle for long
+        if ball.rel_accuracy_bits() >= 40:  # A tie that more digits do not settle.
             return False
     return False
 
@@ -268,7 +274,7 @@ def _delta_ball(scale: float, k: int, epsilon: float, excess: float, target: flo
     half_k, loss = arb(k) / 2, arb(epsilon)
     factor, shift = arb(scale), arb(excess)
     growth, root = loss.exp(), arb(2).sqrt()
-    log_constant = half_k * half_k.log() - half_k.lgamma()  # the density's 2 and the curve's 1/2 cancel
+    log_constant = half_k * half_k.log() - half_k.lgamma()  # The density's 2 and the curve's 1/2 cancel.
 
     def curve(mu: Any) -> Any:
         ratio, half = loss / mu, mu / 2
@@ -296,7 +302,7 @@ def _chernoff(w: float, half_k: arb) -> arb:
 
 
 def _window(scale: float, k: int, epsilon: float, excess: float, log_target: float) -> tuple[float, float]:
-    """Ends of the certified integral: whatever they are, the result is a bound; these make it tight."""
+    """Ends of the certified integral. The result is a bound for any ends; these make it tight."""
 
     def log_chernoff(w: float) -> float:
         return k / 2 * (1 + 2 * math.log(w) - w * w)
@@ -306,10 +312,7 @@ def _window(scale: float, k: int, epsilon: float, excess: float, log_target: flo
         return log_chernoff(w) + (math.log(value) if value > 0 else -math.inf)
 
     floor = log_target - _TAIL_NATS
-    low, high = (
-        _bisect(log_below, -80.0, 0.0, floor),
-        _bisect(lambda w: -log_chernoff(w), 0.0, _WIDEST_LOG, -floor),
-    )
+    low, high = (_bisect(log_below, -80.0, 0.0, floor), _bisect(lambda w: -log_chernoff(w), 0.0, _WIDEST_LOG, -floor))
     return math.exp(low[0]), math.exp(high[1])
 
 
@@ -331,16 +334,16 @@ def chi_reach_upper(k: int, slack: float) -> float:
     from scipy.special import gammainccinv
 
     start = math.sqrt(2 * float(gammainccinv(k / 2, slack)) / k)
-    if not 0 < start < math.inf:  # below the reach of the inverse: the Laurent-Massart bound instead
+    if not 0 < start < math.inf:  # Outside the range of the inverse: use the Laurent-Massart bound.
         log_odds = -math.log(slack)
         start = math.sqrt(1 + 2 * math.sqrt(log_odds / k) + 2 * log_odds / k)
 
-    def room(w: float) -> arb:
+    def surplus(w: float) -> arb:
         return arb(slack) - (k * arb(w) ** 2 / 2).gamma_upper(arb(k) / 2, regularized=1)
 
-    reach = find_safe(start, start, lambda w: is_proved_nonnegative(lambda: room(w)))
+    reach = find_safe(start, start, lambda w: is_proved_nonnegative(lambda: surplus(w)))
     if reach is None:
-        raise UsageError(f"slack={slack} at k={k} is out of reach of certified arithmetic. State a larger slack.")
+        raise UsageError(f"slack={slack} at k={k} is outside the supported range. Use a larger slack.")
     return reach
 
 
@@ -357,9 +360,6 @@ def _best_slack(privacy: ProjectionPrivacy) -> float:
         for w, share in zip(reach, shares, strict=True)
     ]
     return float(shares[int(np.argmin(cost))]) * delta
-
-
-# The published closed forms ----------------------------------------------------------------------------
 
 
 def _rounded_inverse(evaluate: Callable[[], arb]) -> float:

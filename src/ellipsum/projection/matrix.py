@@ -1,4 +1,4 @@
-"""The public matrix of a projection: ideal Gaussian entries correctly rounded to integers, and exact products.
+"""The public matrix of a projection, ideal Gaussian entries correctly rounded to integers, and exact products.
 
 The published matrix is `integers / (MATRIX_STD sqrt(k))`: entries N(0, 1/k) to within 2^-22 of their std [J2].
 """
@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,14 +19,17 @@ from ..numerics.rounding import round_up, sqrt_up
 from ..numerics.wide_integers import LOW_BITS, Ints, Wide
 from ..row_maps.maps import EllipsoidMap
 
-MATRIX_STD = 2.0**21 - 1  # the largest integer whose noise scale is [2^20, 2^21) at shift 0
-_EXACT_BITS = 52  # products of this many bits are exact in double precision, one bit to spare
-_FAR = 20.0  # a column is this many stds longer than sqrt(d) with probability below e^-200
+if TYPE_CHECKING:  # it compiles
+    from ..kernels.blocks import Block
+
+MATRIX_STD = 2.0**21 - 1  # The largest integer whose noise scale is in [2^20, 2^21) at shift 0.
+_EXACT_BITS = 52  # Products of this many bits are exact in double precision, with one bit to spare.
+_FAR = 20.0  # A column is this many stds longer than sqrt(d) with probability below e^-200.
 _ROUNDOFF = 2.0**-53
 
 
 def as_seed(seed: bytes | str) -> bytes:
-    """A published seed, given as bytes or as the hexadecimal text of `Projection.matrix_seed`."""
+    """A published seed, from bytes or from the hexadecimal text of `Projection.matrix_seed`."""
     try:
         seed_bytes = bytes.fromhex(seed) if isinstance(seed, str) else seed
     except ValueError:
@@ -42,12 +45,12 @@ def draw_matrix(seed: bytes, d: int, k: int) -> Ints:
 
 
 def unit(k: int) -> float:
-    """What one integer of the matrix stands for."""
+    """The value of one integer of the matrix."""
     return 1 / (MATRIX_STD * math.sqrt(k))
 
 
 def integers_of(matrix: Floats) -> Ints:
-    """A caller's matrix on the same integer scale."""
+    """A caller's matrix in the same integer units."""
     scaled = np.rint(matrix / unit(matrix.shape[1]))
     if not (np.abs(scaled) < 2.0**40).all():
         raise UsageError("matrix must have finite entries of moderate size, like those of Projection.matrix.")
@@ -71,9 +74,9 @@ def row_grid_bits(d: int) -> int:
 class ExactProduct:
     """q -> q @ matrix for integer rows with ‖q‖ <= norm_bound, without any rounding [J2].
 
-    Where every sum of absolute products is below 2^53, double precision makes no rounding error in any order,
-    so the fast matrix product is exact. Otherwise (probability below e^-150 for a drawn matrix, or a caller's
-    own matrix) Python integers do the work. Which of the two depends on the public matrix alone.
+    Where every sum of absolute products is below 2^53, double precision has no rounding error in any order, so the fast
+    matrix product is exact. Otherwise (probability below e^-150 for a drawn matrix, or a caller's own matrix) Python
+    integers are used. The choice depends on the public matrix alone.
     """
 
     def __init__(self, matrix: Ints, norm_bound: Fraction) -> None:
@@ -91,7 +94,7 @@ class ExactProduct:
 
 
 def spectral_norm_upper(matrix: Ints) -> Fraction:
-    """At least ‖matrix‖_2, within 1e-6 relative: a Cholesky factorisation that runs to its end proves it [J6]."""
+    """At least ‖matrix‖_2, within 1e-6 relative: a Cholesky factorization that succeeds proves it [J6]."""
     doubles = np.asarray(matrix, np.float64)
     d, k = doubles.shape
     if d < k:
@@ -103,14 +106,14 @@ def spectral_norm_upper(matrix: Ints) -> Fraction:
     estimate = float(np.linalg.eigvalsh(gram)[-1])
     margin = 8 * (d + k + 8) * _ROUNDOFF * total
     for _ in range(60):
-        bound = _proved(gram, estimate + margin, total, d)
+        bound = _prove_norm(gram, estimate + margin, total, d)
         if bound is not None:
             return Fraction(sqrt_up(bound))
         margin *= 2
     return Fraction(sqrt_up(Fraction(total)))
 
 
-def _proved(gram: Floats, level: float, total: float, d: int) -> Fraction | None:
+def _prove_norm(gram: Floats, level: float, total: float, d: int) -> Fraction | None:
     """An upper bound on the largest eigenvalue of the exact Gram matrix, if Cholesky proves one [J6]."""
     k = len(gram)
     shifted = -gram
@@ -121,13 +124,10 @@ def _proved(gram: Floats, level: float, total: float, d: int) -> Fraction | None
         return None
     unit_error = Fraction(_ROUNDOFF)
     trace = Fraction(float(np.trace(shifted))) * (1 + 2 * k * unit_error)
-    factorisation = 4 * (k + 4) * unit_error / (1 - 4 * (k + 4) * unit_error) * trace
+    factorization = 4 * (k + 4) * unit_error / (1 - 4 * (k + 4) * unit_error) * trace
     product = (d + 1) * unit_error / (1 - (d + 1) * unit_error) * Fraction(total)
     diagonal = unit_error * (Fraction(level) + Fraction(total)) * 2
-    return Fraction(level) + factorisation + product + diagonal
-
-
-# Products with blocks of rows --------------------------------------------------------------------------
+    return Fraction(level) + factorization + product + diagonal
 
 
 _INT64 = np.dtype("<i8")
@@ -135,7 +135,7 @@ _INT64 = np.dtype("<i8")
 
 @dataclass(frozen=True)
 class Products:
-    """Block -> integer rows @ matrix, each a function of its row alone [J2]. No noise is in it: it is pickled."""
+    """Block -> integer rows @ matrix, each a function of its row alone [J2]. It holds no noise, and can be pickled."""
 
     row_map: EllipsoidMap
     matrix: Ints
@@ -149,15 +149,15 @@ class Products:
         return ExactProduct(self.matrix, self.row_map.body.norm)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"row_map": self.row_map, "matrix": self.matrix}  # the rest is made again where it is needed
+        return {"row_map": self.row_map, "matrix": self.matrix}  # The product is computed again when needed.
 
-    def __call__(self, block: Any) -> Wide:
+    def __call__(self, block: Block) -> Wide:
         from .rows import integer_rows
 
         return self._product(integer_rows(self.row_map, block))
 
-    def packed(self, block: Any) -> bytes:
-        """The same for a journey: 8 bytes a number, or two limbs where a number may be longer."""
+    def packed(self, block: Block) -> bytes:
+        """The result as bytes to send: 8 bytes a number, or two limbs where a number may be longer."""
         sums = self(block)
         if self._product.fast:
             return ((sums.high << LOW_BITS) + sums.low).astype(_INT64).tobytes()
@@ -167,6 +167,6 @@ class Products:
         """Inverse of `packed`."""
         limbs = 1 if self._product.fast else 2
         if len(numbers) % (8 * limbs * self.k):
-            raise DataError("a worker returned rows of another width.")
+            raise DataError("A worker returned rows of a different width.")
         integers = np.frombuffer(numbers, _INT64).astype(np.int64).reshape(limbs, -1, self.k)
         return Wide.from_int64(integers[0]) if limbs == 1 else Wide(integers[0], integers[1])

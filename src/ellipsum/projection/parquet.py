@@ -1,4 +1,4 @@
-"""Projected rows on their way to memory or to one Parquet file, and back."""
+"""Projected rows in memory or in one Parquet file, written and read back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import DataError, Floats, UsageError
 from ..numerics.wide_integers import Ints
-from ..sources.sealing import attempt
+from ..sources.protocol import attempt
 from ..util.atomic_files import check_writable, discard, put_in_place, temporary_beside, unwritable
 from ..util.interrupts import held
 
@@ -24,8 +24,8 @@ _GROUP_CELLS = 1 << 20
 class ProjectionWriter:
     """Collects blocks of k numbers per row: in memory, or in a file that appears only when it is complete.
 
-    The file's row groups hold a number of rows that depends on k alone, the last one what is left: its layout says
-    nothing about the blocks that rows came in [J10].
+    The number of rows in a row group depends on k alone, so the layout of the file does not depend on the blocks that
+    rows came in [J10].
     """
 
     def __init__(self, path: Path | None, k: int) -> None:
@@ -88,7 +88,7 @@ class ProjectionWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._writer is not None:
-            with suppress(Exception):  # the first error is the one to tell
+            with suppress(Exception):  # The first error is the one to report.
                 self._writer.close()
         discard(self._temporary)
 
@@ -104,13 +104,9 @@ class ProjectionWriter:
         try:
             with held():
                 self._temporary = temporary_beside(self._path)
-            # the values are noise to the last bits: neither dictionaries nor compression gain anything
+            # The last bits of the values are noise, so dictionaries and compression gain nothing.
             self._writer = parquet.ParquetWriter(
-                self._temporary,
-                self._schema(),
-                compression="none",
-                use_dictionary=False,
-                write_statistics=False,
+                self._temporary, self._schema(), compression="none", use_dictionary=False, write_statistics=False
             )
         except OSError as error:
             raise unwritable(self._path, error) from None
@@ -118,65 +114,62 @@ class ProjectionWriter:
 
 def read_metadata(path: Path) -> bytes:
     """The JSON that `ProjectionWriter.finish` put beside the values."""
-    metadata = _opened(path).metadata.metadata or {}
+    metadata = _open_file(path).metadata.metadata or {}
     if _KEY not in metadata:
-        raise UsageError(f"{path} holds no projection. Give a file that Projection.save or project(output=) wrote.")
+        raise UsageError(f"{path} contains no projection. Use a file that Projection.save or project(output=) wrote.")
     return bytes(metadata[_KEY])
 
 
 def read_shape(path: Path) -> tuple[int, int]:
-    """Rows and columns of the values in a file; no columns where they are not what `ProjectionWriter` writes."""
+    """Rows and columns of the values in a file; 0 columns if `ProjectionWriter` did not write them."""
     import pyarrow
 
-    file = _opened(path)
+    file = _open_file(path)
     kinds = [(field.name, field.type) for field in file.schema_arrow]
-    wanted = [(f"p{j + 1}", pyarrow.float64()) for j in range(len(kinds))]
-    return int(file.metadata.num_rows), len(kinds) if kinds == wanted else 0
+    expected = [(f"p{j + 1}", pyarrow.float64()) for j in range(len(kinds))]
+    return int(file.metadata.num_rows), len(kinds) if kinds == expected else 0
 
 
-def read_rows(path: Path, wanted: Ints | None) -> Floats:
-    """All values of a file, or those of some rows, a row group at a time."""
-    file = _opened(path)
+def read_rows(path: Path, numbers: Ints | None) -> Floats:
+    """All values of a file, or those of some rows, one row group at a time."""
+    file = _open_file(path)
     sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     names = [f"p{j + 1}" for j in range(file.metadata.num_columns)]
-    count = int(starts[-1]) if wanted is None else wanted.size
+    count = int(starts[-1]) if numbers is None else numbers.size
     out = np.empty((count, len(names)))
     for group, (start, stop) in enumerate(pairwise(starts)):
-        inside = None if wanted is None else np.flatnonzero((wanted >= start) & (wanted < stop))
+        inside = None if numbers is None else np.flatnonzero((numbers >= start) & (numbers < stop))
         if inside is not None and not inside.size:
             continue
         table = file.read_row_group(group)
         block = np.stack([table.column(name).to_numpy() for name in names], axis=1)
-        if wanted is None or inside is None:
+        if numbers is None or inside is None:
             out[start:stop] = block
         else:
-            out[inside] = block[wanted[inside] - start]
+            out[inside] = block[numbers[inside] - start]
     return out
 
 
-def _opened(path: Path) -> Any:
+def _open_file(path: Path) -> Any:
     from pyarrow import parquet
 
     try:
         return parquet.ParquetFile(path)
     except Exception:
         pass
-    raise DataError(f"could not read {path} as a Parquet file.")
+    raise DataError(f"Could not read {path} as a Parquet file.")
 
 
-# An order that says nothing about the data -------------------------------------------------------------
-
-
-_FAILED = "Temporary files could not be written. Check that their folder has room."
+_FAILED = "Temporary files could not be written. Check the free space of their folder."
 _CHUNK_BYTES = 1 << 25
 
 
 class OwnOrder:
-    """Writes noisy rows in the order of (hash of their bits, bits), a function of their set alone [J9].
+    """Writes noisy rows in the order of (hash of their bits, bits), which depends on the set of rows alone [J9].
 
-    Memory is bounded: more rows than a chunk are sorted chunk by chunk into a temporary file without a name, and
-    merged in slices of equal ranges of hashes.
+    Memory is bounded: more rows than a chunk are sorted chunk by chunk into an unnamed temporary file, and merged by
+    ranges of hashes.
     """
 
     def __init__(self, writer: ProjectionWriter, chunk_bytes: int = _CHUNK_BYTES) -> None:
@@ -194,14 +187,14 @@ class OwnOrder:
         self._resources.close()
 
     def write(self, values: Floats) -> None:
-        marked = _marked(values)
+        marked = _add_marks(values)
         self._held.append(marked)
         self._held_bytes += marked.nbytes
         if self._held_bytes >= self._chunk_bytes:
             self._spill()
 
     def finish(self, metadata: str) -> Floats | None:
-        """As the writer's, once all rows have come."""
+        """Hand all rows to the writer and finish it."""
         if self._file is None:
             self._hand_over(self._held)
         else:
@@ -213,7 +206,7 @@ class OwnOrder:
         if self._file is None:
             self._file = self._resources.enter_context(attempt(_FAILED, tempfile.TemporaryFile))
         if self._held:
-            run = _sorted(self._held)
+            run = _sort_rows(self._held)
             attempt(_FAILED, self._file.write, run.tobytes())
             self._ends.append(self._ends[-1] + len(run))
             self._held, self._held_bytes = [], 0
@@ -230,13 +223,13 @@ class OwnOrder:
             self._hand_over([run[cut[i] : cut[i + 1]] for run, cut in zip(runs, cuts, strict=True)])
 
     def _hand_over(self, parts: list[Ints]) -> None:
-        ordered = _sorted(parts)
+        ordered = _sort_rows(parts)
         if len(ordered):
             self._writer.write(ordered[:, 1:].view(np.float64))
 
 
-def _marked(values: Floats) -> Ints:
-    """Each row's bits behind their hash."""
+def _add_marks(values: Floats) -> Ints:
+    """The bits of each row, after their hash."""
     from ..sources.exact_sums import content_hashes
 
     bits = np.ascontiguousarray(values).view(np.int64)
@@ -246,8 +239,8 @@ def _marked(values: Floats) -> Ints:
     return marked
 
 
-def _sorted(parts: list[Ints]) -> Ints:
-    """All rows by hash and, where hashes are equal, by bits: only equal rows tie."""
+def _sort_rows(parts: list[Ints]) -> Ints:
+    """All rows by hash, and where hashes are equal by bits, so that only equal rows tie."""
     rows = np.concatenate(parts)
     order = np.argsort(rows[:, 0], kind="stable")
     hashes = rows[order, 0]

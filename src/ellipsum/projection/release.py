@@ -1,16 +1,13 @@
-"""A projection: n rows of k private numbers, what may be estimated from them, and how they are kept.
+"""A projection: n rows of k private numbers, estimates from them, and how it is saved.
 
-The release is V P + G: V the clipped rows, P a public matrix of N(0, 1/k) entries drawn for this release,
-G Gaussian noise. It is a row-level release: n rows of k numbers, one row of which may have been replaced.
-
-Estimates [J8]: with noise std s, y = v P + g and P of N(0, 1/k) entries, every coordinate of y_i - y_j is
+Estimates [J8]: with noise std s, y = v P + g and P of N(0, 1/k) entries, every number of y_i - y_j is
 N(0, ‖v_i - v_j‖^2/k + 2 s^2), independent of the others.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,28 +29,27 @@ from ..util import json_codec
 from ..util.structural_equality import contents
 from ..version import VERSION
 from .curve import CALIBRATIONS, ProjectionPrivacy
-from .forecast import ADVERSARIES, ProjectionForecast, adaptive_noise, noise_std_of, oblivious_noise
+from .forecast import ADVERSARIES, ProjectionForecast, ProjectionRegion, adaptive_noise, noise_std_of, oblivious_noise
 from .matrix import as_seed, draw_matrix, matrix_excess, spectral_norm_upper, unit
 from .parquet import ProjectionWriter, read_metadata, read_rows, read_shape
-from .region import ProjectionRegion
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """Estimates with standard errors, for the *clipped* rows, over the draw of matrix and noise together.
+    """Estimates with standard errors, for the clipped rows, over the draw of matrix and noise together.
 
-    Squares (distances, norms) are a scaled chi-square with k degrees of freedom less a constant, so their
-    intervals are exact; those of inner products are normal approximations, good from k = 30 or so.
+    Squares (distances, norms) are a scaled chi-square with k degrees of freedom less a constant, so their intervals are
+    exact. Those of inner products are normal approximations, good from about k = 30.
     """
 
     value: Floats
     standard_error: Floats
     raw: Floats | None = None
-    """Squares: the squared length before the noise's share is taken off."""
+    """The squared lengths before the expected noise is subtracted."""
     k: int = 0
 
     def confidence_interval(self, level: float = 0.95) -> Floats:
-        """(pairs, 2) bounds, each covering its own true value at `level`; squares are held at 0 or above."""
+        """(pairs, 2) bounds, each covering its own true value at `level`; squares are at least 0."""
         from scipy.special import chdtri, ndtri
 
         tail = (1 - open_unit("level", level)) / 2
@@ -65,35 +61,27 @@ class Estimates:
         return np.maximum(np.stack(ends, axis=1), 0.0)
 
 
-def check_pairs(pairs: Any, n: int) -> Ints:
-    """(m, 2) row numbers from 0 to n - 1."""
-    array = _array("pairs", pairs)
-    if array.ndim == 1 and array.size == 2:
-        array = array[None, :]
-    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
-        raise UsageError("pairs must be a list of (row, row) numbers, shape (m, 2).")
-    return check_rows(array, n, "pairs")
-
-
-def _array(name: str, value: Any) -> NDArray[Any]:
+def check_rows(rows: object, n: int, name: str = "rows") -> Ints:
+    """Row numbers from 0 to n - 1, of any shape."""
     try:
-        return np.asarray(value)
-    except ValueError:  # ragged
-        raise UsageError(f"{name} must be whole numbers.") from None
-
-
-def check_rows(rows: Any, n: int, name: str = "rows") -> Ints:
-    """Row numbers from 0 to n - 1."""
-    array = _array(name, rows)
-    if array.dtype.kind not in "iu":
-        raise UsageError(f"{name} must be whole numbers.")
-    if array.size and not (0 <= int(array.min()) and int(array.max()) < n):
-        raise UsageError(f"{name} must be row numbers from 0 to {n - 1}. Count rows from zero.")
+        array = np.asarray(rows)
+    except ValueError:  # Lists of different lengths.
+        array = np.empty(0)
+    if array.dtype.kind not in "iu" or (array.size and not (0 <= int(array.min()) and int(array.max()) < n)):
+        raise UsageError(f"{name} must be row numbers, integers from 0 to {n - 1}.")
     return array.astype(np.int64)
 
 
+def check_pairs(pairs: object, n: int) -> Ints:
+    """(m, 2) row numbers from 0 to n - 1."""
+    array = np.atleast_2d(check_rows(pairs, n, "pairs"))
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise UsageError("pairs must be a list of (row, row) numbers, shape (m, 2).")
+    return array
+
+
 def squares(lengths: Floats, k: int, noise_variance: float) -> Estimates:
-    """‖v‖^2 from ‖y‖^2, y = v P + noise of the given variance a coordinate.
+    """‖v‖^2 from ‖y‖^2, y = v P + noise of the given variance in each number.
 
     y is N(0, (‖v‖^2/k + variance) I_k), so ‖y‖^2 - k variance is unbiased with variance 2k (...)^2, and
     2‖y‖^4/(k + 2) is an unbiased estimate of that [J8].
@@ -101,71 +89,93 @@ def squares(lengths: Floats, k: int, noise_variance: float) -> Estimates:
     return Estimates(lengths - k * noise_variance, lengths * math.sqrt(2 / (k + 2)), lengths, k)
 
 
-def squared_distances(first: Floats, second: Floats, noise_std: float, same: Any) -> Estimates:
-    """‖v_i - v_j‖^2; exactly 0 where i = j."""
-    k = first.shape[1]
-    lengths = np.sum((first - second) ** 2, axis=1)
-    estimates = squares(lengths, k, 2 * noise_std**2)
-    return Estimates(np.where(same, 0.0, estimates.value), estimates.standard_error, np.where(same, 0.0, lengths), k)
-
-
-def inner_products(first: Floats, second: Floats, noise_std: float, same: Any) -> Estimates:
+def products(first: Floats, second: Floats, noise_std: float, same: NDArray[np.bool_]) -> Estimates:
     """<v_i, v_j>, less k s^2 where i = j.
 
-    With a, b the coordinates' variances and c their covariance, Var <y_i, y_j> = k (a b + c^2); the standard
-    error takes the unbiased estimate of it from ‖y_i‖^2 ‖y_j‖^2 and <y_i, y_j>^2 [J8].
+    With a, b the variances of their numbers and c the covariance, Var <y_i, y_j> = k (a b + c^2); the standard error
+    takes the unbiased estimate of it from ‖y_i‖^2 ‖y_j‖^2 and <y_i, y_j>^2 [J8].
     """
     k = first.shape[1]
     raw = np.sum(first * second, axis=1)
     lengths = np.sum(first**2, axis=1) * np.sum(second**2, axis=1)
-    if k == 1:
-        variance = lengths  # no unbiased estimate exists; this one is too large by the squared inner product
-    else:
-        variance = (k * lengths + (k - 2) * raw**2) / ((k + 2) * (k - 1))
+    # For k = 1 there is no unbiased estimate: this one is too large by the squared inner product.
+    variance = lengths if k == 1 else (k * lengths + (k - 2) * raw**2) / ((k + 2) * (k - 1))
     variance = np.where(same, 2 * raw**2 / (k + 2), variance)
     return Estimates(raw - np.where(same, k * noise_std**2, 0.0), np.sqrt(variance))
 
 
 FORMAT = "ellipsum.projection/1"
-_WRONG = "the projection has missing, unknown or wrong fields."
-_DOCTORED = "this projection's noise, guarantee or size is not what it says. It was changed after it was made."
+_WRONG = "Invalid projection file: a field is missing, unknown or wrong."
+_MODIFIED = (
+    "Integrity check failed: the noise, guarantee or size of this projection does not match. The file was modified."
+)
 _INTEGERS = json_codec.table(json_codec.integer(-(1 << 40), 1 << 40), np.int64)
-_MECHANISM = "Every row is clipped, multiplied by a public random matrix and given Gaussian noise of its own."
-_NEAR = 1e-6  # what rounding may change in the norm of a matrix
+_MECHANISM = "Every row is clipped, multiplied by a public random matrix, and gets Gaussian noise of its own."
+_NEAR = 1e-6  # Rounding may change the norm of a matrix by this much.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Projection(Shown):
-    """n rows of k private numbers, and what may be estimated from them. Public fields only.
+    """A released projection: n rows of k private numbers, with estimates of distances, norms and inner products.
 
-    The numbers are those of the clipped rows about the region's center, in the units of its metric. Estimates
-    are unbiased over the matrix and the noise for rows that do not depend on the matrix [J8].
+    All of it may be published. The numbers are those of the clipped rows about the region's center, in the units of
+    its metric. `project` makes it, and `load` reads it from a file.
+
+    Parameters
+    ----------
+    region : ProjectionRegion
+        The center, metric and clip radius of the rows.
+    k : int
+        Numbers per row.
+    privacy : ProjectionPrivacy or Privacy
+        The privacy guarantee.
+    noise_units : float
+        Noise standard deviation in units of the integer grid, as proved against the guarantee.
+    adversary, calibration, columns, people
+        As in `project`.
+    secure : bool
+        Whether the noise was secret. False for releases with ``rng=``, for testing only.
+    matrix_seed : str or None
+        The matrix follows from it; None where the caller passed a matrix.
+    n : int
+        The number of rows, or people.
+    path : Path or None
+        The Parquet file that holds the values, or None where they are in memory.
+    ordered : bool
+        Whether row i is the data's row i; otherwise rows come in the order of [J9].
+
+    Notes
+    -----
+    Privacy proof: [J2], [J6], [J9]. Estimates are unbiased for rows that do not depend on the matrix [J8].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipsum as es
+    >>> sketch = es.project(np.zeros((10, 500)), 20, es.Ball(1.0), epsilon=500, delta=1e-6)
+    >>> sketch.squared_distances([(0, 1), (2, 3)]).confidence_interval(0.95).shape
+    (2, 2)
     """
 
     region: ProjectionRegion
     k: int
     privacy: ProjectionPrivacy | Privacy
     noise_units: float
-    """Noise std in units of the integer grid, as proved against the guarantee."""
     adversary: str
     calibration: str
     secure: bool
     matrix_seed: str | None
-    """Hexadecimal; the whole matrix follows from it. None where a matrix was passed in."""
     n: int
     columns: tuple[str, ...] | None = None
     path: Path | None = None
-    """The Parquet file that holds the values, or None where they are in memory."""
     ordered: bool = True
-    """Whether row i is the data's row i; where the source has no places [T9], rows come as [J9] says."""
     people: People | None = None
-    """Where rows are people: by which column, and what became of a person's rows. n then counts people."""
     _values: Floats | None = field(default=None)
     _matrix_integers: Ints | None = field(default=None)
 
     @property
     def value(self) -> Floats:
-        """(n, k) projected rows; read from the file where they were written to one."""
+        """(n, k) projected rows; read from the file if there is one."""
         if self._values is not None:
             return self._values
         assert self.path is not None
@@ -177,7 +187,7 @@ class Projection(Shown):
 
     @cached_property
     def matrix(self) -> Floats:
-        """The public matrix: one row per column of the data (or axis of the metric), k columns."""
+        """The public matrix: one row for each column of the data (or axis of the metric), k columns."""
         return np.asarray(self._integers() * unit(self.k), np.float64)
 
     def _integers(self) -> Ints:
@@ -188,45 +198,45 @@ class Projection(Shown):
 
     @property
     def noise_std(self) -> float:
-        """Std of the noise in every number, in the units of the metric."""
+        """Standard deviation of the noise in every number, in the units of the metric."""
         return noise_std_of(self.region, self.k, self.noise_units)
 
-    def rows(self, numbers: Any) -> Floats:
-        """Some projected rows by their numbers (from zero), in the order asked for."""
-        wanted = check_rows(numbers, self.n)
+    def rows(self, numbers: object) -> Floats:
+        """Projected rows by their numbers (from zero), in this order."""
+        selected = check_rows(numbers, self.n)
         if self._values is not None:
-            return self._values[wanted]
+            return self._values[selected]
         assert self.path is not None
-        return read_rows(self.path, wanted)
+        return read_rows(self.path, selected)
 
-    def squared_distances(self, pairs: Any) -> Estimates:
-        """Squared distances between pairs of rows, shape (m, 2) or one pair, unbiased [J8]."""
+    def squared_distances(self, pairs: object) -> Estimates:
+        """Squared distances of pairs of rows, shape (m, 2) or one pair; exactly 0 for a row and itself [J8]."""
         first, second, same = self._ends(pairs)
-        return squared_distances(first, second, self.noise_std, same)
+        lengths = np.sum((first - second) ** 2, axis=1)
+        estimates = squares(lengths, self.k, 2 * self.noise_std**2)
+        return replace(estimates, value=np.where(same, 0.0, estimates.value), raw=np.where(same, 0.0, lengths))
 
-    def inner_products(self, pairs: Any, about: str = "center") -> Estimates:
-        """Inner products of pairs of rows, as offsets from the center or (about="origin") as they stand [J8]."""
-        choice("about", about, ("center", "origin"))
+    def inner_products(self, pairs: object, about: str = "center") -> Estimates:
+        """Inner products of pairs of rows, as offsets from the center, or with about="origin" from the origin [J8]."""
         first, second, same = self._ends(pairs)
-        shift = self._origin() if about == "origin" else 0.0
-        return inner_products(first + shift, second + shift, self.noise_std, same)
+        shift = self._shift(about)
+        return products(first + shift, second + shift, self.noise_std, same)
 
-    def squared_norms(self, rows: Any = None, about: str = "center") -> Estimates:
-        """Squared lengths of rows (all, unless numbers are given), about the center or the origin [J8]."""
-        choice("about", about, ("center", "origin"))
+    def squared_norms(self, rows: object = None, about: str = "center") -> Estimates:
+        """Squared lengths of rows (by default all), about the center or the origin [J8]."""
         vectors = self.value if rows is None else np.atleast_2d(self.rows(rows))
-        shift = self._origin() if about == "origin" else 0.0
-        return squares(np.sum((vectors + shift) ** 2, axis=1), self.k, self.noise_std**2)
+        return squares(np.sum((vectors + self._shift(about)) ** 2, axis=1), self.k, self.noise_std**2)
 
-    def _ends(self, pairs: Any) -> tuple[Floats, Floats, Any]:
-        wanted = check_pairs(pairs, self.n)
-        numbers, where = np.unique(wanted, return_inverse=True)
-        vectors = self.rows(numbers)
-        places = where.reshape(wanted.shape)
-        return vectors[places[:, 0]], vectors[places[:, 1]], wanted[:, 0] == wanted[:, 1]
+    def _ends(self, pairs: object) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        selected = check_pairs(pairs, self.n)
+        numbers, where = np.unique(selected, return_inverse=True)
+        vectors, places = self.rows(numbers), where.reshape(selected.shape)
+        return vectors[places[:, 0]], vectors[places[:, 1]], selected[:, 0] == selected[:, 1]
 
-    def _origin(self) -> Floats:
-        return self.region.measured_center() @ self.matrix
+    def _shift(self, about: str) -> Floats | float:
+        """The projection of the center, or 0."""
+        choice("about", about, ("center", "origin"))
+        return self.region.measured_center() @ self.matrix if about == "origin" else 0.0
 
     def forecast(self) -> ProjectionForecast:
         """What this projection is good for."""
@@ -235,29 +245,27 @@ class Projection(Shown):
         )
 
     def plot(self, path: str | Path | None = None) -> Any:  # type: ignore[override]
-        """A matplotlib figure of how far off squared distances are, written to a file where one is named."""
-        from .picture import projection_plot
-
+        """A matplotlib figure of the standard error of squared distances, written to a file if a path is given."""
         what = "rows" if self.people is None else "people"
-        return projection_plot(self.forecast(), f"Distances of {self.n} {what}, {self.k} numbers each", path)
+        return self.forecast().plot(f"Distances of {self.n} {what}, {self.k} numbers each", path)
 
     @property
     def _stated(self) -> dict[str, float]:
-        """Epsilon at the delta that was asked for, rounded up, where the guarantee is a curve of its own."""
+        """The requested budget, epsilon rounded up, where the guarantee has a curve of its own."""
         if isinstance(self.privacy, Privacy):
             return {}
         delta = self.privacy.stated_delta
         return {"epsilon": float(format_up(self.privacy.epsilon(delta))), "delta": delta}
 
     def background(self) -> Background:
-        words = {"adversary": self.adversary, "calibration": self.calibration}
-        made = call("project", ["data", str(self.k), "rows", "epsilon=...", "delta=..."], words)
+        options = {"adversary": repr(self.adversary), "calibration": repr(self.calibration)}
+        made = call("project", ["data", str(self.k), "rows", "epsilon=...", "delta=..."], options)
         return Background(
             privacy=self.privacy,
             stated=self._stated,
             secure=self.secure,
             people=self.people,
-            origin=[f"The region that holds the rows was stated by the caller. {BEFOREHAND}"],
+            origin=[f"The caller chose the region of the rows. {BEFOREHAND}"],
             mechanism=[_MECHANISM],
             recipe=Recipe(script([f"projection = {made}"])),
             intervals="estimates of distances have standard errors of their own",
@@ -296,7 +304,7 @@ class Projection(Shown):
 
     @classmethod
     def load(cls, path: str | Path) -> Projection:
-        """A projection that `save` or project(..., output=) wrote; values stay in the file until asked for."""
+        """Read a projection that `save` or project(..., output=) wrote; values stay in the file until needed."""
         return load_projection(Path(path))
 
     def __eq__(self, other: object) -> bool:
@@ -314,7 +322,7 @@ class Projection(Shown):
             ("Privacy", f"{describe_guarantee(self.privacy, self._stated)}; {self.adversary} adversary"),
             ("Numbers", f"{self.k} for each {unit}" + ("" if self.path is None else f", in {self.path}")),
             *people_facts(self.people),
-            *([] if self.ordered else [("Order", "of their own: it says nothing about the data")]),
+            *([] if self.ordered else [("Order", "does not depend on the order of the data")]),
             ("Noise", f"standard deviation {self.noise_std:.6g} in every number, {self.region.metric} metric"),
             ("Verdict", self.forecast().verdict),
         ]
@@ -322,23 +330,23 @@ class Projection(Shown):
         return Document(title, [], [*facts, *insecure_facts(self.secure)])
 
 
-# From files: what a loaded projection shows is checked against what follows from its own numbers ---------
+# From files: a loaded projection is checked against what follows from its own numbers -----------------
 
 
 def load_projection(path: Path) -> Projection:
-    """Inverse of `Projection.save`; values stay in the file until asked for."""
+    """Inverse of `Projection.save`; values stay in the file until they are needed."""
     projection, std = _from_dict(json_codec.parse(read_metadata(path)), path)
     _check_size(projection, path)
     _check_matrix(projection)
     _check_noise(projection)
     if not math.isclose(projection.noise_std, std, rel_tol=_NEAR):
-        raise UsageError(_DOCTORED)
+        raise UsageError(_MODIFIED)
     return projection
 
 
-def _from_dict(saved: Any, path: Path) -> tuple[Projection, float]:
+def _from_dict(saved: object, path: Path) -> tuple[Projection, float]:
     """The projection, and the noise std that it shows."""
-    other = f"not a projection of format {FORMAT}. It may come from another version of ellipsum."
+    other = f"Not a projection of format {FORMAT}. It may come from another version of ellipsum."
     with json_codec.Fields(saved, _WRONG) as fields:
         fields.check_format(FORMAT, other)
         adversary = fields.take("adversary", json_codec.word(*ADVERSARIES))
@@ -355,8 +363,8 @@ def _from_dict(saved: Any, path: Path) -> tuple[Projection, float]:
             n=fields.take("n", COUNT),
             columns=fields.maybe("columns", json_codec.names),
             path=path,
-            ordered=fields.take("ordered", json_codec.flag, True),
-            people=fields.take("options", people_from_dict, None),
+            ordered=fields.take("ordered", json_codec.flag),
+            people=fields.take("options", people_from_dict),
             _matrix_integers=fields.maybe("matrix_integers", _INTEGERS),
         )
         return projection, fields.take("noise_std", json_codec.number)
@@ -365,15 +373,15 @@ def _from_dict(saved: Any, path: Path) -> tuple[Projection, float]:
 def _check_size(projection: Projection, path: Path) -> None:
     names("columns", projection.columns, projection.d)
     if read_shape(path) != (projection.n, projection.k) or projection.privacy.unit != unit_of(projection.people):
-        raise UsageError(_DOCTORED)
+        raise UsageError(_MODIFIED)
     if projection.ordered and projection.people is not None:
-        raise UsageError("people have no order in a projection [J9]. It was changed after it was made.")
+        raise UsageError(_MODIFIED)
 
 
 def _check_matrix(projection: Projection) -> None:
-    """One matrix, of the projection's size; a guarantee over its draw needs one that was drawn."""
+    """Check the matrix and its size. A guarantee over the draw of the matrix needs a drawn matrix."""
     if (projection.matrix_seed is None) == (projection._matrix_integers is None):
-        raise UsageError(_DOCTORED)
+        raise UsageError(_MODIFIED)
     if projection.matrix_seed is not None:
         as_seed(projection.matrix_seed)
     elif (
@@ -381,26 +389,18 @@ def _check_matrix(projection: Projection) -> None:
         or projection._matrix_integers is None
         or projection._matrix_integers.shape != (projection.region.width, projection.k)
     ):
-        raise UsageError(_DOCTORED)
+        raise UsageError(_MODIFIED)
 
 
 def _check_noise(projection: Projection) -> None:
-    """The noise is what the guarantee needs, and no more [J1][J2][J6]."""
+    """The noise is what the guarantee needs, and not more [J1][J2][J6]."""
     privacy, region = projection.privacy, projection.region
     if isinstance(privacy, ProjectionPrivacy):
         valid = privacy.k == projection.k and privacy.excess >= matrix_excess(region.width)
         needed, least = oblivious_noise(region, privacy), 1.0
     else:
         valid = privacy.slack == 0 and privacy.neighbors == "replace" and privacy.mu > 0
-        needed, least = _adaptive(projection) if valid else math.inf, 1 - _NEAR
+        norm = spectral_norm_upper(projection._integers())
+        needed, least = adaptive_noise(region, privacy, norm) if valid else math.inf, 1 - _NEAR
     if not valid or not needed * least <= projection.noise_units <= needed * (1 + _NEAR):
-        raise UsageError(_DOCTORED)
-
-
-def _adaptive(projection: Projection) -> float:
-    integers = projection._matrix_integers
-    if integers is None:
-        assert projection.matrix_seed is not None
-        integers = draw_matrix(as_seed(projection.matrix_seed), projection.region.width, projection.k)
-    assert isinstance(projection.privacy, Privacy)
-    return adaptive_noise(projection.region, projection.privacy, spectral_norm_upper(integers))
+        raise UsageError(_MODIFIED)

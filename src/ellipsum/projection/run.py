@@ -1,111 +1,62 @@
 """Project every row to k private numbers that keep distances: docs/proofs/projections.md.
 
-Rows become integers and are multiplied by the public matrix where they are, here or on an engine's workers; noise is
-added here, to results that have arrived.
+Rows become integers and are multiplied by the public matrix where they are read, here or on an engine's workers. Noise
+is added here, to results that have arrived.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import UsageError, choice, columns_of, floats
+from ..ledger.charging import PROJECTION
 from ..noise import Stream, add_noise, shift_for
 from ..numerics.wide_integers import Ints
 from ..privacy.budget import Budget
 from ..privacy.guarantee import NEIGHBORS, Privacy
 from ..request.documentation import public
-from ..request.people import people_of, unit_of
+from ..request.people import ONE_ROW, People, parse_people, unit_of
 from ..rows import Normal, Rows, parse_bounds
-from ..session import (
-    Approve,
-    Outline,
-    Progress,
-    Reading,
-    Session,
-    tab_of,
-)
+from ..session import Outline, Progress, Reading, Session, account_of
 from ..sources import Selection, Source
 from ..sources.open import is_frame
 from ..sources.paths import check_apart
-from ..sources.progress import steps
+from ..sources.protocol import steps
 from ..util.atomic_files import check_writable
-from .curve import CALIBRATIONS, ProjectionPrivacy
+from .curve import ProjectionPrivacy
 from .forecast import (
-    ADVERSARIES,
     ProjectionForecast,
+    ProjectionOptions,
+    ProjectionRegion,
     ProjectionWarning,
     adaptive_noise,
-    adversary_for,
-    choose_k,
-    guarantee_of,
+    adversary_of,
     oblivious_noise,
-    projection_forecast,
 )
 from .matrix import Products, as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
 from .parquet import OwnOrder, ProjectionWriter
-from .region import ProjectionRegion, region_of
 from .release import Projection
 
+if TYPE_CHECKING:
+    from ..ledger import DatasetAccount
+
 _BLOCK_CELLS = 655_360
-
-
-@dataclass(frozen=True)
-class ProjectionRequest:
-    """What a projection shall be, checked before any data is read; fields as the arguments of `project`.
-
-    k may be None until it is chosen.
-    """
-
-    k: int | None
-    rows: Rows
-    budget: Budget
-    adversary: str | None = None
-    calibration: str = "exact"
-    metric: str = "original"
-    clip_probability: float | None = None
-    output: Path | None = None
-    matrix_seed: bytes | str | None = None
-    matrix: Any = None
-
-    def __post_init__(self) -> None:
-        if self.k is not None:
-            columns_of("k", self.k)
-        choice("calibration", self.calibration, CALIBRATIONS)
-        parse_bounds(self.rows)
-        if self.matrix_seed is not None and self.matrix is not None:
-            raise UsageError("give matrix_seed= or matrix=, not both.")
-        if self.adversary is not None:
-            choice("adversary", self.adversary, ADVERSARIES)
-        if self._reused and self.adversary == "oblivious":
-            raise UsageError(
-                "adversary='oblivious' needs a matrix drawn for this release. "
-                "Leave out matrix_seed= and matrix=, or use adversary='adaptive'."
-            )
-        check_writable(self.output)
-
-    @property
-    def _reused(self) -> bool:
-        """Whether the matrix may have been known when the data was chosen."""
-        return self.matrix_seed is not None or self.matrix is not None
-
-    @property
-    def against(self) -> str | None:
-        """The adversary, as far as the request says."""
-        return "adaptive" if self._reused else self.adversary
 
 
 @public
 def project(
     data: Any,
     k: int | None,
-    rows: Rows,
+    bounds: Rows | Mapping[str, Any],
     *,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -113,160 +64,168 @@ def project(
     adversary: str | None = None,
     calibration: str = "exact",
     metric: str = "original",
-    clip_probability: float | None = None,
     neighbors: str = "replace",
     columns: list[str] | tuple[str, ...] | None = None,
-    privacy_id: str | int | None = None,
-    per_person: str | None = None,
-    max_rows: int | None = None,
+    privacy_id: str | int | People | None = None,
     output: str | Path | None = None,
     matrix_seed: bytes | str | None = None,
-    matrix: Any = None,
-    header: bool | None = None,
+    matrix: ArrayLike | None = None,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
-    approve: Approve | None = None,
-    ledger: Any = None,
-    dataset: str | None = None,
-    key: str | None = None,
-    analyst: str | None = None,
+    approve: Callable[[ProjectionForecast], None] | None = None,
+    ledger: DatasetAccount | None = None,
+    request_id: str | None = None,
 ) -> Projection:
-    """Publish every row as k noisy numbers that keep squared distances: V P + G.
+    """Release every row as k private numbers that keep squared distances: V P + G.
 
-    data, columns, privacy_id, per_person, max_rows and header are as in `ellipsum.sum`; rows (Ball, Box or Normal) says
-    how far a row can lie from the center, and rows beyond are clipped. With output=, values are streamed to that
-    Parquet file in bounded memory; an engine's frame needs it. Row i of the result is the data's row i for arrays,
-    tables in memory and plain files; people, queries, data sets and frames have no places, and come in an order of
-    their own.
+    V are the clipped rows, P is a public random matrix and G is Gaussian noise. For arrays, tables in memory and files,
+    row i of the result is row i of the data. Rows of people, queries and data frames have no stable order, and come in
+    an order that does not depend on the data.
 
-    adversary="oblivious" is the guarantee over the draw of the matrix: it holds because the matrix is drawn here,
-    after the data exists. adversary="adaptive" holds for every matrix, with noise in proportion to its norm, about
-    1 + sqrt(d/k). By default the one that is expected to need less noise: oblivious unless d or k is small. An
-    earlier matrix (matrix_seed= or matrix=) forces "adaptive", since the data may by then depend on it; matrix=
-    must not itself come from private data.
+    Parameters
+    ----------
+    k : int or None
+        Numbers per row. None takes the k with the smallest expected error.
+    bounds : Ball, Box, Normal or dict
+        How far a row can lie from the center. Rows beyond are clipped.
+    adversary : {"oblivious", "adaptive"}, optional
+        "oblivious" is the guarantee over the draw of the matrix, which happens here, after the data exists. "adaptive"
+        holds for every matrix, with noise in proportion to its norm, about 1 + sqrt(d/k). By default the one that is
+        expected to need less noise. A given matrix requires "adaptive", since the data may depend on it.
+    calibration : {"exact", "tail", "composition"}, default "exact"
+        The last two are published closed forms, for comparison. They add more noise.
+    metric : {"original", "scaled"}, default "original"
+        Distances in the units of the data, or of each column's half-width or standard deviation.
+    neighbors : {"replace"}, default "replace"
+        Only "replace" is supported: the result has one row for each row of data.
+    output : str or Path, optional
+        The Parquet file that the result is written to in bounded memory. Data frames of an engine need it.
+    matrix_seed : bytes or str, optional
+        The seed of an earlier projection, to use its matrix again.
+    matrix : array of shape (d, k), optional
+        A public matrix, which must not come from private data.
+    approve : callable, optional
+        Called with the forecast before any value is read. An exception that it raises ends the call.
+    request_id : None
+        Not supported, since a projection is too large to be stored in a ledger.
 
-    Guarantee: `Projection.privacy`, one row replaced, n public [J1][J2], or [J6] with adversary="adaptive"; one
-    person replaced with privacy_id, one row in whatever order [J9] where the source has no places [T9].
+    Returns
+    -------
+    Projection
+        The projected rows, with estimates of distances, norms and inner products.
 
-    References: Tu 2013; Kenthapadi, Korolova, Mironov & Mishra 2013.
+    Warns
+    -----
+    ProjectionWarning
+        If distances would be useless, or k exceeds the number of columns.
+
+    Notes
+    -----
+    Privacy proof: [J1], [J2], or [J6] for "adaptive", for one replaced row, or person; [J9] where rows have no stable
+    order.
+
+    References
+    ----------
+    Tu 2013; Kenthapadi, Korolova, Mironov & Mishra 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipsum as es
+    >>> rows = np.eye(1000)[np.arange(20) % 2]
+    >>> sketch = es.project(rows, 50, es.Ball(1.0), epsilon=500, delta=1e-6)
+    >>> sketch.value.shape
+    (20, 50)
+    >>> near, far = sketch.squared_distances([(0, 2), (0, 1)]).value
     """
     if choice("neighbors", neighbors, NEIGHBORS) != "replace":
-        raise UsageError(
-            "A projection publishes one row for each row of data, so n is public. Use neighbors='replace'."
+        raise UsageError("A projection has one row for each row of data, so n is public. Use neighbors='replace'.")
+    if matrix_seed is not None and matrix is not None:
+        raise UsageError("Pass matrix_seed= or matrix=, not both.")
+    is_reused = matrix_seed is not None or matrix is not None  # Then the data may depend on the matrix.
+    if is_reused and adversary == "oblivious":
+        raise UsageError("A given matrix needs adversary='adaptive'. Leave matrix_seed= and matrix= out otherwise.")
+    spend, rows = Budget.of(epsilon, delta, budget).as_typed(), parse_bounds(bounds)
+    options = ProjectionOptions(rows, spend, "adaptive" if is_reused else adversary, calibration, metric)
+    k = None if k is None else columns_of("k", k)
+    path = None if output is None else Path(output)
+    check_writable(path)
+    check_apart(path, data)
+    people = parse_people(privacy_id, ONE_ROW)
+    if path is None and is_frame(data):
+        raise UsageError("Missing argument output: the rows may not fit in memory. Pass the path of a Parquet file.")
+    if request_id is not None:
+        raise UsageError("A projection is too large to be stored. Leave request_id out, and keep its file.")
+    if approve is not None and not callable(approve):
+        raise UsageError(f"approve must be a function of one forecast, got {type(approve).__name__}.")
+    reading = Reading(rng, progress=progress, ledger_account=account_of(ledger, None))
+    with Session.open(data, Selection(columns, names=rows.columns), people, reading) as session:
+        source, n = session.source, _count_for(rows, session.source)
+        region = options.region(source.width, n)
+        if k is None or approve is not None:
+            forecast = options.best_forecast(region, n, None) if k is None else options.forecast(region, n, k)
+            if approve is not None:
+                approve(forecast)
+            k = forecast.k
+        guarantee = options.guarantee(region, k, unit_of(people))
+        seed, integers = _matrix_for(session, region.width, k, matrix_seed, matrix)
+        projection = Projection(
+            region=region,
+            k=k,
+            privacy=guarantee,
+            noise_units=_noise_for(region, guarantee, integers),
+            adversary=adversary_of(guarantee),
+            calibration=calibration,
+            secure=session.secure,
+            matrix_seed=None if seed is None else seed.hex(),
+            n=0,
+            columns=source.columns,
+            path=path,
+            ordered=source.ordered,
+            people=people,
+            _matrix_integers=integers if seed is None else None,
         )
-    spend = Budget.of(epsilon=epsilon, delta=delta, budget=budget).as_typed()
-    request = ProjectionRequest(
-        None if k is None else columns_of("k", k),
-        rows,
-        spend,
-        adversary,
-        calibration,
-        metric,
-        clip_probability,
-        None if output is None else Path(output),
-        matrix_seed=matrix_seed,
-        matrix=matrix,
-    )
-    check_apart(request.output, data)
-    people = people_of(privacy_id, per_person, max_rows)
-    if request.output is None and is_frame(data):
-        raise UsageError("output is missing. The rows of a frame may not fit here: name a Parquet file for them.")
-    selection = Selection(columns, header=header, names=rows.columns)
-    if key is not None:
-        raise UsageError("a projection is too large to be stored under a key. Leave key out, and keep its file.")
-    tab = tab_of(ledger, dataset, None, analyst)
-    reading = Reading(rng, progress=progress, approve=approve, tab=tab)
-    with Session.open(data, selection, people, reading) as session:
-        return session.settled(run_projection(session, request))
+        _warn(projection)
+        facts = {name: value for name, value in projection.to_dict().items() if not name.startswith("matrix")}
+        stream = session.spend(projection.privacy, PROJECTION, Outline(dict(spend.stated), facts))
+        return session.record_release(_run(projection, session, integers, stream))
 
 
-def run_projection(session: Session, request: ProjectionRequest) -> Projection:
-    """`project` on the rows of a session."""
-    source, people = session.source, session.people
-    k, spend = request.k, request.budget
-    if k is None or session.proposing:
-        forecast = forecast_for(request, source)
-        session.propose(forecast)
-        k = forecast.k
-    count = _count_for(request, source)
-    region = region_of(request.rows, source.width, request.metric, count, request.clip_probability)
-    against = adversary_for(region, k, spend, request.against, request.calibration)
-    guarantee = guarantee_of(spend, region.width, k, against, request.calibration, unit_of(people))
-    seed, integers = _matrix_for(session, region.width, k, request.matrix_seed, request.matrix)
-    projection = Projection(
-        region=region,
-        k=k,
-        privacy=guarantee,
-        noise_units=_noise_for(region, guarantee, integers),
-        adversary=against,
-        calibration=request.calibration,
-        secure=session.secure,
-        matrix_seed=None if seed is None else seed.hex(),
-        n=0,
-        columns=source.columns,
-        path=request.output,
-        ordered=source.ordered,
-        people=people,
-        _matrix_integers=integers if seed is None else None,
-    )
-    _warn(projection)
-    public = {name: value for name, value in projection.to_dict().items() if not name.startswith("matrix")}
-    stream = session.spend(projection.privacy, "a projection", Outline(dict(spend.stated), public))
-    with ProjectionWriter(request.output, k) as writer, _sink(writer, projection) as sink:
-        return _run(projection, session, integers, stream, sink)
-
-
-def forecast_for(request: ProjectionRequest, source: Source) -> ProjectionForecast:
-    """What the projection is expected to be worth: columns and row count are public, nothing else is looked at."""
-    options: dict[str, Any] = {
-        "adversary": request.against,
-        "metric": request.metric,
-        "clip_probability": request.clip_probability,
-    }
-    n = _count_for(request, source)
-    if request.k is None:
-        return choose_k(n, source.width, request.rows, request.budget, **options)
-    return projection_forecast(
-        n, source.width, request.k, request.rows, request.budget, calibration=request.calibration, **options
-    )
-
-
-def _sink(writer: ProjectionWriter, projection: Projection) -> AbstractContextManager[ProjectionWriter | OwnOrder]:
-    """Where rows have no places [T9] they are published in an order of their own [J9]."""
-    return nullcontext(writer) if projection.ordered else OwnOrder(writer)
-
-
-def _run(
-    projection: Projection, session: Session, integers: Ints, stream: Stream, sink: ProjectionWriter | OwnOrder
-) -> Projection:
+def _run(projection: Projection, session: Session, integers: Ints, stream: Stream) -> Projection:
     """Rows -> integers -> exact product -> correctly rounded noise -> numbers, block by block [J2]."""
     region, k, shift = projection.region, projection.k, shift_for(projection.noise_units)
     factor = math.ldexp(region.radius * unit(k), shift - region.row_map.grid_bits)
     products = Products(region.row_map, integers)
     most = max(64, _BLOCK_CELLS // max(session.source.width, k))
     n = 0
-    with steps(session.progress, public=True) as tell:
-        for sums in session.source.each(products, most, tell):
-            noisy = add_noise(sums, projection.noise_units, shift, stream, start=n * k)  # draw row * k + column
-            sink.write(noisy.to_float() * factor)
-            n += len(sums.high)
-        if n == 0:
-            raise UsageError("the data has no rows, so there is nothing to project.")
-    # an interrupt is heard with the last step, before the file appears
-    done = replace(projection, n=n)
-    return replace(done, _values=sink.finish(done.to_json()))
+    with ExitStack() as stack:
+        writer = stack.enter_context(ProjectionWriter(projection.path, k))
+        # Rows without a stable order [T9] are released in an order of their own [J9].
+        sink = writer if projection.ordered else stack.enter_context(OwnOrder(writer))
+        with steps(session.progress, public=True) as tell:
+            for sums in session.source.each(products, most, tell):
+                noisy = add_noise(sums, projection.noise_units, shift, stream, start=n * k)  # Draw row * k + column.
+                sink.write(noisy.to_float() * factor)
+                n += len(sums.high)
+            if n == 0:
+                raise UsageError("The data has no rows, so there is nothing to project.")
+        # An interrupt is noticed with the last step, before the file appears.
+        done = replace(projection, n=n)
+        return replace(done, _values=sink.finish(done.to_json()))
 
 
-def _count_for(request: ProjectionRequest, source: Source) -> int | None:
+def _count_for(bounds: Rows, source: Source) -> int | None:
     """n, where the clip radius needs it."""
-    if request.rows.kind != Normal.kind or request.clip_probability is not None:
+    if not isinstance(bounds, Normal) or bounds.clip_probability is not None:
         return None
     if not source.reopenable:
-        raise UsageError("This source serves a single pass. State clip_probability= for Normal rows.")
+        raise UsageError("A one-shot iterator cannot be counted first. Pass Normal(..., clip_probability=).")
     return source.count()
 
 
-def _matrix_for(session: Session, width: int, k: int, seed: Any, matrix: Any) -> tuple[bytes | None, Ints]:
+def _matrix_for(
+    session: Session, width: int, k: int, seed: bytes | str | None, matrix: ArrayLike | None
+) -> tuple[bytes | None, Ints]:
     if matrix is not None:
         entries = floats("matrix", matrix)
         if entries.shape != (width, k):
@@ -286,12 +245,10 @@ def _noise_for(region: ProjectionRegion, guarantee: ProjectionPrivacy | Privacy,
 
 
 def _warn(projection: Projection) -> None:
-    """Public advice, before anything is spent."""
+    """Warnings from public numbers, before anything is spent."""
     if projection.k > projection.d:
-        text = (
-            f"k = {projection.k} is more than the {projection.d} columns: the projection grows the data and its noise."
-        )
-        warnings.warn(text, ProjectionWarning, stacklevel=5)
-    forecast = projection.forecast()
-    if forecast.useless:
-        warnings.warn(forecast.verdict, ProjectionWarning, stacklevel=5)
+        text = f"k = {projection.k} exceeds the {projection.d} columns: the projection makes data and noise larger."
+        warnings.warn(text, ProjectionWarning, stacklevel=4)
+    warning = projection.forecast().warning
+    if warning is not None:
+        warnings.warn(warning, ProjectionWarning, stacklevel=4)

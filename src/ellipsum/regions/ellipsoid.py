@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import Floats, UsageError
-from ..util.structural_equality import Alike
+from ..util.structural_equality import ValueEquality
 
 # The largest scale a coordinate may get, relative to the others: directions thinner than this hold no
 # noise budget, since their rounding on the grid would already exceed their spread.
@@ -19,7 +19,7 @@ THIN = 1e-150
 
 
 @dataclass(frozen=True)
-class Ellipsoid(Alike):
+class Ellipsoid(ValueEquality):
     """Center and axes: y = scale * (axes^T (x - center)), axes None meaning the coordinates themselves.
 
     scale is 0 along directions without spread: rows are taken to lie at the center there.
@@ -36,7 +36,9 @@ class Ellipsoid(Alike):
         shaped &= scale.shape == center.shape if axes is None else axes.shape == (center.size, scale.size)
         finite = all(part is None or np.isfinite(part).all() for part in (center, scale, axes))
         if not (shaped and finite and (scale >= 0).all()):
-            raise UsageError("the center and scale are not a valid ellipsoid. Rescale the columns, or make it anew.")
+            raise UsageError(
+                "The center and scale are not a valid ellipsoid. Rescale the columns, or create a new plan."
+            )
 
     @property
     def width(self) -> int:
@@ -55,22 +57,13 @@ class Ellipsoid(Alike):
         lengths.flags.writeable = False
         return lengths
 
-    def copied(self) -> Ellipsoid:
-        """The same, in arrays of its own."""
-        copy = object.__new__(Ellipsoid)
-        copy.__dict__.update(self.__dict__)
-        for name in ("center", "scale", "axes"):
-            part = copy.__dict__[name]
-            copy.__dict__[name] = None if part is None else part.copy()
-        return copy
-
     @property
     def reach(self) -> Floats:
         """How far the region extends in each column from its center, one per column."""
         lengths = self.unscale
         if self.axes is None:
             return lengths
-        largest = float(lengths.max()) or 1.0  # squares may leave the range of doubles
+        largest = float(lengths.max()) or 1.0  # Squares may exceed the range of doubles.
         return largest * np.sqrt(self.axes**2 @ (lengths / largest) ** 2)
 
     @property
@@ -105,9 +98,9 @@ class Clip:
     clipping_error: float
     """E‖sum of clipped rows - sum of rows‖^2."""
     center_spread: float
-    """What the mean's distance from the center is taken to be: it weighs the count of an unknown n."""
+    """The assumed distance of the mean from the center: it decides the weight of the count of an unknown n."""
     pull: float = 1.0
-    """A clipped row is brought to this share of the radius, which leaves room to count it [S10]."""
+    """A clipped row is brought to this share of the radius, so that counting it costs no noise [S10]."""
 
 
 def length(parts: Floats) -> float:

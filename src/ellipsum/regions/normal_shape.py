@@ -181,8 +181,8 @@ def _descend(start: Floats, slope: Callable[[Floats], tuple[float, Floats, Float
     reach = _FARTHEST * stretch
     options = {"ftol": _SETTLED, "gtol": 0.0, "maxiter": _MOST_STEPS, "maxcor": _KEPT}
     bounds = np.stack([-reach, reach], axis=1)
-    found = minimize(value, np.zeros(start.size), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return np.asarray(np.exp(origin + found.x / stretch))
+    result = minimize(value, np.zeros(start.size), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(np.exp(origin + result.x / stretch))
 
 
 def _settle_scale(offsets: Offsets, weights: Floats, n: float, noise_multiplier: float, tolerance: float) -> float:
@@ -238,17 +238,17 @@ def lay_normal(
     choice("shape", shape, ("optimal", "closed_form", "ball"))
     stds, axes = rows.along_axes
     largest = float(stds.max())
-    kept = stds > THIN * largest
-    relative, errors = stds[kept] / largest, np.asarray(rows.center_error, float)[kept]
-    weights = None if importance is None else _importance(importance, axes)[kept]
+    live = stds > THIN * largest
+    relative, errors = stds[live] / largest, np.asarray(rows.center_error, float)[live]
+    weights = None if importance is None else _importance(importance, axes)[live]
     count = ASSUMED_ROWS if n is None else n
-    found = _choose(relative, shape, clip, clip_probability, weights, count, noise_multiplier, errors, pull)
+    region_shape = _choose(relative, shape, clip, clip_probability, weights, count, noise_multiplier, errors, pull)
     scale = np.zeros_like(stds)
-    scale[kept] = found.scale / found.radius / largest
+    scale[live] = region_shape.scale / region_shape.radius / largest
     return Clip(
         Ellipsoid(np.asarray(rows.center, float), scale, axes),
-        found.radius,
-        found.clipping_error * largest * largest,
+        region_shape.radius,
+        region_shape.clipping_error * largest * largest,
         length(normal_distances(rows, n)),
         pull,
     )
@@ -258,15 +258,17 @@ def forecast_of(rows: NormalLaw, scale: Floats, n: int | None, pull: float = 1.0
     """What clipping these rows with a given scale along their axes costs; None where it does not fit them."""
     stds, axes = rows.along_axes
     largest = float(stds.max())
-    kept = stds > THIN * largest
-    if not np.array_equal(scale > 0, kept):
+    live = stds > THIN * largest
+    if not np.array_equal(scale > 0, live):
         return None
-    relative, folded = stds[kept] / largest, scale[kept] * largest
+    relative, folded = stds[live] / largest, scale[live] * largest
     radius = 1.0 / float(np.linalg.norm(folded * relative))
-    errors = np.asarray(rows.center_error, float)[kept]
-    found = normal_shape(relative, folded * radius, radius, ASSUMED_ROWS if n is None else n, 0.0, errors, pull)
+    errors = np.asarray(rows.center_error, float)[live]
+    region_shape = normal_shape(relative, folded * radius, radius, ASSUMED_ROWS if n is None else n, 0.0, errors, pull)
     region = Ellipsoid(np.asarray(rows.center, float), scale, axes)
-    return Clip(region, radius, found.clipping_error * largest * largest, length(normal_distances(rows, n)), pull)
+    return Clip(
+        region, radius, region_shape.clipping_error * largest * largest, length(normal_distances(rows, n)), pull
+    )
 
 
 def normal_distances(rows: NormalLaw, n: int | None) -> Floats:
@@ -295,8 +297,8 @@ def _choose(
     center_error: Floats,
     pull: float,
 ) -> NormalShape:
-    given = None if isinstance(clip, str) else _clip_radius(clip)
-    rule = "radius" if given is not None else choice("clip", clip, ("optimal", "quantile"))
+    chosen = None if isinstance(clip, str) else _clip_radius(clip)
+    rule = "radius" if chosen is not None else choice("clip", clip, ("optimal", "quantile"))
     if clip_probability is not None and rule != "quantile":
         raise UsageError("clip_probability goes with clip='quantile'. Leave it out, or ask for the quantile.")
     if rule == "optimal" and shape == "optimal":
@@ -306,8 +308,8 @@ def _choose(
         scale = quantile_optimal_scale(stds, share, importance)
     else:
         scale = closed_form_scale(stds, importance) if shape == "closed_form" else ball_scale(stds)
-    if given is not None:
-        radius = given
+    if chosen is not None:
+        radius = chosen
     elif rule == "optimal":
         radius = optimal_radius(stds, scale, n, noise_multiplier, center_error)
     else:
@@ -318,26 +320,30 @@ def _choose(
 def _clip_radius(clip: Any) -> float:
     radius = positive("clip", clip)
     if not 1 / _WIDEST_RADIUS <= radius <= _WIDEST_RADIUS:
-        raise UsageError(f"clip must be a radius between 1e-30 and 1e30, got {radius}: rows have norm 1 or so there.")
+        raise UsageError(
+            f"clip must be a radius between 1e-30 and 1e30, got {radius}: scaled rows have a norm of about 1."
+        )
     return radius
 
 
 def wiener_gains(rows: NormalLaw, ellipsoid: Ellipsoid, scaled_std: float, count: float | None) -> Floats:
     """[O4] Per axis, the gain of the linear filter of least expected error for a planned release.
 
-    E[X T]/E[T^2] for the sum X of true offsets and the released T; all moments exact but for [E14]. count is the
+    E[X T]/E[T^2] for the sum X of true offsets and the released T; all moments exact except [E14]. count is the
     number of rows as far as it is known.
     """
     stds, _ = rows.along_axes
-    kept = ellipsoid.scale > 0
-    offsets = Offsets.about(stds[kept], np.asarray(rows.center_error, float)[kept])
-    scale = ellipsoid.scale[kept]
-    found = removal(offsets, (scale * offsets.stds) ** 2)
+    live = ellipsoid.scale > 0
+    offsets = Offsets.about(stds[live], np.asarray(rows.center_error, float)[live])
+    scale = ellipsoid.scale[live]
+    removed = removal(offsets, (scale * offsets.stds) ** 2)
     n = float(ASSUMED_ROWS) if count is None else max(1.0, float(count))
     pairs = (n - 1.0) * offsets.shared
-    joint = (1.0 + pairs) * (1.0 - found.first)
-    square = 1.0 - 2.0 * found.first + found.second + pairs * (1.0 - 2.0 * found.first) + (n - 1.0) * found.common
+    joint = (1.0 + pairs) * (1.0 - removed.first)
+    square = (
+        1.0 - 2.0 * removed.first + removed.second + pairs * (1.0 - 2.0 * removed.first) + (n - 1.0) * removed.common
+    )
     noise = (scaled_std / (scale * offsets.stds)) ** 2 / n
     gains = np.zeros(ellipsoid.width)
-    gains[kept] = joint / (square + noise)
+    gains[live] = joint / (square + noise)
     return gains

@@ -1,4 +1,4 @@
-"""What clipping may hide: how much an interval has to widen, and when a release says that it cannot be trusted.
+"""Bounds on the clipping bias, and the warnings that follow from them.
 
 Everything here follows from noisy counts that were paid for, and from public numbers. docs/proofs/plans.md: [U7].
 """
@@ -7,159 +7,212 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..display.wording import describe_bounds, percent
 from ..errors import Floats, named
-from ..regions.ellipsoid import Ellipsoid
+from ..request.request import SUMS
+from .decode import Counts
+from .protocols import ReleasePlan, VectorPlan
 
-_SURE = 4.0  # stds: a far octave enters the bound where its count is surely not noise; nearer ones earlier
-_NEAREST, _FURTHER = 2.0, 0.5  # stds for the first octave, and for each one further
-_ALWAYS = 2  # octaves: where only so many are told apart, both enter whatever their counts
-_WARN = 6.0  # stds: a warning, which data inside its region gets with odds of one in 10^9
-_SHARE = 0.05  # of the rows: so many must be clipped before a law counts as contradicted
-_TIMES = 3.0  # times as many as the stated law gives
-_FAR = 2  # octaves beyond the region: rows further out, where none are expected, are told even if they are few
+_SURE = 4.0  # stds: a far distance class enters the bound where its count is surely not noise; nearer ones earlier
+_NEAREST, _FURTHER = 2.0, 0.5  # stds for the first distance class, and for each one further
+_ALWAYS = 2  # distance classes: where only two are told apart, both enter whatever their counts
+_WARN = 6.0  # stds: a warning; data inside its region raises it with probability 1e-9
+_SHARE = 0.05  # of the rows: this share must be clipped before a distribution counts as contradicted
+_TIMES = 3.0  # Ratio to the share that the given distribution implies.
+_FAR = 2  # distance classes beyond the region from which on even a few unexpected rows raise a warning
 _LISTED = 3
-_MOST_TOLD = 20  # columns with a warning of their own
+_MOST_WARNINGS = 20  # The largest number of columns with a warning of their own.
 
 
 @dataclass(frozen=True)
 class ClippingBias:
-    """What clipping may have moved each column by, and the noise of that bound; both one per column."""
+    """Bound on the clipping bias of each column, and the noise of that bound; arrays with one number per column."""
 
     bound: Floats
     std_of_bound: Floats
+    expected: Floats
+    """Root mean square of what clipping is expected to move, for rows as described."""
+    unexplained: Floats
+    """The part of the bound that rows as described would not cause, as far as counts show it."""
+    std_of_unexplained: Floats
     warnings: tuple[str, ...] = ()
     undetected_rows: int = 0
-    """Number of far outliers that the noise of the counts cannot reveal; the bound does not cover their effect."""
+    """The noise of the counts may hide this number of clamped rows, or far outliers; the bound does not cover them."""
 
 
-def measure_clipping_bias(plan: Any, counts: Any) -> ClippingBias:
-    """What the counts of a release say of its rows."""
-    few = _few(plan, counts)
-    if counts.outside is None and counts.clipped is not None:
-        return _rows(plan, counts, few)
-    cells = () if counts.outside is None else _cells(plan, counts)
-    return ClippingBias(np.zeros(plan.d), np.zeros(plan.d), (*cells, *few))
+def no_clipping_bias(d: int, warnings: tuple[str, ...] = (), undetected_rows: int = 0) -> ClippingBias:
+    """No bias: nothing was clipped, or values were only clamped and intervals are for clamped values."""
+    zeros = np.broadcast_to(0.0, d)
+    return ClippingBias(zeros, zeros, zeros, zeros, zeros, warnings, undetected_rows)
 
 
-def _few(plan: Any, counts: Any) -> tuple[str, ...]:
+def measure_clipping_bias(plan: VectorPlan, counts: Counts) -> ClippingBias:
+    """Measure the clipping bias by the noisy counts of a release, and collect its warnings."""
+    few = _few_rows(plan, counts)
+    if counts.clipped is not None:
+        return _clipped_rows(plan, counts, counts.clipped, few)
+    test = plan.clamping_test
+    bias = no_clipping_bias(plan.d, (*_clamped(plan, counts), *few), 0 if test is None else test.undetected_rows)
+    if plan.clamped:
+        return bias
+    expected = plan.sum_clipping_errors  # Clipped by norm, and not counted.
+    return ClippingBias(
+        bias.bound, bias.bound, _of_statistic(plan, counts, expected), bias.bound, bias.bound, bias.warnings
+    )
+
+
+def _few_rows(plan: VectorPlan, counts: Counts) -> tuple[str, ...]:
     """Columns that hardly any row has, surely: not where the whole table is smaller than the noise of a count."""
     rows, stds = counts.rows, counts.stds
     few = rows < _SURE * stds
     if not few.any():
         return ()
-    whole = float(plan.n) if plan.public_rows else float(np.median(rows))
+    whole = float(plan.n or 0) if plan.public_rows else float(np.median(rows))
     few &= (stds > 0) & (_WARN * stds < whole - rows)
     if not few.any():
         return ()
-    return (f"too few rows have {_list(plan, few)} for a count above its noise: such a value says next to nothing.",)
+    columns, noun = list_columns(plan, few), "Column" if np.count_nonzero(few) == 1 else "Columns"
+    return (
+        f"{noun} {columns}: too few non-missing values. The noisy count cannot be told from 0, so the estimate is "
+        "meaningless. Check whether the column holds numbers.",
+    )
 
 
-def _cells(plan: Any, counts: Any) -> tuple[str, ...]:
-    """Clamped cells: told, column by column, where surely some are."""
-    columns = np.flatnonzero(counts.outside > plan.outside_limits)
-    texts = []
-    for j in columns[:_MOST_TOLD].tolist():
-        share = min(float(counts.outside[j] / max(counts.rows[j], 1.0)), 1.0)
-        texts.append(
-            f"about {share:.2g} of the entries of {_name(plan, j)} lie outside its stated bounds and were clamped: "
-            "the interval is for the clamped values. State wider bounds."
+# Clamped values -----------------------------------------------------------------------------------------
+
+
+def _clamped(plan: VectorPlan, counts: Counts) -> tuple[str, ...]:
+    """Warnings where surely some values were clamped, by column as far as the counts single columns out."""
+    test, rows = plan.clamping_test, counts.outside_rows
+    if test is None or rows is None or rows <= test.most_rows:
+        return ()
+    lower, upper = plan.rows.bounds()
+    live = np.flatnonzero(lower < upper)
+    if live.size == 1:
+        return (_clamped_column(plan, int(live[0]), rows, counts),)
+    columns = live[:0] if counts.outside is None else np.flatnonzero(counts.outside > test.most_values)
+    if counts.outside is None or not columns.size:
+        share = percent(rows / _all_rows(plan, counts))
+        return (
+            f"About {share} of the rows have a value outside the bounds of some column, and it was clamped. The counts "
+            "do not show which column. Estimates are those of the clamped values and may be biased. Check the units, "
+            "or use wider bounds.",
         )
-    if columns.size > _MOST_TOLD:
-        texts.append(f"entries of {columns.size - _MOST_TOLD} more columns lie outside their bounds and were clamped.")
+    texts = [_clamped_column(plan, j, counts.outside[j], counts) for j in columns[:_MOST_WARNINGS].tolist()]
+    if columns.size > _MOST_WARNINGS:
+        more = columns.size - _MOST_WARNINGS
+        texts.append(f"Values of {more:,} more columns are outside their bounds and were clamped.")
     return tuple(texts)
 
 
-def _name(plan: Any, j: int) -> str:
-    return named(plan.columns[j] if plan.columns else f"x{j + 1}")
+def _clamped_column(plan: VectorPlan, j: int, values: float, counts: Counts) -> str:
+    share = percent(values / max(float(counts.rows[j]), 1.0))
+    return (
+        f"About {share} of the values of {column_name(plan, j)} are outside the bounds {describe_bounds(plan.rows, j)} "
+        "and were clamped. The estimate is that of the clamped values and may be biased. Check the units, or use wider "
+        "bounds."
+    )
 
 
-def cell_limits(stds: Floats) -> Floats:
-    """Counts of cells outside that are surely not noise; without end where none is counted."""
-    return np.where(stds > 0, _WARN * stds, np.inf)
+# Clipped rows -------------------------------------------------------------------------------------------
 
 
-def _rows(plan: Any, counts: Any, few: tuple[str, ...]) -> ClippingBias:
-    """Rows clipped by their norm, by octave [U7]."""
-    riders, found = plan.riders, counts.clipped
-    std = float(plan.outside_stds[0])
-    excess = np.ldexp(1.0, np.arange(1, riders.octaves + 1)) - riders.pull  # the far end of each octave
+def _clipped_rows(plan: VectorPlan, counts: Counts, clipped: Floats, few: tuple[str, ...]) -> ClippingBias:
+    """Rows clipped by their norm, by distance class [U7]."""
+    auxiliary, std = plan.auxiliary, float(plan.outside_stds[0])
+    excess = np.ldexp(1.0, np.arange(1, auxiliary.octaves + 1)) - auxiliary.pull  # the far end of each class
     excess[0] = 1.0  # rows in the first, and what is further out but too little to be seen: half each
-    used = _used(found, std)
-    if riders.octaves == _ALWAYS and not used[1]:
-        excess[1] = 2.0**1.5 - riders.pull  # its middle
-    used[: _ALWAYS if riders.octaves == _ALWAYS else 1] |= not plan.rows.firm
-    length = float(np.sum(np.where(used, np.maximum(found, 0.0) * excess, 0.0)))
-    spread = std * float(np.sqrt(np.sum(np.where(used, excess, 0.0) ** 2)))
-    reach = plan.ellipsoid.reach
-    if plan.statistic != "sum":
-        reach = reach / np.maximum(counts.rows, 1.0)
-    bias = length * reach
-    unseen = max(math.floor(_SURE * std), 1)
-    return ClippingBias(bias, spread * reach, (*_contradicted(plan, counts, bias, std), *few), unseen)
+    used = _used(clipped, std)
+    if auxiliary.octaves == _ALWAYS and not used[1]:
+        excess[1] = 2.0**1.5 - auxiliary.pull  # its middle
+    used[: _ALWAYS if auxiliary.octaves == _ALWAYS else 1] |= not plan.rows.firm
+    reach = _of_statistic(plan, counts, plan.ellipsoid.reach)
+    length, spread = _lengths(clipped, used, excess, std)
+    more = clipped - plan.clipped_shares * _all_rows(plan, counts)
+    more_length, more_spread = _lengths(more, _used(more, std), excess, std)
+    bound, undetected = length * reach, max(math.floor(_SURE * std), 1)
+    contradicted, learned = _contradicted(plan, counts, clipped, bound), plan.rows.learned_bias
+    if learned is not None:  # [L11]
+        learned = learned * (np.maximum(counts.rows, 1.0) if plan.statistic in SUMS else 1.0)
+        bound = np.maximum(bound, learned)
+        if not contradicted:
+            zeros = np.broadcast_to(0.0, plan.d)
+            return ClippingBias(learned, zeros, learned / 2, zeros, zeros, few, undetected)
+    expected = _of_statistic(plan, counts, plan.sum_clipping_errors)
+    return ClippingBias(
+        bound, spread * reach, expected, more_length * reach, more_spread * reach, (*contradicted, *few), undetected
+    )
 
 
-def _used(found: Floats, std: float) -> NDArray[np.bool_]:
-    """Octaves up to the last that is told from noise, by itself or with the one after it [U7]."""
-    stds = np.minimum(_NEAREST + _FURTHER * np.arange(found.size), _SURE)
+def _of_statistic(plan: VectorPlan, counts: Counts, lengths: Floats) -> Floats:
+    """Lengths of a sum, in units of the statistic."""
+    return lengths if plan.statistic in SUMS else lengths / np.maximum(counts.rows, 1.0)
+
+
+def _lengths(clipped: Floats, used: NDArray[np.bool_], excess: Floats, std: float) -> tuple[float, float]:
+    """How far clipped rows reach beyond the region, together, and the noise of that."""
+    length = float(np.sum(np.where(used, np.maximum(clipped, 0.0) * excess, 0.0)))
+    return length, std * float(np.sqrt(np.sum(np.where(used, excess, 0.0) ** 2)))
+
+
+def _used(clipped: Floats, std: float) -> NDArray[np.bool_]:
+    """Classes up to the last whose count exceeds its noise, alone or with the one after it [U7]."""
+    stds = np.minimum(_NEAREST + _FURTHER * np.arange(clipped.size), _SURE)
     needed = std * stds
-    seen = found > needed
-    both = found[:-1] + found[1:] > np.sqrt(2) * needed[1:]
+    seen = clipped > needed
+    both = clipped[:-1] + clipped[1:] > np.sqrt(2) * needed[1:]
     seen[1:] |= both
     last = int(np.flatnonzero(seen)[-1]) if seen.any() else -1
-    return np.arange(found.size) <= last
+    return np.arange(clipped.size) <= last
 
 
-def _contradicted(plan: Any, counts: Any, bias: Floats, std: float) -> list[str]:
-    """Where what was counted speaks against what was stated of the rows."""
-    found = counts.clipped
-    texts = []
-    rows = _all_rows(plan, counts)
-    sure, warn = _SURE * std, _WARN * std
-    total = float(np.sum(np.where((found > sure) | (np.arange(found.size) == 0), found, 0.0)))
-    many = total > warn and (plan.rows.firm or total > _SHARE * rows)
-    expected = plan.outside_share * rows if many else 0.0
-    if many and total - expected > warn and (plan.rows.firm or total > _TIMES * expected):
-        law = "none" if plan.rows.firm else f"{expected / rows:.2g}"
+def _contradicted(plan: VectorPlan, counts: Counts, clipped: Floats, bound: Floats) -> list[str]:
+    """Warnings where the counts contradict what is known of the rows."""
+    texts, rows, std = [], _all_rows(plan, counts), float(plan.outside_stds[0])
+    sure, warn, bounds = _SURE * std, _WARN * std, plan.rows
+    bias = f"Bias of the {plan.statistic}: up to {_range(bound)}."
+    total = float(np.sum(np.where((clipped > sure) | (np.arange(clipped.size) == 0), clipped, 0.0)))
+    many = total > warn and (bounds.firm or total > _SHARE * rows)
+    expected = float(plan.clipped_shares.sum()) * rows if many else 0.0
+    if many and total - expected > warn and (bounds.firm or total > _TIMES * expected):
+        shares = percent(total / rows), percent(expected / rows)
         texts.append(
-            f"about {min(total / rows, 1.0):.2g} of the rows were clipped where what is stated of them gives {law}: "
-            f"the {plan.statistic} may be off by up to {_range(bias)}. State wider rows, or learn them."
+            f"About {shares[0]} of the rows were clipped; {shares[1]} was expected from {bounds.described_by}. "
+            f"{bias} {bounds.remedy}"
         )
-    far = float(np.sum(np.where(found[_FAR:-1] > warn, found[_FAR:-1], 0.0)))
-    if not texts and far > 0 and not plan.rows.firm and far > _TIMES * _expected_far(plan, rows):
+    far = float(np.sum(np.where(clipped[_FAR:-1] > warn, clipped[_FAR:-1], 0.0)))
+    if not texts and far > 0 and not bounds.firm and far > _TIMES * float(plan.clipped_shares[_FAR:].sum()) * rows:
         texts.append(
-            f"about {far:.2g} rows lie more than {2**_FAR} times as far out as rows were clipped, where hardly any "
-            f"were expected: the {plan.statistic} may be off by up to {_range(bias)}. Check units and outliers."
+            f"About {far:,.2g} rows are more than {2**_FAR} clipping radii from the center, where hardly any were "
+            f"expected. {bias} Check units and outliers."
         )
-    if found[-1] > warn:
+    if clipped[-1] > warn:
         texts.append(
-            f"rows lie more than {2.0 ** (found.size - 1):.4g} times beyond the region that was stated: nothing bounds "
-            f"what the {plan.statistic} is off by. Check units and outliers."
+            f"Some rows are more than {2.0 ** (clipped.size - 1):,.4g} clipping radii from the center. The bias of the "
+            f"{plan.statistic} cannot be bounded. Check units and outliers."
         )
     return texts
 
 
-def _all_rows(plan: Any, counts: Any) -> float:
-    """The number of all rows, whatever cells they lack: public, or the largest count; at least 1."""
-    return max(float(plan.n) if plan.public_rows else float(np.max(counts.rows)), 1.0)
+def _all_rows(plan: VectorPlan, counts: Counts) -> float:
+    """The number of all rows, whatever values they lack: public, or the largest count; at least 1."""
+    return max(float(plan.n or 0) if plan.public_rows else float(np.max(counts.rows)), 1.0)
 
 
-def _expected_far(plan: Any, rows: float) -> float:
-    """How many of the rows what is known of them puts beyond so many radii."""
-    region = plan.ellipsoid
-    return float(plan.rows.outside_share(Ellipsoid(region.center, region.scale / 2**_FAR, region.axes)) * rows)
-
-
-def _range(bias: Floats) -> str:
-    low, high = float(bias.min()), float(bias.max())
+def _range(bound: Floats) -> str:
+    low, high = float(bound.min()), float(bound.max())
     return f"{high:.3g}" if low > 0.9 * high else f"{low:.3g} to {high:.3g}, by column"
 
 
-def _list(plan: Any, chosen: NDArray[np.bool_]) -> str:
+def column_name(plan: ReleasePlan, j: int) -> str:
+    return named(plan.columns[j] if plan.columns else f"x{j + 1}")
+
+
+def list_columns(plan: ReleasePlan, chosen: NDArray[np.bool_]) -> str:
     columns = np.flatnonzero(chosen)
     more = f" and {columns.size - _LISTED} more" if columns.size > _LISTED else ""
-    return ", ".join(_name(plan, j) for j in columns[:_LISTED].tolist()) + more
+    return ", ".join(column_name(plan, j) for j in columns[:_LISTED].tolist()) + more

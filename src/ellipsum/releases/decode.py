@@ -1,4 +1,4 @@
-"""From noisy sums to the published statistic: counts, values and the noise of both. Post-processing only.
+"""Decoding of noisy sums to the published statistic: counts, values and the noise of both. Post-processing only.
 
 Noisy sums end in the numbers of one vector; an axis of groups may stand before them, and every result then has it too.
 docs/proofs/plans.md: [U2] unknown n, [U3] few rows, [U6] columns with counts of their own.
@@ -12,35 +12,39 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats
-from ..util.structural_equality import Alike
+from ..request.request import SUMS
+from ..util.structural_equality import ValueEquality
 from .noise_covariance import Noise, in_doubt
+from .protocols import VectorPlan
 
 
 @dataclass(frozen=True)
-class Counts(Alike):
+class Counts(ValueEquality):
     """Noisy numbers of rows that were published beside a value.
 
     rows: how many rows have each column, one per column, and stds: their noise. clipped: rows outside the region, by
-    octave (up to 2, 4, 8, ... radii away, the last without end). outside: cells outside their bounds, one per column.
-    The last two are None where nothing was counted.
+    distance (up to 2, 4, 8, ... radii away, the last without end). outside: values outside their bounds, one per
+    column. outside_rows: rows with any value outside its bounds. The last three are None where they were not counted.
     """
 
     rows: Floats
     stds: Floats
     clipped: Floats | None = None
     outside: Floats | None = None
+    outside_rows: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         parts = {"rows": self.rows, "stds": self.stds, "clipped": self.clipped, "outside": self.outside}
-        return {name: None if part is None else part.tolist() for name, part in parts.items()}
+        lists = {name: None if part is None else part.tolist() for name, part in parts.items()}
+        return {**lists, "outside_rows": self.outside_rows}
 
 
 @dataclass(frozen=True)
-class Absent(Alike):
-    """Missing entries that were counted before the release, which fills them in [L10]; one number per column."""
+class MissingCounts(ValueEquality):
+    """Missing values that were counted before the release, which fills them in [L10]; one number per column."""
 
     rows: Floats
-    """How many rows lack the column, noisy."""
+    """The noisy number of missing values of each column."""
     stds: Floats
     fill: Floats
 
@@ -59,73 +63,96 @@ class RowCounts:
     rows: Floats
     shared: float
     own: Floats
-    count: Any
+    count: Any = None
 
     @property
     def stds(self) -> Floats:
-        stds = np.hypot(self.own, self.shared) if self.shared else self.own
+        shared = np.broadcast_to(self.shared, self.own.shape)
+        stds = np.hypot(self.own, shared) if self.own.any() else shared
         return stds if self.rows.ndim == 1 else np.broadcast_to(stds, self.rows.shape)
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """What noisy sums say: the statistic, how far it lies from where cells count, and the rows behind it."""
+    """The statistic, its distance from where missing values count, and the rows behind it."""
 
     value: Floats
     offset: Floats
     rows: RowCounts
 
 
-def decode(plan: Any, noisy: Floats, absent: Absent | None = None) -> Decoded:
-    """The statistic and its counts; absent: missing entries that were counted before, where the plan fills them in."""
-    counts = count_rows(plan, noisy, absent)
+def decode(plan: VectorPlan, noisy: Floats, missing: MissingCounts | None = None) -> Decoded:
+    """The statistic and its counts; missing: values that were counted before, where the plan fills them in."""
+    counts = count_rows(plan, noisy, missing)
     ellipsoid, center = plan.ellipsoid, plan.ellipsoid.center
     offset = ellipsoid.restore(noisy[..., : ellipsoid.width])
-    if absent is not None:  # what was filled in is taken out again
-        offset = offset - (absent.fill - center) * absent.rows
-    if plan.statistic == "sum":
-        without = plan.needs_no_count and absent is None
+    if missing is not None:  # Subtract what was filled in.
+        offset = offset - (missing.fill - center) * missing.rows
+    if plan.statistic in SUMS:
+        without = plan.needs_no_count and missing is None
         return Decoded(offset if without else center * counts.rows + offset, offset, counts)
-    offset = hold(plan, offset / np.maximum(counts.rows, 1.0), counts)
+    offset /= np.maximum(counts.rows, 1.0)
+    offset = hold_few(plan, offset, counts)
     return Decoded(center + offset, offset, counts)
 
 
-def count_rows(plan: Any, noisy: Floats, absent: Absent | None = None) -> RowCounts:
+def expect(plan: VectorPlan) -> Decoded | None:
+    """What a release is expected to be decoded to, for data as described; None for a mean without n.
+
+    Means lie as far from the center as the description has it, in an unknown direction of every column.
+    """
+    center, (shared, own) = plan.ellipsoid.center, count_stds(plan)
+    if plan.statistic in SUMS:
+        return Decoded(center, np.broadcast_to(0.0, plan.d), RowCounts(np.broadcast_to(1.0, plan.d), shared, own))
+    if plan.n is None:
+        return None
+    counts = RowCounts(np.broadcast_to(float(plan.n), plan.d), 0.0, np.hypot(own, shared))
+    return Decoded(center, plan.rows.distances(plan.d, plan.n), counts)
+
+
+def count_stds(plan: VectorPlan, missing: MissingCounts | None = None) -> tuple[float, Floats]:
+    """Stds of the noise of the columns' counts: what all have in common, and the rest, one per column."""
+    shared = plan.count_std or 0.0
+    if plan.auxiliary.missing == "row":
+        return float(np.hypot(shared, plan.absence_stds[0])), np.broadcast_to(0.0, plan.d)
+    if plan.absence_stds.size:
+        return shared, plan.absence_stds.copy()
+    return shared, np.broadcast_to(0.0, plan.d) if missing is None else missing.stds.copy()
+
+
+def count_rows(plan: VectorPlan, noisy: Floats, missing: MissingCounts | None = None) -> RowCounts:
     """The rows of every column, from the noisy counts behind the values [U6], or from those before [L10]."""
     count: Any = None if plan.count_std is None else noisy[..., -1] / plan.count_weight
     if noisy.ndim == 1:
         count = None if count is None else float(count)
-        rows = np.full(plan.d, float(plan.n or 0) if count is None else count)
+        rows = np.broadcast_to(float(plan.n or 0) if count is None else count, plan.d)
     else:
         rows = np.repeat(count[:, None], plan.d, axis=1)
-    if plan.riders.absences.size:
-        units = plan.riders.absences.astype(float)
+    if plan.auxiliary.absences.size:
+        units = plan.auxiliary.absences.astype(float)
         behind = np.ldexp(noisy[..., plan.ellipsoid.width :][..., : units.size], plan.grid_bits)
         rows = rows - behind / np.where(units > 0, units, np.inf)
-    elif absent is not None:
-        rows = rows - absent.rows
-    shared, own = plan.count_std or 0.0, np.zeros(plan.d) if absent is None else absent.stds.copy()
-    if plan.riders.missing == "row":
-        shared = float(np.hypot(shared, plan.absence_stds[0]))
-    elif plan.absence_stds.size:
-        own = plan.absence_stds.copy()
-    return RowCounts(rows, shared, own, count)
+    elif missing is not None:
+        rows = rows - missing.rows
+    return RowCounts(rows, *count_stds(plan, missing), count)
 
 
-def count_clipped(plan: Any, counts: RowCounts, noisy: Floats) -> Counts:
+def count_clipped(plan: VectorPlan, counts: RowCounts, noisy: Floats) -> Counts:
     """The counts of a vector, with those of what was clipped."""
-    riders = plan.riders
-    if not riders.outside.size:
+    auxiliary = plan.auxiliary
+    if not auxiliary.counts_clipped:
         return Counts(counts.rows, counts.stds)
-    start = plan.ellipsoid.width + riders.absences.size
-    behind = noisy[start : plan.ellipsoid.width + riders.counted] * 2.0**plan.grid_bits
-    if riders.octaves:
-        return Counts(counts.rows, counts.stds, behind / max(riders.outside[0], 1))
-    return Counts(counts.rows, counts.stds, None, behind / riders.cell_units)
+    start = plan.ellipsoid.width + auxiliary.absences.size
+    behind = noisy[start : plan.ellipsoid.width + auxiliary.counted] * 2.0**plan.grid_bits
+    if auxiliary.octaves:
+        return Counts(counts.rows, counts.stds, behind / max(auxiliary.outside[0], 1))
+    rows = float(behind[-1] / auxiliary.outside_rows) if auxiliary.outside_rows else None
+    values = behind[: auxiliary.outside.size] / np.where(auxiliary.outside > 0, auxiliary.outside, np.inf)
+    return Counts(counts.rows, counts.stds, None, values if values.size else None, rows)
 
 
-def hold(plan: Any, offset: Floats, counts: RowCounts) -> Floats:
-    """[U3] Offsets of columns that hardly any row has, brought back to the region that every row lies in."""
+def hold_few(plan: VectorPlan, offset: Floats, counts: RowCounts) -> Floats:
+    """[U3] Offsets of columns with hardly any value, moved back into the region of all rows."""
     few = in_doubt(counts.rows, counts.stds)
     if not few.any():
         return offset
@@ -144,43 +171,46 @@ def hold(plan: Any, offset: Floats, counts: RowCounts) -> Floats:
 # Noise --------------------------------------------------------------------------------------------------
 
 
-def noise_of(plan: Any, decoded: Decoded, absent: Absent | None = None) -> Noise:
-    """The noise of a vector."""
-    if plan.statistic != "sum":
-        return _mean_noise(plan, decoded.rows, decoded.offset, absent)
-    if plan.needs_no_count and absent is None:
-        return Noise(*plan.noise_base)
-    return _sum_noise(plan, decoded.rows, absent)
-
-
-def group_stds(plan: Any, decoded: Decoded) -> Floats:
-    """Stds of the noise of groups; one axis, and no covariance, for each."""
-    base, std = plan.noise_base
-    sums, stds = base.reach * std, decoded.rows.stds
-    if plan.statistic == "sum":
-        return np.asarray(np.hypot(sums, np.abs(plan.ellipsoid.center) * stds))
-    divisor = np.maximum(decoded.rows.rows, 1.0)
-    return np.asarray(np.hypot(sums / divisor, np.abs(decoded.offset) * stds / divisor))
-
-
-def _mean_noise(plan: Any, counts: RowCounts, offset: Floats, absent: Absent | None) -> Noise:
-    """[U3][U6] Of c + T_j / N_j: the sums' own, the shared count's and each column's own."""
+def noise_of(plan: VectorPlan, decoded: Decoded, missing: MissingCounts | None = None) -> Noise:
+    """The noise of a vector: [U3][U6] of c + T_j / N_j the sums' own, the shared count's and each column's own."""
+    ellipsoid, std = plan.noise_base
+    if plan.statistic in SUMS:
+        return Noise(ellipsoid, std) if plan.needs_no_count and missing is None else _sum_noise(plan, decoded, missing)
+    counts, offset = decoded.rows, decoded.offset
     divisor = np.maximum(counts.rows, 1.0)
     least = float(divisor.min())
     stretch = None if (divisor == least).all() else least / divisor
     shared = offset * (counts.shared / divisor) if counts.shared else None
     own = None
-    if counts.own.any():  # an absent cell moves a mean by how far that is from where the cell counts
-        filled = 0.0 if absent is None else absent.fill - plan.ellipsoid.center
+    if counts.own.any():  # a missing value moves a mean by its distance from where missing values count
+        filled = 0.0 if missing is None else missing.fill - ellipsoid.center
         own = np.abs(offset - filled) * (counts.own / divisor)
-    ellipsoid, std = plan.noise_base
     return Noise(ellipsoid, std / least, shared, stretch, own)
 
 
-def _sum_noise(plan: Any, counts: RowCounts, absent: Absent | None) -> Noise:
+def _sum_noise(plan: VectorPlan, decoded: Decoded, missing: MissingCounts | None) -> Noise:
     """[U2][U6] Of c N_j + T_j."""
+    (ellipsoid, std), counts = plan.noise_base, decoded.rows
     center = plan.ellipsoid.center
     shared = center * counts.shared if counts.shared else None
-    own = np.abs(center if absent is None else absent.fill) * counts.own if counts.own.any() else None
-    ellipsoid, std = plan.noise_base
+    own = np.abs(center if missing is None else missing.fill) * counts.own if counts.own.any() else None
     return Noise(ellipsoid, std, shared, None, own)
+
+
+def group_stds(plan: VectorPlan, decoded: Decoded) -> Floats:
+    """Stds of the noise of groups; one axis, and no covariance, for each."""
+    base, std = plan.noise_base
+    sums, stds = base.reach * std, decoded.rows.stds
+    if plan.statistic in SUMS:
+        return np.asarray(np.hypot(sums, np.abs(plan.ellipsoid.center) * stds))
+    divisor = np.maximum(decoded.rows.rows, 1.0)
+    return np.asarray(np.hypot(sums / divisor, np.abs(decoded.offset) * stds / divisor))
+
+
+def widen(plan: VectorPlan, stds: Floats, counts: RowCounts) -> Floats:
+    """Noise stds, widened where a mean divides by a count that is itself in doubt [U2]."""
+    if plan.statistic in SUMS:
+        return stds
+    relative = counts.stds / np.maximum(counts.rows, 1.0)
+    wide: Floats = stds * np.sqrt(1 + 3 * np.minimum(relative, 1.0) ** 2)
+    return wide

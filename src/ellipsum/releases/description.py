@@ -6,57 +6,174 @@ docs/proofs/squares.md: [S11] what squares cost, [D1] standard deviations and th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..display.document import Document
-from ..errors import Floats, UsageError, choice, open_unit
+from ..display.document import Document, TextTable, make_table
+from ..display.wording import INSECURE, SHOWN, format_interval, format_number, many
+from ..errors import Floats, UsageError, choice, open_unit, shown
+from ..noise.block_law import BlockLaw
+from ..noise.law import normal_multiple
+from ..row_maps.maps import ClampedMap
 from ..rows import Rows
-from ..util import json_codec
-from .decode import Counts
-from .release import DOCTORED, WRONG, Release, follows, planned_release
-from .std_estimates import Spreads, mean_squares, multiples
+from . import documents
+from .base import LEVEL, StatisticRelease, import_pandas
+from .decode import count_stds
+from .estimates import VectorRelease, is_of_population
+from .noise_covariance import in_doubt
+from .protocols import VectorPlan
+from .release import Release
 
 if TYPE_CHECKING:
+    import pandas
+
     from ..display.plots.strips import Sheet
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """Means and mean squares that were published, and how many rows have each column.
+
+    squares: of distances from the middle of the bounds, in units of half a width.
+    """
+
+    plan: VectorPlan
+    means: Floats
+    squares: Floats
+    rows: Floats
+    row_stds: Floats
+
+    @cached_property
+    def half(self) -> Floats:
+        return halves(self.plan)
+
+    @cached_property
+    def unit(self) -> Floats:
+        """Half of each column's width; 1 for one without width."""
+        return np.where(self.half > 0, self.half, 1.0)
+
+    @cached_property
+    def offsets(self) -> Floats:
+        """Means in units of half a width from the middle."""
+        return np.where(self.half > 0, (self.means - self.plan.ellipsoid.center) / self.unit, 0.0)
+
+    @cached_property
+    def variances(self) -> Floats:
+        """In units of the squared half-width; below 0 where noise has it so."""
+        return np.minimum(self.squares - self.offsets**2, 1.0)
+
+    @property
+    def roots(self) -> Floats:
+        """Population standard deviations in units of half a width; 0 where noise leaves nothing."""
+        return np.sqrt(np.clip(self.variances, 0.0, 1.0))
+
+    @property
+    def std(self) -> Floats:
+        return self.roots * self.half
+
+    @property
+    def std_error(self) -> Floats:
+        """Root mean square error of each std, to first order; near 0, that of the root of what noise leaves."""
+        spread, shift = self.variance_stds
+        variance = np.clip(self.variances, 0.0, 1.0)
+        return (np.sqrt(variance + np.hypot(spread, shift**2)) - np.sqrt(variance)) * self.half
+
+    @cached_property
+    def variance_stds(self) -> tuple[Floats, Floats]:
+        """[D1] The std of a variance's noise to first order, and that of the offset, whose square comes second."""
+        values, doubt = self.value_stds
+        shared, offset = self.row_stds, self.offsets
+        lever = 1 - self.squares + 2 * offset**2
+        spread = np.sqrt(self.plan.square_stds**2 + (2 * offset * values) ** 2 + (lever * shared) ** 2)
+        return spread * doubt, np.hypot(values, offset * shared) * doubt
+
+    @cached_property
+    def value_stds(self) -> tuple[Floats, Floats]:
+        """Stds of the noise of sums in units of half a width, and 1 / rows, widened where rows are in doubt."""
+        rows = np.maximum(self.rows, 1.0)
+        ellipsoid, std = self.plan.noise_base
+        doubt = np.sqrt(1 + 3 * np.minimum(self.row_stds / rows, 1.0) ** 2) / rows
+        return ellipsoid.reach * std / self.unit, doubt
+
+    def bounds(self, level: float) -> Floats:
+        """Ends of intervals of the stds, each covering its own at a level."""
+        return self.bounds_at(multiples(self.plan, level)) * self.half[:, None]
+
+    def bounds_at(self, many: Floats) -> Floats:
+        """[D1] Of variances first: noise lowers them by the square of what it does to the mean, and never raises.
+
+        In units of half a width; many: half-widths of intervals in stds, one per column.
+        """
+        spread, shift = self.variance_stds
+        reach = many * spread + (many * shift) ** 2
+        low, high = self.variances - reach, np.maximum(self.variances, 0.0) + reach
+        few = in_doubt(self.rows, self.row_stds)
+        ends = np.stack([np.where(few, 0.0, low), np.where(few, 1.0, high)], axis=-1)
+        spans: Floats = np.sqrt(np.clip(ends, 0.0, 1.0))
+        return spans
+
+    def count_bounds(self, level: float, most: float) -> Floats:
+        """Ends of intervals of the numbers of rows, which are at least 0 and at most this."""
+        reach = multiples(self.plan, level) * self.row_stds
+        return np.clip(np.stack([self.rows - reach, self.rows + reach], axis=-1), 0.0, most)
+
+
+def mean_squares(plan: VectorPlan, rows: Floats, scaled: Floats) -> Floats:
+    """1 - T / N of each column, from noisy sums of 1 - y^2 behind the counts [D1]; rows: those that have the column."""
+    units = plan.auxiliary.squares.astype(float)
+    start = plan.ellipsoid.width + plan.auxiliary.counted
+    sums = np.ldexp(scaled[..., start : start + units.size], plan.grid_bits)
+    live = units > 0
+    return np.where(live, 1 - sums / np.where(live, units, 1.0) / np.maximum(rows, 1.0), 0.0)
+
+
+def halves(plan: VectorPlan) -> Floats:
+    """Half of each column's width, as the grid has it, but no more than that."""
+    lower, upper = plan.rows.bounds()
+    assert isinstance(plan.row_map, ClampedMap)
+    widths: Floats = np.ldexp(plan.row_map.limits.astype(float), -plan.grid_bits) * plan.ellipsoid.unscale
+    halves: Floats = np.minimum(widths, (upper - lower) / 2)
+    return halves
+
+
+def multiples(plan: VectorPlan, level: float) -> Floats:
+    """Half-widths in stds, one per column: the largest of all coordinates that a column's answers are made of."""
+    many: Floats = plan.multiples(level)
+    if not isinstance(plan.noise_law, BlockLaw):
+        return many
+    start = plan.ellipsoid.width + plan.auxiliary.counted
+    squares = plan.noise_law.multiples(plan.stds.size, level)[start : start + plan.d]
+    largest: Floats = np.maximum(np.maximum(many, squares), plan.noise_law.sum_multiple(level))
+    return largest
+
 
 MOST_DESCRIBED = 1024
 """Columns with covariances at most: half a million pairs."""
 STATED = ("count", "mean", "std")
-_LEVEL = 0.95
+_CORRELATED = 6
 _EVEN = 1 / 3  # mean square, and variance, of a column spread evenly over its bounds, in units of its half-width
 
 
-@dataclass(frozen=True, repr=False)
-class Description(Release):
-    """Count, mean and standard deviation of every column; `value` and its intervals are those of the means.
+class Described(VectorRelease):
+    """What descriptions have beside the means: counts and standard deviations, of one vector or of many groups.
 
-    Standard deviations are the population's, and are for entries held to their bounds, as the means are.
+    `value` and its intervals are those of the means. Standard deviations are the population's, and are for values
+    clamped to their bounds, as the means are.
     """
 
     @property
     def count(self) -> Floats:
-        """How many rows have each column, one per column: noisy, or the public n where nothing can be missing."""
-        return self._row_counts.rows
-
-    @property
-    def _row_counts(self) -> Counts:
-        assert self.counts is not None
-        return self.counts
+        """The number of non-missing values of each column: noisy and at least 0, or n if no value can be missing."""
+        return np.maximum(self.decoded.rows.rows, 0.0)  # [U10]
 
     @cached_property
     def squares(self) -> Floats:
         """Noisy mean squares of the columns' distances from the middle of their bounds, in units of half a width."""
-        return mean_squares(self.plan, self.count, self.noisy)
-
-    @cached_property
-    def products(self) -> Floats | None:
-        """Noisy mean products of two columns' distances, of all pairs (0, 1), (0, 2), ...; None where nobody asked."""
-        return mean_products(self.plan, self.count, self.noisy)
+        return mean_squares(self.vector_plan, self.count, self.noisy)
 
     @property
     def mean(self) -> Floats:
@@ -74,17 +191,47 @@ class Description(Release):
 
     @cached_property
     def _spreads(self) -> Spreads:
-        return Spreads(self.plan, self.value, self.squares, self.count, self._row_counts.stds)
+        return Spreads(self.vector_plan, self.value, self.squares, self.count, self.decoded.rows.stds)
 
-    def confidence_interval(self, level: float = 0.95, of: str = "mean") -> Floats:
-        """(d, 2) bounds for the "count", "mean" or "std" of each column, each covering its own column at `level`."""
+    def confidence_interval(self, level: float = LEVEL, of: str = "mean", *, target: str = "data") -> Floats:
+        """(..., d, 2) bounds for the "count", "mean" or "std" of each column, each covering its own at `level`.
+
+        target: "data" is the statistic of the rows at hand. "population" is the mean of a population of which the rows
+        are a random sample [D3].
+        """
         kind = choice("of", of, STATED)
+        if is_of_population(target, self.plan.people):
+            if kind != "mean":
+                raise UsageError(f"target='population' is for means and quantiles, not for {kind}. Leave it out.")
+            return self._population_interval(open_unit("level", level))
         if kind == "mean":
             return super().confidence_interval(level)
         if kind == "std":
             return self._spreads.bounds(open_unit("level", level))
-        plan: Any = self.plan
-        return self._spreads.count_bounds(open_unit("level", level), float(plan.n) if plan.public_rows else np.inf)
+        most = float(self.vector_plan.n or 0) if self.vector_plan.public_rows else np.inf
+        return self._spreads.count_bounds(open_unit("level", level), most)
+
+    def _population_interval(self, level: float) -> Floats:
+        """[D3] The release's own half-width, and the sampling error of the largest std that the noise allows."""
+        largest, multiple = self._spreads.bounds(level)[..., 1], normal_multiple(level)
+        rows = np.maximum(self.count - multiple * self.decoded.rows.stds, 1.0)
+        half = np.hypot(self.half_widths(level), multiple * largest / np.sqrt(rows))
+        return np.stack([np.clip(self.raw_value + end, *self._possible_range) for end in (-half, half)], axis=-1)
+
+    def to_dict(self) -> dict[str, Any]:
+        bounds = {name: self.confidence_interval(LEVEL, name).tolist() for name in ("count", "std")}
+        section = {"count": self.count.tolist(), "std": self.std.tolist(), "std_error": self.std_error.tolist()}
+        return {**super().to_dict(), "describe": {**section, "interval": {"level": LEVEL, **bounds}}}
+
+
+@dataclass(frozen=True, repr=False)
+class Description(Described, Release):
+    """Count, mean and standard deviation of every column, and covariances where they were asked for."""
+
+    @cached_property
+    def products(self) -> Floats | None:
+        """Noisy mean products of all pairs of columns (0, 1), (0, 2), ...; None without covariance=True."""
+        return mean_products(self.plan, self.count, self.noisy)
 
     @property
     def covariance(self) -> Floats:
@@ -104,9 +251,9 @@ class Description(Release):
 
     @property
     def _covariances(self) -> Floats:
-        """Of all pairs, in units of the half-widths."""
+        """Covariances of all pairs, in units of the half-widths."""
         if self.products is None:
-            raise UsageError("this release has no covariances. Ask for them: describe(..., covariance=True).")
+            raise UsageError("This release has no covariances. Use es.describe(..., covariance=True).")
         first, second = np.triu_indices(self.value.size, 1)
         offsets = self._spreads.offsets
         return self.products - offsets[first] * offsets[second]
@@ -131,58 +278,64 @@ class Description(Release):
 
     def _covariance_reach(self, many: Floats) -> Floats:
         """[D2] How far noise may have moved each covariance: to first order, and by two means' errors together."""
-        plan: Any = self.plan
+        plan = self.plan
         assert self.products is not None
         first, second = np.triu_indices(self.value.size, 1)
         values, doubt = self._spreads.value_stds
         one, other = self._spreads.offsets[first], self._spreads.offsets[second]
-        counts = (self.products - 2 * one * other) * self._row_counts.stds[first]
+        counts = (self.products - 2 * one * other) * self.decoded.rows.stds[first]
         parts = plan.product_std**2 + (one * values[second]) ** 2 + (other * values[first]) ** 2 + counts**2
         shift = many * self._spreads.variance_stds[1]
         reach: Floats = many[first] * np.sqrt(parts) * doubt[first] + shift[first] * shift[second]
         return reach
 
     def denoise(self, method: str, **options: Any) -> Release:
-        raise UsageError("denoise is for sums and means: a std beside a cleaned mean would not be its own. Use mean.")
+        raise UsageError(
+            "denoise is for sums and means: the standard deviations would not match denoised means. Use es.mean."
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        bounds = {name: self.confidence_interval(_LEVEL, name).tolist() for name in ("count", "std")}
-        section: dict[str, Any] = {name: part.tolist() for name, part in self._shown().items()}
+        fields = super().to_dict()
         if self.products is not None:
-            bounds["correlation"] = self.correlation_interval(_LEVEL).tolist()
-        return {**super().to_dict(), "describe": {**section, "interval": {"level": _LEVEL, **bounds}}}
+            fields["describe"]["correlation"] = self.correlation.tolist()
+            fields["describe"]["interval"]["correlation"] = self.correlation_interval(LEVEL).tolist()
+        return fields
 
-    def _shown(self) -> dict[str, Floats]:
-        """What a file shows beside the means."""
-        shown = {"count": self.count, "std": self.std, "std_error": self.std_error}
-        return shown if self.products is None else {**shown, "correlation": self.correlation}
+    def statistics(self) -> dict[str, Floats]:
+        """The published statistics of every column, by name."""
+        return {name: getattr(self, name) for name in STATED}
 
-    def check_shown(self, fields: json_codec.Fields) -> None:
-        super().check_shown(fields)
-        found = fields.take("describe", lambda saved: saved)
-        with json_codec.Fields(found, WRONG) as section:
-            section.take("interval", lambda value: None)  # worked out again
-            for name, wanted in self._shown().items():
-                kind: json_codec.Kind[Floats] = json_codec.matrix if wanted.ndim == 2 else json_codec.numbers
-                if not follows(section.take(name, kind), wanted):
-                    raise UsageError(DOCTORED)
-
-    def _table(self) -> dict[str, Any]:
-        table: dict[str, Any] = {}
-        for name in STATED:
-            low, high = self.confidence_interval(_LEVEL, name).T
-            table |= {name: getattr(self, name), f"{name}_lower": low, f"{name}_upper": high}
-        return table
+    def to_pandas(self) -> pandas.DataFrame:
+        """A column for each column of the data, and a row for each statistic, as pandas' `describe` has it."""
+        return self._with_facts(frame_of_statistics(self, self.statistics()))
 
     def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
-        from .pictures import description_sheet
+        from .pictures import vector_sheet
 
-        return description_sheet(self, order, columns)
+        mean = self.value, self.confidence_interval(LEVEL, "mean"), self.standard_error
+        std = self.std, self.confidence_interval(LEVEL, "std"), self.std_error
+        title = f"mean and standard deviation of {many(self.value.size, 'column')}"
+        return vector_sheet(self, title, {"mean": mean, "std": std}, order, columns)
 
     def document(self, most: int | None = None) -> Document:
-        from .documents import description_document
+        return self._document(list(self._tables(most or SHOWN)), [("Std", documents.POPULATION)])
 
-        return description_document(self, most)
+    def _tables(self, most: int) -> Iterator[TextTable]:
+        means, stds = (self.confidence_interval(LEVEL, name) for name in ("mean", "std"))
+        lines = []
+        for j, name in enumerate(self.names(most)):
+            mean, std = self.standard_error[j], self.std_error[j]
+            lines.append([
+                shown(name), documents.format_count(float(self.count[j]), float(self.decoded.rows.stds[j])),
+                format_number(float(self.value[j]), float(mean)), format_interval(means[j], mean),
+                format_number(float(self.std[j]), float(std)), format_interval(stds[j], std),
+            ])  # fmt: skip
+        yield make_table(["column", "count", "mean", "95% CI", "std", "95% CI"], lines, self.value.size)
+        if self.products is not None:
+            names = [shown(name) for name in self.names(_CORRELATED)]
+            matrix = self.correlation
+            cells = [[name, *(f"{matrix[i, j]:.3f}" for j in range(len(names)))] for i, name in enumerate(names)]
+            yield make_table(["correlation", *names], cells, self.value.size)
 
 
 def _symmetric(pairs: Floats, d: int) -> Floats:
@@ -192,19 +345,21 @@ def _symmetric(pairs: Floats, d: int) -> Floats:
     return matrix + matrix.T
 
 
-def release_class(plan: Any) -> type[Release]:
-    """What the release of a plan is."""
-    return Description if plan.statistic == "describe" else Release
+def frame_of_statistics(release: StatisticRelease, rows: Mapping[str, Floats]) -> pandas.DataFrame:
+    """A pandas frame with a row for each statistic; its corner says where the noise is not secure."""
+    pandas = import_pandas()
+    columns = pandas.Index(release.names(), name=None if release.secure else INSECURE)
+    return pandas.DataFrame(list(rows.values()), index=list(rows), columns=columns)
 
 
-def mean_products(plan: Any, rows: Floats, scaled: Floats) -> Floats | None:
+def mean_products(plan: VectorPlan, rows: Floats, scaled: Floats) -> Floats | None:
     """T / N of each pair of columns, from noisy sums of their products behind the squares [D2]."""
-    riders = plan.riders
-    if not riders.products:
+    auxiliary = plan.auxiliary
+    if not auxiliary.products:
         return None
-    start = plan.ellipsoid.width + riders.width - riders.pairs
-    each = max(float(rows[0]), 1.0)  # rows are complete: every column has as many
-    means: Floats = np.ldexp(scaled[start : start + riders.pairs], plan.grid_bits) / riders.products / each
+    start = plan.ellipsoid.width + auxiliary.width - auxiliary.pairs
+    each = max(float(rows[0]), 1.0)  # Rows are complete, so every column has the same number of values.
+    means: Floats = np.ldexp(scaled[start : start + auxiliary.pairs], plan.grid_bits) / auxiliary.products / each
     return means
 
 
@@ -212,24 +367,23 @@ def mean_products(plan: Any, rows: Floats, scaled: Floats) -> Floats | None:
 
 
 def square_levers(rows: Rows) -> Floats:
-    """By how much a mean square moves a std, where a column is spread evenly over its bounds."""
+    """Change of a standard deviation with its mean square, for uniform columns."""
     lower, upper = rows.bounds()
     return (upper - lower) / 2 / (2 * math.sqrt(_EVEN))
 
 
-def correlation_error(plan: Any) -> float | None:
-    """[D2] Forecast error of a correlation of two columns that are spread evenly over their bounds, each by itself."""
-    if not plan.riders.products or plan.n is None:
+def correlation_error(plan: VectorPlan) -> float | None:
+    """[D2] Expected error of a correlation of two columns that are spread evenly over their bounds, each by itself."""
+    if not plan.auxiliary.products or plan.n is None:
         return None
     return float(plan.product_std / (_EVEN * plan.n))
 
 
-def std_errors(plan: Any) -> Floats:
-    """[D1] Forecast errors of the stds of columns that are spread evenly over their bounds, one per column."""
-    counts = (
-        np.hypot(plan.absence_stds, plan.count_std or 0.0) if plan.riders.absences.size else (plan.count_std or 0.0)
-    )
-    doubt = np.sqrt(1 + 3 * np.minimum(counts / plan.n, 1.0) ** 2) / plan.n
+def std_errors(plan: VectorPlan, n: int) -> Floats:
+    """[D1] Expected errors of the stds of n rows whose columns are spread evenly over their bounds, one per column."""
+    shared, own = count_stds(plan)
+    counts = np.hypot(own, shared)
+    doubt = np.sqrt(1 + 3 * np.minimum(counts / n, 1.0) ** 2) / n
     errors: Floats = square_levers(plan.rows) * np.hypot(plan.square_stds, (1 - _EVEN) * counts) * doubt
     return errors
 
@@ -239,26 +393,20 @@ def check_covariance(rule: str, d: int, noise: str, pure: bool) -> None:
     if not 2 <= d <= MOST_DESCRIBED:
         raise UsageError(f"covariance=True is for 2 to {MOST_DESCRIBED} columns, got {d}.")
     if rule == "column":
-        raise UsageError(
-            "covariance=True needs complete rows. State missing='row' to leave others out, 'center', or a number."
-        )
-    if noise == "norm" or pure:
-        raise UsageError("covariance=True needs Gaussian noise. Leave noise= out, and state a delta above 0.")
+        raise UsageError("covariance=True needs complete rows. Use missing='drop_row', 'none', or a number to fill in.")
+    if noise == "knorm" or pure:
+        raise UsageError("covariance=True needs Gaussian noise. Use noise='auto' and delta > 0.")
 
 
 # From a file --------------------------------------------------------------------------------------------
 
 
-def check_squares(plan: Any) -> None:
+def check_squares(plan: VectorPlan) -> None:
     """An error unless a plan has squares beside its values where it describes them, and nowhere else."""
-    squares = plan.riders.squares
+    squares = plan.auxiliary.squares
     valid = (plan.statistic == "describe") == (squares.size > 0)
     if valid and squares.size:
-        valid = plan.clamped and bool(((squares > 0) == (plan.row_map.limits > 0)).all())
+        limits = plan.row_map.limits if isinstance(plan.row_map, ClampedMap) else np.zeros(squares.size)
+        valid = plan.clamped and bool(((squares > 0) == (limits > 0)).all())
     if not valid:
-        raise UsageError("this plan's squares are not those of its statistic. Make the plan anew.")
-
-
-def read_release(saved: Mapping[str, Any], make_plan: Callable[[Any], Any]) -> Release:
-    """A release from a file."""
-    return planned_release(saved, make_plan, release_class)
+        raise UsageError("Invalid plan file: the squares do not match the statistic. Create a new plan.")

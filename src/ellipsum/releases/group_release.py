@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display.document import Background, Document
-from ..display.result import Shown
-from ..display.wording import describe_guarantee
-from ..errors import Floats, UsageError, choice, open_unit
-from ..privacy.guarantee import Privacy
-from ..request.groups import Groups
-from ..request.people import People
-from ..sources.group_labels import published_type
+from ..display.document import Background, Document, TextTable
+from ..display.wording import describe_statistic, format_interval, format_number, insecure_facts, many
+from ..errors import Floats, UsageError, shown
+from ..numerics.wide_integers import Ints
+from ..request.groups import CELL, Groups, spelled_date
+from ..request.request import SUMS
+from ..sources.group_labels import canonical_labels, known_kind, label_listed, published_type, read_dates
 from ..util import json_codec
-from ..util.atomic_files import Kept, Saved, write_atomically
-from ..util.structural_equality import Alike
-from .decode import Decoded, RowCounts, decode, group_stds
-from .description import STATED
-from .group_json import release_to_dict
+from ..util.atomic_files import write_atomically
+from . import documents
+from .base import DOCTORED, LEVEL, StatisticRelease, import_pandas
+from .decode import group_stds
+from .description import STATED, Described
+from .estimates import VectorRelease
 from .noise_covariance import in_doubt
 from .postprocess import shrink_means
-from .std_estimates import Spreads, mean_squares
+from .protocols import GroupsPlan, VectorPlan
 
 if TYPE_CHECKING:
     import pandas
@@ -35,209 +36,24 @@ if TYPE_CHECKING:
     import pyarrow
 
     from ..display.plots.strips import Sheet
-    from .learning_record import Learning
 
-LEVEL = 0.95
-
-
-class PlannedGroups(Protocol):
-    """What a release of groups asks of its plan."""
-
-    @property
-    def one(self) -> Any: ...
-    @property
-    def grouping(self) -> Groups: ...
-    @property
-    def privacy(self) -> Privacy: ...
-    @property
-    def stated(self) -> Mapping[str, float]: ...
-    @property
-    def statistic(self) -> str: ...
-    @property
-    def columns(self) -> tuple[str, ...] | None: ...
-    @property
-    def people(self) -> People | None: ...
-    @property
-    def doubt(self) -> str | None: ...
-    @property
-    def d(self) -> int: ...
-    @property
-    def width(self) -> int: ...
-    @property
-    def threshold(self) -> float: ...
-    @property
-    def size(self) -> int | None: ...
-    def forecast_svg(self, prefix: str) -> str | None: ...
-    def to_dict(self) -> dict[str, Any]: ...
+Keys = NDArray[np.object_]
+_BESIDE, _MOST_BESIDE = 6, 12  # Number of columns in a table of groups, and in all its tables.
+_SHRUNK = "means are shrunk towards their weighted mean; the intervals are those of the raw means"
+_COUNTED = "The noisy number of rows of each group is published beside its values."
 
 
-@dataclass(frozen=True, repr=False)
-class GroupRelease(Alike, Kept, Saved, Shown):
-    """A published statistic of every group, sorted by key: one row for each.
-
-    Every number follows from the noisy sums and from public numbers.
-    """
-
-    plan: PlannedGroups
-    keys: NDArray[np.object_]
-    """(groups, columns of by)."""
-    kinds: tuple[str, ...]
-    """How the columns of the keys are compared."""
-    noisy: Floats
-    """(groups, width): values, counts of absences and the count of rows, in the plan's scaled space."""
-    secure: bool
-    shrinks: bool = False
-    """Whether means were pulled towards their weighted mean."""
-    privacy_spent: Privacy | None = None
-    """Set where earlier rounds (learning) spent budget too."""
-    learned: Learning | None = None
-    """What happened before, where the bounds were learned: steps with their cost, and what clipping may hide."""
-
-    @cached_property
-    def _decoded(self) -> Decoded:
-        return decode(self.plan.one, self.noisy)
-
-    @property
-    def _rows(self) -> RowCounts:
-        return self._decoded.rows
-
-    @property
-    def statistic(self) -> str:
-        return self.plan.statistic
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        return self.plan.columns
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        return tuple(map(str, self.plan.grouping.by))
-
-    @property
-    def privacy(self) -> Privacy:
-        """Everything that was spent on this release."""
-        return self.privacy_spent or self.plan.privacy
-
-    @property
-    def stated(self) -> Mapping[str, float]:
-        return self.plan.stated if self.learned is None else self.learned.stated
-
-    @cached_property
-    def value(self) -> Floats:
-        """(groups, d)."""
-        value = self._decoded.value
-        value = shrink_means(value, self.standard_error) if self.shrinks else value
-        return value if self.learned is None else np.where(self.learned.found, value, np.nan)
-
-    @property
-    def counts(self) -> Floats:
-        """The noisy number of rows, or people, of each group."""
-        counts: Floats = self._rows.count
-        return counts
-
-    @property
-    def count_std(self) -> float:
-        """Std of the noise of the counts."""
-        return float(self.plan.one.count_std or 0.0)
-
-    @cached_property
-    def noise_std(self) -> Floats:
-        """(groups, d) stds of the noise; the error of clipping is not in it."""
-        return group_stds(self.plan.one, self._decoded)
-
-    @property
-    def standard_error(self) -> Floats:
-        """(groups, d): noise of sums and counts, wider where a mean divides by a count that is in doubt [U2]."""
-        if self.statistic == "sum":
-            return self.noise_std
-        doubt = self._rows.stds / np.maximum(self._rows.rows, 1.0)
-        wide: Floats = self.noise_std * np.sqrt(1 + 3 * np.minimum(doubt, 1.0) ** 2)
-        return wide
-
-    def confidence_interval(self, level: float = LEVEL) -> Floats:
-        """(groups, d, 2) bounds for the statistic of each group, each covering its own number at `level`.
-
-        They cover the noise of sums and counts, and speak of rows as they were clipped; where bounds were learned, they
-        hold all that these cut off in any group [G9]. Of a release that was shrunk they are those of the raw
-        means, and cover as often as before [G7].
-        """
-        quantiles = self.plan.one.multiples(open_unit("level", level))
-        half, middle = quantiles * self.standard_error, self._decoded.value
-        low, high = middle - half, middle + half
-        if self.learned is not None:
-            rows = np.maximum(self._rows.rows, 1.0)
-            low, high = self.learned.widened(low, high, rows, self.statistic == "sum")
-        return np.stack([low, high], axis=2)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the noisy counts say against the values, in words."""
-        before = () if self.learned is None else self.learned.warnings
-        if self.statistic == "sum":
-            return before
-        few = int(in_doubt(self._rows.rows, self._rows.stds).any(axis=1).sum())
-        if not few:
-            return before
-        what = "a group has" if few == 1 else f"{few} groups have"
-        return (
-            *before,
-            f"{what} hardly more rows than the noise of the counts: such means are held to the bounds of the rows.",
-        )
-
-    def shrink(self) -> GroupRelease:
-        """Means pulled towards their weighted mean over all groups: free, and closer to the truth taken together.
-
-        A single group that differs from the others may end up further off. Intervals stay those of the raw means [G7].
-        """
-        if self.statistic != "mean":
-            raise UsageError("shrink is for means: sums of groups of different sizes have no common value.")
-        return replace(self, shrinks=True)
-
-    def names(self) -> tuple[str, ...]:
-        """Column names, or x1, x2, ... where there are none."""
-        return self.columns or tuple(f"x{j + 1}" for j in range(self.plan.d))
-
-    def parts(self) -> dict[str, tuple[Floats, Floats, Floats]]:
-        """What is said of every column: value (groups, d), its 95% interval and the std of its error."""
-        return {"": (self.value, self.confidence_interval(LEVEL), self.standard_error)}
+class Tabular(StatisticRelease):
+    """A release that is a table with a row for each group, bin or quantile."""
 
     def to_arrow(self) -> pyarrow.Table:
-        """One row for each group: its key, noisy count and, for each column, value, low and high at 95%.
-
-        Of a description these are the count, the mean and the std of each column.
-
-        Where the noise is not secure, a column says so.
-        """
-        import pyarrow as pa
-
-        parts: list[tuple[str, Any]] = list(zip(self.by, self.key_arrays(), strict=True))
-        parts.append(("noisy_count", pa.array(self.counts)))
-        said = self.parts()
-        for j, name in enumerate(self.names()):
-            for what, (value, bounds, _) in said.items():
-                title = f"{name}_{what}" if what else name
-                columns = (title, value[:, j]), (f"{title}_low", bounds[:, j, 0]), (f"{title}_high", bounds[:, j, 1])
-                parts += [(heading, pa.array(np.ascontiguousarray(column))) for heading, column in columns]
-        if not self.secure:
-            parts.append(("secure", pa.array(np.zeros(len(self.keys), np.bool_))))
-        return pa.table([array for _, array in parts], names=_distinct([title for title, _ in parts]))
-
-    def key_arrays(self) -> list[Any]:
-        """The keys as Arrow arrays of their own types, one for each column of by."""
-        import pyarrow as pa
-
-        return [pa.array(list(self.keys[:, i]), published_type(kind)) for i, kind in enumerate(self.kinds)]
+        """The table. A column marks releases that are not private."""
+        raise NotImplementedError
 
     def to_pandas(self) -> pandas.DataFrame:
         """`to_arrow` as a pandas frame, with the guarantee in its attrs."""
-        try:
-            import pandas  # noqa: F401
-        except ImportError:
-            raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
-        frame = self.to_arrow().to_pandas()
-        frame.attrs.update(secure=self.secure, guarantee=describe_guarantee(self.privacy, self.stated), level=LEVEL)
-        frame.attrs.update(warnings=list(self.warnings))
-        return frame
+        import_pandas()
+        return self._with_facts(self.to_arrow().to_pandas())
 
     def to_polars(self) -> polars.DataFrame:
         """`to_arrow` as a polars frame."""
@@ -264,80 +80,219 @@ class GroupRelease(Alike, Kept, Saved, Shown):
         path = Path(path)
         write_atomically(path, self.to_csv() if path.suffix.lower() == ".csv" else self.to_json() + "\n")
 
-    def to_dict(self) -> dict[str, Any]:
-        return release_to_dict(self)
 
-    def to_json(self) -> str:
-        return json_codec.dump(self.to_dict())
+@dataclass(frozen=True, repr=False)
+class GroupRelease(Tabular, VectorRelease):
+    """A published statistic of every group, sorted by key: one row for each.
+
+    Attributes
+    ----------
+    keys : ndarray of shape (groups, columns of by)
+        The groups' labels.
+    value, standard_error : ndarray of shape (groups, d)
+        Estimates and their root mean square errors.
+    counts : ndarray of shape (groups,)
+        The noisy number of rows, or people, of each group.
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> data = {"sex": ["f", "m"] * 500, "age": [30, 50] * 500}
+    >>> groups = es.Groups("sex", keys=["f", "m"])
+    >>> release = es.mean(data, {"age": (0, 120)}, by=groups, epsilon=1, delta=1e-6)
+    >>> release.value.shape
+    (2, 1)
+    """
+
+    plan: GroupsPlan
+    keys: NDArray[np.object_]
+    """(groups, columns of by)."""
+    kinds: tuple[str, ...]
+    """How the columns of the keys are compared."""
+    shrinks: bool = False
+    """Whether means were pulled towards their weighted mean."""
+
+    @property
+    def vector_plan(self) -> VectorPlan:
+        return self.plan.one
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        return tuple(map(str, self.plan.grouping.by))
+
+    @cached_property
+    def value(self) -> Floats:
+        """The estimates, one row per group."""
+        value = self.raw_value
+        return self._possible_value(shrink_means(value, self.standard_error) if self.shrinks else value)
+
+    @property
+    def counts(self) -> Floats:
+        """The noisy number of rows, or people, of each group."""
+        counts: Floats = self.decoded.rows.count
+        return counts
+
+    @property
+    def count_std(self) -> float:
+        """Standard deviation of the noise of the counts."""
+        return float(self.plan.one.count_std or 0.0)
+
+    @cached_property
+    def noise_std(self) -> Floats:
+        """(groups, d) standard deviations of the privacy noise. Excludes clipping bias."""
+        return group_stds(self.plan.one, self.decoded)
+
+    @property
+    def standard_error(self) -> Floats:
+        """(groups, d): noise of sums and counts [U2], and clipping as it is expected for rows as described."""
+        clipping = self.plan.one.sum_clipping_errors
+        if self.statistic not in SUMS:
+            clipping = clipping / np.maximum(self.decoded.rows.rows, 1.0)
+        return np.hypot(self._widened_stds, clipping) if clipping.any() else self._widened_stds
+
+    @property
+    def coverage(self) -> str:
+        """What the confidence intervals account for: of a release that was shrunk they are the raw means' [G7][G9]."""
+        if self.learned is not None:
+            return "covers the privacy noise and what learned bounds may cut off; excludes sampling error"
+        if self.statistic == "count":
+            return documents.NOISE_ONLY
+        clipping = "clamping to the bounds" if self.plan.one.clamped else "clipping"
+        return f"covers the privacy noise; excludes sampling error and bias from {clipping}, which was not counted"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        before = () if self.learned is None else self.learned.warnings
+        if self.statistic in SUMS:
+            return before
+        few = int(in_doubt(self.decoded.rows.rows, self.decoded.rows.stds).any(axis=1).sum())
+        if not few:
+            return before
+        groups = "1 group has" if few == 1 else f"{few:,} groups have"
+        return (
+            *before,
+            f"{groups} hardly more rows, or values of a column, than the noise of the counts. Their means were cut to "
+            "the bounds and carry hardly any information. Use larger groups or a larger budget.",
+        )
+
+    def shrink(self) -> GroupRelease:
+        """Pull means towards their weighted mean over all groups: free, and closer to the truth taken together.
+
+        A single group that differs from the others may end up further off. Intervals stay those of the raw means [G7].
+        """
+        if self.statistic != "mean":
+            raise UsageError("shrink is for means: sums of groups of different sizes have no common mean.")
+        return replace(self, shrinks=True)
+
+    def parts(self) -> dict[str, tuple[Floats, Floats, Floats]]:
+        """For every column: value (groups, d), its 95% interval and the standard error."""
+        return {"": (self.value, self.confidence_interval(LEVEL), self.standard_error)}
+
+    # As tables ------------------------------------------------------------------------------------------
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row for each group: its key, noisy count and, for each column, value, low and high at 95%.
+
+        Of a description these are the count, the mean and the std of each column. Where the noise is not secure, a
+        column says so.
+        """
+        import pyarrow as pa
+
+        columns: list[tuple[str, Any]] = list(zip(self.by, key_arrays(self.keys, self.kinds), strict=True))
+        if self.statistic != "count":
+            columns.append(("noisy_count", pa.array(self.counts)))
+        for j, name in enumerate(self.names()):
+            for what, (value, bounds, _) in self.parts().items():
+                title = f"{name}_{what}" if what else name
+                ends = (title, value[:, j]), (f"{title}_low", bounds[:, j, 0]), (f"{title}_high", bounds[:, j, 1])
+                columns += [(heading, pa.array(np.ascontiguousarray(column))) for heading, column in ends]
+        if not self.secure:
+            columns.append(("secure", pa.array(np.zeros(len(self.keys), np.bool_))))
+        return pa.table([array for _, array in columns], names=_distinct([title for title, _ in columns]))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **super().to_dict(),
+            "by": list(self.by),
+            **keys_to_dict(self.keys, self.kinds),
+            "count": self.counts.tolist(),
+            "shrunk": self.shrinks,
+        }
+
+    @classmethod
+    def own_fields(cls, fields: json_codec.Fields, plan: GroupsPlan) -> dict[str, Any]:
+        return {**take_table(fields, plan.width), "shrinks": fields.take("shrunk", json_codec.flag)}
+
+    def check(self) -> None:
+        """Groups are sorted, each once: those that are listed, or those whose counts reach the threshold [G3]."""
+        plan = self.plan
+        check_keys(self.keys, self.kinds, self.noisy, plan.grouping, plan.width)
+        few = plan.grouping.keys is None and (self.counts < plan.threshold * (1 - 1e-12)).any()
+        if few or (self.shrinks and self.statistic != "mean"):
+            raise UsageError(DOCTORED)
+
+    # Shown ----------------------------------------------------------------------------------------------
 
     def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
         from .pictures import groups_sheet
 
-        return groups_sheet(self, order, columns)
+        return groups_sheet(self, list(self.keys), self.parts(), order, columns)
 
     def document(self, most: int | None = None) -> Document:
-        from .documents import groups_document
+        """A line for each group, a few columns in each table."""
+        plan, one = self.plan, self.plan.one
+        mechanism = f"{documents.describe_mechanism(one)}, independent noise in every group"
+        facts = [
+            *documents.statistic_facts(self, mechanism),
+            ("Groups", documents.describe_groups(plan.grouping, plan.threshold if plan.grouping.keys is None else 0.0)),
+            *documents.missing_facts(one, self.learned),
+            *documents.clamping_facts(one, self.learned),
+            ("95% CI", self.coverage),
+        ]
+        if self.statistic == "describe":
+            facts.append(("Std", documents.POPULATION))
+        if self.shrinks:
+            facts.append(("Shrunk", _SHRUNK))
+        title = f"Differentially private {describe_statistic(plan)} in {many(len(self.keys), 'group')}"
+        tables = list(self._tables(most or documents.SCREEN_GROUPS, _BESIDE if most is None else _MOST_BESIDE))
+        warnings = [*documents.plan_warnings(plan), *self.warnings]
+        return Document(title, tables, [*facts, *insecure_facts(self.secure)], warnings)
 
-        return groups_document(self, most)
+    def _tables(self, most: int, beside: int) -> Iterator[TextTable]:
+        names, d, groups = self.names(), self.plan.d, len(self.keys)
+        parts = {what: part for what, part in self.parts().items() if what != "count"}
+        counts = [] if self.statistic == "count" else ["rows" if self.plan.people is None else "people"]
+        step, last = max(1, _BESIDE // len(parts)), max(1, beside // len(parts))
+        for start in range(0, min(d, last), step):
+            pairs = [(j, what) for j in range(start, min(start + step, d, last)) for what in parts]
+            titles = [f"{shown(names[j])} {what}".strip() + " [95% CI]" for j, what in pairs]
+            lines = []
+            for g in range(min(groups, most)):
+                cells = ["(missing)" if cell is None else shown(cell) for cell in self.keys[g]]
+                cells += [format_number(float(self.counts[g]), self.count_std) for _ in counts]
+                lines.append([*cells, *(_value_cell(*(part[g, j] for part in parts[what])) for j, what in pairs)])
+            rest = [f"... {groups - most:,} more groups"] if groups > most else []
+            rest += [f"... {d - last:,} more columns"] if start + step >= last and d > last else []
+            heads = [*map(shown, self.by), *counts, *titles]
+            yield TextTable(heads, lines, "; ".join(rest), names=len(self.by))
 
     def background(self) -> Background:
-        from .documents import groups_background
+        shrunk = _SHRUNK if self.shrinks else ""
+        return documents.vector_background(self, [_COUNTED], shrunk, ", with independent noise in every group")
 
-        return groups_background(self)
+
+def _value_cell(value: float, span: Floats, error: float) -> str:
+    return f"{format_number(float(value), float(error))} {format_interval(span, error)}"
 
 
 @dataclass(frozen=True, repr=False)
-class GroupDescription(GroupRelease):
-    """Count, mean and standard deviation of every column in each group; `value` and its intervals are the means.
-
-    Standard deviations are the population's, and are for entries held to their bounds, as the means are.
-    """
-
-    @property
-    def count(self) -> Floats:
-        """(groups, d): how many rows of each group have each column, noisy."""
-        return self._rows.rows
-
-    @property
-    def mean(self) -> Floats:
-        return self.value
-
-    @property
-    def std(self) -> Floats:
-        """(groups, d) population standard deviations; 0 where noise leaves nothing."""
-        return self._spreads.std
-
-    @property
-    def std_error(self) -> Floats:
-        """(groups, d): root mean square error of each std, to first order."""
-        return self._spreads.std_error
-
-    @cached_property
-    def _spreads(self) -> Spreads:
-        one, rows, stds = self.plan.one, self._rows.rows, self._rows.stds
-        return Spreads(one, self._decoded.value, mean_squares(one, rows, self.noisy), rows, stds)
-
-    def confidence_interval(self, level: float = LEVEL, of: str = "mean") -> Floats:
-        """(groups, d, 2) bounds for the "count", "mean" or "std" of each column, each covering its own at `level`."""
-        kind = choice("of", of, STATED)
-        if kind == "mean":
-            return super().confidence_interval(level)
-        if kind == "std":
-            return self._spreads.bounds(open_unit("level", level))
-        return self._spreads.count_bounds(open_unit("level", level), np.inf)
+class GroupDescription(Described, GroupRelease):
+    """Count, mean and standard deviation of every column in each group."""
 
     def parts(self) -> dict[str, tuple[Floats, Floats, Floats]]:
-        bounds = {name: self.confidence_interval(LEVEL, name) for name in STATED}
-        errors = {"count": self._rows.stds, "mean": self.standard_error, "std": self.std_error}
+        bounds = {name: self.confidence_interval(LEVEL, of=name) for name in STATED}
+        errors = {"count": self.decoded.rows.stds, "mean": self.standard_error, "std": self.std_error}
         return {name: (getattr(self, name), bounds[name], errors[name]) for name in STATED}
-
-    def to_dict(self) -> dict[str, Any]:
-        section: dict[str, Any] = {"std_error": self.std_error.tolist()}
-        for name, (value, bounds, _) in self.parts().items():
-            if name != "mean":
-                ends = {"low": bounds[:, :, 0].tolist(), "high": bounds[:, :, 1].tolist()}
-                section |= {name: value.tolist(), f"{name}_interval": {"level": LEVEL, **ends}}
-        return {**super().to_dict(), "describe": section}
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -350,3 +305,88 @@ def _distinct(names: list[str]) -> list[str]:
         seen.add(name)
         out.append(name)
     return out
+
+
+# Keys as they are published: Python values, sorted ------------------------------------------------------
+
+
+def keys_to_dict(keys: Keys, kinds: tuple[str, ...]) -> dict[str, Any]:
+    """The keys of groups as JSON has them, and how they are compared."""
+    cells = [[spelled_date(cell) if isinstance(cell, date) else cell for cell in key] for key in keys]
+    return {"kinds": list(kinds), "keys": cells}
+
+
+def take_table(fields: json_codec.Fields, width: int) -> dict[str, Any]:
+    """The keys of groups from a file, each a value of its kind, and their noisy sums."""
+    kinds = fields.take("kinds", json_codec.names)
+    keys = fields.take("keys", json_codec.list_of(json_codec.list_of(CELL)))
+    if not all(map(known_kind, kinds)) or any(len(key) != len(kinds) for key in keys):
+        raise UsageError(DOCTORED)
+    columns = [_column([key[i] for key in keys], kind) for i, kind in enumerate(kinds)]
+    noisy = fields.take("noisy", table_of_numbers)
+    return {"kinds": kinds, "keys": keys_of(columns), "noisy": noisy if keys else noisy.reshape(-1, width)}
+
+
+def check_keys(keys: Keys | None, kinds: tuple[str, ...], noisy: Floats, grouping: Groups, width: int) -> None:
+    """Groups are sorted, each once, with a row of noisy sums each; those that are listed, where some are."""
+    groups = 0 if keys is None else len(keys)
+    if keys is None or (len(kinds), noisy.shape) != (len(grouping.by), (groups, width)):
+        raise UsageError(DOCTORED)
+    arrays = key_arrays(keys, kinds)
+    labels = [canonical_labels(array, kind) for array, kind in zip(arrays, kinds, strict=True)]
+    spelled, order = _spell_keys(labels), order_of(arrays)
+    if len(set(spelled)) != groups or not np.array_equal(order, np.arange(groups)):
+        raise UsageError(DOCTORED)
+    if grouping.keys is not None and sorted(spelled) != sorted(_spell_keys(label_listed(grouping.keys, kinds))):
+        raise UsageError(DOCTORED)
+
+
+def key_arrays(keys: Keys, kinds: tuple[str, ...]) -> list[Any]:
+    """Keys as Arrow arrays of their own types, one for each column of by."""
+    import pyarrow as pa
+
+    return [pa.array(list(keys[:, i]), published_type(kind)) for i, kind in enumerate(kinds)]
+
+
+def keys_of(columns: list[Any]) -> NDArray[np.object_]:
+    """Arrow arrays as Python values, (groups, columns)."""
+    size = len(columns[0])
+    keys = np.empty((size, len(columns)), object)
+    for i, column in enumerate(columns):
+        keys[:, i] = np.fromiter(column.to_pylist(), object, size)
+    return keys
+
+
+def order_of(columns: list[Any]) -> Ints:
+    """The places of groups, sorted by key; a missing cell comes last."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = [str(i) for i in range(len(columns))]
+    order = pc.sort_indices(pa.table(columns, names=names), sort_keys=[(name, "ascending") for name in names])
+    places: Ints = order.to_numpy().astype(np.int64)
+    return places
+
+
+def _spell_keys(columns: list[Any]) -> list[tuple[str, ...]]:
+    """The keys of groups as texts, which can be sorted whatever they are."""
+    return list(zip(*[map(repr, cells.to_pylist()) for cells in columns], strict=True))
+
+
+def _column(cells: list[Any], kind: str) -> Any:
+    """The cells of a key in a file, each a value of its kind."""
+    import pyarrow as pa
+
+    target = published_type(kind)
+    try:
+        return read_dates(cells, kind) if pa.types.is_temporal(target) else pa.array(cells, target)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise UsageError(DOCTORED) from None
+
+
+def table_of_numbers(value: Any) -> Floats:
+    """Lists of numbers, all of one length; there may be none."""
+    lines = json_codec.list_of(json_codec.list_of(json_codec.number))(value)
+    if len({len(line) for line in lines}) > 1:
+        raise json_codec.Wrong
+    return np.array(lines, np.float64)

@@ -1,4 +1,4 @@
-"""What a release tells of the learning before it: the rounds with their cost, and what clipping may have moved."""
+"""The record of learning in a release: the rounds with their cost, and the possible bias of clipping."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ..privacy.budget import stated_from_dict
 from ..privacy.budget_split import check_split
 from ..privacy.guarantee import Privacy, fits
 from ..util import json_codec
-from ..util.structural_equality import Alike
-from .decode import Absent
+from ..util.structural_equality import ValueEquality
+from .decode import MissingCounts
 
 METHODS = ("auto", "coinpress", "instance_optimal", "variance_aware", "friendly_core")
-"""The names of the ways to learn."""
+"""Names of the learning methods."""
 RELEASE = "release"
 """The name of the last step."""
 LOOK = "look"
 """The name of the step that counts missing values."""
-_WRONG = "what the release says of its learning has missing, unknown or wrong fields."
+_WRONG = "Invalid release file: the record of learning has missing, unknown or wrong fields."
 
 
 @dataclass(frozen=True)
 class Step:
-    """One charged round: what it was, what it cost, how many numbers it gave."""
+    """One charged round: its name, its cost, and the number of values it released."""
 
     name: str
     privacy: Privacy
@@ -39,7 +39,7 @@ class Step:
         return {"name": self.name, "privacy": self.privacy.to_dict(), "width": self.width}
 
     @staticmethod
-    def from_dict(saved: Any) -> Step:
+    def from_dict(saved: object) -> Step:
         with json_codec.Fields(saved, "a step has a name, its privacy and a width.") as fields:
             return Step(
                 fields.take("name", json_codec.text),
@@ -49,7 +49,7 @@ class Step:
 
 
 def check_stated(total: Privacy, stated: Mapping[str, float]) -> None:
-    """An error unless a guarantee is that of the stated budget: Gaussian, pure, or one beside the other [L8]."""
+    """Raise unless a guarantee is that of the requested budget: Gaussian, pure, or one beside the other [L8]."""
     if total.mu and total.pure:
         check_split(total, stated)
     else:
@@ -57,19 +57,22 @@ def check_stated(total: Privacy, stated: Mapping[str, float]) -> None:
 
 
 def check_steps(total: Privacy, steps: Sequence[Step], stated: Mapping[str, float]) -> None:
-    """An error unless the steps fit into a guarantee that is the stated budget's [P5][P10]."""
+    """Raise unless the steps fit into a guarantee of the requested budget [P5][P10]."""
     check_stated(total, stated)
     if not stated or not steps or not fits(total, [step.privacy for step in steps]):
-        raise UsageError("these steps are not those of the stated budget. They were changed after they were made.")
+        raise UsageError(
+            "Integrity check failed: the steps do not match the requested budget. The file was modified after "
+            "it was written."
+        )
 
 
 @dataclass(frozen=True)
-class Learning(Alike):
-    """What happened before a release of `Unknown` rows; its numbers are noisy, or public."""
+class Learning(ValueEquality):
+    """The learning before a release with `Unknown` bounds. All its numbers are noisy or public."""
 
     method: str
     stated: Mapping[str, float]
-    """The budget in the caller's own words."""
+    """The budget as it was requested."""
     magnitude: Floats
     steps: tuple[Step, ...]
     bias: Floats
@@ -79,8 +82,8 @@ class Learning(Alike):
     unnoticed: int = 0
     """How many outliers could go unnoticed."""
     warnings: tuple[str, ...] = ()
-    absent: Absent | None = None
-    """Missing entries that were counted before the release."""
+    absent: MissingCounts | None = None
+    """Missing values that were counted before the release."""
 
     def check(self, total: Privacy, release: Privacy, d: int, rows_each: int = 1) -> None:
         """An error unless the steps fit the guarantee, the last one is the release's, and every array has its size.
@@ -92,13 +95,17 @@ class Learning(Alike):
         sizes = self.bias.shape, self.found.size, self.magnitude.size
         alike = (last.mu, last.pure, last.slack) == (release.mu, release.pure, release.slack)
         if self.steps[-1].name != RELEASE or not alike or sizes != ((2, d), d, d):
-            raise UsageError("this release is not the last of its own steps. It was changed after it was made.")
+            raise UsageError(
+                "Integrity check failed: the release is not the last of its steps. The file was modified "
+                "after it was written."
+            )
         if self.absent is not None:
             stds = self.absent.stds
             least = max((_least_std(step.privacy, d) for step in self.steps if step.name == LOOK), default=math.inf)
             if stds.size != d or (stds[stds > 0] < least * rows_each * (1 - 2.0**-40)).any():
                 raise UsageError(
-                    "the noise of missing values is not that of its step. It was changed after it was made."
+                    "Integrity check failed: the noise of missing values does not match its step. The file "
+                    "was modified after it was written."
                 )
 
     def widened(self, low: Floats, high: Floats, rows: Floats, whole: bool) -> tuple[Floats, Floats]:
@@ -125,7 +132,7 @@ class Learning(Alike):
         }
 
     @staticmethod
-    def from_dict(saved: Any) -> Learning:
+    def from_dict(saved: object) -> Learning:
         with json_codec.Fields(saved, _WRONG) as fields:
             return Learning(
                 method=fields.take("method", json_codec.word(*METHODS)),
@@ -148,16 +155,16 @@ def _least_std(spend: Privacy, d: int) -> float:
     return math.sqrt(2) * sides * d / max(spend.pure, default=math.inf)
 
 
-def _not_negative(saved: Any) -> Floats:
-    found = json_codec.matrix(saved)
-    if (found < 0).any():
+def _not_negative(saved: object) -> Floats:
+    numbers = json_codec.matrix(saved)
+    if (numbers < 0).any():
         raise json_codec.Wrong
-    return found
+    return numbers
 
 
-def _absent(saved: Any) -> Absent:
+def _absent(saved: object) -> MissingCounts:
     with json_codec.Fields(saved, _WRONG) as fields:
-        found = Absent(*(fields.take(name, json_codec.numbers) for name in ("rows", "stds", "fill")))
-    if (found.stds < 0).any() or not found.rows.size == found.stds.size == found.fill.size:
+        counts = MissingCounts(*(fields.take(name, json_codec.numbers) for name in ("rows", "stds", "fill")))
+    if (counts.stds < 0).any() or not counts.rows.size == counts.stds.size == counts.fill.size:
         raise json_codec.Wrong
-    return found
+    return counts

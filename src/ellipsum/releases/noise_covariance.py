@@ -1,4 +1,8 @@
-"""The noise of a published vector: its covariance, spelled by the ellipsoid of the release."""
+"""The noise of a published vector: its covariance, spelled by the ellipsoid of the release, and joint regions.
+
+Regions cover the privacy noise, that of counts to first order [U6], and no clipping bias. docs/proofs:
+[B5], [K4].
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..errors import Floats
+from ..errors import Floats, open_unit, vector
+from ..noise.block_law import BlockLaw
 from ..regions.ellipsoid import Ellipsoid
-from ..util.structural_equality import Alike
+from ..util.structural_equality import ValueEquality
+from .protocols import VectorPlan
 
-_FEW = 3.0  # stds of the count: a column of fewer rows is held to its region
+_FEW = 3.0  # In standard deviations of the count. A column with a smaller count is clamped to its region.
 
 
 @dataclass(frozen=True)
-class Noise(Alike):
+class Noise(ValueEquality):
     """Noise of a vector: covariance std^2 S L L^T S + u u^T + diag(own^2), L the ellipsoid's inverse map.
 
     stretch: S, one per column, where columns are divided by counts of their own. count_direction: u, the noise of a
@@ -117,5 +123,71 @@ class Noise(Alike):
 
 def in_doubt(rows: Floats, stds: Floats) -> NDArray[np.bool_]:
     """The columns whose noisy counts are hardly above their noise [U3]."""
-    few: NDArray[np.bool_] = (stds > 0) & (rows < np.maximum(1.0, _FEW * stds))
-    return few
+    few: NDArray[np.bool_] = stds > 0
+    return few & (rows < np.maximum(1.0, _FEW * stds)) if few.any() else few
+
+
+_ROUNDING = 1e-9  # Relative tolerance in directions without noise.
+
+
+@dataclass(frozen=True)
+class ConfidenceEllipsoid(ValueEquality):
+    """All points that the published value's noise could explain at a level: {x : (x-v)^T V^-1 (x-v) <= q}."""
+
+    value: Floats
+    noise: Noise
+    squared_radius: float
+    level: float
+
+    def contains(self, point: ArrayLike) -> bool:
+        """Whether a point lies in the region; a direction without noise must match the value."""
+        offset = vector("point", point, self.value.size) - self.value
+        ellipsoid = self.noise.ellipsoid
+        rest = self.noise.without_shared(offset)[1]
+        bare = self.noise.straight_stds == 0 if ellipsoid.axes is None else ellipsoid.scale == 0
+        if (np.abs(ellipsoid.along(rest)[bare]) > _ROUNDING * (1 + np.abs(self.value).max())).any():
+            return False
+        return self.noise.squared_length(offset) <= self.squared_radius
+
+
+@dataclass(frozen=True)
+class ConfidenceBox(ValueEquality):
+    """All points within `half` of the published value in every column at once, at a level."""
+
+    value: Floats
+    half: Floats
+    level: float
+
+    def contains(self, point: ArrayLike) -> bool:
+        """Whether a point lies in the region; a column without noise must match the value."""
+        offset = vector("point", point, self.value.size) - self.value
+        return bool((np.abs(offset) <= self.half + _ROUNDING * (1 + np.abs(self.value)) * (self.half == 0)).all())
+
+
+def confidence_region(
+    value: Floats, noise: Noise, plan: VectorPlan, level: float
+) -> ConfidenceEllipsoid | ConfidenceBox:
+    """The region that the noise distribution calls for: [B5] an ellipsoid, or for noise in blocks a box [K4]."""
+    level, law = open_unit("level", level), plan.noise_law
+    if isinstance(law, BlockLaw):
+        return ConfidenceBox(value, _half_widths(noise, plan, law, level), level)
+    return ConfidenceEllipsoid(value, noise, law.squared_radius(noise.rank or 1, level), level)
+
+
+def _half_widths(noise: Noise, plan: VectorPlan, law: BlockLaw, level: float) -> Floats:
+    """[K4] Every noisy coordinate that the value is made of within its own bounds at once, hence their sums."""
+    width, counted = plan.ellipsoid.width, plan.auxiliary.absences.size
+    absences, count = slice(width, width + counted), plan.stds.size - 1
+    rows_left_out = plan.auxiliary.missing == "row" and noise.count_direction is not None
+    used = np.zeros(plan.stds.size, bool)
+    used[:width] = True
+    used[absences] = noise.own is not None or rows_left_out
+    used[count] |= noise.count_direction is not None and plan.count_units > 0
+    joint = law.joint_multiples(used, level)
+    half: Floats = noise.sums_stds * joint[:width]
+    if noise.own is not None:
+        half = half + noise.own * joint[absences]
+    if noise.count_direction is not None:  # of the number of rows, of those left out, or of both: Cauchy-Schwarz
+        behind = np.concatenate([joint[absences] if rows_left_out else [], joint[count:] if plan.count_units else []])
+        half = half + np.abs(noise.count_direction) * float(np.linalg.norm(behind))
+    return half

@@ -2,122 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..display.plots.labels import label
+from ..display.plots.rendering import check_format, figure, save, svg
 from ..display.plots.strips import PANELS, Sheet, Strip, limits_of
-from ..display.wording import INSECURE, LEVEL, describe_guarantee, format_number, many
+from ..display.plots.style import BLACK, COLORS, available, styled
+from ..display.wording import INSECURE, describe_guarantee, describe_statistic, format_number, many
 from ..errors import Floats, UsageError, choice, named
-from .documents import describe_coverage, describe_groups_coverage, stated_bounds
+from ..privacy.guarantee import PrivacyGuarantee
+from ..request.groups import Value
+from ..request.request import SUMS
+from .base import StatisticRelease
+from .documents import NOISE_ONLY, known_bounds
+from .estimates import VectorRelease
 
 ORDERS = ("given", "value")
-MOST_ROWS, MOST_GROUPS, MOST_PANELS = 1000, 500, 12
-_APART = 20.0  # columns whose sizes differ by more share no axis
-_BOUNDS = "share of the way between its bounds"
-_LEARNED = "share of the way between its learned bounds"
-_SPREADS = "spreads from its center"
+MOST_ROWS, MOST_GROUPS, MOST_PANELS, MOST_CURVES = 1000, 500, 12, 4
+_APART = 20.0  # Columns whose sizes differ by a larger factor have separate axes.
+_BOUNDS = "position between lower (0) and upper (1) bound"
+_LEARNED = "position between learned lower (0) and upper (1) bound"
+_SPREADS = "standard deviations from its center"
 Places = NDArray[np.int64]
 
 
-def release_sheet(release: Any, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
-    """A sum or a mean: each column's value and 95% interval."""
-    spans = release.confidence_interval(LEVEL)
-    chosen = _chosen(release.names(), columns, release.value, order)
-    strip = _strip(
-        release, f"{release.statistic} and 95% interval", release.value, spans, release.standard_error, chosen
-    )
-    title = f"Private {release.statistic} of {many(release.value.size, 'column')}"
-    notes = [*_notes(release), *_left_out(chosen.size, release.value.size, columns)]
-    return Sheet(title, [f"95% CI {describe_coverage(release)}", *notes], _labels(release.names(), chosen), [strip])
+Parts = Mapping[str, tuple[Floats, Floats, Floats]]
+"""Values, intervals and standard errors, by title."""
 
 
-def description_sheet(release: Any, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
-    """Mean and standard deviation of each column, side by side."""
-    chosen = _chosen(release.names(), columns, release.value, order)
-    strips = []
-    for name, errors in (("mean", release.standard_error), ("std", release.std_error)):
-        spans = release.confidence_interval(LEVEL, name)
-        strips.append(_strip(release, name, getattr(release, name), spans, errors, chosen, name == "std"))
-    title = f"Private mean and standard deviation of {many(release.value.size, 'column')}"
-    notes = [*_notes(release), *_left_out(chosen.size, release.value.size, columns)]
-    return Sheet(title, [f"95% CI {describe_coverage(release)}", *notes], _labels(release.names(), chosen), strips)
+def vector_sheet(
+    release: VectorRelease, title: str, parts: Parts, order: str = "given", columns: Sequence[str] | None = None
+) -> Sheet:
+    """Values of each column with 95% intervals, side by side where there are several."""
+    chosen = _choose_columns(release.names(), columns, release.value, order)
+    strips = [_strip(release, name, part, chosen) for name, part in parts.items()]
+    notes = [f"95% CI {release.coverage}", *_notes(release), *_note_left_out(chosen.size, release.value.size, columns)]
+    return Sheet(f"Private {title}", notes, _labels(release.names(), chosen), strips)
 
 
-def groups_sheet(release: Any, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
+def groups_sheet(
+    release: VectorRelease, keys: Sequence[Sequence[Value]], parts: Parts, order: str, columns: Sequence[str] | None
+) -> Sheet:
     """One panel per column (of a description, two), one row per group; every panel of a column has the same axis."""
-    told = {what or release.statistic: part for what, part in release.parts().items() if what != "count"}
-    picked = _chosen(release.names(), columns, np.zeros(release.plan.d), "given")[: MOST_PANELS // len(told)]
-    first = release.value[:, picked[0]] if len(release.keys) else np.zeros(0)
-    groups = _ordered(first, order)[: MOST_GROUPS // -(-picked.size * len(told) // PANELS)]
+    panels = {what or release.statistic: part for what, part in parts.items() if what != "count"}
+    picked = _choose_columns(release.names(), columns, np.zeros(release.plan.d), "given")[: MOST_PANELS // len(panels)]
+    first = release.value[:, picked[0]] if len(keys) else np.zeros(0)
+    groups = _order_columns(first, order)[: MOST_GROUPS // -(-picked.size * len(panels) // PANELS)]
     names, strips = release.names(), []
     for j in picked.tolist():
-        for what, (values, spans, errors) in told.items():
+        for what, (values, spans, errors) in panels.items():
             value, low, high = values[groups, j], spans[groups, j, 0], spans[groups, j, 1]
             texts = _texts(value, low, high, errors[groups, j])
             strips.append(Strip(label(names[j]), what, value, low, high, texts, limits_of(low, high)))
-    title = f"Private {' and '.join(told)} of {many(release.plan.d, 'column')} in {many(len(release.keys), 'group')}"
-    notes = [f"95% CI {describe_groups_coverage(release)}", *_notes(release)]
-    notes += _left_out(groups.size, len(release.keys), None, "groups") if groups.size else ["no group was published"]
-    notes += _left_out(picked.size, release.plan.d, columns)
-    return Sheet(title, notes, [_key(release.keys[g]) for g in groups], strips)
+    title = f"Private {' and '.join(panels)} of {many(release.plan.d, 'column')} in {many(len(keys), 'group')}"
+    notes = [f"95% CI {release.coverage}", *_notes(release)]
+    notes += _note_left_out(groups.size, len(keys), None, "groups") if groups.size else ["no group was published"]
+    notes += _note_left_out(picked.size, release.plan.d, columns)
+    return Sheet(title, notes, [_key(keys[g]) for g in groups], strips)
 
 
-def learned_sheet(learned: Any, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
+def histogram_sheet(
+    release: StatisticRelease,
+    lines: Sequence[tuple[Sequence[Value], str, Value, Sequence[float]]],
+    error: float,
+    order: str = "given",
+    columns: Sequence[str] | None = None,
+) -> Sheet:
+    """A bar for each bin, with its 95% interval; lines: those of the release. error: of each count."""
+    shown_columns = [line for line in lines if not columns or line[1] in columns]
+    _choose_columns(release.names(), columns, np.zeros(release.plan.d), "given")  # Raises for an unknown column.
+    value, low, high = np.array([numbers[:3] for *_, numbers in shown_columns]).T
+    places = _order_columns(value, order)[:MOST_ROWS]
+    value, low, high = value[places], low[places], high[places]
+    texts = _texts(value, low, high, np.full(value.size, error))
+    unit = "rows" if release.plan.people is None or release.plan.people.rows_each is not None else "people"
+    strip = Strip("count and 95% interval", unit, value, low, high, texts, limits_of(low, high, 0.0), bars=True)
+    several = release.plan.d > 1
+    labels = [
+        _key([*key, *([name] if several else []), bin_]) for key, name, bin_, _ in (shown_columns[i] for i in places)
+    ]
+    notes = [f"95% CI {NOISE_ONLY}", *_notes(release)]
+    notes += _note_left_out(places.size, len(shown_columns), None, "bins")
+    return Sheet(f"Private {describe_statistic(release.plan)}", notes, labels, [strip])
+
+
+def bounds_sheet(
+    low: Floats, high: Floats, names: Sequence[str], notes: Sequence[str], order: str, columns: Sequence[str] | None
+) -> Sheet:
     """Learned bounds: from the low to the high end of each column."""
-    low, high = learned.ends
-    names = learned.bounds.columns or tuple(f"x{j + 1}" for j in range(low.size))
-    chosen = _chosen(names, columns, (low + high) / 2, order)
+    chosen = _choose_columns(names, columns, (low + high) / 2, order)
     low, high, size = low[chosen], high[chosen], low.size
     texts = [f"{start:.4g} to {stop:.4g}" for start, stop in zip(low.tolist(), high.tolist(), strict=True)]
-    unit, words = np.ones(low.size), "the data's units"
+    unit, axis_unit = np.ones(low.size), "the data's units"
     if not _alike(high - low):
-        unit, words = np.where(high > low, high - low, 1.0), "widths from zero"
+        unit, axis_unit = np.where(high > low, high - low, 1.0), "widths from zero"
     ends = low / unit, high / unit
-    strip = Strip("learned bounds", words, (ends[0] + ends[1]) / 2, *ends, texts, limits_of(*ends))
-    title = f"Bounds as learned, {many(size, 'column')}"
-    notes = [*_notes(learned), *_left_out(chosen.size, size, columns)]
-    return Sheet(title, notes, _labels(names, chosen), [strip])
+    strip = Strip("learned bounds", axis_unit, (ends[0] + ends[1]) / 2, *ends, texts, limits_of(*ends))
+    title = f"Learned bounds of {many(size, 'column')}"
+    return Sheet(title, [*notes, *_note_left_out(chosen.size, size, columns)], _labels(names, chosen), [strip])
 
 
-def _strip(
-    release: Any, title: str, value: Floats, spans: Floats, errors: Floats, chosen: Places, std: bool = False
-) -> Strip:
+@dataclass(frozen=True)
+class DistributionCurve:
+    """A noisy distribution function, its band, (edges, lowest and highest share), and quantiles on it."""
+
+    title: str
+    x: Floats
+    shares: Floats
+    band: Floats
+    values: Floats
+    q: Floats
+    is_stepped: bool
+
+
+def distributions_plot(curves: Sequence[DistributionCurve], band: str, path: str | Path | None) -> Any:
+    """A figure with a panel for each curve, written to a file where one is named; band: what the bands are called."""
+    if path is not None:
+        check_format(path)
+    with styled():
+        panels = max(len(curves), 1)
+        picture, axes = figure(4.4 * panels, 3.6, panels)
+        for axis, curve in zip(np.atleast_1d(axes), curves, strict=False):
+            x, low, high = curve.band.T
+            axis.fill_between(x, low, high, step="post", color=COLORS[0], alpha=0.25, linewidth=0, label=band)
+            style = "steps-post" if curve.is_stepped else "default"
+            axis.plot(curve.x, curve.shares, color=COLORS[0], drawstyle=style)
+            axis.scatter(curve.values, curve.q, color=BLACK, zorder=3, label="quantiles")
+            axis.set_title(label(curve.title))
+            axis.set_xlabel("value")
+            axis.locator_params(axis="x", nbins=6)  # long numbers side by side
+            axis.set_ylim(0, 1)
+        np.atleast_1d(axes)[0].set_ylabel("share of values at most this")
+        np.atleast_1d(axes)[0].legend()
+    if path is not None:
+        save(picture, path)
+    return picture
+
+
+def distributions_svg(curves: Sequence[DistributionCurve], band: str, prefix: str) -> str | None:
+    """The figure as SVG for a page, where it can be drawn."""
+    return svg(distributions_plot(curves, band, None), prefix) if available() else None
+
+
+def _strip(release: VectorRelease, title: str, part: tuple[Floats, Floats, Floats], chosen: Places) -> Strip:
     """A column each, in its own unit where all may share an axis, else each on a scale of its own."""
-    texts = _texts(value[chosen], spans[chosen, 0], spans[chosen, 1], errors[chosen])
-    parts = value[chosen], spans[chosen, 0], spans[chosen, 1]
-    scale = own_scale(release, std)
+    value, spans, errors = (numbers[chosen] for numbers in part)
+    ends = value, spans[:, 0], spans[:, 1]
+    texts = _texts(*ends, errors)
+    scale = own_scale(release, title == "std")
     if scale is None:
-        return Strip(title, "the data's units", *parts, texts, limits_of(*parts[1:]))
-    start, unit, words, marks = scale
+        return Strip(title, "the data's units", *ends, texts, limits_of(*ends[1:]))
+    start, unit, axis_unit, marks = scale
     start, unit = start[chosen], np.where(unit[chosen] > 0, unit[chosen], 1.0)
-    middle, low, high = ((part - start) / unit for part in parts)
-    return Strip(title, words, middle, low, high, texts, limits_of(low, high, *marks), marks)
+    middle, low, high = ((end - start) / unit for end in ends)
+    return Strip(title, axis_unit, middle, low, high, texts, limits_of(low, high, *marks), marks)
 
 
 def _alike(sizes: Floats) -> bool:
-    """Whether units are near enough in size for one axis."""
+    """Whether units are similar enough in size for one axis."""
     live = sizes[np.isfinite(sizes) & (sizes > 0)]
     return live.size < 2 or float(live.max()) <= _APART * float(live.min())
 
 
-def own_scale(release: Any, std: bool = False) -> tuple[Floats, Floats, str, tuple[float, ...]] | None:
+def own_scale(release: VectorRelease, std: bool = False) -> tuple[Floats, Floats, str, tuple[float, ...]] | None:
     """For each column where its scale begins and its unit, both public; None where all may share an axis."""
-    scale = _stated_scale(release, std)
+    scale = _known_scale(release, std)
     return None if scale is None or _alike(scale[1]) else scale
 
 
-def _stated_scale(release: Any, std: bool) -> tuple[Floats, Floats, str, tuple[float, ...]] | None:
-    rows = release.plan.rows
-    if rows is not None and rows.kind in ("normal", "learned") and release.statistic != "sum":
+def _known_scale(release: VectorRelease, std: bool) -> tuple[Floats, Floats, str, tuple[float, ...]] | None:
+    rows = release.vector_plan.rows
+    if rows is not None and rows.kind in ("normal", "learned") and release.statistic not in SUMS:
         return np.asarray(rows.middle(), float), np.asarray(rows.spread(), float), _SPREADS, (0.0,)
-    if release.learned is not None and rows is not None and rows.clamps and release.statistic != "sum":
-        low, high = rows.bounds()  # one magnitude for all columns says nothing of their units
+    if release.learned is not None and rows is not None and rows.clamps and release.statistic not in SUMS:
+        low, high = rows.bounds()  # One magnitude for all columns tells nothing about their units.
         return low, high - low, _LEARNED, (0.0, 1.0)
-    low, high = stated_bounds(release)
+    low, high = known_bounds(release)
     if np.isfinite(low).all() and np.isfinite(high).all():
         if std:
             return np.zeros(low.size), (high - low) / 2, "share of the largest that its bounds allow", (0.0, 1.0)
@@ -133,25 +199,25 @@ def _texts(value: Floats, low: Floats, high: Floats, errors: Floats) -> list[str
     return lines
 
 
-def _chosen(names: Sequence[str], columns: Sequence[str] | None, value: Floats, order: str) -> Places:
-    """The places of the columns that are shown, in their order."""
+def _choose_columns(names: Sequence[str], columns: Sequence[str] | None, value: Floats, order: str) -> Places:
+    """The positions of the shown columns, in order."""
     if columns is None:
-        return _ordered(value, order)[:MOST_ROWS]
+        return _order_columns(value, order)[:MOST_ROWS]
     where = {name: place for place, name in enumerate(names)}
     for name in columns:
         if name not in where:
-            raise UsageError(f"there is no column {named(name)} to show.")
+            raise UsageError(f"The release has no column {named(name)}.")
     places = np.array([where[name] for name in columns], np.int64)
-    return places[_ordered(value[places], order)][:MOST_ROWS]
+    return places[_order_columns(value[places], order)][:MOST_ROWS]
 
 
-def _ordered(value: Floats, order: str) -> Places:
+def _order_columns(value: Floats, order: str) -> Places:
     if choice("order", order, ORDERS) == "given":
         return np.arange(value.size)
     return np.argsort(-value, kind="stable")
 
 
-def _left_out(shown: int, all: int, columns: Sequence[str] | None, what: str = "columns") -> list[str]:
+def _note_left_out(shown: int, all: int, columns: Sequence[str] | None, what: str = "columns") -> list[str]:
     more = "; columns= picks others" if what == "columns" else ""
     return [] if columns is not None or shown == all else [f"{shown} of {all} {what} are shown{more}"]
 
@@ -160,9 +226,14 @@ def _labels(names: Sequence[str], chosen: Places) -> list[str]:
     return [label(names[place]) for place in chosen]
 
 
-def _key(cells: Sequence[Any]) -> str:
+def _key(cells: Sequence[Value]) -> str:
     return label(", ".join("(missing)" if cell is None else str(cell) for cell in cells))
 
 
-def _notes(result: Any) -> list[str]:
-    return [describe_guarantee(result.privacy, result.stated), *([] if result.secure else [INSECURE])]
+def _notes(release: StatisticRelease) -> list[str]:
+    return guarantee_notes(release.privacy, release.stated, release.secure)
+
+
+def guarantee_notes(privacy: PrivacyGuarantee, stated: Mapping[str, float], secure: bool) -> list[str]:
+    """The notes below every picture."""
+    return [describe_guarantee(privacy, stated), *([] if secure else [INSECURE])]

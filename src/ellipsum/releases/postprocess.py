@@ -8,73 +8,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..errors import (
-    Floats,
-    UsageError,
-    choice,
-    floats,
-    positive,
-    vector,
-)
+from ..errors import Floats, UsageError, choice, floats, positive, vector
 from ..numerics.roots import root
+from ..request.request import SUMS
+from ..rows import Normal, Rows
+from .decode import Counts
 from .noise_covariance import Noise, in_doubt
+from .protocols import VectorPlan
 
 _LEAST_GROUPS = 4  # James-Stein shrinkage towards a mean that is estimated helps from here on
 
 
-class Cleanable(Protocol):
-    """What the clean-up reads of a release."""
+@dataclass(frozen=True)
+class RawEstimate:
+    """A release before its clean-up. raw_value: before it was cut to what is possible."""
+
+    plan: VectorPlan
+    value: Floats
+    raw_value: Floats
+    noise: Noise
+    counts: Counts | None
+    row_count: float | None
+    learned: bool
 
     @property
-    def value(self) -> Floats: ...
-    @property
-    def noise(self) -> Noise: ...
-    @property
-    def noise_std(self) -> Floats: ...
-    @property
-    def statistic(self) -> str: ...
-    @property
-    def row_count(self) -> float | None: ...
-    @property
-    def counts(self) -> Any: ...
-    @property
-    def denoised(self) -> str | None: ...
-    @property
-    def learned(self) -> Any: ...
-    @property
-    def plan(self) -> Any: ...
+    def target(self) -> Floats:
+        """Where shrinkage pulls to: the plan's center, times the (public or noisy) count of each column for a sum."""
+        center: Floats = self.plan.ellipsoid.center
+        if self.plan.statistic not in SUMS or self.counts is None:
+            return center
+        return np.asarray(center * self.counts.rows)
 
 
-def denoised(release: Cleanable, method: str, **options: Any) -> Floats:
+def denoise(raw: RawEstimate, method: str, **options: Any) -> Floats:
     """The value of a release, cleaned by "james_stein", "soft_threshold", "wiener" or "clamp"."""
     choice("method", method, METHODS)
-    if release.denoised is not None:
-        raise UsageError(f"this release was denoised already, by {release.denoised}. Start from the raw release.")
-    if np.isnan(release.value).any():
-        raise UsageError("a column that was not found has no value to clean. Leave it out.")
+    if np.isnan(raw.value).any():
+        raise UsageError("A column whose bounds were not found has no value to denoise. Leave it out.")
     try:
-        return _METHODS[method](release, **options)
+        return _METHODS[method](raw, **options)
     except TypeError:
-        raise UsageError(f"{method} does not take {', '.join(options)}.") from None
+        raise UsageError(f"method={method!r} has no option {', '.join(options)}.") from None
 
 
-def target(release: Cleanable) -> Floats:
-    """Where shrinkage pulls to: the plan's center, times the (public or noisy) count of each column for a sum."""
-    center: Floats = release.plan.ellipsoid.center
-    if release.statistic == "mean":
-        return center
-    if release.counts is not None:
-        return np.asarray(center * release.counts.rows)
-    count = release.row_count if release.row_count is not None else release.plan.n
-    return center * float(count or 0)
-
-
-def james_stein(release: Cleanable) -> Floats:
+def james_stein(raw: RawEstimate) -> Floats:
     """[O1] Positive-part shrinkage towards the center, refused where it could raise the error.
 
     t + (1 - (p - 2) / Q)_+ (v - t),  Q = (v - t)^T V^-1 (v - t),  p = tr V / lambda_max(V) > 2.
@@ -82,27 +65,23 @@ def james_stein(release: Cleanable) -> Floats:
     References: Bock 1975, Theorem 2 (minimax for unequal variances).
     """
     # The offset from the center carries the sums' noise alone: the counts' is in the target, or in factors.
-    noise, pull = replace(release.noise, count_direction=None, own=None), target(release)
-    if release.statistic == "mean" and _in_doubt(release.counts):
+    noise, target = replace(raw.noise, count_direction=None, own=None), raw.target
+    counts = raw.counts
+    if raw.plan.statistic == "mean" and counts is not None and in_doubt(counts.rows, counts.stds).any():
         raise UsageError(
-            "james_stein needs counts of rows that are well above their noise, and not all of these are. "
-            "Use soft_threshold or nothing."
+            "method='james_stein' needs counts of rows well above their noise, and some of these are not. "
+            "Use method='soft_threshold'."
         )
     effective = effective_dimension(noise)
     if effective <= 2:
         raise UsageError(
-            "james_stein needs noise spread over more than two columns' worth "
-            f"(tr V / largest eigenvalue = {effective:.3g}, must exceed 2). Use soft_threshold or nothing."
+            f"method='james_stein' needs noise in more than two columns of similar size: tr V / (largest eigenvalue) "
+            f"must exceed 2, got {effective:.3g}. Use method='soft_threshold'."
         )
-    offset = release.value - pull
+    offset = raw.raw_value - target
     square = noise.squared_length(offset)
     shrink = max(0.0, 1 - (effective - 2) / square) if square > 0 else 0.0
-    return pull + shrink * offset
-
-
-def _in_doubt(counts: Any) -> bool:
-    """Whether a column may have been held to its region [U3], so that its noise is no Gaussian."""
-    return counts is not None and bool(in_doubt(counts.rows, counts.stds).any())
+    return target + shrink * offset
 
 
 def effective_dimension(noise: Noise) -> float:
@@ -113,43 +92,43 @@ def effective_dimension(noise: Noise) -> float:
     return noise.total / largest if largest > 0 else 0.0
 
 
-def soft_threshold(release: Cleanable, threshold: float | None = None) -> Floats:
+def soft_threshold(raw: RawEstimate, threshold: float | None = None) -> Floats:
     """[O2] Pull every coordinate towards the center by `threshold` noise stds, and to it if it is nearer.
 
     The default sqrt(2 ln d) is the universal threshold: good where most columns sit at their center.
 
     References: Donoho & Johnstone 1994; Balle & Wang 2018, section 4.
     """
-    pull, d = target(release), release.value.size
+    target, d = raw.target, raw.value.size
     stds = math.sqrt(2 * math.log(d)) if threshold is None else positive("threshold", threshold)
-    offset = release.value - pull
-    return np.asarray(pull + np.sign(offset) * np.maximum(np.abs(offset) - stds * release.noise_std, 0.0))
+    offset = raw.raw_value - target
+    return np.asarray(target + np.sign(offset) * np.maximum(np.abs(offset) - stds * raw.noise.stds, 0.0))
 
 
-def clamp(release: Cleanable, lower: Any = None, upper: Any = None) -> Floats:
+def clamp(raw: RawEstimate, lower: ArrayLike | None = None, upper: ArrayLike | None = None) -> Floats:
     """[O3] Move each coordinate into public bounds: the given ones, or those of Box and Ball rows."""
-    d = release.value.size
+    d = raw.value.size
     if lower is None and upper is None:
-        low, high = _stated_bounds(release)
-    else:
-        low, high = _bound("lower", lower, -math.inf, d), _bound("upper", upper, math.inf, d)
-        if (low > high).any():
-            raise UsageError("lower must be <= upper in every column.")
-    return np.clip(release.value, low, high)
+        return np.clip(raw.value, *_known_bounds(raw.plan))
+    low, high = _bound("lower", lower, -math.inf, d), _bound("upper", upper, math.inf, d)
+    if (low > high).any():
+        raise UsageError("lower must be <= upper in every column.")
+    return np.clip(raw.value, low, high)
 
 
-def _stated_bounds(release: Cleanable) -> tuple[Floats, Floats]:
-    low: Floats
-    high: Floats
-    low, high = release.plan.rows.bounds()
-    if release.statistic == "mean":
+def _known_bounds(plan: VectorPlan) -> tuple[Floats, Floats]:
+    rows: Rows | None = plan.rows
+    if rows is None:
+        raise UsageError("method='clamp' needs bounds, and nothing bounds these rows. Pass lower= and upper=.")
+    low, high = rows.bounds()
+    if plan.statistic == "mean":
         return low, high
-    if release.plan.neighbors != "replace" or release.plan.n is None:
-        raise UsageError("a sum of an unknown number of rows has no stated bounds. State lower= and upper=.")
-    return low * release.plan.n, high * release.plan.n
+    if plan.neighbors != "replace" or plan.n is None:
+        raise UsageError("A sum of a private number of rows has no known bounds. Pass lower= and upper=.")
+    return low * plan.n, high * plan.n
 
 
-def _bound(name: str, value: Any, default: float, d: int) -> Floats:
+def _bound(name: str, value: ArrayLike | None, default: float, d: int) -> Floats:
     if value is None:
         return np.full(d, default)
     bounds = floats(name, value)
@@ -160,21 +139,20 @@ def _bound(name: str, value: Any, default: float, d: int) -> Floats:
     return np.full(d, float(bounds))
 
 
-def wiener(release: Cleanable) -> Floats:
-    """[O4] The linear filter of least expected error when the law of the rows is stated (Normal rows)."""
-    if release.plan.rows.kind != "normal" or release.learned is not None:
-        raise UsageError("wiener needs the law of the rows as the caller stated it: it is for Normal rows.")
+def wiener(raw: RawEstimate) -> Floats:
+    """[O4] The linear filter of least expected error for Normal rows."""
+    plan = raw.plan
+    if not isinstance(plan.rows, Normal) or raw.learned:
+        raise UsageError("method='wiener' needs bounds=Normal(...): it uses the distribution of the rows.")
     from ..regions.normal_shape import wiener_gains
 
-    plan = release.plan
-    count = plan.n if release.row_count is None else release.row_count
+    count = plan.n if raw.row_count is None else raw.row_count
     gains = wiener_gains(plan.rows, plan.ellipsoid, plan.scaled_std, count)
-    pull = target(release)
-    axes: Floats | None = plan.ellipsoid.axes
-    offset = release.value - pull
+    target, axes = raw.target, plan.ellipsoid.axes
+    offset = raw.raw_value - target
     if axes is None:
-        return pull + gains * offset
-    return pull + axes @ (gains * (axes.T @ offset))
+        return target + gains * offset
+    return target + axes @ (gains * (axes.T @ offset))
 
 
 _METHODS: dict[str, Callable[..., Floats]] = {

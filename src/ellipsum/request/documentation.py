@@ -1,120 +1,196 @@
-"""The words that calls share: what each means, written once, and wrong ones refused before anything is opened."""
+"""The documentation of arguments that public calls share, and the error for an argument that a call does not have."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
-from difflib import get_close_matches
-from functools import cache, wraps
+from collections.abc import Callable, Mapping
+from functools import wraps
 from textwrap import fill
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from ..errors import UsageError
+from ..suggestions import unknown_argument
+from .options import OWN
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 LEDGER = "ELLIPSUM_LEDGER"
-"""The environment's word for `ledger`."""
-_WIDTH = 112
-_OWN = re.compile(r"^(\w+): (.*(?:\n +\S.*)*)(?:\n|\Z)", re.MULTILINE)  # an argument that a docstring explains itself
+"""The environment variable that holds the address of a ledger."""
+_WIDTH = 116
+_SECTIONS = ("Parameters", "Returns", "Raises", "Warns", "See Also", "Notes", "References", "Examples")
+_HEADING = re.compile(rf"^({'|'.join(_SECTIONS)})\n-+\n", re.MULTILINE)  # of numpydoc
+_ENTRY = re.compile(r"^\**(\w+)(?: : .*)?\n(?:(?: +.*)?\n)*", re.MULTILINE)
+_SHORT_ENTRY = re.compile(r"^(\w+): (.*(?:\n +\S.*)*)(?:\n|\Z)", re.MULTILINE)  # "name: text", without a type
 
-MEANINGS = {
-    "data": "a numpy array, anything that speaks the Arrow stream protocol (pandas, polars, pyarrow, DuckDB), a list "
-    "of batches, a path, glob or folder of CSV, Parquet or Feather files, a query (`ellipsum.sql`), a Spark frame, a "
-    "dict of columns, a list of records (dicts; columns or rows must name their keys) or a list of rows (lists or "
-    "tuples; as many entries as the first).",
-    "rows": "what is known about a row: Ball, Box, Normal or Unknown.",
-    "epsilon": "with delta: the privacy budget. There is no default.",
-    "delta": "with epsilon: the privacy budget. There is no default.",
-    "budget": "a Budget, in place of epsilon and delta.",
-    "neighbors": 'what is hidden: "replace" (one row changed, n public) or "add_remove" (one row more or '
-    "less, n private).",
-    "n": 'under "add_remove" your public guess of the number of rows; under "replace" rows are counted.',
-    "columns": "the columns to use, in this order (default: those that rows name, else all but privacy_id).",
-    "header": "of CSV files: True says that a first line which looks like data is a header all the same.",
-    "privacy_id": "the column that identifies people, or `People(name, per_person=, max_rows=)`; "
-    "each person's rows become one, and rows and n "
-    "then speak of people.",
-    "per_person": 'what a person\'s rows become: "mean" (default), or "sum" of at most max_rows of them; "rows" leaves '
-    "max_rows of them as they are: the statistic is over rows then (visits, not patients), and rows describes one.",
-    "max_rows": "with privacy_id: so many of a person's rows count at most.",
-    "max_rows_per_person": "with privacy_id: so many of a person's rows count at most.",
-    "by": "the column, or columns, whose cells name a row's group, an array with a cell for each row, or "
-    "`Groups(by, keys=)`: the statistic "
-    "is published for each group. A missing cell names no group, unless keys lists it.",
-    "keys": "with by: the groups, if they are public: a list (of tuples, where by names several columns), a frame, or "
-    "a dict with a list for each column of by, whose combinations they are. All of them are published. Without it "
-    "groups are published where their noisy count is large enough.",
-    "max_groups": "with by and privacy_id: so many groups of a person count at most (default 1), one row in each.",
-    "shape": 'of the clip region: "optimal", "ball" for equal noise in every column, or "closed_form" (Normal rows).',
-    "clip": 'Normal rows: "optimal", "quantile", or a radius in the scaled space where E|y|^2 = 1.',
-    "clip_probability": 'with clip="quantile": the share of rows that is clipped (default 1/n).',
-    "weights": 'what the squared error is measured in: "relative", each column in units of its own stated spread (the '
-    'default where columns have names), "equal", plain units (the default for nameless vectors), or one per column.',
-    "noise": 'the law of the noise: "auto" takes the one of least forecast error for this budget; "gaussian"; "norm" '
-    "is spherical, or pure epsilon in blocks of columns. With delta=0 it is pure.",
-    "missing": 'what a missing, NaN or infinite entry does: "column", each column is over the rows that have it, with '
-    'a noisy count of its own (default; Ball: "row", a row with one is left out); "center", it counts as the center; a '
-    "number, or one per column, is filled in.",
-    "check": "count what is clipped, so that intervals and warnings can speak of it (default True).",
-    "covariance": "covariances and correlations of the columns too, for up to 1.42 times the noise of everything. Rows "
-    "must then be complete: missing='row' leaves others out.",
-    "error": "in place of epsilon: a root mean square error that the plan shall meet.",
-    "method": 'Unknown rows: "auto", "coinpress", "instance_optimal", "variance_aware" or "friendly_core".',
-    "steps": "a published method's own number of rounds.",
-    "std": 'method="coinpress": a bound on the spread of every column.',
-    "clip_share": 'method="instance_optimal": the share of the budget that finds the radius.',
-    "rng": "a numpy Generator in place of the operating system's entropy, for tests and teaching: such a release is "
-    "marked secure=False and protects nobody.",
-    "threads": "threads to use (default: all cores).",
-    "progress": "called with the fraction of the work that is done.",
-    "ledger": "a Ledger, or the address of one, that the release is charged to before any value is read; needs "
-    "dataset. Without it the environment's ELLIPSUM_LEDGER is the ledger.",
-    "dataset": "the name under which the ledger keeps this data's budget, maybe with a version after an @ that is "
-    "written down: survey@2026.",
-    "key": "a name for this request: the same call with the same key again returns the release that the ledger stored, "
-    "costs nothing, and has stored=True.",
-    "analyst": "who asks, where the ledger has caps for analysts.",
-    "approve": "called with the plan before any value is read; an exception that it raises ends the call.",
+PARAMETERS = {
+    "data": (
+        "array, DataFrame, path or query",
+        "A numpy array; any object with the Arrow PyCapsule interface (pandas, polars, pyarrow, DuckDB); a list "
+        "of batches; a path, glob or folder of CSV, Parquet or Feather files; a query (`ellipsum.sql`); a Spark "
+        "data frame; a dict of columns; or a list of records or rows.",
+    ),
+    "bounds": (
+        "dict, Box, Ball, Normal or Unknown",
+        "What is publicly known about the values, for example a dict with (lower, upper) for each column. It must "
+        "not be computed from the data.",
+    ),
+    "epsilon": (
+        "float",
+        "Privacy-loss parameter, together with `delta`. There is no default.",
+    ),
+    "delta": (
+        "float",
+        "Privacy-loss parameter; 0 asks for pure differential privacy. There is no default.",
+    ),
+    "budget": (
+        "Budget",
+        "Replaces `epsilon` and `delta`: `Budget(mu=)` or `Budget(rho=)`.",
+    ),
+    "neighbors": (
+        '{"replace", "add_remove"}',
+        'Neighboring relation: "replace" (bounded DP, n is public) or "add_remove" (unbounded DP, n is private).',
+    ),
+    "n": (
+        "int",
+        'Under "add_remove" a public guess of the number of rows. Under "replace" rows are counted, and n is checked.',
+    ),
+    "columns": (
+        "list of str or int",
+        "Columns to use, in this order. By default those that `bounds` name, else all except `privacy_id`.",
+    ),
+    "privacy_id": (
+        "str, int or People",
+        "Name of the column that identifies people, or `People(name, per_person=, max_rows=)`. The rows of a "
+        "person then count as one, and the guarantee is for people.",
+    ),
+    "by": (
+        "str, int, list, array or Groups",
+        "Grouping column or columns, an array with a group for each row, or `Groups(by, keys=, max_per_person=, "
+        "expected=)`. Without keys, groups are selected privately.",
+    ),
+    "missing": (
+        '{"skip", "drop_row", "none"} or float',
+        'Treatment of missing, NaN and infinite values. "skip" (default): each column uses its non-missing '
+        'values. "drop_row" (default for Ball): a row with a missing value is left out. "none": you state that '
+        "columns are complete; a missing value then counts as the center. A number, or one per column, is filled "
+        "in.",
+    ),
+    "noise": (
+        '{"auto", "gaussian", "knorm"}',
+        'Mechanism. "auto" takes the one with the smallest expected error; "knorm" is the K-norm mechanism '
+        "(Laplace noise for a single number).",
+    ),
+    "error_weights": (
+        '{"relative", "equal"}, dict or list of float',
+        'Meaning of the smallest error. "relative": relative to the range or standard deviation of each column '
+        '(default for named columns). "equal": in the data\'s units (default for arrays). Or one weight per '
+        "column.",
+    ),
+    "count_clipped": (
+        "bool",
+        "Also count clipped values, so that intervals and warnings account for them.",
+    ),
+    "ledger": (
+        "DatasetAccount",
+        'Account that is charged before any value is read: `Ledger("budget.db").dataset("survey", analyst="ana")`.',
+    ),
+    "request_id": (
+        "str",
+        "Name of this request in the ledger. The same call with the same `request_id` returns the stored release "
+        "and costs nothing.",
+    ),
+    "rng": (
+        "numpy.random.Generator",
+        "Replaces the operating system's entropy in tests. Such a release is not differentially private: `secure` "
+        "is False.",
+    ),
+    "threads": (
+        "int",
+        "Number of threads. By default all cores.",
+    ),
+    "progress": (
+        "callable",
+        "Called with the fraction of the work that is done.",
+    ),
+    "covariance": (
+        "bool",
+        "Also release covariances and correlations, for up to 1.42 times the noise of everything. Rows must be "
+        'complete: pass `missing="drop_row"` to leave others out.',
+    ),
+    "quantiles": (
+        "list of float",
+        "Probabilities of the quantiles in a description. They get half of the budget. None or () leaves them out.",
+    ),
+    "q": (
+        "float or list of float",
+        "Probabilities between 0 and 1.",
+    ),
+    "approve": (
+        "callable",
+        "Called with the plan before any value is read. An exception that it raises ends the call.",
+    ),
 }
+"""Name of an argument: (its type, its meaning)."""
+_RAISES = {
+    "UsageError": "If an argument is missing or invalid. No budget is spent.",
+    "DataError": "If the data cannot be read.",
+    "BudgetRefused": "If the ledger has too little budget left. No budget is spent.",
+}
+_WARNS = {"AccuracyWarning": "If the noise is large, or many values were clipped."}
 
 
 def public(call: Call) -> Call:
-    """A public call: its docstring explains every shared word, and an unknown keyword is refused by name."""
+    """Decorate a public call: complete its numpydoc docstring, and refuse unknown keywords with the nearest name."""
     parameters = inspect.signature(call).parameters
-    call.__doc__ = _documented(call.__doc__ or "", list(parameters))
+    call.__doc__ = _complete(inspect.cleandoc(call.__doc__ or ""), parameters)
+    known = [*parameters, *(OWN if "own" in parameters else ())]
+    takes_more = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
 
     @wraps(call)
-    def checked(*arguments: Any, **words: Any) -> Any:
-        for word in words:
-            if word not in parameters:
-                raise UsageError(_unknown(call.__name__, word, list(parameters)))
-        with np.errstate(all="ignore"):  # what the caller set for arithmetic of their own is not for ours
-            return call(*arguments, **words)
+    def checked(*arguments: Any, **keywords: Any) -> Any:
+        for name in keywords if "own" in parameters or not takes_more else ():
+            if name not in known:
+                raise UsageError(unknown_argument(call.__name__, name, known))
+        with np.errstate(all="ignore"):  # the caller's settings for arithmetic are not for this library
+            return call(*arguments, **keywords)
 
     return cast(Call, checked)
 
 
-def _unknown(call: str, word: str, known: list[str]) -> str:
-    near = get_close_matches(word, known, 1)
-    advice = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(known)}."
-    return f"{call} has no argument {word!r}. {advice}"
+def _complete(text: str, parameters: Mapping[str, inspect.Parameter]) -> str:
+    """The docstring with a section for all parameters, in their order, and with the errors that calls share."""
+    parts = _HEADING.split(text)
+    sections = dict(zip(parts[1::2], (f"{part.strip()}\n" for part in parts[2::2]), strict=True))
+    short = {name: meaning for name, meaning in _SHORT_ENTRY.findall(parts[0]) if name in parameters}
+    summary = _SHORT_ENTRY.sub(lambda entry: "" if entry[1] in short else entry[0], parts[0]).strip()
+    entries = {entry[1]: entry[0].rstrip() for entry in _ENTRY.finditer(sections.get("Parameters", ""))}
+    entries |= {name: _entry(name, parameters[name], "", meaning) for name, meaning in short.items()}
+    for name, (kind, meaning) in PARAMETERS.items():
+        if name in parameters:
+            entries.setdefault(name, _entry(name, parameters[name], kind, meaning))
+    sections["Parameters"] = "\n".join(entries[name] for name in parameters if name in entries)
+    if "ledger" in parameters:
+        sections.setdefault("Raises", _describe_entries(_RAISES))
+        sections.setdefault("Warns", _describe_entries(_WARNS))
+    filled = [f"{name}\n{'-' * len(name)}\n{sections[name].rstrip()}" for name in _SECTIONS if sections.get(name)]
+    return "\n\n".join([summary, *filled]) + "\n"
 
 
-def _documented(text: str, parameters: list[str]) -> str:
-    """The docstring with its arguments at the end, in their order: its own words on them, else what all calls say."""
-    text = inspect.cleandoc(text)
-    own = {name: " ".join(meaning.split()) for name, meaning in _OWN.findall(text) if name in parameters}
-    told = {name: own.get(name) or MEANINGS[name] for name in parameters if name in own or name in MEANINGS}
-    if not told:
-        return text
-    rest = _OWN.sub(lambda item: "" if item[1] in parameters else item[0], text)
-    lines = [_explained(name, meaning) for name, meaning in told.items()]
-    return "\n".join([rest.rstrip(), "", "Arguments:", *lines])
+def _entry(name: str, parameter: inspect.Parameter, kind: str, meaning: str) -> str:
+    """One parameter, as numpydoc has it."""
+    default = parameter.default
+    if default is None and name not in ("epsilon", "delta"):
+        kind = f"{kind}, optional" if kind else "optional"
+    elif default not in (None, inspect.Parameter.empty):
+        kind = f"{kind}, default {default!r}" if kind else f"default {default!r}"
+    return f"{name} : {kind}\n{_indent(meaning)}" if kind else f"{name}\n{_indent(meaning)}"
 
 
-@cache
-def _explained(name: str, meaning: str) -> str:
-    return fill(f"{name}: {meaning}", _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
+def _describe_entries(entries: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}\n{_indent(meaning)}" for name, meaning in entries.items())
+
+
+def _indent(text: str) -> str:
+    return fill(" ".join(text.split()), _WIDTH, initial_indent="    ", subsequent_indent="    ")

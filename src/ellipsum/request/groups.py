@@ -14,21 +14,21 @@ from uuid import UUID
 
 import numpy as np
 
-from ..errors import MOST_WHOLE, UsageError, listing, whole
+from ..errors import MOST_WHOLE, UsageError, checks_keywords, listing, whole
 from ..util import json_codec
-from ..util.structural_equality import Alike
+from ..util.structural_equality import ValueEquality
 
 Value = None | bool | int | float | str
 _NAMED = (date, time, timedelta, UUID, Decimal, Fraction)
 _MOST = 1 << 30
 _MOST_OF_ONE = 1 << 20
-_BY = "by must name columns of the data, or be arrays with a cell for each row."
-_WRONG_FIELDS = "groups have missing, unknown or wrong fields."
+_BY = "by must name columns of the data, or be arrays with one entry for each row."
+_WRONG_FIELDS = "Invalid plan file: the groups have missing, unknown or wrong fields. Create a new plan."
 _PLACE = json_codec.any_of(json_codec.text, json_codec.integer(0, MOST_WHOLE))
 CELL = json_codec.optional(
     json_codec.any_of(json_codec.flag, json_codec.integer(-(1 << 63), 1 << 64), json_codec.number, json_codec.text)
 )
-TWICE = "keys names a group twice. List each once."
+TWICE = "keys lists a group twice. List each once."
 _WRONG = (
     "keys must be a list of groups (of tuples, where by names several columns), a frame with the columns of by, or a "
     "dict with a list for each of them, whose combinations are the groups."
@@ -36,15 +36,15 @@ _WRONG = (
 
 
 @dataclass(frozen=True)
-class Listed(Alike):
+class Listed(ValueEquality):
     """Public groups: for each column of `by`, the cell of every group; None is a missing cell."""
 
     columns: tuple[tuple[Value, ...], ...]
 
     def __post_init__(self) -> None:
         if not self.columns or len({len(column) for column in self.columns}) != 1 or not self.columns[0]:
-            raise UsageError("keys lists no group. List at least one, or leave it out.")
-        if len(set(map(_told_apart, zip(*self.columns, strict=True)))) < self.size:
+            raise UsageError("keys is empty. List at least one group, or leave keys out.")
+        if len(set(map(_typed_key, zip(*self.columns, strict=True)))) < self.size:
             raise UsageError(TWICE)
 
     @property
@@ -52,8 +52,9 @@ class Listed(Alike):
         return len(self.columns[0])
 
 
+@checks_keywords
 @dataclass(frozen=True, init=False)
-class Groups(Alike):
+class Groups(ValueEquality):
     """Groups of rows: the column or columns that name a row's group.
 
     Groups("sex", keys=["f", "m"]) lists public groups, all of which are released. Without keys, groups are selected
@@ -66,7 +67,7 @@ class Groups(Alike):
     max_per_person: int
     expected: int | None
     labels: tuple[Any, ...] = field(compare=False)
-    """Arrays in place of columns of the data."""
+    """Arrays that replace columns of the data."""
 
     def __init__(self, by: Any, keys: Any = None, max_per_person: int = 1, expected: int | None = None) -> None:
         names, labels = _parse_by(by)
@@ -78,7 +79,7 @@ class Groups(Alike):
 
     @property
     def size(self) -> int | None:
-        """The number of groups, listed or expected."""
+        """The number of groups: of those listed, or as expected."""
         return self.expected if self.keys is None else self.keys.size
 
     def without_labels(self) -> Groups:
@@ -99,7 +100,7 @@ class Groups(Alike):
         }
 
     @staticmethod
-    def from_dict(saved: Any) -> Groups:
+    def from_dict(saved: object) -> Groups:
         """Inverse of `to_dict`."""
         with json_codec.Fields(saved, _WRONG_FIELDS) as fields:
             by = fields.take("by", json_codec.list_of(_PLACE))
@@ -111,11 +112,16 @@ class Groups(Alike):
         return Groups(by, None if keys is None else Listed(keys), most, expected)
 
 
+def parse_groups(by: Any) -> Groups | None:
+    """The `by` argument of a call; None where rows have no groups."""
+    return by if by is None or isinstance(by, Groups) else Groups(by)
+
+
 def _parse_by(by: Any) -> tuple[tuple[str | int, ...], tuple[Any, ...]]:
     """Names or places of columns, or names for arrays with a cell for each row and these arrays."""
     given = list(by) if isinstance(by, (list, tuple)) else [by]
     if not given:
-        raise UsageError("by names no column. Name one, or several.")
+        raise UsageError("by is empty. Name one column, or several.")
     if all(isinstance(name, str) or _is_place(name) for name in given):
         names = tuple(name if isinstance(name, str) else int(name) for name in given)
         if len(set(names)) < len(names):
@@ -137,7 +143,7 @@ def _name(array: Any, place: int, many: int) -> str:
 
 
 def listed(keys: Any, by: Sequence[str | int]) -> Listed | None:
-    """The word `keys` of a call."""
+    """The `keys` argument of a call."""
     if keys is None or isinstance(keys, Listed):
         return keys
     if isinstance(keys, Mapping):
@@ -155,7 +161,7 @@ def _of_list(entries: list[Any], width: int) -> Listed:
     if width == 1:
         return Listed((tuple(_plain(entry[0] if _is_tuple(entry) else entry) for entry in entries),))
     if not all(_is_tuple(entry) and len(entry) == width for entry in entries):
-        raise UsageError(f"keys must be tuples of {width}, one cell for each column of by.")
+        raise UsageError(f"keys must be tuples of {width} values, one for each column of by.")
     return Listed(tuple(tuple(map(_plain, column)) for column in zip(*entries, strict=True)))
 
 
@@ -168,7 +174,7 @@ def _product(keys: Mapping[Any, Any], by: Sequence[str | int]) -> Listed:
         raise UsageError(f"keys must have a list for each column of by, and no others: {listing(by)}.")
     lists = [[_plain(cell) for cell in keys[name]] for name in by]
     if math.prod(map(len, lists)) > _MOST:
-        raise UsageError("keys has more combinations than memory holds. List those that are wanted.")
+        raise UsageError("keys has more combinations than memory can hold. List the groups that you need.")
     return Listed(tuple(zip(*itertools.product(*lists), strict=True)))
 
 
@@ -199,13 +205,13 @@ def _plain(cell: Any) -> Value:
         return None if math.isnan(cell) else cell
     if isinstance(cell, date):
         return spelled_date(cell) if cell == cell else None  # pandas has a missing time
-    found = text(cell)
-    if found is None:
+    key = text(cell)
+    if key is None:
         raise UsageError(f"keys holds a value of type {type(cell).__name__}, which names no group.")
-    return found
+    return key
 
 
-def _told_apart(key: tuple[Value, ...]) -> tuple[Any, ...]:
+def _typed_key(key: tuple[Value, ...]) -> tuple[Any, ...]:
     """True and 1 are two cells, as are 1 and '1'."""
     return tuple((type(cell) is bool, cell) for cell in key)
 

@@ -7,23 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MOST_WHOLE, UsageError, choice, whole
+from ..errors import MOST_WHOLE, UsageError, checks_keywords, choice, whole
 from ..util import json_codec
 
 WAYS = ("mean", "sum", "rows")
 COUNTS = "count"
-"""Not for callers: a person's row is the number of their rows."""
+"""Internal way: a person's row is the number of their rows."""
 ONE_ROW = ("mean", "sum")
 _IDENTITY = json_codec.any_of(json_codec.text, json_codec.integer(-MOST_WHOLE, MOST_WHOLE))
-_CAPPED = {"sum": "enter the sum", "rows": "count"}
+_CAPPED = {"sum": "are added up", "rows": "are used"}
 
 
+@checks_keywords
 @dataclass(frozen=True)
 class People:
     """The column that names the person a row belongs to, and what becomes of the rows of one person.
 
     per_person: "mean" or "sum" make one row of them; "rows" leaves them as they are, and a statistic is over rows.
-    max_rows: so many rows of a person count at most (sum and rows need it).
+    max_rows: the most rows of a person that count (sum and rows need it).
     """
 
     privacy_id: str | int
@@ -38,7 +39,7 @@ class People:
 
     @property
     def rows_each(self) -> int | None:
-        """So many rows of a person enter a statistic of rows; None where a person is one row."""
+        """The most rows of a person that enter a statistic of rows; None where a person is one row."""
         return int(self.max_rows) if self.per_person == "rows" and self.max_rows is not None else None
 
     @property
@@ -51,9 +52,11 @@ class People:
         return {"privacy_id": self.identity, "per_person": self.per_person, **cap}
 
     @staticmethod
-    def from_dict(saved: Any) -> People:
+    def from_dict(saved: object) -> People:
         """Inverse of `to_dict`."""
-        with json_codec.Fields(saved, "people have missing, unknown or wrong fields.") as fields:
+        with json_codec.Fields(
+            saved, "Invalid plan file: the people have missing, unknown or wrong fields. Create a new plan."
+        ) as fields:
             return People(
                 fields.take("privacy_id", _IDENTITY),
                 fields.take("per_person", json_codec.word(*WAYS)),
@@ -65,37 +68,23 @@ def _check_cap(name: str, per_person: str, max_rows: int | None) -> None:
     if max_rows is not None:
         whole(name, max_rows)
     elif per_person in _CAPPED:
-        raise UsageError(f"{name} is missing. State how many rows of a person may {_CAPPED[per_person]} at most.")
+        raise UsageError(f"{name} is missing. Pass the largest number of rows of a person that {_CAPPED[per_person]}.")
 
 
-def people_of(
-    privacy_id: Any,
-    per_person: str | None = None,
-    max_rows: int | None = None,
-    cap: str = "max_rows",
-    ways: tuple[str, ...] = ONE_ROW,
-) -> People | None:
-    """The arguments of a call, where the last is called `cap`; None where every row is a person of its own."""
-    if isinstance(privacy_id, People):
-        if per_person is not None or max_rows is not None:
-            raise UsageError(f"People say per_person and max_rows themselves. Leave out per_person and {cap}.")
-        choice("per_person", privacy_id.per_person, ways)
-        return privacy_id
+def parse_people(privacy_id: Any, ways: tuple[str, ...] = WAYS) -> People | None:
+    """The `privacy_id` argument of a call; None where every row is a person of its own."""
     if privacy_id is None:
-        given = [name for name, value in (("per_person", per_person), (cap, max_rows)) if value is not None]
-        if given:
-            raise UsageError(f"{' and '.join(given)} need privacy_id, the column that names people.")
         return None
-    what = "mean" if per_person is None else choice("per_person", per_person, ways)
-    _check_cap(cap, what, max_rows)
-    return People(privacy_id, what, max_rows)
+    people = privacy_id if isinstance(privacy_id, People) else People(privacy_id)
+    choice("per_person", people.per_person, ways)
+    return people
 
 
-def people_from_dict(saved: Any) -> People | None:
-    """What a file says of people; nothing where every row is a person of its own."""
+def people_from_dict(saved: object) -> People | None:
+    """The people in a file; None if every row is a person of its own."""
     return None if saved == {} else People.from_dict(saved)
 
 
 def unit_of(people: People | None) -> str:
-    """What a guarantee hides: a row, or a person with all of theirs."""
+    """The privacy unit of a guarantee: a row, or a person with all of their rows."""
     return "row" if people is None else "person"

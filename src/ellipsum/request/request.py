@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from ..errors import MOST_COLUMNS, MOST_WHOLE, UsageError, choice, columns_of, floats, listing, names, whole
+from ..errors import (
+    MOST_COLUMNS,
+    MOST_WHOLE,
+    UsageError,
+    choice,
+    columns_of,
+    floats,
+    in_column_order,
+    listing,
+    names,
+    whole,
+    yes_or_no,
+)
 from ..privacy.budget import Budget, stated_from_dict
 from ..privacy.guarantee import NEIGHBORS
-from ..rows import Rows, Unknown, parse_bounds, rows_from_dict
+from ..rows import Box, LearnedRows, Rows, Unknown, parse_bounds, rows_from_dict
+from ..rows.base import ErrorWeights
 from ..util import json_codec
-from ..util.structural_equality import Alike
+from ..util.structural_equality import ValueEquality
+from .bins import Bins
 from .groups import Groups
-from .missing import WORDS, parse_missing
+from .missing import WORDS, Missing, parse_missing
 from .people import People
+from .quantiles import Quantiles
 
-STATISTICS = ("sum", "mean", "describe", "learn")
-NOISE = ("auto", "gaussian", "norm")
-_WRONG = "the request has missing, unknown or wrong fields. Create a new plan with es.plan."
+STATISTICS = ("sum", "mean", "describe", "learn", "count", "histogram", "quantiles")
+SUMS = ("sum", "count")
+"""Statistics that are not divided by the number of rows."""
+ONES = Box([1], [1], ("count",))
+"""What is known of the rows of a count: each is a 1 [H1]."""
+NOISE = ("auto", "gaussian", "knorm")
+_WRONG = "Invalid plan file: the request has missing, unknown or wrong fields. Create a new plan with es.plan."
 _NUMBERS = json_codec.list_of(json_codec.number)
 MISSING = json_codec.any_of(json_codec.word(*WORDS), json_codec.number, _NUMBERS)
 COUNT = json_codec.integer(1, MOST_WHOLE)
 
 
 @dataclass(frozen=True)
-class Request(Alike):
+class Request(ValueEquality):
     """A statistic of rows within bounds, the budget it may spend, and how.
 
     The only carrier from a call to its plan, the ledger, saved files, the command line and the studio. `sized` writes
@@ -36,49 +54,81 @@ class Request(Alike):
     statistic: str
     bounds: Rows
     budget: Budget | None
-    """None: one part of a larger release, whose budget is stated there."""
+    """None for one part of a larger release, which holds the budget."""
     neighbors: str = "replace"
     n: int | None = None
-    columns: tuple[str | int, ...] | None = None
+    columns: Sequence[str | int] | None = None
     people: People | None = None
     groups: Groups | None = None
-    missing: Any = None
+    missing: Missing = None
     noise: str = "auto"
-    error_weights: Any = None
+    error_weights: ErrorWeights = None
     count_clipped: bool | None = True
     """None counts what is clipped where that costs no noise."""
     covariance: bool = False
+    quantiles: Quantiles | None = None
     d: int | None = None
     nullable: tuple[bool, ...] | None = None
     """For each column, whether a value can be missing by its type; None where every one may be."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", parse_bounds(self.bounds))
         choice("statistic", self.statistic, STATISTICS)
+        choice("neighbors", self.neighbors, NEIGHBORS)
+        choice("noise", self.noise, NOISE)
         if self.budget is not None and not isinstance(self.budget, Budget):
             raise UsageError(f"budget must be a Budget, got {type(self.budget).__name__}.")
+        if not isinstance(self.covariance, bool) or (self.covariance and self.statistic != "describe"):
+            raise UsageError("covariance must be True or False, and is for describe alone.")
+        if self.count_clipped is not None:
+            yes_or_no("count_clipped", self.count_clipped)
+        is_count = self.statistic == "count"
+        bounds = ONES if is_count else parse_bounds(self.bounds)
+        parsed = {
+            "bounds": bounds,
+            "budget": None if self.budget is None else self.budget.as_typed(),
+            "n": None if self.n is None else whole("n", self.n),
+            "missing": parse_missing(self.missing),
+            "error_weights": _parse_weights(
+                self.error_weights, bounds.columns if self.columns is None else self.columns
+            ),
+            "nullable": None if self.nullable is not None and all(self.nullable) else self.nullable,
+        }
+        for name, value in parsed.items():
+            object.__setattr__(self, name, value)
+        self._check_bounds()
+        self._check_quantiles()
+        self._check_groups()
+        if isinstance(self.bounds, Bins):
+            self._check_bins(self.bounds)
+        if is_count:
+            self._check_count()
+
+    def _check_bounds(self) -> None:
+        kind = type(self.bounds).__name__
+        if isinstance(self.bounds, Bins) != (self.statistic == "histogram"):
+            raise UsageError("bins and categories are for histogram, and a histogram needs them.")
         if self.statistic == "describe" and not self.bounds.clamps:
             raise UsageError(
-                f"describe needs bounds for each column, bounds=Box(...), got {type(self.bounds).__name__}. "
+                f"describe needs bounds for each column, bounds=Box(...), got {kind}. "
                 "Pass a Box, or use mean for other bounds."
             )
         if self.statistic == "learn" and not self.learns:
-            raise UsageError(f"bounds must be Unknown(magnitude) to be learned, got {type(self.bounds).__name__}.")
-        choice("neighbors", self.neighbors, NEIGHBORS)
-        choice("noise", self.noise, NOISE)
-        if not isinstance(self.covariance, bool) or (self.covariance and self.statistic != "describe"):
-            raise UsageError("covariance must be True or False, and is for describe alone.")
-        if self.count_clipped is not None and not isinstance(self.count_clipped, (bool, np.bool_)):
-            raise UsageError(f"count_clipped must be True or False, got {type(self.count_clipped).__name__}.")
-        if self.nullable is not None and all(self.nullable):
-            object.__setattr__(self, "nullable", None)
-        object.__setattr__(self, "missing", parse_missing(self.missing))
-        object.__setattr__(self, "error_weights", _parse_weights(self.error_weights))
-        if self.n is not None:
-            object.__setattr__(self, "n", whole("n", self.n))
-        self._check_groups()
+            raise UsageError(f"learn needs bounds=es.Unknown(magnitude), got {kind}.")
         if self.learns and not (self.error_weights is None or isinstance(self.error_weights, str)):
-            raise UsageError("error_weights must be 'relative' or 'equal' for Unknown bounds: spreads are learned.")
+            raise UsageError(
+                "error_weights must be 'relative' or 'equal' for Unknown bounds: standard deviations are learned."
+            )
+
+    def _check_quantiles(self) -> None:
+        is_given = isinstance(self.quantiles, Quantiles)
+        if self.statistic != "describe" and (self.statistic == "quantiles") != is_given:
+            raise UsageError(f"quantiles must be Quantiles(...) for quantiles, and None for {self.statistic}.")
+        if self.quantiles is None:
+            return
+        if not (self.bounds.clamps or isinstance(self.bounds, (LearnedRows, Unknown))):
+            raise UsageError(
+                f"quantiles need bounds=Box(...), Unknown(...) or learned ones, got {type(self.bounds).__name__}."
+            )
 
     def _check_groups(self) -> None:
         groups = self.groups
@@ -87,22 +137,76 @@ class Request(Alike):
         if self.covariance:
             raise UsageError("covariance=True is not supported in groups. Leave it out, or leave by out.")
         if groups.max_per_person > 1 and self.people is None:
-            raise UsageError("max_per_person needs privacy_id, the column that identifies people: a row has one group.")
+            raise UsageError(
+                "max_per_person needs privacy_id, the column that identifies people. Without it, each row is "
+                "in one group."
+            )
+        if self.people is not None and self.people.rows_each is not None:
+            raise UsageError(
+                "per_person='rows' cannot be combined with by=: a person has one row in each group. "
+                "Use 'mean' or 'sum'."
+            )
+
+    def _check_bins(self, bins: Bins) -> None:
+        groups, people = self.groups, self.people
+        if self.missing not in (None, "skip"):
+            raise UsageError("A histogram counts missing values as (other). Leave missing out.")
+        if groups is not None and groups.keys is None:
+            raise UsageError(
+                "A histogram with by= needs keys=, the list of groups. Use count for groups that are not listed."
+            )
+        if people is not None and people.rows_each is None and self._has_categories:
+            raise UsageError(
+                "Categories have no mean or sum. Pass per_person='rows' and max_rows, the largest number of "
+                "rows of a person that "
+                "count (1 counts people), or use count with by=, which counts people in groups."
+            )
+        beside = [*(groups.by if groups else ()), *([people.privacy_id] if people else ())]
+        both = {str(place) for place in bins.places or ()} & {str(name) for name in beside}
+        if both:
+            raise UsageError(f"bins or categories name {listing(sorted(both))}, as by or privacy_id do. Leave it out.")
+
+    def _check_count(self) -> None:
+        """Check a count: it reads only the person and the group of a row."""
+        if self.missing not in (None, "none"):
+            raise UsageError("A count counts all rows, whether or not values are missing. Leave missing out.")
+        object.__setattr__(self, "missing", "none")
+        object.__setattr__(self, "count_clipped", False)
+        several = self.people is not None and self.people.rows_each is not None
+        if self.budget is not None and self.neighbors == "replace" and self.groups is None and not several:
+            unit = "rows" if self.people is None else "people"
+            raise UsageError(
+                f"The number of {unit} is public under neighbors='replace': count them yourself, which spends nothing. "
+                "Pass neighbors='add_remove' for a noisy count, or by= for the counts of groups."
+            )
+
+    @property
+    def _has_categories(self) -> bool:
+        return isinstance(self.bounds, Bins) and bool(self.bounds.categories)
 
     @property
     def learns(self) -> bool:
         """Whether bounds have to be learned first."""
-        return isinstance(self.bounds, Unknown)
+        return isinstance(self.bounds, Unknown) and self.quantiles is None
 
     @property
     def stated(self) -> dict[str, float]:
-        """The budget in the caller's words: epsilon and delta, mu, or rho; nothing for a part of a larger release."""
+        """The requested budget: epsilon and delta, mu, or rho; empty for a part of a larger release."""
         return {} if self.budget is None else dict(self.budget.stated)
 
-    def sized(self, n: int | None, d: int | None, columns: Any = None, nullable: Any = None) -> Request:
+    def sized(
+        self,
+        n: int | None,
+        d: int | None,
+        columns: Sequence[str | int] | None = None,
+        nullable: Sequence[bool] | None = None,
+    ) -> Request:
         """The request for n rows (a guess where n is private) of d columns, its defaults written out."""
         if n is None and self.neighbors == "replace":
             raise UsageError("n is missing. Pass the number of rows; it is public under neighbors='replace'.")
+        if isinstance(self.bounds, Bins):  # its columns are read by name, whatever stands beside them
+            d, nullable = None, None
+            columns = columns if self.bounds.places is None else self.bounds.columns
         named = names("columns", columns) or self.bounds.columns
         _check_names(self.bounds, named)
         width = _width(self.bounds, d, named)
@@ -119,8 +223,8 @@ class Request(Alike):
             nullable=None if nullable is None else tuple(nullable),
         )
 
-    def _usual_weights(self, named: tuple[str, ...] | None) -> Any:
-        """As stated; else relative where columns have names of their own, since they share no unit."""
+    def _usual_weights(self, named: tuple[str, ...] | None) -> ErrorWeights:
+        """The requested weights; by default relative if columns have names, since these have no common unit."""
         if self.error_weights is not None or not _have_own_names(named):
             return self.error_weights
         bounds = self.bounds
@@ -143,6 +247,7 @@ class Request(Alike):
             "count_clipped": self.count_clipped,
             "covariance": self.covariance,
             "nullable": None if self.nullable is None else list(self.nullable),
+            **({} if self.quantiles is None else {"quantiles": self.quantiles.to_dict()}),
         }
 
 
@@ -169,12 +274,12 @@ class HoldsRequest:
         return self.request.d
 
 
-def request_from_dict(saved: Any) -> Request:
+def request_from_dict(saved: object) -> Request:
     """Inverse of `Request.to_dict`, for sized requests."""
     with json_codec.Fields(saved, _WRONG) as fields:
         request = Request(
             statistic=fields.take("statistic", json_codec.word(*STATISTICS)),
-            bounds=fields.take("bounds", rows_from_dict),
+            bounds=fields.take("bounds", _bounds_from_dict),
             budget=fields.maybe("budget", _budget_from_dict),
             neighbors=fields.take("neighbors", json_codec.word(*NEIGHBORS)),
             n=fields.maybe("n", COUNT),
@@ -190,22 +295,28 @@ def request_from_dict(saved: Any) -> Request:
             count_clipped=fields.maybe("count_clipped", json_codec.flag),
             covariance=fields.take("covariance", json_codec.flag),
             nullable=fields.maybe("nullable", json_codec.list_of(json_codec.flag)),
+            quantiles=fields.take("quantiles", Quantiles.from_dict, None),
         )
     if request.nullable is not None and len(request.nullable) != request.d:
         raise UsageError(_WRONG)
     return request
 
 
-def _budget_from_dict(saved: Any) -> Budget:
-    return Budget(**stated_from_dict(saved)).as_typed()
+def _bounds_from_dict(saved: object) -> Rows:
+    is_bins = isinstance(saved, Mapping) and saved.get("kind") == Bins.kind
+    return Bins.from_dict(saved) if is_bins else rows_from_dict(saved)
 
 
-def _parse_weights(weights: Any) -> Any:
+def _budget_from_dict(saved: object) -> Budget:
+    return Budget(**stated_from_dict(saved))
+
+
+def _parse_weights(weights: ErrorWeights, columns: Sequence[str | int] | None) -> str | tuple[float, ...] | None:
     if weights is None:
         return None
     if isinstance(weights, str):
         return choice("error_weights", weights, ("relative", "equal"))
-    numbers = floats("error_weights", weights)
+    numbers = floats("error_weights", in_column_order("error_weights", weights, columns))
     if numbers.ndim != 1:
         raise UsageError("error_weights must be 'relative', 'equal', or one number per column.")
     return tuple(numbers.tolist())
@@ -216,17 +327,17 @@ def _shape(bounds: Rows) -> Any:
 
 
 def _have_own_names(named: tuple[str, ...] | None) -> bool:
-    """Not the entries of one list column: name[0], name[1], ..."""
+    """Whether columns have names of their own, and are not the parts of one list column: name[0], name[1], ..."""
     return named is not None and not all(name.endswith(f"[{j}]") for j, name in enumerate(named))
 
 
 def _check_names(bounds: Rows, named: tuple[str, ...] | None) -> None:
-    """Bounds describe columns by their place, so names that both state must be the same, in the same places."""
+    """Bounds describe columns by position, so the names in bounds and columns must agree in order."""
     if bounds.columns and named and bounds.columns != named:
-        how = "in another order" if sorted(bounds.columns) == sorted(named) else "otherwise"
         raise UsageError(
-            f"bounds name the columns {listing(bounds.columns)}, and columns names them {how}: {listing(named)}. "
-            "Name the same ones in one order, or leave columns out."
+            f"bounds and columns must name the same columns in one order. bounds: {listing(bounds.columns)}; "
+            f"columns: {listing(named)}. "
+            "Leave columns out, or use the same order."
         )
 
 

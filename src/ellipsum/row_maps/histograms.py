@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..errors import Floats, UsageError, choice, open_unit, vector
 from ..numerics.wide_integers import Ints
@@ -54,7 +54,6 @@ class ColumnHistograms(CountMap):
     counted: the bins that are counted, all of them where it is None.
     divided: None counts every entry as 1, so k places have norm sqrt(k) and diameter sqrt(2k). "root" divides a row's
     entries by the square root of their number (norm 1, diameter sqrt 2), "number" by their number (l1 norm 1) [L2].
-    centers: where they are given, an entry counts by its distance from that of its place.
     """
 
     kind = "column_histograms"
@@ -66,15 +65,13 @@ class ColumnHistograms(CountMap):
         edges: Sequence[Floats],
         counted: Sequence[NDArray[np.bool_]] | None = None,
         divided: str | None = None,
-        centers: Any = None,
     ) -> None:
         self.columns = columns
         self.places = np.array(places, np.int64)
-        self.folded = centers is not None
-        self.centers = np.zeros(self.places.size) if centers is None else vector("centers", centers, self.places.size)
         parts = [_increasing(part) for part in edges]
         self.starts = np.concatenate([[0], np.cumsum([part.size for part in parts])]).astype(np.int64)
         self.edges = np.concatenate(parts)
+        self.scales = np.array([_bins_per_unit(part) for part in parts])
         self.sizes = [part.size + 2 for part in parts]
         self.width = sum(self.sizes)
         self.counted = np.ones(self.width, np.bool_) if counted is None else np.concatenate(counted)
@@ -92,6 +89,15 @@ class ColumnHistograms(CountMap):
     def split(self, values: Floats) -> list[Floats]:
         """The bins of each place; the last is that of missing entries."""
         return np.split(values, np.cumsum(self.sizes)[:-1])
+
+
+def _bins_per_unit(edges: Floats) -> float:
+    """Bins per unit of length if edges are evenly spaced up to rounding; else 0."""
+    with np.errstate(all="ignore"):
+        scale = float((edges.size - 1) / (edges[-1] - edges[0])) if edges.size > 1 else 0.0
+        places = (edges - edges[0]) * scale
+    is_even = bool((np.abs(places - np.arange(edges.size)) < 0.5).all())
+    return scale if is_even and math.isfinite(scale) else 0.0
 
 
 def _weights(many: int, divided: str | None) -> Ints:
@@ -138,7 +144,7 @@ class NormHistogram(Framed, CountMap):
     l1 = 1
     rows_per_flush = 1 << 62
 
-    def __init__(self, ellipsoid: Ellipsoid, edges: Any) -> None:
+    def __init__(self, ellipsoid: Ellipsoid, edges: ArrayLike) -> None:
         super().__init__(ellipsoid, 0)
         self.edges = _within(_increasing(edges))
         self.width = self.edges.size + 1
@@ -172,7 +178,7 @@ class Directions(Framed):
 
     kind = "directions"
 
-    def __init__(self, ellipsoid: Ellipsoid, cuts: Any, grid_bits: int = GRID_BITS) -> None:
+    def __init__(self, ellipsoid: Ellipsoid, cuts: ArrayLike, grid_bits: int = GRID_BITS) -> None:
         super().__init__(ellipsoid, grid_bits)
         self.edges = _within(_increasing(cuts))
         self.width = self.values * self.edges.size
@@ -230,7 +236,7 @@ class Sides(Framed):
 
     kind = "sides"
 
-    def __init__(self, ellipsoid: Ellipsoid, middle: Any, fraction: float, measure: str) -> None:
+    def __init__(self, ellipsoid: Ellipsoid, middle: ArrayLike, fraction: float, measure: str) -> None:
         super().__init__(ellipsoid, _RANK_BITS)
         self.measure = _MEASURES.index(choice("measure", measure, _MEASURES))
         self.middle = vector("middle", middle, 1 if measure == "norm" else self.values)
@@ -257,11 +263,11 @@ class SideBySide:
         self.body = Body(sqrt_upper(norm), sqrt_upper(diameter))
 
 
-def _increasing(edges: Any) -> Floats:
-    found = vector("edges", edges)
-    if (np.diff(found) <= 0).any():
+def _increasing(edges: ArrayLike) -> Floats:
+    numbers = vector("edges", edges)
+    if (np.diff(numbers) <= 0).any():
         raise UsageError("edges must increase. Sort them and drop repeats.")
-    return found
+    return numbers
 
 
 def _within(edges: Floats) -> Floats:

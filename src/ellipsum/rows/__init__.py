@@ -1,7 +1,7 @@
-"""What is known about a row before any row is read: Ball, Box, Normal, Unknown; or what was learned of rows.
+"""Public knowledge about rows: per-column bounds (Box), an L2 bound (Ball), a normal prior, or unknown bounds.
 
-These are plain public facts. A fact that turns out wrong costs accuracy, never privacy: rows outside the
-stated region are clipped to the ellipsoid that the plan lays around it. Each kind owns its region, bounds and spread.
+Wrong knowledge costs accuracy, never privacy: rows outside the region are clipped. Each kind has its own region,
+bounds and spread.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import MOST_WHOLE, UsageError
 from ..util import json_codec
 from .ball import Ball
-from .base import Reach, RegionOptions, Rows
+from .base import Reach, Rows
 from .box import Box
 from .learned import LearnedRows
 from .normal import Normal
@@ -25,7 +25,6 @@ __all__ = [
     "LearnedRows",
     "Normal",
     "Reach",
-    "RegionOptions",
     "Rows",
     "Unknown",
     "parse_bounds",
@@ -37,7 +36,7 @@ KINDS: dict[str, type[Rows]] = {cls.kind: cls for cls in (Ball, Box, Normal, Unk
 _NUMBERS = json_codec.any_of(json_codec.number, json_codec.numbers)
 _FIELDS: dict[str, json_codec.Kind[Any]] = {
     **dict.fromkeys(("radius", "outside"), json_codec.number),
-    **dict.fromkeys(("center", "lower", "upper", "std", "center_error", "magnitude"), _NUMBERS),
+    **dict.fromkeys(("center", "lower", "upper", "std", "center_error", "magnitude", "mean_bias"), _NUMBERS),
     "scale": json_codec.numbers,
     **dict.fromkeys(("cov", "axes"), json_codec.matrix),
     "columns": json_codec.names,
@@ -53,25 +52,25 @@ _METHOD_OPTIONS: dict[str, json_codec.Kind[Any]] = {
 }
 
 
-def rows_from_dict(saved: Any) -> Rows:
+def rows_from_dict(saved: object) -> Rows:
     """Inverse of `to_dict`."""
-    with json_codec.Fields(saved, "the description of rows has missing, unknown or wrong fields.") as fields:
+    with json_codec.Fields(saved, "The bounds in this file have missing, unknown or wrong fields.") as fields:
         kind = fields.take("kind", json_codec.any_of(json_codec.word(*KINDS), lambda value: None))
         if kind is None:
-            raise UsageError(f"rows are of one kind of {', '.join(KINDS)}.")
-        known = {name: fields.take(name, take) for name, take in _FIELDS.items() if name in saved}
-        if kind == "unknown" and "options" in saved:
-            known |= fields.take("options", _options_from_dict)
+            raise UsageError(f"The kind of bounds must be one of {', '.join(KINDS)}.")
+        values = {name: fields.take(name, take) for name, take in _FIELDS.items() if name in fields}
+        if kind == "unknown" and "options" in fields:
+            values |= fields.take("options", _options_from_dict)
     try:
-        return KINDS[kind](**known)
+        return KINDS[kind](**values)
     except TypeError:
-        raise UsageError(f"the description of {kind} rows has missing or unknown fields.") from None
+        raise UsageError(f"The {kind} bounds in this file have missing or unknown fields.") from None
 
 
-def _options_from_dict(saved: Any) -> dict[str, Any]:
+def _options_from_dict(saved: object) -> dict[str, Any]:
     """The own options of a method that learns bounds."""
-    with json_codec.Fields(saved, "the description of rows has missing, unknown or wrong fields.") as fields:
-        return {name: fields.take(name, take) for name, take in _METHOD_OPTIONS.items() if name in saved}
+    with json_codec.Fields(saved, "The bounds in this file have missing, unknown or wrong fields.") as fields:
+        return {name: fields.take(name, take) for name, take in _METHOD_OPTIONS.items() if name in fields}
 
 
 def parse_bounds(bounds: Any) -> Rows:
@@ -80,7 +79,7 @@ def parse_bounds(bounds: Any) -> Rows:
         return Box(bounds)
     if not isinstance(bounds, Rows):
         raise UsageError(
-            "bounds must be a dict of (lower, upper) or one of Box, Ball, Normal, Unknown, "
+            f"bounds must be a dict of (lower, upper), or a Box, Ball, Normal or Unknown object, "
             f"got {type(bounds).__name__}."
         )
     return bounds

@@ -1,34 +1,62 @@
-"""Rows within a ball: the Gaussian mechanism."""
+"""Bound on the L2 distance of a row from a center."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..errors import Floats, UsageError, names, positive
+from ..errors import Floats, UsageError, checks_keywords, names, positive
 from ..regions.ellipsoid import Clip, Ellipsoid
-from .base import Reach, RegionOptions, Rows, close, without_clip
-from .parsing import Columns, length_of, scalar_or_vector, short, spread_out
+from .base import (
+    Columns,
+    ErrorWeights,
+    Reach,
+    Rows,
+    close,
+    length_of,
+    scalar_or_vector,
+    short,
+    spread_out,
+    without_clip,
+)
 
 
+@checks_keywords
 @dataclass(frozen=True, init=False, repr=False)
 class Ball(Rows):
-    """Every row lies within `radius` of `center`: the Gaussian mechanism.
+    """Bound on the L2 distance of a row from `center`; rows outside are clipped to the ball.
 
-    Ball(10) is centered at the origin for any number of columns; Ball(10, center=[1, 2]) fixes two.
+    Parameters
+    ----------
+    radius : float
+        Largest distance, above 0.
+    center : float or array-like, default 0
+        One number for every column, or one per column, which fixes their number.
+    columns : tuple of str, optional
+        Names of the columns.
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> es.Ball(10, center=[1, 2])
+    Ball(radius=10, center=[1, 2])
     """
 
     kind: ClassVar[str] = "ball"
-    usual_missing: ClassVar[str] = "row"
+    usual_missing: ClassVar[str] = "drop_row"
     firm: ClassVar[bool] = True
     even: ClassVar[bool] = True
+    described_by: ClassVar[str] = "the given radius"
+    remedy: ClassVar[str] = "Check the units, use a larger radius, or es.Unknown."
+    open_range: ClassVar[str] = "the range allowed by the radius"
     radius: float
     center: float | Floats
 
-    def __init__(self, radius: float, center: Any = 0.0, columns: Columns | None = None) -> None:
+    def __init__(self, radius: float, center: ArrayLike = 0.0, columns: Columns | None = None) -> None:
         object.__setattr__(self, "radius", positive("radius", radius))
         object.__setattr__(self, "center", scalar_or_vector("center", center))
         object.__setattr__(self, "columns", names("columns", columns, self.d))
@@ -41,10 +69,12 @@ class Ball(Rows):
         self._check_length(d)
         return self._with(center=spread_out(self.center, d))
 
-    def region(self, d: int, options: RegionOptions, n: int | None, noise_multiplier: float) -> Clip:
+    def region(
+        self, d: int, n: int | None, noise_multiplier: float, error_weights: ErrorWeights, count_clipped: bool
+    ) -> Clip:
         """[E1]"""
-        if self.importances(d, options.error_weights) is not None:
-            raise UsageError("error_weights need per-coordinate knowledge. Use Box or Normal rows.")
+        if self.importances(d, error_weights) is not None:
+            raise UsageError("error_weights need bounds for each column. Use Box or Normal.")
         ellipsoid = Ellipsoid(np.asarray(self.center, float), np.full(d, 1 / self.radius))
         return Clip(ellipsoid, None, 0.0, self.distance(d, n))
 
@@ -57,13 +87,13 @@ class Ball(Rows):
 
     def distances(self, d: int, n: int | None) -> Floats:
         """A mean uniform in the ball is sqrt(d / (d + 2)) of the radius away, root mean square."""
-        return np.full(d, self.radius / math.sqrt(d + 2))
+        return np.broadcast_to(self.radius / math.sqrt(d + 2), d)
 
     def bounds(self) -> tuple[Floats, Floats]:
         center = np.asarray(self.center)
         return center - self.radius, center + self.radius
 
-    def reach(self, d: int, metric: str, n: int | None, clip_probability: float | None) -> Reach:
+    def reach(self, d: int, metric: str, n: int | None) -> Reach:
         center = np.asarray(self.center, float)
         if metric == "scaled":
             return Reach(center, np.full(d, 1 / self.radius), 1.0)

@@ -1,50 +1,65 @@
-"""Rows within bounds, one interval per column: the Elliptical Gaussian mechanism."""
+"""Lower and upper bounds for each column."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..errors import Floats, UsageError, choice, names
+from ..errors import Floats, UsageError, checks_keywords, choice, names
 from ..regions.ellipsoid import THIN, Clip, Ellipsoid, balanced_scale
 from .base import (
     NEAR,
-    Reach,
-    RegionOptions,
-    Rows,
-    close,
-    without_clip,
-)
-from .parsing import (
     Columns,
+    ErrorWeights,
+    Reach,
+    Rows,
     alike,
+    close,
     length_of,
     named_pairs,
     named_short,
     short,
     spread_out,
+    without_clip,
 )
 
 _WIDEST = sys.float_info.max / 4  # of half a width
 
 
-def _any(found: bool | NDArray[np.bool_]) -> bool:
-    """Of one number for all columns, or of one per column."""
-    return found if isinstance(found, bool) else bool(found.any())
+def _any(flags: bool | NDArray[np.bool_]) -> bool:
+    """Whether a condition holds for one number, or for one of several."""
+    return flags if isinstance(flags, bool) else bool(flags.any())
 
 
+@checks_keywords
 @dataclass(frozen=True, init=False, repr=False)
 class Box(Rows):
-    """Each coordinate lies in its own interval: the Elliptical Gaussian mechanism.
+    """Lower and upper bounds for each column; values outside are clamped.
 
-    Box(lower, upper) with numbers or lists, or Box({"age": (0, 120), "income": (0, 2e5)}). shape="ball" asks for the
-    same noise in every column, as a baseline.
+    Parameters
+    ----------
+    lower : float, array-like or dict
+        Lower bound of every column, or of each; or both bounds of each column by name: {"age": (0, 120)}.
+    upper : float or array-like, optional
+        Upper bounds, unless `lower` is a dict.
+    columns : tuple of str, optional
+        Names of the columns, unless `lower` is a dict.
+    shape : {"optimal", "ball"}, default "optimal"
+        "ball": the same noise in every column (isotropic Gaussian noise), as a baseline.
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> es.Box({"age": (0, 120), "income": (0, 200_000)})
+    Box({age: (0, 120), income: (0, 200000)})
+    >>> es.Box(0, [1, 10]).d
+    2
     """
 
     kind: ClassVar[str] = "box"
@@ -55,7 +70,12 @@ class Box(Rows):
     shape: str
 
     def __init__(
-        self, lower: Any, upper: Any = None, columns: Columns | None = None, *, shape: str = "optimal"
+        self,
+        lower: ArrayLike | Mapping[str, Sequence[float]],
+        upper: ArrayLike | None = None,
+        columns: Columns | None = None,
+        *,
+        shape: str = "optimal",
     ) -> None:
         if isinstance(lower, Mapping):
             if upper is not None or columns is not None:
@@ -65,7 +85,7 @@ class Box(Rows):
         if _any(low > high):
             raise UsageError("lower must be <= upper in every column. Check the order of each pair.")
         if _any(high / 2 - low / 2 > _WIDEST):
-            raise UsageError("upper - lower must be finite. State narrower bounds.")
+            raise UsageError("upper - lower must be finite. Use narrower bounds.")
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
         object.__setattr__(self, "columns", names("columns", columns, self.d))
@@ -79,9 +99,11 @@ class Box(Rows):
         self._check_length(d)
         return self._with(lower=spread_out(self.lower, d), upper=spread_out(self.upper, d))
 
-    def region(self, d: int, options: RegionOptions, n: int | None, noise_multiplier: float) -> Clip:
+    def region(
+        self, d: int, n: int | None, noise_multiplier: float, error_weights: ErrorWeights, count_clipped: bool
+    ) -> Clip:
         """[E2] Half-widths h_j: b_j^-2 proportional to h_j / sqrt(w_j), through the corners of the box."""
-        weights = self.importances(d, options.error_weights)
+        weights = self.importances(d, error_weights)
         half, center = self._halves()
         spread = self.distance(d, n)
         if not half.any():
@@ -123,12 +145,12 @@ class Box(Rows):
     def bounds(self) -> tuple[Floats, Floats]:
         return np.asarray(self.lower, float), np.asarray(self.upper, float)
 
-    def reach(self, d: int, metric: str, n: int | None, clip_probability: float | None) -> Reach:
+    def reach(self, d: int, metric: str, n: int | None) -> Reach:
         """The ball through the corners: no region that holds the box has a smaller diameter [J7]."""
         half, center = self._halves()
         live = half > 0
         if not live.any():
-            raise UsageError("rows have no spread in any column, so there is no distance to project. Check the bounds.")
+            raise UsageError("Every column has lower = upper, so all rows are the same. Check the bounds.")
         if metric == "scaled":
             with np.errstate(divide="ignore"):
                 return Reach(center, np.where(live, 1 / half, 0.0), math.sqrt(np.count_nonzero(live)))

@@ -4,43 +4,49 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import Floats, UsageError, names, vector
 from ..regions.ellipsoid import Clip, Ellipsoid
-from .base import NEAR, Reach, RegionOptions, Rows, close
-from .parsing import Columns, short
+from .base import NEAR, Columns, ErrorWeights, Reach, Rows, close, short
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class LearnedRows(Rows):
-    """What `ellipsum.learn` found of vectors: rows are clipped where ‖scale * (axes^T (x - center))‖ exceeds 1.
+    """An ellipsoid that was learned: rows are clipped where ‖scale * (axes^T (x - center))‖ exceeds 1.
 
     center_error: about how far the mean is from the center, one per column. outside: the share of rows that is
-    expected to be clipped. lower, upper: what entries are clamped to before that, where columns were found one by one.
+    expected to be clipped. mean_bias: how far that moves the mean of each column at most, where it was measured.
+    lower, upper: what values are clamped to before that, where columns were found one by one.
     """
 
     kind: ClassVar[str] = "learned"
+    described_by: ClassVar[str] = "the learned region"
+    remedy: ClassVar[str] = "Learn the bounds again with a larger budget."
+    open_range: ClassVar[str] = "the uncertainty of the learned center"
     center: Floats
     scale: Floats
     axes: Floats | None
     center_error: Floats
     outside: float
+    mean_bias: Floats | None
     lower: Floats | None
     upper: Floats | None
 
     def __init__(
         self,
-        center: Any,
-        scale: Any,
-        center_error: Any,
-        axes: Any = None,
+        center: ArrayLike,
+        scale: ArrayLike,
+        center_error: ArrayLike,
+        axes: ArrayLike | None = None,
         outside: float = 0.0,
         columns: Columns | None = None,
-        lower: Any = None,
-        upper: Any = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        mean_bias: ArrayLike | None = None,
     ) -> None:
         put = object.__setattr__
         put(self, "center", vector("center", center))
@@ -48,18 +54,19 @@ class LearnedRows(Rows):
         put(self, "scale", vector("scale", scale))
         put(self, "center_error", vector("center_error", center_error, self.center.size))
         put(self, "outside", float(outside))
-        for name, side in (("lower", lower), ("upper", upper)):
+        for name, side in (("mean_bias", mean_bias), ("lower", lower), ("upper", upper)):
             put(self, name, None if side is None else vector(name, side, self.center.size))
         put(self, "columns", names("columns", columns, self.d))
         self._ellipsoid.check()
-        if not ((self.center_error >= 0).all() and 0 <= self.outside <= 1):
-            raise UsageError("the learned rows are not valid. Learn them again.")
+        is_valid = self.mean_bias is None or bool((self.mean_bias >= 0).all())
+        if not (is_valid and (self.center_error >= 0).all() and 0 <= self.outside <= 1):
+            raise UsageError("Invalid file: the learned bounds are not valid. Learn them again.")
         if (self.lower is None) != (self.upper is None) or (
             self.lower is not None and self.upper is not None and not (self.lower <= self.upper).all()
         ):
-            raise UsageError("the learned rows are not valid: lower must not exceed upper. Learn them again.")
+            raise UsageError("Invalid file: lower must not exceed upper in learned bounds. Learn them again.")
         if self.axes is not None and not close(self.axes.T @ self.axes, np.eye(self.scale.size), NEAR):
-            raise UsageError("the axes of learned rows must be of length 1 and at right angles.")
+            raise UsageError("Invalid file: the axes of learned bounds must be orthonormal. Learn them again.")
 
     @property
     def _ellipsoid(self) -> Ellipsoid:
@@ -78,21 +85,23 @@ class LearnedRows(Rows):
         self._check_length(d)
         return self
 
-    def region(self, d: int, options: RegionOptions, n: int | None, noise_multiplier: float) -> Clip:
+    def region(
+        self, d: int, n: int | None, noise_multiplier: float, error_weights: ErrorWeights, count_clipped: bool
+    ) -> Clip:
         """The ellipsoid that was learned."""
-        if not (options.error_weights is None or isinstance(options.error_weights, str)):
+        if not (error_weights is None or isinstance(error_weights, str)):
             raise UsageError("error_weights cannot be chosen for learned bounds: they were learned.")
         return Clip(self._ellipsoid, None, 0.0, self.distance(d, n))
 
-    def importances(self, d: int, weights: Any) -> Floats | None:
+    def importances(self, d: int, weights: ErrorWeights) -> Floats | None:
         return None
 
     def fits(self, region: Clip, n: int | None, noise: float) -> bool:
-        found, axes = region.ellipsoid, self.axes
-        if region.radius is not None or region.clipping_error != 0 or (found.axes is None) != (axes is None):
+        ellipsoid, axes = region.ellipsoid, self.axes
+        if region.radius is not None or region.clipping_error != 0 or (ellipsoid.axes is None) != (axes is None):
             return False
-        alike = found.axes is None or axes is None or close(found.axes, axes, NEAR)
-        return alike and close(found.center, self.center) and close(found.scale, self.scale)
+        alike = ellipsoid.axes is None or axes is None or close(ellipsoid.axes, axes, NEAR)
+        return alike and close(ellipsoid.center, self.center) and close(ellipsoid.scale, self.scale)
 
     def middle(self) -> Floats:
         return self.center
@@ -100,13 +109,17 @@ class LearnedRows(Rows):
     def distances(self, d: int, n: int | None) -> Floats:
         return self.center_error
 
-    def outside_share(self, ellipsoid: Ellipsoid) -> float:
-        return self.outside
+    def clipped_shares(self, ellipsoid: Ellipsoid, classes: int) -> Floats:
+        return np.append(np.zeros(classes - 1), self.outside)
+
+    @property
+    def learned_bias(self) -> Floats | None:
+        return self.mean_bias
 
     def spread(self) -> Floats:
         return self._ellipsoid.reach / math.sqrt(self.center.size)
 
-    def reach(self, d: int, metric: str, n: int | None, clip_probability: float | None) -> Reach:
+    def reach(self, d: int, metric: str, n: int | None) -> Reach:
         if metric == "scaled":
             return Reach(self.center, self.scale, 1.0, self.axes)
         return Reach(self.center, np.ones(d), float(self._ellipsoid.unscale.max()))

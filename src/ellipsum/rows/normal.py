@@ -1,27 +1,26 @@
-"""Rows that are roughly normal: the elliptical mechanism with clipping."""
+"""Approximate normal prior: rows are clipped to an ellipsoid of small total error."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..errors import Floats, UsageError, floats, names, open_unit
+from ..errors import Floats, UsageError, checks_keywords, floats, names, open_unit
 from ..regions.ellipsoid import Clip, Ellipsoid
 from .base import (
     NEAR,
     PULL,
-    Reach,
-    RegionOptions,
-    Rows,
-    close,
-)
-from .parsing import (
     Columns,
+    ErrorWeights,
+    Reach,
+    Rows,
     alike,
+    close,
     length_of,
     named_pairs,
     scalar_or_vector,
@@ -30,18 +29,41 @@ from .parsing import (
 )
 
 
+@checks_keywords
 @dataclass(frozen=True, init=False, repr=False)
 class Normal(Rows):
-    """Rows are roughly N(center, std^2) or N(center, cov): the elliptical mechanism with clipping.
+    """Approximate mean and standard deviation of each column; distant rows are clipped.
 
-    `center_error` is the uncertainty of the stated center: a std per coordinate, in units of that
-    coordinate's own std (along a covariance's axes: of that axis); 0 means that the center is exact.
-    shape: "optimal", "ball" (the same noise in every column) or "closed_form". clip: "optimal", "quantile", or a radius
-    in the scaled space where E|y|^2 = 1. clip_probability: of clip="quantile", the share of rows that is clipped
-    (default 1/n).
+    Parameters
+    ----------
+    center : float, array-like or dict
+        Approximate means; or both numbers of each column by name: {"age": (45, 12)}.
+    std : float or array-like, optional
+        Approximate standard deviations, unless `center` is a dict or `cov` is given.
+    cov : array-like, optional
+        Approximate covariance matrix, instead of `std`.
+    center_error : float or array-like, default 0.1
+        Uncertainty of the center: a standard deviation in units of the column's own; 0 means that it is exact.
+    columns : tuple of str, optional
+        Names of the columns, unless `center` is a dict.
+    shape : {"optimal", "closed_form", "ball"}, default "optimal"
+        Shape of the clip region; "ball": the same noise in every column.
+    clip : {"optimal", "quantile"} or float, default "optimal"
+        Clipping radius: of smallest expected error, by a quantile, or in the scaled space where E|y|^2 = 1.
+    clip_probability : float, optional
+        For clip="quantile": the share of rows that is clipped; default 1/n.
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> es.Normal({"age": (45, 12), "bmi": (26, 5)})
+    Normal(center=[45, 26], std=[12, 5], center_error=0.1)
     """
 
     kind: ClassVar[str] = "normal"
+    described_by: ClassVar[str] = "the given mean and standard deviation"
+    remedy: ClassVar[str] = "Use a larger std, or es.Unknown."
+    open_range: ClassVar[str] = "the uncertainty of the given center"
     center: float | Floats
     std: float | Floats | None
     cov: Floats | None
@@ -52,10 +74,10 @@ class Normal(Rows):
 
     def __init__(
         self,
-        center: Any,
-        std: Any = None,
-        cov: Any = None,
-        center_error: Any = 0.1,
+        center: ArrayLike | Mapping[str, Sequence[float]],
+        std: ArrayLike | None = None,
+        cov: ArrayLike | None = None,
+        center_error: ArrayLike = 0.1,
         columns: Columns | None = None,
         *,
         shape: str = "optimal",
@@ -83,10 +105,12 @@ class Normal(Rows):
         object.__setattr__(self, "center", middle)
         errors = scalar_or_vector("center_error", center_error)
         if np.any(np.asarray(errors) < 0):
-            raise UsageError("center_error must be >= 0. It counts stds; 0 means an exact center.")
+            raise UsageError(
+                "center_error must be >= 0. Its unit is the standard deviation of the column; 0 means an exact center."
+            )
         if len({length_of(middle), length_of(errors)} - {None}) > 1:
             raise UsageError(
-                f"center_error must have {length_of(middle)} entries, one per column, got {length_of(errors)}."
+                f"center_error must have {length_of(middle)} numbers, one per column, got {length_of(errors)}."
             )
         object.__setattr__(self, "center_error", errors)
         object.__setattr__(self, "columns", names("columns", columns, self.d))
@@ -100,9 +124,9 @@ class Normal(Rows):
 
     @property
     def axes(self) -> tuple[Floats, Floats]:
-        """Stds along the principal axes, and the axes as columns (with `cov` only)."""
-        found: tuple[Floats, Floats] = self.__dict__["_axes"]
-        return found
+        """Standard deviations along the principal axes, and the axes as columns (with `cov` only)."""
+        axes: tuple[Floats, Floats] = self.__dict__["_axes"]
+        return axes
 
     def resolve(self, d: int) -> Normal:
         self._check_length(d)
@@ -115,13 +139,15 @@ class Normal(Rows):
         """Stds along the axes, and the axes; None where they are the coordinates themselves."""
         return self.axes if self.cov is not None else (np.asarray(self.std, float), None)
 
-    def region(self, d: int, options: RegionOptions, n: int | None, noise_multiplier: float) -> Clip:
+    def region(
+        self, d: int, n: int | None, noise_multiplier: float, error_weights: ErrorWeights, count_clipped: bool
+    ) -> Clip:
         """[E15]"""
         from ..regions.normal_shape import lay_normal
 
-        weights = self.importances(d, options.error_weights)
+        weights = self.importances(d, error_weights)
         rules = self.shape, self.clip, self.clip_probability
-        return lay_normal(self, *rules, weights, n, noise_multiplier, PULL if options.count_clipped else 1.0)
+        return lay_normal(self, *rules, weights, n, noise_multiplier, PULL if count_clipped else 1.0)
 
     def fits(self, region: Clip, n: int | None, noise: float) -> bool:
         from ..regions.normal_shape import forecast_of
@@ -129,10 +155,10 @@ class Normal(Rows):
         ellipsoid = region.ellipsoid
         if not close(ellipsoid.center, self.center) or not self._has_axes(ellipsoid.axes):
             return False
-        found = forecast_of(self, ellipsoid.scale, n, region.pull)
-        if found is None or found.radius is None or not close(found.radius, region.radius or 0.0):
+        own = forecast_of(self, ellipsoid.scale, n, region.pull)
+        if own is None or own.radius is None or not close(own.radius, region.radius or 0.0):
             return False
-        return math.isclose(found.clipping_error, region.clipping_error, rel_tol=NEAR, abs_tol=NEAR * noise)
+        return math.isclose(own.clipping_error, region.clipping_error, rel_tol=NEAR, abs_tol=NEAR * noise)
 
     def _has_axes(self, axes: Floats | None) -> bool:
         """Whether the rows are uncorrelated along these axes, with the spreads that the covariance has."""
@@ -153,25 +179,29 @@ class Normal(Rows):
 
         return normal_distances(self, n)
 
-    def outside_share(self, ellipsoid: Ellipsoid) -> float:
-        """The upper tail of a weighted chi-square law."""
+    def clipped_shares(self, ellipsoid: Ellipsoid, classes: int) -> Floats:
+        """Upper tails of a weighted chi-square distribution."""
         from ..numerics.weighted_chisquare import WeightedChiSquare
 
         stds, _ = self.along_axes
         weights = (ellipsoid.scale * stds) ** 2 * (1 + np.asarray(self.center_error, float) ** 2)
         live = weights > 0
-        return float(WeightedChiSquare(weights[live]).sf(1.0)) if live.any() else 0.0
+        if not live.any():
+            return np.zeros(classes)
+        tails = WeightedChiSquare(weights[live]).sf(4.0 ** np.arange(classes))
+        return np.asarray(tails - np.append(tails[1:], 0.0))
 
     def spread(self) -> Floats:
         return np.sqrt(np.diag(self.cov)) if self.cov is not None else np.asarray(self.std, float)
 
-    def reach(self, d: int, metric: str, n: int | None, clip_probability: float | None) -> Reach:
+    def reach(self, d: int, metric: str, n: int | None) -> Reach:
         """The ball that a row leaves with probability clip_probability, the center's uncertainty included."""
         from ..numerics.weighted_chisquare import WeightedChiSquare
 
+        clip_probability = self.clip_probability
         if clip_probability is None:
             if n is None:
-                raise UsageError("n is missing. State n= or clip_probability= for Normal rows.")
+                raise UsageError("n is missing. Pass n=, or Normal(..., clip_probability=).")
             clip_probability = 1 / n if n > 1 else 0.5
         odds = open_unit("clip_probability", clip_probability)
         std, axes = self.along_axes
@@ -196,7 +226,7 @@ class Normal(Rows):
         return f"Normal(center={short(self.center)}, {spread}, center_error={short(self.center_error)})"
 
 
-def _symmetric(value: Any) -> Floats:
+def _symmetric(value: ArrayLike) -> Floats:
     matrix = floats("cov", value)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         raise UsageError(f"cov must be a square matrix, got shape {matrix.shape}.")
@@ -213,6 +243,6 @@ def _principal_axes(matrix: Floats) -> tuple[Floats, Floats]:
     largest = variances[-1]
     if variances[0] < -1e-10 * max(largest, 0.0) or largest <= 0:
         raise UsageError("cov must be positive semidefinite and not zero. Check it, or add to its diagonal.")
-    # Eigenvalues below the rounding of the decomposition are no spread at all.
+    # Eigenvalues below the rounding of the decomposition count as zero.
     floor = len(matrix) * np.finfo(float).eps * largest
     return np.sqrt(np.where(variances > floor, variances, 0.0)), directions

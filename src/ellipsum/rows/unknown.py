@@ -1,4 +1,4 @@
-"""Rows of which only a magnitude is known."""
+"""Unknown bounds: only a magnitude is known."""
 
 from __future__ import annotations
 
@@ -7,42 +7,76 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import Floats, UsageError, names, positive, shown
-from .base import Reach, Rows
-from .parsing import Columns, length_of, plain, scalar_or_vector, short, spread_out
+from .base import Columns, Reach, Rows, length_of, plain, scalar_or_vector, short, spread_out
 
 _LEAST, _MOST = 1e-140, 1e140  # doubles hold the squares of all that is learned within such a magnitude
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Unknown(Rows):
-    """Only |value| <= magnitude is known: bounds are learned privately, by `method` with its own options.
+    """Unknown bounds: only |value| <= magnitude is known, and bounds are learned privately.
 
-    Unknown(1e6) for every column, a list with one magnitude per column, or Unknown({"age": 200, "income": 1e8}).
+    Parameters
+    ----------
+    magnitude : float, sequence of float, or mapping of str to float
+        Public bound on the size of every value: one number, one per column, or a dict by column name. It may be a
+        thousand times too large; values beyond it are clamped. Must not be computed from the data.
+    columns : sequence of str, optional
+        Names of the columns, if `magnitude` is not a dict.
+    method : str, default "auto"
+        "auto", or a published method: "coinpress", "instance_optimal", "variance_aware" or "friendly_core".
+    **options
+        Options of a published method: `steps`; `std` for "coinpress"; `clip_share` for "instance_optimal".
+
+    Raises
+    ------
+    UsageError
+        If `magnitude` is not positive, or `method` is not a name.
+
+    Notes
+    -----
+    Privacy proofs: [L1] to [L12] for "auto", [L20] to [L26] for published methods.
+
+    Examples
+    --------
+    >>> import ellipsum as es
+    >>> import numpy as np
+    >>> people = {"age": np.arange(5000.0) % 80, "income": 1000.0 * (np.arange(5000) % 70)}
+    >>> release = es.mean(people, es.Unknown({"age": 1000, "income": 1e8}), epsilon=1, delta=1e-6)
+    >>> release.value.shape
+    (2,)
     """
 
     kind: ClassVar[str] = "unknown"
     magnitude: float | Floats
     method: str
     options: Mapping[str, Any]
-    """The method's own."""
 
-    def __init__(self, magnitude: Any, columns: Columns | None = None, *, method: str = "auto", **options: Any) -> None:
+    def __init__(
+        self,
+        magnitude: ArrayLike | Mapping[str, float],
+        columns: Columns | None = None,
+        *,
+        method: str = "auto",
+        **options: Any,
+    ) -> None:
         if isinstance(magnitude, Mapping):
             if columns is not None:
                 raise UsageError("Unknown takes either a mapping of name: magnitude, or magnitude and columns.")
             if not magnitude:
                 raise UsageError("Unknown needs at least one column.")
             columns, magnitude = tuple(map(str, magnitude)), list(magnitude.values())
-        found = scalar_or_vector("magnitude", magnitude)
-        if not isinstance(found, np.ndarray):
-            found = positive("magnitude", found)
-        if not np.all((np.asarray(found) >= _LEAST) & (np.asarray(found) <= _MOST)):
+        size = scalar_or_vector("magnitude", magnitude)
+        if not isinstance(size, np.ndarray):
+            size = positive("magnitude", size)
+        if not np.all((np.asarray(size) >= _LEAST) & (np.asarray(size) <= _MOST)):
             raise UsageError(
-                f"magnitude must lie between {_LEAST:g} and {_MOST:g}, got {short(found)}. Rescale the columns."
+                f"magnitude must lie between {_LEAST:g} and {_MOST:g}, got {short(size)}. Rescale the columns."
             )
-        object.__setattr__(self, "magnitude", found)
+        object.__setattr__(self, "magnitude", size)
         object.__setattr__(self, "columns", names("columns", columns, self.d))
         if not isinstance(method, str):
             raise UsageError(f"method must be the name of a method, got {type(method).__name__}.")
@@ -70,10 +104,9 @@ class Unknown(Rows):
         self._check_length(d)
         return self
 
-    def reach(self, d: int, metric: str, n: int | None, clip_probability: float | None) -> Reach:
+    def reach(self, d: int, metric: str, n: int | None) -> Reach:
         raise UsageError(
-            "A projection needs rows with a bound, got Unknown. State Ball, Box or Normal rows, "
-            "or learn them first with es.learn."
+            "A projection needs bounds, got Unknown. Pass Ball, Box or Normal, or learn bounds first with es.learn."
         )
 
     def __repr__(self) -> str:

@@ -1,22 +1,29 @@
-"""Arrow data: from typed columns to blocks of rows, and every source that speaks the Arrow stream protocol."""
+"""Arrow data: from typed columns to blocks of rows, and every source that supports the Arrow stream protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import types
 
 from ..errors import UsageError, named, shown
 from ..kernels.blocks import Block, Columns, floats
+from .coded import Coder
 from .group_labels import beside, canonical_labels, label_kind, texts
 from .identities import canonical, identities, key_kind, plain_type
-from .progress import Progress
-from .protocol import Piece, Table, block_rows
-from .sealing import attempt, own_copy, sealed, single_pass
+from .local import Piece, Table, block_rows
+from .protocol import Progress, attempt, sealed
 from .selection import EVERYTHING, Pick, Selection, pick
+
+if TYPE_CHECKING:
+    import pandas
 
 _OPAQUE = ("object", "sparse", "complex", "float128", "float96", "longdouble", "int128", "uint128", "period")
 _UNREADABLE = "data could not be read through its Arrow stream. Check that its query or conversion runs by itself."
@@ -24,35 +31,49 @@ _UNREADABLE = "data could not be read through its Arrow stream. Check that its q
 
 @dataclass(frozen=True)
 class Layout:
-    """How the chosen columns of one schema become the entries of a row."""
+    """How the chosen columns of one schema become the values of a row and the cells beside it.
+
+    embedded: one column of lists is the whole row. single: float32 represents every column exactly. key: the kind of
+    identities, whose column is read last. nullable: for each value, whether its type allows missing values. by: the
+    kinds of the columns that identify groups, which are read before that of identities. coder: turns the first columns
+    beside the row into values.
+    """
 
     names: tuple[str, ...]
     columns: tuple[str, ...]
     embedded: bool
-    single: bool  # float32 holds every column exactly
+    single: bool
     key: str | None = None
-    """The kind of identities; the arrays of a piece then end with theirs."""
-    gaps: tuple[bool, ...] = ()
-    """For each entry, whether it can be missing by its type."""
+    nullable: tuple[bool, ...] = ()
     by: tuple[str, ...] = ()
-    """The kinds of columns that name groups; their arrays come before that of identities."""
+    coder: Coder | None = None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of all columns beside a row but that of identities."""
+        return self.by if self.coder is None else self.coder.kinds
+
+    @property
+    def arrays(self) -> int:
+        """The number of columns that are read."""
+        return len(self.names) + len(self.kinds) + (self.key is not None)
 
     @property
     def width(self) -> int:
         return len(self.columns)
 
+    def without_cells(self) -> Layout:
+        """The layout of the values alone, where cells beside the row are not among them."""
+        return self if self.coder is not None else replace(self, key=None, by=())
 
-def is_numeric(kind: Any) -> bool:
-    """Whether an Arrow type holds numbers, nulls alone among them."""
-    from pyarrow import types
 
+def is_numeric(kind: pa.DataType) -> bool:
+    """Whether an Arrow type holds numbers. A column of nulls counts as one."""
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
     return any(test(kind) for test in tests)
 
 
-def _narrow(kind: Any) -> bool:
-    from pyarrow import types
-
+def _is_single(kind: pa.DataType) -> bool:
     return bool(types.is_float32(kind) or types.is_float16(kind))
 
 
@@ -63,11 +84,10 @@ def not_a_number(name: str, kind: str, where: str) -> UsageError:
     )
 
 
-def layout(schema: Any, places: Sequence[int], where: str, size: int | None = None) -> Layout:
-    """The layout of the chosen fields; a usage error if one of them holds no numbers.
+def value_layout(schema: pa.Schema, places: Sequence[int], where: str, size: int | None = None) -> Layout:
+    """The layout of the chosen fields; a usage error if one of them is not numeric. Depends on the schema alone [T1].
 
-    One list alone (an embedding) is a whole row, if its type fixes its length or `size` declares it. Depends on the
-    schema alone [T1].
+    One list alone (an embedding) is a whole row, if its type fixes its length or `size` declares it.
     """
     fields = [schema.field(i) for i in places]
     names = tuple(field.name for field in fields)
@@ -75,31 +95,25 @@ def layout(schema: Any, places: Sequence[int], where: str, size: int | None = No
     length = _list_length(kinds[0], size, names[0], where) if len(kinds) == 1 else None
     if length:
         entries = tuple(f"{names[0]}[{j}]" for j in range(length))
-        return Layout(names, entries, True, _narrow(plain_type(kinds[0].value_type)), gaps=(True,) * length)
+        single = _is_single(plain_type(kinds[0].value_type))
+        return Layout(names, entries, embedded=True, single=single, nullable=(True,) * length)
     for field, kind in zip(fields, kinds, strict=True):
         if not is_numeric(kind):
             raise not_a_number(field.name, str(field.type), where)
-    gaps = tuple(field.nullable or not _always_there(field.type) for field in fields)
-    return Layout(names, names, False, all(map(_narrow, kinds)), gaps=gaps)
+    nullable = tuple(field.nullable or not _is_always_finite(field.type) for field in fields)
+    return Layout(names, names, embedded=False, single=all(map(_is_single, kinds)), nullable=nullable)
 
 
-def _always_there(kind: Any) -> bool:
-    """Whether a value of this type is never missing by itself: no NaN, no infinity, no null in a dictionary."""
-    import pyarrow as pa
-
+def _is_always_finite(kind: pa.DataType) -> bool:
+    """Whether no value of this type is a NaN, an infinity or a null in a dictionary."""
     while isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
-    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind))
+    return bool(types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind))
 
 
-def _list_length(kind: Any, size: int | None, name: str, where: str) -> int | None:
-    """How long the lists of a column are, or None where it has none that can be rows."""
-    from pyarrow import types
-
-    lists = (
-        types.is_list(kind) or types.is_large_list(kind) or types.is_list_view(kind) or types.is_large_list_view(kind)
-    )
-    fixed = types.is_fixed_size_list(kind)
+def _list_length(kind: pa.DataType, size: int | None, name: str, where: str) -> int | None:
+    """The length of the lists of a column, or None for a column that is not one of numeric lists."""
+    lists, fixed = types.is_list(kind) or types.is_large_list(kind), types.is_fixed_size_list(kind)
     if not (lists or fixed) or not is_numeric(plain_type(kind.value_type)):
         if size is not None:
             raise not_a_number(name, str(kind), where)
@@ -110,189 +124,175 @@ def _list_length(kind: Any, size: int | None, name: str, where: str) -> int | No
         )
     if lists and size is None:
         raise UsageError(
-            f"Column {named(name)} of {where} holds lists of any length. Declare it, columns='{shown(name)}[384]' say: "
-            "a list of another length is then a missing row."
+            f"Column {named(name)} of {where} has lists of any length. Declare it, for example "
+            f"columns='{shown(name)}[384]': a list of another length is then a missing row."
         )
     return int(kind.list_size) if fixed else size
 
 
-def planned(schema: Any, chosen: Pick, where: str) -> Layout:
-    """The layout of what was picked, its key and groups included."""
-    plan = layout(schema, chosen.places, where, chosen.size)
+def make_layout(schema: pa.Schema, chosen: Pick, where: str) -> Layout:
+    """The layout of the chosen columns, key and groups included."""
     groups = [schema.field(place) for place in chosen.by]
-    plan = replace(plan, by=tuple(label_kind(field.type, field.name, where) for field in groups))
-    if chosen.key is None:
-        return plan
-    field = schema.field(chosen.key)
-    return replace(plan, key=key_kind(field.type, field.name, where))
+    by = tuple(label_kind(field.type, field.name, where) for field in groups)
+    key = None if chosen.key is None else schema.field(chosen.key)
+    kind = None if key is None else key_kind(key.type, key.name, where)
+    return replace(value_layout(schema, chosen.places, where, chosen.size), by=by, key=kind)
 
 
-def _values(array: Any) -> Any:
+def _numbers(array: pa.Array) -> NDArray[Any]:
     """The numbers of an Arrow array, nulls as NaN; without a copy where Arrow allows it."""
-    import pyarrow as pa
-
     if isinstance(array, pa.ExtensionArray):
-        return _values(array.storage)
+        return _numbers(array.storage)
     kind = array.type
-    if pa.types.is_dictionary(kind):
-        return _values(array.dictionary_decode())
-    if pa.types.is_null(kind):
+    if types.is_dictionary(kind):
+        return _numbers(array.dictionary_decode())
+    if types.is_null(kind):
         return np.full(len(array), np.nan)
-    if pa.types.is_boolean(kind):
+    if types.is_boolean(kind):
         array = array.cast(pa.uint8())
-    elif pa.types.is_float16(kind):
+    elif types.is_float16(kind):
         array = array.cast(pa.float32())
-    elif pa.types.is_decimal(kind):
+    elif types.is_decimal(kind):
         array = array.cast(pa.float64())
-    return array.to_numpy(zero_copy_only=False)
+    if array.null_count == 0:
+        return np.from_dlpack(array)  # pyarrow's own conversion imports pandas, which takes 0.2 s
+    numbers: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return numbers
 
 
-def _embeddings(array: Any, width: int) -> Any:
-    """An array of lists as a matrix; a null list, or one of another length, is a row of NaN."""
-    import pyarrow as pa
-
+def _embeddings(array: pa.Array, width: int) -> NDArray[Any]:
+    """An array of lists as a matrix. A null list, or one of another length, is a row of NaN."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if not pa.types.is_fixed_size_list(array.type):
-        return _declared(array, width)
-    matrix = _values(array.values.slice(array.offset * width, len(array) * width)).reshape(len(array), width)
+    if not types.is_fixed_size_list(array.type):
+        return _declared_embeddings(array, width)
+    matrix = _numbers(array.values.slice(array.offset * width, len(array) * width)).reshape(len(array), width)
     if array.null_count:
         matrix = floats(matrix, np.float32 if matrix.dtype == np.float32 else np.float64, copy=True)
         matrix[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return matrix
 
 
-def _declared(array: Any, width: int) -> Any:
+def _declared_embeddings(array: pa.Array, width: int) -> NDArray[Any]:
     """An array of lists that are declared to be `width` long."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
-        array = _from_views(array)
-    lengths = pc.fill_null(pc.list_value_length(array), -1).to_numpy(zero_copy_only=False)
-    sound = lengths == width
-    values = np.asarray(_values(array.filter(pa.array(sound)).flatten()))
-    single = values.dtype == np.float32
-    matrix = np.full((len(array), width), np.nan, np.float32 if single else np.float64)
-    matrix[sound] = floats(values.reshape(-1, width), matrix.dtype)
+    valid = pc.fill_null(pc.list_value_length(array), -1).to_numpy(zero_copy_only=False) == width
+    values = _numbers(array.filter(pa.array(valid)).flatten())
+    matrix = np.full((len(array), width), np.nan, np.float32 if values.dtype == np.float32 else np.float64)
+    matrix[valid] = floats(values.reshape(-1, width), matrix.dtype)
     return matrix
 
 
-def _from_views(array: Any) -> Any:
-    """List views as lists; a null becomes an empty list. (pyarrow's own cast reads past its offsets.)"""
-    import pyarrow as pa
-
-    sizes = np.where(array.is_valid().to_numpy(zero_copy_only=False), array.sizes.to_numpy(), 0)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return pa.LargeListArray.from_arrays(pa.array(offsets), array.flatten())
-
-
-def to_block(arrays: Sequence[Any], plan: Layout) -> Block:
-    """One block of rows; columns of floats without nulls are taken as they lie."""
-    dtype: Any = np.float32 if plan.single else np.float64
+def _to_block(arrays: Sequence[pa.Array], plan: Layout, rows: int) -> Block:
+    """One block of this many rows. Columns of floats are used in place."""
+    if not arrays:
+        return np.empty((rows, 0))
+    dtype = np.float32 if plan.single else np.float64
     if plan.embedded:
         return floats(_embeddings(arrays[0], plan.width), dtype)
-    return Columns([np.require(floats(_values(array), dtype), requirements=["C", "A"]) for array in arrays])
+    return Columns([np.require(floats(_numbers(array), dtype), requirements=["C", "A"]) for array in arrays])
 
 
-def blocks(batch: Any, places: Sequence[int], plan: Layout) -> Iterator[Block]:
-    """A record batch in blocks of bounded size."""
-    step = block_rows(plan.width)
-    arrays = [batch.column(i) for i in places]
-    for start in range(0, batch.num_rows, step):
-        yield to_block([array.slice(start, step) for array in arrays], plan)
-
-
-def to_piece(arrays: Sequence[Any], plan: Layout) -> Piece:
-    """The rows and, where the plan has a key, whose they are; where it has groups, which."""
-    entries = len(arrays) - len(plan.by) - (plan.key is not None)
+def to_piece(arrays: Sequence[pa.Array], plan: Layout) -> Piece:
+    """The rows of some arrays, which are those of the layout in its order, and the cells beside them."""
+    entries = len(plan.names)
     who = None if plan.key is None else canonical(arrays[-1], plan.key)
-    groups = zip(arrays[entries:], plan.by, strict=False)
-    block = to_block(arrays[:entries], plan)
-    return beside([canonical_labels(array, kind) for array, kind in groups], who), block
+    cells = zip(arrays[entries:], plan.kinds, strict=False)
+    block = _to_block(arrays[:entries], plan, len(arrays[-1]) if arrays else 0)
+    piece = beside([canonical_labels(array, kind) for array, kind in cells], who), block
+    return piece if plan.coder is None else plan.coder(piece)
 
 
-def pieces(batch: Any, places: Sequence[int], plan: Layout) -> Iterator[Piece]:
-    """A record batch in pieces of bounded size; the key's place comes last."""
+def pieces(batch: pa.RecordBatch, places: Sequence[int], plan: Layout) -> Iterator[Piece]:
+    """A record batch in pieces of bounded size; places: where the layout's columns are."""
     step = block_rows(plan.width)
     arrays = [batch.column(i) for i in places]
     for start in range(0, batch.num_rows, step):
         yield to_piece([array.slice(start, step) for array in arrays], plan)
 
 
-def library(data: Any) -> str:
+def own_copy(piece: Piece) -> Piece:
+    """The piece in memory of its own: rows are added later, in other threads, and must not change meanwhile."""
+    cells, block = piece
+    return None if cells is None else cells.copy_to(pa.default_cpu_memory_manager()), block.copy()
+
+
+def library(data: object) -> str:
     """The package that an object comes from."""
     return type(data).__module__.split(".")[0].lstrip("_")
 
 
-def _in_memory(data: Any) -> bool:
-    """Whether the rows lie in memory: other streams may be queries, and their rows have no places [T9]."""
-    import pyarrow as pa
-
+def _is_in_memory(data: object) -> bool:
+    """Whether the rows are in memory. Other streams may be queries, and the order of their rows is not public [T9]."""
     if isinstance(data, (pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)):
         return True
     return library(data) in ("pandas", "polars") and type(data).__name__ == "DataFrame"
 
 
-def _narrowed(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
-    """The frame of the chosen columns alone, and the key, before any cell is converted."""
+def _select(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
+    """The chosen columns of a frame or relation, in the order of `chosen.all`, before any cell is converted."""
     home = library(data)
-    places = chosen.all
+    if home == "duckdb":
+        from .sql_backends import identity, quoted, value
+
+        select = [(identity if i in chosen.beside else value)(labels[i], data.types[i]) for i in chosen.all]
+        names = [quoted(labels[i]) for i in chosen.all]
+        return data.project(", ".join(f"{text} as {name}" for text, name in zip(select, names, strict=True)))
     if home == "pandas":
-        import pandas
-
-        frame = data.iloc[:, list(places)].reset_index(drop=True)
-        for i in range(len(chosen.places), len(places)):  # of groups, then of the key
-            column, kind = frame.iloc[:, i], frame.dtypes.iloc[i]
-            if holds_objects(kind):  # its cells have types of their own
-                cells = texts(column) if i < len(chosen.places) + len(chosen.by) else identities(column)
-            elif of_python(kind):
-                cells = letters(column)
-            else:
-                continue
-            frame.isetitem(i, pandas.Series(pandas.arrays.ArrowExtensionArray(cells)))
-        reject_opaque(map(_within, frame.dtypes), places, labels)
-        return frame
-    if home == "polars":
-        frame = data.select([labels[i] for i in places])
-        reject_opaque(frame.dtypes, places, labels)
-        return frame
-    from .sql_backends import identity, quoted, value
-
-    wanted = [(identity if i in chosen.beside else value)(labels[i], data.types[i]) for i in places]
-    return data.project(", ".join(f"{text} as {quoted(labels[i])}" for i, text in zip(places, wanted, strict=True)))
+        frame = _select_pandas(data, chosen)
+        kinds = map(_value_type, frame.dtypes)
+    else:
+        frame = data.select([labels[i] for i in chosen.all])
+        kinds = frame.dtypes
+    reject_opaque(kinds, [labels[i] for i in chosen.all])
+    return frame
 
 
-def of_python(kind: Any) -> bool:
-    """Whether the texts of a pandas column are Python's, which may hold what Arrow refuses."""
+def _select_pandas(data: pandas.DataFrame, chosen: Pick) -> pandas.DataFrame:
+    """The chosen columns, with identities and group labels in Arrow's own types where pandas has Python objects."""
+    import pandas
+
+    frame = data.iloc[:, list(chosen.all)].reset_index(drop=True)
+    first_key = len(chosen.places) + len(chosen.by)
+    for i in range(len(chosen.places), len(chosen.all)):
+        column, kind = frame.iloc[:, i], frame.dtypes.iloc[i]
+        if holds_objects(kind):  # each cell has a type of its own
+            cells = texts(column) if i < first_key else identities(column)
+        elif is_python_text(kind):
+            cells = encode_texts(column)
+        else:
+            continue
+        frame.isetitem(i, pandas.Series(pandas.arrays.ArrowExtensionArray(cells)))
+    return frame
+
+
+def is_python_text(kind: object) -> bool:
+    """Whether a pandas column has Python's texts, which may contain what Arrow refuses."""
     return getattr(kind, "storage", None) == "python"
 
 
-def holds_objects(kind: Any) -> bool:
-    """Whether the cells of a pandas column, or its categories, are any objects of Python's."""
-    return str(_within(kind)) == "object"
+def holds_objects(kind: object) -> bool:
+    """Whether the cells of a pandas column, or its categories, are any Python objects."""
+    return str(_value_type(kind)) == "object"
 
 
-def letters(cells: Iterable[Any]) -> Any:
-    """Texts as Arrow's; half a pair of surrogates, which is no character, is kept as it is [T6]."""
-    import pyarrow as pa
-
-    kept = [cell.encode("utf-8", "surrogatepass") if isinstance(cell, str) else None for cell in cells]
-    return pa.array(kept, pa.large_binary()).view(pa.large_string())
+def encode_texts(cells: Iterable[object]) -> pa.Array:
+    """Texts as Arrow's. Half a pair of surrogates, which is not a character, is kept as it is [T6]."""
+    encoded = [cell.encode("utf-8", "surrogatepass") if isinstance(cell, str) else None for cell in cells]
+    return pa.array(encoded, pa.large_binary()).view(pa.large_string())
 
 
-def _within(kind: Any) -> Any:
-    """The type of a pandas column's values: beneath its categories."""
+def _value_type(kind: Any) -> object:
+    """The type of a pandas column's values, beneath its categories."""
     categories = getattr(kind, "categories", None)
     return kind if categories is None else categories.dtype
 
 
-def reject_opaque(types: Iterable[Any], places: Sequence[int], labels: Sequence[str]) -> None:
-    """A usage error for types that Arrow has not: their conversion fails, or depends on the cells [T1]."""
-    for place, kind in zip(places, map(str, types), strict=True):
+def reject_opaque(kinds: Iterable[object], labels: Iterable[str]) -> None:
+    """Raise a usage error for types that Arrow lacks: their conversion fails, or depends on the cells [T1]."""
+    for label, kind in zip(labels, map(str, kinds), strict=True):
         if kind.lower().startswith(_OPAQUE):
             raise UsageError(
-                f"Column {named(labels[place])} of data is of type {shown(kind)}, not a number. "
+                f"Column {named(label)} of data is of type {shown(kind)}, not a number. "
                 "Name the numeric ones in columns, or convert it."
             )
 
@@ -303,18 +303,16 @@ class LayoutTable(Table):
     _plan: Layout
     _places: tuple[int, ...]
 
-    def _choose(self, schema: Any, selection: Selection, where: str, unreadable: str) -> Pick:
-        """What the selection takes of the schema."""
-        self.available = attempt(unreadable, lambda: tuple(schema.names))  # a damaged name is no text
-        chosen = pick(self.available, selection, where)
-        self._take(schema, chosen, where, unreadable)
-        return chosen
+    def _choose(self, schema: pa.Schema, selection: Selection, where: str, unreadable: str) -> None:
+        """Describe what the selection takes of the schema."""
+        self.available = attempt(unreadable, lambda: tuple(schema.names))  # a damaged name is not text
+        self._describe(schema, pick(self.available, selection, where), where, unreadable)
 
-    def _take(self, schema: Any, chosen: Pick, where: str, unreadable: str) -> None:
-        self._plan = attempt(unreadable, planned, schema, chosen, where)
+    def _describe(self, schema: pa.Schema, chosen: Pick, where: str, unreadable: str) -> None:
+        self._plan = attempt(unreadable, make_layout, schema, chosen, where)
         self._places = chosen.all
         self.chosen, self.key, self.by = chosen.chosen, self._plan.key, self._plan.by
-        self.columns, self.width, self.gaps = self._plan.columns, self._plan.width, self._plan.gaps
+        self.columns, self.width, self.nullable = self._plan.columns, self._plan.width, self._plan.nullable
 
     @property
     def _names(self) -> list[str]:
@@ -322,77 +320,61 @@ class LayoutTable(Table):
         assert self.available is not None
         return [self.available[place] for place in self._places]
 
-    def _cut(self, batches: Iterable[Any], places: Sequence[int], failed: str) -> Iterator[Piece]:
-        """Record batches in pieces, foreign errors sealed."""
+    def _cut(self, batches: Iterable[pa.RecordBatch], places: Sequence[int], failed: str) -> Iterator[Piece]:
+        """Record batches in pieces, foreign errors replaced."""
         for batch in sealed(failed, batches):
             yield from sealed(failed, pieces(batch, places, self._plan))
 
 
 class ArrowTable(LayoutTable):
-    """A source that speaks the Arrow stream protocol: pyarrow, pandas, polars, DuckDB relations and others.
+    """A source that supports the Arrow stream protocol: pyarrow, pandas, polars, DuckDB relations and others.
 
-    A source without a length (a RecordBatchReader, say) is taken to be one-shot.
+    A source without a length, such as a RecordBatchReader, is assumed to be one-shot.
     """
 
     def __init__(self, data: Any, selection: Selection = EVERYTHING) -> None:
-        import pyarrow as pa
-
-        bare = isinstance(data, (pa.Array, pa.ChunkedArray)) and not pa.types.is_struct(data.type)
+        bare = isinstance(data, (pa.Array, pa.ChunkedArray)) and not types.is_struct(data.type)
         if bare or type(data).__name__ == "Series":
-            raise UsageError("data is a single column, not a table. Pass a frame or table that holds it.")
+            raise UsageError("data is a single column, not a table. Pass a frame or table that contains it.")
         home = library(data)
         self._data = data
         self.reopenable = any(hasattr(type(data), name) for name in ("__len__", "num_rows", "shape"))
-        self.ordered = _in_memory(data)
-        self._reader: Any = None
-        if home in ("pandas", "polars", "duckdb"):  # pandas may append its index: the chosen columns come first
+        self.ordered = _is_in_memory(data)
+        if home in ("pandas", "polars", "duckdb"):
             self.available = tuple(str(name) for name in data.columns)
             chosen = pick(self.available, selection, "data")
-            self._data = attempt(_UNREADABLE, _narrowed, data, self.available, chosen)
-            here = tuple(range(len(chosen.places)))
-            behind = tuple(range(len(here), len(chosen.all)))
-            key = None if chosen.key is None else behind[-1]
-            chosen = chosen._replace(places=here, key=key, by=behind[: len(chosen.by)])
-            self._reader = attempt(_UNREADABLE, self._stream, home == "duckdb")
+            self._data = attempt(_UNREADABLE, _select, data, self.available, chosen)
+            places = range(len(chosen.all))  # the chosen columns alone, in their order; pandas may add its index
+            values, groups = len(chosen.places), len(chosen.places) + len(chosen.by)
+            key = None if chosen.key is None else groups
+            chosen = chosen._replace(places=tuple(places[:values]), by=tuple(places[values:groups]), key=key)
+            reader = attempt(_UNREADABLE, self._stream, home == "duckdb")
         else:
-            self._reader = attempt(_UNREADABLE, self._stream)
-            self.available = tuple(self._reader.schema.names)
+            reader = attempt(_UNREADABLE, self._stream)
+            self.available = tuple(reader.schema.names)
             chosen = pick(self.available, selection, "data")
-        self._take(self._reader.schema, chosen, "data", _UNREADABLE)
+        self._describe(reader.schema, chosen, "data", _UNREADABLE)
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             self._rows = data.num_rows
         elif home in ("pandas", "polars"):
             self._rows = len(self._data)
-        if self.reopenable:
-            self._reader = None
+        self._reader = None if self.reopenable else reader
 
-    def _stream(self, schema_only: bool = False) -> Any:
-        import pyarrow as pa
-
+    def _stream(self, schema_only: bool = False) -> pa.RecordBatchReader:
         source = self._data.limit(0) if schema_only else self._data
         if not hasattr(source, "__arrow_c_stream__"):
             source = pa.table(pa.record_batch(source))
         return pa.RecordBatchReader.from_stream(source)
 
-    def rows(self) -> int:
-        if self._rows is None:
-            if not self.reopenable:
-                raise UsageError("A one-shot source knows its rows only after its pass. Pass a table or a file.")
-            self._rows = sum(batch.num_rows for batch in sealed(_UNREADABLE, attempt(_UNREADABLE, self._stream)))
-        return self._rows
+    def _count(self) -> int:
+        return sum(batch.num_rows for batch in sealed(_UNREADABLE, attempt(_UNREADABLE, self._stream)))
 
-    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-        reader = attempt(_UNREADABLE, self._stream) if self.reopenable else self._reader
-        if reader is None:
-            raise single_pass("This stream")
-        self._reader = None
-        return self._read(reader, progress)
-
-    def _read(self, reader: Any, progress: Progress | None) -> Iterator[Piece]:
-        found = self._cut(reader, self._places, _UNREADABLE)
+    def _read(self, progress: Progress | None) -> Iterator[Piece]:
+        reader = attempt(_UNREADABLE, self._stream) if self._reader is None else self._reader
         try:
-            # A stream may come from a caller's iterator, which fills the same memory again.
-            yield from self._counted(found if self.reopenable else map(own_copy, found), progress)
+            pieces = self._cut(reader, self._places, _UNREADABLE)
+            # A one-shot stream may come from an iterator that writes the next batch to the same memory.
+            yield from pieces if self.reopenable else map(own_copy, pieces)
         finally:
             reader.close()
 
@@ -401,25 +383,20 @@ _FAILED = "The lazy frame could not be collected. Collect it by itself to see wh
 
 
 class LazyTable(Table):
-    """The chosen columns of a lazy frame, which are then held in memory."""
-
-    ordered = False  # [T9]
+    """The chosen columns of a lazy frame, which are kept in memory once they were read; it has no row order [T9]."""
 
     def __init__(self, data: Any, selection: Selection) -> None:
-        schema = attempt(_FAILED, data.collect_schema)
-        names = schema.names()
-        chosen = pick(names, selection, "data")
-        self._query = data.select([names[i] for i in chosen.all])
+        names = attempt(_FAILED, data.collect_schema).names()
+        self._query = data.select([names[i] for i in pick(names, selection, "data").all])
         self._selection = selection
-        opened = ArrowTable(attempt(_FAILED, data.clear().collect), selection)
-        self._describe_like(opened)
+        self._describe_like(ArrowTable(attempt(_FAILED, data.clear().collect), selection))
 
     @cached_property
     def _table(self) -> ArrowTable:
         return ArrowTable(attempt(_FAILED, self._query.collect), self._selection)
 
-    def rows(self) -> int:
+    def _count(self) -> int:
         return self._table.rows()
 
-    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+    def _read(self, progress: Progress | None) -> Iterator[Piece]:
         return self._table.pieces(progress)

@@ -1,158 +1,149 @@
-"""Table that the caller hands over one by one: iterables of arrays, record batches or frames."""
+"""Tables in several parts: iterables of batches, tables one after the other, and labels beside a table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import chain, islice
-from typing import Any
+
+import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from ..errors import DataError, UsageError
+from ..util.threads import chain_ahead
+from .arrow import ArrowTable, own_copy
 from .group_labels import beside, canonical_labels, label_kind
-from .progress import Progress, share
-from .protocol import Piece, Table
+from .local import Piece, PieceReader, Table
+from .protocol import Progress, sealed, share
 from .python_objects import label_field
-from .sealing import own_copy, sealed, single_pass
 from .selection import Selection, as_names
 
-Opener = Callable[[Any, Selection], Table]
 _FAILED = "The iterable of batches raised an error of its own. Run it by itself to see which."
 
 
 class BatchesTable(Table):
-    """An iterable of batches; an iterator or generator serves one pass, anything else as many as wanted.
+    """An iterable of batches. An iterator or generator can be read once, other iterables as often as needed.
 
-    The first batch is drawn on opening: its columns and width are those of the table. What hands the batches over
-    may be a query or a shuffling loader, so their rows have no places [T9].
+    The first batch is read when the table is opened: its columns are those of the table. The batches may come from a
+    query or a shuffling loader, so the order of their rows is not public [T9].
     """
 
-    ordered = False
-
-    def __init__(self, data: Iterable[Any], selection: Selection, opener: Opener) -> None:
-        self._data = data
-        self._selection = selection
-        self._opener = opener
+    def __init__(
+        self, data: Iterable[object], selection: Selection, open_batch: Callable[[object, Selection], Table]
+    ) -> None:
+        self._selection, self._open_batch = selection, open_batch
         self.reopenable = not isinstance(data, Iterator)
         source = sealed(_FAILED, data)
         first = list(islice(source, 1))
-        opened = self._open(first[0]) if first else _nothing(selection.named())
-        self._describe_like(opened)
-        self.gaps = (True,) * self.width  # later batches may be of other types
-        self._waiting: tuple[list[Any], Iterator[Any]] | None = None if self.reopenable else (first, source)
+        self._data = data if self.reopenable else chain(first, source)
+        self._describe_like(self._open(first[0]) if first else _open_nothing(selection.named()))
+        self.nullable = (True,) * self.width  # later batches may be of other types
 
-    def _open(self, batch: Any) -> Table:
-        if isinstance(batch, (str, bytes)) or (isinstance(batch, Iterator) and not _speaks_arrow(batch)):
+    def _open(self, batch: object) -> Table:
+        if isinstance(batch, (str, bytes)) or (isinstance(batch, Iterator) and not _supports_arrow(batch)):
             raise UsageError("A batch must be a two-dimensional array or an Arrow table.")
-        return self._opener(batch, self._selection)
+        return self._open_batch(batch, self._selection)
 
-    def rows(self) -> int:
-        if self._rows is None:
-            if not self.reopenable:
-                raise UsageError("A one-shot source knows its rows only after its pass. Pass a table or a file.")
-            self._rows = sum(self._checked(batch).rows() for batch in sealed(_FAILED, self._data))
-        return self._rows
+    def _tables(self) -> Iterator[Table]:
+        for batch in sealed(_FAILED, self._data):
+            table = self._open(batch)
+            check_same(self, table, "A later batch", "the first")
+            yield table
 
-    def _checked(self, batch: Any) -> Table:
-        table = self._open(batch)
-        check_same(self, table, "A later batch", "the first")
-        return table
+    def _count(self) -> int:
+        return sum(table.rows() for table in self._tables())
 
-    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-        if self.reopenable:
-            return self._read(sealed(_FAILED, self._data))
-        if self._waiting is None:
-            raise single_pass("This iterator")
-        (first, rest), self._waiting = self._waiting, None
-        return self._read(chain(first, rest))
-
-    def _read(self, source: Iterator[Any]) -> Iterator[Piece]:
-        pieces = chain.from_iterable(self._checked(batch).pieces() for batch in source)
-        return self._counted(map(own_copy, pieces))  # the caller may fill the same memory with the next batch
+    def _read(self, progress: Progress | None) -> Iterator[Piece]:
+        for table in self._tables():
+            yield from map(
+                own_copy, table.pieces()
+            )  # Copied, because the caller may write the next batch to the same memory.
 
 
-def _nothing(selection: Selection) -> Table:
-    """A table of no rows, where the names of several columns say what its rows would be.
+def _open_nothing(selection: Selection) -> Table:
+    """A table without rows, where the names of several columns say what its rows would be.
 
-    One name alone may stand for a column of lists, and an array has no names: nothing then tells what to publish.
+    One name alone may be that of a column of lists, and an array has no names: nothing then says what to publish.
     """
-    import pyarrow as pa
-
-    from .arrow import ArrowTable
-
     names = as_names(selection.columns) or ()
     if len(names) < 2 or not all(isinstance(name, str) for name in names):
         raise DataError(
             "The iterable of batches is empty. It must yield at least one batch, of any length, unless columns names "
             "several."
         )
-    behind = [(str(name), pa.int64()) for name in selection.beside]
-    kinds = [*((name, pa.float64()) for name in names), *behind]
+    kinds = [(str(name), pa.float64()) for name in names] + [(str(name), pa.int64()) for name in selection.beside]
     return ArrowTable(pa.schema(kinds).empty_table(), selection)
 
 
-def _speaks_arrow(data: Any) -> bool:
+def _supports_arrow(data: object) -> bool:
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
 def check_same(first: Table, other: Table, what: str, than: str) -> None:
-    """A usage error unless both deliver the same columns."""
+    """Raise a usage error unless both tables have the same columns."""
     if other.width != first.width:
         raise UsageError(f"{what} has {other.width} columns, {than} has {first.width}. All must have the same.")
     if other.columns != first.columns:
         raise UsageError(f"{what} has other column names than {than}. All must have the same.")
     if other.by != first.by:
-        raise UsageError(f"{what} names groups by columns of other types than {than}. Convert one of them.")
+        raise UsageError(f"{what} has grouping columns of other types than {than}. Convert one of them.")
     if other.key != first.key:
         raise UsageError(
-            f"{what} names people by {other.key}, {than} by {first.key}: one person would be two. Convert one of them."
+            f"{what} has privacy_id of type {other.key}, {than} of type {first.key}: one person could count as "
+            "two. Convert one of them."
         )
 
 
 class Chain(Table):
-    """Several tables of the same columns, read one after the other; ordered: whether that order is public [T9]."""
+    """Several tables of the same columns, read one after the other; ordered: whether their order is public [T9]."""
 
     def __init__(self, tables: Sequence[Table], weights: Sequence[float], ordered: bool = True) -> None:
-        self.tables = tuple(tables)
+        self._tables = tuple(tables)
         self._describe_like(tables[0])
-        self.gaps = tuple(map(any, zip(*(part.gaps for part in tables), strict=True)))
+        self.nullable = tuple(map(any, zip(*(part.nullable for part in tables), strict=True)))
         self.reopenable = all(part.reopenable for part in tables)
         self.ordered = ordered and all(part.ordered for part in tables)
         self._weights = [max(float(weight), 1.0) for weight in weights]
+        known = [part.known_rows for part in tables]
+        self._rows = None if None in known else sum(rows or 0 for rows in known)
 
-    def rows(self) -> int:
-        return sum(part.rows() for part in self.tables)
+    def _count(self) -> int:
+        return sum(part.rows() for part in self._tables)
 
-    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+    def row_groups(self) -> list[PieceReader]:
+        groups = [part.row_groups() for part in self._tables]
+        return [reader for readers in groups for reader in readers] if all(groups) else []
+
+    def _read(self, progress: Progress | None) -> Iterator[Piece]:
+        if groups := self.row_groups():
+            yield from chain_ahead(groups)
+            return
         total, before = sum(self._weights), 0.0
-        for part, weight in zip(self.tables, self._weights, strict=True):
+        for part, weight in zip(self._tables, self._weights, strict=True):
             yield from part.pieces(share(progress, before / total, (before + weight) / total))
             before += weight
 
 
-_UNORDERED = (
-    "by is an array, and the rows of this data have no places that it could go by. Name a column of the data in by."
-)
-
-
 class LabeledTable(Table):
-    """A table, and for each of its rows the cells that name its group."""
+    """A table, and the cells that identify the group of each of its rows."""
 
-    def __init__(self, table: Table, arrays: list[Any], names: list[str]) -> None:
+    def __init__(self, table: Table, arrays: Sequence[ArrayLike], names: Sequence[str]) -> None:
         if not table.ordered:
-            raise UsageError(_UNORDERED)
+            raise UsageError(
+                "by is an array, but the rows of this data have no public order. Name a column of the data in by."
+            )
         self._table = table
         fields = [label_field(name, array) for name, array in zip(names, arrays, strict=True)]
         if any(len(array) != table.rows() for _, array in fields):
             raise UsageError("by must have one entry for each row of the data.")
         self._describe_like(table)
-        self.reopenable, self.ordered = table.reopenable, table.ordered
+        self.reopenable, self.ordered, self._rows = table.reopenable, table.ordered, table.rows()
         self.by = tuple(label_kind(field.type, field.name, "by") for field, _ in fields)
         self._labels = [canonical_labels(array, kind) for (_, array), kind in zip(fields, self.by, strict=True)]
 
-    def rows(self) -> int:
-        return self._table.rows()
-
-    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+    def _read(self, progress: Progress | None) -> Iterator[Piece]:
         start = 0
-        for who, block in self._table.pieces(progress):
-            yield beside([cells.slice(start, len(block)) for cells in self._labels], who), block
-            start += len(block)
+        with closing(self._table.pieces()) as pieces:  # type: ignore[type-var]  # a generator
+            for who, block in pieces:
+                yield beside([cells.slice(start, len(block)) for cells in self._labels], who), block
+                start += len(block)

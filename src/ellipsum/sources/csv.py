@@ -1,4 +1,4 @@
-"""CSV files, plain or gzipped: every line below the header is one row, whatever it holds."""
+"""CSV files, plain or gzipped: every line below the header is one row, whatever it contains."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ from collections.abc import Collection, Generator, Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError, UsageError
 from ..kernels.blocks import Block
+from ..numerics.wide_integers import Ints
+from ..util.threads import map_ahead
 from .csv_rows import ENDED, IMPROPER, START, byte_classes, copy_column, copy_wanted, follow, settle
 from .group_labels import beside, canonical_labels
 from .identities import bounded
-from .progress import Progress
-from .protocol import Piece, Table
-from .read_ahead import map_ahead
-from .sealing import Watch, attempt
+from .local import Piece, Table
+from .protocol import Progress, Watch, attempt
 from .selection import EVERYTHING, Selection, as_names, pick
 
 _CHUNK_BYTES = 1 << 20  # small enough for the cache of one core
 _LINE_FEED = 10
 _LONGEST_LINE = 16 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_NUMBER = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"  # a plus and blanks in front were left out
+_NUMBER = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"  # a leading plus and blanks were removed
 
 
 class _Lines(NamedTuple):
-    """Some whole rows: their text, in which every line end ends a row, and as it stands in the file."""
+    """Some whole rows: their text, in which every line end ends a row, and as it is in the file."""
 
     text: bytearray
     exact: bytearray
@@ -42,11 +44,11 @@ class _Lines(NamedTuple):
 class CsvTable(Table):
     """The numbers of some columns of a CSV file.
 
-    The first line names the columns and is public; what may be a row (numbers, unless the caller typed them or says
-    `header=True`) is refused, since a file without a header would publish its first row as names [T3].
-    Every further line is a row, a blank one too; properly quoted cells may run over line ends. Cells that are no
-    decimal number, and all cells of a line with too few or too many, are missing [T3]. The values do not depend on
-    where the file is cut into chunks.
+    The first line names the columns and is public. A line that may be a row (it has numbers, unless the caller named
+    the columns or passed `header=True`) is refused, because a file without a header would publish its first row [T3].
+    Every further line is a row, even a blank one; quoted cells may span lines. Cells that are not decimal numbers, and
+    all cells of a line with too few or too many, are missing [T3]. The values do not depend on where the file is cut
+    into chunks.
     """
 
     ordered = True
@@ -67,21 +69,20 @@ class CsvTable(Table):
         self._longest_line = longest_line
         self._unreadable = f"{path} could not be read as a CSV file (damaged, cut short or not allowed)."
         line, self._body_start = attempt(self._unreadable, self._first_line)
-        key = selection.key
-        wanted = as_names(selection.named().columns)
-        typed = [] if wanted is None else [str(name) for name in (*wanted, *selection.beside)]
+        requested = as_names(selection.named().columns)
+        typed = [] if requested is None else [str(name) for name in (*requested, *selection.beside)]
         self.available = attempt(self._unreadable, column_names, path, line, separator, typed, selection.header is True)
         chosen = pick(self.available, selection, str(path))
         if chosen.size is not None:
-            raise UsageError(f"columns declares lists, and {path} is a CSV file: its cells are numbers.")
+            raise UsageError(f"columns declares lists, but {path} is a CSV file: its cells are numbers.")
         places, self._key_place, self._by_places = chosen.places, chosen.key, chosen.by
-        self.key, self.by = None if key is None else "text", ("text",) * len(chosen.by)
+        self.key, self.by = None if chosen.key is None else "text", ("text",) * len(chosen.by)
         self.columns = self.chosen = tuple(self.available[i] for i in places)
         self.width = len(places)
-        self.gaps = (True,) * self.width
+        self.nullable = (True,) * self.width
         self._wanted = np.zeros(len(self.available), np.bool_)
         self._wanted[list(places)] = True
-        # The parser delivers file order; `_order` puts the columns into the caller's.
+        # The parser returns columns in the order of the file; `_order` puts them into the caller's.
         order = np.argsort(np.argsort(places))
         self._order = None if np.array_equal(order, np.arange(self.width)) else order
 
@@ -98,7 +99,7 @@ class CsvTable(Table):
         with raw, stream:
             line = stream.readline(self._longest_line + len(_BYTE_ORDER_MARK))
         if not line:
-            raise DataError(f"{self._path} is empty: it has not even a header line.")
+            raise DataError(f"{self._path} is empty: it has no header line.")
         if len(line) > self._longest_line:
             raise DataError(f"{self._path} has no header line in its first {self._longest_line} bytes.")
         return line.removeprefix(_BYTE_ORDER_MARK), len(line)
@@ -110,7 +111,7 @@ class CsvTable(Table):
         with raw, stream:
             size = max(1, attempt(self._unreadable, self._path.stat).st_size)
             attempt(self._unreadable, stream.seek, self._body_start)
-            pending, told = b"", 0.0
+            pending, reached = b"", 0.0
             while True:
                 text = bytearray(len(pending) + self._chunk_bytes)
                 text[: len(pending)] = pending
@@ -129,15 +130,15 @@ class CsvTable(Table):
                     yield attempt(self._unreadable, self._long_row, stream, pending)
                     pending = b""
                 if progress is not None:
-                    told = max(told, min(1.0, raw.tell() / size))
-                    progress(told)
+                    reached = max(reached, min(1.0, raw.tell() / size))
+                    progress(reached)
 
-    def _settled(self, text: bytearray, complete: bool) -> tuple[int, NDArray[np.int64]]:
-        """How many bytes of the text are whole rows, and where in them line ends are within quotes."""
+    def _settled(self, text: bytearray, complete: bool) -> tuple[int, Ints]:
+        """The number of bytes of the text that are whole rows, and where in them line ends are within quotes."""
         if b'"' not in text:
             return text.rfind(b"\n") + 1, np.empty(0, np.int64)
         view = np.frombuffer(text, np.uint8)
-        inner = np.empty(_count(text), np.int64)
+        inner = np.empty(_count_lines(text), np.int64)
         cut, hidden = settle(view, self._classes, complete, inner)
         return int(cut), inner[:hidden]
 
@@ -155,7 +156,8 @@ class CsvTable(Table):
         passed = first = used = 0
         for piece in chain([text], iter(lambda: stream.read(self._chunk_bytes), b""), [b"\n"]):
             passed += used
-            used, state, crossed = map(int, follow(np.frombuffer(piece, np.uint8), self._classes, 0, state))
+            text_bytes = np.frombuffer(piece, np.uint8)
+            used, state, crossed = map(int, follow(text_bytes, self._classes, np.uint64(0), np.uint64(state)))
             first = first or (passed + crossed if crossed else 0)
             if state == ENDED:
                 return passed + used
@@ -170,9 +172,9 @@ class CsvTable(Table):
         return passed + rest.index(b"\n") + 1
 
     def _block(self, text: bytearray) -> Block:
-        import pyarrow as pa
-
-        cells = _count(text) * self.width
+        if not self.width:
+            return np.empty((_count_lines(text), 0))
+        cells = _count_lines(text) * self.width
         letters, ends = np.empty(len(text), np.uint8), np.zeros(cells + 1, np.int32)
         copy_wanted(np.frombuffer(text, np.uint8), self._classes, self._wanted, self._longest_line, letters, ends)
         buffers = [_nonempty(ends), pa.py_buffer(ends), pa.py_buffer(letters)]
@@ -180,71 +182,57 @@ class CsvTable(Table):
         block: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False).reshape(-1, self.width)
         return block if self._order is None else block[:, self._order]
 
-    def _keys(self, lines: _Lines) -> Any:
-        """Whose each row is, and of which group: the text of a cell; nobody's where it is empty or not there [T6]."""
+    def _cells(self, lines: _Lines) -> pa.Array | None:
+        """The identity and the group of each row as text; null where a cell is empty or does not exist [T6]."""
         who = None if self._key_place is None else bounded(self._texts(lines, self._key_place))
         return beside([canonical_labels(self._texts(lines, place), "text") for place in self._by_places], who)
 
-    def _texts(self, lines: _Lines, place: int) -> Any:
-        """The cells of one column; null where they are empty or not there."""
-        import pyarrow as pa
-
-        offsets, letters = np.zeros(_count(lines.text) + 1, np.int64), np.empty(len(lines.text), np.uint8)
+    def _texts(self, lines: _Lines, place: int) -> pa.Array:
+        """The cells of one column; null where they are empty or do not exist."""
+        offsets, letters = np.zeros(_count_lines(lines.text) + 1, np.int64), np.empty(len(lines.text), np.uint8)
         text, exact = np.frombuffer(lines.text, np.uint8), np.frombuffer(lines.exact, np.uint8)
         copy_column(text, exact, self._classes, place, self._longest_line, letters, offsets)
         buffers = [_nonempty(offsets), pa.py_buffer(offsets), pa.py_buffer(letters)]
         return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
     def _piece(self, lines: _Lines) -> Piece:
-        return self._keys(lines), self._block(lines.text)
+        return attempt(self._unreadable, lambda: (self._cells(lines), self._block(lines.text)))
 
-    def rows(self) -> int:
-        """Counted in a pass over the line ends alone, or remembered from a complete pass."""
-        if self._rows is None:
-            self._rows = sum(_count(lines.text) for lines in self._chunks())
-        return self._rows
+    def _count(self) -> int:
+        return sum(_count_lines(lines.text) for lines in self._chunks())
 
-    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-
-        def piece(lines: _Lines) -> Piece:
-            return attempt(self._unreadable, self._piece, lines)
-
-        with closing(self._chunks(progress)) as chunks, closing(map_ahead(piece, chunks)) as parsed:
-            yield from self._counted(parsed)
+    def _read(self, progress: Progress | None) -> Iterator[Piece]:
+        with closing(self._chunks(progress)) as chunks, closing(map_ahead(self._piece, chunks)) as pieces:
+            yield from pieces
         self._watch.check()
 
 
 def _fill(stream: BinaryIO, text: bytearray, start: int) -> int:
     """Read into the text from `start` on; the bytes read, 0 at the end of the stream."""
-    with memoryview(text) as whole, whole[start:] as room:
-        return stream.readinto(room)  # type: ignore[attr-defined, no-any-return]
+    with memoryview(text) as whole, whole[start:] as rest:
+        return stream.readinto(rest)  # type: ignore[attr-defined, no-any-return]
 
 
-def _count(text: bytearray) -> int:
+def _count_lines(text: bytearray) -> int:
     """The number of line ends."""
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_FEED))
 
 
-def _nonempty(ends: NDArray[Any]) -> Any:
-    """Which texts are not empty, as Arrow has it."""
-    import pyarrow as pa
-
+def _nonempty(ends: NDArray[np.integer]) -> pa.Buffer:
+    """Which texts are not empty, as Arrow stores it."""
     return pa.py_buffer(np.packbits(ends[1:] > ends[:-1], bitorder="little"))
 
 
-def cast_numbers(texts: Any) -> Any:
-    """The doubles nearest to texts of digits, signs, points and e; null for those that are no numbers [T3]."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def cast_numbers(texts: pa.Array) -> pa.Array:
+    """The doubles nearest to texts of digits, signs, points and e; null for texts that are not numbers [T3]."""
     try:
-        return texts.cast(pa.float64())  # of these bytes, Arrow takes numbers alone
+        return texts.cast(pa.float64())  # of these bytes, Arrow accepts numbers alone
     except pa.ArrowInvalid:
         numeric = pc.match_substring_regex(texts, _NUMBER)
         return pc.if_else(numeric, texts, pa.scalar(None, pa.string())).cast(pa.float64())
 
 
-def _hide(text: bytearray, inner: NDArray[np.int64]) -> _Lines:
+def _hide(text: bytearray, inner: Ints) -> _Lines:
     """The text with the line ends at some places hidden from the splitter."""
     if inner.size == 0:
         return _Lines(text, text)
@@ -262,9 +250,9 @@ _NAMES_PLEASE = "Its first line must name the columns."
 
 
 def column_names(path: Path, line: bytes, separator: str, typed: Collection[str], header: bool) -> Names:
-    """The names in a first line; an error that quotes nothing of it if it may not be a header [T3].
+    """The names in a first line. A line that may not be a header is an error that quotes nothing of it [T3].
 
-    typed: names that the caller stated of all columns to be used; a line that holds them all is a header.
+    typed: the names that the caller passed for the columns to be used; a line that has them all is a header.
     """
     if line.startswith(_WIDE_MARKS):
         raise DataError(f"{path} is UTF-16 text. Save it as UTF-8.")
@@ -284,8 +272,8 @@ def column_names(path: Path, line: bytes, separator: str, typed: Collection[str]
         )
     if not header and _partly_numeric(names) and not (typed and set(typed) <= set(names)):
         raise UsageError(
-            f"The first line of {path} holds numbers, so it may be a row. {_NAMES_PLEASE} Add such a line, or, if it "
-            "does, say so: header=True, --header."
+            f"The first line of {path} holds numbers, so it may be a row. {_NAMES_PLEASE} Add such a line or, if it "
+            "does, use header=True or --header."
         )
     return names
 
@@ -301,7 +289,7 @@ def _decoded(line: bytes) -> str:
 
 
 def _cells(text: str, separator: str) -> Names | None:
-    """The cells of one line; None if its quotes are not closed, each before a separator or the end."""
+    """The cells of one line; None unless its quotes are all closed before a separator or the end."""
     try:
         (cells,) = csv.reader([text.replace("\r", "\0")], delimiter=separator, strict=True)  # \r is no line end here
     except csv.Error:
@@ -310,7 +298,7 @@ def _cells(text: str, separator: str) -> Names | None:
 
 
 def _partly_numeric(names: Names) -> bool:
-    """Whether one of the names is a number, as in a row; 0, 1, 2, ... are what frames call columns without names."""
+    """Whether a name is a number, as in a row. Frames without column names use 0, 1, 2, ... as names."""
     counted = len(names) > 1 and names == tuple(map(str, range(len(names))))
     return not counted and any(map(_is_number, names))
 

@@ -1,22 +1,22 @@
 """The compiled half of the CSV reader: where rows and cells end. [T3]
 
-One small automaton (`_quoting`) says which line ends are within the quotes of a cell; `settle` finds those, and the
-caller hides them, so that every line end left ends a row. A cell that opens with a quote runs to the next lone quote;
-in any other cell a quote is an ordinary character. The separator ends a cell, and \\n or \\r\\n a line; a lone \\r is
-an ordinary character. What a cell's text says is judged elsewhere.
+A small automaton (`_quoting`) decides which line ends are within the quotes of a cell. `settle` finds them and the
+caller hides them, so that every other line end ends a row. A cell that begins with a quote ends at the next single
+quote; in any other cell a quote is an ordinary character. The separator ends a cell, and \\n or \\r\\n a line. A single
+\\r is an ordinary character. What the text of a cell means is decided elsewhere.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ..numerics.wide_integers import Ints
 from ..util.compile import compiled, inner
 
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int32]
+_Cell = tuple[np.uint64, np.uint64, np.uint64, np.uint64, bool]
 
 # Classes of bytes.
 _OTHER, _RETURN, _QUOTE, _SEPARATOR, _LINE_END = range(5)
@@ -28,7 +28,7 @@ _OPENING, _PLAIN, _IN_QUOTES, _CLOSED, _RETURNED, _CROSSED, IMPROPER, ENDED = _Q
 
 
 def _quoting(state: int, byte_class: int) -> int:
-    """The automaton of quotes, one step: what may stand where in a properly quoted row."""
+    """One step of the automaton: what may follow what in a properly quoted row."""
     if state in (_IN_QUOTES, _CROSSED):
         return {_QUOTE: _CLOSED, _LINE_END: _CROSSED}.get(byte_class, _IN_QUOTES)
     if byte_class == _LINE_END:
@@ -42,8 +42,8 @@ def _quoting(state: int, byte_class: int) -> int:
     return _OPENING if byte_class == _SEPARATOR else _PLAIN
 
 
-# Unsigned positions spare a test for negative indices at every byte, which doubles the speed; numba turns sums of
-# signed and unsigned into floats, so every constant that meets one is unsigned too.
+# Unsigned positions save a test for negative indices at every byte, which doubles the speed. numba turns sums of
+# signed and unsigned numbers into floats, so every constant that is added to a position is unsigned too.
 _QUOTING = np.array([_quoting(state, c) for state in _QUOTING_STATES for c in range(_STRIDE)], np.uint16)
 START = _OPENING
 _BEHIND_LINE, _IMPROPER = np.uint64(_CROSSED), np.uint64(IMPROPER)
@@ -61,10 +61,10 @@ def byte_classes(separator: str) -> Bytes:
 
 
 @compiled
-def follow(text: Bytes, classes: Bytes, start: Any, state: Any) -> tuple[Any, Any, Any]:
-    """Read a row on: (where reading stopped, the state there, where its first line ended if that is in quotes, else 0).
+def follow(text: Bytes, classes: Bytes, start: np.uint64, state: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """Continue to read a row: (end of reading, state there, end of its first line if that is in quotes, else 0).
 
-    Reading stops behind the row's end (`ENDED`), behind the byte that breaks the rules (`IMPROPER`), or with the text.
+    Reading ends behind the row (`ENDED`), behind the byte that breaks the rules (`IMPROPER`), or with the text.
     """
     size = np.uint64(text.size)
     i, first = np.uint64(start), _0
@@ -81,11 +81,11 @@ def follow(text: Bytes, classes: Bytes, start: Any, state: Any) -> tuple[Any, An
 
 
 @compiled
-def settle(text: Bytes, classes: Bytes, complete: bool, inner: NDArray[np.int64]) -> tuple[Any, Any]:
-    """(bytes of the rows that are complete, how many of their line ends are within quotes; `inner` says where). [T3]
+def settle(text: Bytes, classes: Bytes, complete: bool, inner: Ints) -> tuple[np.int64, int]:
+    """(bytes of the rows that are complete, number of their line ends within quotes; `inner` says where). [T3]
 
-    A line that opens quotes and is not continued to a properly quoted row is a row by itself. complete: the text goes
-    on no further (it then ends with a line end), so that quotes which are still open stay so.
+    A line that opens quotes but does not become a properly quoted row is a row by itself. complete: no text follows
+    (it then ends with a line end), so that quotes that are still open are never closed.
     """
     size = np.uint64(text.size)
     count = 0
@@ -113,10 +113,10 @@ def settle(text: Bytes, classes: Bytes, complete: bool, inner: NDArray[np.int64]
 
 
 @inner
-def _next_cell(text: Bytes, classes: Bytes, start: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """(where a cell's content begins and ends, where the cell ends, the same without \\r, whether quotes are closed).
+def _next_cell(text: Bytes, classes: Bytes, start: np.uint64) -> _Cell:
+    """(begin and end of a cell's content, end of the cell, the same without \\r, whether quotes are closed).
 
-    The cell ends at a separator or a line end. Its content is what stands within its quotes or, without any, all of it.
+    The cell ends at a separator or a line end. Its content is the text within its quotes or, without quotes, all text.
     """
     i = first = last = start
     closed = True
@@ -144,10 +144,10 @@ def _next_cell(text: Bytes, classes: Bytes, start: Any) -> tuple[Any, Any, Any, 
 
 
 @inner
-def _copy_number(text: Bytes, first: Any, last: Any, out: Bytes, o: Any) -> Any:
-    """Copy what may be a number, without the blanks around it and a plus in front of it; where the copy ends.
+def _copy_number(text: Bytes, first: np.uint64, last: np.uint64, out: Bytes, o: np.uint64) -> np.uint64:
+    """Copy what may be a number, without blanks around it and a leading plus; returns the end of the copy.
 
-    Nothing is copied where a byte is there that no number has.
+    Nothing is copied if there is a byte that no number contains.
     """
     while first < last and (text[first] == _SPACE or text[first] == _TAB):
         first += _1
@@ -168,11 +168,11 @@ def _copy_number(text: Bytes, first: Any, last: Any, out: Bytes, o: Any) -> Any:
 def copy_wanted(
     text: Bytes, classes: Bytes, wanted: NDArray[np.bool_], longest: int, out: Bytes, ends: Offsets
 ) -> None:
-    """Copy the contents of the wanted cells of every line, which may be numbers; ends[k]: where copy k - 1 ends.
+    """Copy the contents of the wanted cells of every line, which may be numbers; ends[k]: the end of copy k - 1.
 
-    The text must end with a line end, and each \\n ends a line. The copy is empty for a cell that is no number by its
-    bytes, or is quoted with something behind its quotes, and for all cells of a line that has too few or too many, is
-    longer than `longest` bytes, or leaves quotes open.
+    The text must end with a line end, and each \\n ends a line. The copy is empty for a cell with a byte that no number
+    contains, or with text behind its quotes, and for all cells of a line that has too few or too many cells, is longer
+    than `longest` bytes, or has open quotes.
     """
     size, cells, limit = np.uint64(text.size), np.uint64(wanted.size), np.uint64(longest)
     i = cell = line_start = o = k = line_o = line_k = _0
@@ -182,7 +182,7 @@ def copy_wanted(
         first, last, i, end, closed = _next_cell(text, classes, start)
         whole = whole and closed
         if cell < cells and wanted[cell]:
-            if end - last == first - start:  # nothing stands behind its quotes
+            if end - last == first - start:  # nothing follows its quotes
                 o = _copy_number(text, first, last, out, o)
             k += _1
             ends[k] = o
@@ -192,8 +192,8 @@ def copy_wanted(
             continue
         if cell != cells or not whole or i - line_start > limit:
             k = line_k
-            for wish in wanted:
-                if wish:
+            for is_wanted in wanted:
+                if is_wanted:
                     k += _1
                     ends[k] = line_o
             o = line_o
@@ -202,8 +202,8 @@ def copy_wanted(
 
 
 @inner
-def _copy_unquoted(text: Bytes, first: Any, end: Any, out: Bytes, o: Any) -> Any:
-    """Copy a cell without its quotes (rule 2 of [T3]) and the blanks around it; where the copy ends."""
+def _copy_unquoted(text: Bytes, first: np.uint64, end: np.uint64, out: Bytes, o: np.uint64) -> np.uint64:
+    """Copy a cell without its quotes (rule 2 of [T3]) and the blanks around it; returns the end of the copy."""
     start = o
     inside = first < end and text[first] == _QUOTE_MARK
     i = first + _1 if inside else first
@@ -226,12 +226,10 @@ def _copy_unquoted(text: Bytes, first: Any, end: Any, out: Bytes, o: Any) -> Any
 
 
 @compiled
-def copy_column(
-    text: Bytes, exact: Bytes, classes: Bytes, place: int, longest: int, out: Bytes, ends: NDArray[np.int64]
-) -> None:
-    """Copy one cell of every line from `exact`, the text with its hidden line ends; ends[k]: where line k - 1's ends.
+def copy_column(text: Bytes, exact: Bytes, classes: Bytes, place: int, longest: int, out: Bytes, ends: Ints) -> None:
+    """Copy one cell of every line from `exact`, the text with its hidden line ends; ends[k]: the end of copy k - 1.
 
-    Nothing is copied where a line has no such cell, never closes its quotes, or has it beyond `longest` bytes.
+    Nothing is copied if a line has no such cell, never closes its quotes, or has the cell beyond `longest` bytes.
     """
     size, limit, wanted = np.uint64(text.size), np.uint64(longest), np.uint64(place)
     lines = 0

@@ -1,8 +1,8 @@
-"""What an engine has to do, and what every engine's frame shares: docs/proofs/engines.md.
+"""What an engine must implement, and what the frames of every engine share: docs/proofs/engines.md.
 
-An engine needs one function, `EngineSource.fold`: hand each partition's record batches to `fold.map`, hand the results,
-in any grouping and order, to `fold.merge` until one is left, and return it. It may also serve `grouped` (people with
-many rows) and `each` (results per block, for projections).
+An engine needs one function, `EngineSource.fold`: pass the record batches of each partition to `fold.map`, pass the
+results, in any grouping and order, to `fold.merge` until one is left, and return it. It may also support `grouped`
+(people with several rows) and `each` (results for each block, for projections).
 """
 
 from __future__ import annotations
@@ -12,64 +12,69 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..errors import DataError, Floats, UsageError
 from ..kernels.accumulate import Partial, accumulate
 from ..kernels.blocks import Block, floats
+from ..kernels.table import GroupKernel
 from ..numerics.wide_integers import Wide
 from ..request.groups import Listed
 from ..request.people import People
 from ..row_maps.maps import RowMap
 from ..version import VERSION
-from .arrow import Layout, blocks, layout, pieces
+from .arrow import Layout, pieces, value_layout
+from .coded import Coder, coded_names
 from .group_codes import key_table
 from .group_labels import label_kind
 from .group_sums import GroupAdder, GroupSums
-from .progress import Progress
-from .protocol import BlockWork, Result
-from .sealing import sealed
+from .local import Piece
+from .protocol import BlockWork, Progress, Result, sealed
 from .selection import EVERYTHING, Selection, pick
 
 UNREADABLE = "A partition could not be read."
 _ELSEWHERE = (
-    "This needs the rows themselves, and data is a frame of an engine, which may be large. "
-    "Write it to a file and pass that, or take a part of it."
+    "This needs the rows themselves, but data is a frame of an engine, which may be large. "
+    "Write it to a file and pass that, or pass a part of it."
 )
 NO_GROUPED_PEOPLE = (
-    "by and privacy_id together are not served on a frame of this engine. Make one row of each person's rows in a "
-    "group there first, or write the rows to Parquet and pass that."
+    "by and privacy_id together are not supported on a frame of this engine. Make one row for each person and group "
+    "there first, or write the rows to Parquet and pass that."
 )
 NOT_GROUPED = (
-    "privacy_id is not served on a frame of this engine. Make one row of each person's rows there first "
+    "privacy_id is not supported on a frame of this engine. Make one row for each person there first "
     "(a mean or a sum by that column), or write the frame to a file and pass that."
 )
 _INT64 = np.dtype("<i8")
 _UINT64 = np.dtype("<u8")
 _FLOAT64 = np.dtype("<f8")
-_ROW_BITS = 40  # positions of rows within a partition; partitions take the other 24 bits of 64
+_ROW_BITS = 40  # of the position of a row within its partition; the other 24 bits of 64 are the partition's number
+Batches = Iterable[pa.RecordBatch]
+_Keys = NDArray[np.uint64]
 
 
 class Fold(Protocol):
-    """A result that each partition gives a part of; parts merge in any order and grouping. Instances are pickled."""
+    """A result of which each partition gives a part. Parts merge in any order and grouping. Instances are pickled."""
 
     @property
     def part_bytes(self) -> int:
-        """No part is longer: where they are short, an engine may hand all of them to the caller to merge."""
+        """The largest length of a part. An engine may send short parts to the caller, who merges them."""
 
-    def map(self, index: int, batches: Iterable[Any]) -> bytes:
-        """The part of one partition: its number (from zero, each once) and its Arrow record batches."""
+    def map(self, index: int, batches: Batches) -> bytes:
+        """The part of one partition. index: its number, from zero. batches: its Arrow record batches."""
 
     def merge(self, parts: Iterable[bytes]) -> bytes:
         """One part out of several (at least one)."""
 
 
 def same_version(version: str) -> None:
-    """An error, on a worker, unless its ellipsum is the caller's."""
+    """Raise an error on a worker that has another version of ellipsum than the caller."""
     if version != VERSION:
-        raise DataError(f"a worker has ellipsum {VERSION}, the driver {version}. Install the same one.")
+        raise DataError(f"A worker has ellipsum {VERSION}, the driver {version}. Install the same version.")
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class SumFold:
     def part_bytes(self) -> int:
         return 8 * (2 * self.row_map.width + 1)
 
-    def map(self, index: int, batches: Iterable[Any]) -> bytes:
+    def map(self, index: int, batches: Batches) -> bytes:
         return self.pack(accumulate(self.row_map, blocks_of(batches, self.layout), threads=1))
 
     def merge(self, parts: Iterable[bytes]) -> bytes:
@@ -100,7 +105,7 @@ class SumFold:
         numbers = np.frombuffer(part, _INT64).astype(np.int64)
         width = self.row_map.width
         if len(part) != self.part_bytes:
-            raise DataError("a worker returned a partial sum of another width.")
+            raise DataError("A worker returned a partial sum of another width.")
         return Partial(int(numbers[0]), Wide(numbers[1 : 1 + width], numbers[1 + width :]))
 
 
@@ -110,7 +115,7 @@ class CountFold:
 
     part_bytes = 8
 
-    def map(self, index: int, batches: Iterable[Any]) -> bytes:
+    def map(self, index: int, batches: Batches) -> bytes:
         return self.pack(sum(batch.num_rows for batch in sealed(UNREADABLE, batches)))
 
     def merge(self, parts: Iterable[bytes]) -> bytes:
@@ -127,9 +132,9 @@ class CountFold:
 
 @dataclass(frozen=True)
 class SubsetFold:
-    """[S6] The `size` rows of least key; a row's key is 128 public random bits of its place, so the subset is uniform.
+    """[S6] The `size` rows with the smallest keys: a uniform sample, since a key is 128 public random bits.
 
-    Rows whose key is above `limit` (a 64-bit number) are not even sent.
+    The bits depend on the position of the row. Rows whose key is above `limit` (a 64-bit number) are not sent.
     """
 
     layout: Layout
@@ -141,7 +146,7 @@ class SubsetFold:
     def part_bytes(self) -> int:
         return self.size * (16 + 8 * self.layout.width)
 
-    def map(self, index: int, batches: Iterable[Any]) -> bytes:
+    def map(self, index: int, batches: Batches) -> bytes:
         from ..noise import public_words
 
         start, keys, rows = index << _ROW_BITS, [np.empty((0, 2), np.uint64)], [np.empty((0, self.layout.width))]
@@ -157,11 +162,11 @@ class SubsetFold:
         keys, rows = zip(*map(self._unpack, parts), strict=True)
         return self._least(np.concatenate(keys), np.concatenate(rows))
 
-    def _least(self, keys: Any, rows: Floats) -> bytes:
+    def _least(self, keys: _Keys, rows: Floats) -> bytes:
         order = np.lexsort((keys[:, 1], keys[:, 0]))[: self.size]
         return bytes(keys[order].astype(_UINT64).tobytes() + rows[order].astype(_FLOAT64).tobytes())
 
-    def _unpack(self, part: bytes) -> tuple[Any, Floats]:
+    def _unpack(self, part: bytes) -> tuple[_Keys, Floats]:
         count = len(part) // (16 + 8 * self.layout.width)
         keys = np.frombuffer(part, _UINT64, 2 * count).astype(np.uint64).reshape(count, 2)
         rows = np.frombuffer(part, _FLOAT64, offset=16 * count).astype(np.float64)
@@ -171,54 +176,65 @@ class SubsetFold:
         return self._unpack(part)[1]
 
 
-def blocks_of(batches: Iterable[Any], plan: Layout) -> Iterator[Block]:
-    """The rows of a partition's record batches, which hold the columns of the layout in its order."""
-    places = range(len(plan.names))
+def pieces_of(batches: Batches, plan: Layout) -> Iterator[Piece]:
+    """The rows of a partition's record batches, which have the columns of the layout in its order."""
     for batch in sealed(UNREADABLE, batches):
-        yield from sealed(UNREADABLE, blocks(batch, places, plan))
+        yield from sealed(UNREADABLE, pieces(batch, range(plan.arrays), plan))
+
+
+def blocks_of(batches: Batches, plan: Layout) -> Iterator[Block]:
+    """As `pieces_of`, without the cells beside the rows."""
+    return (block for _, block in pieces_of(batches, plan.without_cells()))
 
 
 class EngineSource(ABC):
-    """Chosen columns of an engine's frame; an engine supplies `fold`, the rest follows.
+    """Chosen columns of an engine's frame. An engine implements `fold`, and the rest follows.
 
-    names: every column of the frame. arrow_type: the Arrow type in which the engine hands over the column at a place;
-    it may raise a UsageError for one that holds no numbers, and is asked about chosen columns only. key: the column
-    that names the person a row belongs to, which is none of those; its place is `key_place`. label_type: the Arrow type
-    of a column that names groups; their columns come behind the others, in the order of `by_places`.
+    names: every column of the frame. arrow_type: the Arrow type in which the engine delivers the column at a position;
+    it may raise a UsageError for a column without numbers, and is called for chosen columns only. The column of
+    identities is not one of these; its position is `key_place`. label_type: the Arrow type of a column that identifies
+    groups; these columns follow the others, in the order of `by_places`. The row order is not public [T9].
     """
 
     reopenable = True
-    ordered = False  # [T9]
+    ordered = False
     local = False
 
     def __init__(
         self,
         names: Sequence[str],
-        arrow_type: Callable[[int], Any],
+        arrow_type: Callable[[int], pa.DataType],
         selection: Selection = EVERYTHING,
-        label_type: Callable[[int], Any] | None = None,
+        label_type: Callable[[int], pa.DataType] | None = None,
     ) -> None:
-        import pyarrow as pa
-
-        self.available = tuple(map(str, names))
-        chosen = pick(self.available, selection, "data")
+        self.available, self.coded = tuple(map(str, names)), selection.coded
+        coded = [name for name, _ in selection.coded or ()]
+        chosen = pick(self.available, replace(selection, by=(*coded, *selection.by)), "data")
         self.places, self.key_place, self.chosen = chosen.places, chosen.key, chosen.chosen
         schema = pa.schema([pa.field(self.available[i], arrow_type(i)) for i in self.places])
-        plan = layout(schema, range(len(self.places)), "data", chosen.size)
+        plan = value_layout(schema, range(len(self.places)), "data", chosen.size)
         self.by_places = chosen.by
         types = label_type or arrow_type
-        self.by = tuple(label_kind(types(i), self.available[i], "data") for i in chosen.by)
-        self.layout = replace(plan, by=self.by)
-        self.columns = self.layout.columns
+        kinds = tuple(label_kind(types(i), self.available[i], "data") for i in chosen.by)
+        if selection.coded is None:
+            self.layout = replace(plan, by=kinds)
+        else:
+            coder = Coder([cells for _, cells in selection.coded], kinds, len(selection.by))
+            coder.tables  # noqa: B018 (a usage error where a list does not fit its column)
+            columns, nullable = coded_names(plan.columns, coded) or ("",), coder.nullable(plan.nullable)
+            self.layout = replace(plan, columns=columns, by=coder.by, coder=coder, nullable=nullable)
+        self.by = self.layout.by
+        self.columns = self.layout.columns if any(self.layout.columns) else None
         self.width = self.layout.width
-        self.gaps = self.layout.gaps
+        self.nullable = self.layout.nullable
         self._rows: int | None = None
 
     @abstractmethod
     def fold(self, fold: Fold, progress: Progress | None = None) -> bytes | None:
-        """Map every partition's batches (the chosen columns, in `places` order), merge all; None if there are none.
+        """Map the batches of every partition (the chosen columns, in the order of `places`) and merge the parts.
 
-        Each partition must enter once, whatever was tried twice. Foreign errors must not pass: `sealing.attempt`.
+        None without partitions. Each partition must count once, even if it is evaluated twice. Foreign errors must be
+        replaced: `protocol.attempt`.
         """
 
     def count(self) -> int:
@@ -237,7 +253,7 @@ class EngineSource(ABC):
     def sample(self, size: int, seed: bytes) -> tuple[Floats, int]:
         """A uniform subset of the rows, in random order, and how many there are [S6]."""
         subset = self._subset(SubsetFold(self.layout, seed, size, self._limit(size)))
-        if len(subset) < min(size, self.count()):  # too few keys fell below the limit: take all into account
+        if len(subset) < min(size, self.count()):  # Too few keys are below the limit, so all are used.
             subset = self._subset(SubsetFold(self.layout, seed, size, (1 << 64) - 1))
         return subset, self.count()
 
@@ -246,24 +262,21 @@ class EngineSource(ABC):
         return np.empty((0, self.width)) if merged is None else fold.rows(merged)
 
     def _limit(self, size: int) -> int:
-        """Ten standard deviations above the share that is wanted."""
+        """A limit of keys ten standard deviations above what `size` rows need."""
         share = min(1.0, (size + 10 * math.sqrt(size) + 100) / max(self.count(), 1))
         return min(int(share * 2.0**64), (1 << 64) - 1)
 
     def every(self) -> Floats:
-        """The rows do not come here."""
+        """The rows stay in the engine."""
         raise UsageError(_ELSEWHERE)
 
     def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
-        """work(block), which is pickled, for blocks that hold every row once, in no order; an engine may serve it."""
+        """work(block), which is pickled, for blocks of every row once, in no order; an engine may support it."""
         raise UsageError(_ELSEWHERE)
 
-    def grouped(self, people: People) -> EngineSource:
-        """One row for each person, made by the engine [S7]; an engine may serve it."""
-        raise UsageError(NOT_GROUPED)
-
-    def grouped_by(self, people: People, most: int, listed: Listed | None) -> EngineSource:
-        raise UsageError(NO_GROUPED_PEOPLE)
+    def grouped(self, people: People, most: int | None = None, listed: Listed | None = None) -> EngineSource:
+        """One row for each person, or person and group, made by the engine [S7]; an engine may support it."""
+        raise UsageError(NOT_GROUPED if most is None else NO_GROUPED_PEOPLE)
 
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None
@@ -274,47 +287,43 @@ class EngineSource(ABC):
         return fold.total([] if merged is None else [merged])
 
     def close(self) -> None:  # noqa: B027 (an engine that keeps nothing has nothing to do)
-        """Give back what the engine keeps for this table; usually nothing."""
+        """Release what the engine keeps for this table, usually nothing."""
 
 
 @dataclass(frozen=True)
 class GroupFold:
-    """The exact sums of a row map in each group: those listed, or all that occur."""
+    """The exact sums of a row map in each listed group, or in each group that occurs."""
 
     row_map: RowMap
     layout: Layout
     listed: Listed | None
 
-    part_bytes = 1 << 62  # as long as there are groups: merged in the cluster
+    part_bytes = 1 << 62  # parts grow with the number of groups, so they are merged in the cluster
 
-    def map(self, index: int, batches: Iterable[Any]) -> bytes:
-        from ..kernels.grouped import GroupedKernel  # compiles
+    def map(self, index: int, batches: Batches) -> bytes:
+        from ..kernels.grouped import grouped_kernel
 
-        adder = self._adder(GroupedKernel(self.row_map))  # type: ignore[arg-type]
-        columns = len(self.layout.by)
-        places = range(len(self.layout.names) + columns)
-        for batch in sealed(UNREADABLE, batches):
-            for keys, block in sealed(UNREADABLE, pieces(batch, places, self.layout)):
-                adder.add([keys.field(i) for i in range(columns)], block)
-        return _packed(adder.sums())
+        adder = self._adder(grouped_kernel(self.row_map))
+        for cells, block in pieces_of(batches, self.layout):
+            assert cells is not None
+            adder.add([cells.field(i) for i in range(len(self.layout.by))], block)
+        return _pack_groups(adder.sums())
 
     def merge(self, parts: Iterable[bytes]) -> bytes:
-        return _packed(self.total(parts))
+        return _pack_groups(self.total(parts))
 
     def total(self, parts: Iterable[bytes]) -> GroupSums:
-        """The sums of all parts; none where there are no parts."""
+        """The sums of all parts."""
         adder = self._adder(None)
         for part in parts:
-            adder.take(_unpacked(part, self.layout.by, self.row_map.width))
+            adder.take(_unpack_groups(part, self.layout.by, self.row_map.width))
         return adder.sums()
 
-    def _adder(self, kernel: Any) -> GroupAdder:
+    def _adder(self, kernel: GroupKernel | None) -> GroupAdder:
         return GroupAdder(kernel, self.row_map.width, key_table(self.layout.by, self.listed))
 
 
-def _packed(sums: GroupSums) -> bytes:
-    import pyarrow as pa
-
+def _pack_groups(sums: GroupSums) -> bytes:
     width = sums.sums.high.shape[1]
     parts = sums.sums.high, sums.sums.low
     limbs = [pa.FixedSizeListArray.from_arrays(pa.array(limb.ravel()), width) for limb in parts]
@@ -326,12 +335,10 @@ def _packed(sums: GroupSums) -> bytes:
     return sink.getvalue()
 
 
-def _unpacked(part: bytes, kinds: tuple[str, ...], width: int) -> GroupSums:
-    import pyarrow as pa
-
+def _unpack_groups(part: bytes, kinds: tuple[str, ...], width: int) -> GroupSums:
     table = pa.ipc.open_stream(part).read_all().combine_chunks()
     *labels, rows, high, low = [column.combine_chunks() for column in table.columns]
     limbs = [np.asarray(limb.flatten()).reshape(-1, width) for limb in (high, low)]
     if len(labels) != len(kinds) or len(limbs[0]) != table.num_rows:
-        raise DataError("a worker returned sums of other groups.")
+        raise DataError("A worker returned sums of other groups.")
     return GroupSums(labels, kinds, np.asarray(rows), Wide(*limbs))

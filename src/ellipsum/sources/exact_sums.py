@@ -1,18 +1,20 @@
 """Exact sums of doubles, column by column, for one person at a time. [T7]
 
-A double is an integer of 53 bits times a power of two, so a sum of doubles is an integer times 2^-1074: it is kept in
-limbs of 32 bits, each in a 64-bit integer with room for 2^31 additions. Only the final rounding is inexact.
-Imported only when people have many rows: it compiles.
+A double is an integer of 53 bits times a power of two, so a sum of doubles is an integer times 2^-1074. It is kept in
+limbs of 32 bits, each in a 64-bit integer, which allows 2^31 additions. Only the final rounding is inexact.
+Imported only when people have several rows, because it compiles.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import Floats
+from ..numerics.wide_integers import Ints
 from ..util.compile import compiled
 
 LIMBS = 72  # 2 below the least bit (always zero), 66 for doubles, 4 for carries and sign
@@ -22,12 +24,29 @@ _LEAST = -1074
 _ROOM = (1 << 30) - 1  # additions between carries, less one
 _LARGEST = float(np.finfo(np.float64).max)
 
-Bits = NDArray[np.int64]
+
+class OpenPerson(NamedTuple):
+    """The person whose rows are being added. rows: the number of rows so far, -1 before the first person.
+
+    counts: how many numbers each column has. spans: the first and last limb in use of each column.
+    """
+
+    counts: Ints
+    limbs: Ints
+    spans: Ints
+    rows: Ints
+
+    @staticmethod
+    def new(width: int) -> OpenPerson:
+        spans = np.tile(np.array([LIMBS, 0], np.int64), (width, 1))
+        return OpenPerson(
+            np.zeros(width, np.int64), np.zeros((width, LIMBS), np.int64), spans, np.array([-1], np.int64)
+        )
 
 
 @compiled
-def _add(bits: Any, limbs: Bits, span: Bits) -> None:
-    """limbs += the finite double of these bits; span holds the first and last limb in use."""
+def _add(bits: int, limbs: Ints, span: Ints) -> None:
+    """limbs += the finite double of these bits; span: the first and last limb in use."""
     exponent = (bits >> 52) & 0x7FF
     mantissa = bits & ((1 << 52) - 1)
     place = 0
@@ -46,7 +65,7 @@ def _add(bits: Any, limbs: Bits, span: Bits) -> None:
 
 
 @compiled
-def _carry(limbs: Bits, span: Bits) -> None:
+def _carry(limbs: Ints, span: Ints) -> None:
     """The same number with every limb but the last in [0, 2^32); the last takes the sign."""
     for q in range(span[0], span[1]):
         limbs[q + 1] += limbs[q] >> 32
@@ -58,8 +77,8 @@ def _carry(limbs: Bits, span: Bits) -> None:
 
 
 @compiled
-def _rounded(limbs: Bits, span: Bits) -> Any:
-    """(m, e): m 2^e is the exact sum rounded to 53 bits, ties to even; clears nothing."""
+def _round(limbs: Ints, span: Ints) -> tuple[int, int]:
+    """(m, e): m 2^e is the exact sum rounded to 53 bits, ties to even."""
     _carry(limbs, span)
     sign = 1
     if limbs[span[1]] < 0:
@@ -94,13 +113,14 @@ def _rounded(limbs: Bits, span: Bits) -> Any:
 
 
 @compiled
-def finish(counts: Bits, limbs: Bits, spans: Bits, mean: bool, out: NDArray[np.float64]) -> None:
-    """Write one person's row and make room for the next; a column without a number is NaN."""
+def finish(person: OpenPerson, mean: bool, out: Floats) -> None:
+    """Write the row of the open person, and clear the sums for the next one. A column without a number is NaN."""
+    counts, limbs, spans, _ = person
     for j in range(counts.size):
         if counts[j] == 0:
             out[j] = np.nan
             continue
-        m, e = _rounded(limbs[j], spans[j])
+        m, e = _round(limbs[j], spans[j])
         value = math.ldexp(float(m) / counts[j] if mean else float(m), e)
         out[j] = min(max(value, -_LARGEST), _LARGEST)
         for q in range(spans[j, 0], spans[j, 1] + 1):
@@ -110,27 +130,17 @@ def finish(counts: Bits, limbs: Bits, spans: Bits, mean: bool, out: NDArray[np.f
 
 
 @compiled
-def fold(
-    bits: Bits,
-    first: NDArray[np.bool_],
-    most: int,
-    mean: bool,
-    counts: Bits,
-    limbs: Bits,
-    spans: Bits,
-    taken: Bits,
-    out: NDArray[np.float64],
-) -> int:
-    """Add rows that are sorted by person; the number of people who are now complete, whose rows are in `out`.
+def fold(bits: Ints, first: NDArray[np.bool_], most: int, mean: bool, person: OpenPerson, out: Floats) -> int:
+    """Add rows that are sorted by person. Returns the number of people who are now complete, whose rows are in `out`.
 
-    first[i]: row i opens a person. taken: the rows of the open person so far, -1 where none is open. most: the
-    rows taken of each, 0 for all.
+    first[i]: row i is the first of a person. most: the number of rows of a person that count, 0 for all.
     """
+    counts, limbs, spans, taken = person
     done = 0
     for i in range(bits.shape[0]):
         if first[i]:
             if taken[0] >= 0:
-                finish(counts, limbs, spans, mean, out[done])
+                finish(person, mean, out[done])
                 done += 1
             taken[0] = 0
         if most > 0 and taken[0] >= most:
@@ -138,7 +148,7 @@ def fold(
         taken[0] += 1
         for j in range(bits.shape[1]):
             b = bits[i, j]
-            if (b >> 52) & 0x7FF != 0x7FF:  # NaN and infinities are missing entries
+            if (b >> 52) & 0x7FF != 0x7FF:  # NaN and infinities are missing values
                 _add(b, limbs[j], spans[j])
                 counts[j] += 1
                 if counts[j] & _ROOM == 0:
@@ -147,8 +157,8 @@ def fold(
 
 
 @compiled
-def canonical_bits(rows: NDArray[np.float64], bits: Bits) -> None:
-    """One bit pattern for every number and for "missing": no sign on zeros and NaN, infinities missing."""
+def canonical_bits(rows: Floats, bits: Ints) -> None:
+    """One bit pattern for every number and for "missing": zeros and NaN without a sign, infinities missing."""
     for i in range(bits.shape[0]):
         for j in range(bits.shape[1]):
             b = bits[i, j]
@@ -160,8 +170,8 @@ def canonical_bits(rows: NDArray[np.float64], bits: Bits) -> None:
 
 
 @compiled
-def content_hashes(bits: Bits) -> Bits:
-    """A number for each row that depends on its bits alone and looks arbitrary: which rows a cap keeps."""
+def content_hashes(bits: Ints) -> Ints:
+    """A number for each row that depends on its bits alone and looks arbitrary. A cap keeps the smallest ones."""
     out = np.empty(bits.shape[0], np.int64)
     for i in range(bits.shape[0]):
         h = np.uint64(0x243F6A8885A308D3)

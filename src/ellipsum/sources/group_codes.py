@@ -1,30 +1,59 @@
-"""Numbers for groups: each key gets the next number when it is first seen, or those listed beforehand have theirs.
+"""Codes of groups: each key gets the next code when it first occurs, and listed keys have theirs in advance.
 
-Which number a group gets depends on the order of rows, and is used for nothing but to find its sums again [G6].
+The code of a group depends on the order of rows. It is used only to find the sums of the group again [G6].
 """
 
 from __future__ import annotations
 
-from typing import Any
+from threading import Lock
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..kernels.codegen import address, fetch_ahead
 from ..numerics.wide_integers import Ints
 from ..request.groups import TWICE, Listed
 from ..util.compile import compiled, inner
-from .group_labels import bits_of, is_text, label_listed
+from .group_labels import bits_of, is_text, label_listed, label_type
 
-NOBODY = -1
-"""The number of rows that belong to no group."""
+Bytes = NDArray[np.uint8]
+Flags = NDArray[np.bool_]
+Number = TypeVar("Number", bound=np.generic)
+NO_GROUP = -1
+"""The code of rows that belong to no group."""
 _PAIR_BITS = 32
 _MISSING = 1 << 30
-"""The number of a missing cell that was listed: no other cell has it."""
+"""The code of a missing cell that was listed. No other cell has it."""
+
+
+class CellTexts(NamedTuple):
+    """The texts of an Arrow column, as compiled functions read them: text i is letters[ends[i]:ends[i + 1]]."""
+
+    letters: Bytes
+    ends: Ints
+    valid: Flags
+
+    @staticmethod
+    def of(cells: pa.Array) -> CellTexts:
+        _, offsets, letters = cells.buffers()
+        ends = np.frombuffer(offsets, np.int64)[cells.offset : cells.offset + len(cells) + 1]
+        text = np.empty(0, np.uint8) if letters is None else np.frombuffer(letters, np.uint8)
+        return CellTexts(text, ends, cells.is_valid().to_numpy(zero_copy_only=False))
+
+
+class _KnownTexts(NamedTuple):
+    """The distinct texts so far, as compiled functions extend them."""
+
+    letters: Bytes
+    ends: Ints
+    hashes: Ints
 
 
 class Numbers:
-    """Distinct 64-bit patterns, numbered as they come."""
+    """The codes of distinct 64-bit patterns."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -35,63 +64,50 @@ class Numbers:
     def values(self) -> Ints:
         return self._values[: self.size]
 
-    def codes(self, bits: Ints, valid: Any, absent: int, fixed: bool) -> Ints:
-        """The number of each pattern; `absent` where none is there, and nobody's where it is new and all are fixed."""
-
+    def codes(self, bits: Ints, valid: Flags, missing: int, fixed: bool) -> Ints:
+        """The code of each pattern; `missing` where none is valid, NO_GROUP where it is new and all are fixed."""
         if not fixed:
-            self._make_room(len(bits))
+            self._values = roomy(self._values, self.size, len(bits))
+            self._slots = _enlarge_slots(self._slots, self.values, self.size + len(bits), False)
         out = np.empty(len(bits), np.int64)
-        self.size = intern_numbers(bits, valid, absent, fixed, self._slots, self._values, self.size, out)
+        self.size = intern_numbers(bits, valid, missing, fixed, self._slots, self._values, self.size, out)
         return out
-
-    def _make_room(self, more: int) -> None:
-        self._values = roomy(self._values, self.size, more)
-        if 2 * (self.size + more) > self._slots.size:
-            self._slots = _placed(self.values, self.size + more, False)
 
 
 class Texts:
-    """Distinct texts, numbered as they come."""
+    """The codes of distinct texts."""
 
     def __init__(self) -> None:
         self.size = 0
-        self._letters: Any = np.empty(64, np.uint8)
-        self._ends: Ints = np.zeros(17, np.int64)
-        self._hashes: Ints = np.empty(16, np.int64)
+        self._known = _KnownTexts(np.empty(64, np.uint8), np.zeros(17, np.int64), np.empty(16, np.int64))
         self._slots: Ints = np.zeros(64, np.int64)
 
-    def codes(self, cells: Any, absent: int, fixed: bool) -> Ints:
-
-        valid = cells.is_valid().to_numpy(zero_copy_only=False)
-        _, offsets, letters = cells.buffers()
-        starts = np.frombuffer(offsets, np.int64)[cells.offset : cells.offset + len(cells) + 1]
-        text = np.empty(0, np.uint8) if letters is None else np.frombuffer(letters, np.uint8)
+    def codes(self, cells: pa.Array, missing: int, fixed: bool) -> Ints:
+        """The code of each text, as in `Numbers.codes`."""
+        texts = CellTexts.of(cells)
         if not fixed:
-            self._make_room(len(cells), int(starts[-1] - starts[0]) if len(cells) else 0)
+            self._make_room(len(cells), int(texts.ends[-1] - texts.ends[0]))
         out = np.empty(len(cells), np.int64)
-        own = self._slots, self._letters, self._ends, self._hashes
-        self.size = intern_bytes(text, starts, valid, absent, fixed, *own, self.size, out)
+        self.size = intern_texts(texts, missing, fixed, self._slots, self._known, self.size, out)
         return out
 
-    def _make_room(self, more: int, letters: int) -> None:
-        self._letters = roomy(self._letters, int(self._ends[self.size]), letters)
-        self._ends = roomy(self._ends, self.size + 1, more)
-        self._hashes = roomy(self._hashes, self.size, more)
-        if 2 * (self.size + more) > self._slots.size:
-            self._slots = _placed(self._hashes[: self.size], self.size + more, True)
+    def _make_room(self, more: int, more_letters: int) -> None:
+        letters, ends, hashes = self._known
+        letters = roomy(letters, int(ends[self.size]), more_letters)
+        ends, hashes = roomy(ends, self.size + 1, more), roomy(hashes, self.size, more)
+        self._known = _KnownTexts(letters, ends, hashes)
+        self._slots = _enlarge_slots(self._slots, hashes[: self.size], self.size + more, True)
 
-    def array(self) -> Any:
-        """All texts in the order of their numbers."""
-        import pyarrow as pa
-
-        ends = np.ascontiguousarray(self._ends[: self.size + 1])
-        letters = np.ascontiguousarray(self._letters[: int(ends[-1])])
+    def array(self) -> pa.Array:
+        """All texts in the order of their codes."""
+        ends = np.ascontiguousarray(self._known.ends[: self.size + 1])
+        letters = np.ascontiguousarray(self._known.letters[: int(ends[-1])])
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(letters)]
         return pa.Array.from_buffers(pa.large_binary(), self.size, buffers)
 
 
-def roomy(array: Any, used: int, more: int) -> Any:
-    """The array, or a longer one that begins with what is used of it; what is new is zero."""
+def roomy(array: NDArray[Number], used: int, more: int) -> NDArray[Number]:
+    """The array, or a longer one that begins with the used part and is zero elsewhere."""
     if used + more <= len(array):
         return array
     longer = np.zeros((max(2 * len(array), used + more), *array.shape[1:]), array.dtype)
@@ -99,156 +115,137 @@ def roomy(array: Any, used: int, more: int) -> Any:
     return longer
 
 
-def _placed(values: Ints, entries: int, hashed: bool) -> Ints:
-    """Slots for so many entries, with these in them; hashed: the values are hashes already."""
-
+def _enlarge_slots(slots: Ints, values: Ints, entries: int, hashed: bool) -> Ints:
+    """The slots, or more of them with these values in them, so that `entries` fill at most half."""
+    if 2 * entries <= slots.size:
+        return slots
     slots = np.zeros(1 << (2 * entries + 1).bit_length(), np.int64)
-    placed(values, slots, hashed)
+    fill_slots(values, slots, hashed)
     return slots
 
 
 class KeyTable:
-    """The groups that were met: each a key of one or several columns, and its number.
+    """The groups that occur: the key of each, of one or several columns, and its code.
 
-    kinds: how the cells of each column are compared (`group_labels.label_kind`). A missing cell names no group, unless
-    it was listed. After `fix` no group is new: rows with other keys belong to none.
+    kinds: how the cells of each column are compared (`group_labels.label_kind`). A missing cell belongs to no group,
+    unless it was listed. After `enter` no group is new: rows with other keys belong to no group.
     """
 
     def __init__(self, kinds: tuple[str, ...]) -> None:
         self.kinds = kinds
+        self.lock = Lock()
+        """Held by a thread that assigns codes, where several threads do."""
         self._columns: list[Numbers | Texts] = [Texts() if is_text(kind) else Numbers() for kind in kinds]
-        self._absent = [NOBODY] * len(kinds)
+        self._missing = [NO_GROUP] * len(kinds)
         self._pairs = [Numbers() for _ in kinds[1:]]
-        self._alone: Numbers | None = None
-        """Groups of a single column where a missing cell was listed."""
-        self._fixed = False
+        self._single: Numbers | None = None
+        """Groups of one column in which a missing cell was listed."""
+        self.fixed = False
 
     @property
     def size(self) -> int:
-        return (self._alone or (self._pairs[-1] if self._pairs else self._columns[0])).size
+        return (self._single or (self._pairs[-1] if self._pairs else self._columns[0])).size
 
-    def codes(self, labels: list[Any]) -> Ints:
-        """The group of each row, from canonical labels."""
-        together: Ints | None = None
-        for place, cells in enumerate(labels):
-            codes = self._column(place, cells)
-            together = codes if together is None else self._paired(place, together, codes)
-        assert together is not None
-        if self._alone is not None:
-            return self._alone.codes(together, together >= 0, NOBODY, self._fixed)
-        return together
-
-    def _column(self, place: int, cells: Any) -> Ints:
-        column, absent = self._columns[place], self._absent[place]
-        if isinstance(column, Texts):
-            return column.codes(cells, absent, self._fixed)
-        return column.codes(*bits_of(cells), absent, self._fixed)
-
-    def _paired(self, place: int, before: Ints, codes: Ints) -> Ints:
-        valid = (before >= 0) & (codes >= 0)
-        return self._pairs[place - 1].codes((before << _PAIR_BITS) | codes, valid, NOBODY, self._fixed)
-
-    def enter(self, labels: list[Any]) -> Ints:
-        """Enter public keys, missing ones too; from then on no group is new."""
-        for place, cells in enumerate(labels):
-            if cells.null_count:
-                self._absent[place] = _MISSING
-                self._alone = Numbers() if len(labels) == 1 else None
-        codes = self.codes(labels)
-        self._fixed = True
+    def codes(self, labels: list[pa.Array]) -> Ints:
+        """The code of each row's group, from canonical labels."""
+        codes = self._column_codes(0, labels[0])
+        for place, cells in enumerate(labels[1:], 1):
+            these = self._column_codes(place, cells)
+            valid = (codes >= 0) & (these >= 0)
+            codes = self._pairs[place - 1].codes((codes << _PAIR_BITS) | these, valid, NO_GROUP, self.fixed)
+        if self._single is not None:
+            return self._single.codes(codes, codes >= 0, NO_GROUP, self.fixed)
         return codes
 
-    def places(self) -> list[Ints]:
-        """For each group, the numbers of its cells, column by column."""
-        if self._alone is not None:
-            return [self._alone.values]
-        if not self._pairs:
-            return [np.arange(self.size)]
-        codes: Ints = np.arange(self.size)
-        found: list[Ints] = []
-        for pair in reversed(self._pairs):
-            both = pair.values[codes]
-            found.append(both & ((1 << _PAIR_BITS) - 1))
-            codes = both >> _PAIR_BITS
-        return [codes, *reversed(found)]
+    def _column_codes(self, place: int, cells: pa.Array) -> Ints:
+        column, missing = self._columns[place], self._missing[place]
+        if isinstance(column, Texts):
+            return column.codes(cells, missing, self.fixed)
+        return column.codes(*bits_of(cells), missing, self.fixed)
 
-    def labels(self) -> list[Any]:
-        """The canonical labels of every group, in the order of their numbers."""
-        return [self._label(place, codes) for place, codes in enumerate(self.places())]
+    def enter(self, labels: list[pa.Array]) -> Ints:
+        """Enter public keys, missing ones included. After that no group is new."""
+        for place, cells in enumerate(labels):
+            if cells.null_count:
+                self._missing[place] = _MISSING
+                self._single = Numbers() if len(labels) == 1 else None
+        codes = self.codes(labels)
+        self.fixed = True
+        return codes
 
-    def _label(self, place: int, codes: Ints) -> Any:
-        import pyarrow as pa
+    def labels(self) -> list[pa.Array]:
+        """The canonical labels of every group, in the order of the codes."""
+        codes: Ints = np.arange(self.size) if self._single is None else self._single.values
+        labels: list[pa.Array] = []
+        for place in reversed(range(len(self.kinds))):
+            cell_codes = codes
+            if place > 0:
+                both = self._pairs[place - 1].values[codes]
+                codes, cell_codes = both >> _PAIR_BITS, both & ((1 << _PAIR_BITS) - 1)
+            labels.insert(0, self._label(place, cell_codes))
+        return labels
 
+    def _label(self, place: int, codes: Ints) -> pa.Array:
         column = self._columns[place]
-        cells = column.array() if isinstance(column, Texts) else _stored(column.values, self.kinds[place])
+        cells = (
+            column.array() if isinstance(column, Texts) else pa.array(column.values).view(label_type(self.kinds[place]))
+        )
         return cells.take(pa.array(codes, mask=codes == _MISSING))
 
 
 def key_table(kinds: tuple[str, ...], listed: Listed | None) -> KeyTable:
-    """An empty table of groups; where they are listed, a table of these alone, numbered in the order of the list."""
+    """An empty table of groups; or, where groups are listed, a table of these alone, in the order of the list."""
     keys = KeyTable(kinds)
     if listed is not None and np.unique(keys.enter(label_listed(listed, kinds))).size < listed.size:
         raise UsageError(TWICE)
     return keys
 
 
-def _stored(bits: Ints, kind: str) -> Any:
-    import pyarrow as pa
-
-    if kind == "real":
-        return pa.array(bits.view(np.float64))
-    return pa.array(bits.view(np.uint64) if kind == "uint64" else bits)
-
-
 _MIX, _LAST = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 _AHEAD = 12  # entries: about as long as memory takes to answer
-_CHUNK = 64  # texts whose hashes are worked out before they are looked up
+_CHUNK = 64  # texts that are hashed before they are looked up
 _FOLD, _SEED = np.uint64(32), np.uint64(0x243F6A8885A308D3)
 
 
 @inner
-def mixed(bits: Any) -> Any:
-    """64 bits, stirred."""
+def mixed(bits: int) -> int:
+    """A hash of 64 bits."""
     h = np.uint64(bits) * _MIX
     h = (h ^ (h >> _FOLD)) * _LAST
-    return np.int64(h ^ (h >> _FOLD))
+    return np.int64(h ^ (h >> _FOLD))  # type: ignore[return-value]
 
 
 @inner
-def _hash(text: Any, start: Any, stop: Any) -> Any:
+def _hash(letters: Bytes, start: int, stop: int) -> int:
     h = _SEED
     for i in range(start, stop):
-        h = (h ^ np.uint64(text[i])) * _MIX
+        h = (h ^ np.uint64(letters[i])) * _MIX
         h ^= h >> _FOLD
-    return mixed(h)
-
-
-@inner
-def _first_free(hashed: Any, slots: Any) -> Any:
-    mask = slots.size - 1
-    s = hashed & mask
-    while slots[s] != 0:
-        s = (s + 1) & mask
-    return s
+    return mixed(h)  # type: ignore[arg-type]
 
 
 @compiled
-def placed(values: Any, slots: Any, hashed: bool) -> None:
-    """Enter numbered entries into empty slots; hashed: the values are hashes already."""
+def fill_slots(values: Ints, slots: Ints, hashed: bool) -> None:
+    """Enter values in empty slots as codes 0, 1, 2, ...; hashed: the values are hashes already."""
+    mask = slots.size - 1
     for k in range(values.size):
-        slots[_first_free(values[k] if hashed else mixed(values[k]), slots)] = k + 1
+        s = (values[k] if hashed else mixed(values[k])) & mask
+        while slots[s] != 0:
+            s = (s + 1) & mask
+        slots[s] = k + 1
 
 
 @compiled
 def intern_numbers(
-    bits: Any, valid: Any, absent: int, fixed: bool, slots: Any, values: Any, size: int, out: Any
+    bits: Ints, valid: Flags, missing: int, fixed: bool, slots: Ints, values: Ints, size: int, out: Ints
 ) -> int:
-    """out[i]: the number of bits[i] among the values, a new one at the end unless `fixed`; how many there are now."""
+    """out[i] = the code of bits[i] among the values, where a new one is added unless `fixed`; returns their number."""
     mask, last = slots.size - 1, bits.size - 1
-    for i in range(bits.size):
-        fetch_ahead(address(slots) + 8 * (mixed(bits[min(i + _AHEAD, last)]) & mask))
+    for i in range(bits.size):  # its slot is asked for first, and then the value that the slot leads to
+        fetch_ahead(address(slots) + 8 * (mixed(bits[min(i + 2 * _AHEAD, last)]) & mask))
+        fetch_ahead(address(values) + 8 * (slots[mixed(bits[min(i + _AHEAD, last)]) & mask] - 1))
         if not valid[i]:
-            out[i] = absent
+            out[i] = missing
             continue
         key = bits[i]
         s = mixed(key) & mask
@@ -256,7 +253,7 @@ def intern_numbers(
             s = (s + 1) & mask
         if slots[s] == 0:
             if fixed:
-                out[i] = -1
+                out[i] = NO_GROUP
                 continue
             values[size] = key
             size += 1
@@ -266,69 +263,58 @@ def intern_numbers(
 
 
 @inner
-def _same(text: Any, start: Any, stop: Any, letters: Any, begin: Any, end: Any) -> bool:
-    if stop - start != end - begin:
+def _is_same(texts: CellTexts, i: int, known: _KnownTexts, k: int) -> bool:
+    start, begin = texts.ends[i], known.ends[k]
+    length = texts.ends[i + 1] - start
+    if length != known.ends[k + 1] - begin:
         return False
-    for i in range(stop - start):  # noqa: SIM110
-        if text[start + i] != letters[begin + i]:
+    for j in range(length):  # noqa: SIM110
+        if texts.letters[start + j] != known.letters[begin + j]:
             return False
     return True
 
 
 @inner
-def _hash_ahead(
-    text: Any, starts: Any, first: int, last: int, slots: Any, hashes: Any, ends: Any, hashed_texts: Any
-) -> None:
-    """The hashes of some texts; what looking them up will touch is asked for."""
+def _hash_ahead(texts: CellTexts, first: int, last: int, slots: Ints, known: _KnownTexts, hashes: Ints) -> None:
+    """Hash some texts, and ask for the memory that looking them up will read."""
     mask = slots.size - 1
     for i in range(first, last):
-        hashed_texts[i - first] = _hash(text, starts[i], starts[i + 1])
-        fetch_ahead(address(slots) + 8 * (hashed_texts[i - first] & mask))
+        hashes[i - first] = _hash(texts.letters, texts.ends[i], texts.ends[i + 1])
+        fetch_ahead(address(slots) + 8 * (hashes[i - first] & mask))
     for i in range(first, last):
-        k = slots[hashed_texts[i - first] & mask]
-        fetch_ahead(address(hashes) + 8 * k)
-        fetch_ahead(address(ends) + 8 * k)
+        k = slots[hashes[i - first] & mask]
+        fetch_ahead(address(known.hashes) + 8 * k)
+        fetch_ahead(address(known.ends) + 8 * k)
 
 
 @compiled
-def intern_bytes(
-    text: Any,
-    starts: Any,
-    valid: Any,
-    absent: int,
-    fixed: bool,
-    slots: Any,
-    letters: Any,
-    ends: Any,
-    hashes: Any,
-    size: int,
-    out: Any,
+def intern_texts(
+    texts: CellTexts, missing: int, fixed: bool, slots: Ints, known: _KnownTexts, size: int, out: Ints
 ) -> int:
-    """As `intern_numbers`, for texts: those of the cells one after the other, and those of the entries in `letters`."""
+    """As `intern_numbers`, for texts."""
     mask = slots.size - 1
-    hashed_texts = np.empty(_CHUNK, np.int64)
-    for i in range(valid.size):
+    hashes = np.empty(_CHUNK, np.int64)
+    for i in range(out.size):
         if i % _CHUNK == 0:
-            _hash_ahead(text, starts, i, min(i + _CHUNK, valid.size), slots, hashes, ends, hashed_texts)
-        if not valid[i]:
-            out[i] = absent
+            _hash_ahead(texts, i, min(i + _CHUNK, out.size), slots, known, hashes)
+        if not texts.valid[i]:
+            out[i] = missing
             continue
-        start, stop = starts[i], starts[i + 1]
-        hashed = hashed_texts[i % _CHUNK]
+        hashed = hashes[i % _CHUNK]
         s = hashed & mask
         while slots[s] != 0:
-            k = slots[s] - 1
-            if hashes[k] == hashed and _same(text, start, stop, letters, ends[k], ends[k + 1]):
+            if known.hashes[slots[s] - 1] == hashed and _is_same(texts, i, known, slots[s] - 1):
                 break
             s = (s + 1) & mask
         if slots[s] == 0:
             if fixed:
-                out[i] = -1
+                out[i] = NO_GROUP
                 continue
-            for j in range(stop - start):
-                letters[ends[size] + j] = text[start + j]
-            ends[size + 1] = ends[size] + stop - start
-            hashes[size] = hashed
+            start, end = texts.ends[i], known.ends[size]
+            for j in range(texts.ends[i + 1] - start):
+                known.letters[end + j] = texts.letters[start + j]
+            known.ends[size + 1] = end + texts.ends[i + 1] - start
+            known.hashes[size] = hashed
             size += 1
             slots[s] = size
         out[i] = slots[s] - 1
@@ -336,14 +322,15 @@ def intern_bytes(
 
 
 @compiled
-def stir_numbers(bits: Any, valid: Any, out: Any) -> None:
-    """Stir one more column of numbers into a hash of each row."""
+def mix_numbers(bits: Ints, valid: Flags, out: Ints) -> None:
+    """Mix one more column of numbers into the hash of each row."""
     for i in range(out.size):
         out[i] = mixed(out[i] ^ (mixed(bits[i]) if valid[i] else 1))
 
 
 @compiled
-def stir_bytes(text: Any, starts: Any, valid: Any, out: Any) -> None:
-    """Stir one more column of texts into a hash of each row."""
+def mix_texts(texts: CellTexts, out: Ints) -> None:
+    """Mix one more column of texts into the hash of each row."""
     for i in range(out.size):
-        out[i] = mixed(out[i] ^ (_hash(text, starts[i], starts[i + 1]) if valid[i] else 1))
+        code = _hash(texts.letters, texts.ends[i], texts.ends[i + 1]) if texts.valid[i] else 1
+        out[i] = mixed(out[i] ^ code)

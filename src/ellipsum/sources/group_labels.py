@@ -1,27 +1,29 @@
-"""The cells that name a row's group: columns of any ordinary type, compared by value and published in their own type.
+"""The cells that identify a row's group: columns of any ordinary type, compared by value, published in their own type.
 
-[G6] What a cell is compared by is a function of the cell alone; a cell that is missing, or too long, names no group.
+[G6] What a cell is compared by depends on the cell alone. A cell that is missing or too long belongs to no group.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import types
 
 from ..errors import UsageError, named, shown
+from ..numerics.wide_integers import Ints
 from ..request.groups import Listed, Value, text
-from .identities import canonical, plain_type
+from .identities import canonical, convert_plain, is_text_type, plain_type, storage
 
-Labels = Any
-"""An Arrow struct: one field for each column that names groups and, where somebody asked, one with identities."""
 MOST_BYTES = 1024
-"""A text of more bytes names no group: memory then does not grow with one cell."""
+"""A text of more bytes belongs to no group, so that memory does not grow with one cell."""
 _ZONED = re.compile(r"timestamp\[(\w+), tz=(.*)\]", re.DOTALL)
 _PER_DAY = {"day": 1, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
-_MIDDLE_DAY, _MOST_DAYS = 1_106_867, 1_826_027  # days since 1970: the years 1 to 9999, but for two days at either end
+_MIDDLE_DAY, _MOST_DAYS = 1_106_867, 1_826_027  # days since 1970: years 1 to 9999, without two days at either end
 _KINDS = {
     "integer": "whole numbers",
     "uint64": "whole numbers",
@@ -32,47 +34,39 @@ _KINDS = {
 _NAMES = {"integer": "int64", "real": "float64", "text": "large_string", "bool": "bool"}
 
 
-def label_kind(kind: Any, name: str, where: str) -> str:
-    """How cells of this type are compared; a usage error for types that cannot name groups [T1]."""
-    from pyarrow import types
-
+def label_kind(kind: pa.DataType, name: str, where: str) -> str:
+    """How cells of this type are compared. Types that cannot identify groups are a usage error [T1]."""
     plain = plain_type(kind)
     if types.is_integer(plain):
         return "uint64" if types.is_uint64(plain) else "integer"
-    if types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain) or types.is_decimal(plain):
+    if is_text_type(plain) or types.is_decimal(plain) or types.is_null(plain):
         return "text"
     if types.is_floating(plain):
         return "real"
     if types.is_boolean(plain):
         return "bool"
     if (types.is_date(plain) or types.is_timestamp(plain)) and _has_python_values(plain):
-        return str(plain).replace("timestamp[ns", "timestamp[us")  # as fine as Python's own
-    if types.is_null(plain):
-        return "text"
+        return str(plain).replace("timestamp[ns", "timestamp[us")  # the resolution of Python's own times
     raise UsageError(
-        f"by names {named(name)} of {where}, which is of type {shown(kind)}. Groups are told apart by text, whole "
-        "numbers, numbers, yes and no, dates or times."
+        f"by names {named(name)} of {where}, which is of type {shown(kind)}. Use a column of text, whole numbers, "
+        "numbers, yes and no, dates or times."
     )
 
 
 def known_kind(kind: str) -> bool:
-    """Whether groups can be of a kind; it may come from a file."""
+    """Whether this is a kind of groups. It may come from a file."""
     try:
         return kind == "uint64" or kind in _NAMES or kind in ("date32[day]", "date64[ms]") or _is_time(kind)
-    except Exception:  # no type at all
+    except Exception:  # not the name of a type
         return False
 
 
 def _is_time(kind: str) -> bool:
-    import pyarrow as pa
-
-    return kind.startswith("timestamp[") and bool(pa.types.is_timestamp(published_type(kind)))
+    return kind.startswith("timestamp[") and bool(types.is_timestamp(published_type(kind)))
 
 
-def published_type(kind: str) -> Any:
+def published_type(kind: str) -> pa.DataType:
     """The Arrow type in which labels of a kind are published."""
-    import pyarrow as pa
-
     zoned = _ZONED.fullmatch(kind)
     if zoned is not None:
         return pa.timestamp(zoned[1], zoned[2])
@@ -83,46 +77,41 @@ def is_text(kind: str) -> bool:
     return kind == "text"
 
 
-def canonical_labels(array: Any, kind: str) -> Any:
-    """Texts as bytes of UTF-8, anything else as 64-bit whole numbers or doubles; null where no group is named [G6]."""
-    import pyarrow as pa
+def label_type(kind: str) -> pa.DataType:
+    """The Arrow type of canonical labels of a kind."""
+    return storage("boolean" if kind == "bool" else kind)
 
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if isinstance(array, pa.ExtensionArray):
-        return canonical_labels(array.storage, kind)
-    if pa.types.is_dictionary(array.type):
-        return canonical_labels(array.dictionary, kind).take(array.indices)
-    if is_text(kind):
-        return _texts(array)
+
+def canonical_labels(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
+    """Texts as bytes of UTF-8, other cells as 64-bit whole numbers or doubles; null where there is no group [G6]."""
+    return convert_plain(array, _canonical_texts if is_text(kind) else lambda plain: _canonical_cells(plain, kind))
+
+
+def _canonical_cells(array: pa.Array, kind: str) -> pa.Array:
     cells = canonical(array, "boolean" if kind == "bool" else kind)
     if kind == "real":
-        return _within(cells, np.isfinite)
+        return _keep_where(cells, np.isfinite)
     unit = kind.partition("[")[2].partition("]")[0].partition(",")[0]
-    if unit in _PER_DAY:
-        if getattr(array.type, "unit", "") == "ns":
-            cells = _changed(cells, lambda whole: whole // 1000)
-        if kind == "date64[ms]":  # published as a day
-            cells = _changed(cells, lambda whole: whole - whole % _PER_DAY["ms"])
-        return _within(cells, lambda whole: np.abs(whole // _PER_DAY[unit] - _MIDDLE_DAY) < _MOST_DAYS)
-    return cells
+    if unit not in _PER_DAY:
+        return cells
+    if getattr(array.type, "unit", "") == "ns":
+        cells = _change(cells, lambda numbers: numbers // 1000)
+    if kind == "date64[ms]":  # published as a day
+        cells = _change(cells, lambda numbers: numbers - numbers % _PER_DAY["ms"])
+    return _keep_where(cells, lambda numbers: np.abs(numbers // _PER_DAY[unit] - _MIDDLE_DAY) < _MOST_DAYS)
 
 
-def read_dates(cells: Iterable[str | None], kind: str) -> Any:
-    """Dates or times of a kind from their ISO texts; an error of Arrow's for what is none."""
-    import pyarrow as pa
-
+def read_dates(cells: Iterable[str | None], kind: str) -> pa.Array:
+    """Dates or times of a kind from ISO texts. Raises an error of Arrow's for other texts."""
     target = published_type(kind)
-    given = pa.array(cells, pa.string())
-    if pa.types.is_timestamp(target):  # texts have microseconds, whatever the kind has
-        given = given.cast(pa.timestamp("us", target.tz))
-    return given.cast(target)
+    array = pa.array(cells, pa.string())
+    if types.is_timestamp(target):  # texts have microseconds, whatever the kind has
+        array = array.cast(pa.timestamp("us", target.tz))
+    return array.cast(target)
 
 
-def _has_python_values(kind: Any) -> bool:
-    """Whether Python can show a date or time of this type: it may not know the zone."""
-    import pyarrow as pa
-
+def _has_python_values(kind: pa.DataType) -> bool:
+    """Whether Python can show a date or time of this type. It may not know the time zone."""
     try:
         pa.scalar(0, kind).as_py()
     except Exception:
@@ -130,34 +119,24 @@ def _has_python_values(kind: Any) -> bool:
     return True
 
 
-def _within(cells: Any, holds: Callable[[Any], Any]) -> Any:
-    """The cells that can be shown as they are; null for the others: infinities, years beyond 9999 [G6]."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    sound = holds(cells.fill_null(0).to_numpy(zero_copy_only=False))
-    return cells if sound.all() else pc.if_else(pa.array(sound), cells, pa.scalar(None, cells.type))
+def _keep_where(cells: pa.Array, is_valid: Callable[[NDArray[np.generic]], NDArray[np.bool_]]) -> pa.Array:
+    """The cells that can be shown; null for the others, which are infinities and years beyond 9999 [G6]."""
+    valid = is_valid(cells.fill_null(0).to_numpy(zero_copy_only=False))
+    return cells if valid.all() else pc.if_else(pa.array(valid), cells, pa.scalar(None, cells.type))
 
 
-def _changed(cells: Any, change: Callable[[Any], Any]) -> Any:
-    import pyarrow as pa
-
+def _change(cells: pa.Array, change: Callable[[Ints], Ints]) -> pa.Array:
     missing = cells.is_null().to_numpy(zero_copy_only=False)
     return pa.array(change(cells.fill_null(0).to_numpy(zero_copy_only=False)), mask=missing)
 
 
-def texts(values: Iterable[Any]) -> Any:
-    """The cells of a list that name groups, by their texts."""
-    import pyarrow as pa
-
+def texts(values: Iterable[object]) -> pa.Array:
+    """The cells of a list that identify groups, as texts."""
     return pa.array([text(value) for value in values], pa.large_string())
 
 
-def _texts(array: Any) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_decimal(array.type):
+def _canonical_texts(array: pa.Array) -> pa.Array:
+    if types.is_decimal(array.type):
         array = array.cast(pa.string())
     cells = array.cast(pa.large_binary())
     long = pc.fill_null(pc.greater(pc.binary_length(cells), MOST_BYTES), False)
@@ -165,112 +144,73 @@ def _texts(array: Any) -> Any:
         cells = pc.if_else(long, pa.scalar(None, pa.large_binary()), cells)
     try:
         cells.cast(pa.large_string())
-    except pa.ArrowInvalid:  # bytes that are no text are spelled out
-        spelled = [None if cell is None else _spelled(cell) for cell in cells.to_pylist()]
-        return pa.array(spelled, pa.large_binary())
+    except pa.ArrowInvalid:  # bytes that are not UTF-8 are escaped
+        escaped = [None if cell is None else _escape(cell) for cell in cells.to_pylist()]
+        return pa.array(escaped, pa.large_binary())
     return cells
 
 
-def _spelled(cell: bytes) -> bytes:
+def _escape(cell: bytes) -> bytes:
     return cell.decode("utf-8", "backslashreplace").encode()
 
 
-def beside(labels: list[Any], who: Any) -> Any:
-    """What goes beside the rows of a piece: identities alone, or labels and, last, identities."""
+def beside(labels: Sequence[pa.Array], who: pa.Array | None) -> pa.Array | None:
+    """The cells beside the rows of a piece: identities alone, or a struct of labels and, last, identities."""
     if not labels:
         return who
-    import pyarrow as pa
-
     arrays = [*labels, *([] if who is None else [who])]
     return pa.StructArray.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
 
 
-def bits_of(array: Any) -> tuple[Any, Any]:
-    """(64-bit patterns, which are there) of canonical labels that are no texts."""
+def bits_of(array: pa.Array) -> tuple[Ints, NDArray[np.bool_]]:
+    """(64-bit patterns, which are not null) of canonical labels that are not texts."""
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(numbers).view(np.int64), valid
 
 
-def from_bits(bits: Any, kind: str) -> Any:
-    """The published values of 64-bit patterns: inverse of `canonical_labels`."""
-    import pyarrow as pa
-
-    target = published_type(kind)
-    if kind == "real":
-        return pa.array(bits.view(np.float64))
-    if kind == "uint64":
-        return pa.array(bits.view(np.uint64))
-    whole = pa.array(bits)
-    if kind == "bool":
-        return whole.cast(target)
-    if kind == "date32[day]":
-        return whole.cast(pa.int32()).view(target)
-    return whole.view(target)
-
-
-def label_listed(listed: Listed, kinds: tuple[str, ...]) -> list[Any]:
+def label_listed(listed: Listed, kinds: tuple[str, ...]) -> list[pa.Array]:
     """The cells of listed groups as a source of these kinds would have them."""
     if len(kinds) != len(listed.columns):
         raise UsageError(f"keys has {len(listed.columns)} columns, by has {len(kinds)}. Give one for each.")
-    return [_cells(column, kind) for column, kind in zip(listed.columns, kinds, strict=True)]
+    return [_label_column(column, kind) for column, kind in zip(listed.columns, kinds, strict=True)]
 
 
-def _cells(column: tuple[Value, ...], kind: str) -> Any:
-    import pyarrow as pa
-
+def _label_column(column: tuple[Value, ...], kind: str) -> pa.Array:
     try:
         if is_text(kind):
             array = texts(column)
         elif kind in _KINDS:
-            array = pa.array([_typed(cell, kind) for cell in column], published_type(kind))
+            array = pa.array([_parse_cell(cell, kind) for cell in column], published_type(kind))
         else:
             array = read_dates([None if cell is None else str(cell) for cell in column], kind)
         labels = canonical_labels(array, kind)
         if labels.null_count > column.count(None):
-            raise ValueError  # a cell that names no group is none of the missing ones
-    except (ValueError, TypeError, OverflowError, pa.ArrowException):
+            raise ValueError  # a cell belongs to no group although it is not missing
+    except (ValueError, TypeError, LookupError, OverflowError, pa.ArrowException):
         what = _KINDS.get(kind, "dates or times, as in '2026-01-31'")
-        raise UsageError(f"keys holds a cell that its column cannot: it holds {what}.") from None
+        raise UsageError(f"keys contains a value that its column cannot contain: the column has {what}.") from None
     return labels
 
 
-def _typed(cell: Value, kind: str) -> Any:
-    """A listed cell for a column of numbers or of yes and no; texts are read as what they say."""
+def _parse_cell(cell: Value, kind: str) -> Value:
+    """A listed cell for a column of numbers or of yes and no. Texts are parsed."""
     if cell is None:
         return None
     if kind == "bool":
-        return _truth(cell)
-    if isinstance(cell, bool):
+        return cell if isinstance(cell, bool) else {"true": True, "false": False}[str(cell).lower()]
+    if isinstance(cell, bool) or (kind != "real" and isinstance(cell, float) and not cell.is_integer()):
         raise ValueError
-    return float(cell) if kind == "real" else _whole(cell)
+    return float(cell) if kind == "real" else int(cell)
 
 
-def _whole(cell: Value) -> int:
-    if isinstance(cell, float) and not cell.is_integer():
-        raise ValueError
-    return int(cell)  # type: ignore[arg-type]
-
-
-def _truth(cell: Value) -> bool:
-    words = {"true": True, "false": False}
-    found = cell if isinstance(cell, bool) else words.get(str(cell).lower())
-    if found is None:
-        raise ValueError
-    return found
-
-
-def published(labels: list[Any], kinds: tuple[str, ...]) -> list[Any]:
+def published(labels: Sequence[pa.Array], kinds: Sequence[str]) -> list[pa.Array]:
     """Canonical labels as they are published: in their own types."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    return [_published(cells, kind) for cells, kind in zip(labels, kinds, strict=True)]
 
-    columns = []
-    for cells, kind in zip(labels, kinds, strict=True):
-        if is_text(kind):
-            columns.append(cells.cast(pa.large_string()))
-        else:
-            bits, valid = bits_of(cells)
-            values = from_bits(bits, kind)
-            columns.append(pc.if_else(pa.array(valid), values, pa.scalar(None, values.type)))
-    return columns
+
+def _published(cells: pa.Array, kind: str) -> pa.Array:
+    target = published_type(kind)
+    if is_text(kind) or kind == "bool":
+        return cells.cast(target)
+    return cells.cast(pa.int32()).view(target) if kind == "date32[day]" else cells.view(target)

@@ -1,142 +1,143 @@
-"""Rows to exact integer sums, group by group: threads with tables of their own, merged at the end.
+"""Rows to exact integer sums of each group: threads share the codes of groups and have sums of their own.
 
-[G5] The sums of a group are those of its rows, whatever the order of rows, the size of blocks or the number of threads.
+[G5] The sums of a group are those of its rows, for every order of rows, size of blocks and number of threads.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..errors import whole
-from ..kernels.accumulate import default_threads
 from ..kernels.blocks import Block
-from ..numerics.wide_integers import LOW_BITS, Ints, Wide
+from ..kernels.table import GroupKernel
+from ..numerics.wide_integers import Ints, Wide
 from ..row_maps.maps import RowMap
+from ..util.threads import count_cores, map_ahead
 from .group_codes import KeyTable, roomy
-from .group_labels import Labels
 
-_MASK = (1 << LOW_BITS) - 1
-_STEP = 1 << 16  # rows handed to a thread at once
+Pieces = Iterator[tuple[pa.Array | None, Block]]
+"""Rows and the cells beside them (`local.Piece`)."""
+_STEP = 1 << 16  # rows that a thread adds at once
 
 
 @dataclass(frozen=True)
 class GroupSums:
-    """The exact sums of every group that was met or listed.
+    """The exact sums of every group that occurred or was listed.
 
-    labels: canonical cells, one array for each column that names groups. rows: how many rows each group has.
+    labels: canonical cells, one array for each column that identifies groups. rows: the number of rows of each group.
     sums: (groups, width).
     """
 
-    labels: list[Any]
+    labels: list[pa.Array]
     kinds: tuple[str, ...]
     rows: Ints
     sums: Wide
 
+    def labels_of(self, places: Ints) -> list[pa.Array]:
+        """The labels of some of the groups."""
+        return [cells.take(pa.array(places)) for cells in self.labels]
+
     def chosen(self, places: Ints) -> GroupSums:
         """Some of the groups, in the order of these places."""
-        import pyarrow as pa
-
-        labels = [cells.take(pa.array(places)) for cells in self.labels]
-        return GroupSums(labels, self.kinds, self.rows[places], Wide(self.sums.high[places], self.sums.low[places]))
+        labels = self.labels_of(places)
+        rows, high, low = (part.take(places, axis=0) for part in (self.rows, self.sums.high, self.sums.low))
+        return GroupSums(labels, self.kinds, rows, Wide(high, low))
 
 
 class GroupAdder:
-    """Adds rows to the sums of their groups; one thread at a time."""
+    """Adds rows to the sums of their groups, in one thread at a time. Other threads may assign codes meanwhile."""
 
-    def __init__(self, kernel: Any, width: int, keys: KeyTable) -> None:
+    def __init__(self, kernel: GroupKernel | None, width: int, keys: KeyTable) -> None:
         self._kernel, self.keys = kernel, keys
         size = max(keys.size, 16)
         self.low: Ints = np.zeros((size, width), np.int64)
-        self.high: Ints = np.zeros((size, width), np.int64)  # pages that nothing is carried into take no memory
+        self.high: Ints = np.zeros((size, width), np.int64)  # pages without a carry take no memory
         self.rows: Ints = np.zeros(size, np.int64)
 
-    def add(self, labels: list[Any], block: Block) -> None:
-        codes = self.keys.codes(labels)
-        self._make_room()
+    def add(self, labels: list[pa.Array], block: Block) -> None:
+        with self.keys.lock:
+            codes = self.keys.codes(labels)
+            self._make_room()
+        assert self._kernel is not None
         self._kernel(block, codes, self.low, self.high, self.rows)
 
     def _make_room(self) -> None:
-        more = self.keys.size - len(self.rows)
+        used, more = len(self.rows), self.keys.size - len(self.rows)
         if more > 0:
             carried = bool(self.high.any()) if self.rows.max(initial=0) else False
-            used = len(self.rows)
             self.low, self.rows = roomy(self.low, used, more), roomy(self.rows, used, more)
-            empty = np.zeros(self.low.shape, np.int64)
+            high = np.zeros(self.low.shape, np.int64)
             if carried:
-                empty[:used] = self.high
-            self.high = empty
+                high[:used] = self.high
+            self.high = high
 
     def take(self, part: GroupSums) -> None:
-        """Add what others have added up; order does not matter."""
+        """Add the sums of a part, in any order."""
         codes = self.keys.codes(part.labels)
         self._make_room()
-        low = (self.low[codes] & _MASK) + part.sums.low
-        self.high[codes] += part.sums.high + (self.low[codes] >> LOW_BITS) + (low >> LOW_BITS)
-        self.low[codes] = low & _MASK
-        self.rows[codes] += part.rows
+        self._add(codes, part.rows, part.sums.low, part.sums.high)
+
+    def merge(self, other: GroupAdder) -> None:
+        """Add the sums of another adder with the same codes."""
+        self._make_room()
+        size = min(self.keys.size, len(other.rows))  # arrays have capacity for more groups
+        self._add(np.arange(size), other.rows, other.low, other.high)
+
+    def _add(self, codes: Ints, rows: Ints, low: Ints, high: Ints) -> None:
+        from ..kernels.grouped import GroupTotals, add_totals
+
+        add_totals(GroupTotals(codes, 0, low, high, rows), GroupTotals(codes, 0, self.low, self.high, self.rows))
 
     def sums(self) -> GroupSums:
+        """All sums, whose arrays are those of this adder: it is not used any more."""
+        from ..kernels.grouped import carry
+
+        self._make_room()
         size = self.keys.size
-        low = self.low[:size]
-        total = Wide(self.high[:size] + (low >> LOW_BITS), low & _MASK)
-        return GroupSums(self.keys.labels(), self.keys.kinds, self.rows[:size], total)
+        high, low, rows = self.high[:size], self.low[:size], self.rows[:size]
+        carry(low, high)
+        return GroupSums(self.keys.labels(), self.keys.kinds, rows, Wide(high, low))
 
 
-def add_groups(
-    row_map: RowMap, pieces: Iterator[tuple[Labels, Block]], keys: KeyTable, listed: bool, threads: int | None
-) -> GroupSums:
-    """The sums of all groups; listed: the table holds every group there is, and threads share it."""
-    from ..kernels.grouped import GroupedKernel  # compiles
+def add_groups(row_map: RowMap, pieces: Pieces, keys: KeyTable, threads: int | None) -> GroupSums:
+    """The sums of all groups of a table, or of the listed ones."""
+    from ..kernels.grouped import grouped_kernel
 
-    count = default_threads() if threads is None else whole("threads", threads)
-    kernel = GroupedKernel(row_map)  # type: ignore[arg-type]
-    tables = [keys if listed or i == 0 else KeyTable(keys.kinds) for i in range(count)]
-    adders = [GroupAdder(kernel, row_map.width, table) for table in tables]
-    _run(adders, _small(pieces, len(keys.kinds)))
-    for other in adders[1:]:
-        adders[0].take(other.sums())
-    return adders[0].sums()
-
-
-def _small(pieces: Iterator[tuple[Labels, Block]], columns: int) -> Iterator[tuple[list[Any], Block]]:
-    """The pieces in slices of bounded size: labels and rows."""
-    for keys, block in pieces:
-        for start in range(0, len(block), _STEP):
-            part = keys.slice(start, _STEP)
-            yield [part.field(i) for i in range(columns)], block[start : start + _STEP]
-
-
-def _run(adders: list[GroupAdder], parts: Iterator[tuple[list[Any], Block]]) -> None:
-    if len(adders) == 1:
+    count = count_cores() if threads is None else whole("threads", threads)
+    kernel = grouped_kernel(row_map)
+    first, *others = [GroupAdder(kernel, row_map.width, keys) for _ in range(count)]
+    parts = _cut(pieces, len(keys.kinds))
+    if not others:
         for part in parts:
-            adders[0].add(*part)
-        return
+            first.add(*part)
+        return first.sums()
     idle: SimpleQueue[GroupAdder] = SimpleQueue()
-    for adder in adders:
+    for adder in (first, *others):
         idle.put(adder)
 
-    def work(part: tuple[list[Any], Block]) -> None:
+    def add_part(part: tuple[list[pa.Array], Block]) -> None:
         adder = idle.get()
         try:
             adder.add(*part)
         finally:
             idle.put(adder)
 
-    running: deque[Future[None]] = deque()
-    pool = ThreadPoolExecutor(len(adders), thread_name_prefix="ellipsum")
-    try:
-        for part in parts:
-            running.append(pool.submit(work, part))
-            if len(running) > 2 * len(adders):
-                running.popleft().result()
-        while running:
-            running.popleft().result()
-    finally:  # on an error or an interrupt, the parts not yet begun are dropped
-        pool.shutdown(wait=True, cancel_futures=True)
+    for _ in map_ahead(add_part, parts, count):
+        pass
+    while others:
+        first.merge(others.pop())
+    return first.sums()
+
+
+def _cut(pieces: Pieces, columns: int) -> Iterator[tuple[list[pa.Array], Block]]:
+    """The pieces as labels and rows, in slices of bounded size."""
+    for cells, block in pieces:
+        assert cells is not None
+        for start in range(0, len(block), _STEP):
+            part = cells.slice(start, _STEP)
+            yield [part.field(i) for i in range(columns)], block[start : start + _STEP]

@@ -1,122 +1,114 @@
-"""Identities of people: a column of any ordinary type as values that are equal exactly where cells are. [T6]"""
+"""Identities of people: cells of any ordinary type as values that are equal exactly where the cells are. [T6]"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha512
-from typing import Any
 from uuid import UUID
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
 
 from ..errors import UsageError, named, shown
 from ..kernels.blocks import floats
 
-Keys = Any
-"""An Arrow array of one of the types in `storage`; null where a row names nobody."""
 _LONGEST = 64
 _NAMES = (date, time, timedelta, UUID, Decimal, Fraction)
 
 
-def plain_type(kind: Any) -> Any:
-    """The type of the values themselves: beneath dictionaries and extensions."""
-    import pyarrow as pa
-
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values themselves, beneath dictionaries and extensions."""
     while True:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
-        elif pa.types.is_dictionary(kind):
+        elif types.is_dictionary(kind):
             kind = kind.value_type
         else:
             return kind
 
 
-def key_kind(kind: Any, name: str, where: str) -> str:
-    """How identities of this type are compared; a usage error for types that cannot name people.
+def convert_plain(array: pa.Array | pa.ChunkedArray, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """convert(array), applied to the values beneath chunks, extensions and dictionaries."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if isinstance(array, pa.ExtensionArray):
+        return convert_plain(array.storage, convert)
+    if types.is_dictionary(array.type):
+        return convert_plain(array.dictionary, convert).take(array.indices)
+    return convert(array)
 
-    Sources of different kinds never mix: one person would be two. Depends on the type alone [T1].
+
+def is_text_type(kind: pa.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def key_kind(kind: pa.DataType, name: str, where: str) -> str:
+    """How identities of this type are compared. Types that cannot identify people are a usage error [T1].
+
+    Sources of different kinds are never mixed, because one person would then count as two.
     """
-    from pyarrow import types
-
     plain = plain_type(kind)
     if types.is_integer(plain):
         return "uint64" if types.is_uint64(plain) else "integer"
-    if types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain):
+    if is_text_type(plain):
         return "text"
-    if types.is_binary(plain) or types.is_large_binary(plain) or types.is_binary_view(plain):
-        return "binary"
-    if types.is_fixed_size_binary(plain):
+    binary = types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary
+    if any(test(plain) for test in binary):
         return "binary"
     if types.is_floating(plain):
         return "real"
-    if types.is_boolean(plain) or types.is_null(plain):
-        return str(plain)
-    if types.is_temporal(plain) and not types.is_interval(plain):
-        return str(plain)
-    if types.is_decimal128(plain):
+    temporal = types.is_temporal(plain) and not types.is_interval(plain)
+    if temporal or types.is_boolean(plain) or types.is_null(plain) or types.is_decimal128(plain):
         return str(plain)
     raise no_identity(name, str(kind), where)
 
 
 def no_identity(name: str, kind: str, where: str) -> UsageError:
-    """The error of a type that cannot name people."""
+    """The error of a type that cannot identify people."""
     return UsageError(
-        f"privacy_id names {named(name)} of {where}, which is of type {shown(kind)}. People are told apart by "
-        "whole numbers, text, dates or times."
+        f"privacy_id names {named(name)} of {where}, which is of type {shown(kind)}. Use a column of whole numbers, "
+        "text, dates or times."
     )
 
 
-def storage(kind: str) -> Any:
+def storage(kind: str) -> pa.DataType:
     """The Arrow type in which identities of a kind are kept."""
-    import pyarrow as pa
-
-    if kind == "uint64":
-        return pa.uint64()
-    if kind == "real":
-        return pa.float64()
     if kind in ("text", "binary") or kind.startswith("decimal"):
         return pa.large_binary()
-    return pa.int64()
+    return {"uint64": pa.uint64(), "real": pa.float64()}.get(kind, pa.int64())
 
 
-def canonical(array: Any, kind: str) -> Keys:
-    """The identities in their storage type: equal if and only if the cells are, whatever else is in the array.
+def canonical(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
+    """The identities in their storage type, null where a row has none: equal if and only if the cells are equal.
 
-    Text is compared byte by byte. A NaN names nobody, like a null; the two zeros are one number.
+    Text is compared byte by byte. A NaN is no identity, like a null. The two zeros are one number.
     """
-    import pyarrow as pa
-
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if isinstance(array, pa.ExtensionArray):
-        return canonical(array.storage, kind)
-    if pa.types.is_dictionary(array.type):
-        return canonical(array.dictionary, kind).take(array.indices)
     target = storage(kind)
-    if kind == "real":
-        return _reals(array)
-    if pa.types.is_null(array.type):
-        return pa.nulls(len(array), target)
-    if pa.types.is_decimal(array.type):
-        return array.view(pa.binary(array.type.byte_width)).cast(target)
-    if pa.types.is_temporal(array.type) and array.type.bit_width == 32:
-        return array.view(pa.int32()).cast(target)
-    if pa.types.is_temporal(array.type):
-        return array.view(target)
-    return bounded(array.cast(target)) if target == pa.large_binary() else array.cast(target)
+
+    def convert(array: pa.Array) -> pa.Array:
+        if kind == "real":
+            return _canonical_reals(array)
+        if types.is_null(array.type):
+            return pa.nulls(len(array), target)
+        if types.is_decimal(array.type):
+            return array.view(pa.binary(array.type.byte_width)).cast(target)
+        if types.is_temporal(array.type):
+            return array.view(pa.int32()).cast(target) if array.type.bit_width == 32 else array.view(target)
+        return bounded(array.cast(target)) if target == pa.large_binary() else array.cast(target)
+
+    return convert_plain(array, convert)
 
 
-def bounded(array: Keys) -> Keys:
-    """Binary identities, those of more than 64 bytes by their digest: 65 bytes, so that it is no shorter one's [T6].
+def bounded(array: pa.Array) -> pa.Array:
+    """Binary identities, where those of more than 64 bytes are replaced by a digest of 65 bytes [T6].
 
-    What follows then needs no more memory for one cell than for another.
+    No shorter identity equals a digest, and no cell needs more memory than another.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     long = pc.fill_null(pc.greater(pc.binary_length(array), _LONGEST), False)
     if not pc.any(long, min_count=0).as_py():
         return array
@@ -124,25 +116,23 @@ def bounded(array: Keys) -> Keys:
     return pc.replace_with_mask(array, long, pa.array(digests, pa.large_binary()))
 
 
-def _reals(array: Any) -> Keys:
-    import pyarrow as pa
-
-    if pa.types.is_float16(array.type):
+def _canonical_reals(array: pa.Array) -> pa.Array:
+    if types.is_float16(array.type):
         array = array.cast(pa.float32())
     numbers = floats(array.cast(pa.float64()).to_numpy(zero_copy_only=False), copy=True)
     numbers[numbers == 0.0] = 0.0  # the two zeros are one number
     return pa.array(numbers, from_pandas=True)  # NaN becomes null
 
 
-def identity(value: Any) -> bytes | None:
-    """The person that a value names: equal numbers are one, other values go by type and text; None is nobody [T6]."""
+def identity(value: object) -> bytes | None:
+    """The identity that a Python value is. Equal numbers are one, other values are compared by type and text [T6]."""
     try:
-        return _identity(value)
-    except Exception:  # nothing that can be compared
+        return _encode(value)
+    except Exception:  # the value cannot be compared
         return None
 
 
-def _identity(value: Any) -> bytes | None:
+def _encode(value: object) -> bytes | None:
     if isinstance(value, str):
         return b"t" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, bytes):
@@ -150,18 +140,15 @@ def _identity(value: Any) -> bytes | None:
     if isinstance(value, (int, np.integer, np.bool_)):
         return b"n%x" % int(value)
     if isinstance(value, (float, np.floating)):
-        return _real(float(value)) if float(value) == value else None  # a long double may be between the doubles
+        real = float(value)
+        if real != value:  # a long double may lie between two doubles
+            return None
+        return b"n%x" % int(real) if real.is_integer() else b"n" + real.hex().encode()
     if isinstance(value, _NAMES) and value == value:
         return f"o{type(value).__name__} {value}".encode("utf-8", "surrogatepass")
     return None
 
 
-def _real(value: float) -> bytes:
-    return b"n%x" % int(value) if value.is_integer() else b"n" + value.hex().encode()
-
-
-def identities(values: Iterable[Any]) -> Any:
-    """The identities in a list, as Arrow has them."""
-    import pyarrow as pa
-
+def identities(values: Iterable[object]) -> pa.Array:
+    """The identities in a list, as an Arrow array."""
     return pa.array([identity(value) for value in values], pa.large_binary())

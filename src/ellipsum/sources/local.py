@@ -1,95 +1,121 @@
-"""Rows that this process reads itself: whatever a table can be made of."""
+"""Tables: sources that this process reads itself, in blocks of rows."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import Floats, whole
-from ..kernels.accumulate import Partial, accumulate, default_threads
+from ..errors import Floats, UsageError
+from ..kernels.accumulate import Partial, accumulate
 from ..kernels.blocks import Block, floats
 from ..noise import public_subset
 from ..numerics.wide_integers import Ints
-from ..request.people import People
 from ..row_maps.maps import RowMap
-from .progress import Progress
-from .protocol import BlockWork, Part, Result, Table
-from .read_ahead import map_ahead
+from ..util.threads import map_ahead
+from .protocol import BlockWork, Progress, Result, single_pass
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ..request.groups import Listed
     from .group_sums import GroupSums
 
+Piece = tuple["pa.Array | None", Block]
+"""Some rows, and the cells beside them: identities, or a struct of group labels and, last, identities (or None)."""
+PieceReader = Callable[[], Iterator[Piece]]
+_BLOCK_CELLS = 655_360  # 5 MB of float64: large enough to hide the cost of a call, small enough for the cache
 
-class LocalSource:
-    """A table, read and added up by threads of this process."""
+
+def block_rows(width: int, cells: int = _BLOCK_CELLS) -> int:
+    """The number of rows in a block of about this many cells, so that memory is bounded for every width."""
+    return max(256, min(cells // 10, cells // max(width, 1)))
+
+
+class Table(ABC):
+    """A source that this process reads in blocks of rows, usually as often as needed.
+
+    Besides the attributes of a `Source`: available: the names of all columns. chosen: the `columns` argument that
+    selects the same columns again. key: the kind of identities (`identities.key_kind`) if the source was opened with
+    a column of identities, else None.
+    """
 
     local = True
+    columns: tuple[str, ...] | None = None
+    width: int
+    nullable: tuple[bool, ...]
+    available: tuple[str, ...] | None = None
+    chosen: tuple[str, ...] | None = None
+    key: str | None = None
+    by: tuple[str, ...] = ()
+    reopenable: bool = True
+    ordered: bool = False
+    _rows: int | None = None
+    _was_read: bool = False
 
-    def __init__(self, table: Table, close: Callable[[], None] = lambda: None, people: int | None = None) -> None:
-        self._table = table
-        self._people = people
-        self.columns = table.columns
-        self.width = table.width
-        self.gaps = table.gaps
-        self.by = table.by
-        self.reopenable = table.reopenable
-        self.ordered = table.ordered
-        self.close = close
+    @abstractmethod
+    def _read(self, progress: Progress | None) -> Iterator[Piece]:
+        """All rows in order; `progress` is given only if the number of rows is not known."""
+
+    def _count(self) -> int:
+        """The number of rows, by the cheapest way of this kind of table."""
+        return sum(map(len, self.batches()))
+
+    def row_groups(self) -> list[PieceReader]:
+        """Readers of consecutive parts of a file that can be decoded in parallel; none for other tables."""
+        return []
+
+    @property
+    def known_rows(self) -> int | None:
+        """The number of rows, if it is known without reading them."""
+        return self._rows
+
+    def rows(self) -> int:
+        """The exact number of rows."""
+        if self._rows is None:
+            if not self.reopenable:
+                raise UsageError(
+                    "The number of rows of a one-shot source is known only after it was read. Pass a table or a file."
+                )
+            self._rows = self._count()
+        return self._rows
+
+    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
+        """All rows in order, with the cells that name their groups or people."""
+        if self._was_read and not self.reopenable:
+            raise single_pass("This source")
+        self._was_read = True
+        return self._counted(progress)
+
+    def _counted(self, progress: Progress | None) -> Iterator[Piece]:
+        """The pieces of one pass, which also counts the rows."""
+        total, rows = self._rows, 0
+        with closing(self._read(progress if total is None else None)) as pieces:  # type: ignore[type-var]
+            for piece in pieces:
+                rows += len(piece[1])
+                yield piece
+                if progress is not None and total:
+                    progress(min(1.0, rows / total))
+        self._rows = rows
+
+    def batches(self, progress: Progress | None = None) -> Iterator[Block]:
+        """All rows in order, as blocks (rows, width) of float64 or float32. A missing value is a NaN."""
+        return (block for _, block in self.pieces(progress))
+
+    def _describe_like(self, other: Table) -> None:
+        """Copy what another table says of its columns."""
+        self.columns, self.width, self.nullable = other.columns, other.width, other.nullable
+        self.available, self.chosen = other.available, other.chosen
+        self.key, self.by = other.key, other.by
 
     def count(self) -> int:
-        return self._table.rows() if self._people is None else self._people
+        return self.rows()
 
     def total(self, row_map: RowMap, threads: int | None = None, progress: Progress | None = None) -> Partial:
-        return accumulate_local(self._table, row_map, threads, progress)
-
-    def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
-        return map_ahead(work, self._slices(most_rows, progress))
-
-    def _slices(self, step: int, progress: Progress | None) -> Iterator[Block]:
-        for block in self._table.batches(progress):
-            for start in range(0, len(block), step):
-                yield block[start : start + step]
-
-    def sample(self, size: int, seed: bytes) -> tuple[Floats, int]:
-        if not self.reopenable:  # its rows are known only after its single pass
-            rows = self.every()
-            return rows[public_subset(seed, len(rows), min(size, len(rows)))], len(rows)
-        count = self.count()
-        return self._read(public_subset(seed, count, size) if count > size else None), count
-
-    def every(self) -> Floats:
-        return self._read(None)
-
-    def _read(self, chosen: Ints | None) -> Floats:
-        """The chosen rows (increasing places), or all."""
-        parts, begin = [np.empty((0, self.width))], 0
-        for block in self._table.batches():
-            if chosen is None:
-                parts.append(floats(block, copy=True))
-            else:
-                here = chosen[np.searchsorted(chosen, begin) : np.searchsorted(chosen, begin + len(block))]
-                parts.append(floats(block[here - begin]))
-            begin += len(block)
-        return np.concatenate(parts)
-
-    def grouped(self, people: People) -> LocalSource:
-        from .people import gather
-
-        table = gather(self._table, people)
-        return LocalSource(table, table.close, table.people)
-
-    def grouped_by(self, people: People, most: int, listed: Listed | None) -> LocalSource:
-        from .group_codes import key_table
-        from .people_groups import gather_groups
-
-        keys = None if listed is None else key_table(self.by, listed)
-        table = gather_groups(self._table, people, most, keys)
-        return LocalSource(table, table.close, table.people)
+        return accumulate(row_map, self.batches(progress), threads)
 
     def total_by(
         self, row_map: RowMap, listed: Listed | None, threads: int | None = None, progress: Progress | None = None
@@ -97,65 +123,34 @@ class LocalSource:
         from .group_codes import key_table
         from .group_sums import add_groups
 
-        return add_groups(
-            row_map, self._table.pieces(progress), key_table(self.by, listed), listed is not None, threads
-        )
+        return add_groups(row_map, self.pieces(progress), key_table(self.by, listed), threads)
 
+    def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
+        blocks = self.batches(progress)
+        parts = (block[start : start + most_rows] for block in blocks for start in range(0, len(block), most_rows))
+        return map_ahead(work, parts)
 
-_POLL_SECONDS = 0.05
+    def sample(self, size: int, seed: bytes) -> tuple[Floats, int]:
+        if not self.reopenable:  # the number of rows is known only after the single pass
+            rows = self.every()
+            return rows[public_subset(seed, len(rows), min(size, len(rows)))], len(rows)
+        count = self.count()
+        return self._rows_at(public_subset(seed, count, size) if count > size else None), count
 
+    def every(self) -> Floats:
+        return self._rows_at(None)
 
-def accumulate_local(table: Table, row_map: RowMap, threads: int | None, progress: Progress | None) -> Partial:
-    """The exact sum of a table's rows; where it can be read in parts, every thread reads and adds its own [S5]."""
-    parts = table.parts()
-    if not parts:
-        return accumulate(row_map, table.batches(progress), threads)
-    count = default_threads() if threads is None else whole("threads", threads)
-    if count == 1 or len(parts) < count:
-        return accumulate(row_map, table.batches(progress), threads)
-    return _Threads(row_map, parts, table.rows(), progress).run(count)
+    def _rows_at(self, places: Ints | None) -> Floats:
+        """The rows at increasing places, or all rows."""
+        parts, begin = [np.empty((0, self.width))], 0
+        for block in self.batches():
+            if places is None:
+                parts.append(floats(block, copy=True))
+            else:
+                inside = places[np.searchsorted(places, begin) : np.searchsorted(places, begin + len(block))]
+                parts.append(floats(block[inside - begin]))
+            begin += len(block)
+        return np.concatenate(parts)
 
-
-class _Threads:
-    """Threads that take the next part until none is left; an error or an interrupt stops them all."""
-
-    def __init__(self, row_map: RowMap, parts: Sequence[Part], rows: int, progress: Progress | None) -> None:
-        self._map, self._parts = row_map, iter(parts)
-        self._rows, self._progress = max(rows, 1), progress
-        self._lock, self._stop, self._done = threading.Lock(), threading.Event(), 0
-
-    def run(self, threads: int) -> Partial:
-        total = Partial.empty(self._map.width)
-        self._tell()
-        with ThreadPoolExecutor(threads, thread_name_prefix="ellipsum") as pool:
-            running = [pool.submit(accumulate, self._map, self._blocks(), 1) for _ in range(threads)]
-            try:
-                while wait(running, _POLL_SECONDS).not_done:  # Ctrl-C is heard here
-                    self._tell()
-                for future in running:
-                    total = total.merge(future.result())
-            finally:
-                self._stop.set()
-        self._tell()
-        return total
-
-    def _tell(self) -> None:
-        if self._progress is not None:
-            self._progress(min(1.0, self._done / self._rows))
-
-    def _blocks(self) -> Iterator[Block]:
-        try:
-            while (part := self._next()) is not None:
-                for _, block in part():
-                    yield block
-                    with self._lock:
-                        self._done += len(block)
-                    if self._stop.is_set():
-                        return
-        except BaseException:
-            self._stop.set()
-            raise
-
-    def _next(self) -> Part | None:
-        with self._lock:
-            return None if self._stop.is_set() else next(self._parts, None)
+    def close(self) -> None:  # noqa: B027 (most tables keep nothing)
+        """Remove what is kept for this table."""

@@ -1,4 +1,4 @@
-"""Paths, globs and folders: which files they mean, and what reads each."""
+"""Paths, globs and folders: which files they mean, what reads each file, and its columns."""
 
 from __future__ import annotations
 
@@ -7,42 +7,38 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+
+import pyarrow as pa
+from pyarrow import dataset
 
 from ..errors import DataError, UsageError, named
+from .arrow import is_numeric
 from .batches import Chain, check_same
-from .progress import Progress
-from .protocol import Part, Piece, Table
-from .sealing import attempt
-from .selection import Selection, as_names
-from .sql import Query
+from .identities import plain_type
+from .local import Table
+from .protocol import attempt
+from .selection import CsvFiles, Selection, as_names
+from .sql import Query, query_schema
 
-_SUFFIXES = (
-    ".csv",
-    ".csv.gz",
-    ".tsv",
-    ".tsv.gz",
-    ".parquet",
-    ".pq",
-    ".feather",
-    ".arrow",
-    ".ipc",
-)
+AnyPath = str | PathLike[str]
 _TEXTS = {".csv", ".csv.gz", ".tsv", ".tsv.gz"}
+_PARQUET = {".parquet", ".pq"}
+_FEATHER = {".feather", ".arrow", ".ipc"}
 _MARKERS = ("_SUCCESS", "_metadata", "_common_metadata")
 _KINDS = "CSV (.csv, .csv.gz, .tsv), Parquet (.parquet) and Feather or Arrow (.feather, .arrow)"
 
-_LITERAL = re.compile("'([^']+)'")  # DuckDB reads files that a query names
+_LITERAL = re.compile("'([^']+)'")  # DuckDB reads the files that a query names
 
 
 def _suffix(path: Path) -> str:
     name = path.name.lower()
-    return max((end for end in _SUFFIXES if name.endswith(end)), key=len, default="")
+    return next((end for end in (*_TEXTS, *_PARQUET, *_FEATHER) if name.endswith(end)), "")
 
 
-def _listed(folder: Path) -> list[Path]:
+def _files_in(folder: Path) -> list[Path]:
     """The data files in a folder and below, without hidden ones and engines' markers (_SUCCESS)."""
     paths = [
         path
@@ -52,26 +48,27 @@ def _listed(folder: Path) -> list[Path]:
         and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
     ]
     if not paths:
-        raise DataError(f"{folder} holds no data file. It must contain {_KINDS} files.")
+        raise DataError(f"{folder} has no data file. It must contain {_KINDS} files.")
     return paths
 
 
-def _at_home(item: str | PathLike[str]) -> Path:
-    """The path, with ~ and ~name as the shell reads them."""
-    return attempt(f"{item} names a home folder that is not there.", Path(item).expanduser)
+def _expand_home(item: AnyPath) -> Path:
+    """The path, with ~ and ~name expanded as in a shell."""
+    return attempt(f"{item} names a home folder that does not exist.", Path(item).expanduser)
 
 
-def _expand(item: str | PathLike[str]) -> list[Path]:
-    path = _at_home(item)
+def _expand(item: AnyPath) -> list[Path]:
+    """The files that a path, a folder or a glob means."""
+    path = _expand_home(item)
     if path.is_dir():
-        return _listed(path)
+        return _files_in(path)
     if path.is_file():
         return [path]
     if glob.has_magic(str(path)):
         matches = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
         if not matches:
             raise DataError(f"No file matches {item}.")
-        return [file for match in matches for file in (_listed(match) if match.is_dir() else [match])]
+        return [file for match in matches for file in (_files_in(match) if match.is_dir() else [match])]
     raise DataError(f"{item} is not a file.")
 
 
@@ -82,7 +79,7 @@ def _has_a_log(folder: Path) -> bool:
 
 
 def _reject_table_formats(paths: Iterable[Path]) -> None:
-    """A log says which files of such a table count: by themselves they would bring deleted rows back."""
+    """The log of such a table says which files count: the files alone would bring deleted rows back."""
     places = [place for path in paths for place in (path.absolute(), path.resolve())]
     for folder in {folder for place in places for folder in place.parents}:
         if _has_a_log(folder):
@@ -98,11 +95,11 @@ def _open_file(path: Path, selection: Selection) -> Table:
         raise UsageError(f"{path} has an unknown suffix. ellipsum reads {_KINDS}.")
     if attempt(f"{path} could not be read.", path.stat).st_size == 0:
         raise DataError(f"{path} is empty.")
-    if suffix in (".parquet", ".pq"):
+    if suffix in _PARQUET:
         from .arrow_files import ParquetTable
 
         return ParquetTable(path, selection)
-    if suffix in (".feather", ".arrow", ".ipc"):
+    if suffix in _FEATHER:
         from .arrow_files import IpcTable
 
         return IpcTable(path, selection)
@@ -112,65 +109,53 @@ def _open_file(path: Path, selection: Selection) -> Table:
     return CsvTable(path, selection, separator=separator)
 
 
-class _ParquetChain(Chain):
-    """Parquet files of the same columns: row groups are decoded side by side across files."""
-
-    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-        from .arrow_files import ParquetTable, side_by_side
-
-        return side_by_side(cast(Sequence[ParquetTable], self.tables), progress)
-
-    def parts(self) -> list[Part]:
-        from .arrow_files import ParquetTable, parts_of
-
-        return parts_of(cast(Sequence[ParquetTable], self.tables))
-
-
-def _lake(items: Sequence[str | PathLike[str]], selection: Selection) -> tuple[Path, list[Path]] | None:
-    """A folder of `name=value` folders, where one of those names is asked for, and its files."""
-    folder = _at_home(items[0]) if len(items) == 1 else None
+def _find_partitions(items: Sequence[AnyPath], selection: Selection) -> tuple[Path, list[Path]] | None:
+    """A folder of `name=value` folders and its files; None if none of these names is requested."""
+    folder = _expand_home(items[0]) if len(items) == 1 else None
     if folder is None or not attempt(f"{folder} could not be read.", folder.is_dir):
         return None
-    paths = attempt(f"{folder} could not be read.", _listed, folder)
+    paths = attempt(f"{folder} could not be read.", _files_in, folder)
     attempt(f"{folder} could not be read.", _reject_table_formats, paths)
     inside = [part for path in paths for part in path.relative_to(folder).parts[:-1]]
     names = {part.partition("=")[0] for part in inside if "=" in part}
-    asked = {str(name) for name in (*(as_names(selection.columns) or ()), *selection.beside)}
+    requested = {str(name) for name in (*(as_names(selection.columns) or ()), *selection.beside)}
     kinds = {_suffix(path) for path in paths}
-    if not names & asked or len(kinds) > 1:
+    if not names & requested or len(kinds) > 1:
         return None
     if kinds <= _TEXTS:
         raise UsageError(
-            f"{folder} holds text files, whose folders name no columns: {named(min(names & asked))} is asked for. "
-            f"Write them as Parquet, or pass {folder}/**/*.csv if the files hold it themselves."
+            f"{folder} has text files, whose folders name no columns, but {named(min(names & requested))} is one of "
+            f"these names. Write them as Parquet, or pass {folder}/**/*.csv if the files have that column themselves."
         )
     return folder, paths
 
 
-def _placed_by_value(path: Path) -> bool:
-    """Whether a row's values may have decided in which file it lies: in lakes, and in folders that an engine wrote."""
+def _is_placed_by_value(path: Path) -> bool:
+    """Whether a row's values may have decided in which file it is, as in partitions and folders of engines."""
     folder = path.absolute().parent
     return any("=" in part for part in folder.parts) or any((folder / name).exists() for name in _MARKERS)
 
 
-def check_apart(output: Path | None, data: Any) -> None:
-    """Refuse an output that is one of the files to be read, under whatever name it goes."""
+def check_apart(output: Path | None, data: object) -> None:
+    """Refuse an output that is one of the files to be read, under any name."""
     if output is None or not os.path.isfile(output):
         return
     for path in _files_of(data):
         with suppress(OSError):
             if output.samefile(path):
-                raise UsageError(f"{output} is a file that is read: writing there would lose it. Name another output.")
+                raise UsageError(f"{output} is an input: writing there would delete it. Name another output.")
 
 
-def _files_of(data: Any) -> Iterator[Path]:
-    """The files behind a path, a folder, a glob, a list of them, a data set or a query; none behind other data."""
+def _files_of(data: object) -> Iterator[Path]:
+    """The files of a path, a folder, a glob, a list of them, a data set or a query; none for other data."""
     if isinstance(data, (list, tuple, set)):
         for item in data:
             yield from _files_of(item)
+    elif isinstance(data, CsvFiles):
+        yield from _files_of(data.paths)
     elif isinstance(data, (str, PathLike)):
         name = os.fspath(data)
-        with suppress(Exception):  # what is wrong with it is told when it is opened
+        with suppress(Exception):  # opening it reports what is wrong
             yield from _expand(name.partition("://")[2].removeprefix("/") or name)
     elif isinstance(data, Query):
         yield from _files_of([data.database, *_LITERAL.findall(data.text)])
@@ -178,24 +163,24 @@ def _files_of(data: Any) -> Iterator[Path]:
         yield from map(Path, getattr(data, "files", None) or ())
 
 
-def first_file(item: str | PathLike[str]) -> Path:
-    """The file that a path means, or the first of those that a folder or a glob means."""
+def first_file(item: AnyPath) -> Path:
+    """The file that a path means, or the first file of a folder or a glob."""
     path = attempt(f"{item} could not be read.", _expand, item)[0]
     attempt(f"{path} could not be read.", _reject_table_formats, [path])
     return path
 
 
-def open_files(items: Iterable[str | PathLike[str]], selection: Selection) -> Table:
+def open_files(items: Iterable[AnyPath], selection: Selection) -> Table:
     """One table over all the files; each must offer the columns of the first."""
     items = list(items)
     selection = selection.named()
-    if "" in items:  # it would mean the working folder
-        raise UsageError("data is an empty text. Pass the path of a file or folder.")
-    lake = _lake(items, selection)
-    if lake is not None:
+    if "" in items:
+        raise _no_path()
+    partitions = _find_partitions(items, selection)
+    if partitions is not None:
         from .datasets import open_partitions
 
-        return open_partitions(*lake, selection)
+        return open_partitions(*partitions, selection)
     paths = [path for item in items for path in attempt(f"{item} could not be read.", _expand, item)]
     attempt(f"{paths[0]} could not be read.", _reject_table_formats, paths)
     first = _open_file(paths[0], selection)
@@ -206,10 +191,45 @@ def open_files(items: Iterable[str | PathLike[str]], selection: Selection) -> Ta
             raise UsageError(f"{path} has other columns than {paths[0]}. Name those to use in columns.")
         check_same(first, table, str(path), str(paths[0]))
         tables.append(table)
-    ordered = not any(attempt(f"{path} could not be read.", _placed_by_value, path) for path in paths)  # [T9]
+    ordered = not any(attempt(f"{path} could not be read.", _is_placed_by_value, path) for path in paths)  # [T9]
     if len(tables) == 1 and ordered:
         return first
-    kinds = {_suffix(path) for path in paths}
-    chain = _ParquetChain if kinds <= {".parquet", ".pq"} else Chain
     sizes = [attempt(f"{path} could not be read.", path.stat).st_size for path in paths]
-    return chain(tables, sizes, ordered)
+    return Chain(tables, sizes, ordered)
+
+
+def _no_path() -> UsageError:
+    """The error for an empty path, which would otherwise mean the working folder."""
+    return UsageError("data is an empty text. Pass the path of a file or folder.")
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column: its name, the name of its type in its format ("" where each cell has a type of its own)."""
+
+    name: str
+    kind: str = ""
+    numeric: bool = True
+    """False if the type says that there are no numbers."""
+
+
+def schema_of(data: object, header: bool | None = None) -> tuple[Field, ...]:
+    """The columns of a file, of a folder or glob of files (those of the first), or of a query."""
+    if isinstance(data, Query):
+        return _fields(query_schema(data), typed=not str(data.database).startswith("sqlite"))
+    if not isinstance(data, (str, PathLike)) or not str(data):
+        raise _no_path()
+    path = first_file(data)
+    suffix = _suffix(path)
+    if suffix not in _PARQUET | _FEATHER:
+        opened = open_files([path], Selection(header=header))
+        return tuple(Field(name) for name in opened.available or ())
+    file_format = "parquet" if suffix in _PARQUET else "ipc"
+    failed = f"{path} could not be read (damaged, cut short or of another format)."
+    return attempt(failed, lambda: _fields(dataset.dataset(path, format=file_format).schema, typed=True))
+
+
+def _fields(schema: pa.Schema, typed: bool) -> tuple[Field, ...]:
+    return tuple(
+        Field(field.name, str(field.type) if typed else "", is_numeric(plain_type(field.type))) for field in schema
+    )

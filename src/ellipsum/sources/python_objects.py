@@ -1,303 +1,231 @@
 """Plain Python as a table: dicts of columns, lists of records or of rows, and single columns of a frame.
 
-A list has no type: whatever stands in it is a value, which decides nothing [T1]. What is no number is a missing entry.
+A list has no type: whatever it contains is a value, which decides nothing [T1]. What is not a number is missing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..errors import UsageError, named
 from ..kernels.blocks import floats
 from .arrays import NUMERIC_KINDS, array_places
-from .arrow import ArrowTable, holds_objects, letters, library, not_a_number, of_python, reject_opaque
-from .group_labels import beside, canonical_labels, texts
-from .identities import canonical, identities
-from .progress import Progress
-from .protocol import Piece, Table, block_rows
-from .sealing import attempt
-from .selection import EVERYTHING, SIZED, Selection, as_names, pick
+from .arrow import ArrowTable, encode_texts, holds_objects, is_python_text, library, not_a_number, reject_opaque
+from .group_labels import texts
+from .identities import identities
+from .protocol import attempt
+from .selection import EVERYTHING, SIZED, Name, Selection, as_names, pick
 
+_Field = tuple[pa.Field, "pa.Array | pa.ChunkedArray"]
 _UNREADABLE = "data could not be read. Pass plain dicts, lists or arrays."
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal, Fraction)
-_NAMELESS = (
-    "columns is missing. Which keys a record has is its own affair: name the wanted ones in columns, or in rows, as in "
-    "Box({'age': (0, 120)})."
-)
-_TAKEN = "privacy_id needs a column of its own, and data is a single column. Pass a table that holds both."
-_UNEVEN = "The columns of data differ in length. Every column must have one entry for each row."
 
 
-def number(value: Any) -> float:
-    """The double nearest to a number; NaN for anything else, and beyond the doubles."""
+def number(value: object) -> float:
+    """The double nearest to a number; NaN for anything else, and outside the range of doubles."""
     if not isinstance(value, _NUMBERS):
         return math.nan
     try:
         return float(value)
-    except Exception:  # too large, or no number after all
+    except Exception:  # too large, or not a number after all
         return math.nan
 
 
-def numbers(values: Iterable[Any]) -> list[float]:
+def numbers(values: Iterable[object]) -> list[float]:
     return [value if type(value) is float else number(value) for value in values]
 
 
-# Rows one by one ---------------------------------------------------------------------------------------
+def open_rows(data: Sequence[object], selection: Selection) -> ArrowTable:
+    """A list of records (dicts) or of rows (lists, tuples): the type of the first one decides.
 
-
-class RowsTable(Table):
-    """A list of rows; `entries` gives the values of one (None: it has none), `owner` the person it belongs to.
-
-    groups: what gives the cells that name its group; a list has no type, so they go by their texts.
+    The values of a record are those under the names in `columns`, or under the names of the bounds. A row has as many
+    values as there are names or, without names, as many as the first row: its length is public. An item of another
+    length or type is a row whose values are all missing. An empty list has no rows.
     """
-
-    ordered = True
-
-    def __init__(
-        self,
-        data: Sequence[Any],
-        width: int,
-        columns: tuple[str, ...] | None,
-        entries: Callable[[Any], Sequence[Any] | None],
-        owner: Callable[[Any], Any] | None,
-        groups: Sequence[Callable[[Any], Any]] = (),
-    ) -> None:
-        self._data, self._entries, self._owner, self._groups = data, entries, owner, groups
-        self.width = width
-        self.columns = self.available = self.chosen = columns
-        self.gaps = (True,) * width
-        self.key = None if owner is None else "binary"
-        self.by = ("text",) * len(groups)
-
-    def rows(self) -> int:
-        return len(self._data)
-
-    def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-        total, step = self.rows(), block_rows(self.width)
-        for start in range(0, total, step):
-            yield attempt(_UNREADABLE, self._piece, self._data[start : start + step])
-            if progress is not None:
-                progress(min(1.0, (start + step) / total))
-
-    def _piece(self, part: Sequence[Any]) -> Piece:
-        nothing = [math.nan] * self.width
-        found = map(self._entries, part)
-        block = np.array([nothing if row is None else numbers(row) for row in found], np.float64)
-        who = None if self._owner is None else canonical(identities(map(self._owner, part)), "binary")
-        return beside([canonical_labels(texts(map(group, part)), "text") for group in self._groups], who), block
-
-
-def open_rows(data: Sequence[Any], selection: Selection) -> RowsTable:
-    """A list of records (dicts) or of rows (lists, tuples): whichever the first one is.
-
-    A record's entries are those under the names in `columns`, or in what is known of rows; there is no other way to
-    choose them. A row has as many entries as rows have names or, failing that, as the first has: its length is public.
-    What is of another length or type counts as a row without entries. An empty list is one of no rows.
-    """
-    wanted = as_names(selection.named().columns)
-    if isinstance(data[0], Mapping) if data else any(isinstance(name, str) for name in wanted or ()):
-        return _open_records(data, selection, wanted)
+    requested = as_names(selection.named().columns)
+    if isinstance(data[0], Mapping) if data else any(isinstance(name, str) for name in requested or ()):
+        return _open_records(data, selection, requested)
     return _open_lists(data, selection)
 
 
-def _open_records(data: Sequence[Any], selection: Selection, wanted: tuple[Any, ...] | None) -> RowsTable:
-    if wanted is None:
-        raise UsageError(_NAMELESS)
-    key = selection.key
-    pick(tuple(dict.fromkeys(map(str, (*wanted, *selection.beside)))), selection, "data")
-    owner = None if key is None else (lambda record: _under(record, key))
-    groups = [partial(_under, name=name) for name in selection.by]
-    sized = SIZED.fullmatch(str(wanted[0])) if len(wanted) == 1 else None
-    if sized is None:
-        own = owner, groups
-        return RowsTable(data, len(wanted), tuple(map(str, wanted)), lambda record: _under_all(record, wanted), *own)
-    name, size = sized[1], int(sized[2])
-    names = tuple(f"{name}[{j}]" for j in range(size))
-    return RowsTable(data, size, names, lambda record: _vector(_under(record, name), size), owner, groups)
+def _open_records(data: Sequence[object], selection: Selection, requested: tuple[Name, ...] | None) -> ArrowTable:
+    if requested is None:
+        raise UsageError(
+            "columns is missing. Records may have different keys: name those to use in columns, or in the bounds, as "
+            "in Box({'age': (0, 120)})."
+        )
+    sized = SIZED.fullmatch(str(requested[0])) if len(requested) == 1 else None
+    names = dict.fromkeys((*(requested if sized is None else (sized[1],)), *selection.beside)) or {"": None}
+
+    def cells(name: Name) -> list[object]:
+        return [record.get(name) if isinstance(record, Mapping) else None for record in data]
+
+    return open_columns({name: attempt(_UNREADABLE, cells, name) for name in names}, selection)
 
 
-def _under(record: Any, name: Any) -> Any:
-    return record.get(name) if isinstance(record, Mapping) else None
+def _open_lists(data: Sequence[object], selection: Selection) -> ArrowTable:
+    length = _row_length(data, selection)
+    selected, key, groups = array_places(length, selection)
+    places = range(length) if selected is None else selected
+    if not places and selection.coded is None:
+        raise UsageError("data has no column to use. Pass rows with at least one value.")
+
+    def values(place: int) -> list[object]:
+        return [row[place] if _is_row(row) and len(row) == length else None for row in data]
+
+    def cells(place: int) -> list[object]:
+        return [row[place] if _is_row(row) and len(row) > place else None for row in data]
+
+    fields = [_value_field(str(j), attempt(_UNREADABLE, values, j), None) for j in places]
+    fields += [label_field(str(j), attempt(_UNREADABLE, cells, j)) for j in groups]
+    fields += [] if key is None else [_cell_field(str(key), attempt(_UNREADABLE, cells, key), identities)]
+    if not fields:  # one column has to exist, so that rows can be counted
+        fields = [label_field("0", [None] * len(data))]
+    columns, key_name = [str(j) for j in places], None if key is None else str(key)
+    return _nameless(
+        _arrow_table(fields, Selection(columns, key_name, by=tuple(map(str, groups)), coded=selection.coded))
+    )
 
 
-def _under_all(record: Any, names: tuple[Any, ...]) -> list[Any] | None:
-    return [record.get(name) for name in names] if isinstance(record, Mapping) else None
+def _nameless(table: ArrowTable) -> ArrowTable:
+    """The same table, whose columns have no names of their own."""
+    table.columns = table.available = table.chosen = None
+    return table
 
 
-def _open_lists(data: Sequence[Any], selection: Selection) -> RowsTable:
-    length = _length(data, selection)
-    picked, key, grouping = array_places(length, selection)
-    places = range(length) if picked is None else picked
-    if not places:
-        raise UsageError("data has no column to use. Pass rows with at least one entry.")
-
-    def entries(row: Any) -> list[Any] | None:
-        vector = _vector(row, length)
-        return None if vector is None else [vector[j] for j in places]
-
-    owner = None if key is None else partial(_in_row, place=key)
-    return RowsTable(data, len(places), None, entries, owner, [partial(_in_row, place=j) for j in grouping])
-
-
-def _in_row(row: Any, place: int) -> Any:
-    return row[place] if _is_row(row) and len(row) > place else None
-
-
-def _length(data: Sequence[Any], selection: Selection) -> int:
-    """Entries of a row: as many as rows have names, else as many as the first has, or as are asked for of none."""
+def _row_length(data: Sequence[object], selection: Selection) -> int:
+    """The length of a row: that of the names, else of the first row, else what the selection needs."""
     if selection.columns is None and selection.names:
         return len(selection.names) + len(selection.beside)
-    asked = (*(as_names(selection.columns) or ()), *selection.beside)
-    places = (place for place in asked if isinstance(place, (int, np.integer)))
-    return len(data[0]) if data else 1 + int(max(places, default=-1))
+    requested = (*(as_names(selection.columns) or ()), *selection.beside)
+    places = (place for place in requested if isinstance(place, (int, np.integer)))
+    return len(data[0]) if data and _is_row(data[0]) else 1 + int(max(places, default=-1))
 
 
-def _is_row(value: Any) -> bool:
+def _is_row(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
-def _vector(row: Any, length: int) -> Sequence[Any] | None:
-    found: Sequence[Any] | None = row if _is_row(row) and len(row) == length else None
-    return found
-
-
-# Columns -----------------------------------------------------------------------------------------------
-
-
-def open_columns(data: Mapping[Any, Any], selection: Selection) -> ArrowTable:
+def open_columns(data: Mapping[Any, object], selection: Selection) -> ArrowTable:
     """A dict of columns: lists, arrays or single columns of a frame, all of one length."""
-    import pyarrow as pa
-
     available = tuple(map(str, data))
     chosen = pick(available, selection, "data")
-    given = list(data.values())
-    fields = [_field(available[i], given[i], chosen.size) for i in chosen.places]
-    fields += [label_field(available[place], given[place]) for place in chosen.by]
+    columns = list(data.values())
+    fields = [_value_field(available[i], columns[i], chosen.size) for i in chosen.places]
+    fields += [label_field(available[place], columns[place]) for place in chosen.by]
     if chosen.key is not None:
-        fields.append(_key_field(available[chosen.key], given[chosen.key]))
+        fields.append(_cell_field(available[chosen.key], columns[chosen.key], identities))
     if len({len(array) for _, array in fields}) > 1:
-        raise UsageError(_UNEVEN)
+        raise UsageError("The columns of data differ in length. Every column must have one entry for each row.")
+    table = _arrow_table(fields, selection.of(chosen.chosen))
+    table.available = available
+    return table
+
+
+def _arrow_table(fields: Sequence[_Field], selection: Selection) -> ArrowTable:
     table = pa.table([array for _, array in fields], schema=pa.schema([field for field, _ in fields]))
-    opened = ArrowTable(table, selection.of(chosen.chosen))
-    opened.available = available
-    return opened
+    return ArrowTable(table, selection)
 
 
-def _field(name: str, values: Any, size: int | None) -> tuple[Any, Any]:
-    """A column of values: its field, which has no nulls where its type has none, and the array."""
-    import pyarrow as pa
-
-    array = _array(name, values)
-    if isinstance(array, (list, tuple, range)):
-        array = attempt(_UNREADABLE, _listed, array, size)
+def _value_field(name: str, values: object, size: int | None) -> _Field:
+    """A column of values: its field, which allows nulls unless the type excludes them, and the array."""
+    array = _typed_column(name, values)
+    if array is None:
+        array = attempt(_UNREADABLE, _convert_values, _as_list(values), size)
     nullable = not (isinstance(values, np.ndarray) and values.dtype.kind in "biu" and not np.ma.isMaskedArray(values))
     return pa.field(name, array.type, nullable), array
 
 
-def _key_field(name: str, values: Any) -> tuple[Any, Any]:
-    import pyarrow as pa
-
-    array = _array(name, values, identifies=True)
-    if isinstance(array, (list, tuple, range)):
-        array = attempt(_UNREADABLE, identities, array)
+def _cell_field(name: str, values: object, convert: Callable[[Iterable[object]], pa.Array]) -> _Field:
+    """A column of identities or labels as a field and an array; `convert` is applied to a list."""
+    array = _typed_column(name, values, is_value=False)
+    if array is None:
+        array = attempt(_UNREADABLE, convert, _as_list(values))
     return pa.field(name, array.type), array
 
 
-def label_field(name: str, values: Any) -> tuple[Any, Any]:
-    """A column that names groups: its field and the array; a list goes by its texts."""
-    import pyarrow as pa
-
-    array = _array(name, values, identifies=True)
-    if isinstance(array, (list, tuple, range)):
-        array = attempt(_UNREADABLE, texts, array)
-    return pa.field(name, array.type), array
+def label_field(name: str, values: object) -> _Field:
+    """A column that identifies groups; the entries of a list are compared by their texts."""
+    return _cell_field(name, values, texts)
 
 
-def _listed(values: Sequence[Any], size: int | None) -> Any:
+def _convert_values(values: Sequence[object], size: int | None) -> pa.Array:
     """A list of numbers or, where a size is declared, of vectors."""
-    import pyarrow as pa
-
     if size is None:
         return pa.array(np.array(numbers(values), np.float64))
-    nothing = [math.nan] * size
-    vectors = (_vector(value, size) for value in values)
-    flat = [entry for vector in vectors for entry in (nothing if vector is None else numbers(vector))]
+    missing = [math.nan] * size
+    rows = (numbers(value) if _is_row(value) and len(value) == size else missing for value in values)
+    flat = [entry for row in rows for entry in row]
     return pa.FixedSizeListArray.from_arrays(pa.array(np.array(flat, np.float64)), size)
 
 
-def _array(name: str, values: Any, identifies: bool = False) -> Any:
-    """A column as an Arrow array, by its type; a list, and an array of objects, as a list."""
-    import pyarrow as pa
+def _as_list(values: Any) -> Sequence[object]:
+    """A column whose entries have types of their own, as a list."""
+    return values if isinstance(values, (list, tuple, range)) else values.tolist()
 
+
+def _typed_column(name: str, values: Any, is_value: bool = True) -> pa.Array | pa.ChunkedArray | None:
+    """A column as an Arrow array, by its type; None for lists and for Python objects, which have no common type."""
     if isinstance(values, (list, tuple, range)):
-        return values
+        return None
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     if is_series(values):
-        if identifies and holds_objects(values.dtype):
-            return values.tolist()
-        reject_opaque([values.dtype], (0,), (name,))
-        return attempt(_UNREADABLE, lambda: values.to_arrow() if library(values) == "polars" else _pandas(values))
+        if not is_value and holds_objects(values.dtype):
+            return None
+        reject_opaque([values.dtype], [name])
+        return attempt(_UNREADABLE, lambda: values.to_arrow() if library(values) == "polars" else _from_pandas(values))
     if not isinstance(values, np.ndarray):
         raise UsageError(f"Column {named(name)} of data must be a list or an array, got {type(values).__name__}.")
     if values.ndim != 1:
         raise UsageError(f"Column {named(name)} of data must be one-dimensional, got {values.ndim} dimensions.")
     if values.dtype.kind == "O":
-        return values.tolist()
-    if not identifies and values.dtype.kind not in NUMERIC_KINDS:
+        return None
+    if is_value and values.dtype.kind not in NUMERIC_KINDS:
         raise not_a_number(name, values.dtype.name, "data")
     mask = np.ma.getmaskarray(values) if np.ma.isMaskedArray(values) else None
-    return attempt(_UNREADABLE, _typed, _native(np.ma.getdata(values)), mask)
+    return attempt(_UNREADABLE, _from_numpy, np.ma.getdata(values), mask)
 
 
-def _typed(values: Any, mask: Any) -> Any:
-    """An array by its type; also where letters are no characters."""
-    import pyarrow as pa
-
+def _from_numpy(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> pa.Array:
+    """An array by its type, also where its texts are not valid Unicode."""
+    if values.dtype.kind == "f":
+        values = floats(values, np.float64)
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
     try:
         return pa.array(values, mask=mask)
     except UnicodeError:
-        known = np.zeros(len(values), np.bool_) if mask is None else mask
-        cells = [None if missing else cell for cell, missing in zip(values.tolist(), known.tolist(), strict=True)]
-        return letters(cells)
+        cells = values.astype(object)
+        if mask is not None:
+            cells[mask] = None
+        return encode_texts(cells)
 
 
-def _pandas(series: Any) -> Any:
-    import pyarrow as pa
-
-    return letters(series) if of_python(series.dtype) else pa.array(series, from_pandas=True)
+def _from_pandas(series: Any) -> pa.Array:
+    return encode_texts(series) if is_python_text(series.dtype) else pa.array(series, from_pandas=True)
 
 
-def _native(values: Any) -> Any:
-    if values.dtype.kind == "f":
-        return floats(values, np.float64)
-    return values.astype(values.dtype.newbyteorder("="), copy=False)
-
-
-# A single column ---------------------------------------------------------------------------------------
-
-
-def is_series(data: Any) -> bool:
+def is_series(data: object) -> bool:
     """Whether data is a column of pandas or polars."""
     return type(data).__name__ == "Series" and library(data) in ("pandas", "polars")
 
 
 def open_series(data: Any, selection: Selection) -> ArrowTable:
-    """A table of one column, under its own name or none."""
+    """A table of one column, with its own name or none."""
     if data.name is not None and data.name != "":
         return ArrowTable(data.to_frame(str(data.name)), selection)
-    if selection.key is not None:
-        raise UsageError(_TAKEN)
-    if selection.by:
-        raise UsageError("by needs a column of its own, and data is a single column. Pass a table that holds both.")
+    for argument, names in (("privacy_id", selection.key), ("by", selection.by)):
+        if names is not None and names != ():
+            raise UsageError(
+                f"{argument} needs a column of its own, but data is a single column. Pass a table of both."
+            )
     array_places(1, selection)
-    opened = ArrowTable(data.to_frame("0"), EVERYTHING)
-    opened.columns = opened.available = opened.chosen = None
-    return opened
+    return _nameless(ArrowTable(data.to_frame("0"), EVERYTHING))

@@ -5,47 +5,67 @@ from __future__ import annotations
 import itertools
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
 from weakref import WeakSet
 
 import numpy as np
+import pyarrow as pa
 
 from ..errors import UsageError
 from ..util.interrupts import while_listening
 
+if TYPE_CHECKING:
+    import duckdb
+    from adbc_driver_postgresql import dbapi
+
+
+class Backend(Protocol):
+    """One database: the schema of a query, and its rows in Arrow batches of bounded size."""
+
+    def schema(self, beside: Sequence[str]) -> pa.Schema:
+        """The schema in which `batches` deliver the query's columns; beside: those of identities and groups."""
+
+    def count(self) -> int: ...
+
+    def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The named columns in this order, then those beside, in batches of about `rows` rows."""
+
+    def close(self) -> None: ...
+
 
 def not_one_query() -> UsageError:
-    """The error of a text that is anything but one SELECT."""
-    return UsageError("sql must be one SELECT statement, and nothing else. Run other statements by themselves.")
+    """The error of a text that is not exactly one SELECT."""
+    return UsageError("sql must be one SELECT statement, and nothing else. Run other statements separately.")
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes it."""
+    """A name in SQL's quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 
 _HUGE = re.compile(r"\b(U?HUGEINT|BIGNUM)\b")
 
 
-def value(name: str, kind: Any) -> str:
-    """What to select for a column of values, by its type.
+def value(name: str, kind: object) -> str:
+    """The SQL text that selects a column of values, by its type.
 
-    A huge integer, by itself or in a list, may not fit the Arrow type that DuckDB gives it: the nearest double does.
+    A huge integer, by itself or in a list, may exceed the Arrow type that DuckDB uses: the nearest double does not.
     """
     nearest, huge = _HUGE.subn("DOUBLE", str(kind))
     return f"try_cast({quoted(name)} as {nearest})" if huge and "(" not in nearest else quoted(name)
 
 
-def identity(name: str, kind: Any) -> str:
-    """What to select for identities: text where Arrow has no exact type (it drops the zone of a time of day) [T6]."""
+def identity(name: str, kind: object) -> str:
+    """The SQL text that selects identities: as text if Arrow lacks the type (times of day with a zone) [T6]."""
     exact = not _HUGE.fullmatch(str(kind)) and str(kind) != "TIME WITH TIME ZONE"
     return quoted(name) if exact else f"{quoted(name)}::varchar"
 
 
-def connected(what: str, database: str, **settings: Any) -> Any:
-    """A DuckDB connection of our own; `what` needs it."""
+def connect_duckdb(what: str, database: str, **settings: Any) -> duckdb.DuckDBPyConnection:
+    """A DuckDB connection of our own; what: the feature that needs it."""
     try:
         import duckdb
     except ImportError:
@@ -58,55 +78,60 @@ def connected(what: str, database: str, **settings: Any) -> Any:
 class DuckdbBackend:
     """A DuckDB file, read in one transaction, or the caller's connection."""
 
-    def __init__(self, text: str, database: Any, parameters: Sequence[Any]) -> None:
+    def __init__(self, text: str, database: str | duckdb.DuckDBPyConnection, parameters: Sequence[object]) -> None:
         self._text, self._parameters = text, list(parameters)
-        self._own = isinstance(database, str)
-        self._connection = database
+        self._is_own = isinstance(database, str)
         if isinstance(database, str):
             path = database.removeprefix("duckdb://").removeprefix("/")
             memory = path in ("", ":memory:")
-            self._connection = connected("This query", ":memory:" if memory else path, read_only=not memory)
+            self._connection = connect_duckdb("This query", ":memory:" if memory else path, read_only=not memory)
             self._connection.begin()
-        self._kinds: dict[str, Any] = {}
+        else:
+            self._connection = database
+        self._kinds: dict[str, object] = {}
 
-    def _relation(self, selection: str) -> Any:
+    def _relation(self, selection: str) -> duckdb.DuckDBPyRelation:
         query = f"select {selection} from ({self._text}\n) as query"
         return self._connection.sql(query, params=self._parameters or None)
 
     def _check_text(self) -> None:
-        """The text must be one SELECT by itself: DuckDB would run whatever else stands in it."""
+        """The text must be one SELECT by itself: DuckDB would run every other statement in it."""
         statements = self._connection.extract_statements(self._text)
         if [statement.type.name for statement in statements] != ["SELECT"]:
             raise not_one_query()
 
-    def schema(self, beside: Sequence[str]) -> Any:
+    def schema(self, beside: Sequence[str]) -> pa.Schema:
         self._check_text()
         relation = self._relation("*")
         self._kinds = dict(zip(relation.columns, relation.types, strict=True))
-        wanted = [f"{self._selected(name, name in beside)} as {quoted(name)}" for name in self._kinds]
-        return self._relation(", ".join(wanted)).limit(0).to_arrow_table().schema
+        select = [f"{self._select(name, name in beside)} as {quoted(name)}" for name in self._kinds]
+        return self._relation(", ".join(select)).limit(0).to_arrow_table().schema
 
     def count(self) -> int:
         rows = while_listening(lambda: self._relation("count(*)").fetchall(), self._connection.interrupt)
         return int(rows[0][0])
 
-    def _selected(self, name: str, beside: bool) -> str:
+    def _select(self, name: str, beside: bool) -> str:
         return (identity if beside else value)(name, self._kinds[name])
 
-    def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[Any]:
-        wanted = [self._selected(name, False) for name in names] + [self._selected(name, True) for name in beside]
-        selection = ", ".join(f"{text} as c{i}" for i, text in enumerate(wanted))
+    def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        select = [self._select(name, False) for name in names] + [self._select(name, True) for name in beside]
 
-        def start() -> tuple[Any, Any]:
-            reader = self._relation(selection).to_arrow_reader(rows)
+        def start() -> tuple[pa.RecordBatch | None, pa.RecordBatchReader]:
+            reader = self._relation(_number_placeholders(select)).to_arrow_reader(rows)
             return next(reader, None), reader
 
         first, rest = while_listening(start, self._connection.interrupt)
         return iter(()) if first is None else itertools.chain([first], rest)
 
     def close(self) -> None:
-        if self._own:
+        if self._is_own:
             self._connection.close()
+
+
+def _number_placeholders(select: Sequence[str]) -> str:
+    """What to select, under the names c0, c1, ..."""
+    return ", ".join(f"{text} as c{i}" for i, text in enumerate(select))
 
 
 _BATCH_BYTES = 8 << 20
@@ -116,21 +141,21 @@ _TYPE_NAME = b"ADBC:postgresql:typname"
 class PostgresqlBackend:
     """A PostgreSQL server by its address, read in one transaction that sees one state of the database."""
 
-    def __init__(self, text: str, database: str, parameters: Sequence[Any]) -> None:
+    def __init__(self, text: str, database: str, parameters: Sequence[object]) -> None:
         try:
             from adbc_driver_postgresql import dbapi
         except ImportError:
             raise UsageError("PostgreSQL needs a driver. Install it with: pip install 'ellipsum[postgresql]'") from None
         self._text, self._parameters = text, list(parameters)
         self._numerics: set[str] = set()
-        self._cursors: WeakSet[Any] = WeakSet()
-        self._connection: Any = dbapi.connect(database, autocommit=False)
+        self._cursors: WeakSet[dbapi.Cursor] = WeakSet()
+        self._connection = dbapi.connect(database, autocommit=False)
         with self._connection.cursor() as cursor:
             cursor.execute("set transaction isolation level repeatable read, read only")
 
     @contextmanager
-    def _cursor(self, selection: str) -> Iterator[Any]:
-        """A cursor that has run the query, closed afterwards and where the query fails."""
+    def _cursor(self, selection: str) -> Iterator[dbapi.Cursor]:
+        """A cursor that has run the query. It is closed afterwards, and if the query fails."""
         hint = {"adbc.postgresql.batch_size_hint_bytes": _BATCH_BYTES}
         cursor = self._connection.cursor(adbc_stmt_kwargs=hint)
         self._cursors.add(cursor)
@@ -141,16 +166,13 @@ class PostgresqlBackend:
         finally:
             _close(cursor)
 
-    def schema(self, beside: Sequence[str]) -> Any:
-        import pyarrow as pa
-
+    def schema(self, beside: Sequence[str]) -> pa.Schema:
         query = f"select * from ({self._text}\n) as query limit 0"
         with self._connection.cursor() as cursor:
             cursor.adbc_prepare(self._text)  # by itself, the text must be one statement
             cursor.execute(query, self._parameters or None)
             fields = list(cursor.fetch_record_batch().schema)
-        named = {f.name: (f.metadata or {}).get(_TYPE_NAME) for f in fields}
-        self._numerics = {name for name, kind in named.items() if kind == b"numeric"}
+        self._numerics = {f.name for f in fields if (f.metadata or {}).get(_TYPE_NAME) == b"numeric"}
         numeric = {name: pa.string() if name in beside else pa.float64() for name in self._numerics}
         return pa.schema([pa.field(f.name, numeric.get(f.name, f.type)) for f in fields])
 
@@ -158,20 +180,18 @@ class PostgresqlBackend:
         with self._cursor("count(*)") as cursor:
             return int(cursor.fetchone()[0])
 
-    def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[Any]:
-        selection = [self._selected(name) for name in names]
-        selection += [self._label(name) for name in beside]
-        columns = ", ".join(f"{text} as c{i}" for i, text in enumerate(selection))
-        with self._cursor(columns) as cursor:
+    def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        select = [self._select_value(name) for name in names] + [self._select_identity(name) for name in beside]
+        with self._cursor(_number_placeholders(select)) as cursor:
             reader, end = cursor.fetch_record_batch(), object()
             while (batch := while_listening(lambda: next(reader, end), cursor.adbc_cancel)) is not end:
                 yield batch
 
-    def _selected(self, name: str) -> str:
+    def _select_value(self, name: str) -> str:
         return _double(quoted(name)) if name in self._numerics else quoted(name)
 
-    def _label(self, name: str) -> str:
-        """1.0 and 1.00 are one number."""
+    def _select_identity(self, name: str) -> str:
+        """Numerics as text without trailing zeros: 1.0 and 1.00 are one number."""
         return f"trim_scale({quoted(name)})::text" if name in self._numerics else quoted(name)
 
     def close(self) -> None:
@@ -179,13 +199,13 @@ class PostgresqlBackend:
             _close(handle)
 
 
-def _close(handle: Any) -> None:
-    with suppress(Exception):  # of a connection that was lost
+def _close(handle: dbapi.Cursor | dbapi.Connection) -> None:
+    with suppress(Exception):  # the connection may be lost
         handle.close()
 
 
 def _double(name: str) -> str:
-    """A numeric as the double nearest to it; one beyond the doubles would be an error that depends on it [T1]."""
+    """A numeric as the nearest double. One outside their range would be an error that depends on it [T1]."""
     return (
         f"case when {name} = 'NaN' or abs({name}) > 1.7976931348623157e308 then null "
         f"when abs({name}) < 5e-324 then 0.0 else {name} end::double precision"
@@ -198,31 +218,28 @@ _LARGEST_INTEGER = 2.0**63
 class SqliteBackend:
     """A SQLite file, read in one transaction, or the caller's connection.
 
-    Integers and reals are numbers; NULL, text and blobs are missing entries, as in a CSV file. Identities are
-    compared as text, a real by the shortest decimal that is exactly it: 7, 7.0 and '7' are one person [T6].
+    Integers and reals are numbers; NULL, text and blobs are missing values, as in a CSV file. Identities are
+    compared as text, a real by its shortest exact decimal: 7, 7.0 and '7' are one person [T6].
     """
 
-    def __init__(self, text: str, database: Any, parameters: Sequence[Any]) -> None:
+    def __init__(self, text: str, database: str | sqlite3.Connection, parameters: Sequence[object]) -> None:
         self._text, self._parameters = text, tuple(parameters)
-        self._own = isinstance(database, str)
-        self._connection = database
+        self._is_own = isinstance(database, str)
         if isinstance(database, str):
             path = database.removeprefix("sqlite://").removeprefix("/")
-            with open(path, "rb"):  # a file that is not there would be made
+            with open(path, "rb"):  # SQLite would create a file that does not exist
                 pass
-            self._connection = sqlite3.connect(f"file:{_escaped(path)}?mode=ro", uri=True, isolation_level=None)
+            self._connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
             self._connection.execute("begin")
+        else:
+            self._connection = database
 
     def _execute(self, selection: str) -> sqlite3.Cursor:
         cursor = self._connection.cursor()
         cursor.row_factory = None
-        cursor.execute(f"select {selection} from ({self._text}\n) as query", self._parameters)
-        result: sqlite3.Cursor = cursor
-        return result
+        return cursor.execute(f"select {selection} from ({self._text}\n) as query", self._parameters)  # type: ignore
 
-    def schema(self, beside: Sequence[str]) -> Any:
-        import pyarrow as pa
-
+    def schema(self, beside: Sequence[str]) -> pa.Schema:
         cursor = self._connection.cursor()
         cursor.execute(f"explain {self._text}", self._parameters)  # by itself, the text must be one statement
         cursor.execute(f"select * from ({self._text}\n) as query limit 0", self._parameters)
@@ -232,11 +249,9 @@ class SqliteBackend:
     def count(self) -> int:
         return int(self._execute("count(*)").fetchone()[0])
 
-    def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[Any]:
-        import pyarrow as pa
-
-        selection = [_number(quoted(name)) for name in names] + [_identity(quoted(name)) for name in beside]
-        cursor = self._execute(", ".join(selection))
+    def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        select = [_number(quoted(name)) for name in names] + [_identity(quoted(name)) for name in beside]
+        cursor = self._execute(", ".join(select))
         encoding = self._encoding()
         try:
             while fetched := cursor.fetchmany(rows):
@@ -248,13 +263,13 @@ class SqliteBackend:
             cursor.close()
 
     def _encoding(self) -> str:
-        """In which text becomes bytes: UTF-8, UTF-16le or UTF-16be."""
+        """The encoding of texts as bytes: UTF-8, UTF-16le or UTF-16be."""
         cursor = self._connection.cursor()
         cursor.row_factory = None
         return str(cursor.execute("pragma encoding").fetchone()[0])
 
     def close(self) -> None:
-        if self._own:
+        if self._is_own:
             self._connection.close()
 
 
@@ -263,13 +278,11 @@ def _number(name: str) -> str:
 
 
 def _identity(name: str) -> str:
-    """A real as it is (SQLite writes 15 digits, too few to tell all apart), anything else as its text's bytes."""
+    """A real unchanged (SQLite's text of it has only 15 digits), anything else as the bytes of its text."""
     return f"case typeof({name}) when 'real' then {name} else cast(cast({name} as text) as blob) end"
 
 
-def _texts(cells: Sequence[Any], encoding: str) -> Any:
-    import pyarrow as pa
-
+def _texts(cells: Sequence[bytes | float | None], encoding: str) -> pa.Array:
     return pa.array([_text(cell, encoding) for cell in cells], pa.large_binary())
 
 
@@ -280,7 +293,9 @@ def _text(cell: bytes | float | None, encoding: str) -> bytes | None:
     return (str(int(cell)) if whole else repr(cell)).encode(encoding)
 
 
-def _escaped(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path)
+BACKENDS: dict[str, Callable[..., Backend]] = {
+    "duckdb": DuckdbBackend,
+    "postgresql": PostgresqlBackend,
+    "sqlite": SqliteBackend,
+}
+"""The database of each scheme."""

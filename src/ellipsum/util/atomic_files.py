@@ -1,4 +1,4 @@
-"""Writing results so that an interrupted run leaves nothing half-written, and nothing but a plain file is replaced."""
+"""Write results so that an interrupted run leaves no partial file, and only plain files are replaced."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .interrupts import held, note_written
 
 _KINDS = ((stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 _DATABASES = (b"SQLite format 3\0", b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
-"""How SQLite's files begin, and what it keeps beside them until it is written into them."""
+"""The first bytes of SQLite's files, and of the journals beside them."""
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write beside the target, then rename over it."""
+    """Write a file beside the target, then rename it over the target."""
     data = content.encode() if isinstance(content, str) else content
     temporary: str | None = None
     try:
@@ -34,17 +34,17 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 def temporary_beside(path: Path) -> str:
     """An empty file in the target's folder, with the rights that a new file has."""
-    import tempfile  # and all that it imports: where a file is written
+    import tempfile  # only if a file is written: it imports much
 
     handle, temporary = tempfile.mkstemp(prefix=".ellipsum-", dir=path.parent)
     os.close(handle)
-    with suppress(OSError):  # some disks know no rights
+    with suppress(OSError):  # some file systems have no rights
         os.chmod(temporary, 0o666 & ~_umask())
     return temporary
 
 
 def put_in_place(temporary: str, path: Path) -> None:
-    """Give a complete file the name of its target."""
+    """Rename a complete file to its target."""
     with open(temporary, "rb") as file:
         os.fsync(file.fileno())
     with held():
@@ -54,7 +54,7 @@ def put_in_place(temporary: str, path: Path) -> None:
 
 
 def discard(temporary: str | None) -> None:
-    """Remove a file that did not take its target's place."""
+    """Remove a file that was not renamed to its target."""
     if temporary is not None:
         with held(), suppress(OSError):
             os.unlink(temporary)
@@ -68,9 +68,9 @@ def check_writable(path: Path | None) -> None:
     try:
         check_plain(path)
         if not folder.is_dir():
-            raise DataError(f"could not write {path}: the folder {folder} does not exist.")
+            raise DataError(f"Could not write {path}: the folder {folder} does not exist.")
         if path.is_dir():
-            raise DataError(f"could not write {path}: it is a folder.")
+            raise DataError(f"Could not write {path}: it is a folder.")
         with held():
             discard(temporary_beside(path))
     except OSError as error:
@@ -78,10 +78,10 @@ def check_writable(path: Path | None) -> None:
 
 
 def check_plain(path: Path) -> None:
-    """Refuse to replace what is no plain file, and databases: a ledger would be lost. Links are not followed."""
+    """Refuse to replace anything but plain files, and databases: a ledger would be lost. Links are not followed."""
     try:
         mode = os.lstat(path).st_mode
-    except OSError:  # nothing is there, or writing will say why not
+    except OSError:  # nothing is there, or writing will report the error
         return
     if stat.S_ISREG(mode) and _is_database(path):
         raise UsageError(f"{path} is a database, which writing would replace. Name another file.")
@@ -106,9 +106,9 @@ def make_folder(path: Path) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> DataError:
-    """What to say of a target that could not be written."""
+    """The error of a target that could not be written."""
     return (
-        error if isinstance(error, DataError) else DataError(f"could not write {path}: {error.strerror or 'refused'}.")
+        error if isinstance(error, DataError) else DataError(f"Could not write {path}: {error.strerror or 'refused'}.")
     )
 
 
@@ -119,20 +119,20 @@ def _umask() -> int:
 
 
 def read_text(path: Path, what: str) -> str:
-    """A small public file (bounds, a plan, a release), not data."""
+    """The text of a small public file (bounds, a plan, a release), not of data."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError, ValueError):
         where = visible(str(path))
-        raise DataError(f"could not read the {what} file {where}. Check that it exists and is text.") from None
+        raise DataError(f"Could not read the {what} file {where}. Check that it exists and is text.") from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Kept:
-    """Base of what a ledger may keep under a key."""
+    """Base of results that a ledger may store under a request id."""
 
     stored: bool = field(default=False, kw_only=True, compare=False)
-    """Whether the ledger had it stored under the key of the call, which then cost nothing."""
+    """Whether the ledger returned this stored result, at no cost."""
 
 
 class Saved:

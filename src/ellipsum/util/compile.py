@@ -1,6 +1,6 @@
-"""The one way to compile: kept in numba's cache where that works, in memory where it does not.
+"""The only way to compile: with numba's cache if it works, in memory otherwise.
 
-A folder that cannot be written, a full disk or a damaged cache cost the time to compile again, never a run.
+If a folder cannot be written, a disk is full or a cache is damaged, functions are compiled again and nothing fails.
 """
 
 from __future__ import annotations
@@ -14,31 +14,29 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-import numba.core.runtime
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-njit: Any = numba.njit  # its types say nothing useful here
-runtime: Any = numba.core.runtime
+njit: Any = numba.njit  # numba's objects have no types of use here
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def compiled(function: _Function) -> _Function:
-    """numba's compiler: cached where a cache can be written, releasing the GIL, never reordering floats."""
+    """Compile with numba: cached if a cache can be written, releasing the GIL, never reordering floats."""
     dispatcher = njit(**_OPTIONS)(function)
-    with suppress(Exception):  # no folder can be written: compiled anew in every process
+    with suppress(Exception):  # no folder can be written: every process compiles
         dispatcher.enable_caching()
         dispatcher._cache = _SealedCache(dispatcher._cache, function)
     return cast(_Function, dispatcher)
 
 
 def inner(function: _Function) -> _Function:
-    """As compiled, for functions that only compiled functions call."""
+    """As `compiled`, for functions that only compiled functions call."""
     return cast(_Function, njit(no_cpython_wrapper=True, **_OPTIONS)(function))
 
 
 class _SealedCache:
-    """numba's cache behind a seal: numba runs whatever code its files hold, damaged or made from older modules."""
+    """numba's cache with a seal: numba itself would run damaged files, and code of older modules."""
 
     def __init__(self, files: Any, function: Callable[..., Any]) -> None:
         self._files, self._code = files, function.__code__
@@ -49,15 +47,13 @@ class _SealedCache:
         return getattr(self._files, name)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        with suppress(Exception):  # a cache that cannot be read does not help
+        with suppress(Exception):  # a cache that cannot be read is not used
             if self._is_intact():
-                # as numba's `load_overload`, but without importing all that only compiling needs: 0.2 s of every start
-                runtime.rtsys.initialize(target)
-                return self._files._load_overload(signature, target)
+                return self._files.load_overload(signature, target)
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        with suppress(Exception):  # nor does one that cannot be written
+        with suppress(Exception):  # nor is one that cannot be written
             if not self._is_intact():
                 for path in self._paths():
                     path.unlink(missing_ok=True)
@@ -71,7 +67,7 @@ class _SealedCache:
         return sorted(self._seal.parent.glob(self._pattern))
 
     def _digest(self) -> bytes:
-        """Of the files, and of the modules that compiled functions are made of."""
+        """The digest of the files, and of the modules that compiled functions come from."""
         stamps = _stamp_modules(Path(self._code.co_filename).parent) + _stamp_modules(_KERNELS)
         return sha256(repr(stamps).encode() + b"".join(path.read_bytes() for path in self._paths())).digest()
 
@@ -86,11 +82,11 @@ def _stamp_modules(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def say_that_it_compiles(first: Any) -> None:
-    """One line to a person who waits, before the first compilation on a machine; `first` is compiled before others."""
+    """Print one line to a person who waits before the first compilation on a machine; `first` is compiled first."""
     folder = first.stats.cache_path
     if not ("ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())):
         return
     if folder is None:
-        print("ellipsum compiles for some seconds. Set NUMBA_CACHE_DIR: it can then do so once.", file=sys.stderr)
+        print("ellipsum compiles for some seconds. Set NUMBA_CACHE_DIR, so that it does so once.", file=sys.stderr)
     elif not any(Path(folder).glob(f"{first.__module__.rpartition('.')[2]}.{first.__name__}-*.nbi")):
-        print("ellipsum compiles for some seconds, this once.", file=sys.stderr)
+        print("ellipsum compiles for some seconds, only this time.", file=sys.stderr)

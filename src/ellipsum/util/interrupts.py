@@ -1,6 +1,6 @@
-"""Ctrl-C and the signals that end a process: each unwinds the main thread, so that what was begun is undone.
+"""Ctrl-C and the signals that end a process: each unwinds the main thread, so that unfinished work is removed.
 
-The command line listens; a program that uses the library keeps the handlers that it has.
+The command line installs handlers; a program that uses the library keeps its own.
 """
 
 from __future__ import annotations
@@ -9,66 +9,69 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Result = TypeVar("Result")
 
 _ENDINGS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 _MOMENT = 0.01  # seconds
-_BURST = 1.0  # seconds in which further signals are taken for the same wish
+_BURST = 1.0  # seconds in which further signals count as the same request
 _POLL_SECONDS = 0.05
 
-_first = 0  # the signal that asked for the end
-_raised = -_BURST  # when it was raised last
+_first = 0  # the signal that requested the end
+_raised = -_BURST  # the time of the last interrupt that was raised
 _holding = 0
 _waiting = False
 _written = False
 
 
 def listen() -> None:
-    """Let every ending signal raise KeyboardInterrupt; one that is ignored, as by nohup, stays so."""
+    """Let every ending signal raise KeyboardInterrupt. A signal that is ignored, as by nohup, stays ignored."""
     for name in (*_ENDINGS, "SIGALRM"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _hear)
     sys.unraisablehook = _swallowed
-    threading.excepthook = lambda _: None  # the caller has the error; its text may quote cells
+    threading.excepthook = lambda _: None  # the caller gets the error; its text may quote cells
 
 
 def ignore() -> None:
-    """The end: what is left is to clean up, and no signal may stop that."""
+    """Ignore signals from now on: only cleaning up is left, and no signal may stop it."""
     for name in (*_ENDINGS, "SIGALRM"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
 def signalled() -> int:
-    """The signal that asked for the end; 0 if none did."""
+    """The signal that requested the end; 0 if none did."""
     return _first
 
 
 def check_interrupted() -> None:
-    """Raise again where a library swallowed the interrupt: called with every batch, and before anything is written."""
+    """Raise again if a library swallowed the interrupt. Called with every batch, and before anything is written."""
     if _first:
         raise KeyboardInterrupt
 
 
 def note_written() -> None:
-    """From here on it is no longer true that nothing was written."""
+    """Remember that something was written."""
     global _written
     _written = True
 
 
 def anything_written() -> bool:
-    """Whether a result has taken its place."""
+    """Whether a result was written."""
     return _written
 
 
 @contextmanager
 def held() -> Iterator[None]:
-    """For a few steps that must not be torn apart: an interrupt is raised after them. In the main thread."""
+    """Delay interrupts in the main thread until a few steps that belong together are done."""
     global _holding, _waiting
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -85,7 +88,7 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Put the handlers back that a library replaces by its own."""
+    """Restore the handlers that a library replaces by its own."""
     numbers = [getattr(signal, name) for name in _ENDINGS if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
     try:
@@ -97,21 +100,46 @@ def handlers_kept() -> Iterator[None]:
 
 
 def while_listening(call: Callable[[], Result], stop: Callable[[], object]) -> Result:
-    """call() in a thread, while this one listens for Ctrl-C, which some libraries do not hear: it calls stop()."""
-    from concurrent.futures import ThreadPoolExecutor, wait
+    """call() in a thread, while this one waits for Ctrl-C, which some libraries ignore, and then calls stop()."""
+    from concurrent.futures import ThreadPoolExecutor
 
-    pool = ThreadPoolExecutor(1, thread_name_prefix="ellipsum-wait")
-    future = pool.submit(call)
+    with ThreadPoolExecutor(1, thread_name_prefix="ellipsum-wait") as pool:
+        return _await(pool.submit(call), stop)
+
+
+def read_ahead(items: Iterator[Result], stop: Callable[[], object]) -> Generator[Result]:
+    """The items, each read by `while_listening` while the caller works on the one before. Close it to stop reading."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1, thread_name_prefix="ellipsum-wait") as pool:
+        end: Any = object()
+        future = pool.submit(next, items, end)
+        while (item := _await(future, stop)) is not end:
+            future = pool.submit(next, items, end)
+            try:
+                yield item
+            except BaseException:
+                _end(future, stop)
+                raise
+
+
+def _await(future: Future[Result], stop: Callable[[], object]) -> Result:
+    from concurrent.futures import wait
+
     try:
         while not wait([future], _POLL_SECONDS).done:
             pass
     except BaseException:
-        while not wait([future], _POLL_SECONDS).done:
-            stop()
+        _end(future, stop)
         raise
-    finally:
-        pool.shutdown(wait=True)
     return future.result()
+
+
+def _end(future: Future[Any], stop: Callable[[], object]) -> None:
+    from concurrent.futures import wait
+
+    while not wait([future], _POLL_SECONDS).done:
+        stop()
 
 
 def _hear(number: int, _: object) -> None:
@@ -124,7 +152,7 @@ def _hear(number: int, _: object) -> None:
 
 
 def _raise() -> None:
-    """Unwind, unless that was begun a moment ago: a second signal must not stop what the first set off."""
+    """Raise an interrupt, unless one was raised a moment ago: a second signal must not stop the cleaning up."""
     global _raised
     now = time.monotonic()
     if now - _raised >= _BURST:
@@ -132,8 +160,8 @@ def _raise() -> None:
         raise KeyboardInterrupt
 
 
-def _swallowed(event: Any) -> None:
-    """An error where Python can raise none: an interrupt comes again in a moment, others may quote cells."""
+def _swallowed(event: sys.UnraisableHookArgs) -> None:
+    """An error that Python cannot raise: an interrupt is repeated in a moment, others may quote cells."""
     global _raised
     if issubclass(event.exc_type, KeyboardInterrupt) and hasattr(signal, "setitimer"):
         _raised = -_BURST

@@ -1,4 +1,4 @@
-"""A second interpreter that serves this one, and the messages between the two."""
+"""A second interpreter that works for this one, and the messages between the two."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _CHUNK = 1 << 20
 
 
 class Pipe:
-    """Messages to and from another process, each a length and so many bytes."""
+    """Messages to and from another process, each a length followed by that many bytes."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self.incoming, self.outgoing = incoming, outgoing
 
     def send(self, message: bytes) -> None:
-        """Send a message. A process that is gone does not hear it; the next `receive` tells."""
+        """Send a message. If the other process has ended, the next `receive` says so."""
         view = memoryview(_LENGTH.pack(len(message)) + message)
         with suppress(OSError):
             while view:
@@ -33,9 +33,9 @@ class Pipe:
     def receive(
         self, seconds: float | None = None, most: int | None = None, caller: Pipe | None = None
     ) -> bytes | None:
-        """The next message; None if the other process is gone, is too slow, or sends more than `most` bytes.
+        """The next message; None if the other process has ended, is too slow, or sends more than `most` bytes.
 
-        caller: whoever waits for this message; None too, if that process is gone.
+        caller: the pipe to the process that waits for this message; None too, if that process has ended.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         header = self._read(_LENGTH.size, deadline, caller)
@@ -50,7 +50,7 @@ class Pipe:
             poll = select.poll()
             poll.register(self.incoming, select.POLLIN)
             if caller is not None:
-                poll.register(caller.incoming, 0)  # tells only that the other end was closed
+                poll.register(caller.incoming, 0)  # reports only that the other end was closed
         data = bytearray()
         while len(data) < size:
             if poll is not None:
@@ -67,8 +67,8 @@ class Pipe:
 class WorkerProcess(Pipe):
     """A new interpreter, with the same path, that runs the `serve` of a module until this one closes it.
 
-    quiet: what it prints goes nowhere; else to standard error. It leads a process group of its own, so that Ctrl-C in
-    the terminal does not reach it.
+    quiet: what it prints is dropped; otherwise it goes to standard error. It leads a process group of its own, so that
+    Ctrl-C in the terminal does not reach it.
     """
 
     def __init__(self, module: str, *, quiet: bool = False, environment: Mapping[str, str] | None = None) -> None:
@@ -92,7 +92,7 @@ class WorkerProcess(Pipe):
         return self.process.poll() is None
 
     def stop(self, seconds: float) -> None:
-        """Ask the process to end, so that it can tidy up; after so many seconds, kill it."""
+        """Ask the process to end, so that it can clean up; kill it after this many seconds."""
         self.process.terminate()
         try:
             self.process.wait(seconds)
@@ -101,7 +101,7 @@ class WorkerProcess(Pipe):
             self.process.wait()
 
     def kill(self) -> None:
-        """End the process at once, with all that it started; safe from any thread."""
+        """End the process and all its children at once. Safe from any thread."""
         if self.process.returncode is None:
             with suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -117,7 +117,7 @@ class WorkerProcess(Pipe):
 
 
 def take_pipe() -> Pipe:
-    """The worker's end of the pipe. Reading standard input gives nothing then; printing goes to standard error."""
+    """The worker's end of the pipe. Afterwards standard input is empty, and printing goes to standard error."""
     pipe = Pipe(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -30,9 +30,9 @@ NAIVE = {
     "laplace": (Many(lambda data, runs, rng: data + rng.laplace(size=runs)), (0.3, 0.31)),
 }
 OURS = {
-    "ball": {"rows": es.Ball(1.0), "budget": es.Budget(mu=1.0)},
-    "ball-norm": {"rows": es.Ball(1.0), "noise": "norm", "epsilon": 1, "delta": 1e-6},
-    "box-norm": {"rows": es.Box(-1.0, 1.0), "noise": "norm", "epsilon": 1, "delta": 0},
+    "ball": {"bounds": es.Ball(1.0), "budget": es.Budget(mu=1.0)},
+    "ball-norm": {"bounds": es.Ball(1.0), "noise": "knorm", "epsilon": 1, "delta": 1e-6},
+    "box-norm": {"bounds": es.Box(-1.0, 1.0), "noise": "knorm", "epsilon": 1, "delta": 0},
 }
 CLOSE = np.array([[0.5], [0.0]]), np.array([[0.49], [0.0]])
 
@@ -50,13 +50,13 @@ def test_noise_in_floating_point_is_found(name):
 
 @pytest.mark.parametrize("name", OURS)
 def test_nothing_is_found_in_ours(name):
-    mechanism = NoisySums(es.plan(n=2, d=1, **OURS[name]))
+    mechanism = NoisySums(es.plan(statistic="sum", n=2, d=1, **OURS[name]))
     assert es.audit_bits(mechanism, CLOSE, runs=100_000, rng=np.random.default_rng(1)).p_value > 1e-3
 
 
 @pytest.mark.slow
 def test_nothing_is_found_in_ours_at_ten_million():
-    mechanism = NoisySums(es.plan(n=2, d=1, missing="center", **OURS["ball"]))
+    mechanism = NoisySums(es.plan(statistic="sum", n=2, d=1, missing="none", **OURS["ball"]))
     found = es.audit_bits(mechanism, CLOSE, runs=10_000_000, rng=np.random.default_rng(2))
     assert found.p_value > 1e-3, found
 

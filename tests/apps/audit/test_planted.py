@@ -1,5 +1,6 @@
 """Bugs that are planted on purpose in the library's own mechanisms, each found by an audit of its outputs."""
 
+import copy
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import ellipsum as es
 from ellipsum.apps.audit.cases import CASES, NoisySums, case_of, friendly_numbers
 from ellipsum.noise.law import GaussianLaw
-from ellipsum.plans import noise_selection
+from ellipsum.plans import histogram_plan, noise_selection, quantile_plan
 from ellipsum.plans.group_plan import GroupPlan
 from ellipsum.plans.plan import Plan
 from ellipsum.row_maps.maps import Body
@@ -39,17 +40,29 @@ def honest(name, runs=RUNS):
 @pytest.fixture
 def forgetful(monkeypatch):
     """No plan that was made before or here is remembered."""
-    monkeypatch.setattr(noise_selection, "_remembered", noise_selection._remembered.__wrapped__)
+    monkeypatch.setattr(noise_selection, "_remember", noise_selection._remember.__wrapped__)
 
 
-@pytest.mark.parametrize("name", ["sum-ball", "sum-box", "sum-ball-add-remove", "people-mean"])
+@pytest.mark.parametrize(
+    "name", ["sum-ball", "sum-box", "sum-ball-add-remove", "people-mean", "quantiles-cdf", "describe-quantiles"]
+)
 def test_half_the_sensitivity(name, monkeypatch, forgetful):
     claim = honest(name).claim
     whole = Body.sensitivity
-    monkeypatch.setattr(Body, "sensitivity", lambda *arguments: whole(*arguments) / 2)
+    monkeypatch.setattr(Body, "sensitivity", lambda *arguments, **words: whole(*arguments, **words) / 2)
     broken = case_of(name)
     assert broken.claim == claim
     assert caught(broken.mechanism, broken.pair, claim)
+
+
+def test_choices_at_twice_their_rate(monkeypatch):
+    """As if a row moved half as many ranks; and as if one choice were all."""
+    case = honest("quantiles-exponential")
+    assert audited(case.mechanism, case.pair).epsilon_lower(0.0) < 1
+    whole = quantile_plan.exponential_rate
+    monkeypatch.setattr(quantile_plan, "exponential_rate", lambda *arguments: 2 * whole(*arguments))
+    broken = case_of("quantiles-exponential")
+    assert audited(broken.mechanism, broken.pair).epsilon_lower(0.0) > 1
 
 
 @pytest.mark.parametrize("less", [0.9, 0.95])
@@ -61,9 +74,26 @@ def test_a_little_too_little_noise(less, monkeypatch):
     assert caught(case.mechanism, case.pair, case.claim, 100_000)
 
 
+@pytest.mark.parametrize("name", ["histogram", "histogram-gaussian"])
+def test_half_the_sensitivity_of_a_histogram(name, monkeypatch):
+    claim, whole = honest(name).claim, histogram_plan.sensitivities
+    monkeypatch.setattr(histogram_plan, "sensitivities", lambda request: tuple(part / 2 for part in whole(request)))
+    broken = case_of(name)
+    assert broken.claim == claim
+    found = audited(broken.mechanism, broken.pair, 100_000)
+    assert found.epsilon_lower(0.0) > 1.2 if claim.pure else found.mu_lower > claim.mu
+
+
+def test_a_little_too_little_noise_on_counts():
+    case = honest("histogram-gaussian")
+    plan = copy.copy(case.mechanism.plan)
+    object.__setattr__(plan, "law", GaussianLaw(0.9 * plan.law.units))
+    assert caught(NoisySums(plan), case.pair, case.claim, 100_000)
+
+
 def test_the_wrong_relation():
     """Noise for a row that is added, where a row may be replaced: half of what is needed."""
-    made = es.plan(es.Ball(1.0), n=5, d=2, neighbors="add_remove", budget=es.Budget(mu=1.0), check=False)
+    made = es.plan("sum", es.Ball(1.0), n=5, d=2, neighbors="add_remove", budget=es.Budget(mu=1.0), count_clipped=False)
     case = honest("sum-ball")
     assert caught(NoisySums(made), case.pair, case.claim)
     added = CASES["sum-ball-add-remove"]()
@@ -141,7 +171,7 @@ def test_a_gate_without_noise(monkeypatch):
 
     case = case_of("friendly-mean")
     assert not audited(friendly, at_the_edge(), 300).contradicts(case.claim)
-    monkeypatch.setattr(release, "_noisy", lambda weight, *_: (Fraction(weight), Fraction(weight)))
+    monkeypatch.setattr(release, "_add_noise", lambda weight, *_: (Fraction(weight), Fraction(weight)))
     found = audited(friendly, at_the_edge(), 300)
     assert found.contradicts(case.claim)
     assert found.mu_lower > 2
@@ -188,7 +218,7 @@ def test_a_friendly_sum_that_is_divided_by_n(monkeypatch):
 def test_a_person_counted_twice():
     """Each row taken for a person of its own, where a person has two."""
     case = honest("people-sum")
-    by_row = es.plan(es.Box(-1.0, 1.0), n=10, d=1, noise="gaussian", budget=es.Budget(mu=1.0))
+    by_row = es.plan("sum", es.Box(-1.0, 1.0), n=10, d=1, noise="gaussian", budget=es.Budget(mu=1.0))
     rows = tuple(data["x"][:, None] for data in case.pair)
     assert caught(NoisySums(by_row), rows, case.claim)
     one_each = rows[0].copy(), rows[0].copy()

@@ -68,7 +68,7 @@ def test_mean_of_a_csv_as_json(people):
     release = es.from_json(done.stdout)
     # 6.4 noise stds: a false alarm in 3e9 runs.
     assert (abs(release.value - truth) < 6.4 * release.noise_std + 1e-9).all()
-    assert "Plan for a differentially private mean of 2 columns (n = 300; no data read)" in done.stderr
+    assert re.match(r"mean of 2 columns, n = 300: expected error age .*, income .*\. Spending epsilon = 1", done.stderr)
     assert SECRET not in done.stdout + done.stderr
 
 
@@ -79,7 +79,7 @@ def test_numbers_that_json_does_not_have_are_refused_before_anything_is_read(peo
         ["plan", "--n", "9", "--d", "2"],
     ):
         done = run(*command, "--radius", "1e308", *BUDGET, "--json")
-        refused(done, 2, "range of doubles")
+        refused(done, 2, "too large for doubles")
         assert done.stdout == ""
     bounds = tmp_path / "bounds.json"
     for text in (
@@ -114,7 +114,7 @@ def test_normal_rows_from_words_and_files(tmp_path, people):
     again = run("mean", people, "--normal", table, "--center-error", "0.3", *BUDGET, "--json")
     assert json.loads(again.stdout)["plan"] == json.loads(done.stdout)["plan"]
     refused(run("mean", people, "--normal", "age=45:-1", *BUDGET), 2, "std")
-    refused(run("mean", people, "--normal", "age=45", *BUDGET), 2, "name=mean:std")
+    refused(run("mean", people, "--normal", "age=45", *BUDGET), 2, "NAME=MEAN:STD")
 
 
 def test_people_get_a_table(people):
@@ -201,10 +201,10 @@ def test_version_and_help():
 
 def test_help_examples_run(people):
     """Every `ellipsum ...` line in a command's help is executed as it stands; the studio's are in tests_browser."""
-    from ellipsum.apps.cli.app import app
+    from ellipsum.apps.cli.commands import app
 
     lines = people.read_text().splitlines()
-    people.write_text("\n".join([f"{lines[0]},city", *(f"{line},Oslo" for line in lines[1:])]) + "\n")
+    people.write_text("\n".join([f"{lines[0]},city", *(f"{line},Oslo" for line in lines[1:] * 10)]) + "\n")
 
     texts = [command.callback.__doc__ for command in app.registered_commands if command.name != "studio"]
     lines = [line.strip() for text in texts for line in text.splitlines() if line.strip().startswith("ellipsum ")]
@@ -226,16 +226,16 @@ def test_help_examples_run(people):
         (["mean", "{csv}", *BOUNDS, "--epsilon", "1", "--delta", "1"], 2, "delta"),
         (["mean", "{csv}", "--bounds", "height=0:2", *BUDGET], 2, "height"),
         (["mean", "{csv}", "--bounds", "age=120:0", *BUDGET], 2, "lower"),
-        (["mean", "{csv}", "--bounds", "age=0-120", *BUDGET], 2, "name=lo:hi"),
+        (["mean", "{csv}", "--bounds", "age=0-120", *BUDGET], 2, "NAME=LO:HI"),
         (["mean", "{csv}", "--bounds", "age=0:1", "--bounds", "age=0:2", *BUDGET], 2, "twice"),
         (["mean", "{csv}", "--columns", "age", *BOUNDS, *BUDGET], 2, "income"),
         (["mean", "{csv}", "--columns", "age,name", "--bounds", "age=0:1", *BUDGET], 2, "name"),
         (["mean", "{csv}", "--columns", "age,,income", "--radius", "1", *BUDGET], 2, "empty"),
-        (["mean", "{csv}", *BOUNDS, "--radius", "1", *BUDGET], 2, "not both"),
+        (["mean", "{csv}", *BOUNDS, "--radius", "1", *BUDGET], 2, "describe the same values"),
         (["mean", "{csv}", "--radius", "-1", *BUDGET], 2, "radius"),
         (["mean", "{csv}", "--radius", "1", "--center", "a,b", *BUDGET], 2, "--center"),
         (["mean", "{csv}", *BOUNDS, *BUDGET, "--neighbors", "swap"], 2, "neighbors"),
-        (["mean", "{csv}", *BOUNDS, *BUDGET, "--shape", "cube"], 2, "shape"),
+        (["mean", "{csv}", *BOUNDS, *BUDGET, "--shape", "cube"], 2, "--shape must be one of"),
         (["mean", "{csv}", *BOUNDS, *BUDGET, "--color", "red"], 2, "--color"),
         (["mean", "{parquet}", "--columns", "age,name", "--radius", "1", *BUDGET], 2, "name"),
         (["mean", "{parquet}", "--columns", "visits", "--radius", "1", *BUDGET], 2, "visits"),
@@ -278,6 +278,7 @@ def endless(tmp_path_factory):
     return folder
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("delay", [0.1, 0.3, 0.6, 1.0, 1.5, 2.5])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing_behind(tmp_path, endless, delay, how):
@@ -321,7 +322,7 @@ def endless():
     Talkative()
     Late()
     time.sleep(60)
-from ellipsum.apps.cli.app import app
+from ellipsum.apps.cli.commands import app
 app.registered_commands[0].callback = endless
 sys.argv = ["ellipsum", "sum"]
 cli.main()
@@ -372,13 +373,10 @@ def test_a_terminal_is_asked_before_noise_drowns_the_answer(people):
     assert code == 1
     after = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).split("[y/N]")[1]
     assert "Differentially private mean" not in after
-    assert "Nothing was spent." in after
+    assert "No budget was spent." in after
     code, shown = on_a_terminal(command, b"y\n", b"[y/N]")
     assert code == 0
     assert "std. error" in shown.split("[y/N]")[1]
-    code, shown = on_a_terminal([*command, "--yes"], b"", b"never")
-    assert code == 0
-    assert "[y/N]" not in shown
 
 
 def test_without_a_terminal_a_drowned_answer_is_refused(people, tmp_path):
@@ -386,12 +384,12 @@ def test_without_a_terminal_a_drowned_answer_is_refused(people, tmp_path):
     target = tmp_path / "out.json"
     for channel in ({}, {"input": "y\n"}):
         done = run(*words, "--output", target, **channel)
-        refused(done, 1, "--yes goes on")
-        assert "Nothing was spent" in done.stderr
+        refused(done, 1, "Add --yes to release anyway")
+        assert "No budget was spent" in done.stderr
         assert not target.exists()
     done = run(*words, "--yes")
     assert done.returncode == 0, done.stderr
-    assert "would be as large as" in done.stderr
+    assert "is as large as the range allowed by the bounds" in done.stderr
     assert es.from_json(done.stdout).columns == ("age", "income")
 
 

@@ -18,7 +18,7 @@ def people(tmp_path):
 
 def test_json_alone_and_files(people, tmp_path):
     made, plan = tmp_path / "made.json", tmp_path / "plan.json"
-    done = run("describe", people, *BOUNDS, *BUDGET, "--json", "-o", made, "--save-plan", plan)
+    done = run("describe", people, *BOUNDS, *BUDGET, "--json", "-v", "-o", made, "--save-plan", plan)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == json.loads(made.read_text())
     release = es.load(made)
@@ -26,18 +26,21 @@ def test_json_alone_and_files(people, tmp_path):
     for of, wanted in (("count", [300, 300]), ("mean", x.mean(0)), ("std", x.std(0))):
         low, high = release.confidence_interval(1 - 1e-10, of).T
         assert ((low <= wanted) & (wanted <= high)).all()
-    assert "Plan for a differentially private count, mean and standard deviation of 2 columns (n = 300; " in done.stderr
+    assert (
+        "Plan for a differentially private count, mean, standard deviation and quantiles of 2 columns (n = 300; "
+        in done.stderr
+    )
     assert "expected error of std" in done.stderr
     again = run("describe", people, "--plan", plan)
     assert again.returncode == 0, again.stderr
-    refused(run("mean", people, "--plan", plan), 2, "a description")
+    refused(run("mean", people, "--plan", plan), 2, "Run: ellipsum describe")
 
 
 def test_a_table_for_people(people):
     done = run("describe", people, *BOUNDS, *BUDGET, "--neighbors", "add-remove", "--n", 300)
     assert done.returncode == 0, done.stderr
     for word in (
-        "private count, mean and standard deviation",
+        "private count, mean, standard deviation and quantiles",
         "count",
         "mean",
         "std",
@@ -51,7 +54,7 @@ def test_a_table_for_people(people):
 
 
 def test_correlations(people):
-    words = [*BOUNDS, *BUDGET, "--missing", "row", "--covariance"]
+    words = [*BOUNDS, *BUDGET, "--missing", "drop_row", "--covariance", "--verbose"]
     done = run("describe", people, *words)
     assert done.returncode == 0, done.stderr
     assert "correlation" in done.stdout
@@ -63,7 +66,11 @@ def test_plans(people):
     done = run("plan", "--n", 300, *BOUNDS, *BUDGET, "--statistic", "describe")
     assert done.returncode == 0, done.stderr
     assert "expected error of std" in done.stdout
-    refused(run("plan", "--n", 300, "--d", 2, "--radius", 3, *BUDGET, "--statistic", "describe"), 2, "describe needs")
+    refused(
+        run("plan", "--n", 300, "--d", 2, "--radius", 3, *BUDGET, "--statistic", "describe"),
+        2,
+        "--radius is not an option of describe",
+    )
 
 
 def test_what_is_refused(people):

@@ -8,7 +8,8 @@ import pytest
 from commands import run
 
 import ellipsum as es
-from ellipsum.apps.cli.show import ProgressConsole
+from ellipsum.apps.cli.options import ReportOptions
+from ellipsum.apps.cli.output import ReleaseConsole
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 BOUNDS = ["--bounds", "age=0:120", "--bounds", "income=0:5000"]
@@ -40,13 +41,13 @@ def is_near(release, truth):
 
 
 FILLED = {
-    "center": (60 * 300 + AGES[HAVE].sum()) / 900,
+    "none": (60 * 300 + AGES[HAVE].sum()) / 900,
     "100": (100 * 300 + AGES[HAVE].sum()) / 900,
     "110,7": (110 * 300 + AGES[HAVE].sum()) / 900,
 }
 
 
-@pytest.mark.parametrize("word", [None, "column", "row", *FILLED])
+@pytest.mark.parametrize("word", [None, "skip", "drop_row", *FILLED])
 def test_each_rule_for_missing_entries_gives_its_own_mean(people, word):
     words = [] if word is None else ["--missing", word]
     release = released("mean", people, *BOUNDS, *words, budget=PLENTY)
@@ -54,22 +55,25 @@ def test_each_rule_for_missing_entries_gives_its_own_mean(people, word):
     assert is_near(release, truth)
     others = {TRUE_AGE, *FILLED.values()} - {truth}
     assert not any(is_near(release, other) for other in others)  # 20 stds or more away
-    assert release.plan.riders.missing == {None: "column", "column": "column", "row": "row", "center": "center"}.get(
-        word, "fill"
-    )
+    assert release.plan.auxiliary.missing == {
+        None: "column",
+        "skip": "column",
+        "drop_row": "row",
+        "none": "center",
+    }.get(word, "fill")
 
 
 @pytest.mark.parametrize(
     ("word", "said", "rows"),
     [
-        ("column", "skipped in each column; counts are noisy", True),
-        ("row", "rows with a missing value are left out; the number of complete rows is noisy", False),
-        ("center", "missing values count as the center", False),
+        ("skip", "skipped in each column; counts are noisy", True),
+        ("drop_row", "rows with a missing value are left out; the number of complete rows is noisy", False),
+        ("none", "none, as the caller states; a missing value would count as the center", False),
         ("7", "missing values count as 7", False),
     ],
 )
 def test_the_table_says_which_rule_was_used(people, word, said, rows):
-    done = run("mean", people, *BOUNDS, *BUDGET, "--missing", word)
+    done = run("mean", people, *BOUNDS, *BUDGET, "--missing", word, "--verbose")
     assert done.returncode == 0, done.stderr
     assert f"Missing: {said}" in done.stdout
     assert f"  Missing    {said}" in done.stderr  # the plan, before anything was read
@@ -77,7 +81,7 @@ def test_the_table_says_which_rule_was_used(people, word, said, rows):
         assert heading in done.stdout
     assert "of the noise" not in done.stdout.split("│")[0]
     assert ("non-missing" in done.stdout) is rows
-    assert ("Complete: " in done.stdout) is (word == "row")
+    assert ("Complete: " in done.stdout) is (word == "drop_row")
 
 
 def test_the_rule_where_nothing_can_be_missing_by_type(tmp_path):
@@ -94,31 +98,29 @@ def test_the_rule_where_nothing_can_be_missing_by_type(tmp_path):
 
 
 def test_weights_and_no_check_reach_the_plan(people):
-    equal = released("mean", people, *BOUNDS, "--weights", "equal")
+    equal = released("mean", people, *BOUNDS, "--error-weights", "equal")
     relative = released("mean", people, *BOUNDS)
-    stated = released("mean", people, *BOUNDS, "--weights", "5,1")
-    assert equal.plan.options["weights"] == "equal"
-    assert relative.plan.options["weights"] == "relative"
-    assert stated.plan.options["weights"] == (5.0, 1.0)
+    stated = released("mean", people, *BOUNDS, "--error-weights", "5,1")
+    assert equal.plan.request.error_weights == "equal"
+    assert relative.plan.request.error_weights == "relative"
+    assert stated.plan.request.error_weights == (5.0, 1.0)
     assert relative.noise_std[0] < stated.noise_std[0] < equal.noise_std[0]
-    assert relative.counts.outside is not None
-    unchecked = released("mean", people, *BOUNDS, "--no-check")
-    assert unchecked.counts.outside is None
+    assert relative.counts.outside_rows is not None
+    unchecked = released("mean", people, *BOUNDS, "--no-count-clipped")
+    assert unchecked.counts.outside_rows is None
     assert unchecked.plan.scaled_std < relative.plan.scaled_std
 
 
 def test_the_same_words_make_a_plan(people, tmp_path):
-    words = [*BOUNDS, "--missing", "row", "--weights", "equal", "--no-check", *BUDGET]
+    words = [*BOUNDS, "--missing", "drop_row", "--error-weights", "equal", "--no-count-clipped", *BUDGET]
     done = run("plan", "--n", 900, "--statistic", "mean", *words, "-o", tmp_path / "plan.json")
     assert done.returncode == 0, done.stderr
-    assert "rows with a missing entry are left out" in done.stdout
-    assert "weights         equal" in done.stdout
-    assert "plans a mean" not in done.stdout
-    assert "--statistic mean plans a mean" in run("plan", "--n", 900, *words).stdout
+    assert "rows with a missing value are left out" in done.stdout
+    assert "Weights: equal" in done.stdout
     again = run("mean", people, "--plan", tmp_path / "plan.json", "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["plan"] == json.loads((tmp_path / "plan.json").read_text())
-    for word in (["--missing", "row"], ["--weights", "equal"], ["--no-check"]):
+    for word in (["--missing", "drop_row"], ["--error-weights", "equal"], ["--no-count-clipped"]):
         refused = run("mean", people, "--plan", tmp_path / "plan.json", *word)
         assert refused.returncode == 2
         assert word[0] in refused.stderr
@@ -130,8 +132,8 @@ def test_the_same_words_make_a_plan(people, tmp_path):
         (["--missing", "median"], "missing must be"),
         (["--missing", "1,2,3"], "missing"),
         (["--missing", "nan"], "missing must be"),
-        (["--weights", "1,-2"], "weights must be"),
-        (["--weights", "fair"], "weights"),
+        (["--error-weights", "1,-2"], "--error-weights must be"),
+        (["--error-weights", "fair"], "weights"),
     ],
 )
 def test_wrong_words_end_with_2(people, words, said):
@@ -143,12 +145,13 @@ def test_wrong_words_end_with_2(people, words, said):
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
 def test_warnings_of_a_release_are_printed_once_and_beside_the_json(people, as_json):
-    """Bounds that no income keeps: 900 cells outside, counted with a std of 9."""
-    done = run("mean", people, "--bounds", "age=0:120", "--bounds", "income=0:9", *PLENTY, *as_json)
+    """Bounds that no income keeps: 900 cells outside, which Gaussian noise counts by column."""
+    noise = ["--noise", "gaussian"]
+    done = run("mean", people, "--bounds", "age=0:120", "--bounds", "income=0:9", *PLENTY, *noise, *as_json)
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if "income" in line and "clamped" in line]
     assert len(lines) == 1
-    assert re.match(r"warning: about (1|0\.9\d) of the entries of 'income' lie outside", lines[0])
+    assert re.match(r"warning: About (100|9\d)% of the values of 'income' are outside", lines[0])
     assert "AccuracyWarning" not in done.stderr
     if as_json:
         assert json.loads(done.stdout)["warnings"] == [lines[0].removeprefix("warning: ")]
@@ -168,11 +171,11 @@ def test_people_see_guarantee_and_rows_before_their_rows_are_brought_together(pe
     assert done.returncode == 0, done.stderr
     first, last = (
         done.stderr.index("the forecast follows"),
-        done.stderr.index("Plan for a differentially private mean of 2 columns (n = 300 people; no data read)"),
+        done.stderr.index("mean of 2 columns, n = 300 people: expected error"),
     )
     assert first < last
-    head = done.stderr[:first]
-    assert "Box({age: (0, 120), income: (0, 5000)})" in head
+    head = done.stderr[:last]
+    assert "Grouping rows by 'who'" in head
     assert "neighbors: replace one person" in head
     pure = run("mean", people, "--privacy-id", "who", *BOUNDS, "--epsilon", "1", "--delta", "0")
     assert pure.returncode == 0, pure.stderr  # it was refused, for noise that nobody had asked for
@@ -181,16 +184,14 @@ def test_people_see_guarantee_and_rows_before_their_rows_are_brought_together(pe
     gone = run("mean", tmp_path / "none.csv", "--privacy-id", "who", *BOUNDS, *BUDGET)
     assert gone.returncode == 4
     assert "neighbors: replace one person" in gone.stderr
-    assert "Plan for" not in gone.stderr
+    assert "expected error" not in gone.stderr
 
 
 def test_learning_shows_its_forecast_and_may_be_refused(people):
     words = ["learn", people, "--columns", "age,income", "--magnitude", "1e6"]
     done = run(*words, *BUDGET)
     assert done.returncode == 0, done.stderr
-    assert (
-        "Plan for a differentially private mean of 2 columns with unknown bounds (n = 900; no data read)" in done.stderr
-    )
+    assert "bounds are estimated first, expected error" in done.stderr
     thin = run(*words, "--epsilon", "0.01", "--delta", "1e-6")
     assert thin.returncode == 1
     assert thin.stdout == ""
@@ -216,10 +217,10 @@ def test_an_absolute_database_has_four_slashes(tmp_path):
 
 
 def test_the_bar_starts_anew_once_people_are_brought_together():
-    desk = ProgressConsole("mean", yes=True)
-    assert desk.done(0.4) == 0.4
-    desk.progress(0.8)
-    desk.approve(es.plan(es.Box(0, 1), n=9, d=1, epsilon=9, delta=1e-6))
-    assert desk.done(0.8) == 0
-    assert desk.done(0.9) == pytest.approx(0.5)
-    assert desk.done(1.0) == 1
+    console = ReleaseConsole("mean", ReportOptions(yes=True))
+    assert console.share(0.4) == 0.4
+    console.progress(0.8)
+    console.approve(es.plan("sum", es.Box(0, 1), n=9, d=1, epsilon=9, delta=1e-6))
+    assert console.share(0.8) == 0
+    assert console.share(0.9) == pytest.approx(0.5)
+    assert console.share(1.0) == 1

@@ -30,7 +30,7 @@ def test_a_mean_is_drawn_and_reported(folder):
     assert ">age<" in (folder / "mean.svg").read_text()
     page = (folder / "mean.html").read_text()
     assert f"{release.standard_error[0]:.3g}" in page
-    assert "Spent: epsilon 1 of 5" in page
+    assert "Spent: epsilon = 1 of 5" in page
     assert "ellipsum mean people.csv --bounds age=0:120" in page
     assert str(folder) not in page
 
@@ -46,7 +46,7 @@ def test_groups_learned_rows_and_plans_are_drawn(folder):
     assert done.returncode == 0, done.stderr
     assert (folder / "g.pdf").read_bytes().startswith(b"%PDF")
     assert (folder / "l.png").read_bytes().startswith(b"\x89PNG")
-    assert "Rows as learned" in (folder / "l.html").read_text()
+    assert "Learned bounds" in (folder / "l.html").read_text()
     assert "this plan" in (folder / "plan.svg").read_text()
 
 
@@ -55,7 +55,7 @@ def test_descriptions_and_projections_are_drawn(folder):
     words = ["--bounds", "age=0:120", "--plot", "d.png", "--report", "d.html"]
     done = run("describe", "people.csv", *words, *BUDGET, cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "Private description" in (folder / "d.html").read_text()
+    assert "Differentially private count, mean, standard deviation" in (folder / "d.html").read_text()
     words = ["--columns", "age", "--bounds", "0:120", "--k", "1", "-o", "p.parquet", "--yes", "--epsilon", "100"]
     done = run("project", "people.csv", *words, "--delta", "1e-6", "--plot", "p.svg", "--report", "p.html", cwd=folder)
     assert done.returncode == 0, done.stderr

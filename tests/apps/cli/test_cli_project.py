@@ -75,14 +75,14 @@ def test_chooses_k_and_says_when_distances_are_useless(points, tmp_path):
     ("words", "code", "word"),
     [
         (["--bounds", "0:1", *BUDGET], 2, "--output"),
-        (["--k", "3", *BUDGET, "-o", "s.parquet"], 2, "known about the rows"),
+        (["--k", "3", *BUDGET, "-o", "s.parquet"], 2, "Nothing is known about the values"),
         (["--k", "0", "--bounds", "0:1", *BUDGET, "-o", "s.parquet"], 2, "k must"),
         (["--k", "3", "--bounds", "0:1", "--epsilon", "1", "-o", "s.parquet"], 2, "--delta"),
         (["--k", "3", "--bounds", "0:1", "--columns", "nothing", *BUDGET, "-o", "s.parquet"], 2, "nothing"),
         (["--k", "3", "--bounds", "0:1", *BUDGET, "-o", "missing/s.parquet"], 4, "missing"),
         (["--k", "3", "--bounds", "0:1", "--adversary", "friend", *BUDGET, "-o", "s.parquet"], 2, "adversary"),
         (["--k", "3", "--bounds", "0:1", "--privacy-id", "who", *BUDGET, "-o", "s.parquet"], 2, "who"),
-        (["--k", "3", "--bounds", "0:1", "--max-rows", "3", *BUDGET, "-o", "s.parquet"], 2, "privacy_id"),
+        (["--k", "3", "--bounds", "0:1", "--max-rows", "3", *BUDGET, "-o", "s.parquet"], 2, "--privacy-id"),
     ],
 )
 def test_wrong_use_ends_with_its_code(points, tmp_path, words, code, word):

@@ -33,13 +33,13 @@ def test_weights_are_those_of_least_variance():
         assert ((other**2 * np.stack(stds) ** 2).sum(axis=0) > best).all()
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "norm"])
+@pytest.mark.parametrize("noise", ["gaussian", "knorm"])
 def test_intervals_of_three_releases_cover_the_statistic_and_are_narrower(noise):
     """400 intervals at 95%: 355 hits are over five stds below the 380 expected, and 0.7 of the width falls short."""
     rows = np.random.default_rng(0).uniform([0, 0], [1, 100], (400, 2))
     truth, hits, narrow, widths = rows.mean(axis=0), 0, 0, []
     for seed in range(200):
-        some = releases(rows, (0.5, 1.0, 2.0), seed, noise=noise, missing="center", check=False)
+        some = releases(rows, (0.5, 1.0, 2.0), seed, noise=noise, missing="none", count_clipped=False)
         for j, (_, value, span) in enumerate(combine(some).lines):
             low, high = (float(end) for end in span[1:-1].split(", "))
             middle, half = (low + high) / 2, (high - low) / 2

@@ -103,6 +103,9 @@ def test_release_again_is_combined_with_the_first(visitor, people):
     second = visitor.get(visitor.ended(again.place)).place
     assert second != place
     assert "2 releases of this request, combined" in visitor.get(second).text
+    bins = visitor.get(visitor.release(desk, {**BOUNDS, **BUDGET, "statistic": "histogram"})).place
+    more = visitor.post(f"{bins}/again", {"form": visitor.form(bins)})
+    assert "not combined" in visitor.get(visitor.get(visitor.ended(more.place)).place).text
     other = visitor.get(visitor.release(desk, {**BOUNDS, **BUDGET, "b-0": "110"})).place
     assert "releases of this request, combined" not in visitor.get(other).text
 
@@ -137,9 +140,9 @@ def test_two_tabs_race_for_a_budget_that_has_room_for_one(visitor, people, tmp_p
     (refused,) = [job for job in jobs if "failed" in visitor.get(f"{job}/state").text]
     page = visitor.get(refused).text
     assert "The ledger refused" in page
-    assert "left epsilon 0.3" in page
+    assert "Remaining: epsilon = 0.3 of 1" in page
     assert visitor.get(f"{refused}/edit").text.count('value="0.7"') == 1
-    assert "epsilon 0.7 of 1" in visitor.ask("/ledger/balance", {"ledger": ledger, "dataset": "s"})["spent"]
+    assert "epsilon = 0.7 of 1" in visitor.ask("/ledger/balance", {"ledger": ledger, "dataset": "s"})["spent"]
     assert visitor.ask("/ledger/balance", {"ledger": ledger})["datasets"] == ["s"]
     assert (
         "already"
@@ -152,7 +155,7 @@ def test_two_tabs_race_for_a_budget_that_has_room_for_one(visitor, people, tmp_p
 def test_a_forecast_that_speaks_against_the_release_stops_it_unless_accepted(visitor, people):
     desk = visitor.opened(people)
     poor = {**BOUNDS, "epsilon": "0.001", "delta": "1e-6"}
-    assert visitor.ask(f"{desk}/forecast", poor)["doubt"]
+    assert visitor.ask(f"{desk}/forecast", poor)["warning"]
     form = visitor.form(desk)
     job = visitor.ended(visitor.post(f"{desk}/release", {"form": form, **poor}).place)
     assert "Nothing was spent" in visitor.get(job).text
@@ -167,7 +170,7 @@ def test_cancelling_ends_the_work_and_keeps_the_charge(visitor, tmp_path):
     sqlite3.connect(database).close()
     visitor.ask("/ledger/open", {"ledger": ledger, "dataset": "s", "whole_epsilon": "1", "whole_delta": "1e-6"})
     desk = visitor.post("/open/database", {"database": f"sqlite:///{database}", "query": SLOW}).place
-    fields = {"use": ["0"], "a-0": "0", "b-0": "1e9", **BUDGET, "ledger": ledger, "dataset": "s"}
+    fields = {"use": ["0"], "a-0": "0", "b-0": "1e9", "ledger": ledger, "dataset": "s", **BUDGET}
     fields |= {"neighbors": "add_remove", "n": "30000000"}
     job = visitor.post(f"{desk}/release", {"form": visitor.form(desk), **fields}).place
     one = visitor.studio.jobs[job.rpartition("/")[2]]
@@ -187,7 +190,7 @@ def test_cancelling_ends_the_work_and_keeps_the_charge(visitor, tmp_path):
     assert state == "canceled"
     balance = visitor.ask("/ledger/balance", {"ledger": ledger, "dataset": "s"})
     assert balance["share"] == 1.0
-    assert balance["releases"] == "0 of 1 that were charged"
+    assert balance["releases"] == "0 completed, 1 charged but not completed"
 
 
 def test_schema_alone_is_shown(visitor, tmp_path):
@@ -197,7 +200,7 @@ def test_schema_alone_is_shown(visitor, tmp_path):
     page = visitor.get(visitor.opened(tmp_path / "t.parquet")).text
     assert "<small>double</small>" in page
     assert "<small>string</small>" in page
-    assert 'value="1" aria-label="Use city" disabled' in page
+    assert 'value="1" aria-label="Use city" data-text disabled' in page
     for cell in ("41.5", "77.25", "Springfield"):
         assert cell not in page
 
@@ -212,24 +215,25 @@ def test_names_alone_give_plans_and_no_release(visitor):
     assert visitor.ask(f"{desk}/forecast", {**fields, "n": ""})["hint"] == "Type the number of rows."
     plan = es.Plan.from_json(visitor.post(f"{desk}/plan", fields).text)
     assert plan.n == 5000
-    assert visitor.ask(f"{desk}/forecast", fields)["error"] == pytest.approx(plan.expected_squared_error**0.5)
+    assert visitor.ask(f"{desk}/forecast", fields)["columns"][1][1] == pytest.approx(plan.expected_error[1])
     assert visitor.post(f"{desk}/release", {"form": visitor.form(desk), **fields}).status == 404
 
 
 def test_a_wanted_error_gives_the_least_epsilon(visitor, people):
     desk = visitor.opened(people)
-    fields = {**BOUNDS, "delta": "1e-6", "goal": "error", "error": "500"}
+    fields = {**BOUNDS, "delta": "1e-6", "goal": "error", "error": "500", "error_of": "1"}
     found = visitor.ask(f"{desk}/forecast", fields)
-    assert found["error"] <= 500
-    less = {**BOUNDS, "delta": "1e-6", "epsilon": str(0.99 * found["epsilon"])}
+    assert found["error"] == dict(found["columns"])["income"] <= 500
+    less = {**BOUNDS, "delta": "1e-6", "epsilon": str(0.99 * found["epsilon"]), "error_of": "1"}
     assert visitor.ask(f"{desk}/forecast", less)["error"] > 500
-    one = visitor.ask(f"{desk}/forecast", {**fields, "error": "0.5", "error_of": "0"})
-    assert "age" in one["unit"]
+    one = visitor.ask(f"{desk}/forecast", {**fields, "error": "0.5", "error_of": ""})
     assert dict(one["columns"])["age"] <= 0.5
-    drawn = visitor.ask(f"{desk}/curve", {**BOUNDS, **BUDGET})
-    assert drawn["svg"].startswith("<svg")
-    errors = [error for _, error in drawn["points"]]
-    assert errors == sorted(errors, reverse=True)
+    drawn = visitor.get(one["picture"])
+    assert drawn.headers["content-type"] == "image/svg+xml"
+    assert "epsilon" in drawn.text
+    assert visitor.get("/forecast/nothing").status == 404
+    refused = visitor.ask(f"{desk}/forecast", {**fields, "statistic": "quantiles"})
+    assert "Enter epsilon" in refused["hint"]
 
 
 def test_the_number_of_rows_is_not_told_where_it_is_private(visitor, people):
@@ -242,20 +246,44 @@ def test_the_number_of_rows_is_not_told_where_it_is_private(visitor, people):
     assert visitor.ask(f"{desk}/forecast", {**private, "privacy_id": "city", "neighbors": "replace"}).get("n") is None
 
 
-@pytest.mark.parametrize("statistic", ["sum", "describe"])
-def test_other_statistics_have_their_pages(visitor, people, statistic):
+@pytest.mark.parametrize(
+    ("statistic", "more", "lines"),
+    [
+        ("sum", {}, 2),
+        ("describe", {}, 6),
+        ("quantiles", {}, 6),
+        ("histogram", {"bins": "4"}, 10),
+        ("histogram", {"use": ["2"], "c-2": "Oslo,Rome"}, 3),
+        ("count", {"by": "city", "keys": "Oslo\nRome"}, 2),
+    ],
+)
+def test_other_statistics_have_their_pages(visitor, people, statistic, more, lines):
     desk = visitor.opened(people)
-    place = visitor.get(visitor.release(desk, {**BOUNDS, **BUDGET, "statistic": statistic})).place
+    fields = {**BOUNDS, **BUDGET, "statistic": statistic, **more}
+    assert visitor.ask(f"{desk}/forecast", fields | {"use": list(map(int, fields["use"]))})["columns"]
+    place = visitor.get(visitor.release(desk, fields)).place
     assert visitor.get(place).status == 200
-    assert visitor.get(f"{place}/release.csv").text.startswith("column,")
+    assert visitor.get(f"{place}/picture/0").text.lstrip().startswith("<?xml")
+    head, *rest = csv.reader(io.StringIO(visitor.get(f"{place}/release.csv").text))
+    assert len(rest) == lines
+    assert {len(line) for line in rest} == {len(head)}
+    for file in ("report.html", "release.py", "release.sh", "release.ipynb"):
+        assert visitor.get(f"{place}/{file}").status == 200
 
 
 def test_groups_of_learned_rows_are_forecast_and_have_their_pages(visitor, people):
     desk = visitor.opened(people)
-    asked = {**BUDGET, "use": ["0", "1"], "kind": "learned", "magnitude": "1e6", "by": "city", "keys": "Oslo\nRome"}
+    asked = {
+        **BUDGET,
+        "use": ["0", "1"],
+        "kind": "learned",
+        "magnitude": "1e6",
+        "by": "city",
+        "keys": "Oslo\nRome",
+    }
     found = visitor.ask(f"{desk}/forecast", {**asked, "n": "3000"})
     assert found["error"] > 0
-    assert "of a group" in found["unit"]
+    assert "in each group" in found["unit"]
     place = visitor.get(visitor.release(desk, {**asked, "epsilon": "8"})).place
     page = visitor.get(place).text
     assert "Oslo" in page

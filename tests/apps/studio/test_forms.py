@@ -2,8 +2,9 @@
 
 import pytest
 
+import ellipsum as es
 from ellipsum.apps.studio.forms import Filled, Reader
-from ellipsum.sources.schema import Field
+from ellipsum.sources.paths import Field
 
 SCHEMA = (Field("age"), Field("income"), Field("city", "string", numeric=False), Field("who"), Field("who"))
 GOOD = {"a-0": "0", "b-0": "120", "a-1": "0", "b-1": "2e5", "epsilon": "1", "delta": "1e-6"}
@@ -12,15 +13,18 @@ GOOD = {"a-0": "0", "b-0": "120", "a-1": "0", "b-1": "2e5", "epsilon": "1", "del
 def read(used=(0, 1), **fields):
     values = {**GOOD, **{name.replace("__", "-"): text for name, text in fields.items()}}
     reader = Reader(Filled(values, frozenset(used)), SCHEMA)
-    return reader.ask(), reader.errors
+    request = reader.request()
+    reader.account()
+    return request, reader.errors
 
 
 def test_a_good_form_is_a_request():
-    ask, errors = read(privacy_id="who", max_rows="3", by="city", keys="Oslo\nRome, Italy\n", max_groups="2")
+    request, errors = read(privacy_id="who", max_rows="3", by="city", keys="Oslo\nRome, Italy\n", max_groups="2")
     assert errors == {}
-    assert ask.known == {"age": (0.0, 120.0), "income": (0.0, 2e5)}
-    assert (ask.by, ask.keys, ask.max_groups, ask.max_rows) == (("city",), (("Oslo", "Rome, Italy"),), 2, 3)
-    assert ask.words()["keys"] == ["Oslo", "Rome, Italy"]
+    assert request.bounds == es.Box({"age": (0.0, 120.0), "income": (0.0, 2e5)})
+    assert request.groups == es.Groups("city", keys=["Oslo", "Rome, Italy"], max_per_person=2)
+    assert request.people == es.People("who", max_rows=3)
+    assert request.budget == es.Budget(epsilon=1, delta=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +33,10 @@ def test_a_good_form_is_a_request():
         ("statistic", {"statistic": "median"}),
         ("kind", {"kind": "guess"}),
         ("kind", {"statistic": "describe", "kind": "ball", "radius": "3"}),
+        ("kind", {"statistic": "quantiles", "kind": "normal"}),
+        ("bins", {"statistic": "histogram", "bins": "0"}),
+        ("c-2", {"statistic": "histogram", "used": (2,)}),
+        ("b-0", {"statistic": "histogram", "b__0": ""}),
         ("neighbors", {"neighbors": "none"}),
         ("noise", {"noise": "none"}),
         ("weights", {"weights": "heavy"}),
@@ -72,9 +80,9 @@ def test_a_good_form_is_a_request():
 )
 def test_a_wrong_field_is_named(field, fields):
     used = fields.get("used", (0, 1))
-    ask, errors = read(used, **{name: text for name, text in fields.items() if name != "used"})
-    assert ask is None
+    request, errors = read(used, **{name: text for name, text in fields.items() if name != "used"})
     assert field in errors
+    assert request is None or field in ("ledger", "dataset")
 
 
 def test_the_same_fields_are_good_when_right():
@@ -90,7 +98,13 @@ def test_the_same_fields_are_good_when_right():
         {"n": "7"},
         {"by": "city, who", "keys": "city=Oslo,Rome\nwho=1,2"},
         {"ledger": "budget.db", "dataset": "survey"},
+        {"statistic": "quantiles"},
+        {"statistic": "quantiles", "kind": "learned", "magnitude": "1e6"},
+        {"statistic": "histogram", "bins": "5"},
+        {"statistic": "histogram", "used": (0, 2), "c__2": "Oslo,Rome"},
+        {"statistic": "count", "by": "city", "keys": "Oslo\nRome"},
+        {"statistic": "count", "neighbors": "add_remove", "n": "2000", "used": ()},
     ):
-        ask, errors = read(**fields)
+        request, errors = read(**fields)
         assert errors == {}, fields
-        assert ask is not None
+        assert request is not None

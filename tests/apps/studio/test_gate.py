@@ -57,6 +57,14 @@ def test_cookie_and_secret_path_are_both_needed(visitor):
     assert not visitor.studio.desks
 
 
+def test_a_cookie_of_another_server_locks_nobody_out(visitor):
+    """A server on another port can set a cookie of the same name, and a browser then sends both."""
+    own, name = visitor.cookie, visitor.guard.cookie
+    for cookie in (f"{own}; {name}=stolen", f"{name}=stolen; {own}", f"{name}; {own};", f'{name}="; {own}'):
+        assert visitor.get("/open", cookie=cookie).status == 200, cookie
+    assert visitor.get("/open", cookie=f"x{own}; {name}=stolen").status == 401
+
+
 def test_texts_that_are_not_unicode_are_refused(visitor):
     assert visitor.send("/ledger/balance", {"ledger": "\ud800"}).status == 400
     assert visitor.send("/ledger/balance", {"csrf": "\ud800"}).status == 400

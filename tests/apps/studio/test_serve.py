@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ellipsum.apps.studio import serve
+
 pytest_plugins = ["studios"]
 
 COMMAND = [sys.executable, "-m", "ellipsum", "studio", "--no-open"]
@@ -35,6 +37,14 @@ def test_what_is_refused(words, code, said):
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert done.stdout == ""
+
+
+def test_the_name_localhost_is_not_in_the_address(monkeypatch):
+    """A browser may look for it at ::1, where another user may listen at the same port and read the token."""
+    said = []
+    monkeypatch.setattr(serve, "_serve", lambda studio, guard, listener, address, *_: said.append(address))
+    serve.run(None, "localhost", 0, network=False, browser=False, say=said.append)
+    assert said[0].startswith("http://127.0.0.1:")
 
 
 def test_a_port_that_is_taken():

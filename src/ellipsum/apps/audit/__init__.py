@@ -1,4 +1,4 @@
-"""Audits: lower bounds on what a mechanism gives away, from its outputs alone."""
+"""Audits: lower bounds on the privacy loss of a mechanism, from its outputs alone."""
 
 from .bits import BitsAudit, audit_bits
 from .bounds import Audit, audit

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...display.document import Document
 from ...display.result import Printed
-from ...errors import Floats, UsageError, open_unit, whole
-from ...noise import public_seed, public_words
+from ...errors import Floats, open_unit
 from ...request.documentation import public
 from ...session import Progress
-from ...sources.progress import steps
-from .runs import Runner, parts_of, run_parts, trial_of
+from ...sources.protocol import steps
+from .runs import Mechanism, Pair, PairRuns
 
 Words = NDArray[np.uint64]
+_STAGE = 3  # of runs: their seeds are not those of the stages of `audit`
 _LOW = 8  # bits in a pattern
 _RARE = 20  # patterns with fewer values are taken together, or left out
 _MANTISSA, _CODE = np.uint64(52), np.uint64(16)
@@ -30,14 +29,38 @@ _MANTISSA, _CODE = np.uint64(52), np.uint64(16)
 
 @dataclass(frozen=True, repr=False)
 class BitsAudit(Printed):
-    """Whether the bits of a mechanism's outputs tell two data sets apart."""
+    """Whether the bits of a mechanism's outputs tell two data sets apart.
+
+    Attributes
+    ----------
+    found : bool
+        Whether the bits differ between the two data sets, at the confidence.
+    p_value : float
+        Of the strongest test, corrected for the number of tests; small where the bits leak.
+    trace : str
+        The test that tells the data sets apart best: "low bits", "trailing zeros" or "repeated values".
+    runs : int
+        Runs on each data set.
+    confidence : float
+        A trace is reported by chance with probability at most ``1 - confidence``.
+
+    Notes
+    -----
+    Proof: [A5].
+
+    Examples
+    --------
+    >>> import numpy as np, ellipsum as es
+    >>> def rounded(data, rng):
+    ...     return np.round(data.sum() + rng.normal(), 3)
+    >>> es.audit_bits(rounded, (np.zeros(3), np.array([0, 0, 0.0005])), runs=2000).found
+    False
+    """
 
     runs: int
     confidence: float
     p_value: float
-    """Of the strongest trace, corrected for how many were looked for; small where the bits give something away."""
     trace: str
-    """What tells the data sets apart best, in words."""
 
     @property
     def found(self) -> bool:
@@ -52,8 +75,8 @@ class BitsAudit(Printed):
 
 @public
 def audit_bits(
-    mechanism: Callable[..., Any],
-    pair: tuple[Any, Any],
+    mechanism: Mechanism,
+    pair: Pair,
     *,
     runs: int,
     confidence: float = 0.999999,
@@ -61,46 +84,61 @@ def audit_bits(
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
 ) -> BitsAudit:
-    """Look for traces of the data in the bits of a mechanism's outputs.
+    """Test whether the floating-point bits of a mechanism's outputs leak the data.
 
-    The two data sets should give values so close together that their noise hides the difference: then outputs that
-    are rounded with care have the same bits for both, and those of noise added in floating point do not.
+    The two data sets should give values so close together that the noise hides the difference. Outputs that are
+    rounded with care then have the same bits for both; those of noise added in floating point do not.
 
-    mechanism, pair, runs, processes, rng: as in `ellipsum.audit`.
+    Parameters
+    ----------
+    mechanism : callable
+        As in `ellipsum.audit`.
+    pair : tuple
+        Two neighboring data sets.
+    runs : int
+        Runs on each data set, at least 100.
+    confidence : float, default 0.999999
+        A trace is reported by chance with probability at most ``1 - confidence``.
+    processes : int, optional
+        Processes to use.
+    rng : numpy.random.Generator, optional
+        Makes the test repeatable.
+    progress : callable, optional
+        Called with the share of the work that is done.
+
+    Returns
+    -------
+    BitsAudit
+        Whether a trace was found, and which.
+
+    Raises
+    ------
+    UsageError
+        If an argument is invalid, or the mechanism fails on both data sets.
+
+    Notes
+    -----
+    Proof: [A5].
+
+    Examples
+    --------
+    >>> import numpy as np, ellipsum as es
+    >>> def naive(data, rng):
+    ...     return data + rng.normal()
+    >>> es.audit_bits(naive, (0.3, 0.31), runs=40_000).found
+    True
     """
-    runs = whole("runs", runs, least=100)
     confidence = open_unit("confidence", confidence)
-    seed = public_seed(rng)
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise UsageError("pair must hold two data sets.")
-    trial = trial_of(mechanism, (pair[0], pair[1]), seed)
-    runner = Runner(mechanism, (pair[0], pair[1]), trial.width)
-    with steps(progress, public=True) as tell:
-        outputs = _outputs(runner, runs, seed, trial.processes(runs, processes), tell)
-    found = min(((test(column), name) for name, test in _TESTS.items() for column in outputs), key=lambda f: f[0])
-    return BitsAudit(runs, confidence, min(found[0] * len(_TESTS) * len(outputs), 1.0), found[1])
-
-
-def _outputs(
-    runner: Runner, runs: int, seed: bytes, processes: int, tell: Progress | None
-) -> list[tuple[Floats, Floats]]:
-    """The values of each coordinate on both data sets."""
-    parts = [
-        part
-        for which in (0, 1)
-        for part in parts_of(which, runs, public_words(seed, 3, 1).tobytes(), hasattr(runner.mechanism, "many"))
-    ]
-    kept: tuple[list[Floats], list[Floats]] = ([], [])
-    for done, (part, outputs) in enumerate(zip(parts, run_parts(runner, parts, processes), strict=True), 1):
-        kept[part.which].append(outputs)
-        if tell is not None:
-            tell(done / len(parts))
-    first, second = np.concatenate(kept[0]), np.concatenate(kept[1])
-    return [(first[:, j], second[:, j]) for j in range(first.shape[1])]
+    work = PairRuns.of(mechanism, pair, runs, processes, rng)
+    with steps(progress, public=True) as work.report:
+        first, second = work.collect(_STAGE, runs)
+    columns = list(zip(first.T, second.T, strict=True))
+    p_value, trace = min(((test(both), name) for name, test in _TESTS.items() for both in columns), key=lambda f: f[0])
+    return BitsAudit(runs, confidence, min(p_value * len(_TESTS) * len(columns), 1.0), trace)
 
 
 def low_bits(pair: tuple[Floats, Floats]) -> float:
-    """Whether the lowest bits have the same law on both data sets, in each binade."""
+    """Whether the lowest bits have the same distribution on both data sets, in each binade."""
     return _alike(pair, lambda words: words & np.uint64((1 << _LOW) - 1))
 
 
@@ -117,8 +155,8 @@ def repeats(pair: tuple[Floats, Floats]) -> float:
     size = pair[0].size
     times = [np.bincount(half, minlength=int(place.max()) + 1) for half in (place[:size], place[size:])]
     both, apart = times[0] + times[1], times[0] - times[1]
-    spread = float(np.sqrt((2.0 * both * (both - 1)).sum()))
-    return float(ndtr(-float((apart**2 - both).sum()) / spread)) if spread else 1.0
+    std = float(np.sqrt((2.0 * both * (both - 1)).sum()))
+    return float(ndtr(-float((apart**2 - both).sum()) / std)) if std else 1.0
 
 
 _TESTS: dict[str, Callable[[tuple[Floats, Floats]], float]] = {
@@ -129,14 +167,14 @@ _TESTS: dict[str, Callable[[tuple[Floats, Floats]], float]] = {
 
 
 def _alike(pair: tuple[Floats, Floats], pattern: Callable[[Words], Words]) -> float:
-    """p of the chi-square test that patterns have one law in each binade, whichever data set; rare ones together.
+    """p of the chi-square test that patterns are distributed alike in each binade; rare ones are taken together.
 
-    How often a binade occurs may tell of the data, as much as noise of that size allows; its patterns may not.
+    How often a binade occurs may depend on the data, as much as noise of that size allows; its patterns may not.
     """
     from scipy.special import chdtrc
 
-    words = np.concatenate(pair).view(np.uint64)
-    binade, rest = words >> _MANTISSA, pattern(words) << np.uint64(1)
+    bits = np.concatenate(pair).view(np.uint64)
+    binade, rest = bits >> _MANTISSA, pattern(bits) << np.uint64(1)
     _, place, times = np.unique(binade << _CODE | rest, return_inverse=True, return_counts=True)
     code = np.where(times[place] < _RARE, binade << _CODE | np.uint64(1), binade << _CODE | rest)
     cells, place = np.unique(code, return_inverse=True)

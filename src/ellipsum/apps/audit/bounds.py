@@ -1,4 +1,4 @@
-"""A lower bound on what a mechanism gives away, from runs of it on two neighboring data sets.
+"""A lower bound on the privacy loss of a mechanism, from runs of it on two neighboring data sets.
 
 Proofs: docs/proofs/audit.md, [A1] to [A4] and [A6].
 """
@@ -6,22 +6,22 @@ Proofs: docs/proofs/audit.md, [A1] to [A4] and [A6].
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from ... import UsageError
 from ...display.document import Document, TextTable
 from ...display.result import Printed
-from ...errors import Floats, UsageError, finite, open_unit, whole
-from ...noise import public_seed, public_words
+from ...errors import Floats, finite, open_unit
 from ...request.documentation import public
 from ...session import Progress
-from ...sources.progress import steps
+from ...sources.protocol import steps
 from ...util import json_codec
-from ...util.structural_equality import Alike
+from ...util.structural_equality import ValueEquality
 from ...version import VERSION
 from .events import (
     MU_BOUNDS,
@@ -34,10 +34,10 @@ from .events import (
     epsilon_bound,
     learn_scores,
 )
-from .runs import Part, Runner, parts_of, run_parts, trial_of
+from .runs import LEAST_RUNS, Mechanism, Pair, PairRuns
 
-_LEAST_RUNS, _LEAST_CONFIDENCE = 100, 0.75
-_CHOOSING = 10, 20_000  # a tenth of the runs learns scores, a tenth picks the event, at most so many of each
+_LEAST_CONFIDENCE = 0.75
+_CHOOSING = 10, 20_000  # a tenth of the runs learns scores, a tenth picks the event, at most 20,000 of each
 _MOST_LOOKS = 6
 _DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 _EPSILONS = np.concatenate([np.zeros(1), np.geomspace(1e-3, 100, 400)])
@@ -50,36 +50,81 @@ class Claim(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Audit(Printed, Alike):
-    """What runs on two neighboring data sets prove: no guarantee below these bounds holds.
+class Audit(Printed, ValueEquality):
+    """Lower bounds on the privacy loss of a mechanism: no guarantee below them holds.
 
-    Each bound is wrong with probability at most 1 - confidence, each taken by itself [A2].
+    Attributes
+    ----------
+    mu_lower : float
+        The mechanism is not mu-Gaussian DP for any mu below this; 0 if nothing was found.
+    runs : int
+        Runs on each data set.
+    counted : int
+        Runs on each data set that were counted; the others chose what to count.
+    confidence : float
+        Each bound, taken by itself, is wrong with probability at most ``1 - confidence``.
+    hits, alarms : int
+        How often the counted event happened on the second and on the first data set.
+    failures : tuple of int
+        Counted runs on each data set that raised an exception or did not give finite numbers.
+
+    Notes
+    -----
+    Proofs: [A1] to [A3], and [A6] where a claim may end the runs early.
+
+    Examples
+    --------
+    >>> import numpy as np, ellipsum as es
+    >>> def noisy_sum(data, rng):
+    ...     return data.sum() + rng.normal(0, 2)
+    >>> pair = np.array([0.0, 0.0]), np.array([0.0, 2.0])  # one row replaced; the sums differ by one std
+    >>> result = es.audit(noisy_sum, pair, runs=20_000)
+    >>> result.contradicts(es.Budget(mu=0.5))  # its mu is 1
+    True
     """
 
-    mu_lower: float
-    """The mechanism is not mu-Gaussian private for any mu below this; 0 where nothing was found."""
     runs: int
-    """Runs on each data set."""
-    counted: int
-    """Those of them that were counted; the others chose what to count."""
     confidence: float
     score: str
     event: Event
-    hits: int
-    alarms: int
-    failures: tuple[int, int]
-    """Counted runs on each data set that raised an exception or gave anything but finite numbers."""
     chosen: tuple[Floats, Floats] = field(compare=False)
-    measured: tuple[Floats, Floats] = field(compare=False)
+    """Scores of the runs that chose the event, on each data set."""
+    measured: tuple[Floats, Floats]
+    """Scores of the runs that were counted."""
     looks: int = 1
-    """How often the runs were looked at, at most; their bounds together are wrong as rarely as is stated [A6]."""
+    """How often the runs were looked at, at most; their bounds together hold at the stated confidence [A6]."""
 
     @property
     def miss(self) -> float:
         return (1 - self.confidence) / self.looks
 
+    @property
+    def counted(self) -> int:
+        return self.measured[0].size
+
+    @cached_property
+    def _counts(self) -> tuple[int, int]:
+        return self.event.counts(*self.measured)
+
+    @property
+    def hits(self) -> int:
+        return self._counts[0]
+
+    @property
+    def alarms(self) -> int:
+        return self._counts[1]
+
+    @cached_property
+    def failures(self) -> tuple[int, int]:
+        first, second = (int(np.count_nonzero(np.isinf(scores))) for scores in self.measured)
+        return first, second
+
+    @cached_property
+    def mu_lower(self) -> float:
+        return max(float(MU_BOUNDS[self.event.rule](*self._counts, self.counted, self.miss)), 0.0)
+
     def epsilon_lower(self, delta: float) -> float:
-        """The mechanism is not (epsilon, delta)-private for any epsilon below this [A1]."""
+        """Return a lower bound on epsilon at a delta: the mechanism is not (epsilon, delta)-DP below it [A1]."""
         delta = finite("delta", delta)
         if not 0 <= delta < 1:
             raise UsageError(f"delta must be at least 0 and below 1, got {delta:g}.")
@@ -88,7 +133,7 @@ class Audit(Printed, Alike):
         return float(epsilon_bound(hits, alarms, self.counted, self.miss, delta))
 
     def contradicts(self, claim: Claim) -> bool:
-        """Whether the event that was counted is likelier than a guarantee allows [A1]."""
+        """Return whether the counted event is more likely than a guarantee allows [A1]."""
         if self.event.rule == "pooled":
             share = float(at_least(self.hits + self.counted - self.alarms, 2 * self.counted, self.miss))
             return 2 * share - 1 > claim.delta(0.0)
@@ -138,8 +183,8 @@ class Audit(Printed, Alike):
 
 @public
 def audit(
-    mechanism: Callable[..., Any],
-    pair: tuple[Any, Any],
+    mechanism: Mechanism,
+    pair: Pair,
     *,
     runs: int,
     confidence: float = 0.99,
@@ -148,140 +193,94 @@ def audit(
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Run a mechanism on two neighboring data sets, and bound from below what it gives away.
+    """Run a mechanism on two neighboring data sets and bound its privacy loss from below.
 
-    mechanism: a function of data, or of data and a numpy Generator; it returns a number, a vector or a release. With
-        a method `many(data, runs, rng)` it draws many outputs in one call, one per row.
-    pair: two data sets that its guarantee calls neighbors. The closer to the worst pair, the more is found.
-    runs: runs on each of the two data sets.
-    claim: a guarantee that is put to the test: the runs end as soon as they contradict it. Bounds are a little lower,
-        since the runs are looked at several times.
-    processes: interpreters to run it in (default: all cores where runs are made one by one and take seconds).
-    rng: a numpy Generator that makes the audit repeatable: mechanisms with two arguments then draw the same numbers.
+    Parameters
+    ----------
+    mechanism : callable
+        A function of data, or of data and a numpy Generator. It returns a number, a vector or a release. An object
+        with a method ``many(data, runs, rng)`` draws many outputs in one call, one per row.
+    pair : tuple
+        Two neighboring data sets. The closer to the worst pair, the more is found.
+    runs : int
+        Runs on each data set, at least 100.
+    confidence : float, default 0.99
+        Confidence of each bound, at least 0.75.
+    claim : Privacy, Budget or any object with ``delta(epsilon)``, optional
+        A guarantee to test: the runs end as soon as they contradict it. The bounds are then a little lower.
+    processes : int, optional
+        Processes to use. By default all cores, if single runs are slow.
+    rng : numpy.random.Generator, optional
+        Makes the audit repeatable; a mechanism with two arguments draws from it.
+    progress : callable, optional
+        Called with the share of the work that is done.
 
-    A run that fails is an outcome like any other: `Audit.failures`. That nothing is found proves nothing.
+    Returns
+    -------
+    Audit
+        Lower bounds on mu and epsilon. That nothing is found proves nothing.
+
+    Raises
+    ------
+    UsageError
+        If an argument is invalid, or the mechanism fails on both data sets.
+
+    Notes
+    -----
+    Proofs: [A1] to [A4] and [A6]. A run that fails is an outcome like any other and is counted in `Audit.failures`.
+
+    Examples
+    --------
+    >>> import numpy as np, ellipsum as es
+    >>> def noisy_sum(data, rng):
+    ...     return data.sum() + rng.normal(0, 2)
+    >>> pair = np.array([0.0, 0.0]), np.array([0.0, 2.0])
+    >>> result = es.audit(noisy_sum, pair, runs=20_000)
+    >>> result.contradicts(es.Budget(mu=2))  # its mu is 1
+    False
     """
-    first, second = _two(pair)
-    seed = public_seed(rng)
-    runs = whole("runs", runs, least=_LEAST_RUNS)
     confidence = open_unit("confidence", confidence)
     if confidence < _LEAST_CONFIDENCE:  # [A3]
         raise UsageError(f"confidence must be at least {_LEAST_CONFIDENCE}, got {confidence:g}.")
     if claim is not None and not callable(getattr(claim, "delta", None)):
         raise UsageError(f"claim must be a guarantee, as es.Privacy is, got {type(claim).__name__}.")
-    processes = None if processes is None else whole("processes", processes)
-    trial = trial_of(_callable(mechanism), (first, second), seed)
-    runner = Runner(mechanism, (first, second), trial.width)
-    with steps(progress, public=True) as tell:
-        work = _Work(runner, seed, runs, trial.processes(runs, processes), tell)
+    work = PairRuns.of(mechanism, pair, runs, processes, rng)
+    with steps(progress, public=True) as work.report:
         return _audited(work, confidence, claim)
 
 
-def _two(pair: Any) -> tuple[Any, Any]:
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise UsageError("pair must hold two data sets: (data, the same with one row or person changed).")
-    return pair[0], pair[1]
+def _score(work: PairRuns, stage: int, runs: int, scores: list[Score]) -> list[tuple[Floats, Floats]]:
+    """For each score, its values on both data sets."""
+    values: list[tuple[list[Floats], list[Floats]]] = [([], []) for _ in scores]
+    for which, outputs in work.outputs(stage, runs):
+        for score, samples in zip(scores, values, strict=True):
+            samples[which].append(score(outputs))
+    return [(np.concatenate(first), np.concatenate(second)) for first, second in values]
 
 
-def _callable(mechanism: Any) -> Any:
-    if not callable(mechanism) and not hasattr(mechanism, "many"):
-        raise UsageError(f"mechanism must be a function of data, got {type(mechanism).__name__}.")
-    return mechanism
-
-
-@dataclass
-class _Work:
-    """Runs of a mechanism, stage by stage, each stage with seeds of its own."""
-
-    runner: Runner
-    seed: bytes
-    runs: int
-    processes: int
-    tell: Progress | None
-    done: int = 0
-
-    def outputs(self, stage: int, runs: int) -> Iterator[tuple[int, Floats]]:
-        """(which data set, outputs of some runs on it), so many of each data set in all."""
-        seed = public_words(self.seed, stage, 1).tobytes()
-        many = hasattr(self.runner.mechanism, "many")
-        parts = [part for which in (0, 1) for part in parts_of(which, runs, seed, many)]
-        for part, outputs in zip(parts, run_parts(self.runner, parts, self.processes), strict=True):
-            self._report(part)
-            yield part.which, outputs
-
-    def _report(self, part: Part) -> None:
-        self.done += part.runs
-        if self.tell is not None:
-            self.tell(self.done / (2 * self.runs))
-
-    def scores(self, stage: int, runs: int, scores: list[Score]) -> list[tuple[Floats, Floats]]:
-        """For each score, its values on both data sets."""
-        values: list[tuple[list[Floats], list[Floats]]] = [([], []) for _ in scores]
-        for which, outputs in self.outputs(stage, runs):
-            for score, kept in zip(scores, values, strict=True):
-                kept[which].append(score(outputs))
-        return [(np.concatenate(kept[0]), np.concatenate(kept[1])) for kept in values]
-
-
-def _audited(work: _Work, confidence: float, claim: Claim | None) -> Audit:
+def _audited(work: PairRuns, confidence: float, claim: Claim | None) -> Audit:
     """Learn scores, pick one and its event, count it: on runs of their own [A2]; look at them now and then [A6]."""
     few = min(work.runs // _CHOOSING[0], _CHOOSING[1])
     looks = _looks(work.runs - 2 * few, claim)
     miss = (1 - confidence) / len(looks)
-    seen: tuple[list[Floats], list[Floats]] = ([], [])
-    for which, outputs in work.outputs(0, few):
-        seen[which].append(outputs)
-    scores = learn_scores(np.concatenate(seen[0]), np.concatenate(seen[1]))
-    tried = work.scores(1, few, scores)
-    found = [(*choose_for_mu(*values, miss), place) for place, values in enumerate(tried)]
-    _, event, place = max(found, key=lambda entry: entry[0])
-    chosen = _Counted(scores[place], event, confidence, tried[place], len(looks))
+    scores = learn_scores(*work.collect(0, few))
+    tried = _score(work, 1, few, scores)
+    candidates = [(*choose_for_mu(*values, miss), place) for place, values in enumerate(tried)]
+    _, event, place = max(candidates, key=lambda entry: entry[0])
+    measured = np.empty(0), np.empty(0)
     for stage, runs in enumerate(looks, 2):
-        made = chosen.count(work, stage, runs, 2 * few)
-        if claim is not None and made.contradicts(claim):
+        ((first, second),) = _score(work, stage, runs, [scores[place]])
+        measured = np.concatenate([measured[0], first]), np.concatenate([measured[1], second])
+        done = measured[0].size + 2 * few
+        result = Audit(done, confidence, scores[place].name, event, tried[place], measured, len(looks))
+        if claim is not None and result.contradicts(claim):
             break
-    return made
+    return result
 
 
 def _looks(counted: int, claim: Claim | None) -> list[int]:
     """How many runs are counted before each look: each time as many as before, where a claim may end them."""
     parts = [counted]
-    while claim is not None and len(parts) < _MOST_LOOKS and parts[0] >= 2 * _LEAST_RUNS:
+    while claim is not None and len(parts) < _MOST_LOOKS and parts[0] >= 2 * LEAST_RUNS:
         parts[:1] = [parts[0] // 2, parts[0] - parts[0] // 2]
     return parts
-
-
-@dataclass
-class _Counted:
-    """An event and the runs on which it was counted so far."""
-
-    score: Score
-    event: Event
-    confidence: float
-    chosen: tuple[Floats, Floats]
-    looks: int
-    measured: tuple[Floats, Floats] = (np.empty(0), np.empty(0))
-
-    def count(self, work: _Work, stage: int, runs: int, before: int) -> Audit:
-        """What so many more runs and all earlier ones prove; before: runs that were not counted."""
-        (more,) = work.scores(stage, runs, [self.score])
-        first, second = (np.concatenate(both) for both in zip(self.measured, more, strict=True))
-        self.measured = first, second
-        counted, miss = first.size, (1 - self.confidence) / self.looks
-        hits, alarms = self.event.counts(first, second)
-        bound = float(MU_BOUNDS[self.event.rule](hits, alarms, counted, miss))
-        failures = [int(np.count_nonzero(np.isinf(values))) for values in (first, second)]
-        return Audit(
-            max(bound, 0.0),
-            counted + before,
-            counted,
-            self.confidence,
-            self.score.name,
-            self.event,
-            hits,
-            alarms,
-            (failures[0], failures[1]),
-            self.chosen,
-            self.measured,
-            self.looks,
-        )

@@ -1,96 +1,145 @@
-"""The library's mechanisms with pairs of data sets that bring out as much as they may give away."""
+"""The library's mechanisms, each with a pair of data sets that shows as much of its privacy loss as possible."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence, Sized
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...api import plan
-from ...errors import AccuracyWarning, Floats, UsageError, listing
-from ...friendly import friendly_mean, subsample_and_aggregate
+from ... import (
+    AccuracyWarning,
+    Ball,
+    Box,
+    Budget,
+    DescriptionPlan,
+    DescriptionWithQuantiles,
+    GroupPlan,
+    GroupRelease,
+    Groups,
+    HistogramPlan,
+    NoCenter,
+    Normal,
+    People,
+    Plan,
+    Projection,
+    ProjectionWarning,
+    QuantilePlan,
+    Release,
+    Unknown,
+    UsageError,
+    friendly_mean,
+    plan,
+    project,
+    subsample_and_aggregate,
+)
+from ...api import AnyPlan, make_plan
+from ...errors import Floats, listing
 from ...friendly.aggregate import deal
 from ...friendly.plan import friendly_plan
-from ...friendly.release import FriendlyRelease, NoCenter, run_friendly
-from ...kernels.accumulate import Partial
+from ...friendly.release import FriendlyRelease, run_friendly
+from ...learning.plan import LearningPlan
 from ...ledger.ledger import uncharged
 from ...numerics.wide_integers import Wide
-from ...plans.base import Runnable
-from ...plans.group_plan import GroupPlan
-from ...plans.plan import Plan
-from ...privacy.budget import Budget
-from ...projection import Projection, ProjectionWarning, project
-from ...releases.release import Release
-from ...rows import Ball, Box, Normal, Unknown
+from ...plans.base import StatisticPlan
+from ...releases.base import StatisticRelease
+from ...request.bins import Bins
+from ...request.quantiles import Quantiles
+from ...request.request import Request
+from ...rows import Rows
 from ...session import Reading, Session
 from ...sources import Selection
 from .bounds import Claim
+from .runs import Mechanism, Pair
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A plan's release on data, from the first row to the published value."""
+    """A plan's release on data, from the first row to the published numbers.
 
-    plan: Runnable
+    groups: how many groups there may be; one that is not published is all zeros.
+    """
 
-    def __call__(self, data: Any, rng: np.random.Generator) -> Floats:
+    plan: StatisticPlan[Any]
+    groups: int = 0
+
+    def __call__(self, data: object, rng: np.random.Generator) -> Floats:
         with warnings.catch_warnings(), uncharged():
             warnings.simplefilter("ignore", AccuracyWarning)
-            return _published(self.plan.release(data, rng, threads=1))
+            return self.noisy_numbers(self.plan.release(data, rng, threads=1))
+
+    def noisy_numbers(self, release: StatisticRelease) -> Floats:
+        """Every noisy number of a release."""
+        if isinstance(release, GroupRelease):
+            noisy = np.zeros((self.groups, release.plan.width))
+            noisy[: len(release.noisy)] = release.noisy
+            return noisy.reshape(-1)
+        if isinstance(release, DescriptionWithQuantiles):
+            return np.concatenate([release.noisy, release.quantile_sums[0]])
+        if isinstance(release, Release):
+            return release.raw_value if release.row_count is None else np.append(release.raw_value, release.row_count)
+        first: Floats = release.noisy[0]
+        return first
 
 
 @dataclass(frozen=True)
-class WholePeople:
-    """The same of a plan for people, whose rows are brought together once, and read in each run."""
+class WholePeople(Whole):
+    """The same for people, whose rows are grouped once and read in each run."""
 
-    plan: Runnable
-
-    def many(self, data: Any, runs: int, rng: np.random.Generator) -> Floats:
-        plan = self.plan
-        with Session.open(data, Selection(names=plan.columns), plan.people, Reading(rng, threads=1)) as session:
-            return np.stack([_published(plan.run(session)) for _ in range(runs)])
+    def many(self, data: object, runs: int, rng: np.random.Generator) -> Floats:
+        with _open_session(self.plan, data, rng) as session:
+            return np.stack([self.noisy_numbers(self.plan.run(session)) for _ in range(runs)])
 
 
-def _published(release: Release) -> Floats:
-    value: Floats = release.value if release.row_count is None else np.append(release.value, release.row_count)
-    return value
+def _open_session(plan: StatisticPlan[Any], data: object, rng: np.random.Generator) -> AbstractContextManager[Session]:
+    selection = Selection.of_request(plan.request)
+    return Session.open(data, selection, plan.people, Reading(rng, threads=1), plan.grouping)
 
 
 @dataclass(frozen=True)
 class NoisySums:
-    """The noisy sums that a plan's release is made of: rows are added up once, and each run draws noise of its own
-    [A4]."""
+    """The noisy sums of a plan's release: rows are added up once, and each run draws noise of its own [A4]."""
 
-    plan: Plan
+    plan: Plan | HistogramPlan | QuantilePlan
 
-    def many(self, data: Any, runs: int, rng: np.random.Generator) -> Floats:
+    def many(self, data: object, runs: int, rng: np.random.Generator) -> Floats:
         plan = self.plan
-        with Session.open(data, Selection(names=plan.columns), plan.people, Reading(rng, threads=1)) as session:
+        with _open_session(plan, data, rng) as session:
             stream = session.spend(plan.privacy, plan.statistic)
-            sums = self._sums(session.total(plan.row_map, public=plan.public_rows))
+            partial = session.total(plan.row_map, public=isinstance(plan, Plan) and plan.public_rows)
+        sums = partial.sums
+        if isinstance(plan, Plan) and plan.count_units:  # as in `Plan.noisy_sums`, the weighted count comes last
+            sums = sums.join(Wide.from_ints([partial.rows * plan.count_units]))
         copies = Wide(*(np.tile(limbs, (runs, 1)) for limbs in (sums.high, sums.low)))
-        return plan.noise_law.add(copies, [], stream)
+        return plan.noise_law.add(copies, [], stream) if isinstance(plan, Plan) else plan.noisy(copies, stream)
 
-    def _sums(self, partial: Partial) -> Wide:
-        """As `Plan.noisy_sums` has them: the weighted count comes last."""
-        weight = self.plan.count_units
-        return partial.sums.join(Wide.from_ints([partial.rows * weight])) if weight else partial.sums
+
+@dataclass(frozen=True)
+class NoisyDescription:
+    """The noisy sums of both parts of a description with quantiles [A4]."""
+
+    plan: DescriptionPlan
+
+    def many(self, data: object, runs: int, rng: np.random.Generator) -> Floats:
+        moments = self.plan.moments
+        assert isinstance(moments, Plan)
+        parts = NoisySums(moments), NoisySums(self.plan.quantile_plan)
+        return np.concatenate([part.many(data, runs, rng) for part in parts], axis=1)
 
 
 @dataclass(frozen=True)
 class NoisyGroups:
-    """The noisy sums of groups, in a release of so many of them; a group that is not published is all zeros [A4]."""
+    """The noisy sums of groups; a group that is not published is all zeros [A4]. groups: how many there may be."""
 
     plan: GroupPlan
     groups: int
 
-    def many(self, data: Any, runs: int, rng: np.random.Generator) -> Floats:
-        plan, how = self.plan, Reading(rng, threads=1)
-        keys = plan.grouping.keys
-        with Session.open(data, Selection(names=plan.columns), plan.people, how, plan.grouping) as session:
+    def many(self, data: object, runs: int, rng: np.random.Generator) -> Floats:
+        plan, keys = self.plan, self.plan.grouping.keys
+        with _open_session(plan, data, rng) as session:
             stream = session.spend(plan.privacy, plan.statistic)
             sums = session.total_by(plan.one.row_map, keys, public=False)
         present = np.flatnonzero(sums.rows > 0) if keys is None else np.arange(sums.rows.size)
@@ -102,39 +151,23 @@ class NoisyGroups:
         return out.reshape(runs, -1)
 
 
-@dataclass(frozen=True)
-class WholeGroups:
-    """A plan's release of groups, from the first row on; a group that is not published is all zeros."""
-
-    plan: GroupPlan
-    groups: int
-
-    def __call__(self, data: Any, rng: np.random.Generator) -> Floats:
-        with warnings.catch_warnings(), uncharged():
-            warnings.simplefilter("ignore", AccuracyWarning)
-            noisy: Any = self.plan.release(data, rng, threads=1).noisy
-        out = np.zeros((self.groups, self.plan.width))
-        out[: len(noisy)] = noisy
-        return out.reshape(-1)
+def friendly_numbers(release: FriendlyRelease | NoCenter) -> Floats:
+    """Everything that a friendly mean publishes: the core fraction, whether there is a center, and the center."""
+    if isinstance(release, NoCenter):
+        return np.concatenate([[release.core_fraction, 0.0], np.zeros(release.plan.d)])
+    return np.concatenate([[release.core_fraction, 1.0], release.value])
 
 
-def friendly_numbers(made: FriendlyRelease | NoCenter) -> Floats:
-    """Everything that a friendly mean publishes: the agreement, whether there is a center, and the center."""
-    if isinstance(made, NoCenter):
-        return np.concatenate([[made.agreement, 0.0], np.zeros(made.plan.d)])
-    return np.concatenate([[made.agreement, 1.0], made.value])
-
-
-def along(made: Projection, row: int, shift: Floats) -> Floats:
+def along(projection: Projection, row: int, shift: Floats) -> Floats:
     """How far a projected row lies along a change of it, as the published matrix maps it, and how far that goes."""
-    mapped = shift @ made.matrix
-    length = float(np.linalg.norm(mapped))
-    return np.array([made.value[row] @ mapped / length])
+    mapped = shift @ projection.matrix
+    return np.array([projection.value[row] @ mapped / float(np.linalg.norm(mapped))])
 
 
 _ONE: dict[str, Any] = {"budget": Budget(mu=1.0)}
 _LOOSE: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3}
 _BATCHED = 1_000_000
+_PURE = Budget(epsilon=1.0, delta=0.0).as_typed()
 _BOX = Box([0.0, -1.0], [1.0, 2.0])
 _FAR = 10.0
 
@@ -143,44 +176,52 @@ _FAR = 10.0
 class Case:
     """A mechanism, two neighboring data sets and what is claimed."""
 
-    mechanism: Any
-    pair: tuple[Any, Any]
+    mechanism: Mechanism
+    pair: Pair
     claim: Claim
     runs: int
-    """What an audit of it usually takes."""
-    whole: Any = None
+    """The usual number of runs of an audit."""
+    whole: Mechanism | None = None
     """The same release from the first row on, where `mechanism` draws noise in batches."""
 
 
-def _replaced(one: Any, other: Any, n: int = 5) -> tuple[Floats, Floats]:
+def _case(audited_plan: AnyPlan, pair: Pair, runs: int = _BATCHED, groups: int = 0) -> Case:
+    """The case of a plan: its noise in batches, and its whole release."""
+    whole = Whole(audited_plan, groups) if audited_plan.people is None else WholePeople(audited_plan, groups)
+    if isinstance(audited_plan, LearningPlan):
+        return Case(whole, pair, audited_plan.privacy, runs)
+    if isinstance(audited_plan, GroupPlan):
+        return Case(NoisyGroups(audited_plan, groups), pair, audited_plan.privacy, runs, whole)
+    batched = NoisyDescription(audited_plan) if isinstance(audited_plan, DescriptionPlan) else NoisySums(audited_plan)
+    return Case(batched, pair, audited_plan.privacy, runs, whole)
+
+
+def _replace_last_row(one: Sequence[float], other: Sequence[float], n: int = 5) -> tuple[Floats, Floats]:
     """n rows of zeros, the last of which is one row or the other."""
     rows = np.zeros((n - 1, len(one)))
     return np.vstack([rows, one]), np.vstack([rows, other])
 
 
-def _added(row: Any, n: int = 5) -> tuple[Floats, Floats]:
+def _add_row(row: Sequence[float], n: int = 5) -> tuple[Floats, Floats]:
     """n rows of zeros, and the same with one more row."""
     rows = np.zeros((n, len(row)))
     return rows, np.vstack([rows, row])
 
 
-def _of_plan(rows: Any, pair: tuple[Any, Any], *, n: int = 5, d: int = 2, **words: Any) -> Case:
-    made: Any = plan(rows, n=n, d=d, **words)
-    return Case(NoisySums(made), pair, made.privacy, _BATCHED, Whole(made))
+def _vectors(bounds: Rows, pair: Pair, statistic: str = "sum", d: int = 2, **arguments: Any) -> Case:
+    return _case(plan(statistic, bounds, n=5, d=d, **{"count_clipped": False, **arguments}), pair)
 
 
-def _people(per_person: str, pair: tuple[Any, Any], **words: Any) -> Case:
-    words |= {"d": 1, "privacy_id": "name", "per_person": per_person, "noise": "gaussian"}
-    made = _of_plan(Box([-1.0], [1.0]), pair, **words)
-    return replace(made, whole=WholePeople(made.mechanism.plan))
+def _count_case(pair: Pair, **fields: Any) -> Case:
+    request = Request(n=5, **fields)
+    return _case(make_plan(request.sized(5, None if isinstance(request.bounds, Bins) else 1)), pair, groups=2)
 
 
-def _visits(values: list[float]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _people(people: People, statistic: str) -> Case:
     """Five people with two visits each; those of the last are all at one bound or all at the other."""
-    names = np.repeat(np.arange(5), len(values))
-    rest = np.zeros(4 * len(values))
-    ends = (np.concatenate([rest, values]), np.concatenate([rest, np.negative(values)]))
-    return {"name": names, "x": ends[0]}, {"name": names, "x": ends[1]}
+    names, ends = np.repeat(np.arange(5), 2), np.concatenate([np.zeros(8), [1.0, 1.0]])
+    pair = {"name": names, "x": ends}, {"name": names, "x": -ends}
+    return _vectors(Box([-1.0], [1.0]), pair, statistic, 1, privacy_id=people, noise="gaussian", **_ONE)
 
 
 def _cities(last: float, name: str = "b") -> dict[str, Any]:
@@ -191,17 +232,35 @@ def _cities(last: float, name: str = "b") -> dict[str, Any]:
 _ALONE: Any = tuple({"city": np.array(["b"] * rows, dtype=str), "x": np.zeros(rows)} for rows in (0, 1))
 
 
-def _groups(keys: list[str] | None, pair: tuple[Any, Any], **words: Any) -> Case:
-    made: Any = plan(Box({"x": (-1.0, 1.0)}), n=5, by="city", keys=keys, noise="gaussian", **words)
-    groups = len(keys or "b")
-    return Case(NoisyGroups(made, groups), pair, made.privacy, _BATCHED, WholeGroups(made, groups))
+def _groups(keys: list[str] | None, pair: Pair, **arguments: Any) -> Case:
+    audited_plan = plan("sum", Box({"x": (-1.0, 1.0)}), n=5, by=Groups("city", keys), noise="gaussian", **arguments)
+    return _case(audited_plan, pair, groups=len(keys or "b"))
 
 
-def _learning(method: str, runs: int, n: int = 100, **words: Any) -> Case:
-    made: Any = plan(Unknown(_FAR), n=n, d=1, statistic="mean", method=method, **words, **_LOOSE)
-    spread = np.linspace(-1, 1, n - 1)[:, None]
-    pair = np.vstack([spread, [[_FAR]]]), np.vstack([spread, [[-_FAR]]])
-    return Case(Whole(made), pair, made.privacy, runs)
+def _quantiles(
+    pair: tuple[Sized, Sized], quantiles: Quantiles | None = None, runs: int = _BATCHED, **fields: Any
+) -> Case:
+    request = Request(
+        "quantiles", Box(0.0, 8.0), quantiles=quantiles or Quantiles(bins=8), **{"budget": _PURE, **fields}
+    )
+    return _case(make_plan(request.sized(len(pair[0]), 1)), pair, runs)
+
+
+def _describe_case(pair: Pair, **fields: Any) -> Case:
+    request = Request("describe", _BOX, n=5, count_clipped=False, quantiles=Quantiles(bins=8), **fields)
+    return _case(make_plan(request.sized(5, 2)), pair)
+
+
+def _choices(q: float, before: list[int], after: list[int], **fields: Any) -> Case:
+    """Rows in three bins, of which the middle one is narrow, so that hardly anything but its neighbors is chosen."""
+    pair: Any = tuple(np.repeat([0.5, 1.0005, 4.0], rows)[:, None] for rows in (before, after))
+    return _quantiles(pair, Quantiles((q,), [1.0, 1.001], "exponential"), 100_000, **fields)
+
+
+def _learning(method: str, runs: int, n: int = 100, noise: str = "auto", **options: Any) -> Case:
+    audited_plan = plan("mean", Unknown(_FAR, method=method, **options), n=n, d=1, noise=noise, **_LOOSE)
+    others = np.linspace(-1, 1, n - 1)[:, None]
+    return _case(audited_plan, (np.vstack([others, [[_FAR]]]), np.vstack([others, [[-_FAR]]])), runs)
 
 
 _FRIENDS, _BLOCKS = 400, 200
@@ -214,32 +273,27 @@ def _friendly(noise: str) -> Case:
         with uncharged():
             return friendly_numbers(friendly_mean(data, 1.0, rng=rng, threads=1, noise=noise, **_LOOSE))
 
-    return Case(mechanism, _replaced([1.0], [-1.0], _FRIENDS), claim, 4_000)
+    return Case(mechanism, _replace_last_row([1.0], [-1.0], _FRIENDS), claim, 4_000)
 
 
-def _aggregated() -> Case:
-    made = friendly_plan(_BLOCKS, 1, 1.0, budget=Budget(**_LOOSE))
-    words: dict[str, Any] = {
-        "blocks": _BLOCKS,
-        "radius": 1.0,
-        "dimension": 1,
-        "workers": 1,
-        "noise": "gaussian",
-        **_LOOSE,
-    }
+def _aggregate_case() -> Case:
+    audited_plan = friendly_plan(_BLOCKS, 1, 1.0, budget=Budget(**_LOOSE))
+    options: dict[str, Any] = {"blocks": _BLOCKS, "radius": 1.0, "dimension": 1, "workers": 1, "noise": "gaussian"}
 
     def here(data: Floats, rng: np.random.Generator) -> Floats:
         """Without a process for each block, of which there would be millions."""
         with Session.open(data, Selection(), None, Reading(rng)) as session:
             blocks = deal(len(data), _BLOCKS, session.seed())
             results = np.stack([_mean(data[block]) for block in blocks])
-            return friendly_numbers(run_friendly(made, results, session.spend(made.privacy, "an audit"), threads=1))
+            return friendly_numbers(
+                run_friendly(audited_plan, results, session.spend(audited_plan.privacy, "an audit"), threads=1)
+            )
 
     def whole(data: Floats, rng: np.random.Generator) -> Floats:
         with uncharged():
-            return friendly_numbers(subsample_and_aggregate(_mean, data, rng=rng, **words))
+            return friendly_numbers(subsample_and_aggregate(_mean, data, rng=rng, **options, **_LOOSE))
 
-    return Case(here, _replaced([2.0], [-2.0], 2 * _BLOCKS), made.privacy, 4_000, whole)
+    return Case(here, _replace_last_row([2.0], [-2.0], 2 * _BLOCKS), audited_plan.privacy, 4_000, whole)
 
 
 def _mean(block: Floats) -> Floats:
@@ -248,57 +302,75 @@ def _mean(block: Floats) -> Floats:
 
 
 def _projection(adversary: str) -> Case:
-    pair = _replaced([1.0, 0.0], [-1.0, 0.0], 2)
-    words: dict[str, Any] = {"adversary": adversary, **_LOOSE}
+    pair = _replace_last_row([1.0, 0.0], [-1.0, 0.0], 2)
 
-    def projected(data: Floats, rng: np.random.Generator | None = None) -> Projection:
+    def run_projection(data: Floats, rng: np.random.Generator | None = None) -> Projection:
         with warnings.catch_warnings(), uncharged():
             warnings.simplefilter("ignore", ProjectionWarning)
-            return project(data, 2, Ball(1.0), rng=rng, **words)
+            return project(data, 2, Ball(1.0), rng=rng, adversary=adversary, **_LOOSE)
 
     def mechanism(data: Floats, rng: np.random.Generator) -> Floats:
-        return along(projected(data, rng), 1, pair[1][1] - pair[0][1])
+        return along(run_projection(data, rng), 1, pair[1][1] - pair[0][1])
 
-    return Case(mechanism, pair, projected(pair[0]).privacy, 4_000)
+    return Case(mechanism, pair, run_projection(pair[0]).privacy, 4_000)
 
 
-_CORNERS = _replaced([0.0, -1.0], [1.0, 2.0])
-_ACROSS = _replaced([1.0, 0.0], [-1.0, 0.0])
+_CORNERS = _replace_last_row([0.0, -1.0], [1.0, 2.0])
+_PURE = Budget(epsilon=1.0, delta=0)
+_BINS = Bins([0, 1, 2])
+_MOVED = _replace_last_row([0.5], [1.5])
+_ACROSS = _replace_last_row([1.0, 0.0], [-1.0, 0.0])
 CASES: dict[str, Callable[[], Case]] = {
-    "sum-ball": lambda: _of_plan(Ball(1.0), _ACROSS, **_ONE),
-    "sum-ball-add-remove": lambda: _of_plan(Ball(1.0), _added([1.0, 0.0]), neighbors="add_remove", **_ONE),
-    "sum-ball-norm": lambda: _of_plan(Ball(1.0), _ACROSS, noise="norm", epsilon=2, delta=1e-3),
-    "sum-box": lambda: _of_plan(_BOX, _CORNERS, noise="gaussian", **_ONE),
-    "sum-box-add-remove": lambda: _of_plan(_BOX, _added([1.0, 2.0]), neighbors="add_remove", **_ONE),
-    "sum-box-norm": lambda: _of_plan(_BOX, _CORNERS, noise="norm", epsilon=1, delta=0),
-    "sum-normal": lambda: _of_plan(
-        Normal([0.0, 0.0], std=[1.0, 2.0]), _replaced([99.0, 0.0], [-99.0, 0.0]), check=False, **_ONE
+    "sum-ball": lambda: _vectors(Ball(1.0), _ACROSS, **_ONE),
+    "sum-ball-add-remove": lambda: _vectors(Ball(1.0), _add_row([1.0, 0.0]), neighbors="add_remove", **_ONE),
+    "sum-ball-norm": lambda: _vectors(Ball(1.0), _ACROSS, noise="knorm", epsilon=2, delta=1e-3),
+    "sum-box": lambda: _vectors(_BOX, _CORNERS, noise="gaussian", **_ONE),
+    "sum-box-add-remove": lambda: _vectors(_BOX, _add_row([1.0, 2.0]), neighbors="add_remove", **_ONE),
+    "sum-box-norm": lambda: _vectors(_BOX, _CORNERS, noise="knorm", epsilon=1, delta=0),
+    "sum-normal": lambda: _vectors(
+        Normal([0.0, 0.0], std=[1.0, 2.0]), _replace_last_row([99.0, 0.0], [-99.0, 0.0]), count_clipped=False, **_ONE
     ),
-    "mean-ball": lambda: _of_plan(Ball(1.0), _ACROSS, statistic="mean", **_ONE),
-    "mean-ball-add-remove": lambda: _of_plan(
-        Ball(1.0), _added([1.0, 0.0]), statistic="mean", neighbors="add_remove", **_ONE
+    "mean-ball": lambda: _vectors(Ball(1.0), _ACROSS, statistic="mean", **_ONE),
+    "mean-ball-add-remove": lambda: _vectors(
+        Ball(1.0), _add_row([1.0, 0.0]), statistic="mean", neighbors="add_remove", **_ONE
     ),
-    "mean-box": lambda: _of_plan(_BOX, _CORNERS, statistic="mean", noise="gaussian", **_ONE),
-    "describe-box": lambda: _of_plan(_BOX, _CORNERS, statistic="describe", noise="gaussian", **_ONE),
-    "people-mean": lambda: _people("mean", _visits([1.0, 1.0]), statistic="mean", **_ONE),
-    "people-sum": lambda: _people("sum", _visits([1.0, 1.0]), max_rows=1, **_ONE),
-    "people-rows": lambda: _people("rows", _visits([1.0, 1.0]), max_rows=2, statistic="mean", **_ONE),
+    "mean-box": lambda: _vectors(_BOX, _CORNERS, statistic="mean", noise="gaussian", **_ONE),
+    "describe-box": lambda: _vectors(_BOX, _CORNERS, statistic="describe", noise="gaussian", quantiles=None, **_ONE),
+    "describe-quantiles": lambda: _describe_case(_CORNERS, **_ONE),
+    "count": lambda: _count_case(_add_row([0.0]), statistic="count", bounds=None, budget=_PURE, neighbors="add_remove"),
+    "count-groups": lambda: _count_case(
+        (_cities(1.0), _cities(1.0, "a")),
+        statistic="count",
+        bounds=None,
+        budget=_ONE["budget"],
+        groups=Groups("city", ["a", "b"]),
+    ),
+    "histogram": lambda: _count_case(_MOVED, statistic="histogram", bounds=_BINS, budget=_PURE),
+    "histogram-gaussian": lambda: _count_case(_MOVED, statistic="histogram", bounds=_BINS, **_ONE),
+    "people-mean": lambda: _people(People("name"), "mean"),
+    "people-sum": lambda: _people(People("name", "sum", 1), "sum"),
+    "people-rows": lambda: _people(People("name", "rows", 2), "mean"),
     "groups-listed": lambda: _groups(["a", "b"], (_cities(1.0), _cities(1.0, "a")), **_ONE),
     "groups-private": lambda: _groups(None, _ALONE, neighbors="add_remove", epsilon=0.5, delta=0.02),
+    "quantiles-cdf": lambda: _quantiles(_replace_last_row([0.5], [6.5]), **_ONE),
+    "quantiles-cdf-add-remove": lambda: _quantiles(_add_row([4.5]), neighbors="add_remove", **_ONE),
+    "quantiles-tree": lambda: _quantiles(_replace_last_row([0.5], [6.5])),
+    "quantiles-exponential": lambda: _choices(0.5, [1, 2, 3], [2, 2, 2]),
+    "quantiles-exponential-add-remove": lambda: _choices(0.9, [8, 2, 1], [8, 2, 0], neighbors="add_remove"),
     "learning-coinpress": lambda: _learning("coinpress", 4_000, std=1.0),
     "learning-instance-optimal": lambda: _learning("instance_optimal", 1_000),
     "friendly-mean": lambda: _friendly("gaussian"),
-    "friendly-mean-norm": lambda: _friendly("norm"),
-    "subsample-and-aggregate": _aggregated,
+    "friendly-mean-norm": lambda: _friendly("knorm"),
+    "subsample-and-aggregate": _aggregate_case,
     "projection": lambda: _projection("oblivious"),
     "projection-adaptive": lambda: _projection("adaptive"),
-    "learning-auto": lambda: _learning("auto", 1_000),
-    "learning-columns": lambda: _learning("auto", 4_000, n=400, noise="norm"),
+    "learning-auto": lambda: _learning("auto", 1_000, noise="gaussian"),
+    "learning-columns": lambda: _learning("auto", 4_000, n=400, noise="knorm"),
 }
 
 
 def case_of(name: str) -> Case:
     """The case of this name."""
     if name not in CASES:
-        raise UsageError(f"there is no mechanism of this name to audit. There are {listing(CASES)}.")
+        raise UsageError(f"There is no such mechanism to audit. Use one of {listing(CASES)}.")
     return CASES[name]()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ...errors import Floats
 
@@ -18,7 +18,7 @@ _RIDGE = 1e-9  # of a correlation matrix: coordinates that share their noise hav
 
 @dataclass(frozen=True)
 class Score:
-    """One number for each output: large ones speak for the second data set."""
+    """One number for each output. Large ones are evidence for the second data set."""
 
     name: str
     measure: Callable[[Floats], Floats]
@@ -39,21 +39,21 @@ def learn_scores(first: Floats, second: Floats) -> list[Score]:
     first, second = (outputs[np.isfinite(outputs).all(axis=1)] for outputs in (first, second))
     if not len(first) or not len(second):
         return [Score("failures", lambda outputs: np.zeros(len(outputs)), 1.0, failed)]
-    center, spread = _standard(first, second)
-    first, second = (first - center) / spread, (second - center) / spread
+    center, std = _standard(first, second)
+    first, second = (first - center) / std, (second - center) / std
     shift = second.mean(axis=0) - first.mean(axis=0)
     directions = {"difference of means": shift, "linear discriminant": _discriminant(first, second, shift)}
-    scores = [Score(name, _along(center, spread, w), 1.0, failed) for name, w in directions.items()]
+    scores = [Score(name, _along(center, std, w), 1.0, failed) for name, w in directions.items()]
     sign = 1.0 if np.mean(np.sum(second**2, axis=1)) >= np.mean(np.sum(first**2, axis=1)) else -1.0
-    return [*scores, Score("distance from the center", _distance(center, spread), sign, failed)]
+    return [*scores, Score("distance from the center", _distance(center, std), sign, failed)]
 
 
 def _standard(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """The center of both samples, and each coordinate's spread; 1 where it never varies."""
+    """The center of both samples, and each coordinate's standard deviation; 1 where it never varies."""
     center = first.mean(axis=0) / 2 + second.mean(axis=0) / 2
-    spread = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
-    spread = np.where(spread > 0, spread, np.abs(second.mean(axis=0) - first.mean(axis=0)))
-    return center, np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
+    std = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
+    std = np.where(std > 0, std, np.abs(second.mean(axis=0) - first.mean(axis=0)))
+    return center, np.where((std > 0) & np.isfinite(std), std, 1.0)
 
 
 def _discriminant(first: Floats, second: Floats, shift: Floats) -> Floats:
@@ -64,22 +64,23 @@ def _discriminant(first: Floats, second: Floats, shift: Floats) -> Floats:
     return direction
 
 
-def _along(center: Floats, spread: Floats, weights: Floats) -> Callable[[Floats], Floats]:
-    return lambda outputs: ((outputs - center) / spread) @ weights
+def _along(center: Floats, std: Floats, weights: Floats) -> Callable[[Floats], Floats]:
+    return lambda outputs: ((outputs - center) / std) @ weights
 
 
-def _distance(center: Floats, spread: Floats) -> Callable[[Floats], Floats]:
-    return lambda outputs: np.sum(((outputs - center) / spread) ** 2, axis=1)
+def _distance(center: Floats, std: Floats) -> Callable[[Floats], Floats]:
+    return lambda outputs: np.sum(((outputs - center) / std) ** 2, axis=1)
 
 
-Bound = Callable[[Any, Any, int, float], Any]
+Counts = NDArray[np.int64]
+Bound = Callable[[ArrayLike, ArrayLike, int, float], Floats]
 _RANKS = 256
 _MANY = 1e4  # no fewer than the events that are tried
 
 
 @dataclass(frozen=True)
 class Event:
-    """A score above a threshold, which speaks for the second data set; or one at most that, for the first."""
+    """A score above a threshold, which is evidence for the second data set, or one below it, for the first."""
 
     threshold: float
     above: bool
@@ -94,43 +95,47 @@ class Event:
         return first.size - above[0], second.size - above[1]
 
 
-def at_least(hits: Any, runs: int, miss: float) -> Any:
+def at_least(hits: ArrayLike, runs: int, miss: float) -> Floats:
     """A lower bound on a probability (Clopper and Pearson) that is wrong with probability `miss` at most [A2]."""
     from scipy.special import betaincinv
 
-    hits = np.asarray(hits, np.float64)
-    return np.where(hits > 0, betaincinv(np.maximum(hits, 1), runs - hits + 1, miss), 0.0)
+    count = np.asarray(hits, np.float64)
+    bound: Floats = np.where(count > 0, betaincinv(np.maximum(count, 1), runs - count + 1, miss), 0.0)
+    return bound
 
 
-def at_most(hits: Any, runs: int, miss: float) -> Any:
+def at_most(hits: ArrayLike, runs: int, miss: float) -> Floats:
     """An upper bound on a probability, as `at_least` [A2]."""
     return 1.0 - at_least(runs - np.asarray(hits), runs, miss)
 
 
-def pair_mu(hits: Any, alarms: Any, runs: int, miss: float) -> Any:
+def pair_mu(hits: ArrayLike, alarms: ArrayLike, runs: int, miss: float) -> Floats:
     """No mu below this allows the event; hits and alarms are bounded one by one [A1][A2]."""
     from scipy.special import ndtri
 
     certain, doubtful = at_least(hits, runs, miss / 2), at_most(alarms, runs, miss / 2)
     open_ended = (certain <= 0) | (doubtful >= 1)
-    return np.where(open_ended, 0.0, ndtri(certain) - ndtri(doubtful))
+    bound: Floats = np.where(open_ended, 0.0, ndtri(certain) - ndtri(doubtful))
+    return bound
 
 
-def pooled_mu(hits: Any, alarms: Any, runs: int, miss: float) -> Any:
-    """No mu below this allows so many right answers [A3]."""
+def pooled_mu(hits: ArrayLike, alarms: ArrayLike, runs: int, miss: float) -> Floats:
+    """No mu below this allows this number of right answers [A3]."""
     from scipy.special import ndtri
 
-    return 2 * ndtri(at_least(np.asarray(hits) + runs - np.asarray(alarms), 2 * runs, miss))
+    bound: Floats = 2 * ndtri(at_least(np.asarray(hits) + runs - np.asarray(alarms), 2 * runs, miss))
+    return bound
 
 
 MU_BOUNDS: dict[str, Bound] = {"pair": pair_mu, "pooled": pooled_mu}
 
 
-def epsilon_bound(hits: Any, alarms: Any, runs: int, miss: float, delta: float) -> Any:
+def epsilon_bound(hits: ArrayLike, alarms: ArrayLike, runs: int, miss: float, delta: float) -> Floats:
     """No epsilon below this allows the event at this delta [A1][A2]."""
     surplus = np.maximum(at_least(hits, runs, miss / 2) - delta, 0.0)
     with np.errstate(divide="ignore"):
-        return np.maximum(np.log(surplus) - np.log(at_most(alarms, runs, miss / 2)), 0.0)
+        bound: Floats = np.maximum(np.log(surplus) - np.log(at_most(alarms, runs, miss / 2)), 0.0)
+    return bound
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,7 @@ class Candidates:
     """Thresholds that cut two samples of scores in many ways, with the counts of both kinds of event."""
 
     thresholds: Floats
-    above: tuple[Any, Any]
+    above: tuple[Counts, Counts]
     runs: int
 
     @staticmethod
@@ -151,15 +156,15 @@ class Candidates:
         above = [s.size - np.searchsorted(np.sort(s), thresholds, side="right") for s in (first, second)]
         return Candidates(thresholds, (above[0], above[1]), first.size)
 
-    def best(self, bound: Callable[[Any, Any], Any], rule: str) -> tuple[float, Event]:
+    def best(self, bound: Callable[[Counts, Counts], Floats], rule: str) -> tuple[float, Event]:
         """The event of the largest bound on these counts, and that bound."""
         low, high = self.above
-        found = []
+        events = []
         for above, hits, alarms in ((True, high, low), (False, self.runs - low, self.runs - high)):
             bounds = bound(hits, alarms)
             place = int(np.argmax(bounds))
-            found.append((float(bounds[place]), Event(float(self.thresholds[place]), above, rule)))
-        return max(found, key=lambda entry: entry[0])
+            events.append((float(bounds[place]), Event(float(self.thresholds[place]), above, rule)))
+        return max(events, key=lambda entry: entry[0])
 
 
 def choose_for_mu(first: Floats, second: Floats, miss: float) -> tuple[float, Event]:

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...display.plots.canvas import figure
-from ...display.plots.labels import plain, ticks
-from ...display.plots.rendering import check_format, save
-from ...display.plots.scales import logarithmic
+from ...display.plots.labels import logarithmic, plain, ticks
+from ...display.plots.rendering import check_format, figure, save
 from ...display.plots.style import stroke, styled
 
 _POINTS = np.geomspace(1e-5, 0.3, 25)
@@ -38,12 +36,12 @@ def audit_plot(
 
 
 def _draw(axis: Any, lower: Callable[[float], float], label: str, claimed: Callable[[float], float] | None) -> None:
-    found = [lower(delta) for delta in _POINTS.tolist()]
+    lowest = [lower(delta) for delta in _POINTS.tolist()]
     if claimed is not None:
-        epsilons = np.linspace(0, _reach(claimed, max(1.5 * max(found), 1.0)), 200)
+        epsilons = np.linspace(0, _reach(claimed, max(1.5 * max(lowest), 1.0)), 200)
         deltas = [claimed(epsilon) for epsilon in epsilons.tolist()]
         axis.plot(deltas, epsilons, **{**stroke(0), "marker": ""}, label="claimed: at most")
-    axis.plot(_POINTS, np.array(found), **{**stroke(1), "linestyle": ""}, label=plain(label))
+    axis.plot(_POINTS, np.array(lowest), **{**stroke(1), "linestyle": ""}, label=plain(label))
     logarithmic(axis, "x", _POINTS[0] / 2, 1.0)
     top = 1.05 * max(float(line.get_ydata().max()) for line in axis.lines)
     axis.set_ylim(-0.02 * top, top)

@@ -1,4 +1,4 @@
-"""Many runs of a mechanism on one data set, in parts whose generators are seeded apart.
+"""Many runs of a mechanism on one data set, in parts with independent seeds.
 
 What a part draws depends on the seed, the data set and the part's number, not on which process serves it. Parts run in
 interpreters of their own, so that closures serve and no script is run twice.
@@ -12,18 +12,34 @@ import pickle
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ...errors import Floats, UsageError
-from ...noise import public_generator, public_words, seed_globals
+from ... import UsageError
+from ...errors import Floats, whole
+from ...noise import public_generator, public_seed, public_words, seed_globals
+from ...session import Progress
 from ...util.worker_process import WorkerProcess, take_pipe
+
+LEAST_RUNS = 100
+
+
+class ManyDraws(Protocol):
+    """A mechanism that draws many outputs in one call, one per row."""
+
+    def many(self, data: Any, runs: int, rng: np.random.Generator) -> Floats: ...
+
+
+Mechanism = Callable[..., object] | ManyDraws
+"""A function of data, or of data and a generator; or one that draws many outputs at once."""
+Pair = tuple[object, object]
+"""Two neighboring data sets, whatever the mechanism takes as data."""
 
 _MANY, _SINGLE = 1 << 16, 64  # runs in a part: drawn in one call, or one by one
 _WORTH_PROCESSES = 4.0  # seconds of work: each starts an interpreter
-_LOST = "a process of this audit ended before its work was done. Memory may be short: try processes=1."
-_CANNOT_TRAVEL = "this mechanism or its data cannot be sent to another process. Pass processes=1."
+_LOST = "A process of this audit ended early. Memory may be short: use processes=1."
+_CANNOT_TRAVEL = "This mechanism or its data cannot be sent to another process. Pass processes=1."
 
 
 @dataclass(frozen=True)
@@ -39,27 +55,26 @@ class Part:
 class Runner:
     """A mechanism and the two data sets that it is run on."""
 
-    mechanism: Callable[..., Any]
-    pair: tuple[Any, Any]
+    mechanism: Mechanism
+    pair: Pair
     width: int
 
     def __call__(self, part: Part) -> Floats:
         """The outputs, one per row; NaN where a run failed or gave anything but `width` numbers."""
         rng = public_generator(part.seed)
         data = self.pair[part.which]
-        many = getattr(self.mechanism, "many", None)
-        if many is not None:
-            return np.asarray(many(data, part.runs, rng), np.float64).reshape(part.runs, self.width)
+        if hasattr(self.mechanism, "many"):
+            return np.asarray(self.mechanism.many(data, part.runs, rng), np.float64).reshape(part.runs, self.width)
         call = caller(self.mechanism, rng)
-        return np.stack([_padded(call, data, self.width) for _ in range(part.runs)])
+        return np.stack([_pad_pair(call, data, self.width) for _ in range(part.runs)])
 
 
-def caller(mechanism: Callable[..., Any], rng: np.random.Generator) -> Callable[[Any], Any]:
+def caller(mechanism: Callable[..., object], rng: np.random.Generator) -> Callable[[object], object]:
     """The mechanism as a function of data alone; it gets a generator if it takes two arguments."""
     return (lambda data: mechanism(data, rng)) if _takes_two(mechanism) else mechanism
 
 
-def _takes_two(mechanism: Callable[..., Any]) -> bool:
+def _takes_two(mechanism: Callable[..., object]) -> bool:
     try:
         inspect.signature(mechanism).bind(None, None)
     except (TypeError, ValueError):
@@ -67,35 +82,35 @@ def _takes_two(mechanism: Callable[..., Any]) -> bool:
     return True
 
 
-def flat(output: Any) -> Floats:
+def flat(output: object) -> Floats:
     """The numbers of an output: a number, a vector, an array, or the value of a release."""
     return np.asarray(getattr(output, "value", output), np.float64).reshape(-1)
 
 
-def _padded(call: Callable[[Any], Any], data: Any, width: int) -> Floats:
+def _pad_pair(call: Callable[[object], object], data: object, width: int) -> Floats:
     try:
         numbers = flat(call(data))
-    except Exception:  # that a run fails is an outcome like any other
+    except Exception:  # A failed run is an outcome like any other.
         numbers = np.empty(0)
     return numbers if numbers.size == width else np.full(width, np.nan)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a run before all others showed: how many numbers an output has, and how long a run takes."""
+    """The result of a test run: how many numbers an output has, and how long a run takes."""
 
     width: int
     seconds: float = 0.0
 
     def processes(self, runs: int, stated: int | None) -> int:
-        """As stated; otherwise all cores where runs are made one by one and take long together."""
+        """The requested number; by default all cores if runs are made one by one and take long."""
         if stated is not None:
             return stated
         return os.cpu_count() or 1 if 2 * runs * self.seconds > _WORTH_PROCESSES else 1
 
 
-def trial_of(mechanism: Callable[..., Any], pair: tuple[Any, Any], seed: bytes) -> Trial:
-    """Runs on one of the data sets, or a single draw where the mechanism draws many outputs in one call."""
+def trial_of(mechanism: Mechanism, pair: Pair, seed: bytes) -> Trial:
+    """Test runs on one data set, or one call if the mechanism draws many outputs in one call."""
     if hasattr(mechanism, "many"):
         return Trial(int(flat(mechanism.many(pair[0], 1, public_generator(seed))).size))
     error: Exception | None = None
@@ -107,19 +122,69 @@ def trial_of(mechanism: Callable[..., Any], pair: tuple[Any, Any], seed: bytes) 
             error = failure
         else:
             begin = time.perf_counter()
-            _padded(call, data, width)  # again: the first may have read or compiled what it needs
+            _pad_pair(call, data, width)  # Time a second run: the first may have compiled code.
             return Trial(width, time.perf_counter() - begin)
     raise UsageError(
-        f"the mechanism fails on both data sets ({type(error).__name__}). Try it by hand first."
+        f"The mechanism fails on both data sets ({type(error).__name__}). Call it yourself first."
     ) from error
 
 
 def parts_of(which: int, runs: int, seed: bytes, many: bool) -> Iterator[Part]:
-    """The parts of so many runs on a data set, each with a seed of its own."""
+    """The parts of a number of runs on a data set, each with a seed of its own."""
     size = _MANY if many else _SINGLE
     count = -(-runs // size)
-    for number, words in enumerate(public_words(seed, which << 40, count)):
-        yield Part(which, min(size, runs - number * size), words.tobytes())
+    for number, key in enumerate(public_words(seed, which << 40, count)):
+        yield Part(which, min(size, runs - number * size), key.tobytes())
+
+
+@dataclass
+class PairRuns:
+    """Runs of a mechanism on two neighboring data sets, stage by stage, each stage with seeds of its own.
+
+    runs: on each data set, in all stages together.
+    """
+
+    runner: Runner
+    seed: bytes
+    runs: int
+    processes: int
+    report: Progress | None = None
+    done: int = 0
+
+    @staticmethod
+    def of(
+        mechanism: Mechanism, pair: object, runs: int, processes: int | None, rng: np.random.Generator | None
+    ) -> PairRuns:
+        """Checked arguments of an audit, after one run that shows how long the others take."""
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise UsageError("pair must hold two data sets: (data, the same with one row or person changed).")
+        if not callable(mechanism) and not hasattr(mechanism, "many"):
+            raise UsageError(f"mechanism must be a function of data, got {type(mechanism).__name__}.")
+        whole("runs", runs, least=LEAST_RUNS)
+        processes = None if processes is None else whole("processes", processes)
+        first, second = pair
+        seed = public_seed(rng)
+        trial = trial_of(mechanism, (first, second), seed)
+        runner = Runner(mechanism, (first, second), trial.width)
+        return PairRuns(runner, seed, runs, trial.processes(runs, processes))
+
+    def outputs(self, stage: int, runs: int) -> Iterator[tuple[int, Floats]]:
+        """Yield (which data set, outputs of some runs on it), until each data set has this number of runs."""
+        seed = public_words(self.seed, stage, 1).tobytes()
+        many = hasattr(self.runner.mechanism, "many")
+        parts = [part for which in (0, 1) for part in parts_of(which, runs, seed, many)]
+        for part, outputs in zip(parts, run_parts(self.runner, parts, self.processes), strict=True):
+            self.done += part.runs
+            if self.report is not None:
+                self.report(self.done / (2 * self.runs))
+            yield part.which, outputs
+
+    def collect(self, stage: int, runs: int) -> tuple[Floats, Floats]:
+        """The outputs on each data set."""
+        samples: tuple[list[Floats], list[Floats]] = ([], [])
+        for which, outputs in self.outputs(stage, runs):
+            samples[which].append(outputs)
+        return np.concatenate(samples[0]), np.concatenate(samples[1])
 
 
 # In other processes -------------------------------------------------------------------------------------

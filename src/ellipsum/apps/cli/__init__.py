@@ -1,7 +1,11 @@
 """The command line. `main` maps every ending to its exit code:
 
 0 success, 1 no to the question whether to go on, 2 wrong usage, 3 budget refused, 4 could not read or write, and 128 +
-the signal's number where one ended it: 130 interrupted (Ctrl-C), 143 terminated, 129 hung up, 131 quit.
+the signal's number where one ended it: 130 interrupted (Ctrl-C), 143 terminated, 129 hung up, 131 quit, and 141 where
+the reader of its output went away.
+
+`options` has the options of the commands, `commands`, `tools` and `ledger` the commands, `requests` and `parsing` turn
+options into requests of the library, and `output` prints.
 """
 
 from __future__ import annotations
@@ -17,9 +21,11 @@ from ...util import interrupts
 
 # Whatever was not foreseen: the error itself may quote a cell.
 _UNFORESEEN = (
-    "the run could not be completed. A disk or an output that is full or closed, too little memory or too few file "
-    "handles are likely reasons."
+    "Unexpected error. Its details are hidden because they could contain data. Likely causes: disk full, "
+    "output closed, "
+    "too little memory, too many open files."
 )
+_READER_IS_GONE = 141  # 128 + SIGPIPE, which a shell reports of a program that writes to a closed pipe
 _LONGEST = 1000  # letters of a message
 _NOTHING = "interrupted: nothing was written."
 _NOT_ALL = "interrupted: not everything was written."
@@ -30,12 +36,12 @@ def main() -> NoReturn:
     """Entry point of `ellipsum`; nothing heavy is imported before the interrupt handlers stand."""
     try:
         interrupts.listen()
-        code = _guarded()
-        interrupts.check_interrupted()  # typer makes an exit code of its own of an interrupt
+        code = run()
+        interrupts.check_interrupted()  # typer turns an interrupt into an exit code of its own.
         interrupts.ignore()
     except KeyboardInterrupt:
         interrupts.ignore()
-        _say(_NOT_ALL if interrupts.anything_written() else _NOTHING)
+        _print_error_line(_NOT_ALL if interrupts.anything_written() else _NOTHING)
         code = 128 + (interrupts.signalled() or signal.SIGINT)
         exec("")  # Python would end itself with SIGINT if the interrupt came in an exec, as when a dataclass is made
     for stream in (sys.stdout, sys.stderr):
@@ -43,32 +49,34 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
-def _guarded() -> int:
-    """One guard for whatever was not foreseen: a fixed text, nothing quoted."""
+def run() -> int:
+    """Run the command in sys.argv and return its exit code; what was not foreseen has a fixed text, nothing quoted."""
     try:
         if not _streams_stand():
             return _give_up(_NO_OUTPUT)
         code = _run()
         sys.stdout.flush()
         return code
-    except SystemExit as ending:  # typer's own, where an output was closed
-        return _give_up(_UNFORESEEN) if ending.code else 0
+    except BrokenPipeError:
+        return _READER_IS_GONE
+    except SystemExit as ending:  # Raised by typer when the reader of the output is gone.
+        return _READER_IS_GONE if ending.code else 0
     except Exception:
-        interrupts.check_interrupted()  # an import may fail of an interrupt
+        interrupts.check_interrupted()  # An interrupt may make an import fail.
         return _give_up(_UNFORESEEN)
 
 
 def _run() -> int:
     import typer
 
-    from ...errors import AccuracyWarning, BudgetRefused, DataError, UsageError
+    from ... import AccuracyWarning, BudgetRefused, DataError, UsageError
     from .commands import app
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AccuracyWarning)  # a release's own are printed with it
-            warnings.showwarning = _warned
-            result = app(standalone_mode=False)
+            warnings.simplefilter("ignore", AccuracyWarning)  # The warnings of a release are printed with it.
+            warnings.showwarning = _print_warning
+            result = app(standalone_mode=False, prog_name="ellipsum")
         return result if isinstance(result, int) else 0
     except typer.Abort:
         raise KeyboardInterrupt from None
@@ -84,7 +92,9 @@ def _run() -> int:
         # The parser's own complaints; their class has moved between releases of typer.
         if not hasattr(error, "format_message"):
             raise
-        return _fail(error.format_message(), 2)
+        from .wording import unknown_option_message
+
+        return _fail(unknown_option_message(error) or error.format_message(), 2)
 
 
 def _streams_stand() -> bool:
@@ -94,12 +104,12 @@ def _streams_stand() -> bool:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # no character may stop a release that is paid for
+        sys.stdout.reconfigure(errors="backslashreplace")  # No character may stop a release that is charged already.
     return is_open
 
 
 def _let_go(stream: object) -> None:
-    """What cannot be written by now goes nowhere: Python would complain at its end, with a code of its own."""
+    """Discard what cannot be written: Python would otherwise fail at exit with its own code."""
     try:
         stream.flush()  # type: ignore[attr-defined]
     except (OSError, ValueError):
@@ -108,30 +118,31 @@ def _let_go(stream: object) -> None:
 
 
 def _give_up(text: str) -> int:
-    """A fixed text; nothing is imported, as that may be what failed."""
-    _say(f"error: {text}")
+    """Print a fixed text. Nothing is imported, since an import may have failed."""
+    _print_error_line(f"error: {text}")
     return 4
 
 
 def _fail(message: str, code: int) -> int:
     from ...errors import visible
+    from .wording import name_options
 
-    if message:  # empty where help was shown instead
-        _say(f"error: {visible(_shortened(' '.join(message.split())))}")
+    if message:  # Empty when help was shown instead.
+        _print_error_line(f"error: {visible(_shorten(name_options(' '.join(message.split()))))}")
     return code
 
 
-def _warned(message: Warning | str, *_: object, **__: object) -> None:
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
     """A warning in a line of its own, without the place in the code that it came from."""
     from ...errors import visible
 
-    _say(f"warning: {visible(_shortened(' '.join(str(message).split())))}")
+    _print_error_line(f"warning: {visible(_shorten(' '.join(str(message).split())))}")
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 
 
-def _say(line: str) -> None:
-    with suppress(OSError, ValueError):  # standard error may be closed or full
+def _print_error_line(line: str) -> None:
+    with suppress(OSError, ValueError):  # Standard error may be closed or full.
         print(line, file=sys.stderr, flush=True)

@@ -3,84 +3,140 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .app import Json, app
+from ... import UsageError
+from ...errors import visible
+from .options import (
+    PlainCommand,
+    PlainGroup,
+    argument,
+    ledger_option,
+    output_option,
+    people_option,
+    privacy_option,
+    with_options,
+)
+
+if TYPE_CHECKING:
+    from ... import Ledger
 
 ledger_app = typer.Typer(
     name="ledger",
-    help="Budgets of data sets that every release is charged to, before any value is read.",
+    cls=PlainGroup,
+    help="Budgets of data sets. Every release is charged before any value is read.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(ledger_app)
-
-Address = Annotated[
-    str,
-    typer.Argument(metavar="LEDGER", envvar="ELLIPSUM_LEDGER", help="A file (SQLite), or postgresql://user@host/name."),
-]
-Dataset = Annotated[str | None, typer.Option(help="The name of the data set.")]
-Anchor = Annotated[str | None, typer.Option(help="An anchor that show printed earlier: is it still held?")]
-Form = Annotated[str, typer.Option("--format", help="jsonl, dp_accounting (events) or registry (YAML).")]
-Last = Annotated[int, typer.Option(help="So many of the last entries.", min=1)]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
 
 
-@ledger_app.command("init")
-def init_command(
-    ledger: Address,
-    dataset: Dataset = None,
-    epsilon: Annotated[str | None, typer.Option(help="The whole budget: epsilon, a decimal. No default.")] = None,
-    delta: Annotated[str | None, typer.Option(help="The whole budget: delta. No default.")] = None,
-    mu: Annotated[str | None, typer.Option(help="The whole budget on Gaussian curves, in place of epsilon.")] = None,
-    cap: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="mu=M, epsilon=E (may repeat) or slack=S: caps within the budget. Default: by the first law."
-        ),
-    ] = None,
-    neighbors: Annotated[
-        str | None, typer.Option(help="replace or add-remove, for every release. Default: as the first.")
-    ] = None,
-    privacy_id: Annotated[
-        str | None, typer.Option(help="Column that names people, for every release. Default: as the first.")
-    ] = None,
-    analyst_cap: Annotated[
-        list[str] | None, typer.Option(help="NAME=E, repeated; *=E for everybody else together. Within the whole.")
-    ] = None,
-    period: Annotated[
-        str | None, typer.Option(help="day=E, week=E, month=E or year=E: at most so much each, within the whole.")
-    ] = None,
-) -> None:
-    """Open the budget of a data set; the ledger is made where there is none.
+@dataclass(frozen=True, kw_only=True)
+class AddressOptions:
+    """Where a ledger is."""
 
-    Examples:
+    ledger: str = argument("LEDGER", "A file (SQLite), or postgresql://user@host/name.", envvar="ELLIPSUM_LEDGER")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetOptions(AddressOptions):
+    """A data set of a ledger."""
+
+    dataset: str | None = ledger_option("NAME", "The name of the data set.")
+
+    @property
+    def name(self) -> str:
+        """The data set, where there must be one."""
+        if self.dataset is None:
+            raise UsageError("--dataset is missing. Pass the name of the data set.")
+        return self.dataset
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions(DatasetOptions):
+    """Options of `ledger show`."""
+
+    as_json: bool = output_option("", "Print only JSON on standard output.", default=False, flags=("--json",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitOptions(DatasetOptions):
+    """The budget of a data set."""
+
+    epsilon: str | None = privacy_option("DECIMAL", "Total budget: epsilon. No default.")
+    delta: str | None = privacy_option("DECIMAL", "Total budget: delta. No default.")
+    mu: str | None = privacy_option("DECIMAL", "Total budget in Gaussian DP, instead of epsilon.")
+    cap: list[str] | None = privacy_option(
+        "NAME=D", "mu=M, epsilon=E (may repeat) or delta=D: limits within the budget. Default: by the first release."
+    )
+    neighbors: str | None = privacy_option(
+        "replace|add-remove", "Of every release. Default: that of the first release."
+    )
+    privacy_id: str | None = people_option(
+        "COLUMN", "Column that identifies people. Default: that of the first release."
+    )
+    analyst_cap: list[str] | None = ledger_option(
+        "NAME=E", "Limit of an analyst, repeated; *=E for all others together."
+    )
+    period: str | None = ledger_option("day|week|month|year=E", "Limit for each period, within the budget.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions(ShowOptions):
+    """Options of `ledger history`."""
+
+    last: int = output_option("N", "Number of entries, the last ones. Default: 50.", default=50)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(AddressOptions):
+    """Options of `ledger verify`."""
+
+    anchor: str | None = ledger_option("HASH", "An anchor that show printed earlier, to be compared.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(AddressOptions):
+    """Options of `ledger export`."""
+
+    form: str = output_option(
+        "FORMAT", "jsonl (default), dp_accounting (events) or registry (YAML).", default="jsonl", flags=("--format",)
+    )
+    output: Path | None = output_option("FILE", "Write to this file.", flags=("--output", "-o"))
+
+
+@ledger_app.command("init", cls=PlainCommand)
+@with_options
+def init_command(options: InitOptions) -> None:
+    """Create the budget of a data set; the ledger is created if there is none.
+
+    Example:
 
         ellipsum ledger init budget.db --dataset survey --epsilon 1 --delta 1e-6
-
-        ellipsum ledger init budget.db --dataset visits --epsilon 2 --delta 1e-6 --privacy-id patient --period month=0.5
     """
-    account = _ledger(ledger).init(
-        _needed(dataset),
-        epsilon=epsilon,
-        delta=delta,
-        mu=mu,
-        caps=_caps(cap or []),
-        neighbors=None if neighbors is None else neighbors.replace("-", "_"),
-        privacy_id=privacy_id,
-        analyst_caps=_once("--analyst-cap", analyst_cap or []),
-        period=dict([_pair("--period", period)] if period else []),
+    account = _open(options.ledger).init(
+        options.name,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        mu=options.mu,
+        caps=_parse_caps(options.cap or []),
+        neighbors=None if options.neighbors is None else options.neighbors.replace("-", "_"),
+        privacy_id=options.privacy_id,
+        analyst_caps=_parse_amounts("--analyst-cap", options.analyst_cap or []),
+        period=_parse_amounts("--period", [options.period] if options.period else []),
     )
     _print(repr(account))
 
 
-@ledger_app.command("show")
-def show_command(ledger: Address, dataset: Dataset = None, as_json: Json = False) -> None:
-    """What is spent and left of each budget, and the anchor of all entries.
+@ledger_app.command("show", cls=PlainCommand)
+@with_options
+def show_command(options: ShowOptions) -> None:
+    """Show what is spent and left of each budget, and the checkpoint hash (anchor) of all entries.
 
     Example:
 
@@ -88,48 +144,50 @@ def show_command(ledger: Address, dataset: Dataset = None, as_json: Json = False
     """
     from ...ledger.entries import reading_entries
 
-    book = _ledger(ledger)
-    accounts = book.accounts() if dataset is None else [book.account(dataset)]
+    opened = _open(options.ledger)
+    accounts = opened.accounts() if options.dataset is None else [opened.account(options.dataset)]
     with reading_entries():
-        if as_json:
-            text = json.dumps({"accounts": [account.to_dict() for account in accounts], "anchor": book.anchor})
+        if options.as_json:
+            print(json.dumps({"accounts": [account.to_dict() for account in accounts], "anchor": opened.anchor}))
         else:
-            text = "\n".join([*map(repr, accounts), f"anchor {book.anchor}"])
-    print(text) if as_json else _print(text)
+            _print("\n".join([*map(repr, accounts), f"anchor {opened.anchor}"]))
 
 
-@ledger_app.command("history")
-def history_command(ledger: Address, dataset: Dataset = None, last: Last = 50, as_json: Json = False) -> None:
-    """The entries, the last at the end.
+@ledger_app.command("history", cls=PlainCommand)
+@with_options
+def history_command(options: HistoryOptions) -> None:
+    """List the entries, the last one at the end.
 
     Example:
 
         ellipsum ledger history budget.db --last 10
     """
+    from ...errors import whole
     from ...ledger.entries import reading_entries
 
-    entries = _ledger(ledger).history(dataset, last)
+    entries = _open(options.ledger).history(options.dataset, whole("--last", options.last))
     with reading_entries():
-        lines = list(map(json.dumps if as_json else _line, entries))
+        lines = list(map(json.dumps if options.as_json else _describe_entry, entries))
     for line in lines:
-        print(line) if as_json else _print(line)
+        print(line) if options.as_json else _print(line)
 
 
-@ledger_app.command("verify")
-def verify_command(ledger: Address, anchor: Anchor = None) -> None:
-    """Check every entry and the chain of digests; names the first bad entry.
+@ledger_app.command("verify", cls=PlainCommand)
+@with_options
+def verify_command(options: VerifyOptions) -> None:
+    """Check every entry and the chain of hashes; name the first bad entry.
 
     Example:
 
         ellipsum ledger verify budget.db
     """
-    found = _ledger(ledger).verify(anchor)
-    _print(f"every entry is as it was written\nanchor {found}")
+    _print(f"Ledger is intact: all entries verified.\nanchor {_open(options.ledger).verify(options.anchor)}")
 
 
-@ledger_app.command("export")
-def export_command(ledger: Address, form: Form = "jsonl", output: Output = None) -> None:
-    """The ledger for others: entries, events for dp_accounting, or drafts for the public registry of deployments.
+@ledger_app.command("export", cls=PlainCommand)
+@with_options
+def export_command(options: ExportOptions) -> None:
+    """Export the entries, events for dp_accounting, or drafts for the public registry of deployments.
 
     Example:
 
@@ -139,85 +197,71 @@ def export_command(ledger: Address, form: Form = "jsonl", output: Output = None)
     from ...ledger.export import KINDS
     from ...util.atomic_files import check_writable, write_atomically
 
-    choice("--format", form, KINDS)
-    check_writable(output)
-    text = _ledger(ledger).export(form)
-    if output is None:
+    choice("--format", options.form, KINDS)
+    check_writable(options.output)
+    text = _open(options.ledger).export(options.form)
+    if options.output is None:
         print(text)
     else:
-        write_atomically(output, text + "\n")
+        write_atomically(options.output, text + "\n")
 
 
-@ledger_app.command("close")
-def close_command(ledger: Address, dataset: Dataset = None) -> None:
-    """No more releases of this data set, whatever is left of its budget.
+@ledger_app.command("close", cls=PlainCommand)
+@with_options
+def close_command(options: DatasetOptions) -> None:
+    """Refuse all further releases of a data set, whatever is left of its budget.
 
     Example:
 
         ellipsum ledger close budget.db --dataset survey
     """
-    book, name = _ledger(ledger), _needed(dataset)
-    book.close(name)
-    _print(repr(book.account(name)))
+    opened = _open(options.ledger)
+    opened.close(options.name)
+    _print(repr(opened.account(options.name)))
 
 
-def _ledger(address: str) -> Any:
-    from ...ledger import Ledger
-    from .engine import warn_of_password
+def _open(address: str) -> Ledger:
+    from ... import Ledger
+    from .requests import warn_of_password
 
     warn_of_password(address)
     return Ledger(address)
 
 
-def _needed(dataset: str | None) -> str:
-    from ...errors import UsageError
-
-    if dataset is None:
-        raise UsageError("--dataset is missing. State the name of the data set.")
-    return dataset
-
-
-def _pair(option: str, word: str) -> tuple[str, str]:
-    from ...errors import UsageError
-
-    name, separator, value = word.rpartition("=")
-    if not separator or not name:
-        raise UsageError(f"{option} {word!r} is not understood. Write {option} name=0.5.")
-    return name, value
+def _parse_amounts(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """`NAME=AMOUNT` for several names."""
+    amounts: dict[str, str] = {}
+    for text in texts:
+        name, separator, amount = text.rpartition("=")
+        if not separator or not name:
+            raise UsageError(f"{option} {text!r} is not understood. Write {option} name=0.5.")
+        if name in amounts:
+            raise UsageError(f"{option} names {name!r} twice. Give one amount for each name.")
+        amounts[name] = amount
+    return amounts
 
 
-def _once(option: str, words: list[str]) -> dict[str, str]:
-    from ...errors import UsageError
-
-    found = dict(_pair(option, word) for word in words)
-    if len(found) < len(words):
-        raise UsageError(f"{option} has the same name twice. State one amount for each.")
-    return found
+def _parse_caps(texts: Sequence[str]) -> dict[str, str | list[str]]:
+    """Limits by name; of epsilon there may be several."""
+    several = [text.partition("=")[2] for text in texts if text.startswith("epsilon=")]
+    single = _parse_amounts("--cap", [text for text in texts if not text.startswith("epsilon=")])
+    return {**single, **({"epsilon": several} if several else {})}
 
 
-def _caps(words: list[str]) -> dict[str, Any]:
-    """Caps by name, of epsilon as many as there are."""
-    alone = [word for word in words if not word.startswith("epsilon=")]
-    several = [_pair("--cap", word)[1] for word in words if word not in alone]
-    return _once("--cap", alone) | ({"epsilon": several} if several else {})
+def _describe_entry(entry: Mapping[str, Any]) -> str:
+    """Describe one entry as a line of text."""
+    parts = [f"{entry['number']:>7}  {entry['at'][:19]}  {entry['dataset']}  {entry['what']}"]
+    parts += [f"entry {entry['of']}"] if "of" in entry else []
+    parts += [f"{entry['note']} for {_describe_budget(entry['stated'])}"] if "note" in entry else []
+    parts += [f"{name} {entry[name]}" for name in ("version", "analyst", "by", "key") if name in entry]
+    return ", ".join(parts)
 
 
-def _line(entry: dict[str, Any]) -> str:
-    """One entry for people."""
-    said = [f"{entry['number']:>7}  {entry['at'][:19]}  {entry['dataset']}  {entry['what']}"]
-    said += [f"entry {entry['of']}"] if "of" in entry else []
-    said += [f"{entry['note']} for {_stated(entry['stated'])}"] if "note" in entry else []
-    said += [f"{name} {entry[name]}" for name in ("version", "analyst", "by", "key") if name in entry]
-    return ", ".join(said)
-
-
-def _stated(stated: dict[str, float]) -> str:
+def _describe_budget(stated: Mapping[str, float]) -> str:
     order = [name for name in ("epsilon", "delta", "mu", "rho") if name in stated]
     return ", ".join(f"{name} {stated[name]:g}" for name in order) or "a guarantee"
 
 
 def _print(text: str) -> None:
-    from ...errors import visible
-
     for line in text.splitlines():
         print(visible(line))

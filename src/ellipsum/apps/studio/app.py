@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as PlainHTTPException
 
-from ...errors import EllipsumError, UsageError
+from ... import EllipsumError, UsageError
+from ...api import AnyPlan
 from ...request.documentation import LEDGER
-from . import forecasts, ledger_panel, pages
+from . import forecasts, ledger_panel, pages, pictures
 from .forms import Filled, Reader, about, cells, sentence
 from .jobs import Job
+from .orders import Order
 from .pages import DOWNLOADS
-from .pictures import curve_svg
 from .security import ENTER_PATH, UPLOAD_PATH, WRONG_FORM, Csrf, Form, Gate, Guard, Posted, TheStudio, is_encodable, to
 from .workspace import Desk, Released, Studio, short_name
 
 _USED = "This form was used already. Check it, and press Release again if you want another one."
 _STALE = "This form is not from this run of the studio. Check it, and press Release again."
 _NOT_THERE = "There is nothing at this address. The studio forgets what it had when it ends."
+_NO_ROWS = "Type the number of rows."
 _SHOWN = 200
 _FAILED = "This could not be done."
 
@@ -40,11 +41,11 @@ def _job(studio: Studio, number: str) -> Job:
     return studio.jobs[number]
 
 
-def _released(studio: Studio, number: str) -> Released:
-    found = studio.result(studio.jobs[number]) if number in studio.jobs else None
-    if found is None:
+def _find_release(studio: Studio, number: str) -> Released:
+    released = studio.result(studio.jobs[number]) if number in studio.jobs else None
+    if released is None:
         raise HTTPException(404, _NOT_THERE)
-    return found
+    return released
 
 
 # Coming in -----------------------------------------------------------------------------------------------
@@ -97,17 +98,15 @@ def open_file(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
 def open_upload(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
     if form.file is None or not form.file.filename:
         return _open_page(csrf, form, {"file": "Choose a file."})
-    file = form.file
-    return _try_open(
-        csrf, form, "file", lambda: studio.open_upload(file.filename, file.file, bool(form["header_upload"]))
-    )
+    name, content = form.file.filename, form.file.file
+    return _try_open(csrf, form, "file", lambda: studio.open_upload(name, content, bool(form["header_upload"])))
 
 
 def open_database(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
     if not form["database"]:
         return _open_page(csrf, form, {"database": "Type the address of a database."})
-    made = lambda: studio.open_database(form["database"], form["query"], form["table"])  # noqa: E731
-    return _try_open(csrf, form, "database", made)
+    opener = lambda: studio.open_database(form["database"], form["query"], form["table"])  # noqa: E731
+    return _try_open(csrf, form, "database", opener)
 
 
 def open_names(studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
@@ -136,73 +135,75 @@ def desk_page(number: str, studio: TheStudio, csrf: Csrf) -> Response:
 
 
 def forecast(number: str, studio: TheStudio, form: Posted) -> Response:
-    """What the form would give as it stands; what is still missing is said in one line."""
+    """The forecast of the form as it stands, or one line about what is missing."""
     desk = _desk(studio, number)
-    reader = Reader(form.filled, desk.schema, desk.header)
-    ask = reader.ask(budget=False)
-    wanted = reader.number("error") if form["goal"] == "error" else None
-    if ask is None or reader.errors:
+    reader = Reader(form.filled, desk.schema)
+    request = reader.request(needs_budget=False)
+    guess, delta, target = reader.guess(), reader.number("delta"), reader.number("error")
+    if request is None or reader.errors:
         return JSONResponse({"hint": next(iter(reader.errors.values()))})
-    if ask.delta is None:
+    if delta is None:
         return JSONResponse({"hint": "Type delta to see the forecast."})
     try:
-        return JSONResponse(_forecast(studio, desk, ask, wanted, _place(form)))
+        n = desk.public_rows(request, guess)
+        if n is None and request.neighbors == "replace":
+            counting = not desk.plans_only and request.people is None
+            return JSONResponse({"hint": "Counting the rows ..." if counting else _NO_ROWS, "again": counting})
+        if form["goal"] == "error" and target is not None:
+            plan = forecasts.plan_for_error(request, n, delta, target, _place(form))
+        elif request.budget is not None:
+            plan = forecasts.plan_of(request, n)
+        else:
+            return JSONResponse({"n": n})
+        return JSONResponse({**_forecast(studio, plan, _place(form)), "n": n})
     except EllipsumError as error:
         field, text = about(error)
         return JSONResponse({"hint": text, "field": field})
 
 
-def _place(form: Form) -> int | None:
-    """Of the columns that are ticked, the one whose error is asked for; None for all together."""
+def _place(form: Form) -> int:
+    """Position of the ticked column whose error is shown; by default the first."""
     ticked, text = sorted(form.used), form["error_of"]
-    return ticked.index(int(text)) if text.isdigit() and int(text) in form.used else None
+    return ticked.index(int(text)) if text.isdigit() and int(text) in form.used else 0
 
 
-def _forecast(studio: Studio, desk: Desk, ask: Any, wanted: float | None, error_of: int | None) -> dict[str, Any]:
-    rows = desk.public_rows(ask)
-    if rows is None and ask.neighbors == "replace":
-        counting = not desk.plans_only and ask.privacy_id is None
-        return {"hint": "Counting the rows ..." if counting else "Type the number of rows.", "again": counting}
-    found = None
-    if wanted is not None:
-        found = forecasts.for_error(ask, rows, wanted, error_of)
-    elif ask.epsilon is not None:
-        found = forecasts.forecast(ask, rows, error_of)
-    answer = {} if found is None else {**vars(found), "columns": found.columns[:_SHOWN], "more": len(found.columns)}
-    return {**answer, "n": rows}
+def _forecast(studio: Studio, plan: AnyPlan, place: int) -> dict[str, object]:
+    described, name = forecasts.forecast(plan, place), short_name()
+    studio.pictures.keep(name, plan)
+    return {
+        **vars(described),
+        "columns": described.columns[:_SHOWN],
+        "more": len(described.columns),
+        "picture": f"/forecast/{name}",
+    }
 
 
-def curve(number: str, studio: TheStudio, form: Posted) -> Response:
-    """The picture of the error against epsilon."""
-    desk = _desk(studio, number)
-    ask = Reader(form.filled, desk.schema, desk.header).ask(budget=False)
-    if ask is None or ask.delta is None:
-        return JSONResponse({"svg": ""})
-    try:
-        rows, place = desk.public_rows(ask), _place(form)
-        made = studio.curves.of(ask, rows, place)
-        shown = None if ask.epsilon is None else forecasts.forecast(ask, rows, place).error
-    except EllipsumError:
-        return JSONResponse({"svg": ""})
-    points = [(e, v) for e, v in zip(made.epsilons, made.errors, strict=True) if v is not None]
-    return JSONResponse({"svg": curve_svg(made, ask.epsilon, shown), "points": points})
+def forecast_picture(name: str, studio: TheStudio) -> Response:
+    """The error against epsilon."""
+    return _picture(studio.pictures.draw(name))
+
+
+def _picture(drawn: bytes | None) -> Response:
+    if drawn is None:
+        raise HTTPException(404, _NOT_THERE)
+    return Response(drawn, media_type="image/svg+xml")
 
 
 def plan(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
     """The plan as a file: every public number, and no data."""
     desk = _desk(studio, number)
-    reader = Reader(form.filled, desk.schema, desk.header)
-    ask = reader.ask()
-    if ask is None:
+    reader = Reader(form.filled, desk.schema)
+    request = reader.request()
+    if request is None:
         return _form_page(studio, csrf, desk, form.filled, reader.errors)
     try:
-        text = forecasts.plan_of(ask, desk.public_rows(ask)).to_json()
+        text = forecasts.plan_of(request, desk.public_rows(request, reader.guess())).to_json()
     except EllipsumError as error:
         return _form_page(studio, csrf, desk, form.filled, dict([about(error)]))
-    return _attached("plan.json", "application/json", text + "\n")
+    return _attachment("plan.json", "application/json", text + "\n")
 
 
-def _attached(name: str, kind: str, text: str) -> Response:
+def _attachment(name: str, kind: str, text: str) -> Response:
     return Response(text, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
@@ -214,22 +215,22 @@ def release(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Respons
     desk = _desk(studio, number)
     if desk.plans_only:
         raise HTTPException(404, _NOT_THERE)
-    reader = Reader(form.filled, desk.schema, desk.header)
-    ask = reader.ask()
-    if ask is None:
+    reader = Reader(form.filled, desk.schema)
+    request, (ledger, dataset) = reader.request(), reader.account()
+    if request is None or reader.errors:
         return _form_page(studio, csrf, desk, form.filled, reader.errors)
-    job = Job(short_name(), desk.number, ask, desk.data, bool(form["accepted"]), form.filled)
-    return _begun(studio, csrf, desk, form, job)
+    order = Order(request, desk.data, ledger, dataset, bool(form["accepted"]))
+    return _begun(studio, csrf, desk, form, Job(short_name(), desk.number, order, form.filled))
 
 
 def _begun(studio: Studio, csrf: str, desk: Desk, form: Form, job: Job) -> Response:
-    known = studio.knows(form["form"])
+    is_known = studio.knows(form["form"])
     try:
         begun = studio.begin(form["form"], job)
     except UsageError as error:
         return _form_page(studio, csrf, desk, job.fields, {"": str(error)})
     if begun is None:
-        return _form_page(studio, csrf, desk, job.fields, {}, _USED if known else _STALE)
+        return _form_page(studio, csrf, desk, job.fields, {}, _USED if is_known else _STALE)
     return to(f"/job/{begun.number}")
 
 
@@ -261,24 +262,29 @@ def edit(number: str, studio: TheStudio, csrf: Csrf) -> Response:
 
 
 def release_page(number: str, studio: TheStudio, csrf: Csrf) -> Response:
-    one = _released(studio, number)
+    one = _find_release(studio, number)
     return HTMLResponse(pages.release_page(studio, one, csrf, studio.new_form()))
 
 
 def again(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
     """The same request once more, which is charged once more."""
-    one = _released(studio, number)
+    one = _find_release(studio, number)
     desk = _desk(studio, one.job.desk)
-    job = Job(short_name(), desk.number, one.ask, one.job.data, one.job.accepted, one.job.fields)
-    return _begun(studio, csrf, desk, form, job)
+    return _begun(studio, csrf, desk, form, Job(short_name(), desk.number, one.order, one.job.fields))
+
+
+def release_picture(number: str, place: int, studio: TheStudio) -> Response:
+    """The values with their intervals."""
+    release = _find_release(studio, number).release
+    return _picture(pictures.draw(release, place) if 0 <= place < pictures.count_pictures(release) else None)
 
 
 def download(number: str, file: str, studio: TheStudio) -> Response:
-    one = _released(studio, number)
+    one = _find_release(studio, number)
     if file not in DOWNLOADS:
         raise HTTPException(404, _NOT_THERE)
     _, kind, write = DOWNLOADS[file]
-    return _attached(file, kind, write(one))
+    return _attachment(file, kind, write(one))
 
 
 def history(studio: TheStudio) -> Response:
@@ -299,26 +305,28 @@ def ledger_balance(form: Posted) -> Response:
 
 def ledger_open(form: Posted) -> Response:
     try:
-        made = ledger_panel.open_budget(form["ledger"], form["dataset"], form["whole_epsilon"], form["whole_delta"])
-        return JSONResponse(vars(made))
+        balance = ledger_panel.open_budget(form["ledger"], form["dataset"], form["whole_epsilon"], form["whole_delta"])
+        return JSONResponse(vars(balance))
     except EllipsumError as error:
         return JSONResponse({"problem": sentence(str(error))})
 
 
 # All together -----------------------------------------------------------------------------------------------
 
-_GET: dict[str, Callable[..., Any]] = {
+_GET: dict[str, Callable[..., object]] = {
     "/": home,
     "/open": open_page,
     "/desk/{number}": desk_page,
     "/job/{number}": job_page,
     "/job/{number}/state": job_state,
     "/job/{number}/edit": edit,
+    "/forecast/{name}": forecast_picture,
     "/release/{number}": release_page,
+    "/release/{number}/picture/{place}": release_picture,
     "/release/{number}/{file}": download,
     "/history": history,
 }
-_POST: dict[str, Callable[..., Any]] = {
+_POST: dict[str, Callable[..., object]] = {
     ENTER_PATH: enter,
     "/open/file": open_file,
     UPLOAD_PATH: open_upload,
@@ -326,7 +334,6 @@ _POST: dict[str, Callable[..., Any]] = {
     "/open/names": open_names,
     "/open/demo": open_demo,
     "/desk/{number}/forecast": forecast,
-    "/desk/{number}/curve": curve,
     "/desk/{number}/plan": plan,
     "/desk/{number}/release": release,
     "/job/{number}/cancel": cancel,
@@ -337,7 +344,7 @@ _POST: dict[str, Callable[..., Any]] = {
 
 
 def _problem(_: Request, error: Exception) -> Response:
-    """A page of fixed words: nobody's error text is passed on."""
+    """A page with a fixed text: the text of an error is never passed on."""
     status = error.status_code if isinstance(error, PlainHTTPException) else 500
     text = str(error.detail) if isinstance(error, HTTPException) else _NOT_THERE if status == 404 else _FAILED
     return HTMLResponse(pages.render("problem.html", text=text), status)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
+from ... import GroupRelease, Privacy, Release, UsageError, compose
 from ...display.wording import describe_guarantee, format_interval, format_number
-from ...errors import Floats, UsageError, shown
-from ...privacy.guarantee import compose
-from ...releases.group_release import GroupRelease
+from ...errors import Floats, shown
+from ...releases.base import StatisticRelease
 
+Combinable: TypeAlias = Release | GroupRelease
 _LEVEL = 0.95
-_NORMAL = 1.959963984540054  # what a sum of several noises tends to
+_NORMAL = 1.959963984540054  # The quantile of the normal distribution, which a sum of noises approaches.
 
 
 @dataclass(frozen=True)
@@ -26,30 +27,29 @@ class Combined:
     guarantee: str
 
 
-def can_combine(releases: Sequence[Any]) -> bool:
-    """Whether there are several, all of one plan but for the budget, and none of them learned its own region [O5]."""
+def can_combine(releases: Sequence[StatisticRelease]) -> TypeGuard[Sequence[Combinable]]:
+    """Whether there are several, all of one plan except the budget, and none with learned bounds [O5]."""
     if len(releases) < 2 or not all(map(combines, releases)):
         return False
-    first = releases[0]
-    return all(np.shape(other.value) == np.shape(first.value) for other in releases)
+    return len({np.shape(release.value) for release in releases}) == 1
 
 
-def combines(release: Any) -> bool:
+def combines(release: StatisticRelease) -> TypeGuard[Combinable]:
     """Whether others like it can be joined with it: learned regions differ, and so do groups that are not listed."""
-    if isinstance(release, GroupRelease) and release.plan.grouping.keys is None:
-        return False
-    return release.learned is None
+    if isinstance(release, GroupRelease):
+        return release.learned is None and release.plan.grouping.keys is not None
+    return isinstance(release, Release) and release.learned is None
 
 
-def combine(releases: Sequence[Any]) -> Combined:
+def combine(releases: Sequence[StatisticRelease]) -> Combined:
     """[O5] The weighted mean of several releases, with intervals, and what all of them together guarantee."""
     if not can_combine(releases):
-        raise UsageError("these releases cannot be combined.")
+        raise UsageError("These releases cannot be combined.")
     weights = _weights([_sum_stds(release) for release in releases])
-    value = _weighed(weights, [release.value for release in releases])
+    value = _weighted_sum(weights, [release.raw_value for release in releases])
     halves = [_halves(release) for release in releases]
-    noisy = np.sqrt(_weighed(weights**2, [noise**2 for noise, _ in halves]))
-    half = noisy + _weighed(weights, [bias for _, bias in halves])
+    noisy = np.sqrt(_weighted_sum(weights**2, [noise**2 for noise, _ in halves]))
+    half = noisy + _weighted_sum(weights, [bias for _, bias in halves])
     spent = compose([release.privacy for release in releases])
     lines = zip(_labels(releases[0]), value.ravel(), half.ravel(), strict=True)
     return Combined(
@@ -57,15 +57,15 @@ def combine(releases: Sequence[Any]) -> Combined:
     )
 
 
-def _pair(releases: Sequence[Any], spent: Any) -> str:
-    """Epsilon at the largest delta that was stated."""
+def _pair(releases: Sequence[Combinable], spent: Privacy) -> str:
+    """Epsilon at the largest requested delta."""
     deltas = [release.stated["delta"] for release in releases if "delta" in release.stated]
     if not deltas:
         return ""
     return f"epsilon {spent.epsilon(max(deltas)):.4g} at delta {max(deltas):g}; "
 
 
-def _sum_stds(release: Any) -> Floats:
+def _sum_stds(release: Combinable) -> Floats:
     """The std of the noise of each column's sum: a public number."""
     plan = release.plan.one if isinstance(release, GroupRelease) else release.plan
     ellipsoid, std = plan.noise_base
@@ -80,15 +80,14 @@ def _weights(stds: Sequence[Floats]) -> Floats:
     return shares
 
 
-def _weighed(weights: Floats, parts: Sequence[Any]) -> Floats:
+def _weighted_sum(weights: Floats, parts: Sequence[Floats]) -> Floats:
     total: Floats = np.sum([w * np.asarray(part) for w, part in zip(weights, parts, strict=True)], axis=0)
     return total
 
 
-def _halves(release: Any) -> tuple[Floats, Floats]:
-    """Half the width of each interval that noise takes, no less than the normal one, and what clipping may hide."""
-    spans = release.confidence_interval(_LEVEL)
-    half = (spans[..., 1] - spans[..., 0]) / 2
+def _halves(release: Combinable) -> tuple[Floats, Floats]:
+    """Half the width of each interval due to noise, at least that of normal noise, and the bound on clipping bias."""
+    half = release.half_widths(_LEVEL)
     bias = np.zeros_like(half) if isinstance(release, GroupRelease) else release.clipping_bias.bound
     wide = (
         release.standard_error
@@ -98,7 +97,7 @@ def _halves(release: Any) -> tuple[Floats, Floats]:
     return np.maximum(half - bias, _NORMAL * wide), bias
 
 
-def _labels(release: Any) -> list[str]:
+def _labels(release: Combinable) -> list[str]:
     names = [shown(name) for name in release.names()]
     if release.statistic == "describe":
         names = [f"mean of {name}" for name in names]

@@ -1,172 +1,126 @@
-"""Forecasts: what a request would give, from public numbers alone, and the error against epsilon."""
+"""Forecasts: what a request would give, from public numbers alone."""
 
 from __future__ import annotations
 
-import math
 import threading
-import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from ...api import plan as make_plan
-from ...display.wording import describe_guarantee
-from ...errors import UsageError
-from .asks import Ask
+from ... import QuantilePlan, UsageError
+from ...api import AnyPlan, make_plan, plan_request
+from ...display.wording import MECHANISMS, describe_guarantee
+from ...errors import Floats
+from ...learning.plan import LearningPlan
+from ...plans.pictures import error_picture
+from ...request.request import Request
 
-LEAST, MOST = 0.01, 10.0
-"""The ends of the slider, which goes by hundredths of powers of ten: -200 to 100."""
-_SHARES = (0, 1, 1 / 2, 1 / 4, 3 / 4, *(k / 12 for k in (1, 2, 4, 5, 7, 8, 10, 11)))
-_FEWEST = 5
-_PATIENCE_SECONDS = 1.0
 _KEPT = 64
-_LAWS = {
-    "gaussian": "Gaussian",
-    "ball": "spherical",
-    "box": "pure epsilon, in blocks of columns",
-}
-_UNTOLD = 1e300  # a target that any column meets
+_UNTOLD = 1e300  # A target that every column meets.
+_UNITS = {"quantiles": "rows of rank", "histogram": "rows in each bin", "count": "rows"}
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a plan forecasts. unit: what its error is measured in."""
+    """What a plan forecasts."""
 
     epsilon: float
     delta: float
     error: float | None
+    """The error of the column in question."""
     unit: str
     columns: tuple[tuple[str, float], ...]
-    """The forecast error of each column."""
-    law: str
+    """The expected error of each column."""
+    mechanism: str
     guarantee: str
-    doubt: str | None
+    warning: str | None
     advice: str | None
-    """What to state so that an error can be forecast, where none is."""
+    """What to type so that an error can be forecast, where none is."""
 
 
-def forecast(ask: Ask, n: int | None, error_of: int | None = None) -> Forecast:
-    """The forecast at the epsilon and delta of a request; error_of: the place of the column whose error is asked."""
-    return _read(plan_of(ask, n), ask, error_of)
-
-
-def plan_of(ask: Ask, n: int | None) -> Any:
+def plan_of(request: Request, n: int | None) -> AnyPlan:
     """The plan of a request for n rows."""
-    return make_plan(ask.rows(), epsilon=ask.epsilon, delta=ask.delta, **ask.plan_words(n))
+    return make_plan(request.sized(n, request.d, request.columns))
 
 
-def for_error(ask: Ask, n: int | None, error: float, error_of: int | None = None) -> Forecast:
-    """The forecast at the least epsilon whose error is this or less."""
-    if error <= 0:
-        raise UsageError("error must be above 0.")
-    target: Any = error
-    if error_of is not None and ask.kind != "learned":
-        target = [error if place == error_of else _UNTOLD for place in range(len(ask.columns))]
-    made: Any = make_plan(ask.rows(), delta=ask.delta, error=target, **ask.plan_words(n))
-    return _read(made, ask, error_of)
+def plan_for_error(request: Request, n: int | None, delta: float, error: float, place: int) -> AnyPlan:
+    """The plan of the least epsilon at which the error of one column is this or less."""
+    if request.statistic not in ("sum", "mean", "describe"):
+        raise UsageError("This statistic has no target error. Enter epsilon instead.")
+    target: float | list[float] = error
+    if not request.learns and request.d != 1:
+        target = [error if place == j else _UNTOLD for j in range(request.d or 1)]
+    return plan_request(replace(request, budget=None), n, request.d, delta=delta, error=target)
 
 
-def _read(made: Any, ask: Ask, error_of: int | None) -> Forecast:
-    errors = _column_errors(made)
+def forecast(plan: AnyPlan, place: int) -> Forecast:
+    """The forecast of a plan; place: the column in question."""
+    request = plan.request
+    errors = _column_errors(plan)
     if errors is not None and not np.isfinite(errors).all():
-        raise UsageError("the forecast leaves the range of numbers. Check the bounds.")
-    error = _error(made, errors, error_of)
-    named = tuple(zip(ask.columns, map(float, errors), strict=True)) if errors is not None else ()
+        raise UsageError("The expected error exceeds the range of numbers. Check the bounds.")
+    error = None if errors is None else float(errors[min(place, errors.size - 1)])
+    mechanism = "" if isinstance(plan, LearningPlan) else MECHANISMS[plan.mechanism]
     return Forecast(
-        made.stated["epsilon"],
-        made.stated["delta"],
+        request.stated["epsilon"],
+        request.stated["delta"],
         error,
-        _unit(ask, error_of),
-        named,
-        _law(made),
-        describe_guarantee(made.privacy, made.stated),
-        made.doubt,
-        _advice(ask) if error is None else None,
+        _unit(request),
+        _named_errors(request, errors),
+        mechanism,
+        describe_guarantee(plan.privacy, plan.stated),
+        plan.warning,
+        _advice(request) if error is None else None,
     )
 
 
-def _advice(ask: Ask) -> str:
-    if ask.by and not ask.keys and ask.groups is None:
+def _column_errors(plan: AnyPlan) -> Floats | None:
+    """The expected error of each column; for unknown bounds one number, in standard deviations."""
+    if isinstance(plan, LearningPlan):
+        return None if plan.relative_error is None else np.array([plan.relative_error])
+    if isinstance(plan, QuantilePlan):
+        ranks: Floats = np.max(plan.rank_error, axis=1)
+        return ranks
+    return None if plan.expected_squared_error is None else plan.expected_error
+
+
+def _named_errors(request: Request, errors: Floats | None) -> tuple[tuple[str, float], ...]:
+    if errors is None:
+        return ()
+    names = ["all columns together"] if request.learns else request.bounds.columns or request.columns or ["rows"]
+    return tuple(zip(map(str, names), errors.tolist(), strict=False))
+
+
+def _unit(request: Request) -> str:
+    where = " in each group" if request.groups else ""
+    if request.learns:
+        return f"standard deviations of the data{where}"
+    return f"{_UNITS.get(request.statistic, '')}{where}".strip()
+
+
+def _advice(request: Request) -> str:
+    groups = request.groups
+    if groups is not None and groups.size is None:
         return "For a forecast, type how many groups you expect, or list them."
     return "For a forecast, type the number of rows or people, your guess."
 
 
-def _column_errors(made: Any) -> Any:
-    return None if made.expected_squared_error is None else made.column_errors()
-
-
-def _error(made: Any, errors: Any, error_of: int | None) -> float | None:
-    if made.rows.kind == "unknown":
-        return None if made.relative_error is None else float(made.relative_error)
-    if errors is None:
-        return None
-    if error_of is not None:
-        return float(errors[error_of])
-    return math.sqrt(made.expected_squared_error)
-
-
-def _unit(ask: Ask, error_of: int | None) -> str:
-    where = " in a group" if ask.by else ""
-    if ask.kind == "learned":
-        return f"of the rows' own spread, {'in a column of a group' if ask.by else 'all columns together'}"
-    if error_of is not None:
-        return f"root mean square, of {ask.columns[error_of]}{where}"
-    return f"root mean square, all columns together{where}"
-
-
-def _law(made: Any) -> str:
-    return "as learning needs, in several rounds" if made.rows.kind == "unknown" else _LAWS[made.mechanism]
-
-
-# The curve -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ErrorCurve:
-    """Forecast errors at some epsilons; None where there is no forecast."""
-
-    epsilons: tuple[float, ...]
-    errors: tuple[float | None, ...]
-
-
-class Curves:
-    """Curves of the last requests: one is made once, however far the slider moves."""
+class Pictures:
+    """Plans whose pictures a page may ask for: the error against epsilon, drawn when asked for."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Any, ErrorCurve] = OrderedDict()
+        self._plans: OrderedDict[str, AnyPlan] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, ask: Ask, n: int | None, error_of: int | None = None) -> ErrorCurve:
-        """The curve of a request, whatever its own epsilon is."""
-        key = (replace(ask, epsilon=None, ledger=None, dataset=None), n, error_of)
+    def keep(self, name: str, plan: AnyPlan) -> None:
+        """Remember a plan by a name, until many others have come."""
         with self._lock:
-            found = self._kept.get(key)
-        return found or self._keep(key, curve(ask, n, error_of))
+            self._plans[name] = plan
+            while len(self._plans) > _KEPT:
+                self._plans.popitem(last=False)
 
-    def _keep(self, key: Any, made: ErrorCurve) -> ErrorCurve:
-        with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return made
-
-
-def curve(ask: Ask, n: int | None, error_of: int | None = None) -> ErrorCurve:
-    """Errors along the slider: its ends, its middle, then points between, for as long as patience lasts."""
-    end = time.monotonic() + _PATIENCE_SECONDS
-    found: dict[float, float | None] = {}
-    for share in _SHARES:
-        if len(found) >= _FEWEST and time.monotonic() > end:
-            break
-        epsilon = LEAST * (MOST / LEAST) ** share
-        found[epsilon] = _error_at(replace(ask, epsilon=epsilon), n, error_of)
-    return ErrorCurve(tuple(sorted(found)), tuple(found[epsilon] for epsilon in sorted(found)))
-
-
-def _error_at(ask: Ask, n: int | None, error_of: int | None) -> float | None:
-    try:
-        return forecast(ask, n, error_of).error
-    except UsageError:  # some epsilons may be out of reach
-        return None
+    def draw(self, name: str) -> bytes | None:
+        """The picture of a plan as SVG; None where there is none."""
+        plan = self._plans.get(name)
+        return None if plan is None else error_picture(plan)

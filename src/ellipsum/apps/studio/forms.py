@@ -6,81 +6,72 @@ import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ...errors import UsageError
-from ...sources.schema import Field
-from .asks import KINDS, Ask
+import numpy as np
+
+from ... import Ball, Box, Budget, Groups, Normal, People, Unknown, UsageError
+from ...request.bins import Bins
+from ...request.quantiles import Quantiles
+from ...request.request import ONES, Request
+from ...rows import Rows
+from ...sources.paths import Field
 
 Value = TypeVar("Value")
 _NUMBER = "Write a number, such as 0.5 or 200000."
 _WHOLE = "Write a whole number of at least 1."
-_CHOOSE = "Choose one of the options."
 _NO_COLUMN = "This table has no such column."
-_SAID: dict[str, tuple[str, ...]] = {
-    "statistic": ("sum", "mean", "describe"),
-    "kind": KINDS,
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "statistic": ("mean", "sum", "describe", "quantiles", "histogram", "count"),
+    "kind": ("bounds", "normal", "ball", "learned"),
     "neighbors": ("replace", "add_remove"),
-    "noise": ("auto", "gaussian", "norm"),
+    "noise": ("auto", "gaussian", "knorm"),
     "weights": ("", "relative", "equal"),
-    "missing": ("", "column", "row", "center", "fill"),
+    "missing": ("", "skip", "drop_row", "none", "fill"),
     "per_person": ("mean", "sum", "rows"),
 }
-DEFAULTS = {
-    "statistic": "mean",
-    "kind": "bounds",
-    "neighbors": "replace",
-    "noise": "auto",
-    "weights": "",
-    "missing": "",
-    "per_person": "mean",
+"""The options of a field; the first is the default."""
+_ENDS = {"bounds": ("the lower bound", "the upper bound"), "normal": ("the mean", "the standard deviation")}
+_KINDS = {"describe": ("bounds",), "quantiles": ("bounds", "learned")}
+"""The kinds of bounds that a statistic accepts, if not all."""
+_BEGINS = {
+    "no budget reaches": "error",
+    "for unknown bounds, error": "error",
+    "this statistic has no target error": "epsilon",
+    "describe": "kind",
+    "error_weights": "weights",
+    "max_per_person": "max_groups",
+    "expected": "groups",
+    "this ledger": "dataset",
+    "a ledger": "ledger",
+    "bins": "bins",
 }
-_ENDS = {"bounds": ("the lower bound", "the upper bound"), "normal": ("the mean", "the std")}
-# The field that a message of the library is about, by how it begins.
-_ABOUT = (
-    ("epsilon", "epsilon"),
-    ("delta", "delta"),
-    ("error", "error"),
-    ("no budget reaches", "error"),
-    ("radius", "radius"),
-    ("center", "center"),
-    ("magnitude", "magnitude"),
-    ("describe", "kind"),
-    ("noise", "noise"),
-    ("missing", "missing"),
-    ("weights", "weights"),
-    ("max_rows", "max_rows"),
-    ("max_groups", "max_groups"),
-    ("per_person", "per_person"),
-    ("privacy_id", "privacy_id"),
-    ("keys", "keys"),
-    ("by ", "by"),
-    ("groups", "groups"),
-    ("n ", "n"),
-    ("dataset", "dataset"),
-    ("this ledger", "dataset"),
-    ("ledger", "ledger"),
-    ("a ledger", "ledger"),
-)
+"""How a message of the library begins, and the field that it is about, where that is not its first word."""
+_FIELDS = frozenset([
+    "epsilon", "delta", "error", "radius", "center", "magnitude", "noise", "missing", "max_rows", "per_person",
+    "privacy_id", "keys", "by", "groups", "n", "dataset", "ledger",
+])  # fmt: skip
 
 
 @dataclass
 class Filled:
-    """A form as somebody filled it in."""
+    """A form as a person filled it in."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     used: frozenset[int] = frozenset()
     """Places of the columns that are ticked."""
 
     def __getitem__(self, name: str) -> str:
-        return self.values.get(name, DEFAULTS.get(name, "")).strip()
+        default = _CHOICES[name][0] if name in _CHOICES else ""
+        return self.values.get(name, default).strip()
 
 
 def about(error: Exception) -> tuple[str, str]:
-    """The field that an error of the library is about ("" where it is none of them), and its words."""
+    """The field that an error of the library is about ("" where it is none of them), and its text."""
     text = sentence(str(error))
     lowered = text.lower()
-    return next((name for start, name in _ABOUT if lowered.startswith(start)), ""), text
+    named = next((name for start, name in _BEGINS.items() if lowered.startswith(start)), lowered.partition(" ")[0])
+    return named if named in _FIELDS or named in _BEGINS.values() else "", text
 
 
 def sentence(text: str) -> str:
@@ -91,57 +82,192 @@ def sentence(text: str) -> str:
 class Reader:
     """Reads one form; `errors` has what is wrong, by field."""
 
-    def __init__(self, filled: Filled, schema: Sequence[Field], header: bool = False) -> None:
+    def __init__(self, filled: Filled, schema: Sequence[Field]) -> None:
         self.filled = filled
         self.errors: dict[str, str] = {}
         self._schema = schema
-        self._header = header
 
-    def ask(self, budget: bool = True) -> Ask | None:
-        """The request; None where something is wrong. budget: whether epsilon and delta must be there."""
-        said = {name: self._choice(name) for name in _SAID}
-        columns = self._columns()
-        people = bool(self.filled["privacy_id"])
-        by = self._names("by")
-        fields: dict[str, Any] = {
-            "statistic": said["statistic"],
-            "kind": said["kind"],
-            "columns": tuple(self._schema[place].name for place in columns),
-            "pairs": tuple(self._pair(place, said["kind"]) for place in columns) if said["kind"] in _ENDS else (),
-            **self._extent(said["kind"]),
-            "epsilon": self._budget("epsilon", budget),
-            "delta": self._budget("delta", budget),
-            "neighbors": said["neighbors"],
-            "n": self._whole("n"),
-            "privacy_id": self._column("privacy_id"),
-            "per_person": said["per_person"] if people and said["per_person"] != "mean" else None,
-            "max_rows": self._whole("max_rows") if people else None,
-            "by": by,
-            "keys": self._keys(by),
-            "max_groups": (self._whole("max_groups") or 1) if by and people else 1,
-            "groups": self._whole("groups") if by else None,
-            "missing": self._fill() if said["missing"] == "fill" else said["missing"] or None,
-            "noise": said["noise"],
-            "weights": said["weights"] or None,
-            "header": self._header,
-            **self._charged(),
-        }
-        self._check_apart(fields)
-        return None if self.errors else self._built(fields)
+    def request(self, needs_budget: bool = True) -> Request | None:
+        """The request; None where something is wrong. Without a budget it is good for a forecast alone."""
+        chosen = {name: self._choice(name) for name in _CHOICES}
+        statistic = chosen["statistic"]
+        budget = self._budget(needs_budget)
+        bounds = self._bounds(statistic, chosen["kind"])
+        names = bounds.columns if isinstance(bounds, Bins) else tuple(self._schema[i].name for i in self._columns())
+        n, people, groups = self._whole("n"), self._people(chosen["per_person"]), self._groups()
+        missing = (
+            self._required_number("fill", "Type the number.")
+            if chosen["missing"] == "fill"
+            else chosen["missing"] or None
+        )
+        self._check_apart(names or (), people, groups)
+        if self.errors:
+            return None
+        assert bounds is not None
+        return self._make_or_note_error(
+            lambda: Request(
+                statistic,
+                bounds,
+                budget,
+                neighbors=chosen["neighbors"],
+                n=n if chosen["neighbors"] == "add_remove" else None,
+                columns=None if statistic in ("count", "histogram") else names,
+                people=people,
+                groups=groups,
+                missing=missing,
+                noise=chosen["noise"],
+                error_weights=chosen["weights"] or None,
+                quantiles=Quantiles() if statistic in ("quantiles", "describe") else None,
+                d=bounds.d if isinstance(bounds, Bins) else len(names or ()) or 1,
+            )
+        )
 
-    def _built(self, fields: dict[str, Any]) -> Ask | None:
-        ask = Ask(**fields)
+    def account(self) -> tuple[str | None, str | None]:
+        """The ledger's address, and the name of the data set in it."""
+        ledger, dataset = self.filled["ledger"] or None, self.filled["dataset"] or None
+        if ledger and not dataset:
+            self.errors["dataset"] = "Type the name under which the ledger keeps this data's budget."
+        if dataset and not ledger:
+            self.errors["ledger"] = "Type the ledger's file, or leave the data set out."
+        return ledger, dataset
+
+    def number(self, name: str) -> float | None:
+        """A finite number; None where the field is empty or wrong."""
+        return self._parse_field(name, _finite, _NUMBER)
+
+    def guess(self) -> int | None:
+        """The caller's guess of the number of rows or people."""
+        return self._whole("n")
+
+    # What is known of the values --------------------------------------------------------------------------
+
+    def _bounds(self, statistic: str, kind: str) -> Rows | None:
+        if statistic == "count":
+            return ONES
+        if statistic == "histogram":
+            return self._bins()
+        if kind not in _KINDS.get(statistic, _CHOICES["kind"]):
+            self.errors["kind"] = "This statistic needs bounds for each column."
+        places = self._columns()
+        if kind == "ball":
+            radius, center = self._positive("radius", "Type the radius."), self.number("center")
+            return self._make_or_note_error(lambda: Ball(radius, center or 0.0)) if radius else None
+        if kind == "learned":
+            magnitude = self._positive("magnitude", "Type a magnitude that no value exceeds.")
+            return self._make_or_note_error(lambda: Unknown(magnitude)) if magnitude else None
+        pairs = {self._schema[place].name: self._pair(place, kind) for place in places}
+        if self.errors:
+            return None
+        return self._make_or_note_error(lambda: Box(pairs) if kind == "bounds" else Normal(pairs))
+
+    def _bins(self) -> Bins | None:
+        """Equal bins between the bounds of each column, or its listed categories."""
+        edges: dict[str, list[float]] = {}
+        lists: dict[str, list[str]] = {}
+        number = self._whole("bins") or 10
+        for place in self._columns(numeric=False):
+            name, listed = self._schema[place].name, self.filled[f"c-{place}"]
+            if listed:
+                lists[name] = [cell.strip() for cell in cells(listed)]
+            elif not self._schema[place].numeric:
+                self.errors[f"c-{place}"] = "List the categories, with commas between them."
+            else:
+                ends = np.linspace(*self._pair(place, "bounds"), number + 1)
+                edges[name] = [float(f"{end:.12g}") for end in ends]  # Write 4.8, not 4.800000000000001.
+        return None if self.errors else self._make_or_note_error(lambda: Bins(edges, lists))
+
+    def _columns(self, numeric: bool = True) -> list[int]:
+        """Places of the columns that are ticked; a count has none."""
+        if self.filled["statistic"] == "count":
+            return []
+        places = [place for place in sorted(self.filled.used) if 0 <= place < len(self._schema)]
+        names = [self._schema[place].name for place in places]
+        if not places:
+            self.errors["columns"] = "Tick at least one column, or paste bounds for some."
+        elif len(set(names)) < len(names):
+            self.errors["columns"] = "Two of these columns have the same name. Rename one in the file, or untick it."
+        elif numeric and not all(self._schema[place].numeric for place in places):
+            self.errors["columns"] = "A column without numbers has no sum or mean. Untick it."
+        return places
+
+    def _pair(self, place: int, kind: str) -> tuple[float, float]:
+        names = f"a-{place}", f"b-{place}"
+        ends = [self._required_number(name, f"Type {what}.") for name, what in zip(names, _ENDS[kind], strict=True)]
+        low, high = (0.0 if end is None else end for end in ends)
+        if kind == "bounds" and None not in ends and low > high:
+            self.errors[names[1]] = "The upper bound is below the lower one."
+        if kind == "normal" and high < 0:
+            self.errors[names[1]] = "A standard deviation is 0 or more."
+        return low, high
+
+    # People, groups, budget ---------------------------------------------------------------------------------
+
+    def _people(self, per_person: str) -> People | None:
+        column = self.filled["privacy_id"]
+        if not column:
+            return None
+        most = self._whole("max_rows")
+        if column not in self._available():
+            self.errors["privacy_id"] = _NO_COLUMN
+        if "max_rows" in self.errors:
+            return None
+        return self._make_or_note_error(lambda: People(column, per_person, most))
+
+    def _groups(self) -> Groups | None:
+        if not self.filled["by"]:
+            return None
+        by = [part.strip() for part in cells(self.filled["by"])]
+        if not set(by) <= self._available():
+            self.errors["by"] = f"{_NO_COLUMN} Write names with commas between them."
+        keys, expected = self._keys(by), self._whole("groups")
+        most = (self._whole("max_groups") or 1) if self.filled["privacy_id"] else 1
+        return (
+            None
+            if {"by", "keys"} & set(self.errors)
+            else self._make_or_note_error(lambda: Groups(by, keys, most, expected))
+        )
+
+    def _keys(self, by: Sequence[str]) -> list[str] | dict[str, list[str]] | None:
+        """Public groups: one to a line, or for each of several columns a line name=a,b,c."""
+        lines = [line.strip() for line in self.filled["keys"].splitlines() if line.strip()]
+        if not lines or len(by) == 1:
+            return lines or None
+        lists = {line.partition("=")[0].strip(): cells(line.partition("=")[2]) for line in lines}
+        if set(lists) != set(by) or len(lines) != len(by) or not all(lists.values()):
+            self.errors["keys"] = "Write one line for each grouping column: name=a,b,c."
+            return None
+        return {name: [cell.strip() for cell in lists[name]] for name in by}
+
+    def _budget(self, needed: bool) -> Budget | None:
+        """Epsilon and delta; nothing where one is missing and is not needed."""
+        parts = {name: self.number(name) for name in ("epsilon", "delta")}
+        for name, value in parts.items():
+            if needed and value is None:
+                self.errors.setdefault(name, f"Type {name}: it has no default.")
+        if None in parts.values():
+            return None
+        return self._make_or_note_error(lambda: Budget(**parts))
+
+    def _check_apart(self, names: Sequence[str], people: People | None, groups: Groups | None) -> None:
+        """Columns that name people or groups are no values."""
+        apart = {"privacy_id": set() if people is None else {people.privacy_id}}
+        apart["by"] = set() if groups is None else set(groups.by)
+        for name, columns in apart.items():
+            if columns & set(names):
+                self.errors.setdefault(name, "This column is ticked as a value too. Untick it there.")
+
+    # One field each -----------------------------------------------------------------------------------------
+
+    def _make_or_note_error(self, make: Callable[[], Value]) -> Value | None:
+        """An object of the library; its refusal becomes the error of a field."""
         try:
-            ask.rows()
+            return make()
         except UsageError as error:
             name, text = about(error)
             self.errors[name or "columns"] = text
             return None
-        return ask
 
-    # One field each ----------------------------------------------------------------------------------------
-
-    def _parsed(self, name: str, parse: Callable[[str], Value], advice: str) -> Value | None:
+    def _parse_field(self, name: str, parse: Callable[[str], Value], advice: str) -> Value | None:
         text = self.filled[name]
         if not text:
             return None
@@ -151,113 +277,29 @@ class Reader:
             self.errors[name] = advice
             return None
 
-    def number(self, name: str) -> float | None:
-        """A finite number; None where the field is empty or wrong."""
-        return self._parsed(name, _finite, _NUMBER)
-
     def _whole(self, name: str) -> int | None:
-        return self._parsed(name, _counted, _WHOLE)
+        return self._parse_field(name, _parse_count, _WHOLE)
 
-    def _needed(self, name: str, advice: str) -> float | None:
-        found = self.number(name)
+    def _required_number(self, name: str, advice: str) -> float | None:
         if not self.filled[name]:
             self.errors[name] = advice
-        return found
+        return self.number(name)
+
+    def _positive(self, name: str, advice: str) -> float | None:
+        value = self._required_number(name, advice)
+        if value is not None and value <= 0:
+            self.errors[name] = "Write a number above 0."
+        return value
 
     def _choice(self, name: str) -> str:
         word = self.filled[name]
-        if word not in _SAID[name]:
-            self.errors[name] = _CHOOSE
+        if word not in _CHOICES[name]:
+            self.errors[name] = "Choose one of the options."
+            return _CHOICES[name][0]
         return word
-
-    def _budget(self, name: str, needed: bool) -> float | None:
-        advice = "Choose epsilon: it has no default." if name == "epsilon" else "Type delta: it has no default."
-        return self._needed(name, advice) if needed else self.number(name)
-
-    def _column(self, name: str) -> str | None:
-        text = self.filled[name]
-        if text and text not in self._available():
-            self.errors[name] = _NO_COLUMN
-        return text or None
 
     def _available(self) -> set[str]:
         return {column.name for column in self._schema}
-
-    def _names(self, name: str) -> tuple[str, ...]:
-        text = self.filled[name]
-        if not text:
-            return ()
-        found = tuple(part.strip() for part in cells(text))
-        if not set(found) <= self._available():
-            self.errors[name] = f"{_NO_COLUMN} Write names with commas between them."
-        return found
-
-    def _columns(self) -> list[int]:
-        places = [place for place in sorted(self.filled.used) if 0 <= place < len(self._schema)]
-        if not places:
-            self.errors["columns"] = "Tick at least one column, or paste bounds for some."
-        names = [self._schema[place].name for place in places]
-        if len(set(names)) < len(names):
-            self.errors["columns"] = "Two of these columns have the same name. Rename one in the file, or untick it."
-        if not all(self._schema[place].numeric for place in places):
-            self.errors["columns"] = "A column without numbers has no sum or mean. Untick it."
-        return places
-
-    def _pair(self, place: int, kind: str) -> tuple[float, float]:
-        names = f"a-{place}", f"b-{place}"
-        ends = [self._needed(name, f"Type {what}.") for name, what in zip(names, _ENDS[kind], strict=True)]
-        low, high = (0.0 if end is None else end for end in ends)
-        if kind == "bounds" and None not in ends and low > high:
-            self.errors[names[1]] = "The upper bound is below the lower one."
-        if kind == "normal" and ends[1] is not None and high < 0:
-            self.errors[names[1]] = "A std is 0 or more."
-        return low, high
-
-    def _extent(self, kind: str) -> dict[str, float | None]:
-        if kind == "ball":
-            return {"radius": self._positive("radius", "Type the radius."), "center": self.number("center")}
-        if kind == "learned":
-            return {"magnitude": self._positive("magnitude", "Type a magnitude that no entry exceeds.")}
-        return {}
-
-    def _positive(self, name: str, advice: str) -> float | None:
-        found = self._needed(name, advice)
-        if found is not None and found <= 0:
-            self.errors[name] = "Write a number above 0."
-        return found
-
-    def _fill(self) -> float | None:
-        return self._needed("fill", "Type the number that stands for a missing entry.")
-
-    def _keys(self, by: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """Public groups: one to a line, or for each of several columns a line name=a,b,c."""
-        lines = [line.strip() for line in self.filled["keys"].splitlines() if line.strip()]
-        if not lines or not by:
-            return ()
-        if len(by) == 1:
-            return (tuple(lines),)
-        lists = {line.partition("=")[0].strip(): cells(line.partition("=")[2]) for line in lines}
-        if set(lists) != set(by) or len(lines) != len(by) or not all(lists.values()):
-            self.errors["keys"] = "Write one line for each grouping column: name=a,b,c."
-            return ()
-        return tuple(tuple(cell.strip() for cell in lists[name]) for name in by)
-
-    def _charged(self) -> dict[str, str | None]:
-        ledger, dataset = self.filled["ledger"] or None, self.filled["dataset"] or None
-        if ledger and not dataset:
-            self.errors["dataset"] = "Type the name under which the ledger keeps this data's budget."
-        if dataset and not ledger:
-            self.errors["ledger"] = "Type the ledger's file, or leave the data set out."
-        return {"ledger": ledger, "dataset": dataset}
-
-    def _check_apart(self, fields: Mapping[str, Any]) -> None:
-        """Columns that name people or groups are no values."""
-        for name in ("privacy_id", "by"):
-            named = {fields[name]} if isinstance(fields[name], str) else set(fields[name] or ())
-            if named & set(fields["columns"]):
-                self.errors.setdefault(name, "This column is ticked as a value too. Untick it there.")
-        if fields["statistic"] == "describe" and fields["kind"] != "bounds":
-            self.errors.setdefault("kind", "Count, mean and std need bounds for each column.")
 
 
 def _finite(text: str) -> float:
@@ -267,7 +309,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def _counted(text: str) -> int:
+def _parse_count(text: str) -> int:
     number = int(text)
     if number < 1 or "_" in text:
         raise ValueError

@@ -1,35 +1,35 @@
-"""Releases on their way: each in another process, watched by a thread, which is ended where somebody cancels."""
+"""Releases that are running: each in another process, watched by a thread, which ends it when the user cancels."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import UsageError
+from ... import UsageError
 from ...util.worker_process import WorkerProcess
-from .asks import Ask, Data
+from .forms import Filled
+from .orders import Order
 from .worker import UNFORESEEN
 from .worker import __name__ as _WORKER
 
 MOST = 4
 """Releases that run at the same time."""
 _GRACE_SECONDS = 3.0
-_BUSY = f"{MOST} releases are on their way already. Wait for one of them, or cancel it. Nothing was spent."
+_BUSY = f"{MOST} releases are already running. Wait for one of them, or cancel it. Nothing was spent."
 
 
 @dataclass
 class Job:
-    """One release on its way. state: "running", "released", "failed" or "canceled"."""
+    """A release that was started. state: "running", "released", "failed" or "canceled"."""
 
     number: str
     desk: str
-    ask: Ask
-    data: Data
-    accepted: bool
-    fields: Any = None
+    order: Order
+    fields: Filled = field(default_factory=Filled)
     """The form as it was filled in."""
     state: str = "running"
     part: float = 0.0
@@ -47,8 +47,8 @@ class Job:
         return self.state != "running"
 
     def is_for(self, other: Job) -> bool:
-        """Whether this job answers the same form; one that failed answers nothing."""
-        return self.state != "failed" and (self.ask, self.accepted) == (other.ask, other.accepted)
+        """Whether this job belongs to the same form and did not fail."""
+        return self.state != "failed" and self.order == other.order
 
 
 class Workers:
@@ -68,7 +68,7 @@ class Workers:
                 self._idle.append(WorkerProcess(_WORKER, quiet=True))
 
     def start(self, job: Job) -> threading.Thread:
-        """Let a job run."""
+        """Start a job."""
         with self._lock:
             if self._closed or len(self._running) >= MOST:
                 raise UsageError(_BUSY)
@@ -76,8 +76,8 @@ class Workers:
             process = job.process = alive.pop() if alive else WorkerProcess(_WORKER, quiet=True)
             self._idle = alive
             self._running[job.number] = job
-        order = {"ask": job.ask.to_dict(), "data": asdict(job.data), "accepted": job.accepted}
-        watcher = threading.Thread(target=self._watch, args=(job, process, json.dumps(order).encode()), daemon=True)
+        order = json.dumps(job.order.to_dict()).encode()
+        watcher = threading.Thread(target=self._watch, args=(job, process, order), daemon=True)
         watcher.start()
         return watcher
 
@@ -111,7 +111,7 @@ class Workers:
                 return
             job.state = "canceled"
             process = job.process
-        if process is not None:  # its watcher hears the end
+        if process is not None:  # The thread that watches the process sees its end.
             threading.Thread(target=process.stop, args=(_GRACE_SECONDS,), daemon=True).start()
 
     def close(self) -> None:
@@ -127,16 +127,16 @@ class Workers:
             process.close()
 
 
-def _hear(job: Job, said: dict[str, Any]) -> None:
+def _hear(job: Job, event: Mapping[str, Any]) -> None:
     """One event of a process; nothing more is heard of a job that was canceled."""
     if job.ended:
         return
-    if said["event"] == "progress":
-        job.part = float(said["part"])
-    elif said["event"] == "approved":
+    if event["event"] == "progress":
+        job.part = float(event["part"])
+    elif event["event"] == "approved":
         job.approved = True
-    elif said["event"] == "released":
-        job.text, job.warnings, job.state = said["text"], said["warnings"], "released"
+    elif event["event"] == "released":
+        job.text, job.warnings, job.state = event["text"], event["warnings"], "released"
     else:
-        job.kind, job.text, job.state = said["kind"], job.data.renamed(said["text"]), "failed"
+        job.kind, job.text, job.state = event["kind"], job.order.data.replace_path(event["text"]), "failed"
     job.when = time.strftime("%Y-%m-%d %H:%M:%S")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from ...errors import UsageError
-from ...ledger import AccountState, Ledger
-from ...ledger.refusal import left_of, spent_of
+from ... import Ledger, UsageError
+from ...ledger import AccountState
+from ...ledger.charging import describe_remaining, describe_spent
 from ...sources.sql import has_password
 
-_PASSWORD = "a ledger's address must not tell a password: use PGPASSWORD, ~/.pgpass or a service file."
+_PASSWORD = "a ledger's address must not contain a password. Use PGPASSWORD, ~/.pgpass or a service file."
 
 
 @dataclass(frozen=True)
@@ -29,12 +28,12 @@ class Balance:
 
 def balance(address: str, dataset: str) -> Balance:
     """The balance of a data set."""
-    return _balance(_opened(address).account(dataset.partition("@")[0]))
+    return _balance(_open_ledger(address).account(dataset.partition("@")[0]))
 
 
 def data_sets(address: str) -> list[str]:
     """The data sets that a ledger has budgets of."""
-    return [account.dataset for account in _opened(address).accounts()]
+    return [account.dataset for account in _open_ledger(address).accounts()]
 
 
 def open_budget(address: str, dataset: str, epsilon: str, delta: str) -> Balance:
@@ -43,16 +42,11 @@ def open_budget(address: str, dataset: str, epsilon: str, delta: str) -> Balance
         raise UsageError("dataset is missing. Type its name.")
     for name, text in (("epsilon", epsilon), ("delta", delta)):
         if not text:
-            raise UsageError(f"{name} of the whole budget is missing.")
-    return _balance(_opened(address).init(dataset, epsilon=epsilon, delta=delta))
+            raise UsageError(f"The {name} of the whole budget is missing.")
+    return _balance(_open_ledger(address).init(dataset, epsilon=epsilon, delta=delta))
 
 
-def history(address: str, dataset: str) -> list[dict[str, Any]]:
-    """The last entries of a data set."""
-    return _opened(address).history(dataset.partition("@")[0], last=20)
-
-
-def _opened(address: str) -> Ledger:
+def _open_ledger(address: str) -> Ledger:
     if has_password(address):
         raise UsageError(_PASSWORD)
     return Ledger(address)
@@ -64,16 +58,16 @@ def _balance(account: AccountState) -> Balance:
     return Balance(
         account.dataset,
         budget + (" (closed)" if account.closed else ""),
-        "nothing yet" if caps is None else spent_of(caps),
-        "all of it" if caps is None else left_of(caps),
+        "nothing yet" if caps is None else describe_spent(caps),
+        "all of it" if caps is None else describe_remaining(caps),
         _share(account),
-        str(account.protects),
-        f"{account.released} of {account.reserved} that were charged",
+        str(account.privacy_unit),
+        f"{account.released} completed, {account.reserved - account.released} charged but not completed",
     )
 
 
 def _share(account: AccountState) -> float:
-    """Of the cap that is used up most."""
+    """The spent share of the cap that is used up most."""
     caps = account.caps
     if caps is None:
         return 0.0

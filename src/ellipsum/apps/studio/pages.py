@@ -5,24 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
+from ... import HistogramRelease, QuantileRelease
 from ...display.document import Document
 from ...display.html import html
 from ...errors import shown
-from ...releases.description import STATED, Description
-from ...releases.group_release import GroupRelease
+from ...releases.base import StatisticRelease
+from ...releases.group_release import Tabular
 from ...version import VERSION
-from .asks import command_line, command_words, python_text, typed
 from .combined import can_combine, combine, combines
 from .forms import Filled, sentence
 from .jobs import Job
-from .pictures import panels
+from .pictures import count_pictures
 from .security import ROOT
 from .workspace import Desk, Released, Studio
 
@@ -31,7 +30,7 @@ _MOST_LEADS = 4
 _LABELS = {
     "epsilon": "Epsilon",
     "delta": "Delta",
-    "error": "Wanted error",
+    "error": "Target error",
     "radius": "Radius",
     "center": "Center",
     "magnitude": "Magnitude",
@@ -42,7 +41,8 @@ _LABELS = {
     "keys": "List of groups",
     "max_groups": "Groups of a person",
     "groups": "Expected groups",
-    "fill": "Missing entries",
+    "fill": "Missing values",
+    "bins": "Number of bins",
     "ledger": "Ledger",
     "dataset": "Data set",
 }
@@ -50,14 +50,19 @@ _LABELS = {
 
 @cache
 def _templates() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("ellipsum.apps.studio"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    made.globals.update(version=VERSION, shown=shown, typed=typed, sentence=sentence, root=ROOT.get)
-    return made
+    environment.globals.update(version=VERSION, shown=shown, number=short_number, sentence=sentence, root=ROOT.get)
+    return environment
 
 
-def render(name: str, **context: Any) -> str:
+def short_number(value: float) -> str:
+    """A number as people type it: 1 for 1.0."""
+    return f"{value:.12g}"
+
+
+def render(name: str, **context: object) -> str:
     """A page."""
     text: str = _templates().get_template(name).render(**context)
     return text
@@ -67,8 +72,8 @@ def desk_page(
     desk: Desk, filled: Filled, csrf: str, form: str, errors: dict[str, str], notice: str = "", ledger: str = ""
 ) -> str:
     """The form of a table."""
-    known = {"ledger": ledger} if "ledger" not in filled.values else {}
-    filled = Filled({**filled.values, **known}, filled.used)
+    default = {"ledger": ledger} if "ledger" not in filled.values else {}
+    filled = Filled({**filled.values, **default}, filled.used)
     context = {"desk": desk, "filled": filled, "csrf": csrf, "form": form, "errors": errors, "notice": notice}
     names = [(column.name, shown(column.name)) for column in desk.schema]
     return render("desk.html", **context, summary=_summary(errors, desk), names=names)
@@ -79,7 +84,7 @@ def _summary(errors: dict[str, str], desk: Desk) -> list[tuple[str, str]]:
     lines = []
     for name, text in errors.items():
         end, _, place = name.partition("-")
-        column = shown(desk.schema[int(place)].name) if end in ("a", "b") and place.isdigit() else ""
+        column = shown(desk.schema[int(place)].name) if end in ("a", "b", "c") and place.isdigit() else ""
         label = column or _LABELS.get(name, "")
         lines.append((name or "release", f"{label}: {text}" if label else text))
     return lines
@@ -90,25 +95,21 @@ def job_page(job: Job, desk: Desk | None, csrf: str) -> str:
 
 
 def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
-    """A release: its table, pictures, what it guarantees, how to make it again, and all of its kind combined."""
-    release = one.release
+    """A release: its estimates, picture and table, how to make it again, and all releases like it combined."""
     alike = studio.alike(one)
     several = [other.release for other in alike]
-    document = release.document(_MOST_LINES)
+    document = one.release.document(_MOST_LINES)
     return render(
         "release.html",
         one=one,
-        release=release,
         document=document,
         leads=_leads(document),
-        panels=[(panel.title, Markup(panel.svg), panel.rest) for panel in panels(release)],  # drawn here, escaped there
-        warnings=list(dict.fromkeys([*release.warnings, *one.job.warnings])),
-        command=command_line(one.ask, one.job.data, one.job.accepted),
-        python=python_text(one.ask, one.job.data),
+        pictures=range(count_pictures(one.release)) if document.tables[0].lines else (),
+        warnings=list(dict.fromkeys([*one.release.warnings, *one.job.warnings])),
+        recipe=one.order.recipe,
         downloads=[(file, title) for file, (title, _, _) in DOWNLOADS.items()],
         combined=combine(several) if can_combine(several) else None,
-        combines=combines(release),
-        alike=alike,
+        combines=combines(one.release),
         csrf=csrf,
         form=form,
     )
@@ -126,6 +127,7 @@ def _leads(document: Document) -> list[tuple[str, str, str]]:
 # Downloads -------------------------------------------------------------------------------------------
 
 
+_NO_COMMAND = "This request has no command: use the Python text."
 _SPENDS = "Running this makes a new release, which spends the budget again."
 
 
@@ -134,61 +136,68 @@ def as_json(one: Released) -> str:
 
 
 def as_csv(one: Released) -> str:
-    """A line for each column, or each group, with every digit."""
+    """A line for each column, bin or quantile, or each group, with every digit."""
     release = one.release
-    if isinstance(release, GroupRelease):
+    if isinstance(release, Tabular):
         return release.to_csv()
+    heads, lines = _csv_lines(release)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    columns = _described(release) if isinstance(release, Description) else _valued(release)
-    secure = {} if release.secure else {"secure": ["false"] * len(release.names())}
-    table = {"column": release.names(), **columns, **secure}
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
+    insecure = [] if release.secure else ["false"]
+    writer.writerow([*heads, *(["secure"] if insecure else [])])
+    for line in lines:
+        cells = [repr(float(cell)) if isinstance(cell, float) else cell for cell in line]
+        writer.writerow([*cells, *insecure])
     return text.getvalue()
 
 
-def _valued(release: Any) -> dict[str, Any]:
+def _csv_lines(release: StatisticRelease) -> tuple[list[str], Iterable[Sequence[object]]]:
+    """The heads of a table, and its lines."""
+    if isinstance(release, HistogramRelease):
+        groups = release.plan.request.groups
+        by = [] if groups is None else list(map(str, groups.by))
+        heads = [*by, "column", "bin", "count", "lower", "upper", "share", "share_lower", "share_upper"]
+        return heads, ([*key, name, bin_, *map(float, numbers)] for key, name, bin_, numbers in release.lines())
+    names = release.names()
+    if isinstance(release, QuantileRelease):
+        ends = [(None, None) if span is None else tuple(map(float, span)) for *_, span in release.lines()]
+        lines = [[*key, names[j], q, value] for key, j, q, value, _ in release.lines()]
+        return [*release.by, "column", "q", "value", "lower", "upper"], [
+            [*a, *b] for a, b in zip(lines, ends, strict=True)
+        ]
     low, high = release.confidence_interval().T
-    return _texts({"value": release.value, "noise_std": release.noise_std, "lower": low, "upper": high})
-
-
-def _described(release: Description) -> dict[str, Any]:
-    values = {"count": release.count, "mean": release.value, "std": release.std}
-    table: dict[str, Any] = {}
-    for name in STATED:
-        low, high = release.confidence_interval(0.95, name).T
-        table |= {name: values[name], f"{name}_lower": low, f"{name}_upper": high}
-    return _texts(table)
-
-
-def _texts(table: dict[str, Any]) -> dict[str, Any]:
-    return {name: [repr(float(value)) for value in values] for name, values in table.items()}
+    table = {"value": release.value, "noise_std": release.noise_std, "lower": low, "upper": high}
+    columns = [column.tolist() for column in table.values()]
+    return ["column", *table], zip(names, *columns, strict=True)
 
 
 def as_report(one: Released) -> str:
     """One page that stands by itself."""
-    command = command_words(one.ask, one.job.data, one.job.accepted)
-    return html(one.release, ledger=one.ask.ledger, dataset=one.ask.dataset, command=command)
+    order = one.order
+    command = shlex.split(order.recipe.command) or None
+    return html(one.release, ledger=order.ledger, dataset=order.dataset, command=command)
 
 
 def as_python(one: Released) -> str:
-    return f"# {_SPENDS}\n{python_text(one.ask, one.job.data)}"
+    return f"# {_SPENDS}\n{one.order.recipe.python}"
 
 
 def as_command(one: Released) -> str:
-    return f"# {_SPENDS}\n{command_line(one.ask, one.job.data, one.job.accepted)}\n"
+    return f"# {_SPENDS}\n{one.order.recipe.command or _NO_COMMAND}\n"
 
 
 def as_notebook(one: Released) -> str:
     """The release as it came, to be looked at, and the request that made it."""
     load = f"import ellipsum as es\n\nrelease = es.from_json({one.job.text!r})\nrelease"
     cells = [
-        _cell("markdown", f"# Private {one.ask.statistic}\n\nThe release as it was published, by ellipsum {VERSION}."),
+        _cell(
+            "markdown",
+            f"# Private {one.order.request.statistic}\n\nThe release as it was published, by ellipsum {VERSION}.",
+        ),
         _cell("code", load),
         _cell("code", "release.confidence_interval(0.95)"),
         _cell("markdown", f"The request that made it. {_SPENDS}"),
-        _cell("raw", python_text(one.ask, one.job.data)),
+        _cell("raw", one.order.recipe.python),
     ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
@@ -197,8 +206,8 @@ def as_notebook(one: Released) -> str:
     return json.dumps(notebook, indent=1) + "\n"
 
 
-def _cell(kind: str, text: str) -> dict[str, Any]:
-    cell: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": text.splitlines(keepends=True)}
+def _cell(kind: str, text: str) -> dict[str, object]:
+    cell: dict[str, object] = {"cell_type": kind, "metadata": {}, "source": text.splitlines(keepends=True)}
     return cell | ({"outputs": [], "execution_count": None} if kind == "code" else {})
 
 

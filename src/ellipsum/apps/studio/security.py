@@ -1,4 +1,4 @@
-"""Who may speak to the studio: every request passes one gate before any page is made.
+"""Access control of the studio: every request passes one gate before any page is made.
 
 The gate looks at the Host and Origin headers, at the cookie that the start-up token was exchanged for, and at the size
 of what is sent; it puts the same strict headers on every answer. Forms carry a token of their own session besides.
@@ -15,7 +15,6 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Request
@@ -86,12 +85,9 @@ class Guard:
         return None if session is None else self._sessions.get(session)
 
     def session_of(self, scope: Scope) -> str | None:
-        """The session that a request belongs to."""
-        try:
-            found = SimpleCookie(_header(scope, b"cookie")).get(self.cookie)
-        except CookieError:
-            return None
-        return None if found is None or found.value not in self._sessions else found.value
+        """The session that a request belongs to; cookies of the same name may come from servers on other ports."""
+        pairs = (part.strip().partition("=") for part in _header(scope, b"cookie").split(";"))
+        return next((value for name, _, value in pairs if name == self.cookie and value in self._sessions), None)
 
     def is_own(self, scope: Scope, sent: str) -> bool:
         """Whether the token of a form is that of its session."""
@@ -111,7 +107,7 @@ class Gate:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # nothing here speaks over web sockets
+        if scope["type"] != "http":  # The studio has no web sockets.
             await send({"type": "websocket.close", "code": 1008})
             return
         root, path = self._guard.root, scope["path"]
@@ -136,7 +132,7 @@ class Gate:
         if (origin or method == "POST") and origin not in guard.origins:
             return _plain(403, _WRONG_ORIGIN)
         if method == "POST":
-            too_much = _sized(scope)
+            too_much = _refuse_size(scope)
             if too_much is not None:
                 return too_much
         if path in _OPEN or path.startswith(_STATIC) or (inside and guard.session_of(scope) is not None):
@@ -144,7 +140,7 @@ class Gate:
         return 401, self._entry(), "text/html; charset=utf-8"
 
 
-def _sized(scope: Scope) -> tuple[int, bytes, str] | None:
+def _refuse_size(scope: Scope) -> tuple[int, bytes, str] | None:
     """A refusal of bodies without a stated size, or of more than fits."""
     length = _header(scope, b"content-length")
     if not (length.isascii() and length.isdigit()):
@@ -158,8 +154,8 @@ def _plain(status: int, text: str) -> tuple[int, bytes, str]:
 
 
 def _header(scope: Scope, name: bytes) -> str:
-    found = [value for key, value in scope["headers"] if key == name]
-    return found[0].decode("latin-1") if len(found) == 1 else ""
+    values = [value for key, value in scope["headers"] if key == name]
+    return values[0].decode("latin-1") if len(values) == 1 else ""
 
 
 def _with_headers(send: Send, root: str = "") -> Send:
@@ -167,10 +163,10 @@ def _with_headers(send: Send, root: str = "") -> Send:
 
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            kept = [pair for pair in message["headers"] if pair[0].decode("latin-1").lower() not in HEADERS]
-            kept = [(name, root.encode() + value if name == b"location" else value) for name, value in kept]
+            others = [pair for pair in message["headers"] if pair[0].decode("latin-1").lower() not in HEADERS]
+            others = [(name, root.encode() + value if name == b"location" else value) for name, value in others]
             own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-            message = {**message, "headers": [*kept, *own]}
+            message = {**message, "headers": [*others, *own]}
         await send(message)
 
     return sending
@@ -209,7 +205,7 @@ class Form:
 
     values: dict[str, str]
     used: frozenset[int] = frozenset()
-    file: Any = None
+    file: UploadFile | None = None
 
     def __getitem__(self, name: str) -> str:
         return self.values.get(name, "").strip()
@@ -229,8 +225,8 @@ def is_encodable(text: str) -> bool:
 
 
 def studio_of(request: Request) -> Studio:
-    found: Studio = request.app.state.studio
-    return found
+    studio: Studio = request.app.state.studio
+    return studio
 
 
 def csrf_of(request: Request) -> str:
@@ -275,5 +271,5 @@ Posted = Annotated[Form, Depends(posted)]
 
 
 def to(address: str) -> Response:
-    """Go there next; a reload then posts nothing."""
+    """Redirect, so that a reload of the page posts nothing."""
     return RedirectResponse(address, 303)

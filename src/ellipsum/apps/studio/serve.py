@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvicorn
 
-from ...errors import DataError, UsageError
+from ... import DataError, UsageError
 from ...sources.people import Scratch
 from .app import make_app
 from .security import Guard, is_loopback
@@ -28,9 +28,10 @@ _REMOTE = (
 def run(
     path: str | None, host: str, port: int | None, network: bool, browser: bool, say: Callable[[str], None]
 ) -> None:
-    """Serve until the process is told to end. say: prints a line."""
+    """Serve until the process is ended. say: prints a line."""
     if not is_loopback(host) and not network:
         raise UsageError(f"--host {host} is refused: {_REMOTE}")
+    host = "127.0.0.1" if host == "localhost" else host  # that name may lead a browser to another user's port of ::1
     listener = _listener(host, port)
     bound = listener.getsockname()[1]
     name = f"[{host}]" if ":" in host else host
@@ -70,19 +71,19 @@ def _serve(
 
 def _listener(host: str, port: int | None) -> socket.socket:
     """A socket at the port that was asked for, or at the first free one."""
-    wanted = range(PORT, PORT + _TRIES) if port is None else [port]
+    ports = range(PORT, PORT + _TRIES) if port is None else [port]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for number in wanted:
+    for number in ports:
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, number))
-            listener.listen()  # whoever reads the address may come at once, and waits
+            listener.listen()  # a reader of the address may come at once, and waits
         except (OSError, OverflowError):
             listener.close()
             continue
         return listener
-    raise DataError(f"port {wanted[0]} of {host} cannot be used: it is taken, or not allowed. State another --port.")
+    raise DataError(f"port {ports[0]} of {host} cannot be used: it is in use, or not allowed. Use another --port.")
 
 
 def _open(address: str) -> Scratch:

@@ -1,7 +1,7 @@
-"""A process that makes releases for the studio, which may end it at any time: requests in, events out.
+"""A process that makes releases for the studio, which may end it at any time: orders in, events out.
 
-Each message is JSON. An error of the library has words that may be shown; of any other nothing is
-told, as its text may quote a cell.
+Each message is JSON. The text of an error of the library may be shown; that of any other is dropped: it may quote a
+cell.
 """
 
 from __future__ import annotations
@@ -10,88 +10,67 @@ import json
 import os
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from ... import api
-from ...errors import AccuracyWarning, BudgetRefused, DataError, UsageError
-from ...ledger import LedgerWarning
-from ...plans.base import trial
-from ...rows import Box
+from ... import AccuracyWarning, Box, BudgetRefused, DataError, LedgerWarning, UsageError, api
+from ...plans.base import simulate
+from ...session import read_options
 from ...util.interrupts import listen
 from ...util.worker_process import take_pipe
-from .asks import Ask, Data
+from .orders import Order
 
-Tell = Callable[..., None]
-UNFORESEEN = (
-    "the run could not be completed. A disk that is full, too little memory or too few file handles are likely reasons."
+Report = Callable[..., None]
+UNFORESEEN = "The run could not be completed. Check that the disk is not full, and that there is enough memory."
+_KINDS: tuple[tuple[type[Exception], str], ...] = (
+    (BudgetRefused, "budget"),
+    (UsageError, "usage"),
+    (DataError, "data"),
 )
 
 
-class Doubtful(Exception):
-    """The plan's own forecast speaks against it, and nobody accepted that."""
-
-
-def run(order: dict[str, Any], tell: Tell) -> None:
-    """Make the release that was ordered, and tell how it goes."""
-
-    def approve(plan: Any) -> None:
-        if plan.doubt is not None and not order["accepted"]:
-            raise Doubtful(plan.doubt)
-        tell("approved")
-
-    ask, data = Ask.from_dict(order["ask"]), Data(**order["data"])
-    calls: dict[str, Any] = {"sum": api.sum, "mean": api.mean, "describe": api.describe}
+def run(order: Order, report: Report) -> None:
+    """Make the release that was ordered and report how it goes; a warning of the plan ends it unless accepted."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("ignore", AccuracyWarning)  # the release has them
         warnings.simplefilter("always", LedgerWarning)
-        made = calls[ask.statistic](
-            data.open(),
-            ask.rows(),
-            **ask.words(),
-            progress=lambda part: tell("progress", part=part),
-            approve=approve,
-        )
-    said = [str(one.message) for one in heard if isinstance(one.message, LedgerWarning)]
-    tell("released", text=made.to_json(), warnings=said)
+        reading = read_options(None, None, lambda part: report("progress", part=part), order.account, None)
+        with api.prepare_request(order.request, order.data.open(), reading) as prepared:
+            if prepared.plan.warning is not None and not order.accepted:
+                report("failed", kind="doubt", text=prepared.plan.warning)
+                return
+            report("approved")
+            release = prepared.release()
+    texts = [str(warning.message) for warning in heard if isinstance(warning.message, LedgerWarning)]
+    report("released", text=release.to_json(), warnings=texts)
 
 
-def attempt(order: dict[str, Any], tell: Tell) -> None:
-    """`run`, with every failure told in words that may be shown."""
+def attempt(order: Order, report: Report) -> None:
+    """`run`, with every failure reported in a text that may be shown."""
     try:
-        run(order, tell)
-    except Doubtful as doubt:
-        tell("failed", kind="doubt", text=str(doubt))
-    except BudgetRefused as error:
-        tell("failed", kind="budget", text=str(error))
-    except UsageError as error:
-        tell("failed", kind="usage", text=str(error))
-    except DataError as error:
-        tell("failed", kind="data", text=str(error))
-    except Exception:
-        tell("failed", kind="unforeseen", text=UNFORESEEN)
+        run(order, report)
+    except Exception as error:
+        kind = next((kind for one, kind in _KINDS if isinstance(error, one)), "unforeseen")
+        report("failed", kind=kind, text=UNFORESEEN if kind == "unforeseen" else str(error))
 
 
 def rehearse() -> None:
-    """A release of made-up rows: the first of a process waits for compiled code to be loaded."""
-    trial(
-        api.plan(Box({"x": (0.0, 1.0), "y": (0.0, 1.0)}), n=8, statistic="mean", epsilon=1, delta=1e-6),
-        np.zeros((8, 2)),
-    )
+    """Make one release of invented rows, because the first release of a process waits for compiled code."""
+    plan = api.plan("mean", Box({"x": (0.0, 1.0), "y": (0.0, 1.0)}), n=8, epsilon=1, delta=1e-6)
+    simulate(plan, np.zeros((8, 2)))
 
 
 def serve() -> None:
     """Wait for orders, with everything loaded already, until the studio is gone."""
     studio = take_pipe()
 
-    def tell(event: str, **fields: Any) -> None:
+    def report(event: str, **fields: object) -> None:
         studio.send(json.dumps({"event": event, **fields}).encode())
 
     listen()
     try:
         rehearse()
         while (order := studio.receive()) is not None:
-            attempt(json.loads(order), tell)
+            attempt(Order.from_dict(json.loads(order)), report)
     except KeyboardInterrupt:  # ended by the studio
         os._exit(1)

@@ -1,29 +1,31 @@
-"""What the studio remembers while it runs: tables that were opened, releases on their way, and releases that came."""
+"""State of a running studio: opened tables, running releases and finished releases."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, TypeVar
 
-from ...errors import EllipsumError, UsageError, shown
-from ...formats import from_json
+from ... import EllipsumError, UsageError, from_json
+from ...errors import shown
 from ...noise import secret_name
+from ...releases.base import StatisticRelease
+from ...request.request import Request
 from ...sources import Selection, open_source
+from ...sources.paths import Field, schema_of
 from ...sources.people import Scratch
-from ...sources.schema import Field, schema_of
 from ...sources.sql import has_password
 from ..demo import BOUNDS, generate_people
-from .asks import Ask, Data
-from .forecasts import Curves
+from .forecasts import Pictures
 from .forms import Filled
 from .jobs import Job, Workers
+from .orders import Data, Order
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
 MOST_COLUMNS = 2000
+Entry = TypeVar("Entry")
 DEMO_ROWS = 20_000
 _MOST_KEPT = 200
 _PATIENCE_SECONDS = 0.4
@@ -34,21 +36,20 @@ _PASSWORD = (
 
 
 def short_name() -> str:
-    """A name for an address, which nobody can guess."""
+    """A name for an address that cannot be guessed."""
     return secret_name()[:24]
 
 
 @dataclass
 class Desk:
-    """A table that was opened: where it is, its public schema, and how many rows it has once somebody needs that."""
+    """An opened table: its place, its public schema, and its number of rows once that is needed."""
 
     number: str
     label: str
     data: Data
     schema: tuple[Field, ...]
-    header: bool = False
     start: Filled = field(default_factory=Filled)
-    """What the form says at first."""
+    """The initial contents of the form."""
     uploaded: Path | None = None
     """The studio's own copy of a file that was sent; removed with the table."""
     _count: int | None = None
@@ -57,15 +58,15 @@ class Desk:
 
     @property
     def plans_only(self) -> bool:
-        return not self.data.readable
+        return not self.data.is_readable
 
-    def public_rows(self, ask: Ask) -> int | None:
+    def public_rows(self, request: Request, guess: int | None) -> int | None:
         """The n of a forecast: counted where it is public, the typed guess where it is not; None while it is counted.
 
-        How many people there are is known only after their rows were brought together: a guess serves until then.
+        How many people there are is known only after their rows were grouped: a guess serves until then.
         """
-        if self.plans_only or ask.neighbors != "replace" or ask.privacy_id is not None:
-            return ask.n
+        if self.plans_only or request.neighbors != "replace" or request.people is not None:
+            return guess
         if self._counting is None:
             self._counting = threading.Thread(target=self._run_count, daemon=True)
             self._counting.start()
@@ -77,7 +78,7 @@ class Desk:
     def _run_count(self) -> None:
         try:
             column = next((one.name for one in self.schema if one.numeric), None)
-            chosen = Selection(None if column is None else [column], header=self.header or None)
+            chosen = Selection(None if column is None else [column])
             self._count = open_source(self.data.open(), chosen).count()
         except EllipsumError as error:
             self._failure = error
@@ -87,33 +88,31 @@ class Desk:
 
 @dataclass(frozen=True)
 class Released:
-    """A release that came, and the request that it answers."""
+    """A finished release and its request."""
 
     number: str
     job: Job
-    release: Any
+    release: StatisticRelease
 
     @property
-    def ask(self) -> Ask:
-        return self.job.ask
+    def order(self) -> Order:
+        return self.job.order
 
     @property
-    def question(self) -> Any:
-        """What releases must have in common to be combined: everything but budget, law of noise and ledger."""
-        plain = replace(
-            self.ask, epsilon=None, delta=None, noise="auto", weights=None, ledger=None, dataset=None, n=None
-        )
-        return self.job.desk, plain
+    def question(self) -> tuple[str, Request]:
+        """What releases must share to be combined: everything but budget, mechanism and ledger."""
+        request = self.order.request
+        return self.job.desk, replace(request, budget=None, noise="auto", error_weights=None, n=None)
 
 
 class Studio:
-    """Everything that one run of the studio knows; nothing of it outlives the process."""
+    """State of one run of the studio. It ends with the process."""
 
     def __init__(self) -> None:
         self.desks: dict[str, Desk] = {}
         self.jobs: dict[str, Job] = {}
         self.released: dict[str, Released] = {}
-        self.curves = Curves()
+        self.pictures = Pictures()
         self.workers = Workers()
         self.first: str | None = None
         """The table that was named when the studio was started."""
@@ -127,7 +126,7 @@ class Studio:
     def open_path(self, path: str, header: bool = False) -> Desk:
         """A file, folder or glob at a path of this machine."""
         full = os.path.abspath(os.path.expanduser(path)) if path else path
-        return self._opened(shown(os.path.basename(full)), Data(path=full), header)
+        return self._open_table(shown(os.path.basename(full)), Data(path=full, header=header))
 
     def open_database(self, address: str, query: str, table: str) -> Desk:
         """A query over a database, or a whole table of it."""
@@ -135,8 +134,8 @@ class Studio:
             raise UsageError(_PASSWORD)
         if bool(query) == bool(table):
             raise UsageError("type a query, or the name of a table: one of the two.")
-        text = query or "select * from " + ".".join(_quoted(part) for part in table.split("."))
-        return self._opened(shown(table or "query"), Data(database=address, query=text))
+        text = query or "select * from " + ".".join(_quote_name(part) for part in table.split("."))
+        return self._open_table(shown(table or "query"), Data(database=address, query=text))
 
     def open_names(self, names: list[str]) -> Desk:
         """Column names alone: plans, and no data."""
@@ -144,7 +143,7 @@ class Studio:
             raise UsageError("type the names of the columns, one to a line or with commas between them, none twice.")
         return self._keep(Desk(short_name(), "column names", Data(), tuple(map(Field, names))))
 
-    def open_upload(self, name: str, file: Any, header: bool = False) -> Desk:
+    def open_upload(self, name: str, file: BinaryIO, header: bool = False) -> Desk:
         """A file that was sent, kept for this user alone until the studio ends."""
         suffix = max((end for end in SUFFIXES if name.lower().endswith(end)), key=len, default="")
         if not suffix:
@@ -154,12 +153,12 @@ class Studio:
             while part := file.read(_COPY_BYTES):
                 out.write(part)
         own = shown(Path(name.replace("\\", "/")).name)
-        data = Data(path=str(path), shown_path=own)
+        data = Data(path=str(path), shown_path=own, header=header)
         try:
-            desk = self._opened(own, data, header)
+            desk = self._open_table(own, data)
         except EllipsumError as error:
             path.unlink()
-            raise type(error)(data.renamed(str(error))) from None
+            raise type(error)(data.replace_path(str(error))) from None
         desk.uploaded = path
         return desk
 
@@ -170,15 +169,15 @@ class Studio:
             lines = [",".join(f"{cell:.6g}" for cell in row) for row in generate_people(DEMO_ROWS).tolist()]
             path.write_text("\n".join([",".join(BOUNDS), *lines]) + "\n")
         ends = {f"{end}-{i}": f"{pair[k]:g}" for i, pair in enumerate(BOUNDS.values()) for k, end in enumerate("ab")}
-        desk = self._opened("demo table of invented people", Data(path=str(path), shown_path="demo.csv"))
+        desk = self._open_table("demo table of invented people", Data(path=str(path), shown_path="demo.csv"))
         desk.start = Filled(ends, frozenset(range(len(BOUNDS))))
         return desk
 
-    def _opened(self, label: str, data: Data, header: bool = False) -> Desk:
-        schema = schema_of(data.open(), header or None)
+    def _open_table(self, label: str, data: Data) -> Desk:
+        schema = schema_of(data.open() if data.path is None else data.path, data.header or None)
         if len(schema) > MOST_COLUMNS:
             raise UsageError(f"this table has more than {MOST_COLUMNS} columns. Use the library for it.")
-        return self._keep(Desk(short_name(), label, data, schema, header))
+        return self._keep(Desk(short_name(), label, data, schema))
 
     def _keep(self, desk: Desk) -> Desk:
         with self._lock:
@@ -252,11 +251,11 @@ class Studio:
 
     def history(self) -> list[Released]:
         """Every release of this studio, the last one first."""
-        found = [self.result(job) for job in reversed(list(self.jobs.values()))]
-        return [one for one in found if one is not None]
+        released = [self.result(job) for job in reversed(list(self.jobs.values()))]
+        return [one for one in released if one is not None]
 
     def alike(self, one: Released) -> list[Released]:
-        """The releases that ask the same, this one among them, in the order they came."""
+        """Releases of the same request, this one included, in order of time."""
         return [other for other in reversed(self.history()) if other.question == one.question]
 
     def close(self) -> None:
@@ -266,11 +265,10 @@ class Studio:
             self._scratch.close()
 
 
-def _forget_oldest(kept: dict[str, Any] | Mapping[str, Any], most: int = _MOST_KEPT) -> None:
-    assert isinstance(kept, dict)
+def _forget_oldest(kept: dict[str, Entry], most: int = _MOST_KEPT) -> None:
     while len(kept) >= most:
         kept.pop(next(iter(kept)))
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -1,10 +1,11 @@
-"""Names and numbers as they stand in pictures: of bounded width, and nothing in them is obeyed."""
+"""Names and numbers for pictures: of bounded width, and without effect as markup."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from textwrap import wrap
+from typing import Any
 from unicodedata import combining, east_asian_width
 
 import numpy as np
@@ -18,7 +19,7 @@ _EM = FONT_POINTS / 72  # inches
 
 
 def inches(text: str) -> float:
-    """About how wide a text is, rather too much."""
+    """Approximate width of a text, rather overestimated."""
     return sum(map(_letters, text)) * _LETTER * _EM
 
 
@@ -42,7 +43,7 @@ def plain(text: str) -> str:
 
 
 def cut(text: str, most: float) -> str:
-    """A text of at most so many common letters' width, without its middle where it is longer."""
+    """A text cut in its middle to a width of `most` common letters."""
     if sum(map(_letters, text)) <= most:
         return text
     head = _within(text, 0.6 * (most - 1))
@@ -60,13 +61,13 @@ def _within(text: str, most: float) -> str:
 
 
 def wrapped(texts: Sequence[str], width: float, points: float = FONT_POINTS) -> list[str]:
-    """Sentences as lines of at most so many inches."""
+    """Sentences as lines of at most `width` inches."""
     letters = max(20, int(width / (_LETTER * points / 72)))
     return [plain(line) for text in texts for line in wrap(visible(text), letters, break_long_words=True)]
 
 
 def ticks(low: float, high: float, width: float, most: int = 6) -> tuple[list[float], list[str]]:
-    """Round numbers between two ends and their texts, so few that they do not touch on an axis of so many inches."""
+    """Round numbers between two ends and their texts, which do not touch on an axis of `width` inches."""
     from matplotlib.ticker import MaxNLocator
 
     for bins in range(most, 0, -1):
@@ -88,3 +89,28 @@ def tick(value: float, step: float) -> str:
     places = max(0, -math.floor(math.log10(step) + 1e-9))
     text = f"{value:.{places + 1}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+_STEPS = {1: (1, 1.5, 2, 3, 5, 7), 2: (1, 2, 5), 3: (1, 3)}
+"""Numbers of a decade that have ticks, by the number of decades shown; for more decades, powers of ten."""
+_MOST_POWERS = 7  # powers of ten with a tick
+
+
+def logarithmic(axis: Any, side: str, low: float, high: float) -> None:
+    """Make one side of the axes logarithmic, between two ends."""
+    across = side == "x"
+    (axis.set_xscale if across else axis.set_yscale)("log")
+    (axis.set_xlim if across else axis.set_ylim)(low, high)
+    places = log_ticks(low, high)
+    put = axis.set_xticks if across else axis.set_yticks
+    put(places, [tick(place, place) for place in places])
+    put([], minor=True)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Numbers with one digit, or two, between two ends."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = _STEPS.get(math.ceil(math.log10(high / low)), (1,))
+    every = max(1, math.ceil((last - first) / _MOST_POWERS))
+    places = [step * 10.0**power for power in range(first, last + 1, every) for step in steps]
+    return [place for place in places if low <= place <= high]

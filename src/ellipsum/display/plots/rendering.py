@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ...errors import UsageError
 from ...util.atomic_files import write_atomically
@@ -24,7 +27,7 @@ def check_format(path: str | Path) -> str:
     """The format that the name of a picture asks for."""
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
-        raise UsageError("the name of a picture must end in .svg, .png or .pdf.")
+        raise UsageError("The name of a picture must end in .svg, .png or .pdf.")
     return suffix
 
 
@@ -61,3 +64,30 @@ def save_pages(pages: Sequence[Any], path: str | Path) -> Path:
             book.savefig(page)
     write_atomically(Path(path), buffer.getvalue())
     return Path(path)
+
+
+@cache
+def picture_class() -> Any:
+    """A matplotlib figure that notebooks show, whether or not they know matplotlib."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_svg_(self) -> str:
+            return content(self, "svg").decode()
+
+    return Picture
+
+
+def bare_figure(width: float, height: float, layout: Any = None) -> Any:
+    """A figure of a size in inches, without a window."""
+    return picture_class()(figsize=(width, height), layout=layout, facecolor="white")
+
+
+def figure(width: float = 9.0, height: float = 4.5, columns: int = 1) -> tuple[Any, Any]:
+    """A figure with axes side by side."""
+    with styled():
+        picture = bare_figure(width, height, "constrained")
+        axes = picture.subplots(1, columns)
+        for axis in np.atleast_1d(axes):
+            axis.grid(axis="y")
+        return picture, axes

@@ -12,17 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import Floats
-from .canvas import bare_figure
 from .labels import inches, plain, ticks, wrapped
-from .rendering import check_format, save, save_pages, svg
-from .style import (
-    BLACK,
-    COLORS,
-    FONT_POINTS,
-    GREY,
-    PALE,
-    styled,
-)
+from .rendering import bare_figure, check_format, save, save_pages, svg
+from .style import BLACK, COLORS, FONT_POINTS, GREY, PALE, styled
 
 ROWS = 30
 """Rows of a panel at most."""
@@ -36,7 +28,10 @@ _ONE, _SEVERAL = 3.2, 2.0  # inches of a panel
 
 @dataclass(frozen=True)
 class Strip:
-    """A panel: for each row a number, its interval and both in words; marks are lines across all rows."""
+    """A panel: for each row a number, its interval and both in words; marks are lines across all rows.
+
+    bars: whether numbers are drawn as bars from zero.
+    """
 
     title: str
     unit: str
@@ -46,6 +41,7 @@ class Strip:
     texts: Sequence[str]
     limits: tuple[float, float]
     marks: tuple[float, ...] = ()
+    bars: bool = False
 
     def rows(self, part: slice) -> Strip:
         return replace(self, middle=self.middle[part], low=self.low[part], high=self.high[part], texts=self.texts[part])
@@ -70,7 +66,8 @@ class StripBlock:
 
     @property
     def height(self) -> float:
-        return _HEAD + _FOOT + _ROW * len(self.labels)
+        foot = _FOOT if any(strip.unit for strip in self.strips) else _FOOT / 2
+        return _HEAD + foot + _ROW * len(self.labels)
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,9 @@ def sheet_pages(sheet: Sheet, most: int | None = None) -> list[Any]:
     """A figure for each page, or for the first ones."""
     pages = sheet.pages
     with styled():
-        return [_drawn(sheet, [page], f" (page {i + 1} of {len(pages)})") for i, page in enumerate(pages[:most])]
+        return [
+            _columns_to_draw(sheet, [page], f" (page {i + 1} of {len(pages)})") for i, page in enumerate(pages[:most])
+        ]
 
 
 def sheet_svgs(sheet: Sheet, prefix: str, most: int | None = None) -> list[str]:
@@ -124,7 +123,7 @@ def on_paper(sheet: Sheet) -> Sheet:
 def sheet_figure(sheet: Sheet) -> Any:
     """One figure, its pages one under another."""
     with styled():
-        return _drawn(sheet, sheet.pages)
+        return _columns_to_draw(sheet, sheet.pages)
 
 
 def sheet_plot(sheet: Sheet, path: str | Path | None) -> Any:
@@ -138,16 +137,16 @@ def sheet_plot(sheet: Sheet, path: str | Path | None) -> Any:
     return picture
 
 
-def _drawn(sheet: Sheet, pages: Sequence[Sequence[StripBlock]], which: str = "") -> Any:
+def _columns_to_draw(sheet: Sheet, pages: Sequence[Sequence[StripBlock]], which: str = "") -> Any:
     several = len(sheet.pages) > 1
     wide = max((sum(block.width for block in page) + _GAP * (len(page) - 1) for page in pages), default=0.0)
-    width = max(wide + 2 * _EDGE, 6.0)
+    width = max(wide + 2 * _EDGE, 6.0 if sheet.title else 0.0)  # space for the title
     title = wrapped([sheet.title + (which if several else "")], width - 2 * _EDGE, FONT_POINTS + 2)
     notes = wrapped(sheet.notes, width - 2 * _EDGE)
     top = _EDGE + (_LINE + 0.05) * len(title) + _LINE * len(notes) + 0.1
     height = top + sum(max(block.height for block in page) for page in pages) + _EDGE
     picture = bare_figure(width, height)
-    _words(picture, title, notes)
+    _labels(picture, title, notes)
     for page in pages:
         left = _EDGE
         for block in page:
@@ -157,7 +156,7 @@ def _drawn(sheet: Sheet, pages: Sequence[Sequence[StripBlock]], which: str = "")
     return picture
 
 
-def _words(picture: Any, title: Sequence[str], notes: Sequence[str]) -> None:
+def _labels(picture: Any, title: Sequence[str], notes: Sequence[str]) -> None:
     width, height = picture.get_size_inches()
     down = _EDGE
     for place, line in enumerate((*title, *notes)):
@@ -186,6 +185,8 @@ def _draw_strip(axis: Any, strip: Strip, labels: Sequence[str] | None, width: fl
     axis.hlines(rows, *strip.limits, color=PALE, linewidth=0.7, zorder=0)
     for mark in strip.marks:
         axis.axvline(mark, color=GREY, linewidth=0.9, linestyle=":", zorder=1)
+    if strip.bars:
+        axis.barh(rows, strip.middle, 0.7, color=PALE, zorder=1)
     live = np.isfinite(strip.low) & np.isfinite(strip.high)
     axis.hlines(rows[live], strip.low[live], strip.high[live], color=COLORS[0], linewidth=2.2)
     for ends in (strip.low[live], strip.high[live]):
@@ -211,13 +212,13 @@ def _beside(axis: Any, texts: Sequence[str], end: int, align: str) -> None:
 
 
 def limits_of(low: Floats, high: Floats, *marks: float) -> tuple[float, float]:
-    """Ends of an axis that shows all intervals and marks, with some room."""
+    """Ends of an axis that shows all intervals and marks, with a margin."""
     ends = np.concatenate([low, high, np.array(marks)])
     ends = ends[np.isfinite(ends)]
     if not ends.size:
         return 0.0, 1.0
     least, most = float(ends.min()), float(ends.max())
-    room = 0.04 * (most - least) if most > least else 0.05 * max(abs(most), 1.0)
-    if not math.isfinite(room):
+    margin = 0.04 * (most - least) if most > least else 0.05 * max(abs(most), 1.0)
+    if not math.isfinite(margin):
         return least, most
-    return least - room, most + room
+    return least - margin, most + margin

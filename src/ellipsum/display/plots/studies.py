@@ -8,19 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import Floats
-from .canvas import figure
 from .labels import label
-from .rendering import save
+from .rendering import figure, save
 from .style import BLACK, COLORS, hatch, stroke, styled
 
 
 @styled()
 def compare_noise(
-    names: Sequence[str],
-    widths: Floats,
-    forecasts: Mapping[str, Floats],
-    measured: Mapping[str, Floats],
-    path: Path,
+    names: Sequence[str], widths: Floats, forecasts: Mapping[str, Floats], measured: Mapping[str, Floats], path: Path
 ) -> None:
     """Error of each column relative to the width of its bounds: bars measured, ticks forecast."""
     picture, axis = figure()
@@ -61,9 +56,9 @@ def improvements(ratios: Sequence[Mapping[str, float]], path: Path) -> Path:
         for i, n in enumerate(sorted({row["n"] for row in ratios})):
             rows = [row for row in ratios if row["d"] == d and row["n"] == n]
             alphas = [row["alpha"] for row in rows]
-            for rule, words in (("closed_form", "closed form"), ("optimized", "optimized")):
+            for rule, name in (("closed_form", "closed form"), ("optimized", "optimized")):
                 style = {**stroke(i), "linestyle": "--" if rule == "closed_form" else "-"}
-                axis.plot(alphas, [row[rule] for row in rows], **style, markevery=4, label=f"n = {n:g}, {words}")
+                axis.plot(alphas, [row[rule] for row in rows], **style, markevery=4, label=f"n = {n:g}, {name}")
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.set_title(f"d = {d:g}")

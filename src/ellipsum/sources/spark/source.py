@@ -1,48 +1,57 @@
 """Spark frames: partial sums by mapInArrow; the driver receives short parts, or a few rows merged in the cluster.
 
-A part is a row of a task's output, never a side effect, so a task that is tried twice, or runs twice at once, counts
-once. Every part carries the numbers of the partitions in it, and a partition that came twice would be refused.
+A part is a row of a task's output, never a side effect, so a task that is repeated, or runs twice at the same time,
+counts once. Every part has the numbers of its partitions, and a partition that is delivered twice is an error.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from ...errors import DataError, UsageError
 from ...kernels.blocks import Block
+from ...request.groups import Listed
+from ...request.people import People
 from ...version import VERSION
 from ..arrow import Layout
 from ..engine import EngineSource, Fold, blocks_of, same_version
-from ..progress import Progress
-from ..protocol import BlockWork, Result
-from ..sealing import attempt, sealed
+from ..identities import key_kind
+from ..protocol import BlockWork, Progress, Result, attempt, sealed
 from ..selection import EVERYTHING, Selection
-from .runtime import FAILED, key_of, label_type, number_type, run
+from .people import gather_rows, identities, unpack_rows
+from .runtime import FAILED, Batches, label_type, number_type, persist, run
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Unpack = Callable[[Batches], Batches]
 MERGERS = 4  # tasks of the merging stage, and rows that the driver then receives
 SHORT_BYTES = 2048  # parts up to this length are merged by the driver: a second stage would cost more
 _PART = "partition long, partitions binary, part binary"
-Batches = Iterator[Any]
-Opened = Callable[[Batches], Batches]
 
 
 class SparkSource(EngineSource):
-    """Some columns of a Spark frame. Every pass evaluates the frame; `frame.cache()` where that is costly."""
+    """Some columns of a Spark frame. Every pass evaluates the frame: use `frame.cache()` if that is expensive."""
 
-    def __init__(self, frame: Any, selection: Selection = EVERYTHING) -> None:
+    def __init__(self, frame: DataFrame, selection: Selection = EVERYTHING) -> None:
         if frame.isStreaming:
             raise UsageError("data is a streaming frame, which has no end. Pass a batch of it.")
         fields = attempt(FAILED, lambda: list(frame.schema.fields))
         names = [field.name for field in fields]
         super().__init__(names, lambda i: number_type(fields[i]), selection, lambda i: label_type(fields[i]))
-        self._key = None if self.key_place is None else key_of(fields[self.key_place])
-        # By place, since names may be repeated, differ in case only, or hold dots.
+        key = None if self.key_place is None else fields[self.key_place]
+        self._key = None if key is None else key_kind(label_type(key), key.name, "data")
+        # By position, because names may be repeated, differ in case only, or contain dots.
         self._numbered = attempt(FAILED, lambda: frame.toDF(*[f"c{i}" for i in range(len(names))]))
         self._frame = self._numbered.select(*[f"c{i}" for i in (*self.places, *self.by_places)])
-        self._opened: Opened = iter
+        self._unpack: Unpack = iter
 
     def count(self) -> int:
         if self._rows is None:
@@ -50,7 +59,7 @@ class SparkSource(EngineSource):
         return self._rows
 
     def fold(self, fold: Fold, progress: Progress | None = None) -> bytes | None:
-        parts = attempt(FAILED, lambda: self._frame.mapInArrow(_mapper(fold, self._opened), _PART))
+        parts = attempt(FAILED, lambda: self._frame.mapInArrow(_mapper(fold, self._unpack), _PART))
         if fold.part_bytes > SHORT_BYTES:
             spread = attempt(FAILED, lambda: parts.repartition(MERGERS, "partition"))
             parts = attempt(FAILED, lambda: spread.mapInArrow(_merger(fold), _PART))
@@ -59,9 +68,9 @@ class SparkSource(EngineSource):
         return None if merged is None else merged[1]
 
     def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
-        """[S8] Made in the cluster and kept there until the driver has taken them, a partition's at a time."""
-        worker = _worker(work.packed, most_rows, self.layout, self._opened)
-        results = attempt(FAILED, lambda: kept(self._frame.mapInArrow(worker, "result binary")))
+        """[S8] The results are made and kept in the cluster, and the driver reads those of one partition at a time."""
+        worker = _worker(work.packed, most_rows, self.layout, self._unpack)
+        results = attempt(FAILED, lambda: persist(self._frame.mapInArrow(worker, "result binary")))
         try:
             expected = run(self._frame, results.count, progress)
             for row in sealed(FAILED, attempt(FAILED, results.toLocalIterator, True)):
@@ -73,35 +82,50 @@ class SparkSource(EngineSource):
             with suppress(Exception):
                 results.unpersist()
 
-
-def kept(frame: Any) -> Any:
-    """The frame, to be evaluated once: in the executors' memory, and on their disks where that is full.
-
-    Where a platform keeps no frames it is evaluated for each pass, to the same rows.
-    """
-    from pyspark import StorageLevel
-
-    with suppress(Exception), _merging_small_partitions(frame.sparkSession.conf):
-        return frame.persist(StorageLevel.MEMORY_AND_DISK)
-    return frame
+    def grouped(self, people: People, most: int | None = None, listed: Listed | None = None) -> SparkSource:
+        """[S7][G4] The rows of each person meet in one task, which makes one row of them, or one in each group."""
+        assert self._key is not None
+        by_places = () if most is None and self.coded is None else self.by_places
+        frame = self._numbered.select(*[f"c{i}" for i in (*self.places, *by_places, self.key_place)])
+        plan = replace(self.layout, key=self._key, by=() if most is None else self.layout.by)
+        return SparkPeople(frame, plan, people, most, listed)
 
 
-@contextmanager
-def _merging_small_partitions(settings: Any) -> Iterator[None]:
-    """What adaptive execution does for other frames, for one that is kept from here on; only speed depends on it."""
-    name = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
-    before = None
-    with suppress(Exception):  # a platform may not let it be set
-        before = settings.get(name, None)
-        settings.set(name, "true")
-    try:
-        yield
-    finally:
+class SparkPeople(SparkSource):
+    """One row per person, or person and group, made once and kept in the cluster until `close`; counts people."""
+
+    def __init__(
+        self, frame: DataFrame, plan: Layout, people: People, most: int | None = None, listed: Listed | None = None
+    ) -> None:
+        self.available = self.chosen = self.columns = plan.columns
+        self.width, self.places, self.key_place = plan.width, (0,), None
+        self.nullable = plan.nullable
+        self.by, self.by_places = plan.by, tuple(range(1, len(plan.by) + 1))
+        self.layout = Layout(("row",), plan.columns, embedded=True, single=False, by=plan.by)
+        self._unpack = partial(unpack_rows, width=self.width, kinds=plan.by)
+        self._frame = attempt(FAILED, lambda: persist(gather_rows(frame, plan, people, most or 1, listed)))
+        try:
+            one_each = not plan.by and people.rows_each is None
+            persons = self._frame if one_each else attempt(FAILED, lambda: identities(frame, plan))
+            self._rows = int(run(persons, persons.count))
+        except BaseException:  # an interrupt too
+            self.close()
+            raise
+
+    def close(self) -> None:
         with suppress(Exception):
-            settings.unset(name) if before is None else settings.set(name, before)
+            self._frame.unpersist()
 
 
-def _mapper(fold: Fold, opened: Opened) -> Callable[[Batches], Batches]:
+def open_spark(data: Any, selection: Selection = EVERYTHING) -> SparkSource:
+    """The source of a Spark frame (classic, Connect or pandas-on-Spark)."""
+    if type(data).__name__ != "DataFrame":  # a Column has every attribute
+        raise UsageError(f"data must be a Spark DataFrame, got a Spark {type(data).__name__}.")
+    frame = data.to_spark() if type(data).__module__.startswith("pyspark.pandas") else data
+    return SparkSource(frame, selection)
+
+
+def _mapper(fold: Fold, unpack: Unpack) -> Callable[[Batches], Batches]:
     version = VERSION
 
     def work(batches: Batches) -> Batches:
@@ -111,7 +135,7 @@ def _mapper(fold: Fold, opened: Opened) -> Callable[[Batches], Batches]:
         context = TaskContext.get()
         assert context is not None
         index = context.partitionId()
-        yield _row(index, b"", fold.map(index, opened(batches)))
+        yield _row(index, b"", fold.map(index, unpack(batches)))
 
     return work
 
@@ -126,15 +150,13 @@ def _merger(fold: Fold) -> Callable[[Batches], Batches]:
 
 
 def _worker(
-    result: Callable[[Block], bytes], most_rows: int, plan: Layout, opened: Opened
+    result: Callable[[Block], bytes], most_rows: int, plan: Layout, unpack: Unpack
 ) -> Callable[[Batches], Batches]:
     version = VERSION
 
     def work(batches: Batches) -> Batches:
-        import pyarrow as pa
-
         same_version(version)
-        for block in blocks_of(opened(batches), plan):
+        for block in blocks_of(unpack(batches), plan):
             for start in range(0, len(block), most_rows):
                 packed = result(block[start : start + most_rows])
                 yield pa.RecordBatch.from_arrays([pa.array([packed], pa.binary())], names=["result"])
@@ -142,7 +164,7 @@ def _worker(
     return work
 
 
-def _parts(batches: Iterable[Any]) -> Iterator[tuple[int, bytes, bytes]]:
+def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes, bytes]]:
     for batch in batches:
         for i in range(batch.num_rows):
             partition, partitions, part = (column[i].as_py() for column in batch.columns)
@@ -150,22 +172,22 @@ def _parts(batches: Iterable[Any]) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def _merged(fold: Fold, parts: Iterable[tuple[int, bytes, bytes]]) -> tuple[bytes, bytes] | None:
-    """The set of partitions in all parts, and their merged part; a partition that comes twice is an error.
+    """The set of partitions in all parts, and their merged part. A partition that occurs twice is an error.
 
-    A set is the bits of a number; an empty one stands for the single partition beside it.
+    A set is the bits of a number; an empty one means the single partition beside it.
     """
     seen = 0
 
-    def fresh() -> Iterator[bytes]:
+    def new_parts() -> Iterator[bytes]:
         nonlocal seen
         for partition, partitions, part in parts:
             these = int.from_bytes(partitions, "little") or 1 << partition
             if seen & these:
-                raise DataError("a partition was delivered twice.")
+                raise DataError("A partition was delivered twice.")
             seen |= these
             yield bytes(part)
 
-    source = fresh()
+    source = new_parts()
     first = next(source, None)
     if first is None:
         return None
@@ -173,8 +195,6 @@ def _merged(fold: Fold, parts: Iterable[tuple[int, bytes, bytes]]) -> tuple[byte
     return seen.to_bytes(-(-seen.bit_length() // 8), "little"), total
 
 
-def _row(partition: int, partitions: bytes, part: bytes) -> Any:
-    import pyarrow as pa
-
+def _row(partition: int, partitions: bytes, part: bytes) -> pa.RecordBatch:
     columns = [pa.array([partition], pa.int64()), pa.array([partitions], pa.binary()), pa.array([part], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, names=["partition", "partitions", "part"])

@@ -15,7 +15,6 @@ const rows = [...form.querySelectorAll("table.columns tbody tr")].map((line, i) 
   ends: [field(`a-${i}`), field(`b-${i}`)],
 }));
 let goal = "epsilon"; // which end of the slider was set last
-let points = []; // [epsilon, error] along the slider
 let asked = 0;
 let waiting = 0;
 
@@ -59,66 +58,57 @@ function say(text, className = "help") {
 const digits = (value) => (value === null || value === undefined ? "" : String(Number(value.toPrecision(4))));
 
 function show(found) {
-  if (found.hint) {
-    say(found.hint);
-    field("each").hidden = true;
+  const curve = field("curve");
+  if (found.hint || found.epsilon === undefined) {
+    say(found.hint || "Choose epsilon with the slider, or type a target error.");
+    curve.hidden = true;
     if (found.again) later(400);
-    return;
-  }
-  if (found.epsilon === undefined) {
-    say("Choose epsilon, by the slider or by a wanted error.");
     return;
   }
   if (goal === "error") setEpsilon(found.epsilon);
   else if (found.error !== null) error.value = digits(found.error);
-  const each = line("ul", "", "leads");
-  if (found.columns.length <= 6) {
-    each.append(...found.columns.map(([name, value]) => {
-      const made = line("li", "");
-      made.append(line("span", name), " ", line("b", `± ${digits(value)}`));
-      return made;
-    }));
-  }
-  const big = line("p", "", "big");
-  if (found.error === null) big.append(line("small", found.advice));
-  else big.append(line("b", `± ${digits(found.error)}`), " ", line("small", found.unit));
-  const facts = line("p", `Noise: ${found.law}. ${found.n ? `For ${found.n.toLocaleString("en")} rows. ` : ""}`, "help");
-  const parts = [each, big, facts, line("p", found.guarantee, "help")];
-  if (found.doubt) parts.push(line("p", `Warning: ${found.doubt}`, "wrong"));
+  const parts = [found.columns.length ? errorTable(found) : line("p", found.advice, "help")];
+  const rows = found.n ? `${found.n.toLocaleString("en")} rows. ` : "";
+  const mechanism = found.mechanism ? `Mechanism: ${found.mechanism}. ` : "";
+  parts.push(line("p", `${rows}${mechanism}`, "help"), line("p", found.guarantee, "help"));
+  if (found.warning) parts.push(line("p", `Warning: ${found.warning}`, "wrong"));
   forecast.replaceChildren(...parts);
   const doubt = field("doubt");
-  if (doubt) doubt.hidden = !found.doubt && !field("accepted").checked;
-  showEach(found.columns);
+  if (doubt) doubt.hidden = !found.warning && !field("accepted").checked;
+  curve.hidden = false;
+  curve.src = document.documentElement.dataset.root + found.picture;
 }
 
-function showEach(columns) {
-  const each = field("each");
-  each.hidden = columns.length <= 6;
-  each.querySelector("tbody").replaceChildren(
-    ...columns.map(([name, value]) => {
-      const made = document.createElement("tr");
-      const head = line("th", name);
-      head.scope = "row";
-      made.append(head, line("td", digits(value)));
-      return made;
-    }),
-  );
+function errorTable(found) {
+  const table = document.createElement("table");
+  table.append(line("caption", `Expected error${found.unit && ` (${found.unit})`}`));
+  for (const [name, value] of found.columns) {
+    const row = table.insertRow();
+    const head = line("th", name);
+    head.scope = "row";
+    row.append(head, line("td", `± ${digits(value)}`));
+  }
+  const frame = document.createElement("div");
+  frame.className = "scroll short";
+  frame.tabIndex = 0;
+  frame.append(table);
+  if (found.more > found.columns.length) frame.append(line("p", `${found.more - found.columns.length} more columns`, "help"));
+  return frame;
 }
 
 async function ask() {
   const number = ++asked;
   try {
     const found = await post(`/desk/${desk}/forecast`, said());
-    if (number !== asked) return;
-    show(found);
-    const drawn = await post(`/desk/${desk}/curve`, said());
-    if (number !== asked) return;
-    points = drawn.points || [];
-    field("curve").innerHTML = drawn.svg; // drawn by the studio itself, of numbers alone
+    if (number === asked) show(found);
   } catch (problem) {
     if (problem.message !== "no session" && number === asked) say("The studio does not answer.", "wrong");
   }
 }
+
+field("curve").addEventListener("error", () => {
+  field("curve").hidden = true; // there is nothing to draw
+});
 
 function later(pause = 150) {
   clearTimeout(waiting);
@@ -140,27 +130,9 @@ function setEpsilon(value) {
   setSlider(value);
 }
 
-function guess(value) {
-  // between two points of the curve, until the studio has answered
-  for (let i = 1; i < points.length; i++) {
-    const [[e0, v0], [e1, v1]] = [points[i - 1], points[i]];
-    if (value >= e0 && value <= e1) {
-      const share = Math.log(value / e0) / Math.log(e1 / e0);
-      return Math.exp(Math.log(v0) * (1 - share) + Math.log(v1) * share);
-    }
-  }
-  return null;
-}
-
 slider.addEventListener("input", () => {
   goal = "epsilon";
   setEpsilon(Number((10 ** (Number(slider.value) / 100)).toPrecision(3)));
-  const near = guess(Number(epsilon.value));
-  if (near !== null) {
-    error.value = digits(near);
-    const big = forecast.querySelector(".big b");
-    if (big) big.textContent = `≈ ${digits(near)}`;
-  }
   later(60);
 });
 slider.addEventListener("keydown", (event) => {
@@ -181,10 +153,11 @@ function counted() {
   const many = rows.filter((row) => row.use.checked).length;
   field("ticked").textContent = `${many} of ${rows.length} ticked`;
   for (const option of field("error_of").options) {
-    if (option.value) option.hidden = !rows[Number(option.value)].use.checked;
+    option.hidden = !rows[Number(option.value)].use.checked;
   }
-  const chosen = field("error_of").selectedOptions[0];
-  if (chosen && chosen.hidden) field("error_of").value = "";
+  const [chosen] = field("error_of").selectedOptions;
+  const first = [...field("error_of").options].find((option) => !option.hidden);
+  if (first && (!chosen || chosen.hidden)) first.selected = true;
 }
 
 for (const row of rows) {
@@ -242,19 +215,23 @@ field("paste").addEventListener("input", (event) => {
 });
 
 function toggle() {
-  const kind = form.elements.kind.value;
+  const statistic = form.elements.statistic.value;
+  const kind = statistic === "histogram" ? "bounds" : form.elements.kind.value;
   for (const part of form.querySelectorAll("[data-kind]")) part.hidden = !part.dataset.kind.split(" ").includes(kind);
+  for (const part of form.querySelectorAll("[data-statistic]")) {
+    part.hidden = !part.dataset.statistic.split(" ").includes(statistic);
+  }
+  for (const row of rows) {
+    row.use.disabled = row.use.hasAttribute("data-text") && statistic !== "histogram";
+  }
   const pairs = kind === "bounds" || kind === "normal";
   for (const cell of form.querySelectorAll(".pair")) {
     cell.hidden = !pairs;
     if (cell.dataset[kind]) cell.textContent = cell.dataset[kind];
   }
   if (!pairs) return;
-  const [first, second] = kind === "bounds" ? ["Lower", "Upper"] : ["Mean", "Std"];
-  for (const row of rows) {
-    if (row.ends[0]) row.ends[0].setAttribute("aria-label", `${first}, ${row.name}`);
-    if (row.ends[1]) row.ends[1].setAttribute("aria-label", `${second}, ${row.name}`);
-  }
+  const titles = kind === "bounds" ? ["Lower", "Upper"] : ["Mean", "Std"];
+  for (const row of rows) row.ends.forEach((end, i) => end && end.setAttribute("aria-label", `${titles[i]}, ${row.name}`));
 }
 
 // The ledger --------------------------------------------------------------------------------------------------
@@ -337,7 +314,7 @@ function forgive(target) {
 form.addEventListener("input", (event) => {
   forgive(event.target);
   if (event.target === slider || event.target.id === "paste" || event.target.id === "filter") return;
-  if (event.target.name === "kind") toggle();
+  if (event.target.name === "kind" || event.target.name === "statistic") toggle();
   if (event.target.name === "use") counted();
   if (event.target === error_of()) goal = "epsilon";
   later(event.target === error ? 500 : 150);

@@ -1,0 +1,136 @@
+"""Noisy sums of a cumulative matrix decoded: cumulative counts by least squares, and what follows from them.
+
+docs/proofs/quantiles.md: [Q12] least squares, [Q13] intervals, [Q14] bands. All of it is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import Floats
+from ..row_maps.distributions import cumulative_matrix
+
+_ANY_SHARE = float(np.finfo(float).tiny)
+
+
+class Decoder(NamedTuple):
+    """Least squares for the cumulative counts F_1, ..., F_B of noisy sums, F_B the number of rows.
+
+    variances of F_t, and covariances of F_t with F_B, are for noise of variance 1.
+    """
+
+    weights: Floats
+    variances: Floats
+    covariances: Floats
+
+    def variance(self, q: float) -> Floats:
+        """Variance of F_t - q F_B for every t; 0 for t = B and q = 1."""
+        square: Floats = self.variances - 2 * q * self.covariances + q * q * self.covariances[-1]
+        return np.maximum(square, 0.0)
+
+
+@lru_cache(maxsize=8)
+def decoder(form: str, bins: int) -> Decoder:
+    """[Q12] Decoded with the very integers that were charged."""
+    matrix = cumulative_matrix(form, bins)
+    inverse = np.linalg.inv(matrix.T @ matrix).cumsum(axis=0)
+    covariance = inverse.cumsum(axis=1)
+    return Decoder(inverse @ matrix.T, covariance.diagonal().copy(), covariance[-1].copy())
+
+
+def increasing_shares(counts: Floats) -> Floats:
+    """0 = p_0 <= ... <= p_B = 1: cumulative counts made to increase, over the number of rows.
+
+    Isotonic regression moves no count further than the largest error, so bands hold as before. Where noise leaves no
+    rows, bins share them evenly.
+    """
+    from scipy.optimize import isotonic_regression
+
+    total = counts[-1]
+    if not total > 0:
+        return np.linspace(0, 1, counts.size + 1)
+    rising = isotonic_regression(counts[:-1]).x if counts.size > 1 else counts[:-1]
+    return np.concatenate([[0.0], np.clip(rising / total, 0, 1), [1.0]])
+
+
+def quantile_of(edges: Floats, shares: Floats, q: Floats, are_values: bool) -> Floats:
+    """The least value that has a share q at or below it, interpolated in its bin; for q = 0 the least of any share."""
+    last = np.maximum(np.searchsorted(shares, np.maximum(q, _ANY_SHARE)), 1)
+    if are_values:
+        return edges[last]
+    rise = shares[last] - shares[last - 1]
+    part = np.divide(q - shares[last - 1], rise, out=np.ones_like(rise), where=rise > 0)
+    return _between(edges[last - 1], edges[last], part)
+
+
+def share_at(edges: Floats, shares: Floats, x: Floats, are_values: bool) -> Floats:
+    """The share of values at most x; linear in a bin."""
+    if are_values:
+        return shares[np.searchsorted(edges[1:], x, side="right")]
+    within = np.clip(x, edges[0], edges[-1])
+    last = np.minimum(np.searchsorted(edges, within, side="right"), edges.size - 1)
+    part = (within - edges[last - 1]) / (edges[last] - edges[last - 1])
+    inner = _between(shares[last - 1], shares[last], part)
+    return np.where(x < edges[0], 0.0, np.where(x >= edges[-1], 1.0, inner))
+
+
+def _between(start: Floats, end: Floats, part: Floats) -> Floats:
+    """Linear interpolation that never falls as the part rises, however its terms are rounded."""
+    return np.minimum(start + (end - start) * part, end)
+
+
+def interval_of(
+    edges: Floats,
+    counts: Floats,
+    decoder: Decoder,
+    q: float,
+    multiple: float,
+    are_values: bool,
+    is_population: bool = False,
+) -> tuple[float, float]:
+    """[Q13] The hull of all bins that may hold the quantile: F_{t-1} - q N < 0 <= F_t - q N up to noise.
+
+    is_population: and up to the error of a random sample [Q17].
+    """
+    excess = counts - q * counts[-1]
+    half = multiple * np.sqrt(decoder.variance(q))
+    if is_population:
+        rows = max(float(counts[-1]) + multiple * math.sqrt(decoder.variances[-1]), 1.0)
+        skewed = max(multiple**2 - 1, 0.0) / 6  # of a binomial count with a small mean
+        half = np.hypot(half, multiple * math.sqrt(rows * q * (1 - q))) + 1 + skewed
+        if q in (0.0, 1.0):  # a sample does not bound the ends of its population
+            half = np.full(half.size, np.inf)
+    starts = np.concatenate([[True], (excess - half < 0)[:-1]])  # nothing lies below the first bin
+    stops = np.concatenate([(excess + half >= 0)[:-1], [True]])  # and nothing above the last
+    held = np.flatnonzero(starts & stops)
+    first = int(held[0]) + (1 if are_values else 0)
+    return float(edges[first]), float(edges[held[-1] + 1])
+
+
+def band_of(counts: Floats, decoder: Decoder, multiple: float) -> Floats:
+    """[Q14] (B - 1, 2): all shares p with |F_t - p N| <= multiple stds, for every inner edge t (Fieller).
+
+    Shares rise: bounds of one edge are bounds for the edges above or below it.
+    """
+    total, scale = float(counts[-1]), multiple**2
+    spread = scale * float(decoder.covariances[-1])
+    if total <= 0 or total**2 <= spread:
+        return np.tile([0.0, 1.0], (counts.size - 1, 1))
+    square = total**2 - spread
+    middle = counts[:-1] * total - scale * decoder.covariances[:-1]
+    rest = counts[:-1] ** 2 - scale * decoder.variances[:-1]
+    root = np.sqrt(np.maximum(middle**2 - square * rest, 0.0))
+    low, high = np.clip((middle - root) / square, 0, 1), np.clip((middle + root) / square, 0, 1)
+    return np.stack([np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]], axis=1)
+
+
+def multiple_of(level: float, is_laplace: bool) -> float:
+    """The half-width of an interval in stds: of normal noise; for sums of Laplace variables of that or of one alone."""
+    from scipy.special import ndtri
+
+    normal = float(ndtri((1 + level) / 2))
+    return max(normal, -math.log(1 - level) / math.sqrt(2)) if is_laplace else normal

@@ -1,0 +1,145 @@
+"""Which quantiles are asked for, the bins that values are counted in, and the method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import Floats, UsageError, choice, vector, whole
+from ..rows import LearnedRows, Rows, Unknown
+from ..util import json_codec
+from ..util.structural_equality import ValueEquality
+
+QUARTILES = (0.25, 0.5, 0.75)
+METHODS = ("cdf", "exponential")
+MOST_BINS = 1 << 16
+_WRONG = "Invalid plan file: the quantiles have missing, unknown or wrong fields. Create a new plan with es.plan."
+_MOST_VALUES = 1024  # whole numbers with a bin each
+_OCTAVES = 60  # below the magnitude: a column of Unknown bounds may have any unit
+_NUMBERS = json_codec.list_of(json_codec.number)
+
+
+@dataclass(frozen=True)
+class Quantiles(ValueEquality):
+    """Probabilities q, and the public bins of each column.
+
+    bins: None chooses their number; a number of bins; "integer" where columns hold whole numbers; edges for all
+    columns; or a list of edges for each column. Bins, like bounds, must not be computed from the data.
+    method: "cdf" publishes the whole distribution function; "exponential" chooses a bin for each quantile.
+    """
+
+    q: tuple[float, ...] = QUARTILES
+    bins: Any = None
+    method: str = "cdf"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "q", parse_probabilities(self.q))
+        object.__setattr__(self, "bins", _parse_bins(self.bins))
+        choice("method", self.method, METHODS)
+
+    @staticmethod
+    def of(q: float | Sequence[float], bins: Any = None, method: str = "cdf") -> Quantiles:
+        """The quantiles that a call asks for."""
+        return Quantiles(parse_probabilities(q), bins, method)
+
+    def with_bins(self, number: int) -> Quantiles:
+        """The same quantiles with this number of bins, where the caller gave none."""
+        return replace(self, bins=number) if self.bins is None else self
+
+    def edges(self, bounds: Rows, d: int) -> list[Floats]:
+        """For each column e_0 <= e_1 < ... < e_{B-1} <= e_B: bin i is (e_{i-1}, e_i].
+
+        The first bin also holds what is below, and the last what is above.
+        """
+        lower, upper = _ends(bounds, d)
+        if not isinstance(self.bins, tuple):
+            is_log = isinstance(bounds, Unknown)
+            return [_spaced(self.bins, *ends, is_log) for ends in zip(lower.tolist(), upper.tolist(), strict=True)]
+        edges_by_column = self.bins if isinstance(self.bins[0], tuple) else (self.bins,) * d
+        if len(edges_by_column) != d:
+            raise UsageError(f"bins must have edges for every column: {d}, got {len(edges_by_column)}.")
+        return [_within(np.array(inner), *ends) for inner, *ends in zip(edges_by_column, lower, upper, strict=True)]
+
+    def are_values(self, edges: Floats) -> bool:
+        """Whether the upper edge of a bin is the only value in it: whole numbers, each in a bin of its own."""
+        return self.bins == "integer" and float(np.diff(edges).max()) <= 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"q": list(self.q), "bins": self.bins, "method": self.method}
+
+    @staticmethod
+    def from_dict(saved: Any) -> Quantiles:
+        """Inverse of `to_dict`."""
+        number = json_codec.integer(2, MOST_BINS)
+        kind = json_codec.any_of(number, json_codec.word("integer"), _NUMBERS, json_codec.list_of(_NUMBERS))
+        with json_codec.Fields(saved, _WRONG) as fields:
+            q, bins = fields.take("q", _NUMBERS), fields.maybe("bins", kind)
+            return Quantiles(q, bins, fields.take("method", json_codec.word(*METHODS)))
+
+
+def quantiles_of_description(quantiles: float | Sequence[float] | None) -> Quantiles | None:
+    """The `quantiles` argument of `es.describe`: probabilities; None or an empty list leaves quantiles out."""
+    if quantiles is None or (isinstance(quantiles, Sequence) and not quantiles):
+        return None
+    return Quantiles.of(quantiles)
+
+
+def parse_probabilities(q: float | Sequence[float]) -> tuple[float, ...]:
+    """One probability, or several."""
+    parsed = vector("q", [q] if np.ndim(q) == 0 else q)
+    if (parsed < 0).any() or (parsed > 1).any():
+        raise UsageError("q must hold probabilities between 0 and 1.")
+    return tuple(parsed.tolist())
+
+
+def _parse_bins(bins: Any) -> Any:
+    if bins is None or (isinstance(bins, str) and bins == "integer"):
+        return bins
+    if isinstance(bins, (int, np.integer)):
+        return whole("bins", bins, least=2, most=MOST_BINS)
+    if isinstance(bins, str) or not hasattr(bins, "__len__") or not len(bins):
+        raise UsageError("bins must be 'integer', a number of bins, edges, or a list of edges for each column.")
+    if np.ndim(bins[0]) == 0:
+        return _increasing(bins)
+    return tuple(_increasing(edges) for edges in bins)
+
+
+def _increasing(edges: Any) -> tuple[float, ...]:
+    numbers = vector("bins", edges)
+    if (np.diff(numbers) <= 0).any() or numbers.size > MOST_BINS:
+        raise UsageError(f"edges of bins must increase, and there may be {MOST_BINS:,} of them at most.")
+    return tuple(numbers.tolist())
+
+
+def _ends(bounds: Rows, d: int) -> tuple[Floats, Floats]:
+    if isinstance(bounds, Unknown):
+        sizes = bounds.magnitudes(d)
+        return -sizes, sizes
+    if isinstance(bounds, LearnedRows):
+        return bounds.center - bounds.region_reach, bounds.center + bounds.region_reach
+    return bounds.bounds()
+
+
+def _spaced(bins: Any, low: float, high: float, is_log: bool) -> Floats:
+    """Equal bins, bins by octaves of a magnitude, or a bin for each whole number (or each few of them)."""
+    if is_log:
+        if bins == "integer" or bins < 4:
+            raise UsageError("Unknown bounds need a number of bins of at least 4, or edges. Leave bins out.")
+        sizes = high * 2.0 ** -np.linspace(_OCTAVES, 0, bins // 2)
+        return np.concatenate([-sizes[::-1], sizes])
+    if bins == "integer":
+        low, high = float(np.ceil(low)), float(np.floor(high))
+        if low > high:
+            raise UsageError("bins='integer' needs a whole number between the bounds.")
+        step = -(-(high - low + 1) // _MOST_VALUES)
+        return _within(low + step * np.arange((high - low) // step + 1), low, high)
+    return _within(low + (high / bins - low / bins) * np.arange(1, bins), low, high)
+
+
+def _within(inner: Floats, low: float, high: float) -> Floats:
+    """The edges between two ends, and at the lower one; at least one."""
+    inner = np.unique(inner[(inner >= low) & (inner < high)])
+    return np.concatenate([[low], inner if inner.size else [low], [high]])
