@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-RECORDED = Path(__file__).parent / "recorded.json"
+ROOT = Path(__file__).parents[1]
+RECORDED = ROOT / "benchmarks" / "recorded.json"
 SLOWER = 1.25  # times what was recorded: from here on the table says so
 QUIET = 0.5  # processes that want a processor: more are others
 Record = dict[str, dict[str, float]]
@@ -30,11 +31,13 @@ class Measured:
     def met(self) -> bool:
         return self.target is None or self.value <= self.target
 
-    @property
-    def line(self) -> str:
+    def line(self, before: float | None = None) -> str:
+        """A line of the table; before: what was recorded on such a processor."""
         target = "" if self.target is None else f"{self.target:g} {self.unit}"
+        known = "" if before is None else f"{before:g} {self.unit}"
         met = "" if self.target is None else "met" if self.met else "NOT MET"
-        return f"{self.work:<62} {self.value:>8.3g} {self.unit:<2} {target:>8}  {met}".rstrip()
+        work = f"{self.work} (*)" if self.shared else self.work
+        return f"{work:<64} {self.value:>8.3g} {self.unit:<2} {target:>8} {known:>9}  {met}".rstrip()
 
 
 def processor() -> str:
@@ -74,11 +77,11 @@ def recorded() -> Record:
     return json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
 
 
-def warnings(measured: Iterable[Measured], before: dict[str, float]) -> list[str]:
+def slower(measured: Iterable[Measured], before: dict[str, float]) -> list[str]:
     """What takes longer than it did when it was last recorded on such a processor."""
     known = [(row, before[row.work]) for row in measured if row.work in before]
-    slower = [(row, last) for row, last in known if row.value > SLOWER * last]
-    return [f"warning: {row.work}: {row.value:.3g} {row.unit}, was {last:.3g}" for row, last in slower]
+    worse = [(row, last) for row, last in known if row.value > SLOWER * last]
+    return [f"warning: {row.work}: {row.value:.3g} {row.unit}, was {last:.3g}" for row, last in worse]
 
 
 def record(measured: Iterable[Measured]) -> None:

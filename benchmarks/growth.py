@@ -60,6 +60,11 @@ def _columns(d: int) -> Job:
     return lambda: es.sum(data, es.Box(0, 1), **BUDGET)
 
 
+def _wide(d: int) -> Job:
+    data = np.random.default_rng(0).random((2, d))
+    return lambda: repr(es.sum(data, es.Box(0, 1), **BUDGET))
+
+
 def _coordinates(k: int) -> Job:
     data = np.random.default_rng(0).random((2000, 1000))
     return lambda: es.project(data, k, es.Ball(30), adversary="oblivious", **BUDGET)
@@ -67,13 +72,13 @@ def _coordinates(k: int) -> Job:
 
 def _groups(groups: int) -> Job:
     table, names = _table(4 * groups, groups), [f"x{j}" for j in range(4)]
-    words: dict[str, Any] = {"by": "key", "columns": names, "missing": "center", "neighbors": "add_remove"}
+    words: dict[str, Any] = {"by": "key", "columns": names, "missing": "none", "neighbors": "add_remove"}
     return lambda: es.mean(table, es.Box(0, 1), n=len(table), **words, **BUDGET)
 
 
 def _people(people: int) -> Job:
     table, names = _table(4 * people, people), [f"x{j}" for j in range(4)]
-    return lambda: es.mean(table, es.Box(0, 1), columns=names, privacy_id="key", per_person="mean", **BUDGET)
+    return lambda: es.mean(table, es.Box(0, 1), columns=names, privacy_id=es.People("key", per_person="mean"), **BUDGET)
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,7 @@ LINES = {
     "coordinates": Line("coordinates k, 2000 x 1000 projected", _coordinates, (30, 100, 300, 1000), ()),
     "groups": Line("groups, 4 rows each", _groups, (10**3, 10**4, 3 * 10**4, 10**5), (10**6,)),
     "people": Line("people, 4 rows each", _people, (10**4, 10**5, 3 * 10**5, 10**6), (10**7,)),
+    "wide": Line("columns, x 2 rows", _wide, (10**4, 10**5), (10**6,)),
 }
 
 
@@ -116,7 +122,7 @@ def one(name: str, size: int) -> dict[str, float]:
     return {"seconds": time.process_time() - begin, "megabytes": _peak() - before}
 
 
-def _measured(name: str, size: int) -> dict[str, float] | None:
+def measure(name: str, size: int) -> dict[str, float] | None:
     command = [sys.executable, "-m", "benchmarks.growth", "--one", name, str(size)]
     done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -137,8 +143,7 @@ Points = Mapping[str, Sequence[tuple[int, float, float]]]
 
 def draw(points: Points, path: Path) -> None:
     """Time and memory against size, each line with its exponent."""
-    from ellipsum.display.plots.canvas import figure
-    from ellipsum.display.plots.rendering import save
+    from ellipsum.display.plots.rendering import figure, save
     from ellipsum.display.plots.style import stroke, styled
 
     with styled():
@@ -172,7 +177,7 @@ def main() -> None:
     for name in given.only:
         line = LINES[name]
         for size in line.sizes + (line.more if given.full else ()):
-            found = _measured(name, size)
+            found = measure(name, size)
             if found is not None:
                 point = size, found["seconds"], max(found["megabytes"], FLOOR_MB)
                 points.setdefault(name, []).append(point)

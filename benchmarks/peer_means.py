@@ -1,4 +1,4 @@
-"""Errors of three private means, here and in other libraries: the tables of docs/coming-from (needs the docs extra).
+"""Errors of three private means, here and in other libraries: the table of docs/concepts/comparison.md (docs extra).
 
 `python -m benchmarks.peer_means` prints the root mean square error of each column over many releases.
 """
@@ -35,20 +35,24 @@ def diffprivlib_means() -> Callable[[], list[float]]:
     return lambda: diffprivlib.tools.mean(PATIENTS.to_numpy(), epsilon=1, bounds=bounds, axis=0)
 
 
-def own_means(**words: str) -> Callable[[], list[float]]:
-    return lambda: es.mean(PATIENTS, es.Box(BOUNDS), epsilon=1, delta=0, **words).value
+def own_means(**arguments: str) -> Callable[[], list[float]]:
+    return lambda: es.mean(PATIENTS, es.Box(BOUNDS), epsilon=1, delta=0, **arguments).value
 
 
-def error(release: Callable[[], list[float]]) -> np.ndarray:
-    true = PATIENTS.mean().to_numpy()
-    return np.sqrt(np.mean([(release() - true) ** 2 for _ in range(RUNS)], axis=0))
+def releases() -> dict[str, Callable[[], list[float]]]:
+    return {
+        "OpenDP": opendp_means(),
+        "diffprivlib": diffprivlib_means(),
+        "ellipsum, no value missing": own_means(missing="none"),
+        "ellipsum": own_means(),
+    }
+
+
+def error(release: Callable[[], list[float]], runs: int = RUNS) -> np.ndarray:
+    true_means = PATIENTS.mean().to_numpy()
+    return np.sqrt(np.mean([(release() - true_means) ** 2 for _ in range(runs)], axis=0))
 
 
 if __name__ == "__main__":
-    for label, release in {
-        "OpenDP": opendp_means(),
-        "diffprivlib": diffprivlib_means(),
-        "ellipsum, no entry missing": own_means(missing="center"),
-        "ellipsum": own_means(),
-    }.items():
-        print(f"{label:30}", " ".join(f"{value:8.3f}" for value in error(release)), flush=True)
+    for label, release in releases().items():
+        print(f"{label:30}", " ".join(f"{value:8.2f}" for value in error(release)), flush=True)

@@ -128,7 +128,7 @@ def vectors() -> Iterator[Setting]:
 
 @lru_cache(maxsize=1)
 def settings(tables: str) -> dict[str, Setting]:
-    names = {"chosen": _real.CHOSEN, "once": _real.ONCE, "all": _real.CHOSEN + _real.ONCE}[tables]
+    names = {"chosen": _real.CHOSEN, "spent": _real.SPENT, "once": _real.ONCE, "all": _real.CHOSEN + _real.ONCE}[tables]
     whole = list(real(names))
     tenth = [replace(setting, part="tenth", epsilon=0.1) for setting in whole]
     return {one.key: one for one in [*whole, *few(whole), *tenth, *columns(), *vectors()]}

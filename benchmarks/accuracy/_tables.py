@@ -3,6 +3,7 @@
 What is said of the rows follows one rule for all tables:
   box       least and largest entry rounded outwards to one digit; 0 below where the least is >= 0 and < 0.3 largest
   normal    mean and standard deviation of each column, rounded to one digit
+  tight     the 1st and 99th percentile of each column, so that values are clamped
   unknown   the next power of ten above the largest absolute entry of the table
 Identifiers, years and columns that never vary are left out.
 """
@@ -23,7 +24,7 @@ import ellipsum as es
 
 Columns = dict[str, np.ndarray]
 SEED = 7
-KINDS = ("box", "normal", "unknown")
+KINDS = ("box", "tight", "normal", "unknown")
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,12 @@ class Table:
     def std(self) -> np.ndarray:
         return np.array([np.nanstd(column) for column in self.columns.values()])
 
+    def clamped(self, bounds: es.Box) -> int:
+        """How many rows have a value outside these bounds."""
+        values = np.column_stack(list(self.columns.values()))
+        lower, upper = bounds.bounds()
+        return int(np.any((values < lower) | (values > upper), axis=1).sum())
+
     @property
     def data(self) -> pa.Table:
         return pa.table(self.columns)
@@ -59,6 +66,8 @@ class Table:
         """What is known of a row, by the rule for this kind."""
         if kind == "box":
             return es.Box({name: bounds(column) for name, column in self.columns.items()})
+        if kind == "tight":
+            return es.Box({name: tuple(np.nanpercentile(column, [1, 99])) for name, column in self.columns.items()})
         if kind == "normal":
             return es.Normal({name: guess(column) for name, column in self.columns.items()})
         return es.Unknown(above(max(float(np.nanmax(np.abs(column))) for column in self.columns.values())))

@@ -36,9 +36,9 @@ Method = Callable[[np.ndarray, np.ndarray, bool], Means]
 
 def _ellipsum(noise: str) -> Method:
     def means(data: np.ndarray, codes: np.ndarray, public: bool) -> Means:
-        words: dict[str, Any] = {"neighbors": "add_remove", "missing": "center", "noise": noise, "n": len(data)}
+        words: dict[str, Any] = {"neighbors": "add_remove", "missing": "none", "noise": noise, "n": len(data)}
         keys = np.unique(codes).tolist() if public else None
-        made = es.mean(data, es.Box(0, 1), by=codes, keys=keys, epsilon=EPSILON, delta=DELTA, **words)
+        made = es.mean(data, es.Box(0, 1), by=es.Groups(codes, keys=keys), epsilon=EPSILON, delta=DELTA, **words)
         return dict(zip(made.keys[:, 0].tolist(), made.value, strict=True))  # type: ignore[union-attr]
 
     return means

@@ -1,4 +1,4 @@
-"""What a wrong assumption about Normal rows costs: the table of docs/guides/normal.md.
+"""What a wrong assumption about `Normal` rows costs: larger tables than that of docs/guides/normal.md.
 
 Run: python -m benchmarks.accuracy.robustness
 Root mean square error of a private mean, all coordinates together, in units of the rows' own spread
@@ -47,11 +47,11 @@ def main() -> None:
     for d, n, alpha in SETTINGS:
         stds = np.arange(1, d + 1.0) ** -alpha
         spread = float(np.linalg.norm(stds))
-        source = es.plan(es.Normal(0.0, std=stds), n=n, statistic="mean", shape="closed_form", clip="quantile", **TERMS)
+        source = es.plan("mean", es.Normal(0.0, std=stds, shape="closed_form", clip="quantile"), n=n, **TERMS)
         plans = {"sources' rule": source}
         for value in (0.1, 0.3, 0.5):
             rows = es.Normal(0.0, std=stds, center_error=value)
-            plans[f"center_error {value:g}"] = es.plan(rows, n=n, statistic="mean", **TERMS)
+            plans[f"center_error {value:g}"] = es.plan("mean", rows, n=n, **TERMS)
         print(f"\nd = {d}, n = {n}, stds i^-{alpha:g}")
         print("| rows really are | " + " | ".join(plans) + " |")
         print("| --- |" + " ---: |" * len(plans))

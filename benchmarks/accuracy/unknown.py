@@ -1,6 +1,6 @@
 """Means of columns of which only magnitudes are known: this checkout, another one, and a plain method of two steps.
 
-    python -m benchmarks.accuracy.unknown [--runs 5] [--seed 1] [--tables chosen|once|all]
+    python -m benchmarks.accuracy.unknown [--runs 5] [--seed 1] [--tables chosen|spent|once|all]
         [--parts real,few,tenth,columns,vectors] [--only NAME] [--against SRC|FILE] [--save FILE] [--processes 2]
         [--methods plain,coinpress,instance_optimal,variance_aware,friendly_core]
 
@@ -61,11 +61,11 @@ Z95 = 1.959964
 Answer = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
 
 
-def library(setting: Setting, data: Any, rng: np.random.Generator, method: str = "auto") -> Answer:
+def library(setting: Setting, data: Any, rng: np.random.Generator, **options: str) -> Answer:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", es.AccuracyWarning)
-        rows = es.Unknown(setting.magnitude)
-        release = es.mean(data, rows, epsilon=setting.epsilon, delta=DELTA, method=method, rng=rng, threads=1)
+        rows = es.Unknown(setting.magnitude, **options)
+        release = es.mean(data, rows, epsilon=setting.epsilon, delta=DELTA, rng=rng, threads=1)
     low, high = release.confidence_interval(0.95).T
     return release.value, low, high, bool(release.warnings)
 
@@ -204,7 +204,7 @@ def other(source: Path, given: argparse.Namespace) -> dict[str, Any]:
             file,
         ]
         environment = os.environ | {"PYTHONPATH": str(source.resolve())}
-        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, env=environment, check=True)
         return dict(json.loads(file.read_text()))
 
 
@@ -287,9 +287,9 @@ def pooled(all_settings: list[Setting]) -> dict[str, list[Setting]]:
 
 def report(all_settings: list[Setting], sides: dict[str, dict[str, Runs]]) -> Iterator[str]:
     def passes(setting: Setting) -> str:
-        how = {"n": setting.n, "epsilon": setting.epsilon, "delta": DELTA, "statistic": "mean"}
+        how = {"n": setting.n, "epsilon": setting.epsilon, "delta": DELTA}
         size = {} if isinstance(setting.magnitude, dict) else {"d": setting.d}
-        return str(es.plan(es.Unknown(setting.magnitude), **how, **size).passes)
+        return str(es.plan("mean", es.Unknown(setting.magnitude), **how, **size).passes)
 
     yield HEADER
     for setting in all_settings:
@@ -303,12 +303,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1, help="another one shows what is chance")
-    parser.add_argument("--tables", choices=["chosen", "once", "all"], default="chosen")
+    parser.add_argument("--tables", choices=["chosen", "spent", "once", "all"], default="chosen")
     parser.add_argument("--parts", type=lambda text: text.split(","), default=list(PARTS))
     parser.add_argument("--only", default="", help="settings whose name holds this")
     parser.add_argument("--methods", type=lambda text: text.split(","), default=["plain"])
     parser.add_argument("--against", type=Path, help="src folder of another checkout, or what --save wrote")
-    parser.add_argument("--save", type=Path, help="write this library's releases there")
+    parser.add_argument("--save", type=Path, help="write this library's releases there, and no more")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     wanted = [
@@ -320,6 +320,7 @@ def main() -> int:
     measured = {"library": measure_all(given.tables, keys, "library", given.runs, given.seed, given.processes)}
     if given.save:
         given.save.write_text(json.dumps(measured["library"]))
+        return 0
     if given.against:
         measured["other"] = other(given.against, given)
     for method in given.methods:

@@ -1,4 +1,5 @@
-/* Plain loops that do a private sum's work, row after row: what a compiler makes of them without further thought. */
+/* Plain loops that do a private sum's work, row after row: what a compiler makes of them without further thought.
+   REAL is what the rows hold: double or float. */
 #include <math.h>
 #include <stdint.h>
 
@@ -10,7 +11,7 @@ static int64_t bits(double number)
 
 static const double ROUNDER = 6755399441055744.0; /* 3 * 2^51: what is added to it is rounded to a whole number */
 
-void plain_ball(const double *rows, int64_t n, int64_t d, const double *center, const double *scale, double grid,
+void plain_ball(const REAL *rows, int64_t n, int64_t d, const double *center, const double *scale, double grid,
                 double *mapped, int64_t *sums)
 {
     for (int64_t i = 0; i < n; i++, rows += d) {
@@ -34,7 +35,7 @@ void plain_ball(const double *rows, int64_t n, int64_t d, const double *center, 
     }
 }
 
-void plain_box(const double *rows, int64_t n, int64_t d, const double *center, const double *scale, double limit,
+void plain_box(const REAL *rows, int64_t n, int64_t d, const double *center, const double *scale, double limit,
                double *unused, int64_t *sums)
 {
     for (int64_t i = 0; i < n; i++, rows += d)

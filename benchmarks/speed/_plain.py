@@ -18,19 +18,19 @@ FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC")
 
 
 @cache
-def plain_loops() -> Any:
-    """The compiled loops, or None."""
+def plain_loops(real: str) -> Any:
+    """The compiled loops for rows of "double" or "float", or None."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "plain.so"
-        done = subprocess.run([compiler, *FLAGS, str(SOURCE), "-o", str(target), "-lm"], check=False)
+        done = subprocess.run([compiler, *FLAGS, f"-DREAL={real}", str(SOURCE), "-o", str(target), "-lm"], check=False)
         return None if done.returncode else ctypes.CDLL(str(target))
 
 
 def plain_run(loop: Any, data: Any, center: Any, scale: Any, bound: float) -> Callable[[], object]:
-    """A call that adds up all rows of doubles by a plain loop."""
+    """A call that adds up all rows by a plain loop for such rows."""
     rows, columns = data.shape
     scratch, sums = np.empty(columns), np.zeros(columns, np.int64)
     sizes = ctypes.c_int64(rows), ctypes.c_int64(columns)

@@ -1,122 +1,89 @@
-"""Group means against DuckDB's plain group by of the same sums, in one run.
+"""Groups and people, from memory and through the command line, beside DuckDB's plain `group by` of the same columns.
 
-Run: python -m benchmarks.speed.groups [--rows 10000000] [--groups 100000] [--repeats 3] [--many 1000000]
-
-Then --many groups of four rows each: seconds and the most memory that a release takes above the table itself.
-
-Targets: a private mean of 8 columns by a whole-numbered key within 2.0 x `select key, sum(x1), ... group by key` of the
-same table in memory; noise for 10^5 groups in under a second under either law.
+One group or person for every ten rows, in no order; the count and four sums of each. Reading the file is part of what
+the command line and DuckDB's process beside it are measured for, and so is the start of both.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-import warnings
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import ellipsum as es
-from ellipsum.noise import Stream
-from ellipsum.numerics.wide_integers import Wide
 
-from ._race import race
+from .._table import Measured
+from ._race import least_ratio, of_process
 
-WIDTH = 8
-BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+COLUMNS = [f"x{j}" for j in range(4)]
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+FROM_MEMORY, FROM_FILE, MEMORY = 2.0, 3.0, 2.0
+GROUP_BY = f"select key, count(*), {', '.join(f'sum({name})' for name in COLUMNS)} from {{}} group by key"
+PLAIN = "import sys, duckdb; duckdb.sql(sys.argv[1]).to_arrow_table()"
+COMMAND = [sys.executable, "-m", "ellipsum", "mean"]
+STATED = ["--bounds", "0:1", "--columns", ",".join(COLUMNS), "--epsilon", "1", "--delta", "1e-6"]
+WAYS = {"groups": ["--by", "key", "--neighbors", "add-remove"], "people": ["--privacy-id", "key"]}
 
 
-def _table(rows: int, groups: int) -> pa.Table:
+def make_table(rows: int) -> pa.Table:
     rng = np.random.default_rng(0)
-    columns = {f"x{j}": rng.random(rows) for j in range(WIDTH)}
-    keys = rng.integers(0, groups, rows)
-    names = pa.array([f"group {g}" for g in range(groups)])
-    return pa.table({**columns, "key": keys, "name": names.take(pa.array(keys))})
+    columns = {name: rng.random(rows) for name in COLUMNS}
+    return pa.table({**columns, "key": rng.permutation(np.arange(rows) % (rows // 10))})
 
 
-def _plain(table: pa.Table, key: str) -> object:
-    sums = ", ".join(f"sum(x{j})" for j in range(WIDTH))
+def plain(table: pa.Table) -> object:
     connection = duckdb.connect()
     connection.register("rows", table)
-    return connection.sql(f"select {key}, count(*), {sums} from rows group by {key}").to_arrow_table()
+    return connection.sql(GROUP_BY.format("rows")).to_arrow_table()
 
 
-def _private(table: pa.Table, key: str, noise: str, keys: list[int] | None = None) -> object:
-    columns = [f"x{j}" for j in range(WIDTH)]
-    words = {"by": key, "columns": columns, "noise": noise, "missing": "center", "neighbors": "add_remove"}
-    words["keys"] = keys  # type: ignore[assignment]
-    return es.mean(table, es.Box(0, 1), n=len(table), **words, **BUDGET)  # type: ignore[arg-type]
+def group_means(table: pa.Table) -> object:
+    return es.mean(table, es.Box(0, 1), by="key", columns=COLUMNS, neighbors="add_remove", n=table.num_rows, **BUDGET)
 
 
-def _noise(groups: int) -> None:
-    for noise in ("gaussian", "norm"):
-        plan = es.plan(es.Box(0, 1), d=WIDTH, by="key", groups=groups, n=100 * groups, noise=noise, **BUDGET)
-        assert isinstance(plan, es.GroupPlan)
-        sums = Wide(np.zeros((groups, plan.width), np.int64), np.zeros((groups, plan.width), np.int64))
-        plan.one.noise_law.add(sums, [], Stream.open())
-        begin = time.perf_counter()
-        plan.one.noise_law.add(sums, [], Stream.open())
-        print(f"  noise of {groups} groups, {noise:9s} {time.perf_counter() - begin:7.3f} s", flush=True)
+def people_means(table: pa.Table) -> object:
+    return es.mean(table, es.Box(0, 1), columns=COLUMNS, privacy_id="key", **BUDGET)
 
 
-def _many(groups: int) -> None:
-    """Groups by the million: what a release takes, with listed groups and with those that noisy counts let through."""
-    table = _table(4 * groups, groups).drop(["name"])
-    keys = list(range(groups))
-    print(f"{len(table)} rows x {WIDTH} columns x {groups} groups: seconds, and memory above {_memory('VmRSS'):.0f} MB")
-    for noise in ("gaussian", "norm"):
-        for listed in (None, keys):
-            _most_so_far(forget=True)
-            before, begin = _memory("VmRSS"), time.perf_counter()
-            made = _private(table, "key", noise, listed)
-            text = repr(made)
-            seconds, most = time.perf_counter() - begin, _most_so_far() - before
-            how = "listed" if listed else "private"
-            assert len(text.splitlines()) < 40
-            print(f"  {noise:9s} {how:8s} {seconds:7.1f} s {most:8.0f} MB", flush=True)
+def from_file(folder: Path, rows: int, repeats: int) -> Iterator[Measured]:
+    """Whole processes, of which the least time and the least memory count."""
+    path = folder / "rows.parquet"
+    pq.write_table(make_table(rows), path)
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    reference = [sys.executable, "-c", PLAIN, GROUP_BY.format(f"'{path}'")]
+    commands = {name: [*COMMAND, str(path), *STATED, *way] for name, way in WAYS.items()}
+    commands["groups"] += ["--n", str(rows), "--output", str(folder / "groups.csv")]
+    runs = {name: [] for name in (*commands, "duckdb")}
+    for _ in range(repeats + 1):
+        for name, command in {**commands, "duckdb": reference}.items():
+            runs[name].append(of_process(command, environment))
+    least = {name: np.min(found[1:], axis=0) for name, found in runs.items()}
+    for name in commands:
+        seconds, busy, memory = least[name] / least["duckdb"]
+        words = f"{rows // 10:,} {name} of {rows:,} rows, Parquet, command line"
+        yield Measured(words, seconds, FROM_FILE, shared=True)
+        yield Measured(f"  {name}: seconds of processors", busy)
+        yield Measured(f"  {name}: memory of the process", memory, MEMORY)
 
 
-def _memory(name: str) -> float:
-    """A line of this process's own memory, in MB."""
-    with open("/proc/self/status") as lines:
-        return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(name + ":"))
+def from_memory(rows: int, repeats: int) -> Iterator[Measured]:
+    table = make_table(rows)
+    calls: dict[str, Callable[[pa.Table], object]] = {"groups": group_means, "people": people_means}
+    for name, call in calls.items():
+        ratio = least_ratio(partial(call, table), partial(plain, table), repeats)
+        yield Measured(f"{rows // 10:,} {name} of {rows:,} rows, memory", ratio, FROM_MEMORY, shared=True)
 
 
-def _most_so_far(forget: bool = False) -> float:
-    """The most memory so far, which may be forgotten first; Linux alone tells."""
-    if forget:
-        with open("/proc/self/clear_refs", "w") as switch:
-            switch.write("5")
-    return _memory("VmHWM")
-
-
-def _against_duckdb(rows: int, groups: int, repeats: int) -> None:
-    table = _table(rows, groups)
-    for key in ("key", "name"):
-        print(f"{rows} rows x {WIDTH} columns x {groups} groups, by {key}")
-        runs = {
-            "duckdb, group by": lambda key=key: _plain(table, key),
-            "ellipsum, gaussian": lambda key=key: _private(table, key, "gaussian"),
-            "ellipsum, norm": lambda key=key: _private(table, key, "norm"),
-        }
-        race(runs, repeats, "duckdb")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--groups", type=int, default=100_000)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--many", type=int, default=1_000_000, help="groups of the last part; 0 leaves it out")
-    given = parser.parse_args()
-    warnings.simplefilter("ignore", es.AccuracyWarning)
-    _against_duckdb(given.rows, given.groups, given.repeats)
-    _noise(given.groups)
-    if given.many:
-        _many(given.many)
-
-
-if __name__ == "__main__":
-    main()
+def measured(repeats: int, rows: int = 10_000_000) -> Iterator[Measured]:
+    with tempfile.TemporaryDirectory() as name:
+        yield from from_file(Path(name), rows, repeats)
+    yield from from_memory(rows, repeats)

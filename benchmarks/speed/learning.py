@@ -35,7 +35,7 @@ def compare(folder: str) -> None:
         timed(rows, warm)  # compiled, loaded
     seconds, cpu, _ = timed(es.Ball(20), folder)
     print(f"  one pass  {seconds:7.2f} s, {cpu:7.2f} s of cores", flush=True)
-    plan = es.plan(es.Unknown(1e6), n=10**6, d=WIDTH, statistic="mean", **BUDGET)
+    plan = es.plan("mean", es.Unknown(1e6), n=10**6, d=WIDTH, **BUDGET)
     took, took_cpu, release = timed(es.Unknown(1e6), folder)
     steps, passes = len(release.learned.steps), plan.passes
     print(f"  learned   {took:7.2f} s, {took_cpu:7.2f} s of cores, {steps} steps, at most {passes} passes")

@@ -27,7 +27,7 @@ def timed(call: Callable[[], object]) -> float:
 
 def fill(ledger: Any, entries: int) -> None:
     """So many entries after a first release, like it in all but numbers, digests and sums; `verify` checks them."""
-    from ellipsum.ledger.amounts import written
+    from ellipsum.ledger.amounts import exact_text
     from ellipsum.ledger.entries import canonical, digest
 
     ledger.dataset("survey").enter(ledger.dataset("survey").reserve(ask()), "{}")
@@ -41,7 +41,7 @@ def fill(ledger: Any, entries: int) -> None:
         with ledger._store.writing() as transaction:
             for _ in range(min(20_000, entries - start) // 2):
                 number, spent = number + 1, spent + charge
-                sums = {**reserved["spent"], "squares": written(spent)}
+                sums = {**reserved["spent"], "squares": exact_text(spent)}
                 body = canonical({**reserved, "number": number, "before": before, "spent": sums})
                 before = digest(body)
                 transaction.run(bare, [number, "reserved", body, before])

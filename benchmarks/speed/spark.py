@@ -114,7 +114,7 @@ def main() -> None:
             write(folder, rows)
             sizes[rows] = folder
         session = start()
-        plan = es.plan(known, n=options.rows, d=len(COLUMNS), epsilon=1, delta=1e-6)
+        plan = es.plan("sum", known, n=options.rows, d=len(COLUMNS), epsilon=1, delta=1e-6)
         for partitions in (2, FILES):
             frame = read(session, sizes[options.rows], partitions)
             print(f"{options.rows:,} x {len(COLUMNS)}, {frame.rdd.getNumPartitions()} partitions")

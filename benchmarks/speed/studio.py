@@ -42,15 +42,16 @@ class Client:
         self.studio = Studio()
         config = uvicorn.Config(make_app(self.studio, guard), log_config=None, lifespan="off")  # type: ignore[arg-type]
         threading.Thread(target=uvicorn.Server(config).run, args=([listener],), daemon=True).start()
-        self.cookie = ""
+        self.cookie = self.root = ""
         answer, _ = self.send("POST", "/enter", urlencode({"token": guard.token}), "application/x-www-form-urlencoded")
         self.cookie = str(answer.getheader("set-cookie")).partition(";")[0]
+        self.root = guard.root
         self.csrf = re.findall(r'name="csrf" value="(\w+)"', self.send("GET", "/open")[1])[0]
 
     def send(self, method: str, path: str, body: str = "", kind: str = "application/json") -> tuple[Any, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port)
         headers = {"origin": f"http://127.0.0.1:{self.port}", "content-type": kind, "cookie": self.cookie}
-        connection.request(method, path, body or None, headers)
+        connection.request(method, f"{self.root}{path}", body or None, headers)
         answer = connection.getresponse()
         text = answer.read().decode()
         connection.close()
@@ -93,9 +94,7 @@ def forecasts(client: Client) -> None:
         ask(99, more)
         print(f"forecast, {name:<12} {milliseconds(lambda i, more=more: ask(i, more))}")
     box = es.Box({name: (0, i + 1) for i, name in enumerate(names)})
-    alone = milliseconds(
-        lambda i: es.plan(box, n=ROWS, statistic="mean", epsilon=0.7 + 0.01 * i, delta=1e-6, check=True)
-    )
+    alone = milliseconds(lambda i: es.plan("mean", box, n=ROWS, epsilon=0.7 + 0.01 * i, delta=1e-6, count_clipped=True))
     print(f"es.plan alone          {alone}")
 
 

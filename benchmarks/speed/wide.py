@@ -1,15 +1,12 @@
 """Plans and releases of very many columns, beside numpy's normal generator for as many numbers.
 
-    python -m benchmarks.speed.wide [--columns 2000000]
-
-Time of the processor, so that other processes do not count. Two rows: what is measured is what follows the sum.
+Seconds of the processor. Two rows: what is measured is what follows the sum. A release of a Box has one more number
+for each column, its missing values, unless nothing is counted beside the values.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -18,13 +15,14 @@ import numpy as np
 import ellipsum as es
 
 from .._table import Measured
+from ..growth import measure
 
 COLUMNS = 2_000_000
-PLAN = 1.0  # seconds for 10^6 columns
-BARE = {"missing": "center", "check": False}  # nothing is counted beside the values
+PLAN, MEMORY = 1.0, 20.0  # seconds for 10^6 columns; vectors of doubles
+BARE = {"missing": "none", "count_clipped": False}  # nothing is counted beside the values
 
 
-def least_seconds(call: Callable[[], object], repeats: int = 3) -> float:
+def least_seconds(call: Callable[[], object], repeats: int) -> float:
     best = float("inf")
     for _ in range(repeats):
         begin = time.process_time()
@@ -33,27 +31,18 @@ def least_seconds(call: Callable[[], object], repeats: int = 3) -> float:
     return best
 
 
-def measured(columns: int = COLUMNS) -> Iterator[Measured]:
+def measured(repeats: int, columns: int = COLUMNS) -> Iterator[Measured]:
     rng = np.random.default_rng(0)
     data = rng.uniform(-1, 1, (2, columns))
     normals = least_seconds(lambda: rng.normal(size=columns), 9)
     box, ball = es.Box(np.full(columns, -1.0), np.full(columns, 1.0)), es.Ball(columns**0.5 / 2)
     for name, bounds, options, most in (("Box", box, {}, 8), ("Box, no counts", box, BARE, 3), ("Ball", ball, {}, 8)):
-        make = partial(es.plan, bounds, statistic="mean", n=len(data), d=columns, epsilon=1, delta=1e-6, **options)
+        make = partial(es.plan, "mean", bounds, n=len(data), d=columns, epsilon=1, delta=1e-6, **options)
         planned = least_seconds(make, 1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # so few rows
-            took = least_seconds(partial(make().release, data))
+        took = least_seconds(partial(make().release, data), repeats)
         yield Measured(f"release of {columns:,} columns, {name}, in normals", took / normals, most)
         yield Measured(f"plan for {columns:,} columns, {name}, per 10^6", planned * 1e6 / columns, PLAN, "s")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--columns", type=int, default=COLUMNS)
-    for one in measured(parser.parse_args().columns):
-        print(one.line)
-
-
-if __name__ == "__main__":
-    main()
+    found = measure("wide", columns)
+    if found is not None:
+        vectors = found["megabytes"] * 2**20 / (8 * columns)
+        yield Measured(f"release of {columns:,} columns, Box, memory in vectors", vectors, MEMORY)
