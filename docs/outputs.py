@@ -1,4 +1,4 @@
-"""The printed output of the snippets of a page: `python docs/outputs.py` writes it into every page that shows it.
+"""The printed output of snippets: `python docs/outputs.py [page ...]` writes it into every page that shows it.
 
 A block of text that directly follows a block of Python is that block's output. Entropy is fixed, so that it is the
 same in every run. A test compares what the pages show with what runs.
@@ -65,7 +65,8 @@ def write(page: Path) -> None:
 
 
 def main() -> None:
-    for page in pages():
+    """Write the outputs of the pages that are named, or of all."""
+    for page in [Path(name).resolve() for name in sys.argv[1:]] or pages():
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             write(page)
 

@@ -10,9 +10,12 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 
 
-def blocks(page, *languages):
-    """The text of a page's code in these languages, in order."""
-    return re.findall(rf"```(?:{'|'.join(languages)})\n(.*?)```", page.read_text(), re.DOTALL)
+def blocks(page, *languages, section=""):
+    """The text of a page's code in these languages, in order; section: below this heading alone."""
+    text = page.read_text()
+    if section:
+        text = re.split(r"^## ", text[text.index(f"\n## {section}\n") + 4 :], flags=re.MULTILINE)[0]
+    return re.findall(rf"```(?:{'|'.join(languages)})\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.fixture

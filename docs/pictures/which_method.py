@@ -1,14 +1,14 @@
-"""Draws which-method.svg: from what is known about a row to the call. Run it again when the calls change."""
+"""Draws which-method.svg: from what is known about the values to the call."""
 
 from pathlib import Path
 
 WIDTH, HEIGHT = 640, 460
 QUESTIONS = [
     ("Bounds for each column?", "es.Box(lower, upper)", "noise fitted to each column"),
-    ("A center and spreads, roughly?", "es.Normal(center, std)", "noise fitted to the spreads"),
-    ("A length that no row exceeds?", "es.Ball(radius)", "equal noise: embeddings, gradients"),
-    ("A size that no entry exceeds?", "es.Unknown(magnitude)", "the rest is learned privately"),
-    ("How far apart rows are?", "es.friendly_mean(data, radius)", "the mean of rows that agree"),
+    ("Means and stds, approximately?", "es.Normal(center, std)", "noise fitted to the stds"),
+    ("A length that no row exceeds?", "es.Ball(radius)", "isotropic noise: embeddings, ..."),
+    ("A size that no value exceeds?", "es.Unknown(magnitude)", "bounds are estimated privately"),
+    ("How far apart typical rows are?", "es.friendly_mean(data, radius)", "the mean of the core points"),
 ]
 
 
@@ -48,7 +48,7 @@ def picture() -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         'font-family="system-ui, sans-serif" font-size="14" fill="#102027">\n'
-        "<title>Which kind of rows, from what is known</title>\n"
+        "<title>Which kind of bounds, from what is known</title>\n"
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>\n{tip}\n{"".join(parts)}</svg>\n'
     )
 
