@@ -15,9 +15,10 @@ from ellipsum.errors import UsageError
 from ellipsum.formats import from_json
 from ellipsum.numerics.wide_integers import Wide
 from ellipsum.plans.quantile_plan import _times as times
-from ellipsum.plans.quantile_plan import exponential_rate, form_of, sensitivity
+from ellipsum.plans.quantile_plan import sensitivity
 from ellipsum.privacy.budget import Budget
 from ellipsum.privacy.guarantee import Privacy
+from ellipsum.releases.distribution_estimates import exponential_rate, form_of
 from ellipsum.request.groups import Groups
 from ellipsum.request.people import People
 from ellipsum.request.quantiles import Quantiles

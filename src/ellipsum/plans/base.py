@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display.result import Printed
-from ..errors import AccuracyWarning, Floats, UsageError, names
+from ..errors import AccuracyWarning, UsageError, names
 from ..noise import Stream
 from ..privacy.guarantee import Privacy
 from ..privacy.spherical_curve import Guarantee
 from ..releases.base import StatisticRelease, read_release
+from ..releases.numbers import PublicNumbers
 from ..request.groups import Groups
-from ..request.people import People
-from ..request.request import HoldsRequest, Request, request_from_dict
+from ..request.request import Request, request_from_dict
 from ..session import Progress, Reading, Session, read_options
 from ..sources import Selection, Source
 from ..util import json_codec
@@ -41,68 +39,12 @@ def of_part(part: str, name: str) -> Any:
     return property(attrgetter(f"{part}.{name}"))
 
 
-class StatisticPlan(HoldsRequest, Printed, ValueEquality, Saved, Generic[Released]):
+class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
     """A plan that holds its request; `run`, `warning`, `own_fields`, `from_fields` and `release_class` are its own."""
 
     format: ClassVar[str]
     """Of its file."""
     read_privacy: ClassVar[json_codec.Kind[Guarantee]] = Privacy.from_dict
-    request: Request
-    """The request, with defaults written out for this n and these columns."""
-    privacy: Guarantee
-    considered: Mapping[str, float] = MappingProxyType({})
-    """Expected error (root mean square) of each mechanism that was compared; empty if there was one."""
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        return cast("tuple[str, ...] | None", self.request.columns)  # A sized request has names.
-
-    @property
-    def people(self) -> People | None:
-        return self.request.people
-
-    @property
-    def rows_each(self) -> int | None:
-        """The largest number of rows of a person in a statistic of rows; None if each person is one row."""
-        return None if self.people is None else self.people.rows_each
-
-    @property
-    def grouping(self) -> Groups | None:
-        return self.request.groups
-
-    @property
-    def groups(self) -> int | None:
-        """The number of groups: of those listed, or as expected."""
-        return None if self.grouping is None else self.grouping.size
-
-    @property
-    def stated(self) -> dict[str, float]:
-        """The budget as it was requested: epsilon and delta, mu, or rho."""
-        return self.request.stated
-
-    @property
-    def neighbors(self) -> str:
-        return str(self.privacy.neighbors)
-
-    @property
-    def mechanism(self) -> str:
-        """The noise distribution."""
-        raise NotImplementedError
-
-    @property
-    def noise_cov(self) -> Floats | None:
-        """(d, d) covariance of the noise; None if the estimates are no vector."""
-        return None
-
-    @property
-    def budget_error(self) -> tuple[float | None, str]:
-        """The expected error that `plot` draws against the budget (None where it is not known), and its unit."""
-        raise NotImplementedError
-
-    @property
-    def warning(self) -> str | None:
-        """Why the result may carry no information, known before any budget is spent; None if there is no reason."""
-        raise NotImplementedError
 
     def run(self, session: Session) -> Released:
         """Run the release on the rows of a session."""

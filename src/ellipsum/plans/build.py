@@ -22,7 +22,6 @@ from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy
 from ..privacy.spherical_curve import Guarantee, SphericalPrivacy, safe_ratio
 from ..regions.ellipsoid import Clip
-from ..releases.description import square_levers
 from ..request.missing import MissingValues, few_octaves, lay_auxiliary_counts
 from ..request.people import unit_of
 from ..request.request import SUMS, HoldsRequest, Request
@@ -30,6 +29,7 @@ from ..row_maps.auxiliary_counts import AuxiliaryCounts, free_squares, product_u
 from ..row_maps.grid import clamp_limits, grid_bits, noise_units
 from ..row_maps.maps import Body, all_moves, clamped_body, clamped_moves, ellipsoid_body
 from ..util.structural_equality import ValueEquality
+from .forecast import square_levers
 from .plan import WIDEST_COUNT_WEIGHT, OutOfRange, Plan
 
 _FEW_ROWS = 28.0

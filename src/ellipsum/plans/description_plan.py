@@ -23,7 +23,12 @@ from ..numerics.rounding import round_down, round_up, sqrt_down
 from ..numerics.wide_integers import Wide
 from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy, compose, fits
-from ..releases.description_with_quantiles import DESCRIBED, DescriptionWithQuantiles, description_facts
+from ..releases.description_with_quantiles import (
+    DESCRIBED,
+    DescriptionNumbers,
+    DescriptionWithQuantiles,
+    description_facts,
+)
 from ..releases.group_release import keys_of
 from ..request.groups import Groups
 from ..request.people import unit_of
@@ -35,7 +40,6 @@ from ..util import json_codec
 from .base import StatisticPlan, of_part
 from .group_plan import GroupPlan, gaussian_slack, plan_groups
 from .noise_selection import plan_statistic
-from .numbers import PlanNumbers
 from .plan import Plan
 from .quantile_plan import QuantilePlan, plan_quantiles
 
@@ -45,7 +49,7 @@ released alone, Laplace noise twice as large; any other share makes one of them 
 
 
 @dataclass(frozen=True, repr=False)
-class DescriptionPlan(StatisticPlan[DescriptionWithQuantiles]):
+class DescriptionPlan(DescriptionNumbers, StatisticPlan[DescriptionWithQuantiles]):
     """One release of counts, means, standard deviations and quantiles, before the data.
 
     Guarantee: `release` on any data is `privacy` for its neighboring relation [Q16].
@@ -94,7 +98,7 @@ class DescriptionPlan(StatisticPlan[DescriptionWithQuantiles]):
         return replace(self, request=request, moments=moments, quantile_plan=self.quantile_plan.with_groups(groups))
 
     # Of the means, for one vector or for a group of the expected size:
-    one: ClassVar[PlanNumbers] = of_part("moments", "one")
+    one: ClassVar[Plan] = of_part("moments", "one")
     size: ClassVar[int | None] = of_part("moments", "size")
     mechanism: ClassVar[str] = of_part("moments", "mechanism")
     noise_std: ClassVar[Floats | None] = of_part("moments", "noise_std")

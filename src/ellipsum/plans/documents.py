@@ -36,14 +36,14 @@ from ..releases.documents import (
 from ..request.missing import COMPLETE
 from ..request.request import SUMS
 from .base import StatisticPlan
-from .numbers import PlanNumbers
+from .forecast import VectorForecast
 
 _NEEDS_N = "known once n is: pass n= for the expected error of a mean"
 _CORRELATED = 1.42  # times the noise of everything else, where covariances are released too
 _DIFFERENT = 1.005  # A ratio that is printed as 1 is left out.
 
 
-def plan_document(plan: PlanNumbers, most: int | None = None) -> Document:
+def plan_document(plan: VectorForecast, most: int | None = None) -> Document:
     """The plan of one vector: a line for each column."""
     return Document(plan_title(plan), [columns_table(plan, most or SHOWN)], _plan_facts(plan), plan_warnings(plan))
 
@@ -61,7 +61,7 @@ def plan_facts(plan: StatisticPlan[Any], mechanism: str, considered: Mapping[str
     return [("Privacy", describe_guarantee(plan.privacy, plan.stated)), ("Mechanism", chosen + more)]
 
 
-def _plan_facts(plan: PlanNumbers) -> Facts:
+def _plan_facts(plan: VectorForecast) -> Facts:
     facts = plan_facts(plan, describe_mechanism(plan), plan.considered)
     if plan.mechanism != "gaussian" and plan.stated.get("delta"):
         facts.append(("Repeated", _describe_repeated(plan)))
@@ -86,7 +86,7 @@ def _plan_facts(plan: PlanNumbers) -> Facts:
     return facts
 
 
-def _count_facts(plan: PlanNumbers) -> Facts:
+def _count_facts(plan: VectorForecast) -> Facts:
     """What counting missing and clipped values costs, and how to avoid it."""
     costs: list[tuple[str, str, dict[str, Any]]] = []
     if plan.auxiliary.absences.any():
@@ -104,7 +104,7 @@ def _count_facts(plan: PlanNumbers) -> Facts:
     return [("Counts", "; ".join(texts))] if texts else []
 
 
-def _cost(plan: PlanNumbers, changes: Mapping[str, Any]) -> float:
+def _cost(plan: VectorForecast, changes: Mapping[str, Any]) -> float:
     """The ratio of a plan's errors and those of another request; 1 where that is not known."""
     if plan.planner is None or not plan.stated:
         return 1.0
@@ -114,7 +114,7 @@ def _cost(plan: PlanNumbers, changes: Mapping[str, Any]) -> float:
     return float(np.median(errors[others > 0] / others[others > 0]))
 
 
-def columns_table(plan: PlanNumbers, most: int) -> TextTable:
+def columns_table(plan: VectorForecast, most: int) -> TextTable:
     """What is known of each column, and its expected errors."""
     names = plan.columns or tuple(f"x{j + 1}" for j in range(min(plan.d, most)))
     lines = [
@@ -134,7 +134,7 @@ def _error_cell(errors: Floats | None, j: int) -> str:
     return "" if errors is None else format_error(float(errors[j]))
 
 
-def _describe_repeated(plan: PlanNumbers) -> str:
+def _describe_repeated(plan: VectorForecast) -> str:
     """A mechanism that composes well may not be the one with the smallest error alone."""
     delta = plan.stated["delta"]
     ours = compose([plan.privacy] * 10).epsilon(delta)
@@ -145,7 +145,7 @@ def _describe_repeated(plan: PlanNumbers) -> str:
     )
 
 
-def _clip_facts(plan: PlanNumbers) -> Facts:
+def _clip_facts(plan: VectorForecast) -> Facts:
     """How far out rows are clipped, and what that is expected to cost."""
     if plan.clip_radius is None:
         return []

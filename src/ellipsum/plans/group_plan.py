@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,16 +18,16 @@ from numpy.typing import NDArray
 from ..display.document import Document
 from ..display.wording import SHOWN, describe_statistic, many, people_facts
 from ..errors import Floats, UsageError
-from ..noise import Stream, box_shifts, shift_for
-from ..noise.block_law import BlockLaw, box_isf_upper
+from ..noise import Stream
+from ..noise.block_law import BlockLaw
 from ..noise.law import TOO_LITTLE
 from ..numerics.rounding import round_down, round_up
 from ..numerics.wide_integers import Ints, Wide
 from ..privacy.budget import Budget
-from ..privacy.gaussian_curve import normal_isf_upper
 from ..privacy.guarantee import Privacy
 from ..releases.documents import clamping_facts, describe_groups, describe_mechanism, missing_facts, plan_warnings
 from ..releases.group_release import GroupDescription, GroupRelease, keys_of, order_of
+from ..releases.numbers import GroupNumbers
 from ..request.groups import Groups
 from ..request.people import unit_of
 from ..request.request import Request
@@ -78,7 +77,7 @@ def request_of_group(request: Request, size: int | None) -> Request:
 
 
 @dataclass(frozen=True, repr=False)
-class GroupPlan(StatisticPlan[GroupRelease]):
+class GroupPlan(GroupNumbers, StatisticPlan[GroupRelease]):
     """Every public number of one release for many groups, made without data by `es.plan(..., by=)`.
 
     Guarantee: `release` on any data is `privacy` for its neighboring relation [G1][G2][G3]. The expected errors are
@@ -156,48 +155,7 @@ class GroupPlan(StatisticPlan[GroupRelease]):
                 "List fewer groups, or use fewer columns."
             )
 
-    @property
-    def width(self) -> int:
-        """Noisy numbers of a group: values, counts of absences, and the count of rows."""
-        return self.one.row_map.width + 1
-
-    @property
-    def failure(self) -> float:
-        """The probability that a group of one person is published; all groups of a person share the slack [G3]."""
-        return round_down(Fraction(self.privacy.slack) / self.grouping.max_per_person)
-
-    @cached_property
-    def threshold(self) -> float:
-        """A group that is not listed is published where its noisy count of rows reaches this [G3]."""
-        units, shift = self._threshold_units()
-        return math.ldexp(units, shift) / self.one.count_units
-
-    def _threshold_units(self) -> tuple[int, int]:
-        """(K, shift): the least rounded noisy count, in units of 2^shift of the grid, that is published."""
-        law = self.one.noise_law
-        if isinstance(law, BlockLaw):
-            place = next(i for i, block in enumerate(law.blocks.blocks) if self.width - 1 in block.columns)
-            size, scale = law.blocks.blocks[place].size, law.scales[place]
-            shift = int(box_shifts([scale], [size])[0])
-            farthest = Fraction(scale) * Fraction(box_isf_upper(self.failure, size))
-        else:
-            shift = shift_for(self.one.noise_units)
-            farthest = Fraction(self.one.noise_units) * Fraction(normal_isf_upper(self.failure))
-        # rint((S + noise) / 2^shift) >= K only where S + noise >= (K - 1/2) 2^shift
-        needed = (self.one.count_units + farthest) / Fraction(2) ** shift + Fraction(1, 2)
-        return math.ceil(needed), shift
-
     # What the plan of one group says ------------------------------------------------------------------
-
-    @property
-    def grouping(self) -> Groups:
-        assert self.request.groups is not None
-        return self.request.groups
-
-    @property
-    def size(self) -> int | None:
-        """The expected number of rows, or people, in a group."""
-        return self.one.n
 
     mechanism: ClassVar[str] = of_part("one", "mechanism")
     noise_std: ClassVar[Floats | None] = of_part("one", "noise_std")

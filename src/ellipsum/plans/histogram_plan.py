@@ -21,8 +21,7 @@ from ..noise.laplace import LaplaceLaw
 from ..noise.law import GaussianLaw, NoiseLaw
 from ..numerics.wide_integers import LOW_BITS, Ints, Wide
 from ..privacy.guarantee import Privacy
-from ..releases.histogram_release import HistogramRelease
-from ..request.bins import Bins
+from ..releases.histogram_release import HistogramNumbers, HistogramRelease
 from ..request.people import unit_of
 from ..request.request import Request
 from ..row_maps.grid import noise_units
@@ -35,7 +34,7 @@ from .build import choose_plan
 
 
 @dataclass(frozen=True, repr=False)
-class HistogramPlan(StatisticPlan[HistogramRelease]):
+class HistogramPlan(HistogramNumbers, StatisticPlan[HistogramRelease]):
     """One release of the counts of bins, before the data.
 
     Guarantee: `release` on any data is `privacy` for its neighboring relation [H3][H4].
@@ -56,46 +55,6 @@ class HistogramPlan(StatisticPlan[HistogramRelease]):
         l1, l2 = sensitivities(self.request)
         pure = isinstance(self.law, LaplaceLaw)
         self.law.prove(self.privacy, Fraction(l1) if pure else l2, np.empty(0, np.int64))
-
-    @property
-    def bins(self) -> Bins:
-        bins = self.request.bounds
-        assert isinstance(bins, Bins)
-        return bins
-
-    @property
-    def groups(self) -> int:
-        """The number of groups, each with counts of its own."""
-        return 1 if self.grouping is None else self.grouping.size or 1
-
-    @property
-    def cells(self) -> list[int]:
-        """Counts of each column: of its bins, and of the rows that are in none of them."""
-        return [size + 1 for size in self.bins.sizes]
-
-    @property
-    def width(self) -> int:
-        """Noisy counts of a group: column after column."""
-        return sum(self.cells)
-
-    @property
-    def public_rows(self) -> bool:
-        """Whether the number of rows is public: not if a person may have several rows [U8]."""
-        return self.neighbors == "replace" and self.rows_each is None
-
-    @property
-    def total(self) -> int | None:
-        """The public total of each column's counts; None if the total is noisy too."""
-        return self.n if self.public_rows and self.grouping is None else None
-
-    @property
-    def mechanism(self) -> str:
-        return self.law.kind
-
-    @property
-    def count_std(self) -> float:
-        """The std of the noise of each count."""
-        return float(self.law.stds(1)[0])
 
     @property
     def expected_squared_error(self) -> float:

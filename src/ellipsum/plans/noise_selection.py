@@ -10,7 +10,6 @@ from contextlib import suppress
 from functools import lru_cache, partial
 
 from ..errors import UsageError
-from ..releases.description import check_covariance
 from ..request.request import Request
 from .build import (
     LEAST_EPSILON,
@@ -25,6 +24,8 @@ from .build import (
 from .plan import OutOfRange, Plan
 
 _MOST_REMEMBERED = 512  # columns
+_MOST_DESCRIBED = 1024
+"""Columns with covariances at most: half a million pairs."""
 
 
 def plan_statistic(request: Request) -> Plan:
@@ -50,7 +51,7 @@ def _plan(request: Request) -> Plan:
     budget, noise = terms.budget, request.noise
     if request.covariance:
         rule, _ = terms.missing_values.rule(terms.rows, terms.d)
-        check_covariance(rule, terms.d, noise, budget.largest_mu is None)
+        _check_covariance(rule, terms.d, noise, budget.largest_mu is None)
         return plan_gaussian(terms)
     if noise == "gaussian" or (budget.pair is None and noise == "auto"):
         return plan_gaussian(terms)
@@ -72,3 +73,13 @@ def _made(makers: Sequence[Callable[[Terms], Plan]], terms: Terms) -> Iterator[P
     for make in makers:
         with suppress(OutOfRange):  # a mechanism whose numbers leave the range of doubles is left out
             yield make(terms)
+
+
+def _check_covariance(rule: str, d: int, noise: str, pure: bool) -> None:
+    """An error unless products of columns can be published: two columns, complete rows, Gaussian noise."""
+    if not 2 <= d <= _MOST_DESCRIBED:
+        raise UsageError(f"covariance=True is for 2 to {_MOST_DESCRIBED} columns, got {d}.")
+    if rule == "column":
+        raise UsageError("covariance=True needs complete rows. Use missing='drop_row', 'none', or a number to fill in.")
+    if noise == "knorm" or pure:
+        raise UsageError("covariance=True needs Gaussian noise. Use noise='auto' and delta > 0.")

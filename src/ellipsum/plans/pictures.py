@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ..display.document import Document
 from ..display.plots.labels import label, logarithmic, ticks, wrapped
 from ..display.plots.rendering import bare_figure, check_format, content, save, svg
 from ..display.plots.style import BLACK, FONT_POINTS, GREY, stroke, styled
 from ..display.wording import MECHANISMS, describe_guarantee
 from ..errors import Floats, UsageError, named
 from ..privacy.budget import Budget
-from ..releases.protocols import ReleasePlan
-from ..request.groups import Groups
-from ..request.request import Request
-from ..rows import Box, Normal, Rows
+from ..releases.numbers import PublicNumbers
+from ..rows import Box, Normal
 
 NAMES = {**MECHANISMS, "": "learned bounds"}
 _WIDE = 10.0  # Budgets from a tenth of the plan's to ten times the plan's are shown.
@@ -32,24 +29,6 @@ _MANY = 200  # columns
 _STDS = 2.0
 _PANEL, _HIGH = 4.4, 3.9  # Inches of a panel with its texts.
 _WIDTH, _HEIGHT = 3.35, 2.6  # Inches of the panel alone.
-
-
-class DrawnPlan(ReleasePlan, Protocol):
-    """What figures read of a plan."""
-
-    @property
-    def request(self) -> Request: ...
-    @property
-    def rows(self) -> Rows: ...
-    @property
-    def grouping(self) -> Groups | None: ...
-    @property
-    def considered(self) -> Mapping[str, float]: ...
-    @property
-    def budget_error(self) -> tuple[float | None, str]: ...
-    @property
-    def noise_cov(self) -> Floats | None: ...
-    def document(self) -> Document: ...
 
 
 @dataclass(frozen=True)
@@ -73,7 +52,7 @@ class Shapes:
 # Numbers ------------------------------------------------------------------------------------------------
 
 
-def curves_of(plan: DrawnPlan) -> ErrorCurves | None:
+def curves_of(plan: PublicNumbers) -> ErrorCurves | None:
     """Errors at budgets around the plan's own, each with a plan of its own; None without an expected error."""
     error, unit = plan.budget_error
     name = next((name for name in ("epsilon", "mu", "rho") if name in plan.stated), None)
@@ -88,13 +67,13 @@ def curves_of(plan: DrawnPlan) -> ErrorCurves | None:
     return ErrorCurves(name, unit, parts, (plan.stated[name], error))
 
 
-def _points(plan: DrawnPlan) -> int:
+def _points(plan: PublicNumbers) -> int:
     if plan.rows.kind not in ("normal", "learned"):
         return _POINTS
     return _COSTLY_POINTS if plan.d <= _MANY else _FEWEST_POINTS
 
 
-def _errors_at(plan: DrawnPlan, budget: Budget) -> dict[str, float]:
+def _errors_at(plan: PublicNumbers, budget: Budget) -> dict[str, float]:
     """Errors under each mechanism that a budget allows."""
     errors: dict[str, float] = {}
     for noise in ("gaussian", "knorm") if plan.rows.kind != "unknown" else (plan.request.noise,):
@@ -107,24 +86,24 @@ def _errors_at(plan: DrawnPlan, budget: Budget) -> dict[str, float]:
     return {name: error for name, error in errors.items() if 0 < error < math.inf}
 
 
-def _attempt(plan: DrawnPlan, **changes: Any) -> DrawnPlan | None:
+def _attempt(plan: PublicNumbers, **changes: Any) -> PublicNumbers | None:
     """The plan of a changed request, or None where its arguments are refused.
 
     `ellipsum.replan` is imported by name: it knows plans of every kind, so it stands above this package.
     """
     with suppress(UsageError):
-        other: DrawnPlan = import_module("ellipsum.api").replan(plan, **changes)
+        other: PublicNumbers = import_module("ellipsum.api").replan(plan, **changes)
         return other
     return None
 
 
-def shapes_of(plan: DrawnPlan, columns: Sequence[str] | None = None) -> Shapes | None:
+def shapes_of(plan: PublicNumbers, columns: Sequence[str] | None = None) -> Shapes | None:
     """The noise of two columns, the first unless two are named, beside isotropic Gaussian noise."""
     if plan.noise_cov is None or plan.d < 2:
         return None
     names = plan.columns or tuple(f"x{j + 1}" for j in range(plan.d))
     places = _two(names, columns)
-    others: dict[str, DrawnPlan | None] = {"this plan": plan}
+    others: dict[str, PublicNumbers | None] = {"this plan": plan}
     if plan.stated and isinstance(plan.rows, (Box, Normal)):
         isotropic = plan.rows._with(shape="ball")
         others["isotropic Gaussian noise"] = _attempt(plan, bounds=isotropic, error_weights="equal", noise="gaussian")
@@ -151,7 +130,7 @@ def _two(names: Sequence[str], columns: Sequence[str] | None) -> list[int]:
 
 
 def plan_plot(
-    plan: DrawnPlan, path: str | Path | None = None, columns: Sequence[str] | None = None, across: int = 3
+    plan: PublicNumbers, path: str | Path | None = None, columns: Sequence[str] | None = None, across: int = 3
 ) -> Any:
     """A figure of all that a plan forecasts, written to a file where one is named; across: panels side by side."""
     if path is not None:
@@ -166,7 +145,7 @@ Panel = Callable[[Any], None]
 """What draws a panel on axes."""
 
 
-def _parts(plan: DrawnPlan, columns: Sequence[str] | None) -> list[Panel]:
+def _parts(plan: PublicNumbers, columns: Sequence[str] | None) -> list[Panel]:
     curves, shapes = curves_of(plan), shapes_of(plan, columns)
     panels: list[Panel] = []
     if curves is not None:
@@ -176,7 +155,7 @@ def _parts(plan: DrawnPlan, columns: Sequence[str] | None) -> list[Panel]:
     return panels
 
 
-def _draw_parts(plan: DrawnPlan, parts: Sequence[Panel], across: int) -> Any:
+def _draw_parts(plan: PublicNumbers, parts: Sequence[Panel], across: int) -> Any:
     notes = [describe_guarantee(plan.privacy, plan.stated)]
     more = " and the expected number of groups" if plan.grouping is not None else ""
     notes += [] if parts else [f"The expected error is not known: pass n={more}."]
@@ -187,13 +166,13 @@ def _draw_parts(plan: DrawnPlan, parts: Sequence[Panel], across: int) -> Any:
     return picture
 
 
-def plan_svg(plan: DrawnPlan, prefix: str, columns: Sequence[str] | None = None) -> str | None:
+def plan_svg(plan: PublicNumbers, prefix: str, columns: Sequence[str] | None = None) -> str | None:
     """The figure as an SVG element, to put into a page of HTML; None where nothing can be drawn."""
     parts = _parts(plan, columns)
     return svg(_draw_parts(plan, parts, across=2), prefix) if parts else None
 
 
-def error_picture(plan: DrawnPlan) -> bytes | None:
+def error_picture(plan: PublicNumbers) -> bytes | None:
     """The error against the budget alone, as an SVG file, for a page that says everything else."""
     curves = curves_of(plan)
     if curves is None:

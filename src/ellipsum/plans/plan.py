@@ -19,15 +19,16 @@ from ..noise.block_law import BlockLaw
 from ..noise.law import NoiseLaw, SphericalLaw
 from ..privacy.spherical_curve import Guarantee, guarantee_from_dict
 from ..regions.ellipsoid import Clip, Ellipsoid
-from ..releases.description import Description, check_squares
+from ..releases.description import Description
 from ..releases.release import Release
 from ..request.request import SUMS, Request
 from ..row_maps.auxiliary_counts import auxiliary_counts_from_dict
 from ..row_maps.grid import GRID_BITS, WIDE_GRID_BITS
+from ..row_maps.maps import ClampedMap
 from ..session import Session
 from ..util import json_codec
 from .base import WRONG
-from .numbers import PlanNumbers
+from .forecast import VectorForecast
 
 WIDEST_COUNT_WEIGHT = 2.0**30
 _MOST_ROWS = 2.0**64  # More rows than any data, for a private n.
@@ -42,7 +43,7 @@ class OutOfRange(UsageError):
 
 
 @dataclass(frozen=True, repr=False)
-class Plan(PlanNumbers):
+class Plan(VectorForecast):
     """Every public number of one release, made without data by `es.plan`.
 
     Attributes
@@ -85,7 +86,7 @@ class Plan(PlanNumbers):
         if not (math.isfinite(self.noise_units) and self.grid_bits in (GRID_BITS, WIDE_GRID_BITS)):
             raise UsageError("Invalid plan file: the grid or the noise is not a valid number. Create a new plan.")
         self._check_count()
-        check_squares(self)
+        self._check_squares()
         if self.law is not None and self.noise_units != 0:
             raise UsageError("Invalid plan file: the plan has two noise distributions. Create a new plan.")
         self.noise_law.prove(self.privacy, self.sensitivity, self.column_sensitivities)
@@ -103,6 +104,16 @@ class Plan(PlanNumbers):
             valid = (0 if self.statistic in SUMS else 1) <= self.count_units <= most
         if not valid or self.privacy.slack:
             raise UsageError("Invalid plan file: the count of rows does not match the guarantee. Create a new plan.")
+
+    def _check_squares(self) -> None:
+        """An error unless there are squares beside the values where the plan describes them, and nowhere else."""
+        squares = self.auxiliary.squares
+        valid = (self.statistic == "describe") == (squares.size > 0)
+        if valid and squares.size:
+            limits = self.row_map.limits if isinstance(self.row_map, ClampedMap) else np.zeros(squares.size)
+            valid = self.clamped and bool(((squares > 0) == (limits > 0)).all())
+        if not valid:
+            raise UsageError("Invalid plan file: the squares do not match the statistic. Create a new self.")
 
     def check_range(self) -> None:
         """An error where the noise, a result or the forecast could leave the range of doubles: public numbers alone."""

@@ -14,20 +14,16 @@ from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..display.document import Document, make_table
 from ..display.wording import SHOWN, describe_size, format_error, many
 from ..errors import Floats, UsageError, shown
-from ..noise import Stream, shift_for
+from ..noise import Stream
 from ..noise.exponential_choice import choose
-from ..noise.laplace import LaplaceLaw
-from ..noise.law import GaussianLaw, NoiseLaw
-from ..numerics.rounding import round_down, round_up
+from ..numerics.rounding import round_up
 from ..numerics.wide_integers import LOW_BITS, Ints, Wide
-from ..privacy.gaussian_curve import normal_isf_upper
 from ..privacy.guarantee import Privacy
-from ..releases.distribution_estimates import decoder
+from ..releases.distribution_estimates import QuantileNumbers, form_of
 from ..releases.group_release import keys_of, order_of
 from ..releases.quantile_release import QuantileRelease, quantile_facts
 from ..request.missing import COMPLETE
@@ -37,7 +33,7 @@ from ..request.request import Request
 from ..row_maps.distributions import body_of, cumulative_matrix
 from ..row_maps.grid import noise_units
 from ..row_maps.histograms import ColumnHistograms
-from ..row_maps.maps import Prepared, RowMap, sqrt_upper
+from ..row_maps.maps import Prepared, RowMap
 from ..session import Session
 from ..sources.group_labels import published
 from ..util import json_codec
@@ -53,7 +49,7 @@ _DROWNED = "The noise shifts ranks by {share} of the rows. Use more rows, fewer 
 
 
 @dataclass(frozen=True, repr=False)
-class QuantilePlan(StatisticPlan[QuantileRelease]):
+class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
     """One release of quantiles, before the data.
 
     Guarantee: `release` on any data is `privacy` for its neighboring relation [Q11][Q20].
@@ -85,53 +81,7 @@ class QuantilePlan(StatisticPlan[QuantileRelease]):
         """Whether groups are not listed; without slack another part of the release selects them."""
         return self.grouping is not None and self.grouping.keys is None
 
-    @property
-    def law(self) -> NoiseLaw:
-        """The distribution of the noise of every sum."""
-        return GaussianLaw(self.noise_scale) if self.privacy.mu else LaplaceLaw(self.noise_scale)
-
     # Public numbers -------------------------------------------------------------------------------------
-
-    @property
-    def quantiles(self) -> Quantiles:
-        assert self.request.quantiles is not None
-        return self.request.quantiles
-
-    @property
-    def mechanism(self) -> str:
-        if self.quantiles.method == "exponential":
-            return "exponential"
-        return "gaussian" if self.privacy.mu else "laplace"
-
-    @property
-    def form(self) -> str:
-        """Form of the matrix by which cumulative counts are published."""
-        return form_of(self.request, is_pure=not self.privacy.mu)
-
-    @cached_property
-    def edges(self) -> list[Floats]:
-        """The edges of every column's bins, lower and upper bound included."""
-        return self.quantiles.edges(self.rows, self.d)
-
-    @property
-    def sizes(self) -> list[int]:
-        """The number of bins of every column."""
-        return [edges.size - 1 for edges in self.edges]
-
-    @property
-    def noise_std(self) -> float:
-        """Standard deviation of the noise of every sum."""
-        return float(self.law.stds(1)[0])
-
-    @cached_property
-    def rank_error(self) -> Floats:
-        """(columns, quantiles): the largest root mean square error of a quantile's rank, in rows."""
-        q = self.quantiles.q
-        if self.mechanism == "exponential":
-            return np.broadcast_to([math.sqrt(2) / float(self._rate(one)) for one in q], (self.d, len(q)))
-        decoders = [decoder(self.form, bins) for bins in self.sizes]
-        stds = [[math.sqrt(float(one.variance(p).max())) for p in q] for one in decoders]
-        return self.noise_std * np.array(stds)
 
     @property
     def expected_error(self) -> Floats:
@@ -166,28 +116,6 @@ class QuantilePlan(StatisticPlan[QuantileRelease]):
         size = self.n if self.grouping is None else (self.n or 0) // (self.grouping.size or 1) or None
         share = 0.0 if size is None else float(self.rank_error.max()) / size
         return _DROWNED.format(share="all" if share >= 1 else f"about {share:.0%}") if share > 0.25 else None
-
-    @property
-    def threshold(self) -> float:
-        """A group that is not listed is published where its noisy number of values reaches this [Q15]."""
-        units, shift = self._threshold_units()
-        return math.ldexp(units, shift) / self._count_unit
-
-    @property
-    def _count_unit(self) -> int:
-        """What one row adds to the sum of the counts of all columns."""
-        return int(sum(cumulative_matrix(self.form, bins)[-1, 0] for bins in self.sizes))
-
-    def _threshold_units(self) -> tuple[int, int]:
-        assert self.grouping is not None
-        shift = shift_for(self.noise_scale)
-        failure = round_down(Fraction(self.privacy.slack) / self.grouping.max_per_person)
-        farthest = Fraction(self.noise_scale) * sqrt_upper(self.d) * Fraction(normal_isf_upper(failure))
-        return math.ceil((self._count_unit + farthest) / Fraction(2) ** shift + Fraction(self.d, 2)), shift
-
-    def _rate(self, q: float) -> Fraction:
-        """What a row of rank error costs in the exponent [Q20]."""
-        return exponential_rate(self.request, self.privacy.pure[0], q)
 
     # Running --------------------------------------------------------------------------------------------
 
@@ -239,13 +167,6 @@ class QuantilePlan(StatisticPlan[QuantileRelease]):
         sums = Wide(*(np.concatenate([getattr(part, limb) for part in products], axis=1) for limb in ("high", "low")))
         return self.law.add(sums, [], stream)
 
-    @property
-    def width(self) -> int:
-        """The number of published numbers of a group."""
-        if self.mechanism == "exponential":
-            return self.d * len(self.quantiles.q)
-        return sum(len(cumulative_matrix(self.form, bins)) for bins in self.sizes)
-
     def _choices(self, g: int, parts: list[Wide], stream: Stream) -> list[int]:
         """[Q20] For each column and quantile, the place of the bin that is chosen."""
         chosen = []
@@ -260,13 +181,6 @@ class QuantilePlan(StatisticPlan[QuantileRelease]):
                 costs = np.maximum(np.maximum(excess[:-1], -excess[1:]), 0).tolist()
                 chosen.append(choose(widths.tolist(), costs, self._rate(q) / whole, stream))
         return chosen
-
-    def reaches(self, noisy: Floats) -> NDArray[np.bool_]:
-        """Whether groups that are not listed may be published, from their noisy sums [Q15]."""
-        units, shift = self._threshold_units()
-        places = np.cumsum([len(cumulative_matrix(self.form, bins)) for bins in self.sizes]) - 1
-        reached: NDArray[np.bool_] = np.ldexp(noisy[:, places], -shift).sum(axis=1) >= units
-        return reached
 
     def own_fields(self) -> dict[str, Any]:
         return {"noise_scale": self.noise_scale, "rank_error": self.rank_error.tolist()}
@@ -366,13 +280,6 @@ def _fine_bins(n: int | None) -> int:
     return int(np.clip(2 ** round(math.log2(8 * n)), _FEWEST_FINE_BINS, _MOST_FINE_BINS))
 
 
-def form_of(request: Request, is_pure: bool) -> str:
-    """The matrix: of least distances where rows are replaced, of least norms where they come, go or change groups."""
-    if is_pure:
-        return "tree"
-    return "circulant" if request.neighbors == "replace" and request.groups is None else "skew"
-
-
 def sensitivity(request: Request, form: str) -> Fraction:
     """[Q10][Q15] Of the sums of all columns: in l2, and in l1 for the tree; rounded up."""
     quantiles, groups = request.quantiles, request.groups
@@ -388,19 +295,6 @@ def sensitivity(request: Request, form: str) -> Fraction:
         return group_sensitivity(body, 0, request.neighbors, groups.max_per_person)
     alone = max(body.diameter, 2 * body.norm) if request.neighbors == "replace" else body.norm
     return groups.max_per_person * alone
-
-
-def exponential_rate(request: Request, epsilon: float, q: float) -> Fraction:
-    """[Q20] epsilon / (2 sensitivity) of one choice, of which there is one for each column and quantile."""
-    quantiles, groups = request.quantiles, request.groups
-    assert quantiles is not None
-    times = 1 if groups is None else groups.max_per_person * (2 if request.neighbors == "replace" else 1)
-    moves = (
-        max(Fraction(q), 1 - Fraction(q)) if request.neighbors == "add_remove" or groups is not None else Fraction(1)
-    )
-    moves *= (request.people.rows_each if request.people else None) or 1
-    choices = (request.d or 1) * len(quantiles.q) * times
-    return Fraction(epsilon) / (2 * moves * choices)
 
 
 def _times(counts: Wide, matrix: Floats) -> Wide:

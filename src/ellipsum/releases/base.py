@@ -25,7 +25,7 @@ from ..util.atomic_files import Kept, Saved
 from ..util.structural_equality import ValueEquality
 from ..version import VERSION
 from .learning_record import Learning
-from .protocols import ReleasePlan
+from .numbers import PublicNumbers
 
 if TYPE_CHECKING:
     import pandas
@@ -45,7 +45,7 @@ _OTHER_FORMAT = f"Not a release of format {FORMAT}. The file may come from anoth
 class StatisticRelease(ValueEquality, Kept, Saved, Shown):
     """A published statistic: a plan and its noisy sums. Everything else follows from these."""
 
-    plan: ReleasePlan
+    plan: PublicNumbers
     """The plan that was run: every public number of this release."""
     noisy: Floats
     """The noisy sums in the plan's scaled space: values, counts beside them and, where n is private, the count; of
@@ -180,7 +180,7 @@ class StatisticRelease(ValueEquality, Kept, Saved, Shown):
         raise NotImplementedError
 
     @classmethod
-    def from_plan(cls, fields: json_codec.Fields, plan: ReleasePlan) -> Self:
+    def from_plan(cls, fields: json_codec.Fields, plan: PublicNumbers) -> Self:
         """The release of a plan, from the fields of a file."""
         spent = fields.take("privacy", guarantee_from_dict)
         learned = fields.take("learned", Learning.from_dict, None)

@@ -15,7 +15,7 @@ from ..display.wording import describe_bounds, percent
 from ..errors import Floats, named
 from ..request.request import SUMS
 from .decode import Counts
-from .protocols import ReleasePlan, VectorPlan
+from .numbers import PublicNumbers, VectorNumbers
 
 _SURE = 4.0  # stds: a far distance class enters the bound where its count is surely not noise; nearer ones earlier
 _NEAREST, _FURTHER = 2.0, 0.5  # stds for the first distance class, and for each one further
@@ -50,7 +50,7 @@ def no_clipping_bias(d: int, warnings: tuple[str, ...] = (), undetected_rows: in
     return ClippingBias(zeros, zeros, zeros, zeros, zeros, warnings, undetected_rows)
 
 
-def measure_clipping_bias(plan: VectorPlan, counts: Counts) -> ClippingBias:
+def measure_clipping_bias(plan: VectorNumbers, counts: Counts) -> ClippingBias:
     """Measure the clipping bias by the noisy counts of a release, and collect its warnings."""
     few = _few_rows(plan, counts)
     if counts.clipped is not None:
@@ -65,7 +65,7 @@ def measure_clipping_bias(plan: VectorPlan, counts: Counts) -> ClippingBias:
     )
 
 
-def _few_rows(plan: VectorPlan, counts: Counts) -> tuple[str, ...]:
+def _few_rows(plan: VectorNumbers, counts: Counts) -> tuple[str, ...]:
     """Columns that hardly any row has, surely: not where the whole table is smaller than the noise of a count."""
     rows, stds = counts.rows, counts.stds
     few = rows < _SURE * stds
@@ -85,7 +85,7 @@ def _few_rows(plan: VectorPlan, counts: Counts) -> tuple[str, ...]:
 # Clamped values -----------------------------------------------------------------------------------------
 
 
-def _clamped(plan: VectorPlan, counts: Counts) -> tuple[str, ...]:
+def _clamped(plan: VectorNumbers, counts: Counts) -> tuple[str, ...]:
     """Warnings where surely some values were clamped, by column as far as the counts single columns out."""
     test, rows = plan.clamping_test, counts.outside_rows
     if test is None or rows is None or rows <= test.most_rows:
@@ -109,7 +109,7 @@ def _clamped(plan: VectorPlan, counts: Counts) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _clamped_column(plan: VectorPlan, j: int, values: float, counts: Counts) -> str:
+def _clamped_column(plan: VectorNumbers, j: int, values: float, counts: Counts) -> str:
     share = percent(values / max(float(counts.rows[j]), 1.0))
     return (
         f"About {share} of the values of {column_name(plan, j)} are outside the bounds {describe_bounds(plan.rows, j)} "
@@ -121,7 +121,7 @@ def _clamped_column(plan: VectorPlan, j: int, values: float, counts: Counts) -> 
 # Clipped rows -------------------------------------------------------------------------------------------
 
 
-def _clipped_rows(plan: VectorPlan, counts: Counts, clipped: Floats, few: tuple[str, ...]) -> ClippingBias:
+def _clipped_rows(plan: VectorNumbers, counts: Counts, clipped: Floats, few: tuple[str, ...]) -> ClippingBias:
     """Rows clipped by their norm, by distance class [U7]."""
     auxiliary, std = plan.auxiliary, float(plan.outside_stds[0])
     excess = np.ldexp(1.0, np.arange(1, auxiliary.octaves + 1)) - auxiliary.pull  # the far end of each class
@@ -148,7 +148,7 @@ def _clipped_rows(plan: VectorPlan, counts: Counts, clipped: Floats, few: tuple[
     )
 
 
-def _of_statistic(plan: VectorPlan, counts: Counts, lengths: Floats) -> Floats:
+def _of_statistic(plan: VectorNumbers, counts: Counts, lengths: Floats) -> Floats:
     """Lengths of a sum, in units of the statistic."""
     return lengths if plan.statistic in SUMS else lengths / np.maximum(counts.rows, 1.0)
 
@@ -170,7 +170,7 @@ def _used(clipped: Floats, std: float) -> NDArray[np.bool_]:
     return np.arange(clipped.size) <= last
 
 
-def _contradicted(plan: VectorPlan, counts: Counts, clipped: Floats, bound: Floats) -> list[str]:
+def _contradicted(plan: VectorNumbers, counts: Counts, clipped: Floats, bound: Floats) -> list[str]:
     """Warnings where the counts contradict what is known of the rows."""
     texts, rows, std = [], _all_rows(plan, counts), float(plan.outside_stds[0])
     sure, warn, bounds = _SURE * std, _WARN * std, plan.rows
@@ -198,7 +198,7 @@ def _contradicted(plan: VectorPlan, counts: Counts, clipped: Floats, bound: Floa
     return texts
 
 
-def _all_rows(plan: VectorPlan, counts: Counts) -> float:
+def _all_rows(plan: VectorNumbers, counts: Counts) -> float:
     """The number of all rows, whatever values they lack: public, or the largest count; at least 1."""
     return max(float(plan.n or 0) if plan.public_rows else float(np.max(counts.rows)), 1.0)
 
@@ -208,11 +208,11 @@ def _range(bound: Floats) -> str:
     return f"{high:.3g}" if low > 0.9 * high else f"{low:.3g} to {high:.3g}, by column"
 
 
-def column_name(plan: ReleasePlan, j: int) -> str:
+def column_name(plan: PublicNumbers, j: int) -> str:
     return named(plan.columns[j] if plan.columns else f"x{j + 1}")
 
 
-def list_columns(plan: ReleasePlan, chosen: NDArray[np.bool_]) -> str:
+def list_columns(plan: PublicNumbers, chosen: NDArray[np.bool_]) -> str:
     columns = np.flatnonzero(chosen)
     more = f" and {columns.size - _LISTED} more" if columns.size > _LISTED else ""
     return ", ".join(column_name(plan, j) for j in columns[:_LISTED].tolist()) + more

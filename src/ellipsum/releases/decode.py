@@ -15,7 +15,7 @@ from ..errors import Floats
 from ..request.request import SUMS
 from ..util.structural_equality import ValueEquality
 from .noise_covariance import Noise, in_doubt
-from .protocols import VectorPlan
+from .numbers import VectorNumbers
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Decoded:
     rows: RowCounts
 
 
-def decode(plan: VectorPlan, noisy: Floats, missing: MissingCounts | None = None) -> Decoded:
+def decode(plan: VectorNumbers, noisy: Floats, missing: MissingCounts | None = None) -> Decoded:
     """The statistic and its counts; missing: values that were counted before, where the plan fills them in."""
     counts = count_rows(plan, noisy, missing)
     ellipsoid, center = plan.ellipsoid, plan.ellipsoid.center
@@ -96,7 +96,7 @@ def decode(plan: VectorPlan, noisy: Floats, missing: MissingCounts | None = None
     return Decoded(center + offset, offset, counts)
 
 
-def expect(plan: VectorPlan) -> Decoded | None:
+def expect(plan: VectorNumbers) -> Decoded | None:
     """What a release is expected to be decoded to, for data as described; None for a mean without n.
 
     Means lie as far from the center as the description has it, in an unknown direction of every column.
@@ -110,7 +110,7 @@ def expect(plan: VectorPlan) -> Decoded | None:
     return Decoded(center, plan.rows.distances(plan.d, plan.n), counts)
 
 
-def count_stds(plan: VectorPlan, missing: MissingCounts | None = None) -> tuple[float, Floats]:
+def count_stds(plan: VectorNumbers, missing: MissingCounts | None = None) -> tuple[float, Floats]:
     """Stds of the noise of the columns' counts: what all have in common, and the rest, one per column."""
     shared = plan.count_std or 0.0
     if plan.auxiliary.missing == "row":
@@ -120,7 +120,7 @@ def count_stds(plan: VectorPlan, missing: MissingCounts | None = None) -> tuple[
     return shared, np.broadcast_to(0.0, plan.d) if missing is None else missing.stds.copy()
 
 
-def count_rows(plan: VectorPlan, noisy: Floats, missing: MissingCounts | None = None) -> RowCounts:
+def count_rows(plan: VectorNumbers, noisy: Floats, missing: MissingCounts | None = None) -> RowCounts:
     """The rows of every column, from the noisy counts behind the values [U6], or from those before [L10]."""
     count: Any = None if plan.count_std is None else noisy[..., -1] / plan.count_weight
     if noisy.ndim == 1:
@@ -137,7 +137,7 @@ def count_rows(plan: VectorPlan, noisy: Floats, missing: MissingCounts | None = 
     return RowCounts(rows, *count_stds(plan, missing), count)
 
 
-def count_clipped(plan: VectorPlan, counts: RowCounts, noisy: Floats) -> Counts:
+def count_clipped(plan: VectorNumbers, counts: RowCounts, noisy: Floats) -> Counts:
     """The counts of a vector, with those of what was clipped."""
     auxiliary = plan.auxiliary
     if not auxiliary.counts_clipped:
@@ -151,7 +151,7 @@ def count_clipped(plan: VectorPlan, counts: RowCounts, noisy: Floats) -> Counts:
     return Counts(counts.rows, counts.stds, None, values if values.size else None, rows)
 
 
-def hold_few(plan: VectorPlan, offset: Floats, counts: RowCounts) -> Floats:
+def hold_few(plan: VectorNumbers, offset: Floats, counts: RowCounts) -> Floats:
     """[U3] Offsets of columns with hardly any value, moved back into the region of all rows."""
     few = in_doubt(counts.rows, counts.stds)
     if not few.any():
@@ -171,7 +171,7 @@ def hold_few(plan: VectorPlan, offset: Floats, counts: RowCounts) -> Floats:
 # Noise --------------------------------------------------------------------------------------------------
 
 
-def noise_of(plan: VectorPlan, decoded: Decoded, missing: MissingCounts | None = None) -> Noise:
+def noise_of(plan: VectorNumbers, decoded: Decoded, missing: MissingCounts | None = None) -> Noise:
     """The noise of a vector: [U3][U6] of c + T_j / N_j the sums' own, the shared count's and each column's own."""
     ellipsoid, std = plan.noise_base
     if plan.statistic in SUMS:
@@ -188,7 +188,7 @@ def noise_of(plan: VectorPlan, decoded: Decoded, missing: MissingCounts | None =
     return Noise(ellipsoid, std / least, shared, stretch, own)
 
 
-def _sum_noise(plan: VectorPlan, decoded: Decoded, missing: MissingCounts | None) -> Noise:
+def _sum_noise(plan: VectorNumbers, decoded: Decoded, missing: MissingCounts | None) -> Noise:
     """[U2][U6] Of c N_j + T_j."""
     (ellipsoid, std), counts = plan.noise_base, decoded.rows
     center = plan.ellipsoid.center
@@ -197,7 +197,7 @@ def _sum_noise(plan: VectorPlan, decoded: Decoded, missing: MissingCounts | None
     return Noise(ellipsoid, std, shared, None, own)
 
 
-def group_stds(plan: VectorPlan, decoded: Decoded) -> Floats:
+def group_stds(plan: VectorNumbers, decoded: Decoded) -> Floats:
     """Stds of the noise of groups; one axis, and no covariance, for each."""
     base, std = plan.noise_base
     sums, stds = base.reach * std, decoded.rows.stds
@@ -207,7 +207,7 @@ def group_stds(plan: VectorPlan, decoded: Decoded) -> Floats:
     return np.asarray(np.hypot(sums / divisor, np.abs(decoded.offset) * stds / divisor))
 
 
-def widen(plan: VectorPlan, stds: Floats, counts: RowCounts) -> Floats:
+def widen(plan: VectorNumbers, stds: Floats, counts: RowCounts) -> Floats:
     """Noise stds, widened where a mean divides by a count that is itself in doubt [U2]."""
     if plan.statistic in SUMS:
         return stds

@@ -5,7 +5,6 @@ docs/proofs/squares.md: [S11] what squares cost, [D1] standard deviations and th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,13 +18,11 @@ from ..errors import Floats, UsageError, choice, open_unit, shown
 from ..noise.block_law import BlockLaw
 from ..noise.law import normal_multiple
 from ..row_maps.maps import ClampedMap
-from ..rows import Rows
 from . import documents
 from .base import LEVEL, StatisticRelease, import_pandas
-from .decode import count_stds
 from .estimates import VectorRelease, is_of_population
 from .noise_covariance import in_doubt
-from .protocols import VectorPlan
+from .numbers import VectorNumbers
 from .release import Release
 
 if TYPE_CHECKING:
@@ -41,7 +38,7 @@ class Spreads:
     squares: of distances from the middle of the bounds, in units of half a width.
     """
 
-    plan: VectorPlan
+    plan: VectorNumbers
     means: Floats
     squares: Floats
     rows: Floats
@@ -122,7 +119,7 @@ class Spreads:
         return np.clip(np.stack([self.rows - reach, self.rows + reach], axis=-1), 0.0, most)
 
 
-def mean_squares(plan: VectorPlan, rows: Floats, scaled: Floats) -> Floats:
+def mean_squares(plan: VectorNumbers, rows: Floats, scaled: Floats) -> Floats:
     """1 - T / N of each column, from noisy sums of 1 - y^2 behind the counts [D1]; rows: those that have the column."""
     units = plan.auxiliary.squares.astype(float)
     start = plan.ellipsoid.width + plan.auxiliary.counted
@@ -131,7 +128,7 @@ def mean_squares(plan: VectorPlan, rows: Floats, scaled: Floats) -> Floats:
     return np.where(live, 1 - sums / np.where(live, units, 1.0) / np.maximum(rows, 1.0), 0.0)
 
 
-def halves(plan: VectorPlan) -> Floats:
+def halves(plan: VectorNumbers) -> Floats:
     """Half of each column's width, as the grid has it, but no more than that."""
     lower, upper = plan.rows.bounds()
     assert isinstance(plan.row_map, ClampedMap)
@@ -140,7 +137,7 @@ def halves(plan: VectorPlan) -> Floats:
     return halves
 
 
-def multiples(plan: VectorPlan, level: float) -> Floats:
+def multiples(plan: VectorNumbers, level: float) -> Floats:
     """Half-widths in stds, one per column: the largest of all coordinates that a column's answers are made of."""
     many: Floats = plan.multiples(level)
     if not isinstance(plan.noise_law, BlockLaw):
@@ -151,11 +148,8 @@ def multiples(plan: VectorPlan, level: float) -> Floats:
     return largest
 
 
-MOST_DESCRIBED = 1024
-"""Columns with covariances at most: half a million pairs."""
 STATED = ("count", "mean", "std")
 _CORRELATED = 6
-_EVEN = 1 / 3  # mean square, and variance, of a column spread evenly over its bounds, in units of its half-width
 
 
 class Described(VectorRelease):
@@ -352,7 +346,7 @@ def frame_of_statistics(release: StatisticRelease, rows: Mapping[str, Floats]) -
     return pandas.DataFrame(list(rows.values()), index=list(rows), columns=columns)
 
 
-def mean_products(plan: VectorPlan, rows: Floats, scaled: Floats) -> Floats | None:
+def mean_products(plan: VectorNumbers, rows: Floats, scaled: Floats) -> Floats | None:
     """T / N of each pair of columns, from noisy sums of their products behind the squares [D2]."""
     auxiliary = plan.auxiliary
     if not auxiliary.products:
@@ -361,52 +355,3 @@ def mean_products(plan: VectorPlan, rows: Floats, scaled: Floats) -> Floats | No
     each = max(float(rows[0]), 1.0)  # Rows are complete, so every column has the same number of values.
     means: Floats = np.ldexp(scaled[start : start + auxiliary.pairs], plan.grid_bits) / auxiliary.products / each
     return means
-
-
-# Forecasts ----------------------------------------------------------------------------------------------
-
-
-def square_levers(rows: Rows) -> Floats:
-    """Change of a standard deviation with its mean square, for uniform columns."""
-    lower, upper = rows.bounds()
-    return (upper - lower) / 2 / (2 * math.sqrt(_EVEN))
-
-
-def correlation_error(plan: VectorPlan) -> float | None:
-    """[D2] Expected error of a correlation of two columns that are spread evenly over their bounds, each by itself."""
-    if not plan.auxiliary.products or plan.n is None:
-        return None
-    return float(plan.product_std / (_EVEN * plan.n))
-
-
-def std_errors(plan: VectorPlan, n: int) -> Floats:
-    """[D1] Expected errors of the stds of n rows whose columns are spread evenly over their bounds, one per column."""
-    shared, own = count_stds(plan)
-    counts = np.hypot(own, shared)
-    doubt = np.sqrt(1 + 3 * np.minimum(counts / n, 1.0) ** 2) / n
-    errors: Floats = square_levers(plan.rows) * np.hypot(plan.square_stds, (1 - _EVEN) * counts) * doubt
-    return errors
-
-
-def check_covariance(rule: str, d: int, noise: str, pure: bool) -> None:
-    """An error unless products of columns can be published: two columns, complete rows, Gaussian noise."""
-    if not 2 <= d <= MOST_DESCRIBED:
-        raise UsageError(f"covariance=True is for 2 to {MOST_DESCRIBED} columns, got {d}.")
-    if rule == "column":
-        raise UsageError("covariance=True needs complete rows. Use missing='drop_row', 'none', or a number to fill in.")
-    if noise == "knorm" or pure:
-        raise UsageError("covariance=True needs Gaussian noise. Use noise='auto' and delta > 0.")
-
-
-# From a file --------------------------------------------------------------------------------------------
-
-
-def check_squares(plan: VectorPlan) -> None:
-    """An error unless a plan has squares beside its values where it describes them, and nowhere else."""
-    squares = plan.auxiliary.squares
-    valid = (plan.statistic == "describe") == (squares.size > 0)
-    if valid and squares.size:
-        limits = plan.row_map.limits if isinstance(plan.row_map, ClampedMap) else np.zeros(squares.size)
-        valid = plan.clamped and bool(((squares > 0) == (limits > 0)).all())
-    if not valid:
-        raise UsageError("Invalid plan file: the squares do not match the statistic. Create a new plan.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from ..display.document import Background, Document
 from ..display.wording import QUANTILE_MECHANISMS, SHOWN, describe_guarantee, describe_size, many
 from ..errors import Floats, UsageError, choice
-from ..request.groups import Groups
 from ..util import json_codec
 from .base import DOCTORED, LEVEL
 from .decode import Counts
 from .description import STATED, Description, frame_of_statistics
+from .distribution_estimates import QuantileNumbers
 from .group_release import GroupDescription, Tabular, table_of_numbers
-from .protocols import ReleasePlan
-from .quantile_release import PlannedQuantiles, QuantileRelease
+from .numbers import GroupNumbers, PublicNumbers, VectorNumbers
+from .quantile_release import QuantileRelease
 
 if TYPE_CHECKING:
     import pandas
@@ -33,15 +33,12 @@ DESCRIBED = "count, mean, standard deviation and quantiles"
 _PARTS = "half of the budget for the quantiles, half for counts, means and standard deviations"
 
 
-class PlannedDescription(ReleasePlan, Protocol):
-    """What a description with quantiles needs of its plan."""
+class DescriptionNumbers(PublicNumbers):
+    """The plans of both parts."""
 
-    @property
-    def moments(self) -> Any: ...
-    @property
-    def quantile_plan(self) -> PlannedQuantiles: ...
-    @property
-    def grouping(self) -> Groups | None: ...
+    moments: VectorNumbers | GroupNumbers
+    """The part with counts, means and standard deviations."""
+    quantile_plan: QuantileNumbers
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,7 +49,7 @@ class DescriptionWithQuantiles(Tabular):
     distribution function: everything that they offer follows from this release at no further cost.
     """
 
-    plan: PlannedDescription
+    plan: DescriptionNumbers
     quantile_sums: Floats = field(kw_only=True)
     """(groups, width): the noisy sums of the quantiles; one group without by."""
     keys: NDArray[np.object_] | None = field(default=None, kw_only=True)
@@ -63,10 +60,11 @@ class DescriptionWithQuantiles(Tabular):
     @cached_property
     def moments(self) -> Description | GroupDescription:
         """Counts, means and standard deviations."""
-        if self.keys is None:
-            return Description(self.plan.moments, self.noisy, self.secure, privacy_spent=self.privacy)
-        groups = self.keys, self.kinds
-        return GroupDescription(self.plan.moments, self.noisy, self.secure, *groups, privacy_spent=self.privacy)
+        plan = self.plan.moments
+        if isinstance(plan, VectorNumbers):
+            return Description(plan, self.noisy, self.secure, privacy_spent=self.privacy)
+        assert self.keys is not None
+        return GroupDescription(plan, self.noisy, self.secure, self.keys, self.kinds, privacy_spent=self.privacy)
 
     @cached_property
     def quantile_release(self) -> QuantileRelease:
@@ -234,7 +232,7 @@ class DescriptionWithQuantiles(Tabular):
         )
 
 
-def description_facts(plan: PlannedDescription, moments: Document) -> list[tuple[str, str]]:
+def description_facts(plan: DescriptionNumbers, moments: Document) -> list[tuple[str, str]]:
     """What holds for all columns of a release, and of its plan; moments: the document of the part with the means."""
     return [
         ("Privacy", describe_guarantee(plan.privacy, plan.stated)),

@@ -6,13 +6,25 @@ docs/proofs/quantiles.md: [Q12] least squares, [Q13] intervals, [Q14] bands. All
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import Floats
+from ..noise import shift_for
+from ..noise.laplace import LaplaceLaw
+from ..noise.law import GaussianLaw, NoiseLaw
+from ..numerics.rounding import round_down
+from ..privacy.gaussian_curve import normal_isf_upper
+from ..privacy.guarantee import Privacy
+from ..request.quantiles import Quantiles
+from ..request.request import Request
 from ..row_maps.distributions import cumulative_matrix
+from ..row_maps.maps import sqrt_upper
+from .numbers import PublicNumbers
 
 _ANY_SHARE = float(np.finfo(float).tiny)
 
@@ -134,3 +146,116 @@ def multiple_of(level: float, is_laplace: bool) -> float:
 
     normal = float(ndtri((1 + level) / 2))
     return max(normal, -math.log(1 - level) / math.sqrt(2)) if is_laplace else normal
+
+
+# Numbers of plans ---------------------------------------------------------------------------------------
+
+
+class QuantileNumbers(PublicNumbers):
+    """The public numbers of a plan that quantiles are decoded with."""
+
+    privacy: Privacy
+    noise_scale: float
+    """Std of the Gaussian, or scale of the Laplace noise of every sum; 0 for the exponential mechanism."""
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The distribution of the noise of every sum."""
+        return GaussianLaw(self.noise_scale) if self.privacy.mu else LaplaceLaw(self.noise_scale)
+
+    @property
+    def quantiles(self) -> Quantiles:
+        assert self.request.quantiles is not None
+        return self.request.quantiles
+
+    @property
+    def mechanism(self) -> str:
+        if self.quantiles.method == "exponential":
+            return "exponential"
+        return "gaussian" if self.privacy.mu else "laplace"
+
+    @property
+    def form(self) -> str:
+        """Form of the matrix by which cumulative counts are published."""
+        return form_of(self.request, is_pure=not self.privacy.mu)
+
+    @cached_property
+    def edges(self) -> list[Floats]:
+        """The edges of every column's bins, lower and upper bound included."""
+        return self.quantiles.edges(self.rows, self.d)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of bins of every column."""
+        return [edges.size - 1 for edges in self.edges]
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise of every sum."""
+        return float(self.law.stds(1)[0])
+
+    @cached_property
+    def rank_error(self) -> Floats:
+        """(columns, quantiles): the largest root mean square error of a quantile's rank, in rows."""
+        q = self.quantiles.q
+        if self.mechanism == "exponential":
+            return np.broadcast_to([math.sqrt(2) / float(self._rate(one)) for one in q], (self.d, len(q)))
+        decoders = [decoder(self.form, bins) for bins in self.sizes]
+        stds = [[math.sqrt(float(one.variance(p).max())) for p in q] for one in decoders]
+        return self.noise_std * np.array(stds)
+
+    @property
+    def width(self) -> int:
+        """The number of published numbers of a group."""
+        if self.mechanism == "exponential":
+            return self.d * len(self.quantiles.q)
+        return sum(len(cumulative_matrix(self.form, bins)) for bins in self.sizes)
+
+    def reaches(self, noisy: Floats) -> NDArray[np.bool_]:
+        """Whether groups that are not listed may be published, from their noisy sums [Q15]."""
+        units, shift = self._threshold_units()
+        places = np.cumsum([len(cumulative_matrix(self.form, bins)) for bins in self.sizes]) - 1
+        reached: NDArray[np.bool_] = np.ldexp(noisy[:, places], -shift).sum(axis=1) >= units
+        return reached
+
+    @property
+    def threshold(self) -> float:
+        """A group that is not listed is published where its noisy number of values reaches this [Q15]."""
+        units, shift = self._threshold_units()
+        return math.ldexp(units, shift) / self._count_unit
+
+    @property
+    def _count_unit(self) -> int:
+        """What one row adds to the sum of the counts of all columns."""
+        return int(sum(cumulative_matrix(self.form, bins)[-1, 0] for bins in self.sizes))
+
+    def _threshold_units(self) -> tuple[int, int]:
+        assert self.grouping is not None
+        shift = shift_for(self.noise_scale)
+        failure = round_down(Fraction(self.privacy.slack) / self.grouping.max_per_person)
+        farthest = Fraction(self.noise_scale) * sqrt_upper(self.d) * Fraction(normal_isf_upper(failure))
+        return math.ceil((self._count_unit + farthest) / Fraction(2) ** shift + Fraction(self.d, 2)), shift
+
+    def _rate(self, q: float) -> Fraction:
+        """What a row of rank error costs in the exponent [Q20]."""
+        return exponential_rate(self.request, self.privacy.pure[0], q)
+
+
+def form_of(request: Request, is_pure: bool) -> str:
+    """The matrix: of least distances where rows are replaced, of least norms where they come, go or change groups."""
+    if is_pure:
+        return "tree"
+    return "circulant" if request.neighbors == "replace" and request.groups is None else "skew"
+
+
+def exponential_rate(request: Request, epsilon: float, q: float) -> Fraction:
+    """[Q20] epsilon / (2 sensitivity) of one choice, of which there is one for each column and quantile."""
+    quantiles, groups = request.quantiles, request.groups
+    assert quantiles is not None
+    times = 1 if groups is None else groups.max_per_person * (2 if request.neighbors == "replace" else 1)
+    moves = (
+        max(Fraction(q), 1 - Fraction(q)) if request.neighbors == "add_remove" or groups is not None else Fraction(1)
+    )
+    moves *= (request.people.rows_each if request.people else None) or 1
+    choices = (request.d or 1) * len(quantiles.q) * times
+    return Fraction(epsilon) / (2 * moves * choices)

@@ -29,7 +29,7 @@ from ..request.request import SUMS
 from .base import StatisticRelease
 from .estimates import VectorRelease
 from .learning_record import Learning
-from .protocols import ReleasePlan, VectorPlan
+from .numbers import PublicNumbers, VectorNumbers
 
 POPULATION = "of the population (divided by the count), after clamping to the bounds"
 SCREEN_GROUPS = 25
@@ -40,7 +40,7 @@ Facts = list[tuple[str, str]]
 # Facts --------------------------------------------------------------------------------------------------
 
 
-def release_title(plan: ReleasePlan) -> str:
+def release_title(plan: PublicNumbers) -> str:
     return f"Differentially private {describe_statistic(plan)} ({describe_size(plan)})"
 
 
@@ -53,23 +53,23 @@ def statistic_facts(release: StatisticRelease, mechanism: str) -> Facts:
     ]
 
 
-def describe_mechanism(plan: VectorPlan) -> str:
+def describe_mechanism(plan: VectorNumbers) -> str:
     """The noise distribution; of columns with noise of their own each, it is Laplace noise."""
     law = plan.noise_law
     return "Laplace" if isinstance(law, BlockLaw) and max(law.blocks.sizes) == 1 else MECHANISMS[law.kind]
 
 
-def plan_warnings(plan: ReleasePlan) -> list[str]:
+def plan_warnings(plan: PublicNumbers) -> list[str]:
     """Why the result may carry no information; the last step of learning says nothing, since it has no budget."""
     return [plan.warning] if plan.stated and plan.warning else []
 
 
-def missing_facts(plan: VectorPlan, learned: Learning | None = None) -> Facts:
+def missing_facts(plan: VectorNumbers, learned: Learning | None = None) -> Facts:
     """How a plan treats missing values; a count reads no values."""
     return [] if plan.statistic == "count" else [("Missing", describe_missing_values(plan, learned))]
 
 
-def describe_missing_values(plan: VectorPlan, learned: Learning | None = None) -> str:
+def describe_missing_values(plan: VectorNumbers, learned: Learning | None = None) -> str:
     auxiliary, requested = plan.auxiliary, plan.request.missing
     if learned is not None and learned.absent is not None:
         return describe_missing("skip", plan.statistic)
@@ -83,7 +83,7 @@ def describe_missing_values(plan: VectorPlan, learned: Learning | None = None) -
     return describe_missing("skip", plan.statistic) if auxiliary.absences.any() else "missing values add nothing"
 
 
-def clamping_facts(plan: VectorPlan, learned: Learning | None = None) -> Facts:
+def clamping_facts(plan: VectorNumbers, learned: Learning | None = None) -> Facts:
     """How many rows may have clamped values without a warning; nothing if learned bounds state it already."""
     if not plan.clamped or plan.statistic == "count":
         return []

@@ -16,7 +16,7 @@ from ..request.people import People
 from ..request.request import SUMS
 from .base import LEVEL, StatisticRelease
 from .decode import Decoded, MissingCounts, decode, widen
-from .protocols import VectorPlan
+from .numbers import VectorNumbers
 
 
 def is_of_population(target: str, people: People | None) -> bool:
@@ -34,7 +34,7 @@ class VectorRelease(StatisticRelease):
     """A statistic of one vector, or of one in each group along a leading axis."""
 
     @property
-    def vector_plan(self) -> VectorPlan:
+    def vector_plan(self) -> VectorNumbers:
         """The plan of one vector, by which noisy sums are decoded."""
         raise NotImplementedError
 

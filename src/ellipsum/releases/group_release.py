@@ -27,8 +27,8 @@ from .decode import group_stds
 from .description import STATED, Described
 from .estimates import VectorRelease
 from .noise_covariance import in_doubt
+from .numbers import GroupNumbers, VectorNumbers
 from .postprocess import shrink_means
-from .protocols import GroupsPlan, VectorPlan
 
 if TYPE_CHECKING:
     import pandas
@@ -104,7 +104,7 @@ class GroupRelease(Tabular, VectorRelease):
     (2, 1)
     """
 
-    plan: GroupsPlan
+    plan: GroupNumbers
     keys: NDArray[np.object_]
     """(groups, columns of by)."""
     kinds: tuple[str, ...]
@@ -113,7 +113,7 @@ class GroupRelease(Tabular, VectorRelease):
     """Whether means were pulled towards their weighted mean."""
 
     @property
-    def vector_plan(self) -> VectorPlan:
+    def vector_plan(self) -> VectorNumbers:
         return self.plan.one
 
     @property
@@ -220,7 +220,7 @@ class GroupRelease(Tabular, VectorRelease):
         }
 
     @classmethod
-    def own_fields(cls, fields: json_codec.Fields, plan: GroupsPlan) -> dict[str, Any]:
+    def own_fields(cls, fields: json_codec.Fields, plan: GroupNumbers) -> dict[str, Any]:
         return {**take_table(fields, plan.width), "shrinks": fields.take("shrunk", json_codec.flag)}
 
     def check(self) -> None:

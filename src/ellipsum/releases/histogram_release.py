@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ..version import VERSION
 from . import documents
 from .base import DOCTORED, FORMAT, LEVEL, StatisticRelease
 from .estimates import is_of_population
-from .protocols import ReleasePlan
+from .numbers import PublicNumbers
 
 if TYPE_CHECKING:
     import pandas
@@ -38,23 +38,50 @@ OTHER = "(other)"
 _FARTHEST = 64.0  # Standard deviations by which noise may change a count; more has probability below 1e-38.
 
 
-class PlannedHistogram(ReleasePlan, Protocol):
-    """What a histogram needs of its plan."""
+class HistogramNumbers(PublicNumbers):
+    """The public numbers of a plan that a histogram is decoded with."""
+
+    law: NoiseLaw
 
     @property
-    def bins(self) -> Bins: ...
+    def bins(self) -> Bins:
+        bins = self.request.bounds
+        assert isinstance(bins, Bins)
+        return bins
+
     @property
-    def groups(self) -> int: ...
+    def groups(self) -> int:
+        """The number of groups, each with counts of its own."""
+        return 1 if self.grouping is None else self.grouping.size or 1
+
     @property
-    def cells(self) -> list[int]: ...
+    def cells(self) -> list[int]:
+        """Counts of each column: of its bins, and of the rows that are in none of them."""
+        return [size + 1 for size in self.bins.sizes]
+
     @property
-    def width(self) -> int: ...
+    def width(self) -> int:
+        """Noisy counts of a group: column after column."""
+        return sum(self.cells)
+
     @property
-    def total(self) -> int | None: ...
+    def public_rows(self) -> bool:
+        """Whether the number of rows is public: not if a person may have several rows [U8]."""
+        return self.neighbors == "replace" and self.rows_each is None
+
     @property
-    def law(self) -> NoiseLaw: ...
+    def total(self) -> int | None:
+        """The public total of each column's counts; None if the total is noisy too."""
+        return self.n if self.public_rows and self.grouping is None else None
+
     @property
-    def count_std(self) -> float: ...
+    def mechanism(self) -> str:
+        return self.law.kind
+
+    @property
+    def count_std(self) -> float:
+        """The std of the noise of each count."""
+        return float(self.law.stds(1)[0])
 
 
 Line = tuple[list[Value], str, Value, list[float]]
@@ -69,7 +96,7 @@ class HistogramRelease(StatisticRelease):
     column. By groups, arrays have a row for each group, in the order in which they were listed.
     """
 
-    plan: PlannedHistogram
+    plan: HistogramNumbers
 
     @cached_property
     def _counts(self) -> list[Floats]:

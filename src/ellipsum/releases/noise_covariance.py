@@ -16,7 +16,7 @@ from ..errors import Floats, open_unit, vector
 from ..noise.block_law import BlockLaw
 from ..regions.ellipsoid import Ellipsoid
 from ..util.structural_equality import ValueEquality
-from .protocols import VectorPlan
+from .numbers import VectorNumbers
 
 _FEW = 3.0  # In standard deviations of the count. A column with a smaller count is clamped to its region.
 
@@ -165,7 +165,7 @@ class ConfidenceBox(ValueEquality):
 
 
 def confidence_region(
-    value: Floats, noise: Noise, plan: VectorPlan, level: float
+    value: Floats, noise: Noise, plan: VectorNumbers, level: float
 ) -> ConfidenceEllipsoid | ConfidenceBox:
     """The region that the noise distribution calls for: [B5] an ellipsoid, or for noise in blocks a box [K4]."""
     level, law = open_unit("level", level), plan.noise_law
@@ -174,7 +174,7 @@ def confidence_region(
     return ConfidenceEllipsoid(value, noise, law.squared_radius(noise.rank or 1, level), level)
 
 
-def _half_widths(noise: Noise, plan: VectorPlan, law: BlockLaw, level: float) -> Floats:
+def _half_widths(noise: Noise, plan: VectorNumbers, law: BlockLaw, level: float) -> Floats:
     """[K4] Every noisy coordinate that the value is made of within its own bounds at once, hence their sums."""
     width, counted = plan.ellipsoid.width, plan.auxiliary.absences.size
     absences, count = slice(width, width + counted), plan.stds.size - 1

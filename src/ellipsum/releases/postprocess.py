@@ -20,7 +20,7 @@ from ..request.request import SUMS
 from ..rows import Normal, Rows
 from .decode import Counts
 from .noise_covariance import Noise, in_doubt
-from .protocols import VectorPlan
+from .numbers import VectorNumbers
 
 _LEAST_GROUPS = 4  # James-Stein shrinkage towards a mean that is estimated helps from here on
 
@@ -29,7 +29,7 @@ _LEAST_GROUPS = 4  # James-Stein shrinkage towards a mean that is estimated help
 class RawEstimate:
     """A release before its clean-up. raw_value: before it was cut to what is possible."""
 
-    plan: VectorPlan
+    plan: VectorNumbers
     value: Floats
     raw_value: Floats
     noise: Noise
@@ -116,7 +116,7 @@ def clamp(raw: RawEstimate, lower: ArrayLike | None = None, upper: ArrayLike | N
     return np.clip(raw.value, low, high)
 
 
-def _known_bounds(plan: VectorPlan) -> tuple[Floats, Floats]:
+def _known_bounds(plan: VectorNumbers) -> tuple[Floats, Floats]:
     rows: Rows | None = plan.rows
     if rows is None:
         raise UsageError("method='clamp' needs bounds, and nothing bounds these rows. Pass lower= and upper=.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from ..display.wording import (
     people_facts,
 )
 from ..errors import Floats, UsageError, listing, open_unit, shown, vector
-from ..request.groups import Groups, Value
+from ..request.groups import Value
 from ..request.quantiles import Quantiles
 from ..util import json_codec
 from ..version import VERSION
@@ -36,6 +36,7 @@ from .base import DOCTORED, FORMAT, LEVEL, StatisticRelease
 from .clipping_bias import list_columns
 from .distribution_estimates import (
     Decoder,
+    QuantileNumbers,
     band_of,
     decoder,
     increasing_shares,
@@ -46,7 +47,6 @@ from .distribution_estimates import (
 )
 from .estimates import is_of_population
 from .group_release import check_keys, keys_to_dict, table_of_numbers, take_table
-from .protocols import ReleasePlan
 
 if TYPE_CHECKING:
     import pandas
@@ -61,30 +61,6 @@ _FREE = "further quantiles and shares, by .quantile(q) and .cdf(x), cost nothing
 _EXACT = "Values are counted in bins that were fixed beforehand, exactly, and noise is rounded correctly, once."
 
 
-class PlannedQuantiles(ReleasePlan, Protocol):
-    """What a release of quantiles needs of its plan."""
-
-    @property
-    def quantiles(self) -> Quantiles: ...
-    @property
-    def grouping(self) -> Groups | None: ...
-    @property
-    def form(self) -> str: ...
-    @property
-    def edges(self) -> list[Floats]: ...
-    @property
-    def sizes(self) -> list[int]: ...
-    @property
-    def width(self) -> int: ...
-    @property
-    def noise_std(self) -> float: ...
-    @property
-    def rank_error(self) -> Floats: ...
-    @property
-    def threshold(self) -> float: ...
-    def reaches(self, noisy: Floats) -> NDArray[np.bool_]: ...
-
-
 @dataclass(frozen=True, repr=False)
 class QuantileRelease(StatisticRelease):
     """Published quantiles of every column; with `by`, of every group.
@@ -92,7 +68,7 @@ class QuantileRelease(StatisticRelease):
     Every number follows from the noisy sums and from public numbers, so further quantiles cost nothing.
     """
 
-    plan: PlannedQuantiles
+    plan: QuantileNumbers
     noisy: Floats
     """(groups, width): the noisy sums of every column's matrix; or the places of chosen bins. One group without by."""
     secure: bool
@@ -380,7 +356,7 @@ class QuantileRelease(StatisticRelease):
         )
 
 
-def quantile_facts(plan: PlannedQuantiles) -> documents.Facts:
+def quantile_facts(plan: QuantileNumbers) -> documents.Facts:
     """What holds for all columns of a release, and of its plan."""
     sizes, groups = sorted(set(plan.sizes)), plan.grouping
     counted = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"

@@ -19,8 +19,8 @@ from .clipping_bias import ClippingBias, measure_clipping_bias, no_clipping_bias
 from .decode import Counts, MissingCounts, count_clipped, noise_of
 from .estimates import VectorRelease
 from .noise_covariance import ConfidenceBox, ConfidenceEllipsoid, Noise, confidence_region
+from .numbers import VectorNumbers
 from .postprocess import METHODS, OPTIONS, RawEstimate, denoise
-from .protocols import VectorPlan
 
 if TYPE_CHECKING:
     import pandas
@@ -66,13 +66,13 @@ class Release(VectorRelease):
     True
     """
 
-    plan: VectorPlan
+    plan: VectorNumbers
     denoised: str | None = None
     """The method of `denoise` that was applied."""
     denoise_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def vector_plan(self) -> VectorPlan:
+    def vector_plan(self) -> VectorNumbers:
         return self.plan
 
     @property
@@ -188,7 +188,7 @@ class Release(VectorRelease):
         }
 
     @classmethod
-    def own_fields(cls, fields: json_codec.Fields, plan: VectorPlan) -> dict[str, Any]:
+    def own_fields(cls, fields: json_codec.Fields, plan: VectorNumbers) -> dict[str, Any]:
         return {
             "noisy": fields.take("noisy", json_codec.numbers),
             "denoised": fields.maybe("denoised", json_codec.word(*METHODS)),

@@ -1,42 +1,127 @@
-"""Every public number of one release, and the forecast of its error, made without data.
+"""The public numbers of a plan that its release is decoded with. Forecasts stand above, in `plans/`.
 
-docs/proofs/plans.md: [U2] unknown n, [U7] clamping, [U8] rows of people.
+docs/proofs/plans.md: [U1] sensitivity, [U7] clamping, [U8] rows of people.
+docs/proofs/groups.md: [G3] groups that are not listed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..display.result import Printed
 from ..errors import Floats, UsageError
-from ..noise.block_law import BlockLaw
+from ..noise import box_shifts, shift_for
+from ..noise.block_law import BlockLaw, box_isf_upper
 from ..noise.law import GaussianLaw, NoiseLaw
+from ..numerics.rounding import round_down
 from ..numerics.wide_integers import Ints
+from ..privacy.gaussian_curve import normal_isf_upper
+from ..privacy.guarantee import Privacy
 from ..privacy.spherical_curve import Guarantee
 from ..regions.ellipsoid import Ellipsoid
-from ..releases.clamping_test import ClampingTest, clamping_test
-from ..releases.clipping_bias import list_columns
-from ..releases.decode import expect, noise_of, widen
-from ..releases.description import correlation_error, std_errors
-from ..releases.noise_covariance import Noise
-from ..releases.release import Release
-from ..request.request import SUMS, Request
+from ..request.groups import Groups
+from ..request.people import People
+from ..request.request import SUMS, HoldsRequest, Request
 from ..row_maps.auxiliary_counts import PLAIN, AuxiliaryCounts
 from ..row_maps.grid import clamped_map, ellipsoid_map
 from ..row_maps.maps import ClampedMap, Prepared, RowMap, all_moves, clamped_moves
 from ..rows import LearnedRows
-from .base import StatisticPlan
+
+_FALSE_ALARM = 1e-4  # Probability of a warning if no value is clamped.
+_MISSED = 0.05  # Probability of no warning if as many rows are clamped as the printed limit.
+
+
+class PublicNumbers(HoldsRequest, Printed):
+    """What every plan says about its release."""
+
+    request: Request
+    """The request, with defaults written out for this n and these columns."""
+    privacy: Guarantee
+    considered: Mapping[str, float] = MappingProxyType({})
+    """Expected error (root mean square) of each mechanism that was compared; empty if there was one."""
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        return cast("tuple[str, ...] | None", self.request.columns)  # A sized request has names.
+
+    @property
+    def people(self) -> People | None:
+        return self.request.people
+
+    @property
+    def rows_each(self) -> int | None:
+        """The largest number of rows of a person in a statistic of rows; None if each person is one row."""
+        return None if self.people is None else self.people.rows_each
+
+    @property
+    def grouping(self) -> Groups | None:
+        return self.request.groups
+
+    @property
+    def groups(self) -> int | None:
+        """The number of groups: of those listed, or as expected."""
+        return None if self.grouping is None else self.grouping.size
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """The budget as it was requested: epsilon and delta, mu, or rho."""
+        return self.request.stated
+
+    @property
+    def neighbors(self) -> str:
+        return str(self.privacy.neighbors)
+
+    @property
+    def mechanism(self) -> str:
+        """The noise distribution."""
+        raise NotImplementedError
+
+    @property
+    def noise_cov(self) -> Floats | None:
+        """(d, d) covariance of the noise; None if the estimates are no vector."""
+        return None
+
+    @property
+    def budget_error(self) -> tuple[float | None, str]:
+        """The expected error that `plot` draws against the budget (None where it is not known), and its unit."""
+        raise NotImplementedError
+
+    @property
+    def warning(self) -> str | None:
+        """Why the result may carry no information, known before any budget is spent; None if there is no reason."""
+        raise NotImplementedError
+
+    def forecast_svg(self, prefix: str) -> str | None:
+        """The figure of `plot` as SVG for a page, where there is one; prefix: of its identifiers."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ClampingTest:
+    """Thresholds for noisy numbers of rows and values."""
+
+    most_rows: float
+    """More rows with a clamped value raise a warning; noise alone exceeds this in one release of 10,000."""
+    most_values: Floats
+    """A column is named where more of its values were clamped; empty where they are not counted by column."""
+    undetected_rows: int
+    """Clamping in fewer rows goes unnoticed in more than one release of 20."""
 
 
 @dataclass(frozen=True, repr=False)
-class PlanNumbers(StatisticPlan[Release]):
-    """Clip region, grid, noise and guarantee of a release, and the numbers that follow from them."""
+class VectorNumbers(PublicNumbers):
+    """Clip region, grid, noise and guarantee of the release of one vector, and the numbers that follow from them."""
 
     request: Request
     """The request, with defaults written out for this n and these columns."""
@@ -54,13 +139,9 @@ class PlanNumbers(StatisticPlan[Release]):
     """What is done about missing values, and what is counted beside the values."""
     law: NoiseLaw | None = None
     """The noise distribution where it is not Gaussian."""
-    considered: Mapping[str, float] = field(default_factory=dict, compare=False)
-    """Expected errors under the mechanisms that were compared, root mean square."""
-    planner: Callable[[Request], PlanNumbers] | None = field(default=None, compare=False)
-    """The function that made this plan, to plan other requests for comparison; None for a plan from a file."""
 
     @property
-    def one(self) -> PlanNumbers:
+    def one(self) -> VectorNumbers:
         """The plan of a single vector: this one."""
         return self
 
@@ -200,8 +281,16 @@ class PlanNumbers(StatisticPlan[Release]):
         if not auxiliary.outside_rows:
             return None
         place = self.ellipsoid.width + auxiliary.counted - 1
-        std = float(self.stds[place]) / auxiliary.outside_rows
-        return clamping_test(std, self.outside_stds, lambda odds: law.exceeded(self.stds.size, place, odds))
+
+        def exceeded(odds: float) -> float:
+            return law.exceeded(self.stds.size, place, odds)
+
+        std, stds = float(self.stds[place]) / auxiliary.outside_rows, self.outside_stds
+        most_values = stds
+        if stds.size:
+            most_values = np.where(stds > 0, stds * exceeded(_FALSE_ALARM / stds.size), np.inf)
+        most_rows = std * exceeded(_FALSE_ALARM)
+        return ClampingTest(most_rows, most_values, math.ceil(most_rows + std * exceeded(_MISSED)))
 
     @cached_property
     def clipped_shares(self) -> Floats:
@@ -217,120 +306,51 @@ class PlanNumbers(StatisticPlan[Release]):
         stds = base.reach * std
         return stds * math.sqrt(self.sum_clipping_error) / (float(np.linalg.norm(stds)) or 1.0)
 
-    @cached_property
-    def unserved(self) -> NDArray[np.bool_]:
-        auxiliary, ellipsoid = self.auxiliary, self.ellipsoid
-        if auxiliary.missing in ("row", "fill") or self.request.missing == "none":
-            return np.zeros(self.d, bool)
-        counted = auxiliary.absences > 0 if auxiliary.absences.size else np.zeros(1, bool)
-        if self.statistic in SUMS:  # A missing value adds nothing if it counts as 0.
-            lower, upper = self.rows.bounds() if self.clamped else (ellipsoid.center, ellipsoid.center)
-            return np.broadcast_to(~(counted | ((lower <= 0) & (upper >= 0))), self.d)
-        if ellipsoid.axes is None:  # A column with equal bounds is always at its center.
-            counted = counted | (ellipsoid.scale == 0)
-        return np.broadcast_to(~(counted | (ellipsoid.reach == 0)), self.d)
 
-    # Forecast -------------------------------------------------------------------------------------------
+class GroupNumbers(PublicNumbers):
+    """The numbers of one group, and which groups are published."""
+
+    one: VectorNumbers
+    """The plan of a single group by itself, whose rows come or go; its n is the size that is expected of a group."""
+    privacy: Privacy
 
     @property
-    def noise(self) -> Noise | None:
-        """Noise of the sums, over the number of rows for means; None for a mean without n."""
-        ellipsoid, std = self.noise_base
-        if self.statistic in SUMS:
-            return Noise(ellipsoid, std, None if self.count_std is None else self.ellipsoid.center * self.count_std)
-        return None if self.n is None else Noise(ellipsoid, std / self.n)
-
-    @cached_property
-    def noise_std(self) -> Floats | None:
-        """Standard deviation of the noise of each column's sum, over n for means; `expected_error` adds the counts'."""
-        return None if self.noise is None else self.noise.stds
+    def grouping(self) -> Groups:
+        assert self.request.groups is not None
+        return self.request.groups
 
     @property
-    def noise_cov(self) -> Floats | None:
-        """(d, d) covariance of the noise of the sums, over n^2 for means."""
-        return None if self.noise is None else self.noise.covariance
+    def size(self) -> int | None:
+        """The expected number of rows, or people, in a group."""
+        return self.one.n
 
     @property
-    def _noise_errors(self) -> Floats | None:
-        """Root mean square error of each column, clipping left aside [U2][U6]."""
-        expected = expect(self)
-        return None if expected is None else widen(self, noise_of(self, expected).stds, expected.rows)
+    def width(self) -> int:
+        """Noisy numbers of a group: values, counts of absences, and the count of rows."""
+        return self.one.row_map.width + 1
 
     @property
-    def _clipping_errors(self) -> Floats | None:
-        """Root mean square of what clipping removes from each column."""
-        if self.statistic in SUMS:
-            return self.sum_clipping_errors
-        return None if self.n is None else self.sum_clipping_errors / self.n
+    def failure(self) -> float:
+        """The probability that a group of one person is published; all groups of a person share the slack [G3]."""
+        return round_down(Fraction(self.privacy.slack) / self.grouping.max_per_person)
 
     @cached_property
-    def expected_error(self) -> Floats | None:
-        """Root mean square error of each column: the standard error of the release, for data as described."""
-        if self._noise_errors is None or self._clipping_errors is None:
-            return None
-        return np.hypot(self._noise_errors, self._clipping_errors)
+    def threshold(self) -> float:
+        """A group that is not listed is published where its noisy count of rows reaches this [G3]."""
+        units, shift = self._threshold_units()
+        return math.ldexp(units, shift) / self.one.count_units
 
-    @cached_property
-    def noise_error(self) -> float | None:
-        """Expected squared norm of the noise."""
-        return _squared_norm(self._noise_errors)
-
-    @property
-    def clipping_error(self) -> float | None:
-        """Expected squared norm of what clipping removes (0 where the given bounds hold every row)."""
-        return _squared_norm(self._clipping_errors)
-
-    @property
-    def expected_squared_error(self) -> float | None:
-        """E‖release - true statistic‖^2 = noise_error + clipping_error."""
-        noise, clipping = self.noise_error, self.clipping_error
-        return None if noise is None or clipping is None else noise + clipping
-
-    @property
-    def budget_error(self) -> tuple[float | None, str]:
-        errors, squared, is_sum = self.expected_error, self.expected_squared_error, self.statistic in SUMS
-        if errors is None or squared is None:
-            return None, ""
-        if self.statistic == "count":
-            return float(errors[0]), "error of a count"
-        if self.request.error_weights != "relative" or (is_sum and self.n is None):
-            return math.sqrt(squared), "error, all columns together"
-        spread = np.asarray(self.rows.spread(), float)
-        live = spread > 0
-        shares = errors[live] / spread[live] / (self.n if is_sum and self.n else 1)
-        unit = "range" if self.rows.kind == "box" else "std"
-        return float(np.sqrt(np.mean(shares**2))), f"RMS error / (n × {unit})" if is_sum else f"RMS error / {unit}"
-
-    @property
-    def std_errors(self) -> Floats | None:
-        """Expected errors of the standard deviations of a description, for uniform columns."""
-        return std_errors(self, self.n) if self.statistic == "describe" and self.n is not None else None
-
-    @property
-    def correlation_error(self) -> float | None:
-        """Expected error of a correlation in a description with covariances, for uniform columns."""
-        return correlation_error(self)
-
-    @cached_property
-    def warning(self) -> str | None:
-        errors, scale = self.expected_error, self.n if self.statistic in SUMS else 1
-        if errors is None or scale is None or self.center_spread == 0:
-            return None
-        open_range = self.rows.distances(self.d, self.n) * scale
-        if not self.clamped:  # of all columns together, since nothing is known of columns by themselves
-            errors, open_range = (np.full(1, float(np.linalg.norm(part))) for part in (errors, open_range))
-        useless = (open_range > 0) & (errors >= open_range / 2)
-        if not useless.any():
-            return None
-        columns = "" if useless[open_range > 0].all() else f" of {list_columns(self, useless)}"
-        return (
-            f"The expected error{columns} is as large as {self.rows.open_range}, so the result would carry no "
-            "information. Use more rows, tighter bounds or a larger budget."
-        )
-
-
-def _squared_norm(errors: Floats | None) -> float | None:
-    if errors is None:
-        return None
-    with np.errstate(over="ignore", under="ignore"):
-        return float(errors @ errors)
+    def _threshold_units(self) -> tuple[int, int]:
+        """(K, shift): the least rounded noisy count, in units of 2^shift of the grid, that is published."""
+        law = self.one.noise_law
+        if isinstance(law, BlockLaw):
+            place = next(i for i, block in enumerate(law.blocks.blocks) if self.width - 1 in block.columns)
+            size, scale = law.blocks.blocks[place].size, law.scales[place]
+            shift = int(box_shifts([scale], [size])[0])
+            farthest = Fraction(scale) * Fraction(box_isf_upper(self.failure, size))
+        else:
+            shift = shift_for(self.one.noise_units)
+            farthest = Fraction(self.one.noise_units) * Fraction(normal_isf_upper(self.failure))
+        # rint((S + noise) / 2^shift) >= K only where S + noise >= (K - 1/2) 2^shift
+        needed = (self.one.count_units + farthest) / Fraction(2) ** shift + Fraction(1, 2)
+        return math.ceil(needed), shift
