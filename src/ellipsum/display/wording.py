@@ -110,6 +110,11 @@ def first_upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def column_names(names: tuple[str, ...] | None, d: int, most: int | None = None) -> tuple[str, ...]:
+    """The names of the first columns, or of all; x1, x2, ... where they have none."""
+    return (names or tuple(f"x{j + 1}" for j in range(d)[:most]))[:most]
+
+
 # Guarantees ---------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
 
 Released = TypeVar("Released", bound=StatisticRelease)
 WRONG = "Invalid plan file: missing, unknown or wrong fields. Create a new plan with es.plan."
-
-
-def of_part(part: str, name: str) -> Any:
-    """A number of a part of a plan, which the plan has under the same name."""
-    return property(attrgetter(f"{part}.{name}"))
 
 
 class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..display.document import Document, make_table
-from ..display.wording import SHOWN, describe_size, format_error, many
+from ..display.wording import SHOWN, column_names, describe_size, format_error, many
 from ..errors import Floats, UsageError, shown
 from ..kernels.accumulate import Partial
 from ..numerics.rounding import round_down, round_up, sqrt_down
@@ -30,6 +30,7 @@ from ..releases.description_with_quantiles import (
     description_facts,
 )
 from ..releases.group_release import keys_of
+from ..releases.numbers import of_part
 from ..request.groups import Groups
 from ..request.people import unit_of
 from ..request.request import Request
@@ -37,7 +38,7 @@ from ..row_maps.histograms import SideBySide
 from ..session import Session
 from ..sources.group_labels import published
 from ..util import json_codec
-from .base import StatisticPlan, of_part
+from .base import StatisticPlan
 from .group_plan import GroupPlan, gaussian_slack, plan_groups
 from .noise_selection import plan_statistic
 from .plan import Plan
@@ -171,10 +172,9 @@ class DescriptionPlan(DescriptionNumbers, StatisticPlan[DescriptionWithQuantiles
     def document(self, most: int | None = None) -> Document:
         """The error of each part."""
         moments, quantiles = self.moments.document(most), self.quantile_plan
-        names = self.columns or tuple(f"x{j + 1}" for j in range(self.d))
         lines = [
             [shown(name), f"{quantiles.sizes[j]:,}", *(format_error(float(one)) for one in quantiles.rank_error[j])]
-            for j, name in enumerate(names[: most or SHOWN])
+            for j, name in enumerate(column_names(self.columns, self.d, most or SHOWN))
         ]
         heads = ["column", "bins", *(f"{100 * q:.12g}%: rank error" for q in quantiles.quantiles.q)]
         table = replace(make_table(heads, lines, self.d), title="Quantiles (errors in rows)")

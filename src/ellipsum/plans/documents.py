@@ -13,6 +13,7 @@ from ..display.wording import (
     BOUNDS,
     MECHANISMS,
     SHOWN,
+    column_names,
     describe_bounds,
     describe_guarantee,
     describe_size,
@@ -116,7 +117,6 @@ def _cost(plan: VectorForecast, changes: Mapping[str, Any]) -> float:
 
 def columns_table(plan: VectorForecast, most: int) -> TextTable:
     """What is known of each column, and its expected errors."""
-    names = plan.columns or tuple(f"x{j + 1}" for j in range(min(plan.d, most)))
     lines = [
         [
             shown(name),
@@ -124,7 +124,7 @@ def columns_table(plan: VectorForecast, most: int) -> TextTable:
             _error_cell(plan.expected_error, j),
             _error_cell(plan.std_errors, j),
         ]
-        for j, name in enumerate(names[:most])
+        for j, name in enumerate(column_names(plan.columns, plan.d, most))
     ]
     heads = ["column", BOUNDS[plan.rows.kind], "expected error (RMS)", "expected error of std"]
     return make_table(heads, lines, plan.d)
@@ -159,8 +159,8 @@ def bins_document(
     plan: StatisticPlan[Any], considered: Mapping[str, float], bins: Sequence[int], error: float, most: int | None
 ) -> Document:
     """The plan of a histogram: a line for each column."""
-    names = plan.columns or tuple(f"x{j + 1}" for j in range(plan.d))
-    lines = [[shown(name), f"{bins[j]:,}", format_error(error)] for j, name in enumerate(names[: most or SHOWN])]
+    names = column_names(plan.columns, plan.d, most or SHOWN)
+    lines = [[shown(name), f"{bins[j]:,}", format_error(error)] for j, name in enumerate(names)]
     table = make_table(["column", "bins", "expected error of a count (RMS)"], lines, plan.d)
     facts = [*plan_facts(plan, MECHANISMS[plan.mechanism], considered), *people_facts(plan.people, plan.statistic)]
     facts += [] if plan.grouping is None else [("Groups", describe_groups(plan.grouping, 0.0))]

@@ -27,7 +27,7 @@ from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy
 from ..releases.documents import clamping_facts, describe_groups, describe_mechanism, missing_facts, plan_warnings
 from ..releases.group_release import GroupDescription, GroupRelease, keys_of, order_of
-from ..releases.numbers import GroupNumbers
+from ..releases.numbers import GroupNumbers, of_part
 from ..request.groups import Groups
 from ..request.people import unit_of
 from ..request.request import Request
@@ -37,7 +37,7 @@ from ..session import Session
 from ..sources.group_labels import published
 from ..sources.group_sums import GroupSums
 from ..util import json_codec
-from .base import WRONG, StatisticPlan, of_part
+from .base import WRONG, StatisticPlan
 from .build import (
     LEAST_EPSILON,
     Terms,

@@ -16,7 +16,7 @@ import numpy as np
 from ..display.plots.labels import label, logarithmic, ticks, wrapped
 from ..display.plots.rendering import bare_figure, check_format, content, save, svg
 from ..display.plots.style import BLACK, FONT_POINTS, GREY, stroke, styled
-from ..display.wording import MECHANISMS, describe_guarantee
+from ..display.wording import MECHANISMS, column_names, describe_guarantee
 from ..errors import Floats, UsageError, named
 from ..privacy.budget import Budget
 from ..releases.numbers import PublicNumbers
@@ -101,7 +101,7 @@ def shapes_of(plan: PublicNumbers, columns: Sequence[str] | None = None) -> Shap
     """The noise of two columns, the first unless two are named, beside isotropic Gaussian noise."""
     if plan.noise_cov is None or plan.d < 2:
         return None
-    names = plan.columns or tuple(f"x{j + 1}" for j in range(plan.d))
+    names = column_names(plan.columns, plan.d)
     places = _two(names, columns)
     others: dict[str, PublicNumbers | None] = {"this plan": plan}
     if plan.stated and isinstance(plan.rows, (Box, Normal)):

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..display.document import Document, make_table
-from ..display.wording import SHOWN, describe_size, format_error, many
+from ..display.wording import SHOWN, column_names, describe_size, format_error, many
 from ..errors import Floats, UsageError, shown
 from ..noise import Stream
 from ..noise.exponential_choice import choose
@@ -196,7 +196,6 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
 
     def document(self, most: int | None = None) -> Document:
         """Rank error, number and width of bins of every column."""
-        names = self.columns or tuple(f"x{j + 1}" for j in range(self.d))
         lines = [
             [
                 shown(name),
@@ -205,7 +204,7 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
                 f"{np.diff(self.edges[j]).max():.3g}",
                 format_error(float(self.rank_error[j].max())),
             ]
-            for j, name in enumerate(names[: most or SHOWN])
+            for j, name in enumerate(column_names(self.columns, self.d, most or SHOWN))
         ]
         table = make_table(["column", "bounds", "bins", "widest bin", "rank error (rows)"], lines, self.d)
         facts = quantile_facts(self)

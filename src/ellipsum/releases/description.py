@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..display.document import Document, TextTable, make_table
-from ..display.wording import INSECURE, SHOWN, format_interval, format_number, many
+from ..display.wording import INSECURE, LEVEL, SHOWN, format_interval, format_number, many
 from ..errors import Floats, UsageError, choice, open_unit, shown
 from ..noise.block_law import BlockLaw
 from ..noise.law import normal_multiple
 from ..row_maps.maps import ClampedMap
 from . import documents
-from .base import LEVEL, StatisticRelease, import_pandas
-from .estimates import VectorRelease, is_of_population
+from .base import StatisticRelease, VectorRelease, import_pandas, is_of_population
 from .noise_covariance import in_doubt
-from .numbers import VectorNumbers
 from .release import Release
 
 if TYPE_CHECKING:
@@ -30,133 +28,15 @@ if TYPE_CHECKING:
 
     from ..display.plots.strips import Sheet
 
-
-@dataclass(frozen=True)
-class Spreads:
-    """Means and mean squares that were published, and how many rows have each column.
-
-    squares: of distances from the middle of the bounds, in units of half a width.
-    """
-
-    plan: VectorNumbers
-    means: Floats
-    squares: Floats
-    rows: Floats
-    row_stds: Floats
-
-    @cached_property
-    def half(self) -> Floats:
-        return halves(self.plan)
-
-    @cached_property
-    def unit(self) -> Floats:
-        """Half of each column's width; 1 for one without width."""
-        return np.where(self.half > 0, self.half, 1.0)
-
-    @cached_property
-    def offsets(self) -> Floats:
-        """Means in units of half a width from the middle."""
-        return np.where(self.half > 0, (self.means - self.plan.ellipsoid.center) / self.unit, 0.0)
-
-    @cached_property
-    def variances(self) -> Floats:
-        """In units of the squared half-width; below 0 where noise has it so."""
-        return np.minimum(self.squares - self.offsets**2, 1.0)
-
-    @property
-    def roots(self) -> Floats:
-        """Population standard deviations in units of half a width; 0 where noise leaves nothing."""
-        return np.sqrt(np.clip(self.variances, 0.0, 1.0))
-
-    @property
-    def std(self) -> Floats:
-        return self.roots * self.half
-
-    @property
-    def std_error(self) -> Floats:
-        """Root mean square error of each std, to first order; near 0, that of the root of what noise leaves."""
-        spread, shift = self.variance_stds
-        variance = np.clip(self.variances, 0.0, 1.0)
-        return (np.sqrt(variance + np.hypot(spread, shift**2)) - np.sqrt(variance)) * self.half
-
-    @cached_property
-    def variance_stds(self) -> tuple[Floats, Floats]:
-        """[D1] The std of a variance's noise to first order, and that of the offset, whose square comes second."""
-        values, doubt = self.value_stds
-        shared, offset = self.row_stds, self.offsets
-        lever = 1 - self.squares + 2 * offset**2
-        spread = np.sqrt(self.plan.square_stds**2 + (2 * offset * values) ** 2 + (lever * shared) ** 2)
-        return spread * doubt, np.hypot(values, offset * shared) * doubt
-
-    @cached_property
-    def value_stds(self) -> tuple[Floats, Floats]:
-        """Stds of the noise of sums in units of half a width, and 1 / rows, widened where rows are in doubt."""
-        rows = np.maximum(self.rows, 1.0)
-        ellipsoid, std = self.plan.noise_base
-        doubt = np.sqrt(1 + 3 * np.minimum(self.row_stds / rows, 1.0) ** 2) / rows
-        return ellipsoid.reach * std / self.unit, doubt
-
-    def bounds(self, level: float) -> Floats:
-        """Ends of intervals of the stds, each covering its own at a level."""
-        return self.bounds_at(multiples(self.plan, level)) * self.half[:, None]
-
-    def bounds_at(self, many: Floats) -> Floats:
-        """[D1] Of variances first: noise lowers them by the square of what it does to the mean, and never raises.
-
-        In units of half a width; many: half-widths of intervals in stds, one per column.
-        """
-        spread, shift = self.variance_stds
-        reach = many * spread + (many * shift) ** 2
-        low, high = self.variances - reach, np.maximum(self.variances, 0.0) + reach
-        few = in_doubt(self.rows, self.row_stds)
-        ends = np.stack([np.where(few, 0.0, low), np.where(few, 1.0, high)], axis=-1)
-        spans: Floats = np.sqrt(np.clip(ends, 0.0, 1.0))
-        return spans
-
-    def count_bounds(self, level: float, most: float) -> Floats:
-        """Ends of intervals of the numbers of rows, which are at least 0 and at most this."""
-        reach = multiples(self.plan, level) * self.row_stds
-        return np.clip(np.stack([self.rows - reach, self.rows + reach], axis=-1), 0.0, most)
-
-
-def mean_squares(plan: VectorNumbers, rows: Floats, scaled: Floats) -> Floats:
-    """1 - T / N of each column, from noisy sums of 1 - y^2 behind the counts [D1]; rows: those that have the column."""
-    units = plan.auxiliary.squares.astype(float)
-    start = plan.ellipsoid.width + plan.auxiliary.counted
-    sums = np.ldexp(scaled[..., start : start + units.size], plan.grid_bits)
-    live = units > 0
-    return np.where(live, 1 - sums / np.where(live, units, 1.0) / np.maximum(rows, 1.0), 0.0)
-
-
-def halves(plan: VectorNumbers) -> Floats:
-    """Half of each column's width, as the grid has it, but no more than that."""
-    lower, upper = plan.rows.bounds()
-    assert isinstance(plan.row_map, ClampedMap)
-    widths: Floats = np.ldexp(plan.row_map.limits.astype(float), -plan.grid_bits) * plan.ellipsoid.unscale
-    halves: Floats = np.minimum(widths, (upper - lower) / 2)
-    return halves
-
-
-def multiples(plan: VectorNumbers, level: float) -> Floats:
-    """Half-widths in stds, one per column: the largest of all coordinates that a column's answers are made of."""
-    many: Floats = plan.multiples(level)
-    if not isinstance(plan.noise_law, BlockLaw):
-        return many
-    start = plan.ellipsoid.width + plan.auxiliary.counted
-    squares = plan.noise_law.multiples(plan.stds.size, level)[start : start + plan.d]
-    largest: Floats = np.maximum(np.maximum(many, squares), plan.noise_law.sum_multiple(level))
-    return largest
-
-
 STATED = ("count", "mean", "std")
-_CORRELATED = 6
+_CORRELATED = 6  # Columns in a table of correlations.
 
 
 class Described(VectorRelease):
-    """What descriptions have beside the means: counts and standard deviations, of one vector or of many groups.
+    """Counts and standard deviations beside the means of one vector, or of many groups.
 
-    `value` and its intervals are those of the means. Standard deviations are the population's, and are for values
-    clamped to their bounds, as the means are.
+    `value` and its intervals are those of the means. Standard deviations are those of the population, for values
+    clamped to their bounds. They are computed in units of half a column's width, from the middle of its bounds.
     """
 
     @property
@@ -166,8 +46,13 @@ class Described(VectorRelease):
 
     @cached_property
     def squares(self) -> Floats:
-        """Noisy mean squares of the columns' distances from the middle of their bounds, in units of half a width."""
-        return mean_squares(self.vector_plan, self.count, self.noisy)
+        """[D1] Noisy mean squares of the columns: 1 - T / N, where T is the noisy sum of 1 - y^2 behind the counts."""
+        plan = self.vector_plan
+        units = plan.auxiliary.squares.astype(float)
+        start = plan.ellipsoid.width + plan.auxiliary.counted
+        sums = np.ldexp(self.noisy[..., start : start + units.size], plan.grid_bits)
+        live = units > 0
+        return np.where(live, 1 - sums / np.where(live, units, 1.0) / np.maximum(self.count, 1.0), 0.0)
 
     @property
     def mean(self) -> Floats:
@@ -176,16 +61,83 @@ class Described(VectorRelease):
     @property
     def std(self) -> Floats:
         """Population standard deviations; 0 where noise leaves nothing."""
-        return self._spreads.std
+        return self._roots * self._half
 
     @property
     def std_error(self) -> Floats:
-        """Root mean square error of each std, to first order; near 0, that of the root of what noise leaves."""
-        return self._spreads.std_error
+        """Root mean square error of each std to first order; near 0, the root of the error of the variance."""
+        spread, shift = self._variance_stds
+        variance = np.clip(self._variances, 0.0, 1.0)
+        return (np.sqrt(variance + np.hypot(spread, shift**2)) - np.sqrt(variance)) * self._half
 
     @cached_property
-    def _spreads(self) -> Spreads:
-        return Spreads(self.vector_plan, self.value, self.squares, self.count, self.decoded.rows.stds)
+    def _half(self) -> Floats:
+        """Half of each column's width on the grid, but no more than that of its bounds."""
+        plan = self.vector_plan
+        lower, upper = plan.rows.bounds()
+        assert isinstance(plan.row_map, ClampedMap)
+        widths: Floats = np.ldexp(plan.row_map.limits.astype(float), -plan.grid_bits) * plan.ellipsoid.unscale
+        return np.minimum(widths, (upper - lower) / 2)
+
+    @cached_property
+    def _unit(self) -> Floats:
+        return np.where(self._half > 0, self._half, 1.0)
+
+    @cached_property
+    def _offsets(self) -> Floats:
+        """Distances of the means from the middle."""
+        return np.where(self._half > 0, (self.value - self.vector_plan.ellipsoid.center) / self._unit, 0.0)
+
+    @cached_property
+    def _variances(self) -> Floats:
+        """Variances; noise may make them negative."""
+        return np.minimum(self.squares - self._offsets**2, 1.0)
+
+    @property
+    def _roots(self) -> Floats:
+        """Population standard deviations; 0 where noise leaves nothing."""
+        return np.sqrt(np.clip(self._variances, 0.0, 1.0))
+
+    @cached_property
+    def _variance_stds(self) -> tuple[Floats, Floats]:
+        """[D1] The std of a variance's noise to first order, and that of the offset, whose square is the next order."""
+        values, doubt = self._value_stds
+        row_stds, offset = self.decoded.rows.stds, self._offsets
+        lever = 1 - self.squares + 2 * offset**2
+        spread = np.sqrt(self.vector_plan.square_stds**2 + (2 * offset * values) ** 2 + (lever * row_stds) ** 2)
+        return spread * doubt, np.hypot(values, offset * row_stds) * doubt
+
+    @cached_property
+    def _value_stds(self) -> tuple[Floats, Floats]:
+        """Stds of the noise of sums, and 1 / rows, widened where the number of rows is in doubt."""
+        rows = np.maximum(self.count, 1.0)
+        ellipsoid, std = self.vector_plan.noise_base
+        doubt = np.sqrt(1 + 3 * np.minimum(self.decoded.rows.stds / rows, 1.0) ** 2) / rows
+        return ellipsoid.reach * std / self._unit, doubt
+
+    def _multiples(self, level: float) -> Floats:
+        """Half-widths in stds, one per column: the largest of all coordinates that its estimates are made of."""
+        plan, law = self.vector_plan, self.vector_plan.noise_law
+        many: Floats = plan.multiples(level)
+        if not isinstance(law, BlockLaw):
+            return many
+        start = plan.ellipsoid.width + plan.auxiliary.counted
+        squares = law.multiples(plan.stds.size, level)[start : start + plan.d]
+        largest: Floats = np.maximum(np.maximum(many, squares), law.sum_multiple(level))
+        return largest
+
+    def _root_bounds(self, many: Floats) -> Floats:
+        """[D1] Ends of intervals of `_roots`; many: their half-widths in stds, one per column.
+
+        Noise of the mean lowers a variance by its square and never raises it, so the lower end is further away.
+        """
+        spread, shift = self._variance_stds
+        reach = many * spread + (many * shift) ** 2
+        low, high = self._variances - reach, np.maximum(self._variances, 0.0) + reach
+        few = in_doubt(self.count, self.decoded.rows.stds)
+        ends = np.stack([np.where(few, 0.0, low), np.where(few, 1.0, high)], axis=-1)
+        spans: Floats = np.sqrt(np.clip(ends, 0.0, 1.0))
+        return spans
 
     def confidence_interval(self, level: float = LEVEL, of: str = "mean", *, target: str = "data") -> Floats:
         """(..., d, 2) bounds for the "count", "mean" or "std" of each column, each covering its own at `level`.
@@ -200,14 +152,16 @@ class Described(VectorRelease):
             return self._population_interval(open_unit("level", level))
         if kind == "mean":
             return super().confidence_interval(level)
+        many = self._multiples(open_unit("level", level))
         if kind == "std":
-            return self._spreads.bounds(open_unit("level", level))
+            return self._root_bounds(many) * self._half[:, None]
         most = float(self.vector_plan.n or 0) if self.vector_plan.public_rows else np.inf
-        return self._spreads.count_bounds(open_unit("level", level), most)
+        reach = many * self.decoded.rows.stds
+        return np.clip(np.stack([self.count - reach, self.count + reach], axis=-1), 0.0, most)
 
     def _population_interval(self, level: float) -> Floats:
         """[D3] The release's own half-width, and the sampling error of the largest std that the noise allows."""
-        largest, multiple = self._spreads.bounds(level)[..., 1], normal_multiple(level)
+        largest, multiple = self.confidence_interval(level, "std")[..., 1], normal_multiple(level)
         rows = np.maximum(self.count - multiple * self.decoded.rows.stds, 1.0)
         half = np.hypot(self.half_widths(level), multiple * largest / np.sqrt(rows))
         return np.stack([np.clip(self.raw_value + end, *self._possible_range) for end in (-half, half)], axis=-1)
@@ -224,20 +178,26 @@ class Description(Described, Release):
 
     @cached_property
     def products(self) -> Floats | None:
-        """Noisy mean products of all pairs of columns (0, 1), (0, 2), ...; None without covariance=True."""
-        return mean_products(self.plan, self.count, self.noisy)
+        """[D2] Noisy mean products of all pairs of columns (0, 1), (0, 2), ...; None without covariance=True."""
+        plan, auxiliary = self.plan, self.plan.auxiliary
+        if not auxiliary.products:
+            return None
+        start = plan.ellipsoid.width + auxiliary.width - auxiliary.pairs
+        rows = max(float(self.count[0]), 1.0)  # Rows are complete, so every column has the same number of values.
+        sums = np.ldexp(self.noisy[start : start + auxiliary.pairs], plan.grid_bits)
+        means: Floats = sums / auxiliary.products / rows
+        return means
 
     @property
     def covariance(self) -> Floats:
         """(d, d) population covariances, variances on the diagonal."""
-        half = self._spreads.half
-        matrix = np.diag(self._spreads.roots**2) + _symmetric(self._covariances, half.size)
-        return np.asarray(matrix * np.outer(half, half))
+        matrix = np.diag(self._roots**2) + _symmetric(self._covariances, self._half.size)
+        return np.asarray(matrix * np.outer(self._half, self._half))
 
     @property
     def correlation(self) -> Floats:
-        """(d, d) correlations, 0 beside a column of which noise leaves no spread."""
-        root = self._spreads.roots
+        """(d, d) correlations; 0 for a column whose standard deviation is 0."""
+        root = self._roots
         first, second = np.triu_indices(root.size, 1)
         scale = root[first] * root[second]
         pairs = np.where(scale > 0, self._covariances / np.where(scale > 0, scale, 1.0), 0.0)
@@ -249,19 +209,17 @@ class Description(Described, Release):
         if self.products is None:
             raise UsageError("This release has no covariances. Use es.describe(..., covariance=True).")
         first, second = np.triu_indices(self.value.size, 1)
-        offsets = self._spreads.offsets
-        return self.products - offsets[first] * offsets[second]
+        return self.products - self._offsets[first] * self._offsets[second]
 
-    def correlation_interval(self, level: float = 0.95) -> Floats:
-        """(d, d, 2) bounds for the correlations, each covering its own at `level`; all of [-1, 1] where a std may be 0.
+    def correlation_interval(self, level: float = LEVEL) -> Floats:
+        """(d, d, 2) bounds for the correlations, each covering its own at `level`; [-1, 1] where a std may be 0.
 
-        [D2] A covariance and two stds within intervals of their own, and the worst that these leave.
+        [D2] A covariance and two stds lie within intervals of their own; the bounds are the extremes of their ratio.
         """
         covariances, d = self._covariances, self.value.size
-        many = multiples(self.plan, 1 - (1 - open_unit("level", level)) / 3)
-        spans = self._spreads.bounds_at(many)
+        many = self._multiples(1 - (1 - open_unit("level", level)) / 3)
+        spans, reach = self._root_bounds(many), self._covariance_reach(many)
         first, second = np.triu_indices(d, 1)
-        reach = self._covariance_reach(many)
         least, most = (spans[first] * spans[second]).T
         ends = []
         for end, sign in ((covariances - reach, -1.0), (covariances + reach, 1.0)):
@@ -271,15 +229,14 @@ class Description(Described, Release):
         return np.stack(ends, axis=-1)
 
     def _covariance_reach(self, many: Floats) -> Floats:
-        """[D2] How far noise may have moved each covariance: to first order, and by two means' errors together."""
-        plan = self.plan
+        """[D2] The largest effect of noise on each covariance: to first order, and the product of two means' errors."""
         assert self.products is not None
         first, second = np.triu_indices(self.value.size, 1)
-        values, doubt = self._spreads.value_stds
-        one, other = self._spreads.offsets[first], self._spreads.offsets[second]
+        values, doubt = self._value_stds
+        one, other = self._offsets[first], self._offsets[second]
         counts = (self.products - 2 * one * other) * self.decoded.rows.stds[first]
-        parts = plan.product_std**2 + (one * values[second]) ** 2 + (other * values[first]) ** 2 + counts**2
-        shift = many * self._spreads.variance_stds[1]
+        parts = self.plan.product_std**2 + (one * values[second]) ** 2 + (other * values[first]) ** 2 + counts**2
+        shift = many * self._variance_stds[1]
         reach: Floats = many[first] * np.sqrt(parts) * doubt[first] + shift[first] * shift[second]
         return reach
 
@@ -300,7 +257,7 @@ class Description(Described, Release):
         return {name: getattr(self, name) for name in STATED}
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A column for each column of the data, and a row for each statistic, as pandas' `describe` has it."""
+        """A column for each column of the data, and a row for each statistic, laid out as by pandas' `describe`."""
         return self._with_facts(frame_of_statistics(self, self.statistics()))
 
     def sheet(self, order: str = "given", columns: Sequence[str] | None = None) -> Sheet:
@@ -333,25 +290,14 @@ class Description(Described, Release):
 
 
 def _symmetric(pairs: Floats, d: int) -> Floats:
-    """The matrix of all pairs of d columns, nothing on the diagonal."""
+    """The matrix of all pairs of d columns, with a diagonal of zeros."""
     matrix = np.zeros((d, d))
     matrix[np.triu_indices(d, 1)] = pairs
     return matrix + matrix.T
 
 
 def frame_of_statistics(release: StatisticRelease, rows: Mapping[str, Floats]) -> pandas.DataFrame:
-    """A pandas frame with a row for each statistic; its corner says where the noise is not secure."""
+    """A pandas frame with a row for each statistic; the name of its columns says if the noise is not secure."""
     pandas = import_pandas()
     columns = pandas.Index(release.names(), name=None if release.secure else INSECURE)
     return pandas.DataFrame(list(rows.values()), index=list(rows), columns=columns)
-
-
-def mean_products(plan: VectorNumbers, rows: Floats, scaled: Floats) -> Floats | None:
-    """T / N of each pair of columns, from noisy sums of their products behind the squares [D2]."""
-    auxiliary = plan.auxiliary
-    if not auxiliary.products:
-        return None
-    start = plan.ellipsoid.width + auxiliary.width - auxiliary.pairs
-    each = max(float(rows[0]), 1.0)  # Rows are complete, so every column has the same number of values.
-    means: Floats = np.ldexp(scaled[start : start + auxiliary.pairs], plan.grid_bits) / auxiliary.products / each
-    return means

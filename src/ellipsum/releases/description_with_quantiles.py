@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..display.document import Background, Document
-from ..display.wording import QUANTILE_MECHANISMS, SHOWN, describe_guarantee, describe_size, many
+from ..display.wording import LEVEL, QUANTILE_MECHANISMS, SHOWN, describe_guarantee, describe_size, many
 from ..errors import Floats, UsageError, choice
 from ..util import json_codec
-from .base import DOCTORED, LEVEL
+from .base import DOCTORED
 from .decode import Counts
 from .description import STATED, Description, frame_of_statistics
 from .distribution_estimates import QuantileNumbers
 from .group_release import GroupDescription, Tabular, table_of_numbers
-from .numbers import GroupNumbers, PublicNumbers, VectorNumbers
+from .numbers import GroupNumbers, PublicNumbers, VectorNumbers, of_part
 from .quantile_release import QuantileRelease
 
 if TYPE_CHECKING:
@@ -72,54 +72,25 @@ class DescriptionWithQuantiles(Tabular):
         plan, sums = self.plan.quantile_plan, self.quantile_sums
         return QuantileRelease(plan, sums, self.secure, self.keys, self.kinds, privacy_spent=self.privacy)
 
-    @property
-    def count(self) -> Floats:
-        """The number of non-missing values of each column, noisy."""
-        return self.moments.count
-
-    @property
-    def counts(self) -> Counts | Floats | None:
-        """Noisy counts beside the values: of each column, or of each group."""
-        return self.moments.counts
-
-    @property
-    def value(self) -> Floats:
-        """The means."""
-        return self.moments.value
-
-    @property
-    def mean(self) -> Floats:
-        return self.moments.mean
-
-    @property
-    def std(self) -> Floats:
-        """Population standard deviations; 0 where noise leaves nothing."""
-        return self.moments.std
-
-    @property
-    def std_error(self) -> Floats:
-        """Root mean square error of each standard deviation."""
-        return self.moments.std_error
-
-    @property
-    def quantiles(self) -> Floats:
-        """(columns, quantiles); with by, (groups, columns, quantiles)."""
-        return self.quantile_release.value
-
-    @property
-    def q(self) -> Floats:
-        """The probabilities of `quantiles`."""
-        return self.quantile_release.q
-
-    @property
-    def noise_std(self) -> Floats:
-        """Standard deviation of the noise of each mean."""
-        return self.moments.noise_std
-
-    @property
-    def standard_error(self) -> Floats:
-        """Standard error of each mean."""
-        return self.moments.standard_error
+    count: ClassVar[Floats] = of_part("moments", "count")
+    """The number of non-missing values of each column, noisy."""
+    counts: ClassVar[Counts | Floats | None] = of_part("moments", "counts")
+    """Noisy counts beside the values: of each column, or of each group."""
+    value: ClassVar[Floats] = of_part("moments", "value")
+    """The means."""
+    mean: ClassVar[Floats] = of_part("moments", "mean")
+    std: ClassVar[Floats] = of_part("moments", "std")
+    """Population standard deviations; 0 where noise leaves nothing."""
+    std_error: ClassVar[Floats] = of_part("moments", "std_error")
+    """Root mean square error of each standard deviation."""
+    noise_std: ClassVar[Floats] = of_part("moments", "noise_std")
+    """Standard deviation of the noise of each mean."""
+    standard_error: ClassVar[Floats] = of_part("moments", "standard_error")
+    """Standard error of each mean."""
+    quantiles: ClassVar[Floats] = of_part("quantile_release", "value")
+    """(columns, quantiles); with by, (groups, columns, quantiles)."""
+    q: ClassVar[Floats] = of_part("quantile_release", "q")
+    """The probabilities of `quantiles`."""
 
     @property
     def covariance(self) -> Floats:

@@ -26,8 +26,7 @@ from ..errors import Floats, named, shown
 from ..noise.block_law import BlockLaw
 from ..request.groups import Groups
 from ..request.request import SUMS
-from .base import StatisticRelease
-from .estimates import VectorRelease
+from .base import StatisticRelease, VectorRelease
 from .learning_record import Learning
 from .numbers import PublicNumbers, VectorNumbers
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..display.document import Background, Document, TextTable
-from ..display.wording import describe_statistic, format_interval, format_number, insecure_facts, many
+from ..display.wording import LEVEL, describe_statistic, format_interval, format_number, insecure_facts, many
 from ..errors import Floats, UsageError, shown
 from ..numerics.wide_integers import Ints
 from ..request.groups import CELL, Groups, spelled_date
@@ -22,10 +22,9 @@ from ..sources.group_labels import canonical_labels, known_kind, label_listed, p
 from ..util import json_codec
 from ..util.atomic_files import write_atomically
 from . import documents
-from .base import DOCTORED, LEVEL, StatisticRelease, import_pandas
+from .base import DOCTORED, StatisticRelease, VectorRelease, import_pandas
 from .decode import group_stds
 from .description import STATED, Described
-from .estimates import VectorRelease
 from .noise_covariance import in_doubt
 from .numbers import GroupNumbers, VectorNumbers
 from .postprocess import shrink_means
@@ -115,10 +114,6 @@ class GroupRelease(Tabular, VectorRelease):
     @property
     def vector_plan(self) -> VectorNumbers:
         return self.plan.one
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        return tuple(map(str, self.plan.grouping.by))
 
     @cached_property
     def value(self) -> Floats:

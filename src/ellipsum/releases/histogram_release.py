@@ -15,16 +15,14 @@ import numpy as np
 
 from ..display.checklist import BEFOREHAND, EXACT
 from ..display.document import Background, Document, TextTable
-from ..display.wording import MECHANISMS, format_interval, format_number, insecure_facts
+from ..display.wording import LEVEL, MECHANISMS, format_interval, format_number, insecure_facts
 from ..errors import Floats, UsageError, choice, open_unit, shown
 from ..noise.law import NoiseLaw, normal_multiple
 from ..request.bins import Bins
 from ..request.groups import Value
 from ..util import json_codec
-from ..version import VERSION
 from . import documents
-from .base import DOCTORED, FORMAT, LEVEL, StatisticRelease
-from .estimates import is_of_population
+from .base import DOCTORED, StatisticRelease, is_of_population
 from .numbers import PublicNumbers
 
 if TYPE_CHECKING:
@@ -237,27 +235,22 @@ class HistogramRelease(StatisticRelease):
 
     def to_pandas(self) -> pandas.DataFrame:
         """A table with one row per bin: count and share with 95% intervals, and whether the release is private."""
-        groups = self.plan.request.groups
-        heads = [*(() if groups is None else map(str, groups.by)), "column", "bin"]
+        heads = [*self.by, "column", "bin"]
         told = ["count", "count_low", "count_high", "share", "share_low", "share_high"]
         records = [[*key, name, label, *numbers] for key, name, label, numbers in self.lines()]
         return self._with_facts(self._frame(records, columns=[*heads, *told]).set_index(heads))
 
     def to_dict(self) -> dict[str, Any]:
         spans = {"count": self._count_bounds(LEVEL), "share": self._share_bounds(LEVEL)}
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "statistic": self.statistic,
-            "columns": list(self.names()),
-            "value": [counts[:, :-1].tolist() for counts in self._counts],
-            "noise_std": self.noise_std.tolist(),
-            "interval": {"level": LEVEL, **{of: [part.tolist() for part in parts] for of, parts in spans.items()}},
-            "privacy": self.privacy.to_dict(),
-            "secure": self.secure,
-            "noisy": self.noisy.tolist(),
-            "plan": self.plan.to_dict(),
-        }
+        fields = self._fields_with(
+            {
+                "value": [counts[:, :-1].tolist() for counts in self._counts],
+                "noise_std": self.noise_std.tolist(),
+                "interval": {"level": LEVEL, **{of: [part.tolist() for part in parts] for of, parts in spans.items()}},
+            }
+        )
+        del fields["warnings"]  # The warnings of a histogram are those of its plan.
+        return fields
 
     @classmethod
     def own_fields(cls, fields: json_codec.Fields, plan: Any) -> dict[str, Any]:

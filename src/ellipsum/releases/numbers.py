@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -37,6 +38,11 @@ from ..rows import LearnedRows
 
 _FALSE_ALARM = 1e-4  # Probability of a warning if no value is clamped.
 _MISSED = 0.05  # Probability of no warning if as many rows are clamped as the printed limit.
+
+
+def of_part(part: str, name: str) -> Any:
+    """A property that a plan or a release takes from one of its parts."""
+    return property(attrgetter(f"{part}.{name}"))
 
 
 class PublicNumbers(HoldsRequest, Printed):

@@ -19,9 +19,8 @@ from ..errors import Floats, UsageError, choice, named
 from ..privacy.guarantee import PrivacyGuarantee
 from ..request.groups import Value
 from ..request.request import SUMS
-from .base import StatisticRelease
+from .base import StatisticRelease, VectorRelease
 from .documents import NOISE_ONLY, known_bounds
-from .estimates import VectorRelease
 
 ORDERS = ("given", "value")
 MOST_ROWS, MOST_GROUPS, MOST_PANELS, MOST_CURVES = 1000, 500, 12, 4

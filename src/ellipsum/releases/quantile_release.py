@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..display.checklist import BEFOREHAND
 from ..display.document import Background, Document, TextTable, make_table
 from ..display.wording import (
+    LEVEL,
     QUANTILE_MECHANISMS,
     SHOWN,
     describe_guarantee,
@@ -30,9 +31,8 @@ from ..errors import Floats, UsageError, listing, open_unit, shown, vector
 from ..request.groups import Value
 from ..request.quantiles import Quantiles
 from ..util import json_codec
-from ..version import VERSION
 from . import documents
-from .base import DOCTORED, FORMAT, LEVEL, StatisticRelease
+from .base import DOCTORED, StatisticRelease, is_of_population
 from .clipping_bias import list_columns
 from .distribution_estimates import (
     Decoder,
@@ -45,7 +45,6 @@ from .distribution_estimates import (
     quantile_of,
     share_at,
 )
-from .estimates import is_of_population
 from .group_release import check_keys, keys_to_dict, table_of_numbers, take_table
 
 if TYPE_CHECKING:
@@ -76,12 +75,6 @@ class QuantileRelease(StatisticRelease):
     """(groups, columns of by), where there are groups."""
     kinds: tuple[str, ...] = ()
     """How the columns of the keys are compared."""
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        """Names of the grouping columns."""
-        groups = self.plan.grouping
-        return () if groups is None else tuple(map(str, groups.by))
 
     @property
     def q(self) -> Floats:
@@ -221,20 +214,8 @@ class QuantileRelease(StatisticRelease):
     # Showing --------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        fields = {
-            "format": FORMAT,
-            "version": VERSION,
-            "statistic": self.statistic,
-            "columns": list(self.names()),
-            "q": self.q.tolist(),
-            "value": self.value.tolist(),
-            "rank_error": self.noise_std.tolist(),
-            "privacy": self.privacy.to_dict(),
-            "secure": self.secure,
-            "noisy": self.noisy.tolist(),
-            "warnings": list(self.warnings),
-            "plan": self.plan.to_dict(),
-        }
+        estimates = {"q": self.q.tolist(), "value": self.value.tolist(), "rank_error": self.noise_std.tolist()}
+        fields = self._fields_with(estimates)
         if self.plan.mechanism != "exponential":
             fields["interval"] = {"level": LEVEL, "bounds": self.confidence_interval(LEVEL).tolist()}
         return fields if self.keys is None else {**fields, **keys_to_dict(self.keys, self.kinds)}

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..display.document import Background, Document, TextTable
-from ..display.wording import SHOWN, describe_statistic, insecure_facts
+from ..display.wording import LEVEL, SHOWN, describe_statistic, insecure_facts
 from ..errors import Floats, UsageError, open_unit
 from ..util import json_codec
 from . import documents
-from .base import DOCTORED, LEVEL, WRONG, import_pandas
+from .base import DOCTORED, WRONG, VectorRelease, import_pandas
 from .clipping_bias import ClippingBias, measure_clipping_bias, no_clipping_bias
 from .decode import Counts, MissingCounts, count_clipped, noise_of
-from .estimates import VectorRelease
 from .noise_covariance import ConfidenceBox, ConfidenceEllipsoid, Noise, confidence_region
 from .numbers import VectorNumbers
 from .postprocess import METHODS, OPTIONS, RawEstimate, denoise
