@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 
 from ..errors import AccuracyWarning, UsageError, names
 from ..noise import Stream
+from ..numerics.wide_integers import Wide
 from ..privacy.guarantee import Privacy
 from ..privacy.spherical_curve import Guarantee
 from ..releases.base import StatisticRelease, read_release
 from ..releases.numbers import PublicNumbers
 from ..request.groups import Groups
 from ..request.request import Request, request_from_dict
+from ..row_maps.maps import RowMap
 from ..session import Progress, Reading, Session, read_options
 from ..sources import Selection, Source
+from ..sources.group_sums import GroupSums
 from ..util import json_codec
 from ..util.atomic_files import Saved
 from ..util.structural_equality import ValueEquality
@@ -98,12 +101,27 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
         """For each column, whether its type in the data must rule out missing values."""
         return np.zeros(self.d, bool)
 
-    def charge(self, session: Session, counts_rows: bool) -> Stream:
+    def charge(self, session: Session) -> Stream:
         """The noise of the release: the data is checked, and the guarantee charged, before any value is read."""
+        self.check_data(session)
+        return session.spend(self.privacy, self.statistic, self)
+
+    def check_data(self, session: Session) -> None:
+        """An error for data that this plan was not made for; rows are counted now unless their sum counts them."""
         self._check_source(session.source)
+        counts_rows = session.counts_first or not self.public_rows or self.grouping is not None
         if self.neighbors == "replace" and counts_rows:
             self.check_rows(session.source.count())
-        return session.spend(self.privacy, self.statistic, self)
+
+    def sum_rows(self, session: Session, row_map: RowMap) -> tuple[Wide, GroupSums | None]:
+        """The exact sums, one row for each group, with the groups; one row where there are none."""
+        if self.grouping is not None:
+            sums = session.total_by(row_map, self.grouping.keys, self.public_rows and self.people is None)
+            return sums.sums, sums
+        partial = session.total(row_map, self.public_rows)
+        if self.public_rows:
+            self.check_rows(partial.rows)
+        return Wide(partial.sums.high[None], partial.sums.low[None]), None
 
     def _check_source(self, source: Source) -> None:
         """An error for data that this plan was not made for: its columns, their types, and the keys of groups."""

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy
 from ..privacy.spherical_curve import Guarantee, SphericalPrivacy, safe_ratio
 from ..regions.ellipsoid import Clip
+from ..releases.numbers import PublicNumbers
 from ..request.missing import MissingValues, few_octaves, lay_auxiliary_counts
 from ..request.people import unit_of
 from ..request.request import SUMS, HoldsRequest, Request
@@ -45,14 +46,7 @@ _CLAMPED_SHARE = 0.074
 """Of epsilon, for a count of rows with a clamped value: 150 of them are noticed at epsilon = 1; noise is 8% larger."""
 
 
-class HasLaw(Protocol):
-    """A plan, of one vector or of groups."""
-
-    @property
-    def mechanism(self) -> str: ...
-
-
-P = TypeVar("P", bound=HasLaw)
+P = TypeVar("P", bound=PublicNumbers)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..display.document import Document, make_table
 from ..display.wording import SHOWN, column_names, describe_size, format_error, many
@@ -38,7 +37,7 @@ from ..row_maps.histograms import SideBySide
 from ..session import Session
 from ..sources.group_labels import published
 from ..util import json_codec
-from .base import StatisticPlan
+from .forecast import ForecastOfPart, VectorForecast
 from .group_plan import GroupPlan, gaussian_slack, plan_groups
 from .noise_selection import plan_statistic
 from .plan import Plan
@@ -50,7 +49,7 @@ released alone, Laplace noise twice as large; any other share makes one of them 
 
 
 @dataclass(frozen=True, repr=False)
-class DescriptionPlan(DescriptionNumbers, StatisticPlan[DescriptionWithQuantiles]):
+class DescriptionPlan(DescriptionNumbers, ForecastOfPart[DescriptionWithQuantiles]):
     """One release of counts, means, standard deviations and quantiles, before the data.
 
     Guarantee: `release` on any data is `privacy` for its neighboring relation [Q16].
@@ -98,19 +97,8 @@ class DescriptionPlan(DescriptionNumbers, StatisticPlan[DescriptionWithQuantiles
         moments = self.moments.with_groups(groups) if isinstance(self.moments, GroupPlan) else self.moments
         return replace(self, request=request, moments=moments, quantile_plan=self.quantile_plan.with_groups(groups))
 
-    # Of the means, for one vector or for a group of the expected size:
-    one: ClassVar[Plan] = of_part("moments", "one")
-    size: ClassVar[int | None] = of_part("moments", "size")
-    mechanism: ClassVar[str] = of_part("moments", "mechanism")
-    noise_std: ClassVar[Floats | None] = of_part("moments", "noise_std")
-    noise_cov: ClassVar[Floats | None] = of_part("moments", "noise_cov")
-    noise_error: ClassVar[float | None] = of_part("moments", "noise_error")
-    clipping_error: ClassVar[float | None] = of_part("moments", "clipping_error")
-    expected_error: ClassVar[Floats | None] = of_part("moments", "expected_error")
-    expected_squared_error: ClassVar[float | None] = of_part("moments", "expected_squared_error")
-    budget_error: ClassVar[tuple[float | None, str]] = of_part("moments", "budget_error")
-    unserved: ClassVar[NDArray[np.bool_]] = of_part("moments", "unserved")
-    std_errors: ClassVar[Floats | None] = of_part("moments", "std_errors")
+    one: ClassVar[VectorForecast] = of_part("moments", "one")
+    """The plan of the means, of one vector or of a group of the expected size."""
 
     @property
     def rank_error(self) -> Floats:
@@ -127,24 +115,21 @@ class DescriptionPlan(DescriptionNumbers, StatisticPlan[DescriptionWithQuantiles
     def run(self, session: Session) -> DescriptionWithQuantiles:
         """[Q16] Both parts are charged, then one pass adds up both, then each gets its noise."""
         moments, quantiles = self.moments, self.quantile_plan
-        public = self.neighbors == "replace" and self.rows_each is None
-        self._check_source(session.source)
-        if self.neighbors == "replace" and (session.counts_first or not public or self.grouping is not None):
-            self.check_rows(session.source.count())
+        self.check_data(session)
         account = session.reserve(self.privacy, self.statistic, self)
         account.charge(moments.privacy.as_pair(), "the part of the means")
         account.charge(quantiles.privacy, "the part of the quantiles")
         row_map = SideBySide([moments.one.row_map, quantiles.row_map])
         if isinstance(moments, Plan):
-            partial = session.total(row_map, public)
+            partial = session.total(row_map, self.public_rows)
             first, second = _split(partial.sums, moments.row_map.width)
             noisy = moments.noisy_sums(Partial(partial.rows, first), account.stream())
             sums = Wide(second.high[None], second.low[None])
             return DescriptionWithQuantiles(
                 self, noisy, session.secure, quantile_sums=quantiles.noisy(sums, account.stream())
             )
-        assert self.grouping is not None
-        all_sums = session.total_by(row_map, self.grouping.keys, public and self.people is None)
+        _, all_sums = self.sum_rows(session, row_map)
+        assert all_sums is not None
         first, second = _split(all_sums.sums, moments.one.row_map.width)
         places, noisy = moments.noisy_groups(replace(all_sums, sums=first), account.stream())
         chosen = replace(all_sums, sums=second).chosen(places)

@@ -27,7 +27,7 @@ from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy
 from ..releases.documents import clamping_facts, describe_groups, describe_mechanism, missing_facts, plan_warnings
 from ..releases.group_release import GroupDescription, GroupRelease, keys_of, order_of
-from ..releases.numbers import GroupNumbers, of_part
+from ..releases.numbers import GroupNumbers
 from ..request.groups import Groups
 from ..request.people import unit_of
 from ..request.request import Request
@@ -37,7 +37,7 @@ from ..session import Session
 from ..sources.group_labels import published
 from ..sources.group_sums import GroupSums
 from ..util import json_codec
-from .base import WRONG, StatisticPlan
+from .base import WRONG
 from .build import (
     LEAST_EPSILON,
     Terms,
@@ -50,6 +50,7 @@ from .build import (
     plan_blocks,
     weighted_error,
 )
+from .forecast import ForecastOfPart, columns_table, plan_facts
 from .plan import Plan
 
 _NEEDS_N = "known once the size of a group is: pass n= and the expected number of groups for the error of a mean"
@@ -77,7 +78,7 @@ def request_of_group(request: Request, size: int | None) -> Request:
 
 
 @dataclass(frozen=True, repr=False)
-class GroupPlan(GroupNumbers, StatisticPlan[GroupRelease]):
+class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
     """Every public number of one release for many groups, made without data by `es.plan(..., by=)`.
 
     Guarantee: `release` on any data is `privacy` for its neighboring relation [G1][G2][G3]. The expected errors are
@@ -155,20 +156,6 @@ class GroupPlan(GroupNumbers, StatisticPlan[GroupRelease]):
                 "List fewer groups, or use fewer columns."
             )
 
-    # What the plan of one group says ------------------------------------------------------------------
-
-    mechanism: ClassVar[str] = of_part("one", "mechanism")
-    noise_std: ClassVar[Floats | None] = of_part("one", "noise_std")
-    noise_cov: ClassVar[Floats | None] = of_part("one", "noise_cov")
-    clip_radius: ClassVar[float | None] = of_part("one", "clip_radius")
-    noise_error: ClassVar[float | None] = of_part("one", "noise_error")
-    clipping_error: ClassVar[float | None] = of_part("one", "clipping_error")
-    expected_error: ClassVar[Floats | None] = of_part("one", "expected_error")
-    expected_squared_error: ClassVar[float | None] = of_part("one", "expected_squared_error")
-    budget_error: ClassVar[tuple[float | None, str]] = of_part("one", "budget_error")
-    std_errors: ClassVar[Floats | None] = of_part("one", "std_errors")
-    unserved: ClassVar[NDArray[np.bool_]] = of_part("one", "unserved")
-
     @property
     def warning(self) -> str | None:
         if self.grouping.keys is None and self.size is not None and self.size < self.threshold:
@@ -182,9 +169,9 @@ class GroupPlan(GroupNumbers, StatisticPlan[GroupRelease]):
 
     def run(self, session: Session) -> GroupRelease:
         """[G1] Exact sums of each group -> correctly rounded noisy integers -> the groups that may be published."""
-        stream = self.charge(session, counts_rows=True)
-        public = self.neighbors == "replace" and self.people is None
-        sums = session.total_by(self.one.row_map, self.grouping.keys, public)
+        stream = self.charge(session)
+        _, sums = self.sum_rows(session, self.one.row_map)
+        assert sums is not None
         return self.publish(sums, stream, session.secure)
 
     def publish(self, sums: GroupSums, stream: Stream, secure: bool) -> GroupRelease:
@@ -243,14 +230,12 @@ class GroupPlan(GroupNumbers, StatisticPlan[GroupRelease]):
 
     def document(self, most: int | None = None) -> Document:
         """A line for each column of a group."""
-        from .documents import columns_table, plan_facts
-
         one, unit = self.one, "rows" if self.people is None else "people"
         group = "each group" if self.size is None else f"a group of {self.size:,} {unit}"
         more = "; independent noise in every group"
         listed = self.grouping.keys is not None
         facts = [
-            *plan_facts(self, describe_mechanism(one), self.considered, more),
+            *plan_facts(self, describe_mechanism(one), more),
             ("Groups", describe_groups(self.grouping, 0.0 if listed else self.threshold)),
         ]
         if not listed:

@@ -14,13 +14,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..display.document import Document
-from ..errors import Floats, UsageError
+from ..display.document import Document, make_table
+from ..display.wording import MECHANISMS, SHOWN, column_names, format_error, people_facts
+from ..errors import Floats, UsageError, shown
 from ..noise import Stream
 from ..noise.laplace import LaplaceLaw
 from ..noise.law import GaussianLaw, NoiseLaw
 from ..numerics.wide_integers import LOW_BITS, Ints, Wide
 from ..privacy.guarantee import Privacy
+from ..releases.documents import describe_groups, plan_warnings
 from ..releases.histogram_release import HistogramNumbers, HistogramRelease
 from ..request.people import unit_of
 from ..request.request import Request
@@ -31,6 +33,7 @@ from ..session import Session
 from ..util import json_codec
 from .base import WRONG, StatisticPlan
 from .build import choose_plan
+from .forecast import plan_facts, plan_title
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,15 +102,8 @@ class HistogramPlan(HistogramNumbers, StatisticPlan[HistogramRelease]):
 
     def run(self, session: Session) -> HistogramRelease:
         """[H3][H4] Exact counts -> correctly rounded noisy counts -> the release."""
-        is_public = self.total is not None
-        stream = self.charge(session, counts_rows=session.counts_first or not is_public)
-        if self.grouping is None:
-            partial = session.total(self.row_map, public=is_public)
-            if is_public:
-                self.check_rows(partial.rows)
-            sums = Wide(partial.sums.high[None], partial.sums.low[None])
-        else:  # in the order in which they are listed
-            sums = session.total_by(self.row_map, self.grouping.keys, self.public_rows and self.people is None).sums
+        stream = self.charge(session)
+        sums, _ = self.sum_rows(session, self.row_map)  # of groups in the order in which they are listed
         return HistogramRelease(self, self.noisy(sums, stream), session.secure)
 
     def noisy(self, sums: Wide, stream: Stream) -> Floats:
@@ -133,9 +129,14 @@ class HistogramPlan(HistogramNumbers, StatisticPlan[HistogramRelease]):
         return HistogramRelease
 
     def document(self, most: int | None = None) -> Document:
-        from .documents import bins_document
-
-        return bins_document(self, self.considered, self.bins.sizes, self.count_std, most)
+        """A line for each column."""
+        error = format_error(self.count_std)
+        names = column_names(self.columns, self.d, most or SHOWN)
+        lines = [[shown(name), f"{self.bins.sizes[j]:,}", error] for j, name in enumerate(names)]
+        table = make_table(["column", "bins", "expected error of a count (RMS)"], lines, self.d)
+        facts = [*plan_facts(self, MECHANISMS[self.mechanism]), *people_facts(self.people, self.statistic)]
+        facts += [] if self.grouping is None else [("Groups", describe_groups(self.grouping, 0.0))]
+        return Document(plan_title(self), [table], facts, plan_warnings(self))
 
 
 def sensitivities(request: Request) -> tuple[int, Fraction]:

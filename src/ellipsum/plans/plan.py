@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..display.document import Document
 from ..errors import Floats, UsageError
 from ..kernels.accumulate import Partial
 from ..noise import Stream
@@ -129,7 +128,7 @@ class Plan(VectorForecast):
 
     def run(self, session: Session) -> Release:
         """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever source summed the rows."""
-        stream = self.charge(session, counts_rows=session.counts_first or not self.public_rows)
+        stream = self.charge(session)
         return self.publish(self.noisy_sums(session.total(self.row_map, self.public_rows), stream), session.secure)
 
     def noisy_sums(self, partial: Partial, stream: Stream) -> Floats:
@@ -148,11 +147,6 @@ class Plan(VectorForecast):
     @property
     def release_class(self) -> type[Release]:
         return Description if self.statistic == "describe" else Release
-
-    def document(self, most: int | None = None) -> Document:
-        from .documents import plan_document
-
-        return plan_document(self, most)
 
     # Saved ----------------------------------------------------------------------------------------------
 

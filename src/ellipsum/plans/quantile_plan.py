@@ -121,20 +121,15 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
 
     def run(self, session: Session) -> QuantileRelease:
         """[Q11] Exact histograms -> exact sums -> noise; or choices among bins [Q20]."""
-        groups, is_public = self.grouping, self.neighbors == "replace" and self.rows_each is None
         if self._selects_groups and not self.privacy.slack:
             raise UsageError("This plan is one part of a larger release. Run the plan of that release.")
-        stream = self.charge(session, counts_rows=session.counts_first or not is_public or groups is not None)
-        if groups is None:
-            partial = session.total(self.row_map, is_public)
-            if is_public:
-                self.check_rows(partial.rows)
-            counts = Wide(partial.sums.high[None], partial.sums.low[None])
+        stream = self.charge(session)
+        counts, sums = self.sum_rows(session, self.row_map)
+        if sums is None:
             return QuantileRelease(self, self.noisy(counts, stream), session.secure)
-        sums = session.total_by(self.row_map, groups.keys, is_public and self.people is None)
         sums = sums.chosen(order_of(published(sums.labels, sums.kinds)))
         noisy = self.noisy(sums.sums, stream)
-        if groups.keys is None:
+        if self._selects_groups:
             kept = np.flatnonzero(self.reaches(noisy))
             sums, noisy = sums.chosen(kept), noisy[kept]
         keys = keys_of(published(sums.labels, sums.kinds))

@@ -63,11 +63,6 @@ class HistogramNumbers(PublicNumbers):
         return sum(self.cells)
 
     @property
-    def public_rows(self) -> bool:
-        """Whether the number of rows is public: not if a person may have several rows [U8]."""
-        return self.neighbors == "replace" and self.rows_each is None
-
-    @property
     def total(self) -> int | None:
         """The public total of each column's counts; None if the total is noisy too."""
         return self.n if self.public_rows and self.grouping is None else None

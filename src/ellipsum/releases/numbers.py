@@ -85,6 +85,11 @@ class PublicNumbers(HoldsRequest, Printed):
     def neighbors(self) -> str:
         return str(self.privacy.neighbors)
 
+    @cached_property
+    def public_rows(self) -> bool:
+        """Whether the number of rows is public: under "replace", unless a person may have several rows [U8]."""
+        return self.neighbors == "replace" and self.rows_each is None
+
     @property
     def mechanism(self) -> str:
         """The noise distribution."""
@@ -160,11 +165,6 @@ class VectorNumbers(PublicNumbers):
     def clamped(self) -> bool:
         """Whether each value is clamped to its own bounds (Box), rather than rows clipped by their norm."""
         return self.rows.clamps
-
-    @cached_property
-    def public_rows(self) -> bool:
-        """Whether the number of rows is public: under "replace", unless a person may have several rows [U8]."""
-        return self.neighbors == "replace" and self.rows_each is None
 
     @property
     def needs_no_count(self) -> bool:
@@ -324,11 +324,6 @@ class GroupNumbers(PublicNumbers):
     def grouping(self) -> Groups:
         assert self.request.groups is not None
         return self.request.groups
-
-    @property
-    def size(self) -> int | None:
-        """The expected number of rows, or people, in a group."""
-        return self.one.n
 
     @property
     def width(self) -> int:
