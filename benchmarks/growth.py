@@ -143,8 +143,7 @@ Points = Mapping[str, Sequence[tuple[int, float, float]]]
 
 def draw(points: Points, path: Path) -> None:
     """Time and memory against size, each line with its exponent."""
-    from ellipsum.display.plots.rendering import figure, save
-    from ellipsum.display.plots.style import stroke, styled
+    from ellipsum.display.plots.drawing import figure, save, stroke, styled
 
     with styled():
         picture, axes = figure(12, 5.2, 2)

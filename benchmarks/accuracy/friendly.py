@@ -22,8 +22,7 @@ import numpy as np
 from scipy.special import ndtri
 
 import ellipsum as es
-from ellipsum.display.plots.rendering import figure
-from ellipsum.display.plots.style import COLORS
+from ellipsum.display.plots.drawing import COLORS, figure
 from ellipsum.friendly import friendly_mean
 from ellipsum.friendly.plan import friendly_plan
 

@@ -16,8 +16,7 @@ from unittest import mock
 import numpy as np
 
 import ellipsum as es
-from ellipsum.display.plots.rendering import bare_figure, save
-from ellipsum.display.plots.style import COLORS, GREY, styled
+from ellipsum.display.plots.drawing import COLORS, GREY, bare_figure, save, styled
 
 FOLDER = Path(__file__).parent
 BLUE, ORANGE, GREEN = COLORS[:3]

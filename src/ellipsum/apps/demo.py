@@ -125,8 +125,8 @@ def brief(error: float) -> str:
 
 
 def _draw(folder: Path, plans: dict[str, Plan], errors: dict[str, Floats], console: Console) -> None:
+    from ..display.plots.drawing import available
     from ..display.plots.studies import compare_noise
-    from ..display.plots.style import available
 
     if not available():
         console.print("Install ellipsum[plots] for the picture.")

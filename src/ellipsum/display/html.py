@@ -143,7 +143,7 @@ def _origin(background: Background) -> str:
 
 
 def _pictures(title: str, background: Background) -> str:
-    from .plots.style import available
+    from .plots.drawing import available
 
     if background.sheet is None and background.forecast is None and background.picture is None:
         return ""

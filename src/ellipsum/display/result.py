@@ -51,7 +51,7 @@ class Shown(Printed):
         path: .svg, .png or .pdf (which has pages where there are many columns). order: "given", or by "value", the
         largest first. columns: those to show; else all, up to 1000.
         """
-        from .plots.rendering import check_format
+        from .plots.drawing import check_format
         from .plots.strips import sheet_plot
 
         if path is not None:

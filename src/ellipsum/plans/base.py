@@ -23,7 +23,6 @@ from ..request.request import Request, request_from_dict
 from ..row_maps.maps import RowMap
 from ..session import Progress, Reading, Session, read_options
 from ..sources import Selection, Source
-from ..sources.group_sums import GroupSums
 from ..util import json_codec
 from ..util.atomic_files import Saved
 from ..util.structural_equality import ValueEquality
@@ -31,6 +30,7 @@ from ..version import VERSION
 
 if TYPE_CHECKING:
     from ..ledger import DatasetAccount
+    from ..sources.group_sums import GroupSums
 
 Released = TypeVar("Released", bound=StatisticRelease)
 WRONG = "Invalid plan file: missing, unknown or wrong fields. Create a new plan with es.plan."

@@ -13,9 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from ..display.plots.labels import label, logarithmic, ticks, wrapped
-from ..display.plots.rendering import bare_figure, check_format, content, save, svg
-from ..display.plots.style import BLACK, FONT_POINTS, GREY, stroke, styled
+from ..display.plots.drawing import (
+    BLACK,
+    FONT_POINTS,
+    GREY,
+    bare_figure,
+    check_format,
+    content,
+    label,
+    logarithmic,
+    save,
+    stroke,
+    styled,
+    svg,
+    ticks,
+    wrapped,
+)
 from ..display.wording import MECHANISMS, column_names, describe_guarantee
 from ..errors import Floats, UsageError, named
 from ..privacy.budget import Budget

@@ -299,9 +299,7 @@ class ProjectionForecast(Printed):
 
     def plot(self, title: str, path: str | Path | None = None) -> Any:
         """Standard errors of squared distances, as shares of the largest possible one."""
-        from ..display.plots.labels import ticks
-        from ..display.plots.rendering import check_format, figure, save
-        from ..display.plots.style import BLACK, stroke, styled
+        from ..display.plots.drawing import BLACK, check_format, figure, save, stroke, styled, ticks
 
         if path is not None:
             check_format(path)

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display.plots.labels import label
-from ..display.plots.rendering import check_format, figure, save, svg
+from ..display.plots.drawing import BLACK, COLORS, available, check_format, figure, label, save, styled, svg
 from ..display.plots.strips import PANELS, Sheet, Strip, limits_of
-from ..display.plots.style import BLACK, COLORS, available, styled
 from ..display.wording import INSECURE, describe_guarantee, describe_statistic, format_number, many
 from ..errors import Floats, UsageError, choice, named
 from ..privacy.guarantee import PrivacyGuarantee

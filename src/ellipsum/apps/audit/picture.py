@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...display.plots.labels import logarithmic, plain, ticks
-from ...display.plots.rendering import check_format, figure, save
-from ...display.plots.style import stroke, styled
+from ...display.plots.drawing import check_format, figure, logarithmic, plain, save, stroke, styled, ticks
 
 _POINTS = np.geomspace(1e-5, 0.3, 25)
 _FARTHEST = 8.0  # times as far up as points lie

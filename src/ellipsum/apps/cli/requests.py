@@ -236,8 +236,7 @@ def warn_of_password(address: str) -> None:
 
 def check_targets(options: kinds.FileOptions) -> None:
     """Refuse outputs that cannot be written, that are inputs, or that are the same; nothing is read yet."""
-    from ...display.plots.rendering import check_format
-    from ...display.plots.style import check_available
+    from ...display.plots.drawing import check_available, check_format
 
     first: dict[str, str] = {}
     if options.plot is not None:

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ... import Description, DescriptionWithQuantiles, HistogramRelease, QuantileRelease, Release
-from ...display.plots.labels import label
-from ...display.plots.rendering import content
+from ...display.plots.drawing import content, label
 from ...display.plots.strips import ROWS, Sheet, Strip, sheet_figure
 from ...errors import Floats
 from ...releases.base import StatisticRelease

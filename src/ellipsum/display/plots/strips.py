@@ -12,9 +12,23 @@ from typing import Any
 import numpy as np
 
 from ...errors import Floats
-from .labels import inches, plain, ticks, wrapped
-from .rendering import bare_figure, check_format, save, save_pages, svg
-from .style import BLACK, COLORS, FONT_POINTS, GREY, PALE, styled
+from .drawing import (
+    BLACK,
+    COLORS,
+    FONT_POINTS,
+    GREY,
+    PALE,
+    bare_figure,
+    check_format,
+    inches,
+    plain,
+    save,
+    save_pages,
+    styled,
+    svg,
+    ticks,
+    wrapped,
+)
 
 ROWS = 30
 """Rows of a panel at most."""

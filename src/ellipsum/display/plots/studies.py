@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import Floats
-from .labels import label
-from .rendering import figure, save
-from .style import BLACK, COLORS, hatch, stroke, styled
+from .drawing import BLACK, COLORS, figure, hatch, label, save, stroke, styled
 
 
 @styled()
