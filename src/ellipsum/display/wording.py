@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context, Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from ..errors import Floats, named
 from ..privacy.guarantee import Privacy, PrivacyGuarantee
 from ..privacy.spherical_curve import SphericalPrivacy
 from ..request.people import People
-from ..request.request import HoldsRequest
 from ..rows import Ball, LearnedRows, Normal, Rows
 
 SHOWN = 12
@@ -48,6 +47,21 @@ BOUNDS = {
 }
 """What is known of a column, by the kind of rows."""
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
+
+
+class SizedPlan(Protocol):
+    """The statistic and the size of a plan. Friendly means have plans without a request."""
+
+    @property
+    def statistic(self) -> str: ...
+    @property
+    def d(self) -> int: ...
+    @property
+    def neighbors(self) -> str: ...
+    @property
+    def n(self) -> int | None: ...
+    @property
+    def people(self) -> People | None: ...
 
 
 # Numbers ------------------------------------------------------------------------------------------------
@@ -141,10 +155,10 @@ def _describe_parts(privacy: Privacy) -> str:
 # Rules --------------------------------------------------------------------------------------------------
 
 
-def describe_size(plan: HoldsRequest) -> str:
+def describe_size(plan: SizedPlan) -> str:
     """The number of rows, where it is public, or the guess of it."""
-    if plan.request.neighbors == "replace":
-        return f"n = {plan.n:,}" + ("" if plan.request.people is None else " people")
+    if plan.neighbors == "replace":
+        return f"n = {plan.n:,}" + ("" if plan.people is None else " people")
     return "n is private" + (f", guess: {plan.n:,}" if plan.n is not None else "")
 
 
@@ -161,11 +175,10 @@ def people_facts(people: People | None, statistic: str = "") -> list[tuple[str, 
     return [("People", f"{how}; identified by {named(people.privacy_id)}")]
 
 
-def describe_statistic(plan: HoldsRequest) -> str:
+def describe_statistic(plan: SizedPlan) -> str:
     """What a plan is of: the mean of 3 columns, the count of rows."""
     if plan.statistic == "count":
-        people = plan.request.people
-        return "count of " + ("rows" if people is None or people.rows_each is not None else "people")
+        return "count of " + ("rows" if plan.people is None or plan.people.rows_each is not None else "people")
     return f"{STATISTICS[plan.statistic]} of {many(plan.d, 'column')}"
 
 

@@ -1,4 +1,4 @@
-"""The base of all plans: they are checked against data, charged, and run."""
+"""The base of all plans: it checks the data, charges the budget, runs the release, and reads plans from files."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ WRONG = "Invalid plan file: missing, unknown or wrong fields. Create a new plan 
 
 
 class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
-    """A plan that holds its request; `run`, `warning`, `own_fields`, `from_fields` and `release_class` are its own."""
+    """The base of plans. Each kind defines `run`, `warning`, `own_fields`, `from_fields` and `release_class`."""
 
     format: ClassVar[str]
-    """Of its file."""
+    """The format of its file."""
     read_privacy: ClassVar[json_codec.Kind[Guarantee]] = Privacy.from_dict
 
     def run(self, session: Session) -> Released:
@@ -66,16 +66,16 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
         data : array-like, data frame, path or query
             What `ellipsum.sum` takes.
         rng : numpy.random.Generator, optional
-            For tests: the release is then not private.
+            For tests: such a release is not private.
         by : str, list or arrays, optional
-            Other grouping columns than the planned ones.
+            Grouping columns, if they are not those of the plan.
         columns, threads, progress, ledger, request_id
             As in `ellipsum.sum`.
 
         Returns
         -------
         Release
-            The published statistic, a `GroupRelease` where there are groups.
+            The published statistic; a `GroupRelease` for groups.
         """
         plan, groups = self, self.grouping
         if by is not None:
@@ -89,7 +89,7 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
             return run_with_warnings(plan, session, 3)
 
     def with_groups(self, groups: Groups) -> Self:
-        """The same plan for groups that other columns name."""
+        """The same plan with other grouping columns."""
         changed: Any = self  # Every plan is a dataclass.
         plan: Self = replace(changed, request=replace(self.request, groups=groups))
         return plan
@@ -98,23 +98,23 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
 
     @property
     def unserved(self) -> NDArray[np.bool_]:
-        """For each column, whether its type in the data must rule out missing values."""
+        """For each column, whether its type in the data must exclude missing values."""
         return np.zeros(self.d, bool)
 
     def charge(self, session: Session) -> Stream:
-        """The noise of the release: the data is checked, and the guarantee charged, before any value is read."""
+        """Check the data and charge the guarantee, before any value is read. Returns the stream of noise."""
         self.check_data(session)
         return session.spend(self.privacy, self.statistic, self)
 
     def check_data(self, session: Session) -> None:
-        """An error for data that this plan was not made for; rows are counted now unless their sum counts them."""
+        """Raise an error for other data than planned for. Rows are counted now unless the sum counts them."""
         self._check_source(session.source)
         counts_rows = session.counts_first or not self.public_rows or self.grouping is not None
         if self.neighbors == "replace" and counts_rows:
             self.check_rows(session.source.count())
 
     def sum_rows(self, session: Session, row_map: RowMap) -> tuple[Wide, GroupSums | None]:
-        """The exact sums, one row for each group, with the groups; one row where there are none."""
+        """The exact sums, one row for each group, and the groups; without by one row, and None."""
         if self.grouping is not None:
             sums = session.total_by(row_map, self.grouping.keys, self.public_rows and self.people is None)
             return sums.sums, sums
@@ -124,7 +124,7 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
         return Wide(partial.sums.high[None], partial.sums.low[None]), None
 
     def _check_source(self, source: Source) -> None:
-        """An error for data that this plan was not made for: its columns, their types, and the keys of groups."""
+        """Raise an error if columns, their types or keys of groups are not those of the plan."""
         if source.width != self.d:
             raise UsageError(
                 f"The plan has {self.d} columns, but the data has {source.width}. Pass columns=, or create a new plan."
@@ -138,7 +138,7 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
             check_keys(self.grouping, source)
 
     def check_rows(self, count: int) -> None:
-        """Under "replace" n is public, and a plan is for this number of rows, or people."""
+        """Raise an error if the public number of rows, or people, is not that of the plan."""
         if count != self.n:
             unit = "rows" if self.people is None else "people"
             raise UsageError(
@@ -151,8 +151,8 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
     def plot(self, path: str | Path | None = None, *, columns: Sequence[str] | None = None) -> Any:
         """Draw the forecast with matplotlib.
 
-        Expected error against the budget for each mechanism; the noise of two columns beside isotropic Gaussian
-        noise; for Normal rows, error against the clipping radius.
+        The figure has the expected error against the budget for each mechanism, and the noise of two columns beside
+        isotropic Gaussian noise.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
         return plan_svg(self, prefix)
 
     def own_fields(self) -> dict[str, Any]:
-        """What a file says of this kind of plan, beside its request and guarantee."""
+        """The fields in a file that only this kind of plan has."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,19 +189,19 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
 
     @classmethod
     def from_fields(cls, fields: json_codec.Fields, request: Request, privacy: Any) -> Self:
-        """The plan of a request with a guarantee, from the fields that only this kind of plan has."""
+        """Make the plan of a request and a guarantee, from the fields that only this kind of plan has."""
         raise NotImplementedError
 
     @classmethod
     def from_dict(cls, saved: object) -> Self:
-        """Inverse of `to_dict`; whether the fields make a plan is checked as it is made."""
+        """Inverse of `to_dict`. The constructor checks the plan."""
         with json_codec.Fields(saved, WRONG) as fields:
             fields.check_format(cls.format, f"Not a plan of format {cls.format}. It may come from another version.")
             request = fields.take("request", request_from_dict)
             return cls.from_fields(fields, request, fields.take("privacy", cls.read_privacy))
 
     def check_claim(self) -> None:
-        """An error where a plan, which may come from a file, claims another guarantee than its request asks for."""
+        """Raise an error if a plan, which may come from a file, has another guarantee than its request."""
         self.privacy.check_unit(self.people is not None)
         self.privacy.check_stated(self.stated)
         names("columns", self.columns, self.d)
@@ -220,17 +220,17 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
 
     @classmethod
     def read_release(cls, text: str) -> Released:
-        """A release of this kind of plan, from its JSON."""
+        """Read a release of this kind of plan from its JSON."""
         release: Released = read_release(json_codec.parse(text), cls.from_dict, lambda plan: plan.release_class)
         return release
 
 
 def check_keys(groups: Groups, source: Source) -> None:
-    """An error, before the charge, for keys that the source's columns cannot hold or tell apart."""
+    """Raise an error, before the charge, for keys that the source's columns cannot contain or distinguish."""
     if len(source.by) != len(groups.by):
         raise UsageError(f"The plan groups by {len(groups.by)} columns, but by= names {len(source.by)}.")
     if groups.keys is not None:
-        from ..sources.group_codes import key_table  # compiles
+        from ..sources.group_codes import key_table  # It compiles when imported.
 
         key_table(source.by, groups.keys)
 
@@ -238,7 +238,7 @@ def check_keys(groups: Groups, source: Source) -> None:
 def run_with_warnings(
     plan: StatisticPlan[Released], session: Session, level: int, warns_of_plan: bool = True
 ) -> Released:
-    """The release; why the plan or its own value may be inaccurate is raised as warnings, `level` calls further up."""
+    """Run a release, and raise its warnings and those of its plan, `level` calls further up."""
     if plan.warning is not None and warns_of_plan:
         warnings.warn(AccuracyWarning(plan.warning), stacklevel=level)
     release = session.run_or_load_stored(lambda: plan.run(session), plan.read_release)
@@ -248,6 +248,6 @@ def run_with_warnings(
 
 
 def simulate(plan: StatisticPlan[Any], data: Any, rng: np.random.Generator | None = None) -> Any:
-    """A release of made-up data, without a charge."""
+    """Run a release of artificial data, without a charge."""
     with Session.open(data, Selection.of_request(plan.request), plan.people, Reading(rng)) as session:
         return plan.run(session)

@@ -52,14 +52,14 @@ class StatisticRelease(ValueEquality, Kept, Saved, Shown):
     plan: PublicNumbers
     """The plan that was run: every public number of this release."""
     noisy: Floats
-    """The noisy sums in the plan's scaled space: values, counts beside them and, where n is private, the count; of
-    groups, a row for each."""
+    """The noisy sums in the plan's scaled space: values, counts beside them and, if n is private, the number of rows.
+    Groups have one row each."""
     secure: bool
-    """False where the noise came from a caller's generator: the release is then not private."""
+    """False if the noise came from the caller's generator. Such a release is not private."""
     privacy_spent: Guarantee | None = field(default=None, kw_only=True)
-    """Set where earlier steps (learning) spent budget too."""
+    """Total privacy loss if earlier steps (learning) spent budget too; else None."""
     learned: Learning | None = field(default=None, kw_only=True)
-    """The steps that learned the bounds, with their cost, and what clipping to these may have moved."""
+    """The steps that learned the bounds, their cost, and the possible bias of clipping to these bounds."""
 
     @property
     def value(self) -> Floats:
@@ -104,7 +104,7 @@ class StatisticRelease(ValueEquality, Kept, Saved, Shown):
         return self.plan.stated if self.learned is None else self.learned.stated
 
     def names(self, most: int | None = None) -> tuple[str, ...]:
-        """The first column names, or all; x1, x2, ... where there are none."""
+        """The names of the first columns, or of all; x1, x2, ... if columns have no names."""
         return column_names(self.columns, self.plan.d, most)
 
     @property
@@ -114,7 +114,7 @@ class StatisticRelease(ValueEquality, Kept, Saved, Shown):
         return () if groups is None else tuple(map(str, groups.by))
 
     def background(self) -> Background:
-        """What a report says beside every statistic; each adds the origin of its bounds, and its mechanism."""
+        """Facts for the report of every release. Each kind of release adds the origin of bounds and the mechanism."""
         return Background(
             privacy=self.privacy,
             stated=self.stated,
@@ -127,7 +127,7 @@ class StatisticRelease(ValueEquality, Kept, Saved, Shown):
 
     @property
     def _stated_request(self) -> Request:
-        """What the caller asked for, with the bounds that were stated where others were learned from them."""
+        """The request of the caller. If bounds were learned, it has the `Unknown` bounds that the caller passed."""
         request, learned = self.plan.request, self.learned
         budget = Budget(**self.stated) if self.stated else None
         if learned is None:
@@ -144,7 +144,7 @@ class StatisticRelease(ValueEquality, Kept, Saved, Shown):
         )
 
     def _frame(self, table: Any, **how: Any) -> pandas.DataFrame:
-        """A pandas frame; where the noise is not secure, a column says so."""
+        """A pandas frame. It has a column `secure` if the noise is not secure."""
         frame = import_pandas().DataFrame(table, **how)
         if not self.secure:
             frame["secure"] = False
@@ -190,16 +190,16 @@ class StatisticRelease(ValueEquality, Kept, Saved, Shown):
 
     @classmethod
     def own_fields(cls, fields: json_codec.Fields, plan: Any) -> dict[str, Any]:
-        """The noisy sums, and what this kind of release holds beside them, from a file."""
+        """Read the noisy sums, and the other fields of this kind of release, from a file."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """An error where a release from a file cannot be one of its plan; its noisy sums have the right size first."""
+        """Raise an error if a release from a file cannot come from its plan."""
         raise NotImplementedError
 
     @classmethod
     def from_plan(cls, fields: json_codec.Fields, plan: PublicNumbers) -> Self:
-        """The release of a plan, from the fields of a file."""
+        """Read the release of a plan from the fields of a file."""
         spent = fields.take("privacy", guarantee_from_dict)
         learned = fields.take("learned", Learning.from_dict, None)
         if learned is not None:
@@ -223,11 +223,11 @@ class StatisticRelease(ValueEquality, Kept, Saved, Shown):
 
 @dataclass(frozen=True, repr=False)
 class VectorRelease(StatisticRelease):
-    """A statistic of one vector, or of one in each group along a leading axis."""
+    """A statistic of one vector, or of one vector per group along a leading axis."""
 
     @property
     def vector_plan(self) -> VectorNumbers:
-        """The plan of one vector, by which noisy sums are decoded."""
+        """The plan of one vector, which the noisy sums are decoded with."""
         raise NotImplementedError
 
     @property
@@ -241,18 +241,18 @@ class VectorRelease(StatisticRelease):
 
     @cached_property
     def decoded(self) -> Decoded:
-        """Everything that follows from the noisy sums [U3][U6]."""
+        """The statistic and its counts, decoded from the noisy sums [U3][U6]."""
         return decode(self.vector_plan, self.noisy, self._missing_counts)
 
     @property
     def raw_value(self) -> Floats:
-        """The value before it was cut or cleaned: its noise has mean zero, as values that are added up need."""
+        """The estimate before it is clamped or denoised. Its noise has mean zero, so such estimates can be added up."""
         return self.decoded.value
 
     def _possible_value(self, value: Floats) -> Floats:
-        """Means of clamped values lie within the bounds, and a column that was not found has no value [U10][L11].
+        """Clamp means of clamped values to their bounds; a column whose bounds were not found has no value [U10][L11].
 
-        A count alone is at least 0; those of groups are added up, so they are published as they are.
+        A single count is at least 0. Counts of groups may be added up, so they are published without a change.
         """
         plan = self.vector_plan
         if self.statistic == "count" and value.ndim == 1:
@@ -263,9 +263,9 @@ class VectorRelease(StatisticRelease):
 
     @property
     def _possible_range(self) -> tuple[Any, Any]:
-        """What the statistic of the data lies between, whatever the noise: counts, and what clamped values allow.
+        """Lower and upper limit of the statistic of any data: for counts, and for statistics of clamped values.
 
-        Where bounds were learned values may lie beyond them, but not beyond the magnitude that was given.
+        Values may lie outside learned bounds, but not outside the magnitude that the caller passed.
         """
         plan = self.vector_plan
         if self.statistic == "count":
@@ -283,33 +283,34 @@ class VectorRelease(StatisticRelease):
 
     @property
     def _widened_stds(self) -> Floats:
-        """Noise stds, widened where a mean divides by a count that is itself in doubt [U2]."""
+        """Noise stds. Those of a mean are larger if the count that it is divided by is uncertain [U2]."""
         return widen(self.vector_plan, self.noise_std, self.decoded.rows)
 
     @property
     def _center(self) -> Floats:
-        """What intervals are about."""
+        """The centers of the intervals."""
         return self.raw_value
 
     def half_widths(self, level: float = LEVEL) -> Floats:
-        """Half the width of each interval, before it is cut to the possible values; one number per column."""
+        """Half the width of each interval before it is clipped to the possible values; one number per column."""
         half: Floats = self.vector_plan.multiples(open_unit("level", level)) * self._widened_stds
         return half
 
     def confidence_interval(self, level: float = LEVEL, *, target: str = "data") -> Floats:
-        """Bounds for the statistic of every column, each covering its own at a confidence level.
+        """Compute confidence intervals for the statistic, one for every column, at a confidence level.
 
-        They account for the noise of sums and counts and, where rows are clipped, for the bias that the counted rows
-        may cause; for Box rows they are for the clamped values, and end at the bounds at the latest. `warnings` says
-        where they cannot be relied on. They do not account for what was not counted (count_clipped=False).
+        They account for the noise of sums and counts. If rows are clipped by their norm, they also account for the
+        bias that the counted rows may cause. For Box bounds they are for the clamped values, and lie within the
+        bounds. `warnings` names intervals that cannot be trusted. Clipping that was not counted
+        (count_clipped=False) is not accounted for.
 
         Parameters
         ----------
         level : float, default 0.95
-            Probability with which each interval covers its own number.
+            Probability with which each interval covers the statistic of its column.
         target : {"data", "population"}, default "data"
-            "data": the statistic of the data at hand. "population": of the population that the rows are a random
-            sample of; this needs the standard deviation, so `describe` has it.
+            "data": the statistic of the data at hand. "population": the statistic of the population that the rows are
+            a random sample of. This needs standard deviations, so only `describe` supports it.
 
         Returns
         -------
@@ -345,7 +346,7 @@ class VectorRelease(StatisticRelease):
 
 
 def is_of_population(target: str, people: People | None) -> bool:
-    """Whether an interval is of a population, for which rows must be independent draws: not those of one person."""
+    """Whether an interval is for a population. Its rows must be independent draws, so each person has only one."""
     if choice("target", target, ("data", "population")) == "population" and people and (people.rows_each or 1) > 1:
         raise UsageError(
             "target='population' needs independent rows, and several rows of one person are not. Use "
@@ -363,9 +364,9 @@ def import_pandas() -> ModuleType:
 
 
 def read_release(saved: object, make_plan: Callable[[Any], Any], class_of: Callable[[Any], Any]) -> Any:
-    """A release from a file: everything that it shows must follow from its plan and its noisy sums.
+    """Read a release from a file and check that all its numbers follow from its plan and its noisy sums.
 
-    class_of: the class of a plan's releases.
+    class_of: returns the class of a plan's releases.
     """
     with json_codec.Fields(saved, WRONG) as fields:
         fields.check_format(FORMAT, _OTHER_FORMAT)

@@ -1,6 +1,6 @@
-"""Bounds on the clipping bias, and the warnings that follow from them.
+"""Bounds on the clipping bias, and warnings of it.
 
-Everything here follows from noisy counts that were paid for, and from public numbers. docs/proofs/plans.md: [U7].
+Both are computed from noisy counts that the guarantee covers, and from public numbers. docs/proofs/plans.md: [U7].
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from ..request.request import SUMS
 from .decode import Counts
 from .numbers import PublicNumbers, VectorNumbers
 
-_SURE = 4.0  # stds: a far distance class enters the bound where its count is surely not noise; nearer ones earlier
-_NEAREST, _FURTHER = 2.0, 0.5  # stds for the first distance class, and for each one further
-_ALWAYS = 2  # distance classes: where only two are told apart, both enter whatever their counts
-_WARN = 6.0  # stds: a warning; data inside its region raises it with probability 1e-9
-_SHARE = 0.05  # of the rows: this share must be clipped before a distribution counts as contradicted
+_SURE = 4.0  # stds: a far distance class enters the bound if its count exceeds this; nearer classes need less.
+_NEAREST, _FURTHER = 2.0, 0.5  # stds for the first distance class, and the increase for each next class.
+_ALWAYS = 2  # If there are only two distance classes, both always enter the bound.
+_WARN = 6.0  # stds: a larger count raises a warning; for data inside its region with probability 1e-9.
+_SHARE = 0.05  # A distribution counts as contradicted only if this share of the rows is clipped.
 _TIMES = 3.0  # Ratio to the share that the given distribution implies.
-_FAR = 2  # distance classes beyond the region from which on even a few unexpected rows raise a warning
+_FAR = 2  # From this distance class on, even a few unexpected rows raise a warning.
 _LISTED = 3
 _MOST_WARNINGS = 20  # The largest number of columns with a warning of their own.
 
 
 @dataclass(frozen=True)
 class ClippingBias:
-    """Bound on the clipping bias of each column, and the noise of that bound; arrays with one number per column."""
+    """Bound on the clipping bias of each column, and the noise of this bound; arrays with one number per column."""
 
     bound: Floats
     std_of_bound: Floats
     expected: Floats
-    """Root mean square of what clipping is expected to move, for rows as described."""
+    """Expected root mean square error due to clipping, for rows as described."""
     unexplained: Floats
-    """The part of the bound that rows as described would not cause, as far as counts show it."""
+    """The part of the bound that exceeds the effect of rows as described, according to the counts."""
     std_of_unexplained: Floats
     warnings: tuple[str, ...] = ()
     undetected_rows: int = 0
-    """The noise of the counts may hide this number of clamped rows, or far outliers; the bound does not cover them."""
+    """This number of clamped rows, or of far outliers, may remain undetected. The bound does not cover them."""
 
 
 def no_clipping_bias(d: int, warnings: tuple[str, ...] = (), undetected_rows: int = 0) -> ClippingBias:
-    """No bias: nothing was clipped, or values were only clamped and intervals are for clamped values."""
+    """No bias: no row was clipped, or intervals are for clamped values."""
     zeros = np.broadcast_to(0.0, d)
     return ClippingBias(zeros, zeros, zeros, zeros, zeros, warnings, undetected_rows)
 
 
 def measure_clipping_bias(plan: VectorNumbers, counts: Counts) -> ClippingBias:
-    """Measure the clipping bias by the noisy counts of a release, and collect its warnings."""
+    """Bound the clipping bias by the noisy counts of a release, and collect its warnings."""
     few = _few_rows(plan, counts)
     if counts.clipped is not None:
         return _clipped_rows(plan, counts, counts.clipped, few)
@@ -59,14 +59,14 @@ def measure_clipping_bias(plan: VectorNumbers, counts: Counts) -> ClippingBias:
     bias = no_clipping_bias(plan.d, (*_clamped(plan, counts), *few), 0 if test is None else test.undetected_rows)
     if plan.clamped:
         return bias
-    expected = plan.sum_clipping_errors  # Clipped by norm, and not counted.
+    expected = plan.sum_clipping_errors  # Rows are clipped by their norm and not counted.
     return ClippingBias(
         bias.bound, bias.bound, _of_statistic(plan, counts, expected), bias.bound, bias.bound, bias.warnings
     )
 
 
 def _few_rows(plan: VectorNumbers, counts: Counts) -> tuple[str, ...]:
-    """Columns that hardly any row has, surely: not where the whole table is smaller than the noise of a count."""
+    """Warn of columns with almost no values, unless the whole table is smaller than the noise of a count."""
     rows, stds = counts.rows, counts.stds
     few = rows < _SURE * stds
     if not few.any():
@@ -86,7 +86,7 @@ def _few_rows(plan: VectorNumbers, counts: Counts) -> tuple[str, ...]:
 
 
 def _clamped(plan: VectorNumbers, counts: Counts) -> tuple[str, ...]:
-    """Warnings where surely some values were clamped, by column as far as the counts single columns out."""
+    """Warn of clamped values that noise alone does not explain, by column if the counts identify columns."""
     test, rows = plan.clamping_test, counts.outside_rows
     if test is None or rows is None or rows <= test.most_rows:
         return ()
@@ -122,13 +122,13 @@ def _clamped_column(plan: VectorNumbers, j: int, values: float, counts: Counts) 
 
 
 def _clipped_rows(plan: VectorNumbers, counts: Counts, clipped: Floats, few: tuple[str, ...]) -> ClippingBias:
-    """Rows clipped by their norm, by distance class [U7]."""
+    """Bound the bias of rows that were clipped by their norm, by distance class [U7]."""
     auxiliary, std = plan.auxiliary, float(plan.outside_stds[0])
-    excess = np.ldexp(1.0, np.arange(1, auxiliary.octaves + 1)) - auxiliary.pull  # the far end of each class
-    excess[0] = 1.0  # rows in the first, and what is further out but too little to be seen: half each
+    excess = np.ldexp(1.0, np.arange(1, auxiliary.octaves + 1)) - auxiliary.pull  # The far end of each class.
+    excess[0] = 1.0  # Half for rows of the first class, half for rows further out that counts do not show.
     used = _used(clipped, std)
     if auxiliary.octaves == _ALWAYS and not used[1]:
-        excess[1] = 2.0**1.5 - auxiliary.pull  # its middle
+        excess[1] = 2.0**1.5 - auxiliary.pull  # The middle of the second class.
     used[: _ALWAYS if auxiliary.octaves == _ALWAYS else 1] |= not plan.rows.firm
     reach = _of_statistic(plan, counts, plan.ellipsoid.reach)
     length, spread = _lengths(clipped, used, excess, std)
@@ -149,18 +149,18 @@ def _clipped_rows(plan: VectorNumbers, counts: Counts, clipped: Floats, few: tup
 
 
 def _of_statistic(plan: VectorNumbers, counts: Counts, lengths: Floats) -> Floats:
-    """Lengths of a sum, in units of the statistic."""
+    """Convert lengths of a sum to units of the statistic."""
     return lengths if plan.statistic in SUMS else lengths / np.maximum(counts.rows, 1.0)
 
 
 def _lengths(clipped: Floats, used: NDArray[np.bool_], excess: Floats, std: float) -> tuple[float, float]:
-    """How far clipped rows reach beyond the region, together, and the noise of that."""
+    """The sum of the distances of clipped rows from the region, and the noise of this sum."""
     length = float(np.sum(np.where(used, np.maximum(clipped, 0.0) * excess, 0.0)))
     return length, std * float(np.sqrt(np.sum(np.where(used, excess, 0.0) ** 2)))
 
 
 def _used(clipped: Floats, std: float) -> NDArray[np.bool_]:
-    """Classes up to the last whose count exceeds its noise, alone or with the one after it [U7]."""
+    """Classes up to the last whose count, or the sum of it and the next, exceeds the noise [U7]."""
     stds = np.minimum(_NEAREST + _FURTHER * np.arange(clipped.size), _SURE)
     needed = std * stds
     seen = clipped > needed
@@ -171,7 +171,7 @@ def _used(clipped: Floats, std: float) -> NDArray[np.bool_]:
 
 
 def _contradicted(plan: VectorNumbers, counts: Counts, clipped: Floats, bound: Floats) -> list[str]:
-    """Warnings where the counts contradict what is known of the rows."""
+    """Warn if the counts contradict what is known of the rows."""
     texts, rows, std = [], _all_rows(plan, counts), float(plan.outside_stds[0])
     sure, warn, bounds = _SURE * std, _WARN * std, plan.rows
     bias = f"Bias of the {plan.statistic}: up to {_range(bound)}."
@@ -199,7 +199,7 @@ def _contradicted(plan: VectorNumbers, counts: Counts, clipped: Floats, bound: F
 
 
 def _all_rows(plan: VectorNumbers, counts: Counts) -> float:
-    """The number of all rows, whatever values they lack: public, or the largest count; at least 1."""
+    """The number of all rows: public, or the largest count of a column; at least 1."""
     return max(float(plan.n or 0) if plan.public_rows else float(np.max(counts.rows)), 1.0)
 
 

@@ -1,6 +1,6 @@
-"""Decoding of noisy sums to the published statistic: counts, values and the noise of both. Post-processing only.
+"""Decode noisy sums to the published statistic: counts, values and the noise of both. Post-processing only.
 
-Noisy sums end in the numbers of one vector; an axis of groups may stand before them, and every result then has it too.
+The last axis of noisy sums has the numbers of one vector. A leading axis has groups, and every result then has it too.
 docs/proofs/plans.md: [U2] unknown n, [U3] few rows, [U6] columns with counts of their own.
 """
 
@@ -22,9 +22,10 @@ from .numbers import VectorNumbers
 class Counts(ValueEquality):
     """Noisy numbers of rows that were published beside a value.
 
-    rows: how many rows have each column, one per column, and stds: their noise. clipped: rows outside the region, by
-    distance (up to 2, 4, 8, ... radii away, the last without end). outside: values outside their bounds, one per
-    column. outside_rows: rows with any value outside its bounds. The last three are None where they were not counted.
+    rows: the number of non-missing values of each column. stds: standard deviations of their noise. clipped: rows
+    outside the region, by distance (up to 2, 4, 8, ... radii away; the last class has no limit). outside: values
+    outside their bounds, one number per column. outside_rows: rows with any value outside its bounds. The last three
+    are None if they were not counted.
     """
 
     rows: Floats
@@ -41,7 +42,7 @@ class Counts(ValueEquality):
 
 @dataclass(frozen=True)
 class MissingCounts(ValueEquality):
-    """Missing values that were counted before the release, which fills them in [L10]; one number per column."""
+    """Counts of missing values made before the release, which fills them in [L10]; one number per column."""
 
     rows: Floats
     """The noisy number of missing values of each column."""
@@ -54,10 +55,10 @@ class MissingCounts(ValueEquality):
 
 @dataclass(frozen=True)
 class RowCounts:
-    """How many rows each column has, as far as it is known, and the noise of that.
+    """The number of rows of each column, and its noise.
 
-    rows: one per column. shared: std of what all columns' counts have in common; own: of the rest, one per column.
-    count: the published number of rows where n is private.
+    rows: one per column. shared: std of the noise that the counts of all columns have in common. own: stds of the
+    columns' own noise. count: the published number of rows if n is private.
     """
 
     rows: Floats
@@ -74,7 +75,7 @@ class RowCounts:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The statistic, its distance from where missing values count, and the rows behind it."""
+    """The statistic, its offset from the value that missing values count as, and the number of rows."""
 
     value: Floats
     offset: Floats
@@ -82,7 +83,7 @@ class Decoded:
 
 
 def decode(plan: VectorNumbers, noisy: Floats, missing: MissingCounts | None = None) -> Decoded:
-    """The statistic and its counts; missing: values that were counted before, where the plan fills them in."""
+    """Decode the statistic and its counts. missing: counts made before, if the plan fills missing values in."""
     counts = count_rows(plan, noisy, missing)
     ellipsoid, center = plan.ellipsoid, plan.ellipsoid.center
     offset = ellipsoid.restore(noisy[..., : ellipsoid.width])
@@ -97,9 +98,9 @@ def decode(plan: VectorNumbers, noisy: Floats, missing: MissingCounts | None = N
 
 
 def expect(plan: VectorNumbers) -> Decoded | None:
-    """What a release is expected to be decoded to, for data as described; None for a mean without n.
+    """The decoded numbers to expect for data as described by the bounds; None for a mean without n.
 
-    Means lie as far from the center as the description has it, in an unknown direction of every column.
+    Every mean lies at its described distance from the center, in an unknown direction.
     """
     center, (shared, own) = plan.ellipsoid.center, count_stds(plan)
     if plan.statistic in SUMS:
@@ -111,7 +112,7 @@ def expect(plan: VectorNumbers) -> Decoded | None:
 
 
 def count_stds(plan: VectorNumbers, missing: MissingCounts | None = None) -> tuple[float, Floats]:
-    """Stds of the noise of the columns' counts: what all have in common, and the rest, one per column."""
+    """Stds of the noise of the columns' counts: the noise that all have in common, and each column's own."""
     shared = plan.count_std or 0.0
     if plan.auxiliary.missing == "row":
         return float(np.hypot(shared, plan.absence_stds[0])), np.broadcast_to(0.0, plan.d)
@@ -121,7 +122,7 @@ def count_stds(plan: VectorNumbers, missing: MissingCounts | None = None) -> tup
 
 
 def count_rows(plan: VectorNumbers, noisy: Floats, missing: MissingCounts | None = None) -> RowCounts:
-    """The rows of every column, from the noisy counts behind the values [U6], or from those before [L10]."""
+    """The number of rows of every column, from counts behind the values [U6] or made before [L10]."""
     count: Any = None if plan.count_std is None else noisy[..., -1] / plan.count_weight
     if noisy.ndim == 1:
         count = None if count is None else float(count)
@@ -138,7 +139,7 @@ def count_rows(plan: VectorNumbers, noisy: Floats, missing: MissingCounts | None
 
 
 def count_clipped(plan: VectorNumbers, counts: RowCounts, noisy: Floats) -> Counts:
-    """The counts of a vector, with those of what was clipped."""
+    """The counts of a vector, with those of clipped rows and values."""
     auxiliary = plan.auxiliary
     if not auxiliary.counts_clipped:
         return Counts(counts.rows, counts.stds)
@@ -152,7 +153,7 @@ def count_clipped(plan: VectorNumbers, counts: RowCounts, noisy: Floats) -> Coun
 
 
 def hold_few(plan: VectorNumbers, offset: Floats, counts: RowCounts) -> Floats:
-    """[U3] Offsets of columns with hardly any value, moved back into the region of all rows."""
+    """[U3] Move the offsets of columns with few values back into the region of all rows."""
     few = in_doubt(counts.rows, counts.stds)
     if not few.any():
         return offset
@@ -172,7 +173,7 @@ def hold_few(plan: VectorNumbers, offset: Floats, counts: RowCounts) -> Floats:
 
 
 def noise_of(plan: VectorNumbers, decoded: Decoded, missing: MissingCounts | None = None) -> Noise:
-    """The noise of a vector: [U3][U6] of c + T_j / N_j the sums' own, the shared count's and each column's own."""
+    """[U3][U6] The noise of c + T_j / N_j: that of the sums, of the shared count, and of each column's count."""
     ellipsoid, std = plan.noise_base
     if plan.statistic in SUMS:
         return Noise(ellipsoid, std) if plan.needs_no_count and missing is None else _sum_noise(plan, decoded, missing)
@@ -182,14 +183,14 @@ def noise_of(plan: VectorNumbers, decoded: Decoded, missing: MissingCounts | Non
     stretch = None if (divisor == least).all() else least / divisor
     shared = offset * (counts.shared / divisor) if counts.shared else None
     own = None
-    if counts.own.any():  # a missing value moves a mean by its distance from where missing values count
+    if counts.own.any():  # A missing value changes a mean by the distance from the value that it counts as.
         filled = 0.0 if missing is None else missing.fill - ellipsoid.center
         own = np.abs(offset - filled) * (counts.own / divisor)
     return Noise(ellipsoid, std / least, shared, stretch, own)
 
 
 def _sum_noise(plan: VectorNumbers, decoded: Decoded, missing: MissingCounts | None) -> Noise:
-    """[U2][U6] Of c N_j + T_j."""
+    """[U2][U6] The noise of c N_j + T_j."""
     (ellipsoid, std), counts = plan.noise_base, decoded.rows
     center = plan.ellipsoid.center
     shared = center * counts.shared if counts.shared else None
@@ -198,7 +199,7 @@ def _sum_noise(plan: VectorNumbers, decoded: Decoded, missing: MissingCounts | N
 
 
 def group_stds(plan: VectorNumbers, decoded: Decoded) -> Floats:
-    """Stds of the noise of groups; one axis, and no covariance, for each."""
+    """Noise stds of the statistics of groups."""
     base, std = plan.noise_base
     sums, stds = base.reach * std, decoded.rows.stds
     if plan.statistic in SUMS:
@@ -208,7 +209,7 @@ def group_stds(plan: VectorNumbers, decoded: Decoded) -> Floats:
 
 
 def widen(plan: VectorNumbers, stds: Floats, counts: RowCounts) -> Floats:
-    """Noise stds, widened where a mean divides by a count that is itself in doubt [U2]."""
+    """Noise stds. Those of a mean are larger if the count that it is divided by is uncertain [U2]."""
     if plan.statistic in SUMS:
         return stds
     relative = counts.stds / np.maximum(counts.rows, 1.0)

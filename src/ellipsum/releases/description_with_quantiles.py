@@ -34,7 +34,7 @@ _PARTS = "half of the budget for the quantiles, half for counts, means and stand
 
 
 class DescriptionNumbers(PublicNumbers):
-    """The plans of both parts."""
+    """The public numbers of both parts."""
 
     moments: VectorNumbers | GroupNumbers
     """The part with counts, means and standard deviations."""
@@ -45,15 +45,15 @@ class DescriptionNumbers(PublicNumbers):
 class DescriptionWithQuantiles(Tabular):
     """Count, mean, standard deviation and quantiles of every column; with `by`, of every group.
 
-    `moments` is the part with counts, means and standard deviations, and `quantile_release` the part with the whole
-    distribution function: everything that they offer follows from this release at no further cost.
+    `moments` is the part with counts, means and standard deviations. `quantile_release` is the part with the whole
+    distribution function. Both can be used at no further privacy cost.
     """
 
     plan: DescriptionNumbers
     quantile_sums: Floats = field(kw_only=True)
-    """(groups, width): the noisy sums of the quantiles; one group without by."""
+    """(groups, width): the noisy sums of the quantiles; one row without by."""
     keys: NDArray[np.object_] | None = field(default=None, kw_only=True)
-    """(groups, columns of by), where there are groups."""
+    """(groups, columns of by), or None without by."""
     kinds: tuple[str, ...] = field(default=(), kw_only=True)
     """How the columns of the keys are compared."""
 
@@ -94,12 +94,12 @@ class DescriptionWithQuantiles(Tabular):
 
     @property
     def covariance(self) -> Floats:
-        """(d, d) population covariances, where they were asked for."""
+        """(d, d) population covariances, with covariance=True."""
         return self._one_vector().covariance
 
     @property
     def correlation(self) -> Floats:
-        """(d, d) correlations, where they were asked for."""
+        """(d, d) correlations, with covariance=True."""
         return self._one_vector().correlation
 
     def _one_vector(self) -> Description:
@@ -123,7 +123,7 @@ class DescriptionWithQuantiles(Tabular):
     # Shown and saved ------------------------------------------------------------------------------------
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A column for each column of the data, as pandas' `describe` has it; of groups, a row for each."""
+        """A column for each column of the data, laid out as by pandas' `describe`; with by, a row for each group."""
         if self.keys is not None:
             return super().to_pandas()
         parts = zip(self._percents, self.quantiles.T, strict=True)
@@ -131,7 +131,7 @@ class DescriptionWithQuantiles(Tabular):
         return self._with_facts(frame)  # type: ignore[no-any-return]
 
     def to_arrow(self) -> pyarrow.Table:
-        """One row for each group: what `GroupDescription.to_arrow` has, and quantiles with their 95% intervals."""
+        """One row for each group: the columns of `GroupDescription.to_arrow`, and quantiles with 95% intervals."""
         import pyarrow as pa
 
         if not isinstance(self.moments, GroupDescription):
@@ -168,7 +168,7 @@ class DescriptionWithQuantiles(Tabular):
         return {**own, "quantile_sums": quantile_sums.reshape(-1, plan.quantile_plan.width)}
 
     def check(self) -> None:
-        """An error where a part from a file cannot be one of its plan."""
+        """Raise an error if a part from a file cannot come from its plan."""
         self.moments.check()
         groups = 1 if self.keys is None else len(self.keys)
         if self.quantile_sums.shape != (groups, self.plan.quantile_plan.width):
@@ -204,7 +204,7 @@ class DescriptionWithQuantiles(Tabular):
 
 
 def description_facts(plan: DescriptionNumbers, moments: Document) -> list[tuple[str, str]]:
-    """What holds for all columns of a release, and of its plan; moments: the document of the part with the means."""
+    """Facts about all columns of a release, or of its plan. moments: the document of the part with the means."""
     return [
         ("Privacy", describe_guarantee(plan.privacy, plan.stated)),
         ("Parts", _PARTS),

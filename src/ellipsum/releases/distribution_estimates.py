@@ -1,6 +1,6 @@
-"""Noisy sums of a cumulative matrix decoded: cumulative counts by least squares, and what follows from them.
+"""Decode the noisy sums of quantiles: cumulative counts by least squares, quantiles, intervals and bands.
 
-docs/proofs/quantiles.md: [Q12] least squares, [Q13] intervals, [Q14] bands. All of it is post-processing.
+docs/proofs/quantiles.md: [Q12] least squares, [Q13] intervals, [Q14] bands. All of this is post-processing.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _ANY_SHARE = float(np.finfo(float).tiny)
 
 
 class Decoder(NamedTuple):
-    """Least squares for the cumulative counts F_1, ..., F_B of noisy sums, F_B the number of rows.
+    """Least-squares weights for the cumulative counts F_1, ..., F_B, where F_B is the number of rows.
 
-    variances of F_t, and covariances of F_t with F_B, are for noise of variance 1.
+    The variances of F_t, and the covariances of F_t with F_B, are for noise of variance 1.
     """
 
     weights: Floats
@@ -47,7 +47,7 @@ class Decoder(NamedTuple):
 
 @lru_cache(maxsize=8)
 def decoder(form: str, bins: int) -> Decoder:
-    """[Q12] Decoded with the very integers that were charged."""
+    """[Q12] The decoder of a matrix, from the same integers that the guarantee is proved for."""
     matrix = cumulative_matrix(form, bins)
     inverse = np.linalg.inv(matrix.T @ matrix).cumsum(axis=0)
     covariance = inverse.cumsum(axis=1)
@@ -55,10 +55,10 @@ def decoder(form: str, bins: int) -> Decoder:
 
 
 def increasing_shares(counts: Floats) -> Floats:
-    """0 = p_0 <= ... <= p_B = 1: cumulative counts made to increase, over the number of rows.
+    """Shares 0 = p_0 <= ... <= p_B = 1: increasing cumulative counts, divided by the number of rows.
 
-    Isotonic regression moves no count further than the largest error, so bands hold as before. Where noise leaves no
-    rows, bins share them evenly.
+    Isotonic regression changes no count by more than the largest error, so bands remain valid. If the noisy number
+    of rows is not positive, all bins have the same share.
     """
     from scipy.optimize import isotonic_regression
 
@@ -70,7 +70,7 @@ def increasing_shares(counts: Floats) -> Floats:
 
 
 def quantile_of(edges: Floats, shares: Floats, q: Floats, are_values: bool) -> Floats:
-    """The least value that has a share q at or below it, interpolated in its bin; for q = 0 the least of any share."""
+    """The least value with a share of at least q at or below it, interpolated in its bin."""
     last = np.maximum(np.searchsorted(shares, np.maximum(q, _ANY_SHARE)), 1)
     if are_values:
         return edges[last]
@@ -91,7 +91,7 @@ def share_at(edges: Floats, shares: Floats, x: Floats, are_values: bool) -> Floa
 
 
 def _between(start: Floats, end: Floats, part: Floats) -> Floats:
-    """Linear interpolation that never falls as the part rises, however its terms are rounded."""
+    """Linear interpolation that increases with the part, whatever the rounding."""
     return np.minimum(start + (end - start) * part, end)
 
 
@@ -104,20 +104,20 @@ def interval_of(
     are_values: bool,
     is_population: bool = False,
 ) -> tuple[float, float]:
-    """[Q13] The hull of all bins that may hold the quantile: F_{t-1} - q N < 0 <= F_t - q N up to noise.
+    """[Q13] The interval of all bins that may contain the quantile: F_{t-1} - q N < 0 <= F_t - q N up to noise.
 
-    is_population: and up to the error of a random sample [Q17].
+    is_population: add the error of a random sample [Q17].
     """
     excess = counts - q * counts[-1]
     half = multiple * np.sqrt(decoder.variance(q))
     if is_population:
         rows = max(float(counts[-1]) + multiple * math.sqrt(decoder.variances[-1]), 1.0)
-        skewed = max(multiple**2 - 1, 0.0) / 6  # of a binomial count with a small mean
+        skewed = max(multiple**2 - 1, 0.0) / 6  # Correction for the skewness of a binomial count with a small mean.
         half = np.hypot(half, multiple * math.sqrt(rows * q * (1 - q))) + 1 + skewed
-        if q in (0.0, 1.0):  # a sample does not bound the ends of its population
+        if q in (0.0, 1.0):  # A sample does not bound the range of its population.
             half = np.full(half.size, np.inf)
-    starts = np.concatenate([[True], (excess - half < 0)[:-1]])  # nothing lies below the first bin
-    stops = np.concatenate([(excess + half >= 0)[:-1], [True]])  # and nothing above the last
+    starts = np.concatenate([[True], (excess - half < 0)[:-1]])  # No value lies below the first bin.
+    stops = np.concatenate([(excess + half >= 0)[:-1], [True]])  # No value lies above the last bin.
     held = np.flatnonzero(starts & stops)
     first = int(held[0]) + (1 if are_values else 0)
     return float(edges[first]), float(edges[held[-1] + 1])
@@ -126,7 +126,7 @@ def interval_of(
 def band_of(counts: Floats, decoder: Decoder, multiple: float) -> Floats:
     """[Q14] (B - 1, 2): all shares p with |F_t - p N| <= multiple stds, for every inner edge t (Fieller).
 
-    Shares rise: bounds of one edge are bounds for the edges above or below it.
+    Shares increase, so a lower bound of one edge holds for all edges above it, and an upper bound for all below.
     """
     total, scale = float(counts[-1]), multiple**2
     spread = scale * float(decoder.covariances[-1])
@@ -141,14 +141,14 @@ def band_of(counts: Floats, decoder: Decoder, multiple: float) -> Floats:
 
 
 def multiple_of(level: float, is_laplace: bool) -> float:
-    """The half-width of an interval in stds: of normal noise; for sums of Laplace variables of that or of one alone."""
+    """The half-width of an interval in stds. For sums of Laplace variables it is the larger of normal and Laplace."""
     from scipy.special import ndtri
 
     normal = float(ndtri((1 + level) / 2))
     return max(normal, -math.log(1 - level) / math.sqrt(2)) if is_laplace else normal
 
 
-# Numbers of plans ---------------------------------------------------------------------------------------
+# Public numbers of plans ---------------------------------------------------------------------------------------
 
 
 class QuantileNumbers(PublicNumbers):
@@ -156,7 +156,7 @@ class QuantileNumbers(PublicNumbers):
 
     privacy: Privacy
     noise_scale: float
-    """Std of the Gaussian, or scale of the Laplace noise of every sum; 0 for the exponential mechanism."""
+    """Std of the Gaussian noise, or scale of the Laplace noise, of every sum; 0 for the exponential mechanism."""
 
     @property
     def law(self) -> NoiseLaw:
@@ -176,12 +176,12 @@ class QuantileNumbers(PublicNumbers):
 
     @property
     def form(self) -> str:
-        """Form of the matrix by which cumulative counts are published."""
+        """The kind of matrix whose noisy products with the counts are published."""
         return form_of(self.request, is_pure=not self.privacy.mu)
 
     @cached_property
     def edges(self) -> list[Floats]:
-        """The edges of every column's bins, lower and upper bound included."""
+        """The edges of every column's bins, with the lower and the upper bound."""
         return self.quantiles.edges(self.rows, self.d)
 
     @property
@@ -220,13 +220,13 @@ class QuantileNumbers(PublicNumbers):
 
     @property
     def threshold(self) -> float:
-        """A group that is not listed is published where its noisy number of values reaches this [Q15]."""
+        """A group that is not listed is published if its noisy number of values is at least this [Q15]."""
         units, shift = self._threshold_units()
         return math.ldexp(units, shift) / self._count_unit
 
     @property
     def _count_unit(self) -> int:
-        """What one row adds to the sum of the counts of all columns."""
+        """The amount that one row adds to the sum of the counts of all columns."""
         return int(sum(cumulative_matrix(self.form, bins)[-1, 0] for bins in self.sizes))
 
     def _threshold_units(self) -> tuple[int, int]:
@@ -237,19 +237,19 @@ class QuantileNumbers(PublicNumbers):
         return math.ceil((self._count_unit + farthest) / Fraction(2) ** shift + Fraction(self.d, 2)), shift
 
     def _rate(self, q: float) -> Fraction:
-        """What a row of rank error costs in the exponent [Q20]."""
+        """The change of the exponent for one row of rank error [Q20]."""
         return exponential_rate(self.request, self.privacy.pure[0], q)
 
 
 def form_of(request: Request, is_pure: bool) -> str:
-    """The matrix: of least distances where rows are replaced, of least norms where they come, go or change groups."""
+    """The kind of matrix with the smallest sensitivity: by distances for replaced rows, else by norms."""
     if is_pure:
         return "tree"
     return "circulant" if request.neighbors == "replace" and request.groups is None else "skew"
 
 
 def exponential_rate(request: Request, epsilon: float, q: float) -> Fraction:
-    """[Q20] epsilon / (2 sensitivity) of one choice, of which there is one for each column and quantile."""
+    """[Q20] epsilon / (2 sensitivity) of one choice; there is one choice for each column and quantile."""
     quantiles, groups = request.quantiles, request.groups
     assert quantiles is not None
     times = 1 if groups is None else groups.max_per_person * (2 if request.neighbors == "replace" else 1)

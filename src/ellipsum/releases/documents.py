@@ -1,4 +1,4 @@
-"""Parts that documents and reports of releases share: tables of values, facts about plans, the origin of bounds."""
+"""Common parts of documents and reports: tables of values, facts about plans, the origin of bounds."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def statistic_facts(release: StatisticRelease, mechanism: str) -> Facts:
 
 
 def describe_mechanism(plan: VectorNumbers) -> str:
-    """The noise distribution; of columns with noise of their own each, it is Laplace noise."""
+    """The noise distribution; K-norm noise in blocks of one column is Laplace noise."""
     law = plan.noise_law
     return "Laplace" if isinstance(law, BlockLaw) and max(law.blocks.sizes) == 1 else MECHANISMS[law.kind]
 
 
 def plan_warnings(plan: PublicNumbers) -> list[str]:
-    """Why the result may carry no information; the last step of learning says nothing, since it has no budget."""
+    """Why the result may carry no information; nothing for the last step of learning, which has no requested budget."""
     return [plan.warning] if plan.stated and plan.warning else []
 
 
 def missing_facts(plan: VectorNumbers, learned: Learning | None = None) -> Facts:
-    """How a plan treats missing values; a count reads no values."""
+    """The treatment of missing values; nothing for a count, which reads no values."""
     return [] if plan.statistic == "count" else [("Missing", describe_missing_values(plan, learned))]
 
 
@@ -83,7 +83,7 @@ def describe_missing_values(plan: VectorNumbers, learned: Learning | None = None
 
 
 def clamping_facts(plan: VectorNumbers, learned: Learning | None = None) -> Facts:
-    """How many rows may have clamped values without a warning; nothing if learned bounds state it already."""
+    """The number of rows with clamped values that may remain undetected; nothing if learned bounds state it."""
     if not plan.clamped or plan.statistic == "count":
         return []
     test, unit = plan.clamping_test, "rows" if plan.people is None or plan.people.rows_each else "people"
@@ -111,7 +111,7 @@ def format_count(count: float, std: float) -> str:
 
 
 def values_table(release: VectorRelease, counts: Sequence[str], most: int) -> TextTable:
-    """A line for each column: estimate, standard error, interval; counts: how many rows have each of the first."""
+    """A line for each column: estimate, standard error, interval. counts: the number of rows of the first columns."""
     errors, spans = release.standard_error, release.confidence_interval(LEVEL)
     notes = note_bounds(release, most)
     lines = []
@@ -126,7 +126,7 @@ def values_table(release: VectorRelease, counts: Sequence[str], most: int) -> Te
 
 
 def note_bounds(release: VectorRelease, most: int) -> list[str]:
-    """Notes for values at or beyond a bound of their column, and for sums beyond what is possible."""
+    """Notes for values at a bound of their column, and for sums that the bounds do not allow."""
     low, high = known_bounds(release, most)
     live, value = low < high, release.value[:most]
     if release.statistic in SUMS:
@@ -137,12 +137,11 @@ def note_bounds(release: VectorRelease, most: int) -> list[str]:
 
 
 def known_bounds(release: VectorRelease, most: int | None = None) -> tuple[Floats, Floats]:
-    """What the first `most` values are between if the rows are as described; infinities if they are not."""
+    """Lower and upper limit of the first `most` values for rows as described; infinite if nothing is known."""
     rows, value = release.vector_plan.rows, release.value[:most]
     if release.learned is not None:
-        high = (
-            0.99 * np.broadcast_to(release.learned.magnitude, release.value.shape)[:most]
-        )  # Larger values were clamped.
+        # Larger values were clamped.
+        high = 0.99 * np.broadcast_to(release.learned.magnitude, release.value.shape)[:most]
         low = -high
     elif rows is not None and rows.clamps:
         low, high = (side[:most] for side in rows.bounds())
@@ -161,7 +160,7 @@ def known_bounds(release: VectorRelease, most: int | None = None) -> tuple[Float
 def vector_background(
     release: VectorRelease, side_releases: Sequence[str], post_processing: str, independent: str = ""
 ) -> Background:
-    """What a report says beside sums and means; independent: said of the noise of groups."""
+    """Facts for the report of sums and means. independent: text about the noise of groups."""
     one = release.vector_plan
     rounds = [] if release.learned is None else [(step.name, step.privacy) for step in release.learned.steps]
     return replace(

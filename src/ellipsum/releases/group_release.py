@@ -1,4 +1,4 @@
-"""What may be published of many groups: their keys, noisy sums and counts, and what follows from those."""
+"""Releases of many groups: keys, noisy sums and counts, and the estimates that follow from them."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ class Tabular(StatisticRelease):
     """A release that is a table with a row for each group, bin or quantile."""
 
     def to_arrow(self) -> pyarrow.Table:
-        """The table. A column marks releases that are not private."""
+        """The release as an Arrow table. It has a column `secure` if the release is not private."""
         raise NotImplementedError
 
     def to_pandas(self) -> pandas.DataFrame:
-        """`to_arrow` as a pandas frame, with the guarantee in its attrs."""
+        """The table of `to_arrow` as a pandas frame, with the guarantee in its attrs."""
         import_pandas()
         return self._with_facts(self.to_arrow().to_pandas())
 
     def to_polars(self) -> polars.DataFrame:
-        """`to_arrow` as a polars frame."""
+        """The table of `to_arrow` as a polars frame."""
         try:
             import polars
         except ImportError:
@@ -65,7 +65,7 @@ class Tabular(StatisticRelease):
         return frame
 
     def to_csv(self) -> str:
-        """`to_arrow` as CSV, every number with all its digits."""
+        """The table of `to_arrow` as CSV, with all digits of every number."""
         import io
 
         from pyarrow import csv
@@ -75,7 +75,7 @@ class Tabular(StatisticRelease):
         return sink.getvalue().decode()
 
     def save(self, path: str | Path) -> None:
-        """Write to a file, atomically: CSV where its name ends so (which cannot be loaded again), else JSON."""
+        """Write to a file, atomically: as CSV if its name ends in .csv (which cannot be loaded again), else as JSON."""
         path = Path(path)
         write_atomically(path, self.to_csv() if path.suffix.lower() == ".csv" else self.to_json() + "\n")
 
@@ -107,9 +107,9 @@ class GroupRelease(Tabular, VectorRelease):
     keys: NDArray[np.object_]
     """(groups, columns of by)."""
     kinds: tuple[str, ...]
-    """How the columns of the keys are compared."""
+    """The types of the columns of the keys."""
     shrinks: bool = False
-    """Whether means were pulled towards their weighted mean."""
+    """Whether means were shrunk towards their weighted mean."""
 
     @property
     def vector_plan(self) -> VectorNumbers:
@@ -139,7 +139,7 @@ class GroupRelease(Tabular, VectorRelease):
 
     @property
     def standard_error(self) -> Floats:
-        """(groups, d): noise of sums and counts [U2], and clipping as it is expected for rows as described."""
+        """(groups, d): noise of sums and counts [U2], and the expected clipping error for rows as described."""
         clipping = self.plan.one.sum_clipping_errors
         if self.statistic not in SUMS:
             clipping = clipping / np.maximum(self.decoded.rows.rows, 1.0)
@@ -147,7 +147,7 @@ class GroupRelease(Tabular, VectorRelease):
 
     @property
     def coverage(self) -> str:
-        """What the confidence intervals account for: of a release that was shrunk they are the raw means' [G7][G9]."""
+        """What the confidence intervals account for. After `shrink` they are still those of the raw means [G7][G9]."""
         if self.learned is not None:
             return "covers the privacy noise and what learned bounds may cut off; excludes sampling error"
         if self.statistic == "count":
@@ -171,16 +171,17 @@ class GroupRelease(Tabular, VectorRelease):
         )
 
     def shrink(self) -> GroupRelease:
-        """Pull means towards their weighted mean over all groups: free, and closer to the truth taken together.
+        """Shrink means towards their weighted mean over all groups, at no privacy cost.
 
-        A single group that differs from the others may end up further off. Intervals stay those of the raw means [G7].
+        This reduces the total squared error. The error of a single group that differs from the others may increase.
+        Intervals remain those of the raw means [G7].
         """
         if self.statistic != "mean":
             raise UsageError("shrink is for means: sums of groups of different sizes have no common mean.")
         return replace(self, shrinks=True)
 
     def parts(self) -> dict[str, tuple[Floats, Floats, Floats]]:
-        """For every column: value (groups, d), its 95% interval and the standard error."""
+        """Values (groups, d), their 95% intervals and standard errors, by the name of the statistic."""
         return {"": (self.value, self.confidence_interval(LEVEL), self.standard_error)}
 
     # As tables ------------------------------------------------------------------------------------------
@@ -188,8 +189,7 @@ class GroupRelease(Tabular, VectorRelease):
     def to_arrow(self) -> pyarrow.Table:
         """One row for each group: its key, noisy count and, for each column, value, low and high at 95%.
 
-        Of a description these are the count, the mean and the std of each column. Where the noise is not secure, a
-        column says so.
+        A description has the count, mean and std of each column. A column `secure` marks noise that is not secure.
         """
         import pyarrow as pa
 
@@ -219,7 +219,7 @@ class GroupRelease(Tabular, VectorRelease):
         return {**take_table(fields, plan.width), "shrinks": fields.take("shrunk", json_codec.flag)}
 
     def check(self) -> None:
-        """Groups are sorted, each once: those that are listed, or those whose counts reach the threshold [G3]."""
+        """Raise an error unless groups are sorted and unique, and are listed or reach the threshold [G3]."""
         plan = self.plan
         check_keys(self.keys, self.kinds, self.noisy, plan.grouping, plan.width)
         few = plan.grouping.keys is None and (self.counts < plan.threshold * (1 - 1e-12)).any()
@@ -234,7 +234,7 @@ class GroupRelease(Tabular, VectorRelease):
         return groups_sheet(self, list(self.keys), self.parts(), order, columns)
 
     def document(self, most: int | None = None) -> Document:
-        """A line for each group, a few columns in each table."""
+        """A line for each group, with a few columns in each table."""
         plan, one = self.plan, self.plan.one
         mechanism = f"{documents.describe_mechanism(one)}, independent noise in every group"
         facts = [
@@ -291,7 +291,7 @@ class GroupDescription(Described, GroupRelease):
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Names that no other column has: a column of the data may be called as a key is."""
+    """Make names unique, since a column of the data may have the name of a key."""
     seen: set[str] = set()
     out = []
     for name in names:
@@ -302,17 +302,17 @@ def _distinct(names: list[str]) -> list[str]:
     return out
 
 
-# Keys as they are published: Python values, sorted ------------------------------------------------------
+# Keys of groups -----------------------------------------------------------------------------------------
 
 
 def keys_to_dict(keys: Keys, kinds: tuple[str, ...]) -> dict[str, Any]:
-    """The keys of groups as JSON has them, and how they are compared."""
+    """The keys of groups and their types, as JSON."""
     cells = [[spelled_date(cell) if isinstance(cell, date) else cell for cell in key] for key in keys]
     return {"kinds": list(kinds), "keys": cells}
 
 
 def take_table(fields: json_codec.Fields, width: int) -> dict[str, Any]:
-    """The keys of groups from a file, each a value of its kind, and their noisy sums."""
+    """Read the keys of groups, each a value of its type, and their noisy sums from a file."""
     kinds = fields.take("kinds", json_codec.names)
     keys = fields.take("keys", json_codec.list_of(json_codec.list_of(CELL)))
     if not all(map(known_kind, kinds)) or any(len(key) != len(kinds) for key in keys):
@@ -323,7 +323,7 @@ def take_table(fields: json_codec.Fields, width: int) -> dict[str, Any]:
 
 
 def check_keys(keys: Keys | None, kinds: tuple[str, ...], noisy: Floats, grouping: Groups, width: int) -> None:
-    """Groups are sorted, each once, with a row of noisy sums each; those that are listed, where some are."""
+    """Raise an error unless groups are sorted and unique, have noisy sums, and are the listed ones, if any."""
     groups = 0 if keys is None else len(keys)
     if keys is None or (len(kinds), noisy.shape) != (len(grouping.by), (groups, width)):
         raise UsageError(DOCTORED)
@@ -337,14 +337,14 @@ def check_keys(keys: Keys | None, kinds: tuple[str, ...], noisy: Floats, groupin
 
 
 def key_arrays(keys: Keys, kinds: tuple[str, ...]) -> list[Any]:
-    """Keys as Arrow arrays of their own types, one for each column of by."""
+    """Convert keys to Arrow arrays, one for each column of by."""
     import pyarrow as pa
 
     return [pa.array(list(keys[:, i]), published_type(kind)) for i, kind in enumerate(kinds)]
 
 
 def keys_of(columns: list[Any]) -> NDArray[np.object_]:
-    """Arrow arrays as Python values, (groups, columns)."""
+    """Convert Arrow arrays to Python values, (groups, columns)."""
     size = len(columns[0])
     keys = np.empty((size, len(columns)), object)
     for i, column in enumerate(columns):
@@ -353,7 +353,7 @@ def keys_of(columns: list[Any]) -> NDArray[np.object_]:
 
 
 def order_of(columns: list[Any]) -> Ints:
-    """The places of groups, sorted by key; a missing cell comes last."""
+    """The positions of groups, sorted by key; missing cells come last."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -364,12 +364,12 @@ def order_of(columns: list[Any]) -> Ints:
 
 
 def _spell_keys(columns: list[Any]) -> list[tuple[str, ...]]:
-    """The keys of groups as texts, which can be sorted whatever they are."""
+    """The keys of groups as texts, which can always be sorted."""
     return list(zip(*[map(repr, cells.to_pylist()) for cells in columns], strict=True))
 
 
 def _column(cells: list[Any], kind: str) -> Any:
-    """The cells of a key in a file, each a value of its kind."""
+    """Convert one column of keys from a file to its type."""
     import pyarrow as pa
 
     target = published_type(kind)
@@ -380,7 +380,7 @@ def _column(cells: list[Any], kind: str) -> Any:
 
 
 def table_of_numbers(value: Any) -> Floats:
-    """Lists of numbers, all of one length; there may be none."""
+    """Read lists of numbers of the same length; there may be no list."""
     lines = json_codec.list_of(json_codec.list_of(json_codec.number))(value)
     if len({len(line) for line in lines}) > 1:
         raise json_codec.Wrong

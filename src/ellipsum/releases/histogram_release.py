@@ -1,4 +1,4 @@
-"""Counts of bins and categories: shares, intervals and counts that fit together, all from noisy counts.
+"""Releases of histograms: noisy counts of bins and categories, with shares and intervals.
 
 docs/proofs/histograms.md: [H5] shares, [H6] the population.
 """
@@ -49,17 +49,17 @@ class HistogramNumbers(PublicNumbers):
 
     @property
     def groups(self) -> int:
-        """The number of groups, each with counts of its own."""
+        """The number of groups; 1 without by."""
         return 1 if self.grouping is None else self.grouping.size or 1
 
     @property
     def cells(self) -> list[int]:
-        """Counts of each column: of its bins, and of the rows that are in none of them."""
+        """The number of counts of each column: one for each bin, and one for rows in no bin."""
         return [size + 1 for size in self.bins.sizes]
 
     @property
     def width(self) -> int:
-        """Noisy counts of a group: column after column."""
+        """The number of noisy counts of a group."""
         return sum(self.cells)
 
     @property
@@ -83,10 +83,10 @@ Line = tuple[list[Value], str, Value, list[float]]
 
 @dataclass(frozen=True, repr=False)
 class HistogramRelease(StatisticRelease):
-    """How many rows lie in each bin of each column, or have each of its categories.
+    """The number of rows in each bin, or with each category, of each column.
 
-    Results are arrays with a number for each bin: one array where one column was asked for, else a dict of them by
-    column. By groups, arrays have a row for each group, in the order in which they were listed.
+    Results are arrays with a number for each bin: one array for a single column, else a dict of arrays by column.
+    With by, arrays have a row for each group, in the order in which the groups were listed.
     """
 
     plan: HistogramNumbers
@@ -98,13 +98,13 @@ class HistogramRelease(StatisticRelease):
 
     @property
     def _totals(self) -> list[Floats]:
-        """(groups, 1): the rows that each column's counts add up to, public or noisy."""
+        """(groups, 1): the total of each column's counts, public or noisy."""
         if self.plan.total is not None:
             return [np.full((1, 1), float(self.plan.total))] * len(self._counts)
         return [counts.sum(axis=1, keepdims=True) for counts in self._counts]
 
     def _lay_out(self, tables: Sequence[Floats]) -> Any:
-        """An array, or one for each column by name; without the axis of groups where there are none."""
+        """One array, or one for each column by name; without by they have no axis of groups."""
         arrays = tables if self.plan.request.groups is not None else [table[0] for table in tables]
         return arrays[0] if len(arrays) == 1 else dict(zip(self.names(), arrays, strict=True))
 
@@ -115,7 +115,7 @@ class HistogramRelease(StatisticRelease):
 
     @property
     def other(self) -> Any:
-        """The noisy number of rows outside all bins, of another category, or without a value, one for each column."""
+        """The noisy number of rows outside all bins, in no listed category, or without a value, for each column."""
         return self._lay_out([counts[:, -1] for counts in self._counts])
 
     @property
@@ -168,7 +168,7 @@ class HistogramRelease(StatisticRelease):
         return [np.clip(_ends(counts, half), 0.0, most) for counts in self._counts]
 
     def _share_bounds(self, level: float) -> list[Floats]:
-        """[H5] Intervals of counts divided by a public n, or all shares that the noise of a private n allows."""
+        """[H5] Intervals of counts divided by a public n, or all shares consistent with the noise of a private n."""
         if self.plan.total is not None:
             return [bounds / self.plan.total for bounds in self._count_bounds(level)]
         multiple = max(float(self.plan.law.multiples(1, level)[0]), normal_multiple(level))
@@ -176,7 +176,7 @@ class HistogramRelease(StatisticRelease):
         return [_fieller(counts, totals, spread) for counts, totals in zip(self._counts, self._totals, strict=True)]
 
     def _population_bounds(self, level: float) -> list[Floats]:
-        """[H6] Exact binomial intervals at the ends of what noise leaves of counts; the errors of all parts add up."""
+        """[H6] Exact binomial intervals at both ends of the intervals of counts; the error probabilities add up."""
         from scipy.special import betaincinv
 
         private = self.plan.total is None
@@ -195,7 +195,7 @@ class HistogramRelease(StatisticRelease):
         return intervals
 
     def _total_bounds(self, counts: Floats, level: float) -> tuple[Floats, Floats]:
-        """The fewest and the most rows that a column's counts may add up to, whole numbers."""
+        """The smallest and the largest possible total of a column's counts, as whole numbers."""
         if self.plan.total is not None:
             exact = np.full((1, 1), float(self.plan.total))
             return exact, exact
@@ -205,9 +205,9 @@ class HistogramRelease(StatisticRelease):
         return np.ceil(ends[..., 0]), np.floor(ends[..., 1])
 
     def consistent(self) -> Any:
-        """Counts that are not negative and, with `other`, add up to the number of rows: nearer to the truth.
+        """The nearest nonnegative counts that, with `other`, add up to the number of rows; they have less error.
 
-        The nearest ones to the noisy counts. Intervals remain those of the noisy counts.
+        Intervals remain those of the noisy counts.
         """
         tables = []
         for counts, totals in zip(self._counts, self._totals, strict=True):
@@ -218,7 +218,7 @@ class HistogramRelease(StatisticRelease):
     # Shown and saved -----------------------------------------------------------------------------------
 
     def lines(self, level: float = LEVEL) -> Iterator[Line]:
-        """The bins, and what is in none."""
+        """The lines of the table: every bin, and the rows in no bin."""
         tables = zip(
             self._counts, self._count_bounds(level), self._shares, self._share_bounds(level), self.names(), strict=True
         )
@@ -229,7 +229,7 @@ class HistogramRelease(StatisticRelease):
                 yield key, name, labels[i], [counts[g, i], *bounds[g, i], shares[g, i], *ends[g, i]]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A table with one row per bin: count and share with 95% intervals, and whether the release is private."""
+        """A table with one row per bin: count and share with 95% intervals. A column marks insecure noise."""
         heads = [*self.by, "column", "bin"]
         told = ["count", "count_low", "count_high", "share", "share_low", "share_high"]
         records = [[*key, name, label, *numbers] for key, name, label, numbers in self.lines()]
@@ -255,7 +255,7 @@ class HistogramRelease(StatisticRelease):
         return {"noisy": noisy}
 
     def check(self) -> None:
-        """Refuse counts that noise could not have produced."""
+        """Raise an error for counts that are impossible even with large noise."""
         far, plan = _FARTHEST * self.plan.count_std, self.plan
         likely = bool((self.noisy >= -far).all())
         if plan.total is not None:
@@ -315,7 +315,7 @@ def _fieller(counts: Floats, totals: Floats, spread: float) -> Floats:
 
 
 def on_simplex(counts: Floats, n: float) -> Floats:
-    """The nearest counts that are not negative and add up to n."""
+    """The nearest nonnegative counts that add up to n."""
     if n <= 0:
         return np.zeros(counts.size)
     falling = np.sort(counts)[::-1]

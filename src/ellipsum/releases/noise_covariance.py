@@ -1,7 +1,6 @@
-"""The noise of a published vector: its covariance, spelled by the ellipsoid of the release, and joint regions.
+"""The noise of a published vector: its covariance, and joint confidence regions.
 
-Regions cover the privacy noise, that of counts to first order [U6], and no clipping bias. docs/proofs:
-[B5], [K4].
+Regions cover the privacy noise, with that of counts to first order [U6], but no clipping bias. Proofs: [B5], [K4].
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _FEW = 3.0  # In standard deviations of the count. A column with a smaller count
 
 @dataclass(frozen=True)
 class Noise(ValueEquality):
-    """Noise of a vector: covariance std^2 S L L^T S + u u^T + diag(own^2), L the ellipsoid's inverse map.
+    """Noise of a vector: covariance std^2 S L L^T S + u u^T + diag(own^2), where L is the ellipsoid's inverse map.
 
-    stretch: S, one per column, where columns are divided by counts of their own. count_direction: u, the noise of a
-    count that all columns share. own: stds of the columns' own counts.
+    stretch: S, one number per column if columns are divided by different counts. count_direction: u, the effect of
+    the noise of a count that all columns share. own: stds due to the columns' own counts.
     """
 
     ellipsoid: Ellipsoid
@@ -37,7 +36,7 @@ class Noise(ValueEquality):
 
     @property
     def sums_stds(self) -> Floats:
-        """Stds of the noise of the sums alone, counts left aside."""
+        """Stds of the noise of the sums, without that of counts."""
         stds = self.ellipsoid.reach * self.std
         return stds if self.stretch is None else stds * self.stretch
 
@@ -60,7 +59,7 @@ class Noise(ValueEquality):
         return matrix if self.own is None else matrix + np.diag(self.own**2)
 
     def squared_length(self, offset: Floats) -> float:
-        """offset^T V^-1 offset over the directions that carry noise."""
+        """offset^T V^-1 offset in the directions that have noise."""
         ellipsoid = self.ellipsoid
         stretch = 1.0 if self.stretch is None else self.stretch
         if ellipsoid.axes is None:
@@ -77,11 +76,11 @@ class Noise(ValueEquality):
 
     @property
     def straight_stds(self) -> Floats:
-        """Stds of the noise that each column has to itself, where the axes are the columns."""
+        """Stds of each column's own noise, if the axes are the columns."""
         return self.sums_stds if self.own is None else np.hypot(self.sums_stds, self.own)
 
     def without_shared(self, offset: Floats) -> tuple[float | None, Floats]:
-        """The shared count's noise, in stds, where a column shows nothing else, and the rest of the offset."""
+        """The shared count's noise in stds, if some column has no other noise, and the rest of the offset."""
         if self.count_direction is None or self.ellipsoid.axes is not None:
             return None, offset
         bare = np.where(self.straight_stds > 0, 0.0, self.count_direction)
@@ -93,14 +92,14 @@ class Noise(ValueEquality):
 
     @property
     def rank(self) -> int:
-        """In how many directions there is noise."""
+        """The number of directions that have noise."""
         if self.ellipsoid.axes is not None:
             return int(np.count_nonzero(self.ellipsoid.scale if self.own is None else self.stds))
         shown = self.without_shared(np.zeros(self.stds.size))[0] is not None
         return int(np.count_nonzero(self.straight_stds)) + shown
 
     def _white_length(self, offset: Floats, whiten: Callable[[Floats], Floats]) -> float:
-        """Where the shared count's noise is one more direction beside noise that `whiten` makes white."""
+        """The squared length if `whiten` makes all noise white except that of the shared count."""
         white = whiten(offset)
         square = float(white @ white)
         if self.count_direction is not None:  # Sherman-Morrison
@@ -122,7 +121,7 @@ class Noise(ValueEquality):
 
 
 def in_doubt(rows: Floats, stds: Floats) -> NDArray[np.bool_]:
-    """The columns whose noisy counts are hardly above their noise [U3]."""
+    """The columns whose noisy counts are not clearly larger than their noise [U3]."""
     few: NDArray[np.bool_] = stds > 0
     return few & (rows < np.maximum(1.0, _FEW * stds)) if few.any() else few
 
@@ -132,7 +131,7 @@ _ROUNDING = 1e-9  # Relative tolerance in directions without noise.
 
 @dataclass(frozen=True)
 class ConfidenceEllipsoid(ValueEquality):
-    """All points that the published value's noise could explain at a level: {x : (x-v)^T V^-1 (x-v) <= q}."""
+    """Joint confidence region for the published value v at a level: {x : (x-v)^T V^-1 (x-v) <= q}."""
 
     value: Floats
     noise: Noise
@@ -167,7 +166,7 @@ class ConfidenceBox(ValueEquality):
 def confidence_region(
     value: Floats, noise: Noise, plan: VectorNumbers, level: float
 ) -> ConfidenceEllipsoid | ConfidenceBox:
-    """The region that the noise distribution calls for: [B5] an ellipsoid, or for noise in blocks a box [K4]."""
+    """The confidence region: an ellipsoid [B5], or a box for K-norm noise in blocks [K4]."""
     level, law = open_unit("level", level), plan.noise_law
     if isinstance(law, BlockLaw):
         return ConfidenceBox(value, _half_widths(noise, plan, law, level), level)
@@ -175,7 +174,7 @@ def confidence_region(
 
 
 def _half_widths(noise: Noise, plan: VectorNumbers, law: BlockLaw, level: float) -> Floats:
-    """[K4] Every noisy coordinate that the value is made of within its own bounds at once, hence their sums."""
+    """[K4] All noisy coordinates behind the value lie within their bounds at once, and so do sums of them."""
     width, counted = plan.ellipsoid.width, plan.auxiliary.absences.size
     absences, count = slice(width, width + counted), plan.stds.size - 1
     rows_left_out = plan.auxiliary.missing == "row" and noise.count_direction is not None
@@ -187,7 +186,7 @@ def _half_widths(noise: Noise, plan: VectorNumbers, law: BlockLaw, level: float)
     half: Floats = noise.sums_stds * joint[:width]
     if noise.own is not None:
         half = half + noise.own * joint[absences]
-    if noise.count_direction is not None:  # of the number of rows, of those left out, or of both: Cauchy-Schwarz
+    if noise.count_direction is not None:  # Counts of all rows and of those left out: Cauchy-Schwarz.
         behind = np.concatenate([joint[absences] if rows_left_out else [], joint[count:] if plan.count_units else []])
         half = half + np.abs(noise.count_direction) * float(np.linalg.norm(behind))
     return half

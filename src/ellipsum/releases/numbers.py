@@ -1,4 +1,4 @@
-"""The public numbers of a plan that its release is decoded with. Forecasts stand above, in `plans/`.
+"""The public numbers of a plan that its release is decoded with. `plans/` adds the forecasts.
 
 docs/proofs/plans.md: [U1] sensitivity, [U7] clamping, [U8] rows of people.
 docs/proofs/groups.md: [G3] groups that are not listed.
@@ -41,12 +41,12 @@ _MISSED = 0.05  # Probability of no warning if as many rows are clamped as the p
 
 
 def of_part(part: str, name: str) -> Any:
-    """A property that a plan or a release takes from one of its parts."""
+    """Define a property whose value is that of a part under the given name."""
     return property(attrgetter(f"{part}.{name}"))
 
 
 class PublicNumbers(HoldsRequest, Printed):
-    """What every plan says about its release."""
+    """The public numbers and texts that every plan has."""
 
     request: Request
     """The request, with defaults written out for this n and these columns."""
@@ -73,12 +73,12 @@ class PublicNumbers(HoldsRequest, Printed):
 
     @property
     def groups(self) -> int | None:
-        """The number of groups: of those listed, or as expected."""
+        """The number of listed groups, or the expected number."""
         return None if self.grouping is None else self.grouping.size
 
     @property
     def stated(self) -> dict[str, float]:
-        """The budget as it was requested: epsilon and delta, mu, or rho."""
+        """The requested budget: epsilon and delta, mu, or rho."""
         return self.request.stated
 
     @property
@@ -111,7 +111,7 @@ class PublicNumbers(HoldsRequest, Printed):
         raise NotImplementedError
 
     def forecast_svg(self, prefix: str) -> str | None:
-        """The figure of `plot` as SVG for a page, where there is one; prefix: of its identifiers."""
+        """The figure of `plot` as SVG for a page, if there is one. prefix: start of its identifiers."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -123,16 +123,16 @@ class ClampingTest:
     """Thresholds for noisy numbers of rows and values."""
 
     most_rows: float
-    """More rows with a clamped value raise a warning; noise alone exceeds this in one release of 10,000."""
+    """A larger noisy count of rows with a clamped value raises a warning. Noise alone exceeds it once in 10,000."""
     most_values: Floats
-    """A column is named where more of its values were clamped; empty where they are not counted by column."""
+    """The warning names a column if its noisy count is larger. Empty if values are not counted by column."""
     undetected_rows: int
-    """Clamping in fewer rows goes unnoticed in more than one release of 20."""
+    """Clamping in fewer rows remains undetected in more than one of 20 releases."""
 
 
 @dataclass(frozen=True, repr=False)
 class VectorNumbers(PublicNumbers):
-    """Clip region, grid, noise and guarantee of the release of one vector, and the numbers that follow from them."""
+    """Clip region, grid, noise and guarantee of a release of one vector, and numbers that follow from them."""
 
     request: Request
     """The request, with defaults written out for this n and these columns."""
@@ -140,16 +140,16 @@ class VectorNumbers(PublicNumbers):
     ellipsoid: Ellipsoid
     grid_bits: int
     count_units: int
-    """The count's own coordinate on the grid (unknown n), or 0."""
+    """The number of grid units that one row adds to the count, if n is private; else 0."""
     noise_units: float
     """Noise std in grid units: noise_units * mu >= sensitivity in exact arithmetic."""
     clip_radius: float | None = None
     sum_clipping_error: float = 0.0
     center_spread: float = 0.0
     auxiliary: AuxiliaryCounts = PLAIN
-    """What is done about missing values, and what is counted beside the values."""
+    """The treatment of missing values, and the counts beside the values."""
     law: NoiseLaw | None = None
-    """The noise distribution where it is not Gaussian."""
+    """The noise distribution if it is not Gaussian."""
 
     @property
     def one(self) -> VectorNumbers:
@@ -163,12 +163,12 @@ class VectorNumbers(PublicNumbers):
 
     @property
     def clamped(self) -> bool:
-        """Whether each value is clamped to its own bounds (Box), rather than rows clipped by their norm."""
+        """Whether each value is clamped to its own bounds (Box). Other rows are clipped by their norm."""
         return self.rows.clamps
 
     @property
     def needs_no_count(self) -> bool:
-        """Whether the statistic is a sum about zero, to which missing values add nothing."""
+        """Whether the statistic is a sum with center zero, so that missing values add nothing."""
         return self.statistic in SUMS and self.count_std is None and not self.public_rows
 
     @cached_property
@@ -194,12 +194,12 @@ class VectorNumbers(PublicNumbers):
 
     @property
     def sensitivity(self) -> Fraction:
-        """[U1] l2-sensitivity of the integer sum, with the count as one more coordinate where n is private."""
+        """[U1] L2 sensitivity of the integer sum. If n is private, the count is one more coordinate."""
         return self.row_map.body.sensitivity(self.neighbors, self.count_units, self.rows_each)
 
     @property
     def column_sensitivities(self) -> Ints:
-        """The sensitivity of each coordinate in grid units; for rows clipped by norm, that of the whole row."""
+        """The sensitivity of each coordinate in grid units. For rows clipped by norm it is that of the whole row."""
         row_map, each = self.row_map, self.rows_each or 1
         pairs = self.law.pairs if isinstance(self.law, BlockLaw) else ()
         if isinstance(row_map, ClampedMap):
@@ -212,44 +212,44 @@ class VectorNumbers(PublicNumbers):
 
     @cached_property
     def stds(self) -> Floats:
-        """Noise stds of all coordinates in units of the grid: values, counts beside them, the count of rows."""
+        """Noise stds of all coordinates in grid units: values, counts beside them, the number of rows."""
         return self.noise_law.stds(self.row_map.width + (1 if self.count_units else 0))
 
     @cached_property
     def scaled_std(self) -> float:
-        """Noise std in the scaled space, where rows have norm at most 1; the largest, where they differ."""
+        """Noise std in the scaled space, in which rows have norm at most 1; the largest if columns differ."""
         return math.ldexp(float(self.stds[: self.ellipsoid.width].max()), -self.grid_bits)
 
     @property
     def count_weight(self) -> float:
-        """kappa: the count's coordinate in the scaled space (unknown n), or 0."""
+        """kappa: the count's coordinate in the scaled space if n is private, or 0."""
         return math.ldexp(self.count_units, -self.grid_bits)
 
     @property
     def count_std(self) -> float | None:
-        """Standard deviation of the noise of the published count (private n), or None."""
+        """Standard deviation of the noise of the published number of rows, or None if n is public."""
         return float(self.stds[-1]) / self.count_units if self.count_units else None
 
     @cached_property
     def absence_stds(self) -> Floats:
-        """Standard deviations of the noise of the counts of missing values, in rows; 0 if none is counted."""
+        """Noise stds of the counts of missing values, in rows; 0 for columns that are not counted."""
         return self._beside(self.ellipsoid.width, self.auxiliary.absences)
 
     @cached_property
     def outside_stds(self) -> Floats:
-        """Standard deviations of the noise of counts of outside rows or values; 0 if none is counted."""
+        """Noise stds of the counts of rows or values outside the bounds; 0 for those that are not counted."""
         last = self.auxiliary.counted - (self.auxiliary.outside_rows > 0)
         units = self.auxiliary.units[self.auxiliary.absences.size : last]
         return self._beside(self.ellipsoid.width + self.auxiliary.absences.size, units)
 
     @property
     def square_stds(self) -> Floats:
-        """Noise stds of the sums of squares, in units of the squared half-width; 0 where there are none."""
+        """Noise stds of the sums of squares, in units of the squared half-width; 0 if there are none."""
         return self._beside(self.ellipsoid.width + self.auxiliary.counted, self.auxiliary.squares)
 
     @property
     def product_std(self) -> float:
-        """Noise std of a sum of products of two columns, in units of their half-widths; 0 where there are none."""
+        """Noise std of a sum of products of two columns, in units of their half-widths; 0 if there are none."""
         units = np.full(self.auxiliary.pairs, self.auxiliary.products)
         return float(self._beside(self.ellipsoid.width + self.auxiliary.width - units.size, units).max(initial=0.0))
 
@@ -259,7 +259,7 @@ class VectorNumbers(PublicNumbers):
 
     @cached_property
     def noise_base(self) -> tuple[Ellipsoid, float]:
-        """The noise of the sums, as an ellipsoid and a std."""
+        """The noise of the sums as an ellipsoid and a std."""
         if not isinstance(self.law, BlockLaw):
             return self.ellipsoid, self.scaled_std
         stds = np.ldexp(self.stds[: self.ellipsoid.width], -self.grid_bits)
@@ -282,7 +282,7 @@ class VectorNumbers(PublicNumbers):
 
     @cached_property
     def clamping_test(self) -> ClampingTest | None:
-        """When a release warns of clamped values [U7]; None where they are not counted."""
+        """The thresholds for warnings of clamped values [U7]; None if they are not counted."""
         auxiliary, law = self.auxiliary, self.noise_law
         if not auxiliary.outside_rows:
             return None
@@ -300,12 +300,12 @@ class VectorNumbers(PublicNumbers):
 
     @cached_property
     def clipped_shares(self) -> Floats:
-        """The shares of rows that are expected beyond the region, by distance class."""
+        """The expected shares of rows outside the region, by distance class."""
         return self.rows.clipped_shares(self.ellipsoid, max(self.auxiliary.octaves, 1))
 
     @cached_property
     def sum_clipping_errors(self) -> Floats:
-        """Root mean square of what clipping removes from a sum, shared out by the columns' noise."""
+        """Root mean square error of sums due to clipping, distributed over the columns in proportion to their noise."""
         base, std = self.noise_base
         if not self.sum_clipping_error:
             return np.broadcast_to(0.0, self.d)
@@ -314,10 +314,10 @@ class VectorNumbers(PublicNumbers):
 
 
 class GroupNumbers(PublicNumbers):
-    """The numbers of one group, and which groups are published."""
+    """The public numbers of a plan for groups."""
 
     one: VectorNumbers
-    """The plan of a single group by itself, whose rows come or go; its n is the size that is expected of a group."""
+    """The plan of a single group under add_remove. Its n is the expected size of a group."""
     privacy: Privacy
 
     @property
@@ -327,22 +327,22 @@ class GroupNumbers(PublicNumbers):
 
     @property
     def width(self) -> int:
-        """Noisy numbers of a group: values, counts of absences, and the count of rows."""
+        """The number of noisy sums of a group: values, counts of missing values, and the number of rows."""
         return self.one.row_map.width + 1
 
     @property
     def failure(self) -> float:
-        """The probability that a group of one person is published; all groups of a person share the slack [G3]."""
+        """The probability that a group of one person is published. All groups of a person share the slack [G3]."""
         return round_down(Fraction(self.privacy.slack) / self.grouping.max_per_person)
 
     @cached_property
     def threshold(self) -> float:
-        """A group that is not listed is published where its noisy count of rows reaches this [G3]."""
+        """A group that is not listed is published if its noisy number of rows is at least this [G3]."""
         units, shift = self._threshold_units()
         return math.ldexp(units, shift) / self.one.count_units
 
     def _threshold_units(self) -> tuple[int, int]:
-        """(K, shift): the least rounded noisy count, in units of 2^shift of the grid, that is published."""
+        """(K, shift): the least rounded noisy count that is published, in units of 2^shift grid units."""
         law = self.one.noise_law
         if isinstance(law, BlockLaw):
             place = next(i for i, block in enumerate(law.blocks.blocks) if self.width - 1 in block.columns)

@@ -1,4 +1,4 @@
-"""What releases show: values, descriptions, groups and learned rows, each with its intervals."""
+"""Figures of releases: values, descriptions, groups, histograms, quantiles and learned bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .documents import NOISE_ONLY, known_bounds
 
 ORDERS = ("given", "value")
 MOST_ROWS, MOST_GROUPS, MOST_PANELS, MOST_CURVES = 1000, 500, 12, 4
-_APART = 20.0  # Columns whose sizes differ by a larger factor have separate axes.
+_APART = 20.0  # Columns whose sizes differ by a larger factor get scales of their own.
 _BOUNDS = "position between lower (0) and upper (1) bound"
 _LEARNED = "position between learned lower (0) and upper (1) bound"
 _SPREADS = "standard deviations from its center"
@@ -36,7 +36,7 @@ Parts = Mapping[str, tuple[Floats, Floats, Floats]]
 def vector_sheet(
     release: VectorRelease, title: str, parts: Parts, order: str = "given", columns: Sequence[str] | None = None
 ) -> Sheet:
-    """Values of each column with 95% intervals, side by side where there are several."""
+    """Values of each column with 95% intervals; several statistics stand side by side."""
     chosen = _choose_columns(release.names(), columns, release.value, order)
     strips = [_strip(release, name, part, chosen) for name, part in parts.items()]
     notes = [f"95% CI {release.coverage}", *_notes(release), *_note_left_out(chosen.size, release.value.size, columns)]
@@ -46,7 +46,7 @@ def vector_sheet(
 def groups_sheet(
     release: VectorRelease, keys: Sequence[Sequence[Value]], parts: Parts, order: str, columns: Sequence[str] | None
 ) -> Sheet:
-    """One panel per column (of a description, two), one row per group; every panel of a column has the same axis."""
+    """One panel per column and statistic, one row per group."""
     panels = {what or release.statistic: part for what, part in parts.items() if what != "count"}
     picked = _choose_columns(release.names(), columns, np.zeros(release.plan.d), "given")[: MOST_PANELS // len(panels)]
     first = release.value[:, picked[0]] if len(keys) else np.zeros(0)
@@ -71,7 +71,7 @@ def histogram_sheet(
     order: str = "given",
     columns: Sequence[str] | None = None,
 ) -> Sheet:
-    """A bar for each bin, with its 95% interval; lines: those of the release. error: of each count."""
+    """A bar with a 95% interval for each bin. lines: those of the release. error: standard error of each count."""
     shown_columns = [line for line in lines if not columns or line[1] in columns]
     _choose_columns(release.names(), columns, np.zeros(release.plan.d), "given")  # Raises for an unknown column.
     value, low, high = np.array([numbers[:3] for *_, numbers in shown_columns]).T
@@ -92,7 +92,7 @@ def histogram_sheet(
 def bounds_sheet(
     low: Floats, high: Floats, names: Sequence[str], notes: Sequence[str], order: str, columns: Sequence[str] | None
 ) -> Sheet:
-    """Learned bounds: from the low to the high end of each column."""
+    """Learned bounds: the interval of each column."""
     chosen = _choose_columns(names, columns, (low + high) / 2, order)
     low, high, size = low[chosen], high[chosen], low.size
     texts = [f"{start:.4g} to {stop:.4g}" for start, stop in zip(low.tolist(), high.tolist(), strict=True)]
@@ -107,7 +107,7 @@ def bounds_sheet(
 
 @dataclass(frozen=True)
 class DistributionCurve:
-    """A noisy distribution function, its band, (edges, lowest and highest share), and quantiles on it."""
+    """A noisy distribution function, its band (edges, lowest and highest share), and its quantiles."""
 
     title: str
     x: Floats
@@ -119,7 +119,7 @@ class DistributionCurve:
 
 
 def distributions_plot(curves: Sequence[DistributionCurve], band: str, path: str | Path | None) -> Any:
-    """A figure with a panel for each curve, written to a file where one is named; band: what the bands are called."""
+    """A figure with a panel for each curve, written to `path` if it is given. band: label of the bands."""
     if path is not None:
         check_format(path)
     with styled():
@@ -133,7 +133,7 @@ def distributions_plot(curves: Sequence[DistributionCurve], band: str, path: str
             axis.scatter(curve.values, curve.q, color=BLACK, zorder=3, label="quantiles")
             axis.set_title(label(curve.title))
             axis.set_xlabel("value")
-            axis.locator_params(axis="x", nbins=6)  # long numbers side by side
+            axis.locator_params(axis="x", nbins=6)  # Long numbers stand side by side.
             axis.set_ylim(0, 1)
         np.atleast_1d(axes)[0].set_ylabel("share of values at most this")
         np.atleast_1d(axes)[0].legend()
@@ -143,12 +143,12 @@ def distributions_plot(curves: Sequence[DistributionCurve], band: str, path: str
 
 
 def distributions_svg(curves: Sequence[DistributionCurve], band: str, prefix: str) -> str | None:
-    """The figure as SVG for a page, where it can be drawn."""
+    """The figure as SVG for a page, or None without matplotlib."""
     return svg(distributions_plot(curves, band, None), prefix) if available() else None
 
 
 def _strip(release: VectorRelease, title: str, part: tuple[Floats, Floats, Floats], chosen: Places) -> Strip:
-    """A column each, in its own unit where all may share an axis, else each on a scale of its own."""
+    """One panel: values in the data's units if all columns fit on one axis, else on public scales of their own."""
     value, spans, errors = (numbers[chosen] for numbers in part)
     ends = value, spans[:, 0], spans[:, 1]
     texts = _texts(*ends, errors)
@@ -162,13 +162,13 @@ def _strip(release: VectorRelease, title: str, part: tuple[Floats, Floats, Float
 
 
 def _alike(sizes: Floats) -> bool:
-    """Whether units are similar enough in size for one axis."""
+    """Whether the sizes are similar enough for one axis."""
     live = sizes[np.isfinite(sizes) & (sizes > 0)]
     return live.size < 2 or float(live.max()) <= _APART * float(live.min())
 
 
 def own_scale(release: VectorRelease, std: bool = False) -> tuple[Floats, Floats, str, tuple[float, ...]] | None:
-    """For each column where its scale begins and its unit, both public; None where all may share an axis."""
+    """The public origin and unit of each column's scale; None if all columns fit on one axis."""
     scale = _known_scale(release, std)
     return None if scale is None or _alike(scale[1]) else scale
 
@@ -178,7 +178,7 @@ def _known_scale(release: VectorRelease, std: bool) -> tuple[Floats, Floats, str
     if rows is not None and rows.kind in ("normal", "learned") and release.statistic not in SUMS:
         return np.asarray(rows.middle(), float), np.asarray(rows.spread(), float), _SPREADS, (0.0,)
     if release.learned is not None and rows is not None and rows.clamps and release.statistic not in SUMS:
-        low, high = rows.bounds()  # One magnitude for all columns tells nothing about their units.
+        low, high = rows.bounds()  # The magnitude does not show the units of the columns.
         return low, high - low, _LEARNED, (0.0, 1.0)
     low, high = known_bounds(release)
     if np.isfinite(low).all() and np.isfinite(high).all():
@@ -232,5 +232,5 @@ def _notes(release: StatisticRelease) -> list[str]:
 
 
 def guarantee_notes(privacy: PrivacyGuarantee, stated: Mapping[str, float], secure: bool) -> list[str]:
-    """The notes below every picture."""
+    """The notes of every figure."""
     return [describe_guarantee(privacy, stated), *([] if secure else [INSECURE])]

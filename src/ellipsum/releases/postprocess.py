@@ -1,7 +1,7 @@
-"""Free clean-up of a release: post-processing costs no privacy, and adds none (docs/proofs/postprocess.md).
+"""Denoising of releases: post-processing, at no privacy cost (docs/proofs/postprocess.md).
 
-Off by default. Each method trades variance for bias about the center; the noise std of a denoised release
-is that of the raw one.
+It is off by default. Each method reduces variance and adds bias towards the center. The noise std of a denoised
+release is that of the raw release.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .decode import Counts
 from .noise_covariance import Noise, in_doubt
 from .numbers import VectorNumbers
 
-_LEAST_GROUPS = 4  # James-Stein shrinkage towards a mean that is estimated helps from here on
+_LEAST_GROUPS = 4  # The fewest groups for which shrinkage towards an estimated mean reduces the error.
 
 
 @dataclass(frozen=True)
 class RawEstimate:
-    """A release before its clean-up. raw_value: before it was cut to what is possible."""
+    """A release before denoising. raw_value: the value before it is clamped to what is possible."""
 
     plan: VectorNumbers
     value: Floats
@@ -39,7 +39,7 @@ class RawEstimate:
 
     @property
     def target(self) -> Floats:
-        """Where shrinkage pulls to: the plan's center, times the (public or noisy) count of each column for a sum."""
+        """The target of shrinkage: the plan's center; for a sum, times the (public or noisy) count of each column."""
         center: Floats = self.plan.ellipsoid.center
         if self.plan.statistic not in SUMS or self.counts is None:
             return center
@@ -47,7 +47,7 @@ class RawEstimate:
 
 
 def denoise(raw: RawEstimate, method: str, **options: Any) -> Floats:
-    """The value of a release, cleaned by "james_stein", "soft_threshold", "wiener" or "clamp"."""
+    """Denoise the value of a release by "james_stein", "soft_threshold", "wiener" or "clamp"."""
     choice("method", method, METHODS)
     if np.isnan(raw.value).any():
         raise UsageError("A column whose bounds were not found has no value to denoise. Leave it out.")
@@ -58,13 +58,13 @@ def denoise(raw: RawEstimate, method: str, **options: Any) -> Floats:
 
 
 def james_stein(raw: RawEstimate) -> Floats:
-    """[O1] Positive-part shrinkage towards the center, refused where it could raise the error.
+    """[O1] Positive-part shrinkage towards the center; an error if it could increase the error.
 
     t + (1 - (p - 2) / Q)_+ (v - t),  Q = (v - t)^T V^-1 (v - t),  p = tr V / lambda_max(V) > 2.
 
     References: Bock 1975, Theorem 2 (minimax for unequal variances).
     """
-    # The offset from the center carries the sums' noise alone: the counts' is in the target, or in factors.
+    # The offset from the center has only the noise of the sums. The noise of counts is in the target or in factors.
     noise, target = replace(raw.noise, count_direction=None, own=None), raw.target
     counts = raw.counts
     if raw.plan.statistic == "mean" and counts is not None and in_doubt(counts.rows, counts.stds).any():
@@ -85,7 +85,7 @@ def james_stein(raw: RawEstimate) -> Floats:
 
 
 def effective_dimension(noise: Noise) -> float:
-    """tr V / lambda_max(V), or less where columns of a rotated region have counts of their own."""
+    """tr V / lambda_max(V), or less if columns of a rotated region have counts of their own."""
     straight = noise.ellipsoid.axes is None
     lengths = noise.sums_stds if straight else noise.ellipsoid.unscale * noise.std
     largest = float(np.max(lengths)) ** 2
@@ -93,9 +93,9 @@ def effective_dimension(noise: Noise) -> float:
 
 
 def soft_threshold(raw: RawEstimate, threshold: float | None = None) -> Floats:
-    """[O2] Pull every coordinate towards the center by `threshold` noise stds, and to it if it is nearer.
+    """[O2] Shift every coordinate towards the center by `threshold` noise stds; nearer ones are set to the center.
 
-    The default sqrt(2 ln d) is the universal threshold: good where most columns sit at their center.
+    The default sqrt(2 ln d) is the universal threshold. It suits data with most columns at their center.
 
     References: Donoho & Johnstone 1994; Balle & Wang 2018, section 4.
     """
@@ -106,7 +106,7 @@ def soft_threshold(raw: RawEstimate, threshold: float | None = None) -> Floats:
 
 
 def clamp(raw: RawEstimate, lower: ArrayLike | None = None, upper: ArrayLike | None = None) -> Floats:
-    """[O3] Move each coordinate into public bounds: the given ones, or those of Box and Ball rows."""
+    """[O3] Clamp each coordinate to public bounds: the given ones, or those of Box and Ball rows."""
     d = raw.value.size
     if lower is None and upper is None:
         return np.clip(raw.value, *_known_bounds(raw.plan))
@@ -140,7 +140,7 @@ def _bound(name: str, value: ArrayLike | None, default: float, d: int) -> Floats
 
 
 def wiener(raw: RawEstimate) -> Floats:
-    """[O4] The linear filter of least expected error for Normal rows."""
+    """[O4] The linear filter with the smallest expected error for Normal rows."""
     plan = raw.plan
     if not isinstance(plan.rows, Normal) or raw.learned:
         raise UsageError("method='wiener' needs bounds=Normal(...): it uses the distribution of the rows.")
@@ -170,10 +170,10 @@ OPTIONS = ("threshold", "lower", "upper")
 
 
 def shrink_means(value: Floats, stds: Floats) -> Floats:
-    """[G7] Group means pulled towards their weighted mean, column by column, by what noise alone explains.
+    """[G7] Shrink group means towards their weighted mean, column by column.
 
-    The spread between groups is what their distances exceed their noise by; each mean keeps the share of its own
-    distance that this spread has in spread and noise together.
+    The variance between groups is the part of their spread that noise does not explain. Each mean keeps the ratio of
+    this variance to the sum of it and the noise variance.
     """
     groups = len(value)
     if groups < _LEAST_GROUPS:
@@ -192,7 +192,7 @@ def shrink_means(value: Floats, stds: Floats) -> Floats:
 
 
 def _between(value: Floats, squares: Floats) -> float:
-    """The variance between groups for which their weighted squared distances are as many as groups less one."""
+    """The variance between groups for which the sum of weighted squared distances is the number of groups minus 1."""
 
     def excess(between: float) -> float:
         weights = 1 / (squares + between)

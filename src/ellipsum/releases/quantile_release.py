@@ -1,4 +1,4 @@
-"""Published quantiles: noisy distribution functions, and every quantile, share, interval and band that follows."""
+"""Releases of quantiles: noisy distribution functions, with quantiles, shares, intervals and bands."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ _EXACT = "Values are counted in bins that were fixed beforehand, exactly, and no
 class QuantileRelease(StatisticRelease):
     """Published quantiles of every column; with `by`, of every group.
 
-    Every number follows from the noisy sums and from public numbers, so further quantiles cost nothing.
+    All numbers are computed from the noisy sums and public numbers, so further quantiles have no privacy cost.
     """
 
     plan: QuantileNumbers
     noisy: Floats
-    """(groups, width): the noisy sums of every column's matrix; or the places of chosen bins. One group without by."""
+    """(groups, width): the noisy sums of every column's matrix, or the positions of chosen bins. One row without by."""
     secure: bool
     keys: NDArray[np.object_] | None = None
-    """(groups, columns of by), where there are groups."""
+    """(groups, columns of by), or None without by."""
     kinds: tuple[str, ...] = ()
-    """How the columns of the keys are compared."""
+    """The types of the columns of the keys."""
 
     @property
     def q(self) -> Floats:
@@ -87,7 +87,7 @@ class QuantileRelease(StatisticRelease):
         errors: Floats = self.plan.rank_error
         return errors
 
-    # What follows from the noisy sums -------------------------------------------------------------------
+    # Estimates -------------------------------------------------------------------
 
     @cached_property
     def value(self) -> Floats:
@@ -102,12 +102,12 @@ class QuantileRelease(StatisticRelease):
         return self._shaped(np.stack([middle[places[:, j]] for j, middle in enumerate(middles)], axis=1))
 
     def quantile(self, q: float | Sequence[float]) -> Floats:
-        """Quantiles at any probabilities, at no cost: (columns, quantiles); with by, (groups, columns, quantiles)."""
+        """Quantiles at any probabilities, at no privacy cost: (columns, quantiles) or (groups, columns, quantiles)."""
         wanted = np.array(Quantiles.of(q).q)
         return self._each(lambda j, g: quantile_of(*self._distribution(j, g), wanted, self._are_values[j]))
 
     def cdf(self, x: ArrayLike) -> Floats:
-        """The share of values at most x, for any numbers x, at no cost: (columns, numbers), or (groups, ...)."""
+        """The share of values at most x for any numbers x, at no privacy cost: (columns, numbers), or (groups, ...)."""
         numbers = vector("x", np.atleast_1d(x))
         return self._each(lambda j, g: share_at(*self._distribution(j, g), numbers, self._are_values[j]))
 
@@ -116,8 +116,8 @@ class QuantileRelease(StatisticRelease):
     ) -> Floats:
         """(columns, quantiles, 2) bounds, each covering its quantile at `level`; with by, (groups, ...).
 
-        They cover the privacy noise, ties and the width of bins; quantiles are of values clamped to the bounds [Q13].
-        q: other probabilities than those that were asked for. target: "data" is the quantile of the rows at hand;
+        They cover the privacy noise, ties and the width of bins. Quantiles are those of values clamped to the bounds
+        [Q13]. q: probabilities; default: the requested ones. target: "data" is the quantile of the rows at hand,
         "population" that of a population of which the rows are a random sample [Q17].
         """
         multiple = self._multiple(open_unit("level", level))
@@ -134,10 +134,10 @@ class QuantileRelease(StatisticRelease):
         return self._each(bounds)
 
     def band(self, level: float = LEVEL) -> list[Floats] | list[list[Floats]]:
-        """Bounds that hold the whole distribution function of a column at `level`: for each column (edges, 3).
+        """Confidence bands for the whole distribution function of each column at `level`: (edges, 3) arrays.
 
-        In each line a number x, and the least and the greatest share of values at most x [Q14]. With by, a list of
-        these for each group.
+        Each row has a number x, and the least and the greatest share of values at most x [Q14]. With by, there is
+        such a list for each group.
         """
         level = open_unit("level", level)
 
@@ -156,7 +156,7 @@ class QuantileRelease(StatisticRelease):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why values or intervals may be inaccurate, judged by the noisy counts."""
+        """Why values or intervals may be inaccurate, according to the noisy counts."""
         if self.plan.mechanism == "exponential":
             return ()
         stds = np.array([self.plan.noise_std * np.sqrt(self._decoder(j).variances[-1]) for j in range(self.plan.d)])
@@ -181,13 +181,13 @@ class QuantileRelease(StatisticRelease):
         return decoder(self.plan.form, self.plan.sizes[j])
 
     def _noise(self, j: int) -> Decoder:
-        """The decoder with the variances of this release's noise."""
+        """The decoder, with variances for the noise of this release."""
         one, square = self._decoder(j), self.plan.noise_std**2
         return one._replace(variances=one.variances * square, covariances=one.covariances * square)
 
     @cached_property
     def _counts(self) -> list[Floats]:
-        """For each column, the cumulative counts of every group: (groups, bins) [Q12]."""
+        """The cumulative counts of every group, (groups, bins) for each column [Q12]."""
         if self.plan.mechanism == "exponential":
             raise UsageError(_POINTS_ONLY)
         decoders = [self._decoder(j) for j in range(self.plan.d)]
@@ -196,15 +196,15 @@ class QuantileRelease(StatisticRelease):
         return [part @ one.weights.T for part, one in zip(parts, decoders, strict=True)]
 
     def _distribution(self, j: int, g: int) -> tuple[Floats, Floats]:
-        """(edges, shares of values at most those)."""
+        """(edges, shares of values at most each edge)."""
         return self.plan.edges[j], increasing_shares(self._counts[j][g])
 
     def _multiple(self, level: float) -> float:
         return multiple_of(level, self.plan.mechanism == "laplace")
 
     def _each(self, find: Callable[[int, int], Floats]) -> Floats:
-        """A number, or an array, for every group and column."""
-        self._counts  # noqa: B018 (an error where there are points only)
+        """Compute a number or an array for every group and column."""
+        self._counts  # noqa: B018 (raises an error for the exponential mechanism)
         results = [[find(j, g) for j in range(self.plan.d)] for g in range(len(self.noisy))]
         return self._shaped(np.array(results) if results else np.empty((0, self.plan.d)))
 
@@ -227,7 +227,7 @@ class QuantileRelease(StatisticRelease):
         return {"noisy": fields.take("noisy", table_of_numbers)}
 
     def check(self) -> None:
-        """Groups are those that the plan publishes, and chosen bins are bins."""
+        """Raise an error unless the plan publishes these groups, and chosen bins exist."""
         plan, noisy = self.plan, self.noisy
         if plan.grouping is not None:
             check_keys(self.keys, self.kinds, noisy, plan.grouping, plan.width)
@@ -241,7 +241,7 @@ class QuantileRelease(StatisticRelease):
             raise UsageError(DOCTORED)
 
     def lines(self) -> list[tuple[tuple[Value, ...], int, float, float, Floats | None]]:
-        """(key, column, q, value, 95% interval) of every quantile; no interval where there are points only."""
+        """(key, column, q, value, 95% interval) of every quantile; no interval for the exponential mechanism."""
         shape = len(self.noisy), self.plan.d, self.q.size
         values = self.value.reshape(shape)
         spans = None if self.plan.mechanism == "exponential" else self.confidence_interval(LEVEL).reshape(*shape, 2)
@@ -263,22 +263,22 @@ class QuantileRelease(StatisticRelease):
     def plot(  # type: ignore[override]
         self, path: str | Path | None = None, *, columns: Sequence[str] | None = None, level: float = LEVEL
     ) -> Any:
-        """A matplotlib figure: the distribution function of each column with its band, and the quantiles asked for.
+        """A matplotlib figure: the distribution function of each column with its band, and the requested quantiles.
 
-        path: .svg, .png or .pdf. columns: those to show; else the first few.
+        path: file to write, .svg, .png or .pdf. columns: those to show; default: the first few.
         """
         from .pictures import distributions_plot
 
         return distributions_plot(self._curves(columns, level), f"{level:.0%} band", path)
 
     def svg(self, prefix: str) -> str | None:
-        """The figure of `plot` as SVG for a page, where it can be drawn; prefix: of its identifiers."""
+        """The figure of `plot` as SVG for a page, or None without matplotlib. prefix: start of its identifiers."""
         from .pictures import distributions_svg
 
         return distributions_svg(self._curves(None, LEVEL), f"{LEVEL:.0%} band", prefix)
 
     def _curves(self, columns: Sequence[str] | None, level: float) -> list[DistributionCurve]:
-        """The distribution functions of a few columns; of groups, those of the first columns of each."""
+        """The distribution functions of a few columns, or of the first columns of each group."""
         from .pictures import MOST_CURVES, DistributionCurve
 
         names = self.names()
@@ -316,7 +316,7 @@ class QuantileRelease(StatisticRelease):
         return Document(title, [self.table(most or 3 * SHOWN)], facts, warnings)
 
     def table(self, most: int) -> TextTable:
-        """The first lines: a quantile of a column each."""
+        """The first lines, one for each quantile of a column."""
         every, lines = self.lines(), []
         for key, j, q, value, span in every[:most]:
             width = _resolution(self.plan.edges[j], value, span)
@@ -338,7 +338,7 @@ class QuantileRelease(StatisticRelease):
 
 
 def quantile_facts(plan: QuantileNumbers) -> documents.Facts:
-    """What holds for all columns of a release, and of its plan."""
+    """Facts about all columns of a release, or of its plan."""
     sizes, groups = sorted(set(plan.sizes)), plan.grouping
     counted = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
     facts = [

@@ -1,4 +1,4 @@
-"""A release of one vector: the noisy value with its noise, guarantee and plan, and nothing else."""
+"""The release of one vector: noisy estimates with their noise, clipping bias, intervals and warnings."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from ..display.plots.strips import Sheet
 
-_FARTHEST = 64.0  # stds that noise may move a count by; more has odds below 1e-890
+_FARTHEST = 64.0  # Largest noise of a count in a valid file, in stds; more has probability below 1e-890.
 _ROUNDING = 1e-6
 _OF_RAW = "standard errors and intervals are those of the raw release"
-_COUNTED = "How many rows have each column, or have values outside the bounds, was counted with noise of its own."
+_COUNTED = "Noisy counts of missing values, or of rows and values outside the bounds, are published beside the values."
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +95,7 @@ class Release(VectorRelease):
 
     @cached_property
     def counts(self) -> Counts | None:
-        """Noisy numbers of non-missing values and of clipped rows, within the same guarantee."""
+        """Noisy numbers of non-missing values and of clipped rows, covered by the same guarantee."""
         return count_clipped(self.plan, self.decoded.rows, self.noisy)
 
     @property
@@ -125,7 +125,7 @@ class Release(VectorRelease):
     def standard_error(self) -> Floats:
         """Root mean square error of each column: noise, counts, and clipping.
 
-        Clipping counts as it is expected for rows as described, and by its bound where the counts show more of it.
+        The clipping part is the expected one for rows as described, plus what the counts show beyond that.
         """
         bias, stds = self.clipping_bias, self._widened_stds
         for part in (bias.expected, bias.std_of_unexplained, bias.unexplained):
@@ -133,10 +133,10 @@ class Release(VectorRelease):
         if self.learned is None:
             return stds
         low, high = self._with_learned_bias(np.zeros(stds.size), np.zeros(stds.size))
-        return np.hypot(stds, np.maximum(-low, high) / 2)  # a bias at 95% is about two of its standard deviations
+        return np.hypot(stds, np.maximum(-low, high) / 2)  # A bound at 95% is about two standard deviations.
 
     def half_widths(self, level: float = LEVEL) -> Floats:
-        """Half the width of each interval, before it is cut to the possible values; one number per column."""
+        """Half the width of each interval before it is clipped to the possible values; one number per column."""
         bias, multiples = self.clipping_bias, self.plan.multiples(open_unit("level", level))
         half: Floats = multiples * np.hypot(self._widened_stds, bias.std_of_bound) + bias.bound
         return half
@@ -155,25 +155,25 @@ class Release(VectorRelease):
         Parameters
         ----------
         method : {"james_stein", "soft_threshold", "wiener", "clamp"}
-            How values are pulled towards the center of the bounds, or clamped.
+            The method: it shrinks values towards the center of the bounds, or clamps them.
         **options
-            "soft_threshold": threshold, in noise stds. "clamp": lower, upper.
+            For "soft_threshold": threshold, in noise stds. For "clamp": lower, upper.
 
         Returns
         -------
         Release
-            The same release with other values; standard errors and intervals remain those of the raw release.
+            The release with denoised values. Its standard errors and intervals are those of the raw release.
 
         Raises
         ------
         UsageError
-            If the method could raise the error, or this release was denoised already.
+            If the method could increase the error, or this release was already denoised.
         """
         if self.denoised is not None:
             raise UsageError(f"This release was already denoised by {self.denoised!r}. Start from the raw release.")
         options = {name: value for name, value in options.items() if value is not None}
         denoised = replace(self, denoised=method, denoise_options=options)
-        denoised.value  # noqa: B018 (an error where the method cannot serve)
+        denoised.value  # noqa: B018 (raises an error if the method is not suitable)
         return denoised
 
     def to_dict(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class Release(VectorRelease):
         }
 
     def check(self) -> None:
-        """An error where a count is off by more than noise can be: more rows would make the noise look smaller."""
+        """Raise an error for impossible counts: with more rows, the noise would look smaller."""
         plan, missing = self.plan, self._missing_counts
         if self.noisy.shape != plan.stds.shape:
             raise UsageError(DOCTORED)
@@ -248,7 +248,7 @@ class Release(VectorRelease):
         return self._document([documents.values_table(self, self._count_cells(shown), shown)])
 
     def _document(self, tables: Sequence[TextTable], more_facts: Sequence[tuple[str, str]] = ()) -> Document:
-        """The document of a vector: its tables, and what holds for all of its columns."""
+        """The document of a vector: the tables, and the facts about all columns."""
         plan, counts = self.plan, self.counts
         facts = documents.statistic_facts(self, documents.describe_mechanism(plan))
         if counts is not None:
@@ -269,7 +269,7 @@ class Release(VectorRelease):
         return Document(documents.release_title(plan), tables, facts, warnings)
 
     def _count_cells(self, most: int) -> list[str]:
-        """How many rows have each of the first columns, where it was counted; else nothing."""
+        """The noisy number of rows of each of the first columns if it was counted, else an empty text."""
         counts, missing = self.counts, self._missing_counts
         by_column = counts is not None and (missing is not None or self.plan.auxiliary.missing == "column")
         units = (missing.stds if missing is not None else self.plan.auxiliary.absences) if by_column else np.empty(0)
@@ -286,7 +286,7 @@ class Release(VectorRelease):
 
 
 def _read_options(saved: object) -> dict[str, Any]:
-    """Options of denoising: numbers, or lists of them, by name."""
+    """Read the options of `denoise`: numbers, or lists of numbers, by name."""
     number_or_list = json_codec.any_of(json_codec.number, json_codec.list_of(json_codec.number))
     with json_codec.Fields(saved, WRONG) as fields:
         return {name: fields.take(name, number_or_list) for name in OPTIONS if name in fields}
