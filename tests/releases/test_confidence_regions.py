@@ -9,7 +9,7 @@ from ellipsum.noise import Stream
 from ellipsum.noise.block_law import Block, BlockLaw, Blocks, box_largest_isf, box_largest_sf, box_sf
 from ellipsum.noise.law import GaussianLaw, SphericalLaw
 from ellipsum.numerics.wide_integers import Wide
-from ellipsum.releases.noise_covariance import ConfidenceBox, ConfidenceEllipsoid
+from ellipsum.releases.decode import ConfidenceBox, ConfidenceEllipsoid
 
 LEVEL, RUNS = 0.8, 10_000
 X = np.random.default_rng(0).uniform(0, 1, (300, 3)) * [1, 2, 10]

@@ -8,7 +8,7 @@ import pytest
 import ellipsum as es
 from ellipsum.friendly.plan import friendly_plan
 from ellipsum.regions.ellipsoid import Ellipsoid
-from ellipsum.releases.noise_covariance import Noise
+from ellipsum.releases.decode import Noise
 from ellipsum.releases.release import Counts
 from ellipsum.row_maps.auxiliary_counts import AuxiliaryCounts
 from ellipsum.util.structural_equality import ValueEquality, contents

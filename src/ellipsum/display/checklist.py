@@ -1,6 +1,6 @@
-"""What a report adds to a result: its guarantee in plain language, the source of the bounds, and a checklist.
+"""Texts of reports: the guarantee in plain language, the origin of the bounds, and a checklist.
 
-The checklist follows the questions of NIST SP 800-226, as far as a release can answer them.
+The checklist has the questions of NIST SP 800-226, with the answers that a release gives.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _ORIGINS = {
 
 
 def describe_origin(rows: Rows) -> str:
-    """The source of the bounds."""
+    """Describe the origin of the bounds."""
     return _ORIGINS[rows.kind]
 
 
 def tabulate_bounds(rows: Rows, names: Sequence[str]) -> list[TextTable]:
-    """Table of what is known of each column; None if nothing is."""
+    """A table of the bounds of each column; no table if nothing is known of single columns."""
     lines = [[shown(name), describe_bounds(rows, j)] for j, name in enumerate(names[:_MOST_COLUMNS])]
     table = make_table(["column", BOUNDS[rows.kind]], lines, len(names), "What is known of each column")
     return [table] if len(table.heads) > 1 else []
 
 
 def tabulate_rounds(rounds: Sequence[tuple[str, Privacy]]) -> TextTable:
-    """The privacy loss of each step of learning, by itself."""
+    """A table of the privacy loss of each step of learning."""
     lines = [[shown(name), _describe_cost(spent)] for name, spent in rounds]
     return TextTable(["step", "privacy loss"], lines, title="Steps, all within the guarantee")
 
@@ -57,7 +57,7 @@ def _describe_cost(spent: Privacy) -> str:
 
 
 def _describe_secret(privacy: PrivacyGuarantee) -> str:
-    """What the attacker tries to learn."""
+    """Describe the secret that the attacker tries to learn."""
     unit = "one row" if privacy.unit == "row" else "one person with all of their rows"
     if privacy.neighbors == "replace":
         return f"which of two values {unit} has"
@@ -65,7 +65,7 @@ def _describe_secret(privacy: PrivacyGuarantee) -> str:
 
 
 def describe_odds(privacy: PrivacyGuarantee) -> list[str]:
-    """[P11] What the guarantee leaves to an attacker who guesses."""
+    """[P11] Describe the best possible guess of an attacker under the guarantee."""
     others = "row" if privacy.unit == "row" else "person's rows"
     accuracy, rate = percent_up(max_guess_accuracy(privacy)), percent_up(max_true_positive_rate(privacy, _ALARMS))
     return [
@@ -77,7 +77,7 @@ def describe_odds(privacy: PrivacyGuarantee) -> list[str]:
 
 
 def state_definition(privacy: PrivacyGuarantee) -> list[str]:
-    """The definition that holds."""
+    """The formal definition of the guarantee."""
     return [
         f"For all data sets D and D′ that differ in {privacy.change}, and every set S of outputs: {_FORMULA}, "
         "at every pair (ε, δ) of the privacy curve below. All pairs hold at once, and are rounded up."
@@ -85,7 +85,7 @@ def state_definition(privacy: PrivacyGuarantee) -> list[str]:
 
 
 def tabulate_curve(privacy: PrivacyGuarantee, stated: Mapping[str, float]) -> TextTable:
-    """Points of the exact privacy curve, with the requested one, which every guarantee is proved to keep."""
+    """A table of points of the privacy curve, with the requested budget, which every guarantee satisfies."""
     points = {delta: privacy.epsilon(delta) for delta in _DELTAS}
     points |= {stated["delta"]: stated["epsilon"]} if "delta" in stated else {}
     lines = [[f"{delta:g}", format_up(points[delta])] for delta in sorted(points) if math.isfinite(points[delta])]
@@ -94,7 +94,7 @@ def tabulate_curve(privacy: PrivacyGuarantee, stated: Mapping[str, float]) -> Te
 
 @dataclass(frozen=True)
 class Item:
-    """A question, the answer that follows from the release, and what only its publisher can answer."""
+    """A question, the answer from the release, and a question that only the publisher can answer."""
 
     question: str
     answer: str
@@ -102,7 +102,7 @@ class Item:
 
 
 def checklist(background: Background, warned: bool, balance: str) -> list[Item]:
-    """warned: whether there are warnings; balance: the state of the ledger, where one was used."""
+    """Make the checklist. warned: whether there are warnings. balance: the state of the ledger, if one was used."""
     return [*_parameters(background), *_computation(background, warned), *_around(background, balance)]
 
 

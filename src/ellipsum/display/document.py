@@ -1,6 +1,6 @@
-"""The document of a result of any kind, which small renderers print, and its text.
+"""The document of a result of any kind, and its text.
 
-`text.py` prints it as text, `html.py` for notebooks and as a report; the command line and the studio have their own.
+`html.py` prints documents in notebooks and reports. The command line and the studio have renderers of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Facts = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class TextTable:
-    """Lines of texts. The first columns are names, on the left; rest: what was left out."""
+    """Lines of texts. The first `names` columns are aligned left. rest: a note about lines that were left out."""
 
     heads: Sequence[str]
     lines: Sequence[Sequence[str]]
@@ -31,18 +31,18 @@ class TextTable:
 
 @dataclass(frozen=True)
 class Document:
-    """Everything that is shown of one result: public numbers, and what follows from the release."""
+    """All texts that are shown for one result."""
 
     title: str
     tables: Sequence[TextTable]
     facts: Facts
-    """What holds for the whole result, by title."""
+    """Facts about the whole result, each with a title."""
     warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make a result again: the call in Python and, where there is one, the command."""
+    """How to make a result again: the call in Python and, if there is one, the command."""
 
     python: str
     command: str = ""
@@ -50,35 +50,35 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Background:
-    """What a report adds to the document of a result."""
+    """Facts that a report adds to the document of a result."""
 
     privacy: PrivacyGuarantee
     stated: Mapping[str, float]
-    """The requested budget, as far as it is known."""
+    """The requested budget, if it is known."""
     secure: bool
     people: People | None
     origin: Sequence[str]
-    """Where bounds came from, in sentences."""
+    """Sentences about the origin of the bounds."""
     mechanism: Sequence[str]
     recipe: Recipe
     origin_tables: Sequence[TextTable] = ()
     intervals: str = ""
-    """What confidence intervals cover."""
+    """The errors that confidence intervals account for."""
     side_releases: Sequence[str] = ()
-    """What was published beside, within the same guarantee."""
+    """Sentences about other numbers that the same guarantee covers."""
     post_processing: str = ""
     sheet: Sheet | None = None
-    """The picture of its values, where it has one."""
+    """The figure of its values, if it has one."""
     forecast: Callable[[str], str | None] | None = None
-    """The picture of the plan's forecast as SVG, for a prefix of its identifiers."""
+    """Returns the figure of the plan's forecast as SVG, for a prefix of its identifiers."""
     picture: Callable[[str], str | None] | None = None
-    """Another picture of its values as SVG, for a prefix of its identifiers."""
+    """Returns another figure of its values as SVG, for a prefix of its identifiers."""
 
 
 def make_table(
     heads: Sequence[str], lines: Sequence[Sequence[str]], size: int = 0, title: str = "", what: str = "columns"
 ) -> TextTable:
-    """A table without empty columns; size: the number of lines without a limit."""
+    """A table without its empty columns. size: the number of all lines."""
     shown = [place for place in range(len(heads)) if any(line[place] for line in lines)]
     rest = f"... {size - len(lines):,} more {what}" if size > len(lines) else ""
     return TextTable(
@@ -97,7 +97,7 @@ def text(document: Document) -> str:
 
 
 def _table_text(table: TextTable) -> str:
-    """Names on the left, numbers on the right of their columns."""
+    """Align names left and numbers right."""
     lines = [table.heads, *table.lines]
     widths = [max(len(line[place]) for line in lines) for place in range(len(table.heads))]
     title = [f"  {table.title}"] if table.title else []

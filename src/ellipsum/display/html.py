@@ -1,4 +1,4 @@
-"""Documents as HTML: for notebooks, and as a report, one file without scripts that loads nothing; text escaped."""
+"""Documents as HTML, for notebooks and reports. A report has no scripts and no external files; text is escaped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORKS = (
     "Dong, Roth and Su, Gaussian differential privacy, Journal of the Royal Statistical Society B, 2022.",
     "NIST SP 800-226, Guidelines for evaluating differential privacy guarantees, 2025.",
 )
-_MOST_PAGES = 5  # of pictures
+_MOST_PAGES = 5  # Pages of a figure.
 _NO_PICTURES = "Figures need matplotlib: pip install 'ellipsum[plots]'."
 _MOST_LINES = 1000
 _CSS = """
@@ -104,7 +104,7 @@ def html(
 ) -> str:
     """The report of a result as a page.
 
-    ledger, dataset: where it was charged. command: the arguments of the command line that made it, where one did.
+    ledger, dataset: the account that was charged. command: the arguments of the command line, if it made the result.
     """
     document, background = result.document(_MOST_LINES), result.background()
     balance = _balance(ledger, dataset)
@@ -265,5 +265,5 @@ def _code(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that a browser shows literally: markup escaped, control characters spelled out."""
+    """Escape markup and spell out control characters, so that a browser shows the text literally."""
     return escape(visible(text))

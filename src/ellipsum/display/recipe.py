@@ -1,6 +1,6 @@
 """How to make a release again: a request as a call in Python and as a command.
 
-Data is called `data`, or data.csv, unless a `DataPlace` says otherwise: a report does not show where the rows are.
+The data is called `data`, or data.csv, unless a `DataPlace` is given: a report does not show where the rows are.
 Passwords in addresses are masked.
 """
 
@@ -28,19 +28,19 @@ from ..rows import Ball, Box, Normal, Rows, Unknown
 from .document import Recipe
 
 _MOST = 40
-"""Columns that are spelled out."""
+"""The largest number of columns that are written out."""
 _INFINITY = "float('inf')"
 _PASSWORD = re.compile(r"(://[^/@:]*:).*(@)", re.DOTALL)
 _SETTING = re.compile(r"(password=)[^&]*", re.IGNORECASE)
 _MASK = "***"
 _LOCAL = re.compile(r"(?:duckdb|sqlite):///")
 _TEXTS = ("--sql", "--columns", "--request-id", "--dataset", "--analyst", "--by", "--privacy-id")
-"""Options whose values are no files."""
+"""Options whose values are not files."""
 
 
 @dataclass(frozen=True)
 class DataPlace:
-    """Where a recipe reads rows, and the account that it is charged to."""
+    """The data and the account in a recipe."""
 
     python: str = "data"
     """The data as a Python expression."""
@@ -52,7 +52,7 @@ class DataPlace:
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument, as Python and as the command line have it; option: None where no option says it."""
+    """One argument in Python and on the command line. option: None if there is no such option."""
 
     name: str
     code: str
@@ -60,7 +60,7 @@ class Argument:
 
 
 def request_recipe(request: Request, place: DataPlace | None = None) -> Recipe:
-    """A request as a program in Python and, where it can be typed, as a command."""
+    """Write a request as a Python program and, if options for all arguments exist, as a command."""
     place, bounds, arguments = place or DataPlace(), request.bounds, _budget_arguments(request.budget)
     lines, first, typed = [], [place.python], []
     if isinstance(bounds, Bins):
@@ -79,7 +79,7 @@ def request_recipe(request: Request, place: DataPlace | None = None) -> Recipe:
 
 
 def learning_recipe(stated: Mapping[str, float], neighbors: str, method: str, people: People | None) -> Recipe:
-    """The recipe of learned bounds, which do not store the magnitude."""
+    """The recipe of learned bounds. They do not store the magnitude."""
     own = "" if method == "auto" else f", method={method!r}"
     bounds = f"es.Unknown(magnitude{own})  # a bound on the size of every value"
     arguments = [*_budget_arguments(Budget(**stated)), *_neighbors_arguments(neighbors), *people_arguments(people)]
@@ -88,13 +88,13 @@ def learning_recipe(stated: Mapping[str, float], neighbors: str, method: str, pe
 
 
 def call(name: str, first: Sequence[str], named: Mapping[str, str]) -> str:
-    """A call with a line for each argument; named: the code of each keyword."""
+    """Write a call with a line for each argument. named: the code of each keyword."""
     lines = [*first, *(f"{word}={code}" for word, code in named.items())]
     return f"es.{name}(\n" + "".join(f"    {line},\n" for line in lines) + ")"
 
 
 def script(lines: Sequence[str]) -> str:
-    """Statements as a program."""
+    """Write statements as a program."""
     return "\n".join(["import ellipsum as es", "", *lines])
 
 
@@ -121,7 +121,7 @@ def _shared_arguments(request: Request) -> list[Argument]:
 
 
 def _own_arguments(request: Request) -> list[Argument]:
-    """The arguments of one statistic alone."""
+    """The arguments that only one statistic has."""
     entries = [Argument("covariance", "True", ("--covariance",))] if request.covariance else []
     quantiles = request.quantiles
     if request.statistic == "describe" and quantiles is None:
@@ -148,7 +148,7 @@ def _quantile_bins(quantiles: Quantiles) -> list[Argument]:
 
 
 def _budget_arguments(budget: Budget | None) -> list[Argument]:
-    """Epsilon and delta, or a budget in other units, which the command line does not take."""
+    """Epsilon and delta, or a budget in other units, for which the command line has no option."""
     stated = {} if budget is None else dict(budget.stated)
     if set(stated) - {"epsilon", "delta"}:
         inside = ", ".join(f"{name}={value!r}" for name, value in stated.items())
@@ -174,7 +174,7 @@ def people_arguments(people: People | None) -> list[Argument]:
 
 
 def _groups_argument(groups: Groups) -> Argument:
-    """Columns that name groups, and the list of them, which an option holds where it has texts alone."""
+    """The grouping columns and listed groups. Only lists of texts can be written as an option."""
     by, lists = groups.by, _key_lists(groups)
     code = repr(by[0] if len(by) == 1 else list(by))
     option: tuple[str, ...] | None = ("--by", _cells(map(str, by))) if _are_texts(by) else None
@@ -193,7 +193,7 @@ def _groups_argument(groups: Groups) -> Argument:
 
 
 def _key_lists(groups: Groups) -> dict[str, list[Value]] | None:
-    """A list of keys for each column, where the groups are all their combinations."""
+    """A list of keys for each column, if the groups are all combinations of these lists."""
     if groups.keys is None:
         return None
     lists = {str(name): list(dict.fromkeys(cells)) for name, cells in zip(groups.by, groups.keys.columns, strict=True)}
@@ -214,7 +214,7 @@ def _names_argument(name: str, names: Sequence[str | int]) -> Argument:
 
 
 def _bounds_argument(bounds: Rows) -> Argument:
-    """What is known about the values, or the bins that they are counted in."""
+    """The bounds of the values."""
     if isinstance(bounds, Box):
         code, option = _pairs("Box", bounds, bounds.lower, bounds.upper)
         return _with_options(code, option, {"shape": (bounds.shape, "optimal")})
@@ -231,7 +231,7 @@ def _bounds_argument(bounds: Rows) -> Argument:
 
 
 def _bins_arguments(bins: Bins) -> list[Argument]:
-    """Edges and categories, by column or of a single one."""
+    """Edges and categories, by column or for a single column."""
     if bins.places is None:
         return [Argument("bins", _literal(bins.edges[0]), None)]
     names, size = bins.places, len(bins.edges)
@@ -260,7 +260,7 @@ def _normal_argument(bounds: Normal) -> Argument:
     if errors.size == 1 and errors[0] == 0.1:
         return _with_options(code, option, options)
     typed = None if option is None or errors.size > 1 else (*option, "--center-error", _number(float(errors[0])))
-    if bounds.columns is not None:  # the short form with names takes no other argument
+    if bounds.columns is not None:  # The short form with names has no other arguments.
         first, second = (_literal(np.asarray(part, float)) for part in (bounds.center, bounds.std))
         code = f"es.Normal({first}, std={second}, columns={_literal(list(bounds.columns))})"
     return _with_options(f"{code[:-1]}, center_error={_even(bounds.center_error)})", typed, options)
@@ -280,7 +280,7 @@ def _unknown_argument(bounds: Unknown) -> Argument:
 
 
 def _with_options(code: str, option: tuple[str, ...] | None, options: Mapping[str, tuple[object, object]]) -> Argument:
-    """Bounds with the options of their own object: for each its value and its default."""
+    """Add the options of the bounds that differ from their defaults. options: value and default by name."""
     changed = {name: value for name, (value, usual) in options.items() if value != usual}
     if not changed:
         return Argument("bounds", code, option)
@@ -293,7 +293,7 @@ def _with_options(code: str, option: tuple[str, ...] | None, options: Mapping[st
 def _pairs(
     kind: str, bounds: Rows, first: float | np.ndarray, second: float | np.ndarray
 ) -> tuple[str, tuple[str, ...] | None]:
-    """Two numbers of each column, by name where columns have names."""
+    """Write two numbers for each column, by name if columns have names."""
     if bounds.columns is None:
         beside = "std=" if kind == "Normal" else ""
         return f"es.{kind}({_even(first)}, {beside}{_even(second)})", None
@@ -312,13 +312,13 @@ def _pairs(
 
 
 def _number(value: float) -> str:
-    """A number as people type it: 120 for 120.0."""
+    """Write a number as people type it: 120 for 120.0."""
     value = float(value)
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
 def _literal(value: object) -> str:
-    """Python's text of a number, a text, or a list of them; of a long list three dots."""
+    """Write a number, a text, or a list of them in Python; a long list as three dots."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
@@ -329,13 +329,13 @@ def _literal(value: object) -> str:
 
 
 def _even(value: float | np.ndarray) -> str:
-    """One number where all are the same."""
+    """Write one number if all are the same, else a list."""
     numbers = np.unique(np.asarray(value, float))
     return _number(float(numbers[0])) if numbers.size == 1 else _literal(np.asarray(value, float))
 
 
 def _spell_list(value: object) -> str:
-    """Numbers with commas between them, or one text."""
+    """Write numbers with commas between them, or one text."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
@@ -344,7 +344,7 @@ def _spell_list(value: object) -> str:
 
 
 def _cells(values: object) -> str:
-    """a,b with the quoting of CSV."""
+    """Write values as a line of CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(values)  # type: ignore[arg-type]
     return text.getvalue()
@@ -358,7 +358,7 @@ def _option(name: str) -> str:
 
 
 def _command(name: str, place: DataPlace, arguments: Sequence[Argument]) -> str:
-    """The command, where every argument has an option."""
+    """The command, or an empty text if some argument has no option."""
     options = [argument.option for argument in arguments]
     if None in options:
         return ""
@@ -366,13 +366,13 @@ def _command(name: str, place: DataPlace, arguments: Sequence[Argument]) -> str:
 
 
 def shell(words: Sequence[str]) -> str:
-    """A command as it was typed, its words quoted; files are called by their names alone, wherever they lie."""
+    """Write a command with its words quoted and files without their folders."""
     before = ["", *words[:-1]]
     return shlex.join(_without_folders(masked(word), option) for word, option in zip(words, before, strict=True))
 
 
 def masked(word: str) -> str:
-    """An argument without the password of an address in it. If a password may remain, all of it is masked."""
+    """Mask the password of an address in an argument; mask all of it if a password may remain."""
     from ..sources.sql import has_password
 
     shown = _SETTING.sub(rf"\1{_MASK}", _PASSWORD.sub(rf"\1{_MASK}\2", word))
@@ -382,7 +382,7 @@ def masked(word: str) -> str:
 
 
 def _without_folders(word: str, before: str) -> str:
-    """A path without its folders; other words stay as they are."""
+    """Remove the folders of a path; other words remain unchanged."""
     if word.startswith("--") and "=" in word:
         option, _, value = word.partition("=")
         return f"{option}={_without_folders(value, option)}"

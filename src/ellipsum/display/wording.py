@@ -1,22 +1,24 @@
-"""Numbers, guarantees and rules in words: what documents of all kinds share."""
+"""Texts for numbers, guarantees and rules, for documents of all kinds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context, Decimal
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ..errors import Floats, named
 from ..privacy.guarantee import Privacy, PrivacyGuarantee
 from ..privacy.spherical_curve import SphericalPrivacy
+from ..request.missing import Missing
 from ..request.people import People
 from ..rows import Ball, LearnedRows, Normal, Rows
+from ..rows.base import ErrorWeights
 
 SHOWN = 12
-"""Columns in a screenful."""
+"""The number of columns that fit on a screen."""
 LEVEL = 0.95
 INSECURE = "NOT PRIVATE: generated with rng=..., for testing only. Do not publish."
 STATISTICS = {
@@ -45,7 +47,7 @@ BOUNDS = {
     "learned": "learned center ± spread",
     "learned_box": "learned bounds",
 }
-"""What is known of a column, by the kind of rows."""
+"""The title of the bounds of a column, by the kind of bounds."""
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 
 
@@ -68,7 +70,7 @@ class SizedPlan(Protocol):
 
 
 def format_number(value: float, std: float) -> str:
-    """A value with the digits that its noise leaves meaningful: two of the noise std's own."""
+    """Format a value with its meaningful digits: down to the second digit of the noise std."""
     if not (std > 0 and abs(value) < 1e15 and 1e-12 < std < 1e15):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:.6g}"
     places = max(0, 1 - math.floor(math.log10(std)))
@@ -77,7 +79,7 @@ def format_number(value: float, std: float) -> str:
 
 
 def format_interval(ends: Floats, std: float) -> str:
-    """Both ends of an interval, with as many digits; more where the interval was cut to less than its noise."""
+    """Format both ends of an interval, with more digits if the interval is narrower than its noise."""
     width = float(ends[1]) - float(ends[0])
     digits_of = min(float(std), width) if width > 0 else float(std)
     low, high = (format_number(float(end), digits_of) for end in ends)
@@ -85,33 +87,33 @@ def format_interval(ends: Floats, std: float) -> str:
 
 
 def format_error(error: float) -> str:
-    """A standard error: three digits."""
+    """Format a standard error with three digits."""
     return f"{error:,.3g}" if abs(error) < 1e6 else f"{error:.3g}"
 
 
 def format_up(value: float) -> str:
-    """Four digits, rounded up: no guarantee looks stronger than it is."""
+    """Format a number with four digits, rounded up, so that no guarantee looks stronger than it is."""
     return f"{float(_FOUR_DIGITS.create_decimal(Decimal(repr(float(value))))):g}"
 
 
 def percent(share: float) -> str:
-    """A share as a percentage of two digits, at most 100%."""
+    """Format a share as a percentage of two digits, at most 100%."""
     hundredths = 100 * min(share, 1.0)
     return f"{hundredths:.0f}%" if hundredths >= 9.95 else f"{hundredths:.2g}%"
 
 
 def many(count: int, what: str) -> str:
-    """A number with its noun: 1 column, 2 columns."""
+    """Format a number with its noun: 1 column, 2 columns."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def first_upper(text: str) -> str:
-    """A text that begins a sentence."""
+    """Make the first letter of a text a capital."""
     return text[:1].upper() + text[1:]
 
 
 def column_names(names: tuple[str, ...] | None, d: int, most: int | None = None) -> tuple[str, ...]:
-    """The names of the first columns, or of all; x1, x2, ... where they have none."""
+    """The names of the first columns, or of all; x1, x2, ... if columns have no names."""
     return (names or tuple(f"x{j + 1}" for j in range(d)[:most]))[:most]
 
 
@@ -119,7 +121,7 @@ def column_names(names: tuple[str, ...] | None, d: int, most: int | None = None)
 
 
 def describe_guarantee(privacy: PrivacyGuarantee, stated: Mapping[str, float] | None = None) -> str:
-    """Epsilon and delta as they are spent, and the neighboring relation; stated: the requested budget."""
+    """Describe the privacy loss and the neighboring relation. stated: the requested budget."""
     return f"{_describe_loss(privacy, stated or {})}; {describe_neighbors(privacy)}"
 
 
@@ -156,14 +158,14 @@ def _describe_parts(privacy: Privacy) -> str:
 
 
 def describe_size(plan: SizedPlan) -> str:
-    """The number of rows, where it is public, or the guess of it."""
+    """Describe the number of rows: public, or private with a guess."""
     if plan.neighbors == "replace":
         return f"n = {plan.n:,}" + ("" if plan.people is None else " people")
     return "n is private" + (f", guess: {plan.n:,}" if plan.n is not None else "")
 
 
 def people_facts(people: People | None, statistic: str = "") -> list[tuple[str, str]]:
-    """The column that identifies people, and how a person's rows are combined."""
+    """Facts about the column that identifies people, and how a person's rows are combined."""
     if people is None:
         return []
     rows = "all rows" if people.max_rows is None else f"at most {many(people.max_rows, 'row')}"
@@ -176,14 +178,14 @@ def people_facts(people: People | None, statistic: str = "") -> list[tuple[str, 
 
 
 def describe_statistic(plan: SizedPlan) -> str:
-    """What a plan is of: the mean of 3 columns, the count of rows."""
+    """Describe the statistic: mean of 3 columns, count of rows."""
     if plan.statistic == "count":
         return "count of " + ("rows" if plan.people is None or plan.people.rows_each is not None else "people")
     return f"{STATISTICS[plan.statistic]} of {many(plan.d, 'column')}"
 
 
-def describe_missing(rule: Any, statistic: str) -> str:
-    """The treatment of missing values; rule: the argument `missing` of a call."""
+def describe_missing(rule: Missing, statistic: str) -> str:
+    """Describe the treatment of missing values. rule: the argument `missing` of a call."""
     if not isinstance(rule, str):
         return f"missing values count as {_join_numbers(rule)}"
     if rule == "drop_row":
@@ -193,8 +195,8 @@ def describe_missing(rule: Any, statistic: str) -> str:
     return ("missing values add nothing" if statistic == "sum" else "skipped in each column") + "; counts are noisy"
 
 
-def describe_weights(weights: Any) -> str:
-    """In which units errors are weighed; weights: the argument of a call."""
+def describe_weights(weights: ErrorWeights) -> str:
+    """Describe the weights of errors. weights: the argument `error_weights` of a call."""
     if weights is not None and not isinstance(weights, str):
         return f"as given: {_join_numbers(weights)}"
     if weights == "relative":
@@ -202,13 +204,13 @@ def describe_weights(weights: Any) -> str:
     return "equal: errors in original units"
 
 
-def _join_numbers(numbers: Any) -> str:
-    flat = np.ravel(numbers).tolist()
+def _join_numbers(numbers: object) -> str:
+    flat = np.asarray(numbers).ravel().tolist()
     return ", ".join(f"{value:g}" for value in flat[:SHOWN]) + (", ..." if len(flat) > SHOWN else "")
 
 
 def describe_bounds(rows: Rows, j: int) -> str:
-    """What is known of a column, in its own units."""
+    """Describe the bounds of a column, in its own units."""
     if rows.clamps:
         lower, upper = rows.bounds()
         return f"[{lower[j]:,g}, {upper[j]:,g}]"
@@ -218,5 +220,5 @@ def describe_bounds(rows: Rows, j: int) -> str:
 
 
 def insecure_facts(secure: bool) -> list[tuple[str, str]]:
-    """A warning if the noise came from a caller's generator."""
+    """A warning if the noise came from the caller's generator."""
     return [] if secure else [("Security", INSECURE)]

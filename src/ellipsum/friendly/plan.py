@@ -27,7 +27,7 @@ from ..numerics.rounding import round_down, sqrt_down
 from ..privacy.budget import Budget, stated_from_dict
 from ..privacy.guarantee import Privacy, fits
 from ..regions.ellipsoid import Ellipsoid
-from ..releases.noise_covariance import Noise
+from ..releases.decode import Noise
 from ..request.people import People, people_from_dict, unit_of
 from ..request.request import COUNT
 from ..row_maps.grid import noise_units

@@ -25,8 +25,7 @@ from ..numerics.wide_integers import Wide
 from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy
 from ..releases.base import DOCTORED, read_release
-from ..releases.decode import Counts
-from ..releases.noise_covariance import Noise
+from ..releases.decode import Counts, Noise
 from ..releases.release import Release
 from ..rows import Normal
 from ..sources.protocol import Progress

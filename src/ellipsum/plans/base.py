@@ -247,7 +247,7 @@ def run_with_warnings(
     return release
 
 
-def simulate(plan: StatisticPlan[Any], data: Any, rng: np.random.Generator | None = None) -> Any:
+def simulate(plan: StatisticPlan[Released], data: Any, rng: np.random.Generator | None = None) -> Released:
     """Run a release of artificial data, without a charge."""
     with Session.open(data, Selection.of_request(plan.request), plan.people, Reading(rng)) as session:
         return plan.run(session)

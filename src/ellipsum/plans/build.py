@@ -34,16 +34,16 @@ from .forecast import square_levers
 from .plan import WIDEST_COUNT_WEIGHT, OutOfRange, Plan
 
 _FEW_ROWS = 28.0
-"""n mu of a mean without n, for the weight of its count: see [U2]."""
+"""The assumed n mu of a mean without n, for the weight of its count [U2]."""
 _FREE_COUNT = math.sqrt(3) * (1 - 2.0**-20)
-_SETTLED = 0.01  # of the noise: a region for noise that is off by this share has a relative excess error of its square
+_SETTLED = 0.01  # Relative change of the noise below which the region is final; the excess error is its square.
 LEAST_EPSILON = 1e-9
 _LARGE = 2.0**400
-_MOST_BOXED = 128  # columns' worth: beyond it, and with delta > 0, noise in blocks never has the smallest error
-_MOST_CUT = 1 << 14  # columns that are cut into blocks where other mechanisms are compared too
-_WIDEST_NORM_COUNT = 2.0**20  # counts of any number of rows then fit the limbs that norm noise is added to
+_MOST_BOXED = 128  # Effective columns; with more, and delta > 0, noise in blocks never has the smallest error.
+_MOST_CUT = 1 << 14  # Columns; with more, noise in blocks is not compared with other mechanisms.
+_WIDEST_NORM_COUNT = 2.0**20  # With this weight all counts fit the integers that K-norm noise is added to.
 _CLAMPED_SHARE = 0.074
-"""Of epsilon, for a count of rows with a clamped value: 150 of them are noticed at epsilon = 1; noise is 8% larger."""
+"""Share of epsilon for the count of rows with a clamped value: 150 are detected at epsilon = 1; noise is 8% larger."""
 
 
 P = TypeVar("P", bound=PublicNumbers)
@@ -51,13 +51,13 @@ P = TypeVar("P", bound=PublicNumbers)
 
 @dataclass(frozen=True)
 class Terms(HoldsRequest, ValueEquality):
-    """A sized request, with what planning decides beside it."""
+    """A sized request, and the choices of its planning."""
 
     request: Request
     counts_left_out: bool = True
-    """Whether rows that are left out are counted; in groups they belong to none."""
+    """Whether rows that are left out are counted. In releases of groups they belong to no group."""
     least_count: float = 0.0
-    """The least weight that the count of rows shall have, where it is private."""
+    """The minimum weight of the number of rows, if it is private."""
     planner: Callable[[Request], Plan] | None = None
     """The function that plans other requests."""
 
@@ -67,7 +67,7 @@ class Terms(HoldsRequest, ValueEquality):
         return self.request.budget
 
     def region(self, noise_multiplier: float) -> Clip:
-        """The clip region of the rows; noise_multiplier: the noise's std in the scaled space."""
+        """The clip region of the rows. noise_multiplier: the noise std in the scaled space."""
         request = self.request
         return self.rows.region(self.d, self.n, noise_multiplier, request.error_weights, bool(request.count_clipped))
 
@@ -83,7 +83,7 @@ class Terms(HoldsRequest, ValueEquality):
 
     @property
     def private_rows(self) -> bool:
-        """Whether the number of rows is private: where rows come and go, or people have many [U8]."""
+        """Whether the number of rows is private: under add_remove, or if people have several rows [U8]."""
         return self.request.neighbors == "add_remove" or self.each is not None
 
     @property
@@ -94,8 +94,8 @@ class Terms(HoldsRequest, ValueEquality):
 
     @property
     def levers(self) -> Floats:
-        """Change of the statistic if a column's count grows by one row; times n for a mean."""
-        if self.statistic not in SUMS:  # of a description: of its means and of its stds, which it moves as far
+        """Change of the statistic if a column's count increases by one; for a mean, times n."""
+        if self.statistic not in SUMS:  # In a description it changes means and stds by the same amount.
             return self.rows.distances(self.d, self.n) * math.sqrt(2 if self.statistic == "describe" else 1)
         middle: Floats = np.abs(self.rows.middle())
         return middle
@@ -117,7 +117,7 @@ class Draft:
 
 
 def choose_plan(plans: Iterable[P], error_of: Callable[[P], float]) -> P:
-    """The plan of least squared error, with the errors of the others, which are kept no longer than they are needed."""
+    """Select the plan with the smallest squared error, and record the errors of all mechanisms in it."""
     best, least, errors = None, math.inf, {}
     for plan in plans:
         error = errors[plan.mechanism] = error_of(plan)
@@ -127,12 +127,12 @@ def choose_plan(plans: Iterable[P], error_of: Callable[[P], float]) -> P:
         raise OutOfRange
     if len(errors) > 1:
         considered = {name: math.sqrt(error) for name, error in errors.items()}
-        object.__setattr__(best, "considered", considered)  # it was made just now; a copy would prove its noise again
+        object.__setattr__(best, "considered", considered)  # A copy would prove its noise again.
     return best
 
 
 def blocks_may_pay(terms: Terms) -> bool:
-    """Whether noise in blocks may have the smallest error: pure, on request, or for few columns of similar width."""
+    """Whether noise in blocks may have the smallest error: for pure DP, on request, or for few similar columns."""
     if not terms.rows.clamps or terms.budget.pair is None:
         return False
     if terms.budget.largest_mu is None or terms.request.noise == "knorm":
@@ -144,7 +144,7 @@ def blocks_may_pay(terms: Terms) -> bool:
 
 
 def weighted_error(terms: Terms, plan: Plan) -> float:
-    """The squared error of a sum of such rows, by the columns' importances."""
+    """The expected squared error of a sum, weighted by the columns' importances."""
     ellipsoid, std = plan.noise_base
     with np.errstate(over="ignore"):
         errors = (ellipsoid.reach * std) ** 2
@@ -165,18 +165,18 @@ def plan_gaussian(terms: Terms) -> Plan:
 
 
 def _needed_noise(terms: Terms, draft: Draft) -> Fraction:
-    """The sensitivity that noise is drawn for; at least one unit, for where no row can move anything."""
+    """The sensitivity that the noise is calibrated to; at least one unit, even if no row changes the sums."""
     return max(draft.body.sensitivity(terms.request.neighbors, draft.count_units, terms.each), Fraction(1))
 
 
 def plan_spherical(terms: Terms) -> Plan:
-    """Noise of density exp(-length): the same region and counts, another distribution [B1]."""
+    """Make a plan with K-norm (L2) noise, of density exp(-length): another distribution, the same region [B1]."""
     from ..noise.law import ball_std
 
     assert terms.budget.pair is not None
     epsilon, delta = terms.budget.pair
     dimension = _likely_dimension(terms)
-    for _ in range(2):  # the counts decide the dimension, and it decides the noise that they are laid for
+    for _ in range(2):  # The number of counts depends on the noise, and the noise on the number of counts.
         ratio = safe_ratio(epsilon, delta, dimension)
         region, kappa = lay_with_count(terms, ratio / ball_std(dimension))
         parts = make_draft(terms, region, min(kappa, _WIDEST_NORM_COUNT), epsilon, few=True)
@@ -190,7 +190,7 @@ def plan_spherical(terms: Terms) -> Plan:
 
 
 def _likely_dimension(terms: Terms) -> int:
-    """Coordinates of values and counts, guessed before a region is laid; a wrong guess costs time."""
+    """Guess the number of values and counts before the region is known. A wrong guess only costs time."""
     rule, _ = terms.missing_values.rule(terms.rows, terms.d)
     absences = {"column": terms.d, "row": 1}.get(rule, 0)
     outside = 1 if terms.rows.clamps else few_octaves(terms.d)
@@ -200,7 +200,7 @@ def _likely_dimension(terms: Terms) -> int:
 
 
 def plan_blocks(terms: Terms) -> Plan:
-    """K-norm (L-infinity) noise in blocks of columns that share a radius; every count is one more column [K1][K2]."""
+    """Make a plan with K-norm (L-infinity) noise in blocks of columns that share a radius [K1][K2]."""
     assert terms.budget.pair is not None
     epsilon = terms.budget.pair[0]
     region, kappa = lay_with_count(terms, epsilon)
@@ -212,7 +212,7 @@ def plan_blocks(terms: Terms) -> Plan:
 
 
 def _in_blocks(terms: Terms, region: Clip, kappa: float, epsilon: float) -> tuple[Draft, BlockLaw | None]:
-    """A draft whose columns are alike on the grid, and the blocks of least error; None where no row moves anything."""
+    """A draft with equally wide columns on the grid, and its blocks; None if no row changes the sums."""
     region = _alike(region, terms)
     parts = _evenly(make_draft(terms, region, 1.0 if kappa > 0 else 0.0, epsilon, few=True), terms)
     limits = clamp_limits(terms.rows, region.ellipsoid, parts.bits)
@@ -222,7 +222,7 @@ def _in_blocks(terms: Terms, region: Clip, kappa: float, epsilon: float) -> tupl
     if parts.auxiliary.missing == "column":
         paired = np.flatnonzero((parts.auxiliary.absences > 0) & (limits > 0))
         absences = parts.auxiliary.absences.copy()
-        absences[paired] = limits[paired]  # an absence then moves its pair as far as a value does [K5]
+        absences[paired] = limits[paired]  # A missing value then changes its pair as much as a value does [K5].
         beside = replace(parts, auxiliary=replace(parts.auxiliary, absences=absences))
         pairs = tuple((j, terms.d + j) for j in paired.tolist())
         choices.append(_block_law(terms, beside, limits, pairs, epsilon))
@@ -233,7 +233,7 @@ def _in_blocks(terms: Terms, region: Clip, kappa: float, epsilon: float) -> tupl
 def _block_law(
     terms: Terms, parts: Draft, limits: Ints, pairs: tuple[tuple[int, int], ...], epsilon: float
 ) -> tuple[Draft, BlockLaw]:
-    """The blocks of least error; pairs: values that share their noise with the counts of their absences [K5]."""
+    """The blocks with the smallest error. pairs: values that share noise with the counts of their absence [K5]."""
     from ..noise.block_law import choose_blocks, with_count
 
     each, d = terms.each or 1, terms.d
@@ -251,7 +251,7 @@ def _block_law(
         live[clamped_rows] = False
     weights = np.where(live, np.maximum(weights, 1e-12 * float(weights.max())), 0.0)
     widths = np.where(live, np.maximum(widths, 1e-300), 0.0)
-    if pairs:  # half of the noise of a sum of two is the value's, and that of their difference the count's
+    if pairs:  # The value has half of the noise of the sum of both, the count that of their difference.
         first, second = np.array(pairs).T
         absence = widths[second] * (1.0 if terms.request.neighbors == "replace" else 0.5)
         error = np.hypot(np.sqrt(weights[first]) * widths[first] / 2, np.sqrt(weights[second]) * absence)
@@ -265,13 +265,13 @@ def _block_law(
 
 
 def _unit(widths: Floats) -> float:
-    """A power of two that lengths are measured in where their squares would leave the range of doubles; else 1."""
+    """A power of two as unit of lengths whose squares would exceed the range of doubles; else 1."""
     largest = float(widths.max())
     return 1.0 if 1 / _LARGE < largest < _LARGE else math.ldexp(1.0, math.frexp(largest)[1])
 
 
 def _alike(region: Clip, terms: Terms) -> Clip:
-    """The region with every column as wide as any other on the grid: columns of a block share one scale of noise."""
+    """Scale the region so that all columns are equally wide: columns of a block share one scale of noise."""
     lower, upper = terms.rows.bounds()
     half = (upper - lower) / 2
     live = region.ellipsoid.scale > 0
@@ -281,7 +281,7 @@ def _alike(region: Clip, terms: Terms) -> Clip:
 
 
 def _evenly(draft: Draft, terms: Terms) -> Draft:
-    """The draft with counts that move as far as values do, so that none makes its block's noise larger."""
+    """Scale counts so that a row changes them as much as values, and no count increases its block's noise."""
     limits = clamp_limits(terms.rows, draft.region.ellipsoid, draft.bits)
     move = (int(limits.max()) or 1) * (2 if terms.request.neighbors == "replace" else 1)
     auxiliary = replace(
@@ -294,10 +294,9 @@ def _evenly(draft: Draft, terms: Terms) -> Draft:
 
 
 def importances_of_all(terms: Terms, auxiliary: AuxiliaryCounts, count_units: int, unit: float = 1.0) -> Floats:
-    """Weights of the squared error of every coordinate: values, absences, squares, the count of rows.
+    """Weights of the squared error of every coordinate: values, missing values, squares, the number of rows.
 
-    Rows with a clamped value have none: their count corrects nothing.
-    unit: what lengths are measured in.
+    The count of rows with a clamped value has weight 0, since no estimate uses it. unit: the unit of lengths.
     """
     columns, levers = terms.importances, terms.levers / unit
     by_column = columns * levers**2
@@ -312,7 +311,7 @@ def importances_of_all(terms: Terms, auxiliary: AuxiliaryCounts, count_units: in
 
 
 def make_draft(terms: Terms, region: Clip, kappa: float, fineness: float, few: bool = False) -> Draft:
-    """Put a clip region and what is counted beside it on the grid; fineness: mu, or what comes near it.
+    """Put a clip region and the counts beside it on the grid. fineness: mu, or a similar number.
 
     few: see `lay_auxiliary_counts`.
     """
@@ -342,7 +341,7 @@ def finish(
     units: float,
     is_part: bool = False,
 ) -> Plan:
-    """A draft with its noise; is_part: one part of a larger release, whose budget is stated there."""
+    """Make the plan of a draft and its noise. is_part: the larger release holds the budget."""
     region = draft.region
     return Plan(
         request=replace(terms.request, budget=None) if is_part else terms.request,
@@ -361,10 +360,10 @@ def finish(
 
 
 def lay_with_count(terms: Terms, mu: float) -> tuple[Clip, float]:
-    """Clip region and count weight [U2]; they depend on each other through the noise, so settle both.
+    """Find the clip region and the count weight [U2], which depend on each other through the noise.
 
-    mu: sensitivity over the noise's std. Where people have several rows, the count of rows is free up to a weight
-    of sqrt(3) [U8].
+    mu: sensitivity divided by the noise std. If people have several rows, a count of weight up to sqrt(3) does not
+    increase the sensitivity [U8].
     """
     n, statistic, each = terms.n, terms.statistic, terms.each
     if terms.request.neighbors == "replace":
@@ -388,8 +387,8 @@ def _needs_count(region: Clip, statistic: str) -> bool:
 def count_weight(region: Clip, statistic: str, n: float | None, mu: float) -> float:
     """[U2] kappa^2 = (lever of the count) / sqrt(tr (B^T B)^-1) minimizes the error.
 
-    The lever is ‖c‖ for sums (sum = c N + T) and ‖mean - c‖ for means (mean = c + T / N), where the noise of T stands
-    beside the mean's own distance.
+    The lever is ‖c‖ for sums (sum = c N + T) and ‖mean - c‖ for means (mean = c + T / N), where the noise of T adds to
+    the distance of the mean.
     """
     unscale, center = region.ellipsoid.unscale, region.ellipsoid.center
     unit = max(float(unscale.max()), float(np.abs(center).max()))  # Squares may exceed the range of doubles.

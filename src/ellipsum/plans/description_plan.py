@@ -1,4 +1,4 @@
-"""The plan of a description with quantiles: two parts, charged together and added up in one pass.
+"""The plan of a description with quantiles: two parts that are charged together and summed in one pass.
 
 docs/proofs/quantiles.md: [Q16] both parts together.
 """
@@ -44,15 +44,15 @@ from .plan import Plan
 from .quantile_plan import QuantilePlan, plan_quantiles
 
 SHARE = Fraction(1, 2)
-"""Of the budget, for the quantiles. Gaussian noise of each part is then sqrt 2 times as large as if the part were
-released alone, Laplace noise twice as large; any other share makes one of them larger than that."""
+"""Share of the budget for the quantiles. Compared with a release of one part alone, Gaussian noise is then sqrt 2
+times as large in both parts, and Laplace noise twice as large. Another share would increase one of them further."""
 
 
 @dataclass(frozen=True, repr=False)
 class DescriptionPlan(DescriptionNumbers, ForecastOfPart[DescriptionWithQuantiles]):
-    """One release of counts, means, standard deviations and quantiles, before the data.
+    """Every public number of one release of counts, means, standard deviations and quantiles.
 
-    Guarantee: `release` on any data is `privacy` for its neighboring relation [Q16].
+    Guarantee: `release` on any data satisfies `privacy` for its neighboring relation [Q16].
     """
 
     format: ClassVar[str] = "ellipsum.description-plan/1"
@@ -63,7 +63,7 @@ class DescriptionPlan(DescriptionNumbers, ForecastOfPart[DescriptionWithQuantile
     quantile_plan: QuantilePlan
 
     def __post_init__(self) -> None:
-        # A plan may come from a file: its parts are checked against its claim every time it is made.
+        # A plan may come from a file, so every construction checks its parts against its guarantee.
         self.privacy.check_unit(self.people is not None)
         moments, quantiles = part_requests(self.request)
         bins = self.quantile_plan.quantiles.bins
@@ -75,7 +75,7 @@ class DescriptionPlan(DescriptionNumbers, ForecastOfPart[DescriptionWithQuantile
         self._check_budget()
 
     def _check_budget(self) -> None:
-        """The guarantee of both parts is within the budget."""
+        """Raise an error unless the guarantee of both parts is within the budget."""
         stated, privacy = self.stated, self.privacy
         if "delta" not in stated:
             within = not privacy.pure and not privacy.slack and privacy.mu <= Budget(**stated).mu
@@ -92,7 +92,7 @@ class DescriptionPlan(DescriptionNumbers, ForecastOfPart[DescriptionWithQuantile
     # Public numbers -------------------------------------------------------------------------------------
 
     def with_groups(self, groups: Groups) -> DescriptionPlan:
-        """The same plan for groups that other columns name."""
+        """The same plan with other grouping columns."""
         request = replace(self.request, groups=groups)
         moments = self.moments.with_groups(groups) if isinstance(self.moments, GroupPlan) else self.moments
         return replace(self, request=request, moments=moments, quantile_plan=self.quantile_plan.with_groups(groups))
@@ -107,13 +107,13 @@ class DescriptionPlan(DescriptionNumbers, ForecastOfPart[DescriptionWithQuantile
 
     @property
     def warning(self) -> str | None:
-        """Why a budget spent on this plan may be wasted; None if there is no reason."""
+        """Why the result may carry no information; None if there is no reason."""
         return self.moments.warning or self.quantile_plan.warning
 
     # Running --------------------------------------------------------------------------------------------
 
     def run(self, session: Session) -> DescriptionWithQuantiles:
-        """[Q16] Both parts are charged, then one pass adds up both, then each gets its noise."""
+        """[Q16] Charge both parts, sum both in one pass, and add noise to each."""
         moments, quantiles = self.moments, self.quantile_plan
         self.check_data(session)
         account = session.reserve(self.privacy, self.statistic, self)
@@ -173,13 +173,13 @@ class DescriptionPlan(DescriptionNumbers, ForecastOfPart[DescriptionWithQuantile
 
 
 def _split(sums: Wide, width: int) -> tuple[Wide, Wide]:
-    """The sums of the first map, and those of the second."""
+    """Split the sums of both row maps."""
     first, second = (Wide(sums.high[..., part], sums.low[..., part]) for part in (slice(width), slice(width, None)))
     return first, second
 
 
 def part_requests(request: Request) -> tuple[Request, Request]:
-    """The request of each part, without budgets, which the caller divides."""
+    """The requests of both parts, without budgets."""
     moments = replace(request, budget=None, quantiles=None)
     quantiles = replace(request, statistic="quantiles", budget=None, covariance=False, error_weights=None)
     return moments, quantiles
@@ -189,7 +189,7 @@ def part_requests(request: Request) -> tuple[Request, Request]:
 
 
 def plan_description(request: Request) -> DescriptionPlan:
-    """The plan of a sized request. Of all ways to divide the budget it has the smallest product of both errors."""
+    """Make the plan of a sized request: the division of the budget with the smallest product of both errors."""
     plans = list(_plans(request))
     if not plans:
         raise UsageError("Gaussian noise needs delta > 0. Pass delta > 0, or noise='auto'.")
@@ -197,7 +197,7 @@ def plan_description(request: Request) -> DescriptionPlan:
 
 
 def _plans(request: Request) -> Iterator[DescriptionPlan]:
-    """Gaussian noise in both parts; or pure differential privacy for the means, and the rest for the quantiles."""
+    """Plans with Gaussian noise in both parts, and with pure differential privacy for the means."""
     budget, groups = request.budget, request.groups
     assert budget is not None
     pair, has_gaussian = budget.pair, budget.largest_mu is not None and request.noise != "knorm"
@@ -216,7 +216,7 @@ def _plans(request: Request) -> Iterator[DescriptionPlan]:
 
 
 def _combine_privacy(request: Request, first: Budget, second: Budget, within: Privacy | None = None) -> DescriptionPlan:
-    """A plan whose parts have these budgets; within: the guarantee of Gaussian noise in groups."""
+    """Make a plan whose parts have these budgets. within: the guarantee of Gaussian noise in groups."""
     moments, quantiles = part_requests(request)
     moments, quantiles = replace(moments, budget=first), replace(quantiles, budget=second)
     plan = plan_statistic(moments) if request.groups is None else plan_groups(moments, within)
@@ -224,13 +224,13 @@ def _combine_privacy(request: Request, first: Budget, second: Budget, within: Pr
     quantile_plan = plan_quantiles(quantiles, is_part=True)
     quantile_plan = replace(quantile_plan, request=replace(quantile_plan.request, budget=None))
     privacy = compose([plan, quantile_plan])
-    if not privacy.mu:  # two pure steps are one of both epsilons together
+    if not privacy.mu:  # Two pure steps compose to one step with the sum of both epsilons.
         privacy = replace(privacy, pure=(round_up(sum(map(Fraction, privacy.pure), Fraction(0))),))
     return DescriptionPlan(request, privacy, plan, quantile_plan)
 
 
 def _error(plan: DescriptionPlan) -> float:
-    """The product of both parts' errors, which needs no common unit."""
+    """The product of both parts' errors; it needs no common unit."""
     squared = plan.expected_squared_error
     first = plan.moments.one.scaled_std if squared is None else math.sqrt(squared)
     return first * float(plan.rank_error.max())

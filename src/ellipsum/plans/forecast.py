@@ -33,7 +33,7 @@ from ..errors import Floats, shown
 from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy, compose
 from ..releases.clipping_bias import list_columns
-from ..releases.decode import count_stds, expect, noise_of, widen
+from ..releases.decode import Noise, count_stds, expect, noise_of, widen
 from ..releases.documents import (
     Facts,
     clamping_facts,
@@ -41,7 +41,6 @@ from ..releases.documents import (
     missing_facts,
     plan_warnings,
 )
-from ..releases.noise_covariance import Noise
 from ..releases.numbers import PublicNumbers, VectorNumbers, of_part
 from ..releases.release import Release
 from ..request.missing import COMPLETE
@@ -49,20 +48,20 @@ from ..request.request import SUMS, Request
 from ..rows import Rows
 from .base import Released, StatisticPlan
 
-_EVEN = 1 / 3  # mean square, and variance, of a column spread evenly over its bounds, in units of its half-width
+_EVEN = 1 / 3  # Mean square, and variance, of a uniform column, in units of its half-width.
 _NEEDS_N = "known once n is: pass n= for the expected error of a mean"
-_CORRELATED = 1.42  # times the noise of everything else, where covariances are released too
+_CORRELATED = 1.42  # Factor of the noise of all other numbers if covariances are released too.
 _DIFFERENT = 1.005  # A ratio that is printed as 1 is left out.
 
 
 @dataclass(frozen=True, repr=False)
 class VectorForecast(VectorNumbers, StatisticPlan[Release]):
-    """The plan of one vector, as far as its numbers and its expected errors go."""
+    """The public numbers and the expected errors of the plan of one vector."""
 
     considered: Mapping[str, float] = field(default_factory=dict, compare=False)
-    """Expected errors under the mechanisms that were compared, root mean square."""
+    """Expected error (root mean square) of each mechanism that was compared."""
     planner: Callable[[Request], VectorForecast] | None = field(default=None, compare=False)
-    """The function that made this plan, to plan other requests for comparison; None for a plan from a file."""
+    """The function that made this plan, to compare it with other requests; None for a plan from a file."""
 
     @cached_property
     def unserved(self) -> NDArray[np.bool_]:
@@ -81,7 +80,7 @@ class VectorForecast(VectorNumbers, StatisticPlan[Release]):
 
     @property
     def noise(self) -> Noise | None:
-        """Noise of the sums, over the number of rows for means; None for a mean without n."""
+        """Noise of the sums, divided by n for means; None for a mean without n."""
         ellipsoid, std = self.noise_base
         if self.statistic in SUMS:
             return Noise(ellipsoid, std, None if self.count_std is None else self.ellipsoid.center * self.count_std)
@@ -89,30 +88,30 @@ class VectorForecast(VectorNumbers, StatisticPlan[Release]):
 
     @cached_property
     def noise_std(self) -> Floats | None:
-        """Standard deviation of the noise of each column's sum, over n for means; `expected_error` adds the counts'."""
+        """Noise std of each column's sum, divided by n for means. `expected_error` adds the noise of counts."""
         return None if self.noise is None else self.noise.stds
 
     @property
     def noise_cov(self) -> Floats | None:
-        """(d, d) covariance of the noise of the sums, over n^2 for means."""
+        """(d, d) covariance of the noise of the sums, divided by n^2 for means."""
         return None if self.noise is None else self.noise.covariance
 
     @property
     def _noise_errors(self) -> Floats | None:
-        """Root mean square error of each column, clipping left aside [U2][U6]."""
+        """Root mean square error of each column without clipping [U2][U6]."""
         expected = expect(self)
         return None if expected is None else widen(self, noise_of(self, expected).stds, expected.rows)
 
     @property
     def _clipping_errors(self) -> Floats | None:
-        """Root mean square of what clipping removes from each column."""
+        """Root mean square error of each column due to clipping."""
         if self.statistic in SUMS:
             return self.sum_clipping_errors
         return None if self.n is None else self.sum_clipping_errors / self.n
 
     @cached_property
     def expected_error(self) -> Floats | None:
-        """Root mean square error of each column: the standard error of the release, for data as described."""
+        """Root mean square error of each column: the expected standard error of the release for data as described."""
         if self._noise_errors is None or self._clipping_errors is None:
             return None
         return np.hypot(self._noise_errors, self._clipping_errors)
@@ -124,7 +123,7 @@ class VectorForecast(VectorNumbers, StatisticPlan[Release]):
 
     @property
     def clipping_error(self) -> float | None:
-        """Expected squared norm of what clipping removes (0 where the given bounds hold every row)."""
+        """Expected squared norm of the error due to clipping (0 if the bounds contain every row)."""
         return _squared_norm(self._clipping_errors)
 
     @property
@@ -170,7 +169,7 @@ class VectorForecast(VectorNumbers, StatisticPlan[Release]):
         if errors is None or scale is None or self.center_spread == 0:
             return None
         open_range = self.rows.distances(self.d, self.n) * scale
-        if not self.clamped:  # of all columns together, since nothing is known of columns by themselves
+        if not self.clamped:  # All columns together, since nothing is known of single columns.
             errors, open_range = (np.full(1, float(np.linalg.norm(part))) for part in (errors, open_range))
         useless = (open_range > 0) & (errors >= open_range / 2)
         if not useless.any():
@@ -187,7 +186,7 @@ class VectorForecast(VectorNumbers, StatisticPlan[Release]):
 
 
 class ForecastOfPart(StatisticPlan[Released]):
-    """A plan whose expected errors are those of its part `one`, under the same names."""
+    """A plan whose expected errors are those of its part `one`, with the same names."""
 
     size: ClassVar[int | None] = of_part("one", "n")
     """The expected number of rows, or people, in a group."""
@@ -205,7 +204,7 @@ class ForecastOfPart(StatisticPlan[Released]):
 
 
 def square_levers(rows: Rows) -> Floats:
-    """Change of a standard deviation with its mean square, for uniform columns."""
+    """Derivative of a standard deviation with respect to its mean square, for uniform columns."""
     lower, upper = rows.bounds()
     return (upper - lower) / 2 / (2 * math.sqrt(_EVEN))
 
@@ -225,7 +224,7 @@ def plan_title(plan: PublicNumbers) -> str:
 
 
 def plan_facts(plan: PublicNumbers, mechanism: str, more: str = "") -> Facts:
-    """Lines about the guarantee and the compared mechanisms; more: a remark about the noise."""
+    """Facts about the guarantee and the compared mechanisms. more: a remark about the noise."""
     considered = plan.considered
     own = considered.get(plan.mechanism, 0.0)
     others = {name: error / own for name, error in considered.items() if name != plan.mechanism} if own else {}
@@ -260,7 +259,7 @@ def _plan_facts(plan: VectorForecast) -> Facts:
 
 
 def _count_facts(plan: VectorForecast) -> Facts:
-    """What counting missing and clipped values costs, and how to avoid it."""
+    """The additional error due to counts of missing and clipped values, and how to avoid it."""
     costs: list[tuple[str, str, dict[str, Any]]] = []
     if plan.auxiliary.absences.any():
         avoided = f'missing="{COMPLETE}" avoids it if no value is missing'
@@ -278,7 +277,7 @@ def _count_facts(plan: VectorForecast) -> Facts:
 
 
 def _cost(plan: VectorForecast, changes: Mapping[str, Any]) -> float:
-    """The ratio of a plan's errors and those of another request; 1 where that is not known."""
+    """The ratio of a plan's errors to those of a changed request; 1 if it is not known."""
     if plan.planner is None or not plan.stated:
         return 1.0
     errors, others = plan.expected_error, plan.planner(replace(plan.request, **changes)).expected_error
@@ -288,7 +287,7 @@ def _cost(plan: VectorForecast, changes: Mapping[str, Any]) -> float:
 
 
 def columns_table(plan: VectorForecast, most: int) -> TextTable:
-    """What is known of each column, and its expected errors."""
+    """The bounds of each column, and its expected errors."""
     lines = [
         [
             shown(name),
@@ -307,7 +306,7 @@ def _error_cell(errors: Floats | None, j: int) -> str:
 
 
 def _describe_repeated(plan: VectorForecast) -> str:
-    """A mechanism that composes well may not be the one with the smallest error alone."""
+    """Compare the composition with Gaussian noise: the mechanism with the smallest error may compose worse."""
     delta = plan.stated["delta"]
     ours = compose([plan.privacy] * 10).epsilon(delta)
     gaussian = compose([Privacy(Budget(**plan.stated).mu, 0.0, plan.neighbors)] * 10).epsilon(delta)
@@ -318,7 +317,7 @@ def _describe_repeated(plan: VectorForecast) -> str:
 
 
 def _clip_facts(plan: VectorForecast) -> Facts:
-    """How far out rows are clipped, and what that is expected to cost."""
+    """The clipping radius, and its share of the expected squared error."""
     if plan.clip_radius is None:
         return []
     far = f"rows beyond {plan.clip_radius:.3g} times their root mean square distance from the center"

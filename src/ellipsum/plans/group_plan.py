@@ -1,4 +1,4 @@
-"""The plan of one release for many groups: the plan of a single group, and what all of them together guarantee.
+"""The plan of one release for many groups: the plan of a single group, and the guarantee of all groups.
 
 docs/proofs/groups.md: [G1] sensitivity, [G2] noise in blocks, [G3] groups that are not listed.
 """
@@ -54,25 +54,25 @@ from .forecast import ForecastOfPart, columns_table, plan_facts
 from .plan import Plan
 
 _NEEDS_N = "known once the size of a group is: pass n= and the expected number of groups for the error of a mean"
-_LEAST_COUNT = 0.25  # weight of a count that nothing else needs: three percent more noise
-_THRESHOLD_COUNT = 0.6  # weight of a count that decides which groups are published
+_LEAST_COUNT = 0.25  # Weight of a count that no estimate needs: it adds 3% to the noise.
+_THRESHOLD_COUNT = 0.6  # Weight of a count that selects the published groups.
 _FREE_COUNT = 1 - 2.0**-20  # under "replace" a count of this weight costs nothing [G1]
 _WIDEST_COUNT = 2.0**16
-_SLACK_SHARE = 0.1  # of delta, for groups that are not listed, where the noise needs the rest
+_SLACK_SHARE = 0.1  # Share of delta for the selection of groups that are not listed; the noise takes the rest.
 _GROUPS_AT_ONCE = 1 << 14  # The arrays of this number of groups fit in the cache.
 _BYTES = 96
-"""Of memory that each coordinate of a listed group takes on the way."""
+"""Bytes of memory for each coordinate of a listed group."""
 
 
 def group_sensitivity(body: Body, count_units: int, neighbors: str, most: int) -> Fraction:
-    """[G1] l2-sensitivity of the sums of all groups; most: the most groups of a person."""
+    """[G1] L2 sensitivity of the sums of all groups. most: the largest number of groups of a person."""
     alone = body.norm**2 + count_units**2
     square = max(body.diameter**2, 2 * alone) if neighbors == "replace" else alone
     return sqrt_upper(most * square)
 
 
 def request_of_group(request: Request, size: int | None) -> Request:
-    """What is asked of a single group, whose rows come or go; the budget is that of all groups."""
+    """The request of a single group under add_remove. It has no budget, since all groups share one."""
     alone = replace(request, budget=None, neighbors="add_remove", people=None, groups=None)
     return replace(alone, n=size, count_clipped=False)
 
@@ -81,8 +81,8 @@ def request_of_group(request: Request, size: int | None) -> Request:
 class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
     """Every public number of one release for many groups, made without data by `es.plan(..., by=)`.
 
-    Guarantee: `release` on any data is `privacy` for its neighboring relation [G1][G2][G3]. The expected errors are
-    those of a group of the expected size, and have the names that they have in `Plan`.
+    Guarantee: `release` on any data satisfies `privacy` for its neighboring relation [G1][G2][G3]. The expected errors
+    are those of a group of the expected size, with the same names as in `Plan`.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
 
     format: ClassVar[str] = "ellipsum.groups/2"
     request: Request
-    """Its n is the number of all rows, or people: public under "replace", a guess under "add_remove"."""
+    """Its n is the total number of rows, or people: public under "replace", a guess under "add_remove"."""
     one: Plan
     """The plan of a single group by itself, whose rows come or go; its n is the size that is expected of a group."""
     privacy: Privacy
@@ -103,7 +103,7 @@ class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
     """Expected errors under the mechanisms that were compared, root mean square."""
 
     def __post_init__(self) -> None:
-        # A plan may come from a file: its noise is checked against its claim every time it is made.
+        # A plan may come from a file, so every construction checks that the noise gives the guarantee.
         self.check_claim()
         self._check_parts()
         if isinstance(self.one.law, BlockLaw):
@@ -111,7 +111,7 @@ class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
         else:
             self._prove_gaussian()
         if self.grouping.keys is None:
-            self.threshold  # noqa: B018 (an error where none can be proved)
+            self.threshold  # noqa: B018 (raises an error if no threshold can be proved)
         self.one.check_range()
         self._check_memory()
 
@@ -129,7 +129,7 @@ class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
             raise UsageError("Invalid plan file: the parts do not match. Create a new plan.")
 
     def _prove_gaussian(self) -> None:
-        """[G1] Noise in every coordinate of every group, of the std that one sum of all of them needs."""
+        """[G1] All groups together are one vector, and all of its coordinates have noise of the same std."""
         body, most = self.one.row_map.body, self.grouping.max_per_person
         needed = group_sensitivity(body, self.one.count_units, self.neighbors, most)
         if self.privacy.pure:
@@ -137,7 +137,7 @@ class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
         self.one.noise_law.prove(self.privacy, needed, np.empty(0, np.int64))
 
     def _prove_blocks(self) -> None:
-        """[G2] A row that comes or goes spends a group's epsilon; one that is replaced, twice that."""
+        """[G2] An added or removed row costs the epsilon of one group; a replaced row costs twice that."""
         own = self.one.privacy.as_pair().pure
         pure = self.privacy.pure
         times = self.grouping.max_per_person * (2 if self.neighbors == "replace" else 1)
@@ -145,7 +145,7 @@ class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
             raise UsageError(TOO_LITTLE)
 
     def _check_memory(self) -> None:
-        """Listed groups must fit into memory, before anything is read."""
+        """Raise an error if the listed groups do not fit into memory, before any data is read."""
         keys = self.grouping.keys
         if keys is None or not hasattr(os, "sysconf"):
             return
@@ -168,27 +168,27 @@ class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
     # Running --------------------------------------------------------------------------------------------
 
     def run(self, session: Session) -> GroupRelease:
-        """[G1] Exact sums of each group -> correctly rounded noisy integers -> the groups that may be published."""
+        """[G1] Exact sums of each group -> correctly rounded noisy integers -> the groups to publish."""
         stream = self.charge(session)
         _, sums = self.sum_rows(session, self.one.row_map)
         assert sums is not None
         return self.publish(sums, stream, session.secure)
 
     def publish(self, sums: GroupSums, stream: Stream, secure: bool) -> GroupRelease:
-        """[G3] The release of the groups that may be published."""
+        """[G3] The release of the published groups."""
         places, noisy = self.noisy_groups(sums, stream)
         keys = keys_of(published(sums.labels_of(places), sums.kinds))
         noisy *= 2.0**-self.one.grid_bits  # exact: a power of two
         return self.release_class(self, noisy, secure, keys, sums.kinds)
 
     def noisy_groups(self, sums: GroupSums, stream: Stream) -> tuple[Ints, Floats]:
-        """[G3] Noise for every group; of groups that are not listed, those whose noisy counts reach the threshold.
+        """[G3] Add noise to every group, and select the groups to publish: listed ones, or those above the threshold.
 
-        The places of these groups, sorted by key, and their noisy sums.
+        Returns the positions of these groups, sorted by key, and their noisy sums.
         """
         listed = self.grouping.keys is not None
         order = order_of(published(sums.labels, sums.kinds))
-        if not listed:  # A group occurs if one of its rows was kept.
+        if not listed:  # Leave out groups that have no rows.
             order = order[sums.rows[order] > 0]
         places, parts = [order[:0]], [np.empty((0, self.width))]
         for start in range(0, len(order), _GROUPS_AT_ONCE):
@@ -200,13 +200,13 @@ class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
         return np.concatenate(places), np.concatenate(parts)
 
     def reaches(self, noisy: Floats) -> NDArray[np.bool_]:
-        """Whether groups that are not listed may be published, from their noisy sums [G3]."""
+        """Whether the noisy counts of groups that are not listed reach the threshold [G3]."""
         units, shift = self._threshold_units()
         reached: NDArray[np.bool_] = noisy[..., -1] >= math.ldexp(units, shift)
         return reached
 
     def noisy(self, sums: GroupSums, stream: Stream) -> Floats:
-        """The noisy sums of groups, in units of the grid; the counts of rows come last."""
+        """The noisy sums of groups in grid units; the numbers of rows come last."""
         counts = Wide.product(sums.rows, self.one.count_units)
         high = np.concatenate([sums.sums.high, counts.high[:, None]], axis=1)
         low = np.concatenate([sums.sums.low, counts.low[:, None]], axis=1)
@@ -258,9 +258,9 @@ class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
 
 
 def plan_groups(request: Request, within: Privacy | None = None) -> GroupPlan:
-    """A plan for the groups of a sized request, under the mechanism of least expected error.
+    """Make the plan for the groups of a sized request, with the mechanism of smallest expected error.
 
-    within: what is left of the budget after earlier steps; the noise is Gaussian then.
+    within: the guarantee that is left after earlier steps. The noise is Gaussian then.
     """
     groups = request.groups
     assert groups is not None
@@ -285,7 +285,7 @@ def plan_groups(request: Request, within: Privacy | None = None) -> GroupPlan:
 
 
 def gaussian_slack(grouping: Groups, budget: Budget) -> float:
-    """The part of delta that groups which are not listed take beside Gaussian noise; nothing where they are listed."""
+    """The part of delta for the selection of groups beside Gaussian noise; 0 if the groups are listed."""
     if grouping.keys is not None:
         return 0.0
     if not budget.pair or not budget.pair[1]:
@@ -297,7 +297,7 @@ def gaussian_slack(grouping: Groups, budget: Budget) -> float:
 
 
 def _blocks(request: Request, groups: Groups, terms: Terms) -> GroupPlan:
-    """[G2] Pure DP in each group, at a share of epsilon that a person's groups use up together."""
+    """[G2] Pure DP in each group. The groups of a person together use epsilon."""
     assert terms.budget.pair is not None
     epsilon, delta = terms.budget.pair
     times = groups.max_per_person * (2 if request.neighbors == "replace" else 1)
@@ -309,11 +309,11 @@ def _blocks(request: Request, groups: Groups, terms: Terms) -> GroupPlan:
 
 
 def _gaussian(request: Request, groups: Groups, terms: Terms, privacy: Privacy, is_part: bool = False) -> GroupPlan:
-    """[G1] One Gaussian vector over all groups; is_part: of a larger release, whose budget is stated there."""
+    """[G1] One Gaussian vector over all groups. is_part: the larger release holds the budget."""
     most, mu, root = groups.max_per_person, privacy.mu, math.sqrt(groups.max_per_person)
     if request.neighbors == "add_remove":
         region, kappa = lay_with_count(terms, mu / root)
-    else:  # counts are free up to a weight of one [G1]
+    else:  # Counts up to a weight of one do not increase the sensitivity [G1].
         region = terms.region(2 * root / mu)
         kappa = max(_FREE_COUNT, count_weight(region, terms.statistic, terms.n, mu / root))
     parts = make_draft(terms, region, min(kappa, _WIDEST_COUNT), mu)

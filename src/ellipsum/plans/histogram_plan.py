@@ -1,4 +1,4 @@
-"""The plan of a histogram: which cells are counted, and their noise.
+"""The plan of a histogram: the counted cells, and their noise.
 
 docs/proofs/histograms.md: [H3] sensitivity, [H4] noise.
 """
@@ -38,9 +38,9 @@ from .forecast import plan_facts, plan_title
 
 @dataclass(frozen=True, repr=False)
 class HistogramPlan(HistogramNumbers, StatisticPlan[HistogramRelease]):
-    """One release of the counts of bins, before the data.
+    """Every public number of one release of the counts of bins.
 
-    Guarantee: `release` on any data is `privacy` for its neighboring relation [H3][H4].
+    Guarantee: `release` on any data satisfies `privacy` for its neighboring relation [H3][H4].
     """
 
     format: ClassVar[str] = "ellipsum.histogram-plan/1"
@@ -51,7 +51,7 @@ class HistogramPlan(HistogramNumbers, StatisticPlan[HistogramRelease]):
     """Expected error (root mean square) of each mechanism that was compared."""
 
     def __post_init__(self) -> None:
-        # A plan may come from a file: its noise is checked against its claim every time it is made.
+        # A plan may come from a file, so every construction checks that the noise gives the guarantee.
         self.check_claim()
         if self.privacy.slack or (self.neighbors == "replace" and self.n is None):
             raise UsageError(WRONG)
@@ -61,7 +61,7 @@ class HistogramPlan(HistogramNumbers, StatisticPlan[HistogramRelease]):
 
     @property
     def expected_squared_error(self) -> float:
-        """Expected squared error of one count of each column, added up over the columns."""
+        """Expected squared error of one count of each column, summed over the columns."""
         return self.d * self.count_std**2
 
     @property
@@ -75,21 +75,21 @@ class HistogramPlan(HistogramNumbers, StatisticPlan[HistogramRelease]):
 
     @property
     def warning(self) -> str | None:
-        """Why a budget spent on this plan may be wasted; None if there is no reason."""
+        """Why the result may carry no information; None if there is no reason."""
         if self.n is None or self.count_std < self.n / 2:
             return None
         return "the noise of a count is as large as half of all rows. More rows or a larger budget help."
 
     @cached_property
     def row_map(self) -> ColumnHistograms:
-        """[H3] Each entry in one slot of its column."""
+        """[H3] The row map: each value is counted in one slot of its column."""
         edges: list[Floats] = [_kernel_edges(part) for part in self.bins.edges]
         edges += [np.arange(-0.5, cells.size) for cells in self.bins.categories]
         return ColumnHistograms(self.d, range(self.d), edges)
 
     @cached_property
     def _cell_of_slot(self) -> Ints:
-        """For each entry of the row map's sum, the count that it enters."""
+        """For each slot of the row map, the position of its count."""
         slots, start = [], 0
         for j, cells in enumerate(self.cells):
             edges = self.bins.edges[j] if j < len(self.bins.edges) else None
@@ -140,7 +140,7 @@ class HistogramPlan(HistogramNumbers, StatisticPlan[HistogramRelease]):
 
 
 def sensitivities(request: Request) -> tuple[int, Fraction]:
-    """[H3] How far the counts of a request move between neighbors: in l1, and in l2, rounded up."""
+    """[H3] The L1 and L2 sensitivities of the counts of a request, rounded up."""
     assert request.d is not None
     each, twice = (
         (request.people.rows_each if request.people else None) or 1,
@@ -151,7 +151,7 @@ def sensitivities(request: Request) -> tuple[int, Fraction]:
 
 
 def plan_histogram(request: Request) -> HistogramPlan:
-    """[H4] The plan of a sized request, with the noise of smallest expected error that its budget allows."""
+    """[H4] Make the plan of a sized request, with the noise of smallest expected error."""
     budget, (l1, l2) = request.budget, sensitivities(request)
     assert budget is not None
     if request.noise == "knorm" and budget.pair is None:
@@ -168,12 +168,12 @@ def plan_histogram(request: Request) -> HistogramPlan:
 
 
 def _whole(sums: Wide) -> Ints:
-    """Counts of rows, which 64 bits hold, as plain integers."""
+    """Counts of rows as 64-bit integers."""
     return (sums.high << LOW_BITS) + sums.low
 
 
 def _kernel_edges(edges: Floats) -> Floats:
-    """Finite edges as the row map takes them: an entry at the last one is still in the last bin."""
+    """The finite edges for the row map. A value at the last edge is in the last bin."""
     finite: Floats = edges[np.isfinite(edges)]
     if math.isfinite(edges[-1]):
         finite[-1] = np.nextafter(edges[-1], np.inf)

@@ -29,9 +29,9 @@ _MOST_DESCRIBED = 1024
 
 
 def plan_statistic(request: Request) -> Plan:
-    """A plan for rows whose region follows from their bounds, under the mechanism of least expected error [U9].
+    """Make the plan of a sized request, with the mechanism of smallest expected error [U9].
 
-    Plans of few columns are remembered: they are immutable, and the same call again need not compare mechanisms.
+    Plans of few columns are cached. They are immutable, and a repeated call need not compare mechanisms again.
     """
     return _plan(request) if (request.d or 0) > _MOST_REMEMBERED else _remember(request)
 
@@ -41,12 +41,12 @@ def _remember(request: Request) -> Plan:
     plan = _plan(request)
     for part in (plan.ellipsoid.center, plan.ellipsoid.scale, plan.ellipsoid.axes):
         if part is not None:
-            part.flags.writeable = False  # callers share the plan
+            part.flags.writeable = False  # All callers share the plan.
     return plan
 
 
 def _plan(request: Request) -> Plan:
-    """The plan of least expected error among those that the request allows."""
+    """Make the plan with the smallest expected error among the mechanisms that the request allows."""
     terms = Terms(request, planner=plan_statistic)
     budget, noise = terms.budget, request.noise
     if request.covariance:
@@ -71,12 +71,12 @@ def _plan(request: Request) -> Plan:
 
 def _made(makers: Sequence[Callable[[Terms], Plan]], terms: Terms) -> Iterator[Plan]:
     for make in makers:
-        with suppress(OutOfRange):  # a mechanism whose numbers leave the range of doubles is left out
+        with suppress(OutOfRange):  # Leave out mechanisms whose numbers exceed the range of doubles.
             yield make(terms)
 
 
 def _check_covariance(rule: str, d: int, noise: str, pure: bool) -> None:
-    """An error unless products of columns can be published: two columns, complete rows, Gaussian noise."""
+    """Raise an error unless covariances can be released: two columns, complete rows, Gaussian noise."""
     if not 2 <= d <= _MOST_DESCRIBED:
         raise UsageError(f"covariance=True is for 2 to {_MOST_DESCRIBED} columns, got {d}.")
     if rule == "column":

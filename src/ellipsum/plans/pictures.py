@@ -15,8 +15,6 @@ import numpy as np
 
 from ..display.plots.drawing import (
     BLACK,
-    FONT_POINTS,
-    GREY,
     bare_figure,
     check_format,
     content,
@@ -27,7 +25,7 @@ from ..display.plots.drawing import (
     styled,
     svg,
     ticks,
-    wrapped,
+    titled_figure,
 )
 from ..display.wording import MECHANISMS, column_names, describe_guarantee
 from ..errors import Floats, UsageError, named
@@ -46,7 +44,7 @@ _WIDTH, _HEIGHT = 3.35, 2.6  # Inches of the panel alone.
 
 @dataclass(frozen=True)
 class ErrorCurves:
-    """Errors against a budget, one line for each mechanism; point: the plan's own."""
+    """Errors against the budget, one line for each mechanism. point: budget and error of the plan."""
 
     budget: str
     error: str
@@ -56,7 +54,7 @@ class ErrorCurves:
 
 @dataclass(frozen=True)
 class Shapes:
-    """The noise of two columns, as covariances by name."""
+    """The noise of two columns: covariances by the name of the mechanism."""
 
     names: tuple[str, str]
     covariances: dict[str, Floats]
@@ -66,7 +64,7 @@ class Shapes:
 
 
 def curves_of(plan: PublicNumbers) -> ErrorCurves | None:
-    """Errors at budgets around the plan's own, each with a plan of its own; None without an expected error."""
+    """Plan the request at budgets around that of the plan; None without an expected error."""
     error, unit = plan.budget_error
     name = next((name for name in ("epsilon", "mu", "rho") if name in plan.stated), None)
     if name is None or not error:
@@ -87,7 +85,7 @@ def _points(plan: PublicNumbers) -> int:
 
 
 def _errors_at(plan: PublicNumbers, budget: Budget) -> dict[str, float]:
-    """Errors under each mechanism that a budget allows."""
+    """The error of each mechanism that a budget allows."""
     errors: dict[str, float] = {}
     for noise in ("gaussian", "knorm") if plan.rows.kind != "unknown" else (plan.request.noise,):
         other = _attempt(plan, budget=budget, noise=noise)
@@ -100,9 +98,9 @@ def _errors_at(plan: PublicNumbers, budget: Budget) -> dict[str, float]:
 
 
 def _attempt(plan: PublicNumbers, **changes: Any) -> PublicNumbers | None:
-    """The plan of a changed request, or None where its arguments are refused.
+    """The plan of a changed request, or None if its arguments are invalid.
 
-    `ellipsum.replan` is imported by name: it knows plans of every kind, so it stands above this package.
+    `ellipsum.replan` is imported by name, since it knows plans of every kind and stands above this package.
     """
     with suppress(UsageError):
         other: PublicNumbers = import_module("ellipsum.api").replan(plan, **changes)
@@ -111,7 +109,7 @@ def _attempt(plan: PublicNumbers, **changes: Any) -> PublicNumbers | None:
 
 
 def shapes_of(plan: PublicNumbers, columns: Sequence[str] | None = None) -> Shapes | None:
-    """The noise of two columns, the first unless two are named, beside isotropic Gaussian noise."""
+    """The noise of two columns (default: the first two), and isotropic Gaussian noise for comparison."""
     if plan.noise_cov is None or plan.d < 2:
         return None
     names = column_names(plan.columns, plan.d)
@@ -145,7 +143,7 @@ def _two(names: Sequence[str], columns: Sequence[str] | None) -> list[int]:
 def plan_plot(
     plan: PublicNumbers, path: str | Path | None = None, columns: Sequence[str] | None = None, across: int = 3
 ) -> Any:
-    """A figure of all that a plan forecasts, written to a file where one is named; across: panels side by side."""
+    """The figure of a plan's forecasts, written to `path` if it is given. across: panels side by side."""
     if path is not None:
         check_format(path)
     picture = _draw_parts(plan, _parts(plan, columns), across)
@@ -155,7 +153,7 @@ def plan_plot(
 
 
 Panel = Callable[[Any], None]
-"""What draws a panel on axes."""
+"""A function that draws a panel on axes."""
 
 
 def _parts(plan: PublicNumbers, columns: Sequence[str] | None) -> list[Panel]:
@@ -180,13 +178,13 @@ def _draw_parts(plan: PublicNumbers, parts: Sequence[Panel], across: int) -> Any
 
 
 def plan_svg(plan: PublicNumbers, prefix: str, columns: Sequence[str] | None = None) -> str | None:
-    """The figure as an SVG element, to put into a page of HTML; None where nothing can be drawn."""
+    """The figure as an SVG element for a page of HTML; None if nothing can be drawn."""
     parts = _parts(plan, columns)
     return svg(_draw_parts(plan, parts, across=2), prefix) if parts else None
 
 
 def error_picture(plan: PublicNumbers) -> bytes | None:
-    """The error against the budget alone, as an SVG file, for a page that says everything else."""
+    """The panel of error against budget, as an SVG file."""
     curves = curves_of(plan)
     if curves is None:
         return None
@@ -197,18 +195,10 @@ def error_picture(plan: PublicNumbers) -> bytes | None:
 
 
 def _frame(title: str, notes: Sequence[str], panels: int, across: int) -> tuple[Any, list[Any]]:
-    """A figure with its texts on top, and panels side by side below."""
+    """A figure with texts at the top and panels side by side below."""
     width = max(min(panels, across) * _PANEL + 0.6, 6.5)
-    heads = wrapped([title], width - 0.5, FONT_POINTS + 2)
-    lines = wrapped(notes, width - 0.5)
-    top = 0.25 + 0.23 * len(heads) + 0.18 * len(lines) + 0.35
-    height = top + _HIGH * -(-panels // across)
-    picture = bare_figure(width, height)
-    for place, line in enumerate((*heads, *lines)):
-        head = place < len(heads)
-        down = 0.25 + 0.23 * min(place, len(heads)) + 0.18 * max(0, place - len(heads))
-        style = {"fontsize": FONT_POINTS + 2, "weight": "bold"} if head else {"color": GREY}
-        picture.text(0.25 / width, 1 - down / height, line, va="top", **style)
+    picture, texts = titled_figure(width, title, notes, 0.35 + _HIGH * -(-panels // across))
+    top, height = texts + 0.35, float(picture.get_size_inches()[1])
     axes = []
     for place in range(panels):
         left, bottom = 0.85 + place % across * _PANEL, height - top - (place // across + 1) * _HIGH + 1.15
@@ -235,7 +225,7 @@ def _draw_shapes(axis: Any, shapes: Shapes) -> None:
     circle = np.stack([np.cos(turn), np.sin(turn)])
     ends = np.zeros(2)
     for place, (name, covariance) in enumerate(shapes.covariances.items()):
-        largest = float(np.diag(covariance).max())  # squares of eigenvalues may leave the range of doubles
+        largest = float(np.diag(covariance).max())  # Squares of eigenvalues may exceed the range of doubles.
         values, vectors = np.linalg.eigh(covariance / largest)
         outline = _STDS * math.sqrt(largest) * (vectors * np.sqrt(np.maximum(values, 0.0))) @ circle
         axis.plot(*outline, **{**stroke(place), "marker": ""}, label=name)
@@ -254,7 +244,7 @@ def _draw_shapes(axis: Any, shapes: Shapes) -> None:
 
 
 def _draw_frame(across: float, up: float) -> tuple[float, float]:
-    """Half of the sides that show so much, a circle as a circle where the two are near enough in size."""
+    """Half-widths of the axes that show these ends; a circle is drawn as a circle if the ends are similar."""
     if 0.25 < across / up < 4:
         up = max(up, across * _HEIGHT / _WIDTH)
         across = up * _WIDTH / _HEIGHT
@@ -262,5 +252,5 @@ def _draw_frame(across: float, up: float) -> tuple[float, float]:
 
 
 def _legend(axis: Any) -> None:
-    """Below the panel, where it hides nothing."""
+    """Put the legend below the panel."""
     axis.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.19), ncols=2, columnspacing=1.0, handlelength=2.6)

@@ -1,4 +1,4 @@
-"""One release, before the data: the proof of its noise, its run, and plans from files.
+"""The plan of one release: the proof of its noise, its run, and plans from files.
 
 docs/proofs/plans.md: [U1] one release, [U2] unknown n.
 """
@@ -30,7 +30,7 @@ from .base import WRONG
 from .forecast import VectorForecast
 
 WIDEST_COUNT_WEIGHT = 2.0**30
-_MOST_ROWS = 2.0**64  # More rows than any data, for a private n.
+_MOST_ROWS = 2.0**64  # More rows than any data, if n is private.
 _FARTHEST_NOISE = 64.0  # Standard deviations, exceeded with probability below 1e-890.
 
 
@@ -48,13 +48,13 @@ class Plan(VectorForecast):
     Attributes
     ----------
     request : Request
-        What was asked for.
+        The request of the caller.
     privacy : Privacy
         The guarantee of `release` on any data, for its neighboring relation [U1].
     expected_error : ndarray of shape (d,)
         Root mean square error of each column: what the release's `standard_error` will be for data as described.
     noise_std, noise_cov : ndarray
-        Standard deviation and covariance of the noise of the sums, over n for means.
+        Standard deviation and covariance of the noise of the sums, divided by n for means.
     expected_squared_error, noise_error, clipping_error : float
         Expected squared norm of the error, and its two parts.
     mechanism : str
@@ -77,7 +77,7 @@ class Plan(VectorForecast):
     read_privacy: ClassVar[json_codec.Kind[Guarantee]] = guarantee_from_dict
 
     def __post_init__(self) -> None:
-        # A plan may come from a file: its noise is checked against its claim every time it is made.
+        # A plan may come from a file, so every construction checks that the noise gives the guarantee.
         self.check_claim()
         self.ellipsoid.check()
         if self.request.d != self.ellipsoid.center.size or self.grouping is not None:
@@ -89,11 +89,11 @@ class Plan(VectorForecast):
         if self.law is not None and self.noise_units != 0:
             raise UsageError("Invalid plan file: the plan has two noise distributions. Create a new plan.")
         self.noise_law.prove(self.privacy, self.sensitivity, self.column_sensitivities)
-        if self.stated:  # that of a group has the guarantee of all groups
+        if self.stated:  # The plan of one group has no budget; the plan of all groups checks the range.
             self.check_range()
 
     def _check_count(self) -> None:
-        """The number of rows is a public n, or one more coordinate, or not needed at all [U2][U8]."""
+        """Check that the number of rows is public, or one more coordinate, or not needed [U2][U8]."""
         if self.public_rows:
             valid = self.count_units == 0 and self.n is not None
         elif self.neighbors == "replace" and self.n is None:
@@ -105,7 +105,7 @@ class Plan(VectorForecast):
             raise UsageError("Invalid plan file: the count of rows does not match the guarantee. Create a new plan.")
 
     def _check_squares(self) -> None:
-        """An error unless there are squares beside the values where the plan describes them, and nowhere else."""
+        """Raise an error unless exactly the plans of descriptions have squares beside the values."""
         squares = self.auxiliary.squares
         valid = (self.statistic == "describe") == (squares.size > 0)
         if valid and squares.size:
@@ -115,7 +115,7 @@ class Plan(VectorForecast):
             raise UsageError("Invalid plan file: the squares do not match the statistic. Create a new self.")
 
     def check_range(self) -> None:
-        """An error where the noise, a result or the forecast could leave the range of doubles: public numbers alone."""
+        """Raise an error if noise, results or forecasts could exceed the range of doubles."""
         center, unscale = float(np.abs(self.ellipsoid.center).max()), float(self.ellipsoid.unscale.max())
         rows = float(self.n) if self.public_rows and self.n is not None else _MOST_ROWS
         noise = unscale * self.scaled_std + center * (self.count_std or 0.0)
@@ -127,21 +127,21 @@ class Plan(VectorForecast):
     # Running --------------------------------------------------------------------------------------------
 
     def run(self, session: Session) -> Release:
-        """[U1] Exact sums -> correctly rounded noisy integers -> the release, whatever source summed the rows."""
+        """[U1] Exact sums -> correctly rounded noisy integers -> the release. All sources give the same sums."""
         stream = self.charge(session)
         return self.publish(self.noisy_sums(session.total(self.row_map, self.public_rows), stream), session.secure)
 
     def noisy_sums(self, partial: Partial, stream: Stream) -> Floats:
-        """[U1] The noisy sums in the scaled space; under add_remove the weighted count comes last."""
+        """[U1] The noisy sums in the scaled space. If n is private, the weighted count comes last."""
         if self.public_rows:
             self.check_rows(partial.rows)
         last = [partial.rows * self.count_units] if self.count_units else []
         noisy = self.noise_law.add(partial.sums, last, stream)
-        noisy *= 2.0**-self.grid_bits  # exact: a power of two
+        noisy *= 2.0**-self.grid_bits  # Exact, since it is a power of two.
         return noisy
 
     def publish(self, scaled: Floats, secure: bool) -> Release:
-        """From noisy sums in the scaled space to original units: post-processing only [U3][U6]."""
+        """Make the release from noisy sums in the scaled space: post-processing only [U3][U6]."""
         return self.release_class(self, scaled, secure)
 
     @property
@@ -195,7 +195,7 @@ class Plan(VectorForecast):
         )
 
     def check_region(self) -> None:
-        """An error unless the region and the forecast of a plan from a file are those of its rows."""
+        """Raise an error unless the region and the forecast of a plan from a file are those of its bounds."""
         if self.rows.kind == "unknown":
             raise UsageError(WRONG)
         region = Clip(
@@ -207,7 +207,7 @@ class Plan(VectorForecast):
 
 
 def _law_from_dict(saved: object) -> NoiseLaw:
-    """`Plan` checks whether the noise gives its guarantee. Gaussian noise is a plan's `noise_units`."""
+    """Read a noise distribution that is not Gaussian; Gaussian noise is stored as `noise_units`."""
     with json_codec.Fields(saved, WRONG) as fields:
         kind = fields.take("kind", json_codec.word(SphericalLaw.kind, BlockLaw.kind))
         return SphericalLaw.from_fields(fields) if kind == SphericalLaw.kind else BlockLaw.from_fields(fields)

@@ -42,17 +42,17 @@ from .build import choose_plan
 from .group_plan import gaussian_slack, group_sensitivity
 
 MOST_CDF_BINS = 2048
-_LIMB_BITS = 24  # of counts: products with a matrix are exact in doubles
+_LIMB_BITS = 24  # Bits of a part of a count, so that products with a matrix are exact in doubles.
 _FEWEST_BINS, _MOST_BINS = 128, 1024
 _FEWEST_FINE_BINS, _MOST_FINE_BINS = 1024, 16384
-_DROWNED = "The noise shifts ranks by {share} of the rows. Use more rows, fewer columns or a larger budget."
+_LARGE_ERROR = "The noise shifts ranks by {share} of the rows. Use more rows, fewer columns or a larger budget."
 
 
 @dataclass(frozen=True, repr=False)
 class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
-    """One release of quantiles, before the data.
+    """Every public number of one release of quantiles.
 
-    Guarantee: `release` on any data is `privacy` for its neighboring relation [Q11][Q20].
+    Guarantee: `release` on any data satisfies `privacy` for its neighboring relation [Q11][Q20].
     """
 
     format: ClassVar[str] = "ellipsum.quantile-plan/1"
@@ -64,7 +64,7 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
     """Largest expected rank error under each mechanism that was compared."""
 
     def __post_init__(self) -> None:
-        # A plan may come from a file: its noise is checked against its claim every time it is made.
+        # A plan may come from a file, so every construction checks that the noise gives the guarantee.
         self.check_claim()
         valid = isinstance(self.request.quantiles, Quantiles)
         valid &= self.neighbors == "add_remove" or self.n is not None
@@ -78,7 +78,7 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
 
     @property
     def _selects_groups(self) -> bool:
-        """Whether groups are not listed; without slack another part of the release selects them."""
+        """Whether groups are selected privately. Without slack, another part of the release selects them."""
         return self.grouping is not None and self.grouping.keys is None
 
     # Public numbers -------------------------------------------------------------------------------------
@@ -91,12 +91,12 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
 
     @property
     def expected_squared_error(self) -> float:
-        """Expected squared error of one rank of each column, added up over the columns."""
+        """Expected squared error of one rank of each column, summed over the columns."""
         return float(np.square(self.expected_error).sum())
 
     @cached_property
     def other_rank_error(self) -> float | None:
-        """The largest rank error of the other method at the same budget; None where it cannot serve."""
+        """The largest rank error of the other method with the same budget; None if that method is not possible."""
         other = "cdf" if self.quantiles.method == "exponential" else "exponential"
         changed = replace(self.quantiles, method=other)
         if isinstance(self.quantiles.bins, int):
@@ -112,15 +112,15 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
 
     @property
     def warning(self) -> str | None:
-        """Why a budget spent on this plan may be wasted; None if there is no reason."""
+        """Why the result may carry no information; None if there is no reason."""
         size = self.n if self.grouping is None else (self.n or 0) // (self.grouping.size or 1) or None
         share = 0.0 if size is None else float(self.rank_error.max()) / size
-        return _DROWNED.format(share="all" if share >= 1 else f"about {share:.0%}") if share > 0.25 else None
+        return _LARGE_ERROR.format(share="all" if share >= 1 else f"about {share:.0%}") if share > 0.25 else None
 
     # Running --------------------------------------------------------------------------------------------
 
     def run(self, session: Session) -> QuantileRelease:
-        """[Q11] Exact histograms -> exact sums -> noise; or choices among bins [Q20]."""
+        """[Q11] Exact histograms -> exact sums -> noise; or choices of bins [Q20]."""
         if self._selects_groups and not self.privacy.slack:
             raise UsageError("This plan is one part of a larger release. Run the plan of that release.")
         stream = self.charge(session)
@@ -137,7 +137,7 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
 
     @property
     def row_map(self) -> RowMap:
-        """[Q10] Which bin each value is in, by the edges below it; missing values are in a bin of their own."""
+        """[Q10] The row map: each value is counted in its bin, and missing values in a bin of their own."""
         above = [np.nextafter(edges[1:-1], np.inf) for edges in self.edges]
         inner = ColumnHistograms(self.d, range(self.d), above)
         missing = self.request.missing
@@ -149,7 +149,7 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
         return Prepared(inner, lower / 2 + upper / 2 if missing == COMPLETE else missing)
 
     def noisy(self, counts: Wide, stream: Stream) -> Floats:
-        """[Q11] What is published of the exact counts of groups, one in each row."""
+        """[Q11] Make the published numbers from the exact counts of groups, one group in each row."""
         ends = np.cumsum([0, *(bins + 1 for bins in self.sizes)])
         parts = [
             Wide(counts.high[:, first : last - 1], counts.low[:, first : last - 1])
@@ -163,13 +163,13 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
         return self.law.add(sums, [], stream)
 
     def _choices(self, g: int, parts: list[Wide], stream: Stream) -> list[int]:
-        """[Q20] For each column and quantile, the place of the bin that is chosen."""
+        """[Q20] Choose a bin for each column and quantile."""
         chosen = []
         for edges, part in zip(self.edges, parts, strict=True):
             counts = Wide(part.high[g], part.low[g]).to_ints()
             sums = np.cumsum([0, *counts], dtype=object)
             widths = np.diff(edges)
-            widths[widths == 0] = np.min(widths[widths > 0], initial=1.0)  # a bin of the lower bound alone
+            widths[widths == 0] = np.min(widths[widths > 0], initial=1.0)  # A bin that contains the lower bound only.
             for q in self.quantiles.q:
                 part_of, whole = q.as_integer_ratio()
                 excess = whole * sums - part_of * sums[-1]
@@ -216,9 +216,9 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
 
 
 def plan_quantiles(request: Request, is_part: bool = False) -> QuantilePlan:
-    """The plan of a sized request: Gaussian or Laplace noise, whichever moves ranks less; or choices among bins.
+    """Make the plan of a sized request: Gaussian or Laplace noise, with the smaller rank error; or choices of bins.
 
-    is_part: of a larger release, which selects the groups that are not listed.
+    is_part: a larger release selects the groups that are not listed.
     """
     budget, groups, quantiles = request.budget, request.groups, request.quantiles
     assert budget is not None
@@ -257,9 +257,9 @@ def _pure(request: Request) -> Privacy:
 
 
 def _tree_bins(request: Request, epsilon: float) -> int:
-    """A bin for every few ranks that Laplace noise moves: 1,024 bins need twice the noise of 128.
+    """The number of bins for Laplace noise: 1,024 bins need twice the noise of 128.
 
-    Gaussian noise of 1,024 bins is 19% larger than that of 256, and bounds are often much wider than the values.
+    Gaussian noise is only 19% larger for 1,024 bins than for 256, so it always uses the most bins.
     """
     if request.n is None:
         return _MOST_BINS
@@ -268,14 +268,14 @@ def _tree_bins(request: Request, epsilon: float) -> int:
 
 
 def _fine_bins(n: int | None) -> int:
-    """Bins that are narrower than the distance of neighboring rows."""
+    """The number of bins such that a bin is narrower than the distance of neighboring values."""
     if n is None:
         return _MOST_FINE_BINS
     return int(np.clip(2 ** round(math.log2(8 * n)), _FEWEST_FINE_BINS, _MOST_FINE_BINS))
 
 
 def sensitivity(request: Request, form: str) -> Fraction:
-    """[Q10][Q15] Of the sums of all columns: in l2, and in l1 for the tree; rounded up."""
+    """[Q10][Q15] The L2 sensitivity of the sums of all columns, or the L1 sensitivity for the tree; rounded up."""
     quantiles, groups = request.quantiles, request.groups
     assert quantiles is not None
     assert request.d is not None
@@ -292,7 +292,7 @@ def sensitivity(request: Request, form: str) -> Fraction:
 
 
 def _times(counts: Wide, matrix: Floats) -> Wide:
-    """The exact product of every row of counts, which 64 bits hold, with the matrix."""
+    """The exact product of every row of 64-bit counts with the matrix."""
     whole, mask = (counts.high << LOW_BITS) + counts.low, (1 << _LIMB_BITS) - 1
     total = Wide.zeros(whole.shape[0] * len(matrix))
     for shift in range(0, 63, _LIMB_BITS):

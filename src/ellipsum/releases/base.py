@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -42,6 +42,8 @@ DOCTORED = (
     "Integrity check failed: the values, noise or privacy guarantee in this file do not match its plan. "
     "The file was modified after it was written."
 )
+P = TypeVar("P")
+R = TypeVar("R", bound="StatisticRelease")
 _OTHER_FORMAT = f"Not a release of format {FORMAT}. The file may come from another version of ellipsum."
 
 
@@ -198,7 +200,7 @@ class StatisticRelease(ValueEquality, Kept, Saved, Shown):
         raise NotImplementedError
 
     @classmethod
-    def from_plan(cls, fields: json_codec.Fields, plan: PublicNumbers) -> Self:
+    def from_plan(cls, fields: json_codec.Fields, plan: Any) -> Self:
         """Read the release of a plan from the fields of a file."""
         spent = fields.take("privacy", guarantee_from_dict)
         learned = fields.take("learned", Learning.from_dict, None)
@@ -262,7 +264,7 @@ class VectorRelease(StatisticRelease):
         return value if self.learned is None else np.where(self.learned.found, value, np.nan)
 
     @property
-    def _possible_range(self) -> tuple[Any, Any]:
+    def _possible_range(self) -> tuple[Floats | float, Floats | float]:
         """Lower and upper limit of the statistic of any data: for counts, and for statistics of clamped values.
 
         Values may lie outside learned bounds, but not outside the magnitude that the caller passed.
@@ -363,7 +365,7 @@ def import_pandas() -> ModuleType:
         raise UsageError("to_pandas needs pandas. Install it with: pip install pandas") from None
 
 
-def read_release(saved: object, make_plan: Callable[[Any], Any], class_of: Callable[[Any], Any]) -> Any:
+def read_release(saved: object, make_plan: Callable[[object], P], class_of: Callable[[P], type[R]]) -> R:
     """Read a release from a file and check that all its numbers follow from its plan and its noisy sums.
 
     class_of: returns the class of a plan's releases.

@@ -20,7 +20,7 @@ from ..noise.law import normal_multiple
 from ..row_maps.maps import ClampedMap
 from . import documents
 from .base import StatisticRelease, VectorRelease, import_pandas, is_of_population
-from .noise_covariance import in_doubt
+from .decode import in_doubt
 from .release import Release
 
 if TYPE_CHECKING:

@@ -158,9 +158,9 @@ class DescriptionWithQuantiles(Tabular):
         return {**moments, **whole, "quantiles": part, "quantile_sums": self.quantile_sums.tolist()}
 
     @classmethod
-    def own_fields(cls, fields: json_codec.Fields, plan: Any) -> dict[str, Any]:
+    def own_fields(cls, fields: json_codec.Fields, plan: DescriptionNumbers) -> dict[str, Any]:
         quantile_sums = fields.take("quantile_sums", table_of_numbers)
-        if plan.grouping is None:
+        if not isinstance(plan.moments, GroupNumbers):
             return {"noisy": fields.take("noisy", json_codec.numbers), "quantile_sums": quantile_sums}
         own = GroupDescription.own_fields(fields, plan.moments)
         if own.pop("shrinks"):

@@ -23,9 +23,8 @@ from ..util import json_codec
 from ..util.atomic_files import write_atomically
 from . import documents
 from .base import DOCTORED, StatisticRelease, VectorRelease, import_pandas
-from .decode import group_stds
+from .decode import group_stds, in_doubt
 from .description import STATED, Described
-from .noise_covariance import in_doubt
 from .numbers import GroupNumbers, VectorNumbers
 from .postprocess import shrink_means
 
@@ -124,8 +123,7 @@ class GroupRelease(Tabular, VectorRelease):
     @property
     def counts(self) -> Floats:
         """The noisy number of rows, or people, of each group."""
-        counts: Floats = self.decoded.rows.count
-        return counts
+        return np.asarray(self.decoded.rows.count, np.float64)
 
     @property
     def count_std(self) -> float:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -77,6 +77,8 @@ class HistogramNumbers(PublicNumbers):
         return float(self.law.stds(1)[0])
 
 
+ByColumn: TypeAlias = "Floats | dict[str, Floats]"
+"""One array for a single column, else an array for each column by name."""
 Line = tuple[list[Value], str, Value, list[float]]
 """A bin: its group, column and label; its count, low and high, and share, low and high."""
 
@@ -103,23 +105,23 @@ class HistogramRelease(StatisticRelease):
             return [np.full((1, 1), float(self.plan.total))] * len(self._counts)
         return [counts.sum(axis=1, keepdims=True) for counts in self._counts]
 
-    def _lay_out(self, tables: Sequence[Floats]) -> Any:
+    def _lay_out(self, tables: Sequence[Floats]) -> ByColumn:
         """One array, or one for each column by name; without by they have no axis of groups."""
         arrays = tables if self.plan.request.groups is not None else [table[0] for table in tables]
         return arrays[0] if len(arrays) == 1 else dict(zip(self.names(), arrays, strict=True))
 
     @property
-    def value(self) -> Any:
+    def value(self) -> ByColumn:  # type: ignore[override]
         """The noisy count of each bin."""
         return self._lay_out([counts[:, :-1] for counts in self._counts])
 
     @property
-    def other(self) -> Any:
+    def other(self) -> ByColumn:
         """The noisy number of rows outside all bins, in no listed category, or without a value, for each column."""
         return self._lay_out([counts[:, -1] for counts in self._counts])
 
     @property
-    def shares(self) -> Any:
+    def shares(self) -> ByColumn:
         """The share of all rows (of the group) in each bin, whether or not they have a value; within [0, 1]."""
         return self._lay_out([shares[:, :-1] for shares in self._shares])
 
@@ -147,7 +149,9 @@ class HistogramRelease(StatisticRelease):
     def warnings(self) -> tuple[str, ...]:
         return ()
 
-    def confidence_interval(self, level: float = LEVEL, of: str = "count", *, target: str = "data") -> Any:
+    def confidence_interval(  # type: ignore[override]
+        self, level: float = LEVEL, of: str = "count", *, target: str = "data"
+    ) -> ByColumn:
         """Low and high ends, (..., 2), for the "count" or the "share" of each bin, each covering its own at `level`.
 
         target: "data" is the rows at hand. "population" is for shares: it covers the probability that a row
@@ -204,7 +208,7 @@ class HistogramRelease(StatisticRelease):
         ends = np.maximum(_ends(counts.sum(axis=1, keepdims=True), half), 0.0)
         return np.ceil(ends[..., 0]), np.floor(ends[..., 1])
 
-    def consistent(self) -> Any:
+    def consistent(self) -> ByColumn:
         """The nearest nonnegative counts that, with `other`, add up to the number of rows; they have less error.
 
         Intervals remain those of the noisy counts.
@@ -248,7 +252,7 @@ class HistogramRelease(StatisticRelease):
         return fields
 
     @classmethod
-    def own_fields(cls, fields: json_codec.Fields, plan: Any) -> dict[str, Any]:
+    def own_fields(cls, fields: json_codec.Fields, plan: HistogramNumbers) -> dict[str, Any]:
         noisy = fields.take("noisy", json_codec.matrix)
         if noisy.shape != (plan.groups, plan.width):
             raise UsageError(DOCTORED)

@@ -18,8 +18,7 @@ from ..errors import Floats, UsageError, choice, floats, positive, vector
 from ..numerics.roots import root
 from ..request.request import SUMS
 from ..rows import Normal, Rows
-from .decode import Counts
-from .noise_covariance import Noise, in_doubt
+from .decode import Counts, Noise, in_doubt
 from .numbers import VectorNumbers
 
 _LEAST_GROUPS = 4  # The fewest groups for which shrinkage towards an estimated mean reduces the error.

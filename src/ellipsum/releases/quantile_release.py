@@ -221,7 +221,7 @@ class QuantileRelease(StatisticRelease):
         return fields if self.keys is None else {**fields, **keys_to_dict(self.keys, self.kinds)}
 
     @classmethod
-    def own_fields(cls, fields: json_codec.Fields, plan: Any) -> dict[str, Any]:
+    def own_fields(cls, fields: json_codec.Fields, plan: QuantileNumbers) -> dict[str, Any]:
         if plan.grouping is not None:
             return take_table(fields, plan.width)
         return {"noisy": fields.take("noisy", table_of_numbers)}

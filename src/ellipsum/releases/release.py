@@ -16,8 +16,16 @@ from ..util import json_codec
 from . import documents
 from .base import DOCTORED, WRONG, VectorRelease, import_pandas
 from .clipping_bias import ClippingBias, measure_clipping_bias, no_clipping_bias
-from .decode import Counts, MissingCounts, count_clipped, noise_of
-from .noise_covariance import ConfidenceBox, ConfidenceEllipsoid, Noise, confidence_region
+from .decode import (
+    ConfidenceBox,
+    ConfidenceEllipsoid,
+    Counts,
+    MissingCounts,
+    Noise,
+    confidence_region,
+    count_clipped,
+    noise_of,
+)
 from .numbers import VectorNumbers
 from .postprocess import METHODS, OPTIONS, RawEstimate, denoise
 
@@ -101,8 +109,8 @@ class Release(VectorRelease):
     @property
     def row_count(self) -> float | None:
         """The noisy number of rows; None if n is public."""
-        count: float | None = self.decoded.rows.count
-        return count
+        count = self.decoded.rows.count
+        return None if count is None else float(count)
 
     @property
     def noise_std(self) -> Floats:

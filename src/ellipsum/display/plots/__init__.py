@@ -1,1 +1,1 @@
-"""Pictures in one style, drawn with matplotlib (the `plots` extra), which is imported where a picture is drawn."""
+"""Figures in one style, drawn with matplotlib (the `plots` extra), which is imported when a figure is drawn."""

@@ -47,12 +47,12 @@ _SETTINGS: dict[Any, Any] = {
     "lines.markersize": 5.0,
     "grid.color": PALE,
     "grid.linewidth": 0.7,
-    "svg.fonttype": "none",  # text stays text: it can be read aloud, searched, and shown in any script
+    "svg.fonttype": "none",  # Text remains text that can be searched and read aloud.
     "svg.hashsalt": "ellipsum",
     "pdf.fonttype": 42,
 }
 _MISSING = "Pictures need matplotlib. Install it: pip install 'ellipsum[plots]'"
-_lock = RLock()  # matplotlib's settings belong to the whole process
+_lock = RLock()  # matplotlib has one set of settings for the whole process.
 
 
 def available() -> bool:
@@ -72,7 +72,7 @@ def check_available() -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Use the library's matplotlib settings, and restore the caller's afterwards."""
+    """Use the settings of this package for matplotlib, and restore the caller's settings afterwards."""
     check_available()
     import matplotlib
 
@@ -85,7 +85,7 @@ def styled() -> Iterator[None]:
 
 
 def _families() -> list[str]:
-    """DejaVu Sans comes with matplotlib; other scripts are drawn where the machine has a font for them."""
+    """DejaVu Sans, which comes with matplotlib, and installed fonts for other scripts."""
     from matplotlib.font_manager import fontManager
 
     there = {font.name for font in fontManager.ttflist}
@@ -93,7 +93,7 @@ def _families() -> list[str]:
 
 
 def stroke(place: int) -> dict[str, Any]:
-    """Color, stroke and marker of a line; no two of a picture share any of them, and none hides another."""
+    """Color, stroke and marker of a line; all of them differ between the lines of a figure."""
     marker = {"marker": _MARKERS[place % 6], "markersize": 5.0 + place, "markerfacecolor": "none" if place else None}
     return {"color": COLORS[place % 6], "linestyle": _STROKES[place % 6], **marker}
 
@@ -105,13 +105,13 @@ def hatch(place: int) -> dict[str, Any]:
 
 # Names and numbers --------------------------------------------------------------------------------------
 
-_LETTER = 0.64  # width of a common letter in units of the font's size, amply
-_MOST = 26.0  # letters of a name
+_LETTER = 0.64  # Upper bound on the width of a common letter, in units of the font size.
+_MOST = 26.0  # Letters of a name.
 _EM = FONT_POINTS / 72  # inches
 
 
 def inches(text: str) -> float:
-    """Approximate width of a text, rather overestimated."""
+    """Estimate the width of a text; the estimate is rather too large."""
     return sum(map(_letters, text)) * _LETTER * _EM
 
 
@@ -122,20 +122,20 @@ def _letters(character: str) -> float:
 
 
 def label(name: object, most: float = _MOST) -> str:
-    """A name of bounded width, cut in its middle: names of one table tend to differ at their ends.
+    """Shorten a name in its middle, since names of one table tend to differ at their ends.
 
-    matplotlib takes what stands between dollar signs for mathematics unless they are escaped.
+    Dollar signs are escaped: matplotlib reads text between them as mathematics.
     """
     return plain(cut(visible(str(name)), most))
 
 
 def plain(text: str) -> str:
-    """A text that matplotlib draws letter by letter."""
+    """Escape a text so that matplotlib draws it literally."""
     return text.replace("$", r"\$")
 
 
 def cut(text: str, most: float) -> str:
-    """A text cut in its middle to a width of `most` common letters."""
+    """Shorten a text in its middle to a width of `most` common letters."""
     if sum(map(_letters, text)) <= most:
         return text
     head = _within(text, 0.6 * (most - 1))
@@ -153,13 +153,13 @@ def _within(text: str, most: float) -> str:
 
 
 def wrapped(texts: Sequence[str], width: float, points: float = FONT_POINTS) -> list[str]:
-    """Sentences as lines of at most `width` inches."""
+    """Break sentences into lines of at most `width` inches."""
     letters = max(20, int(width / (_LETTER * points / 72)))
     return [plain(line) for text in texts for line in wrap(visible(text), letters, break_long_words=True)]
 
 
 def ticks(low: float, high: float, width: float, most: int = 6) -> tuple[list[float], list[str]]:
-    """Round numbers between two ends and their texts, which do not touch on an axis of `width` inches."""
+    """Round numbers between two ends, and their texts, which do not overlap on an axis of `width` inches."""
     from matplotlib.ticker import MaxNLocator
 
     for bins in range(most, 0, -1):
@@ -172,7 +172,7 @@ def ticks(low: float, high: float, width: float, most: int = 6) -> tuple[list[fl
 
 
 def tick(value: float, step: float) -> str:
-    """A number with the digits that tell it from its neighbors."""
+    """Format a number with the digits that distinguish it from its neighbors."""
     if value == 0 or abs(value) < step * 1e-9:
         return "0"
     if not 1e-4 < step < 1e6 or abs(value) >= 1e7:
@@ -184,8 +184,8 @@ def tick(value: float, step: float) -> str:
 
 
 _STEPS = {1: (1, 1.5, 2, 3, 5, 7), 2: (1, 2, 5), 3: (1, 3)}
-"""Numbers of a decade that have ticks, by the number of decades shown; for more decades, powers of ten."""
-_MOST_POWERS = 7  # powers of ten with a tick
+"""Numbers of a decade that have ticks, by the number of decades; for more decades, powers of ten."""
+_MOST_POWERS = 7  # Powers of ten with a tick.
 
 
 def logarithmic(axis: Any, side: str, low: float, high: float) -> None:
@@ -200,7 +200,7 @@ def logarithmic(axis: Any, side: str, low: float, high: float) -> None:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Numbers with one digit, or two, between two ends."""
+    """Numbers with one or two digits between two ends."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = _STEPS.get(math.ceil(math.log10(high / low)), (1,))
     every = max(1, math.ceil((last - first) / _MOST_POWERS))
@@ -210,6 +210,9 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 # Files --------------------------------------------------------------------------------------------------
 
+EDGE = 0.25
+"""Inches between the texts of a figure and its edge."""
+_LINE = 0.18  # Inches from a line of text to the next.
 FORMATS = ("svg", "png", "pdf")
 _DPI, _MOST_PIXELS = 130, 1 << 15
 _TAG = re.compile(r"<[^>]*>")
@@ -219,7 +222,7 @@ _NAMESPACE = re.compile(r' xmlns(?::\w+)?="[^"]*"')
 
 
 def check_format(path: str | Path) -> str:
-    """The format that the name of a picture asks for."""
+    """The format of a figure, by the suffix of its file name."""
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
         raise UsageError("The name of a picture must end in .svg, .png or .pdf.")
@@ -227,7 +230,7 @@ def check_format(path: str | Path) -> str:
 
 
 def content(picture: Any, form: str) -> bytes:
-    """A figure in one of the formats, the same bytes every time."""
+    """A figure in one of the formats; the same figure always gives the same bytes."""
     stamps = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
     buffer = io.BytesIO()
     with styled():
@@ -237,14 +240,14 @@ def content(picture: Any, form: str) -> bytes:
 
 
 def svg(picture: Any, prefix: str = "picture") -> str:
-    """A figure as an SVG element to put into a page; prefix: what its names begin with, which a page has once."""
+    """A figure as an SVG element for a page. prefix: start of its identifiers, unique in the page."""
     text = content(picture, "svg").decode()
     element = _METADATA.sub("", text[text.index("<svg") :].strip())
     return _TAG.sub(lambda tag: _NAMESPACE.sub("", _REFERENCE.sub(rf"\g<1>{prefix}-", tag[0])), element)
 
 
 def save(picture: Any, path: str | Path) -> Path:
-    """Write a figure, in the format that the name says."""
+    """Write a figure in the format of the file name."""
     write_atomically(Path(path), content(picture, check_format(path)))
     return Path(path)
 
@@ -263,7 +266,7 @@ def save_pages(pages: Sequence[Any], path: str | Path) -> Path:
 
 @cache
 def picture_class() -> Any:
-    """A matplotlib figure that notebooks show, whether or not they know matplotlib."""
+    """The class of matplotlib figures that every notebook can show."""
     from matplotlib.figure import Figure
 
     class Picture(Figure):
@@ -276,6 +279,24 @@ def picture_class() -> Any:
 def bare_figure(width: float, height: float, layout: Any = None) -> Any:
     """A figure of a size in inches, without a window."""
     return picture_class()(figsize=(width, height), layout=layout, facecolor="white")
+
+
+def titled_figure(width: float, title: str, notes: Sequence[str], below: float) -> tuple[Any, float]:
+    """A figure with its title and notes at the top, and the height of these texts; all sizes are in inches.
+
+    below: the height of the space below the texts.
+    """
+    heads = wrapped([title], width - 2 * EDGE, FONT_POINTS + 2)
+    lines = wrapped(notes, width - 2 * EDGE)
+    top = EDGE + (_LINE + 0.05) * len(heads) + _LINE * len(lines)
+    height, down = top + below, EDGE
+    picture = bare_figure(width, height)
+    for place, line in enumerate((*heads, *lines)):
+        is_head = place < len(heads)
+        style = {"fontsize": FONT_POINTS + 2, "weight": "bold"} if is_head else {"fontsize": FONT_POINTS, "color": GREY}
+        picture.text(EDGE / width, 1 - down / height, line, va="top", **style)
+        down += _LINE + (0.05 if is_head else 0.0)
+    return picture, top
 
 
 def figure(width: float = 9.0, height: float = 4.5, columns: int = 1) -> tuple[Any, Any]:

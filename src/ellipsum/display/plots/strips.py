@@ -1,4 +1,4 @@
-"""Numbers with their intervals, one under another: as many panels and pages as stay legible."""
+"""Figures of numbers with their intervals, one row for each, in as many panels and pages as are legible."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from ...errors import Floats
 from .drawing import (
     BLACK,
     COLORS,
-    FONT_POINTS,
+    EDGE,
     GREY,
     PALE,
-    bare_figure,
     check_format,
     inches,
     plain,
@@ -27,24 +26,24 @@ from .drawing import (
     styled,
     svg,
     ticks,
-    wrapped,
+    titled_figure,
 )
 
 ROWS = 30
-"""Rows of a panel at most."""
+"""The largest number of rows of a panel."""
 PANELS = 3
-"""Panels side by side, where a row has several."""
+"""Panels side by side, if a row has several."""
 _ON_PAPER = 2
-_BESIDE = 2  # blocks of rows side by side, where a row has one panel
-_ROW, _LINE, _HEAD, _FOOT, _EDGE, _GAP = 0.25, 0.18, 0.32, 0.55, 0.25, 0.4  # inches
-_ONE, _SEVERAL = 3.2, 2.0  # inches of a panel
+_BESIDE = 2  # Blocks of rows side by side, if a row has one panel.
+_ROW, _HEAD, _FOOT, _GAP = 0.25, 0.32, 0.55, 0.4  # Inches.
+_ONE, _SEVERAL = 3.2, 2.0  # Width of a panel in inches.
 
 
 @dataclass(frozen=True)
 class Strip:
-    """A panel: for each row a number, its interval and both in words; marks are lines across all rows.
+    """A panel: for each row a number, its interval, and both as text.
 
-    bars: whether numbers are drawn as bars from zero.
+    marks: positions of vertical lines. bars: whether numbers are drawn as bars from zero.
     """
 
     title: str
@@ -63,7 +62,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class StripBlock:
-    """Rows that share their labels, and the panels beside them."""
+    """Rows with their labels, and the panels beside them."""
 
     labels: Sequence[str]
     strips: Sequence[Strip]
@@ -86,7 +85,7 @@ class StripBlock:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Everything that a picture of values shows."""
+    """The contents of a figure of values."""
 
     title: str
     notes: Sequence[str]
@@ -116,32 +115,30 @@ class Sheet:
 
 
 def sheet_pages(sheet: Sheet, most: int | None = None) -> list[Any]:
-    """A figure for each page, or for the first ones."""
+    """A figure for each page, or for the first pages."""
     pages = sheet.pages
     with styled():
-        return [
-            _columns_to_draw(sheet, [page], f" (page {i + 1} of {len(pages)})") for i, page in enumerate(pages[:most])
-        ]
+        return [_draw_pages(sheet, [page], f" (page {i + 1} of {len(pages)})") for i, page in enumerate(pages[:most])]
 
 
 def sheet_svgs(sheet: Sheet, prefix: str, most: int | None = None) -> list[str]:
-    """An SVG element for each page, to put into a page of HTML."""
+    """An SVG element for each page, for a page of HTML."""
     return [svg(page, f"{prefix}{place + 1}") for place, page in enumerate(sheet_pages(sheet, most))]
 
 
 def on_paper(sheet: Sheet) -> Sheet:
-    """The sheet with so few panels side by side that a page of a report shows them at their size."""
+    """The sheet with fewer panels side by side, so that they fit on a page of a report."""
     return replace(sheet, across=_ON_PAPER)
 
 
 def sheet_figure(sheet: Sheet) -> Any:
-    """One figure, its pages one under another."""
+    """One figure with all pages, one below the other."""
     with styled():
-        return _columns_to_draw(sheet, sheet.pages)
+        return _draw_pages(sheet, sheet.pages)
 
 
 def sheet_plot(sheet: Sheet, path: str | Path | None) -> Any:
-    """The figure, written to a file where one is named: a PDF has pages."""
+    """The figure, written to a file if `path` is given; a PDF has pages."""
     if path is not None and check_format(path) == "pdf" and len(sheet.pages) > 1:
         save_pages(sheet_pages(sheet), path)
         return sheet_figure(sheet)
@@ -151,34 +148,20 @@ def sheet_plot(sheet: Sheet, path: str | Path | None) -> Any:
     return picture
 
 
-def _columns_to_draw(sheet: Sheet, pages: Sequence[Sequence[StripBlock]], which: str = "") -> Any:
-    several = len(sheet.pages) > 1
+def _draw_pages(sheet: Sheet, pages: Sequence[Sequence[StripBlock]], which: str = "") -> Any:
     wide = max((sum(block.width for block in page) + _GAP * (len(page) - 1) for page in pages), default=0.0)
-    width = max(wide + 2 * _EDGE, 6.0 if sheet.title else 0.0)  # space for the title
-    title = wrapped([sheet.title + (which if several else "")], width - 2 * _EDGE, FONT_POINTS + 2)
-    notes = wrapped(sheet.notes, width - 2 * _EDGE)
-    top = _EDGE + (_LINE + 0.05) * len(title) + _LINE * len(notes) + 0.1
-    height = top + sum(max(block.height for block in page) for page in pages) + _EDGE
-    picture = bare_figure(width, height)
-    _labels(picture, title, notes)
+    width = max(wide + 2 * EDGE, 6.0 if sheet.title else 0.0)  # Space for the title.
+    tall = sum(max(block.height for block in page) for page in pages)
+    title = sheet.title + (which if len(sheet.pages) > 1 else "")
+    picture, texts = titled_figure(width, title, sheet.notes, 0.1 + tall + EDGE)
+    top = texts + 0.1
     for page in pages:
-        left = _EDGE
+        left = EDGE
         for block in page:
             _draw_block(picture, block, left, top)
             left += block.width + _GAP
         top += max(block.height for block in page)
     return picture
-
-
-def _labels(picture: Any, title: Sequence[str], notes: Sequence[str]) -> None:
-    width, height = picture.get_size_inches()
-    down = _EDGE
-    for place, line in enumerate((*title, *notes)):
-        head = place < len(title)
-        size, color = (FONT_POINTS + 2, BLACK) if head else (FONT_POINTS, GREY)
-        weight = "bold" if head else "normal"
-        picture.text(_EDGE / width, 1 - down / height, line, fontsize=size, color=color, weight=weight, va="top")
-        down += _LINE + (0.05 if head else 0.0)
 
 
 def _draw_block(picture: Any, block: StripBlock, left: float, top: float) -> None:
@@ -217,7 +200,7 @@ def _draw_strip(axis: Any, strip: Strip, labels: Sequence[str] | None, width: fl
 
 
 def _beside(axis: Any, texts: Sequence[str], end: int, align: str) -> None:
-    """Words beside each row, at one end of it."""
+    """Write texts beside each row, at one of its ends."""
     shift = 6 if end else -6
     for row, text in enumerate(texts):
         axis.annotate(
@@ -226,7 +209,7 @@ def _beside(axis: Any, texts: Sequence[str], end: int, align: str) -> None:
 
 
 def limits_of(low: Floats, high: Floats, *marks: float) -> tuple[float, float]:
-    """Ends of an axis that shows all intervals and marks, with a margin."""
+    """The limits of an axis that shows all intervals and marks, with a margin."""
     ends = np.concatenate([low, high, np.array(marks)])
     ends = ends[np.isfinite(ends)]
     if not ends.size:

@@ -1,4 +1,4 @@
-"""Pictures of studies: the demo, and the figures of the sources' evaluation."""
+"""Figures of the demo, and of the evaluation in the source document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .drawing import BLACK, COLORS, figure, hatch, label, save, stroke, styled
 def compare_noise(
     names: Sequence[str], widths: Floats, forecasts: Mapping[str, Floats], measured: Mapping[str, Floats], path: Path
 ) -> None:
-    """Error of each column relative to the width of its bounds: bars measured, ticks forecast."""
+    """Error of each column relative to the width of its bounds: measured as bars, forecast as ticks."""
     picture, axis = figure()
     places = np.arange(len(names))
     share = 0.8 / len(measured)
@@ -47,7 +47,7 @@ def zipf_spreads(spreads: Mapping[float, Floats], path: Path) -> Path:
 
 @styled()
 def improvements(ratios: Sequence[Mapping[str, float]], path: Path) -> Path:
-    """Figure 2: squared noise without over with the transformation, against the skew."""
+    """Figure 2: ratio of the squared noise without and with the transformation, against the skew."""
     dimensions = sorted({row["d"] for row in ratios})
     picture, axes = figure(13, 4.2, len(dimensions))
     for axis, d in zip(axes, dimensions, strict=True):
@@ -69,7 +69,7 @@ def improvements(ratios: Sequence[Mapping[str, float]], path: Path) -> Path:
 
 @styled()
 def total_errors(rows: Sequence[Mapping[str, float]], path: Path) -> Path:
-    """Figure 3: total squared error of the source's rule over the library's, measured."""
+    """Figure 3: measured ratio of the total squared errors of the source's rule and of ellipsum."""
     picture, axis = figure()
     places = np.arange(len(rows))
     for i, (name, words) in enumerate((("optimal", "exact center"), ("default", "default (center known to 0.1 std)"))):
