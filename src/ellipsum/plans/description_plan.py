@@ -56,6 +56,7 @@ class DescriptionPlan(DescriptionNumbers, ForecastOfPart[DescriptionWithQuantile
     """
 
     format: ClassVar[str] = "ellipsum.description-plan/1"
+    release_class: ClassVar[type[DescriptionWithQuantiles]] = DescriptionWithQuantiles
     request: Request
     privacy: Privacy
     moments: Plan | GroupPlan
@@ -149,10 +150,6 @@ class DescriptionPlan(DescriptionNumbers, ForecastOfPart[DescriptionWithQuantile
     def from_fields(cls, fields: json_codec.Fields, request: Request, privacy: Privacy) -> Self:
         moments = fields.take("moments", _moments_from_dict)
         return cls(request, privacy, moments, fields.take("quantiles", QuantilePlan.from_dict))
-
-    @property
-    def release_class(self) -> type[DescriptionWithQuantiles]:
-        return DescriptionWithQuantiles
 
     def document(self, most: int | None = None) -> Document:
         """The error of each part."""

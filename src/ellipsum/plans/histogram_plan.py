@@ -44,6 +44,7 @@ class HistogramPlan(HistogramNumbers, StatisticPlan[HistogramRelease]):
     """
 
     format: ClassVar[str] = "ellipsum.histogram-plan/1"
+    release_class: ClassVar[type[HistogramRelease]] = HistogramRelease
     request: Request
     privacy: Privacy
     law: NoiseLaw
@@ -78,7 +79,7 @@ class HistogramPlan(HistogramNumbers, StatisticPlan[HistogramRelease]):
         """Why the result may carry no information; None if there is no reason."""
         if self.n is None or self.count_std < self.n / 2:
             return None
-        return "the noise of a count is as large as half of all rows. More rows or a larger budget help."
+        return "The noise of a count is as large as half of all rows. Use more rows or a larger budget."
 
     @cached_property
     def row_map(self) -> ColumnHistograms:
@@ -123,10 +124,6 @@ class HistogramPlan(HistogramNumbers, StatisticPlan[HistogramRelease]):
         if request.statistic != "histogram" or request.budget is None or scale <= 0:
             raise UsageError(WRONG)
         return cls(request, privacy, LaplaceLaw(scale) if kind == LaplaceLaw.kind else GaussianLaw(scale))
-
-    @property
-    def release_class(self) -> type[HistogramRelease]:
-        return HistogramRelease
 
     def document(self, most: int | None = None) -> Document:
         """A line for each column."""

@@ -56,6 +56,7 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
     """
 
     format: ClassVar[str] = "ellipsum.quantile-plan/1"
+    release_class: ClassVar[type[QuantileRelease]] = QuantileRelease
     request: Request
     privacy: Privacy
     noise_scale: float
@@ -184,10 +185,6 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
     def from_fields(cls, fields: json_codec.Fields, request: Request, privacy: Privacy) -> Self:
         fields.take("rank_error", lambda value: None)  # computed again
         return cls(request, privacy, fields.take("noise_scale", json_codec.number))
-
-    @property
-    def release_class(self) -> type[QuantileRelease]:
-        return QuantileRelease
 
     def document(self, most: int | None = None) -> Document:
         """Rank error, number and width of bins of every column."""

@@ -164,7 +164,7 @@ class GroupRelease(Tabular, VectorRelease):
         groups = "1 group has" if few == 1 else f"{few:,} groups have"
         return (
             *before,
-            f"{groups} hardly more rows, or values of a column, than the noise of the counts. Their means were cut to "
+            f"{groups} hardly more rows, or values of a column, than the noise of the counts. Their means were clamped to "
             "the bounds and carry hardly any information. Use larger groups or a larger budget.",
         )
 

@@ -221,12 +221,10 @@ class HistogramRelease(StatisticRelease):
 
     # Shown and saved -----------------------------------------------------------------------------------
 
-    def lines(self, level: float = LEVEL) -> Iterator[Line]:
+    def lines(self) -> Iterator[Line]:
         """The lines of the table: every bin, and the rows in no bin."""
-        tables = zip(
-            self._counts, self._count_bounds(level), self._shares, self._share_bounds(level), self.names(), strict=True
-        )
-        for j, (counts, bounds, shares, ends, name) in enumerate(tables):
+        parts = self._counts, self._count_bounds(LEVEL), self._shares, self._share_bounds(LEVEL), self.names()
+        for j, (counts, bounds, shares, ends, name) in enumerate(zip(*parts, strict=True)):
             labels = [*self.plan.bins.labels(j), OTHER]
             for g, i in itertools.product(range(self.plan.groups), range(len(labels))):
                 key = list(self.keys[g]) if self.keys else []
@@ -235,9 +233,9 @@ class HistogramRelease(StatisticRelease):
     def to_pandas(self) -> pandas.DataFrame:
         """A table with one row per bin: count and share with 95% intervals. A column marks insecure noise."""
         heads = [*self.by, "column", "bin"]
-        told = ["count", "count_low", "count_high", "share", "share_low", "share_high"]
+        numbers_of = ["count", "count_low", "count_high", "share", "share_low", "share_high"]
         records = [[*key, name, label, *numbers] for key, name, label, numbers in self.lines()]
-        return self._with_facts(self._frame(records, columns=[*heads, *told]).set_index(heads))
+        return self._with_facts(self._frame(records, columns=[*heads, *numbers_of]).set_index(heads))
 
     def to_dict(self) -> dict[str, Any]:
         spans = {"count": self._count_bounds(LEVEL), "share": self._share_bounds(LEVEL)}
@@ -297,7 +295,7 @@ class HistogramRelease(StatisticRelease):
     def background(self) -> Background:
         return replace(
             super().background(),
-            origin=[f"Bins and categories were stated. {BEFOREHAND}"],
+            origin=[f"The caller gave bins and categories. {BEFOREHAND}"],
             mechanism=[EXACT, f"The mechanism is {MECHANISMS[self.plan.mechanism]}."],
             intervals=documents.NOISE_ONLY,
             sheet=self.sheet(),

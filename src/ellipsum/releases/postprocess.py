@@ -34,7 +34,6 @@ class RawEstimate:
     noise: Noise
     counts: Counts | None
     row_count: float | None
-    learned: bool
 
     @property
     def target(self) -> Floats:
@@ -141,7 +140,7 @@ def _bound(name: str, value: ArrayLike | None, default: float, d: int) -> Floats
 def wiener(raw: RawEstimate) -> Floats:
     """[O4] The linear filter with the smallest expected error for Normal rows."""
     plan = raw.plan
-    if not isinstance(plan.rows, Normal) or raw.learned:
+    if not isinstance(plan.rows, Normal):
         raise UsageError("method='wiener' needs bounds=Normal(...): it uses the distribution of the rows.")
     from ..regions.normal_shape import wiener_gains
 

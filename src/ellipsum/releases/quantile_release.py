@@ -330,7 +330,7 @@ class QuantileRelease(StatisticRelease):
         mechanism, is_drawn = self.plan.mechanism, self.plan.mechanism != "exponential"
         return replace(
             super().background(),
-            origin=[f"Bounds and bins of every column were stated by the caller. {BEFOREHAND}"],
+            origin=[f"The caller gave bounds and bins for every column. {BEFOREHAND}"],
             mechanism=[_EXACT, f"The mechanism is: {QUANTILE_MECHANISMS[mechanism]}."],
             intervals=_COVERAGE if is_drawn else "",
             picture=self.svg if is_drawn else None,

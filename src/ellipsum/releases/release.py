@@ -92,8 +92,7 @@ class Release(VectorRelease):
         value = self._possible_value(self.raw_value)
         if self.denoised is None:
             return value
-        learned = self.learned is not None
-        raw = RawEstimate(self.plan, value, self.raw_value, self.noise, self.counts, self.row_count, learned)
+        raw = RawEstimate(self.plan, value, self.raw_value, self.noise, self.counts, self.row_count)
         return denoise(raw, self.denoised, **self.denoise_options)
 
     @cached_property
