@@ -21,9 +21,8 @@ from hypothesis.extra import numpy as hnp
 
 from ellipsum.errors import UsageError
 from ellipsum.kernels import accumulate as accumulating
-from ellipsum.kernels.accumulate import Partial, accumulate
+from ellipsum.kernels.accumulate import Partial, accumulate, kernel_for
 from ellipsum.kernels.blocks import Columns
-from ellipsum.kernels.table import kernel_for
 from ellipsum.numerics.wide_integers import Wide
 from ellipsum.row_maps.maps import EllipsoidMap, clipped_norm_bound, sqrt_upper
 from ellipsum.util.threads import count_cores

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ellipsum.kernels.accumulate import accumulate
-from ellipsum.kernels.memory import ROWS
+from ellipsum.kernels.blocks import ROWS
 from ellipsum.row_maps.maps import EllipsoidMap
 
 

@@ -67,3 +67,10 @@ def test_rows_that_lie_apart_are_the_same_rows():
     row_map, data = clamped(100, "column"), np.random.default_rng(0).normal(size=(201, 100))
     apart = accumulate(row_map, [data[::2]], threads=1).sums.to_ints()
     assert apart == accumulate(row_map, [data[::2].copy()], threads=1).sums.to_ints() == plain(data[::2], "column")
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 65])
+def test_few_rows_are_added_as_many_are(rows):
+    """Fewer than eight rows are one group, whatever their values."""
+    row_map, data = clamped(21, "column"), 2 * np.random.default_rng(rows).normal(size=(rows, 21))
+    assert accumulate(row_map, [data], threads=1).sums.to_ints() == plain(data, "column")

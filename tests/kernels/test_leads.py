@@ -2,9 +2,9 @@
 
 import pytest
 
-from ellipsum.kernels import memory
+from ellipsum.kernels import blocks
+from ellipsum.kernels.blocks import ROWS, first_cache
 from ellipsum.kernels.codegen import _lead
-from ellipsum.kernels.memory import ROWS, first_cache
 
 
 @pytest.mark.parametrize("gap", [0, 24])
@@ -26,5 +26,5 @@ def test_the_first_cache_is_as_large_as_the_system_says(tmp_path, monkeypatch, s
     file = tmp_path / "size"
     if says is not None:
         file.write_text(says)
-    monkeypatch.setattr(memory, "_FIRST_CACHE", file)
+    monkeypatch.setattr(blocks, "_FIRST_CACHE", file)
     assert first_cache() == size << 10

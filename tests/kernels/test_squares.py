@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from test_auxiliary_counts import RULES, each_row, exact, odd_rows
 
 import ellipsum as es
-from ellipsum.kernels.accumulate import accumulate
+from ellipsum.kernels.accumulate import accumulate, kernel_for
 from ellipsum.kernels.blocks import Columns
-from ellipsum.kernels.table import kernel_for
 from ellipsum.row_maps.auxiliary_counts import WIDEST, AuxiliaryCounts, free_squares
 from ellipsum.row_maps.maps import FINE, ClampedMap, clamped_body, sqrt_upper, squared_cells
 

@@ -15,7 +15,7 @@ from scipy.stats import kstest
 
 import ellipsum.projection.parquet
 from ellipsum.errors import DataError, UsageError
-from ellipsum.kernels.table import kernel_for
+from ellipsum.kernels.accumulate import kernel_for
 from ellipsum.privacy.budget import Budget
 from ellipsum.privacy.gaussian_curve import gaussian_delta
 from ellipsum.privacy.guarantee import Privacy, compose

@@ -90,10 +90,11 @@ def test_modules_can_be_imported_where_there_is_no_posix():
 def test_a_first_release_imports_no_scipy_functions_nor_what_it_does_not_use():
     code = (
         "import sys, numpy, ellipsum as es; es.sum(numpy.zeros((50, 10)), es.Box(0, 1), epsilon=1, delta=1e-6);"
-        "heavy = {'scipy.special', 'pyarrow', 'ellipsum.learning', 'ellipsum.friendly'};"
+        "heavy = {'scipy.special', 'scipy.linalg', 'pyarrow', 'ellipsum.learning', 'ellipsum.friendly'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for _ in range(2):  # The first may compile, for which numba imports scipy.linalg.
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 

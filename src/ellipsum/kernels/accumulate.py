@@ -1,4 +1,4 @@
-"""Rows to exact integer sums: the loop over blocks, its threads, and the merge.
+"""Rows to exact integer sums: the kernel of each map, the loop over blocks, its threads, and the merge.
 
 The sum of a map's integer rows is an exact integer vector: the same for every order of rows, block size, number of
 threads and memory layout.
@@ -6,23 +6,69 @@ threads and memory layout.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import chain
 from queue import Empty, SimpleQueue
 
 import numpy as np
 
 from ..errors import UsageError, whole
-from ..numerics.wide_integers import Wide
-from ..row_maps.maps import RowMap
+from ..numerics.wide_integers import Ints, Wide
+from ..row_maps.maps import ClampedMap, RowMap
 from ..util.threads import count_cores, map_ahead
-from .blocks import Block, Columns, Numbers, floats
-from .memory import COPY_ENTRIES, LANES
-from .table import Kernel, kernel_for
+from .blocks import COPY_ENTRIES, LANES, Block, Columns, aligned, floats, has_complete_rows
 
 _PIECE_ENTRIES = 1 << 17, 1 << 23  # values that a thread adds at once: least, most
 _SERIAL_ENTRIES = 1 << 18  # up to this many values are added without threads
+
+Kernel = Callable[[Block, Ints], None]
+"""Adds the integer rows of a block to a total; a pure function of each row, run without the GIL."""
+GroupKernel = Callable[[Block, Ints, Ints, Ints, Ints], None]
+"""Adds the integer rows of a block to the sums of groups: codes of the rows' groups, low and high limbs, row counts."""
+
+# The kind of a row map, and the class of its kernel. The modules of kernels compile, so they are imported when used.
+KERNELS = {
+    "diagonal": "kernels.ellipsoid.EllipsoidKernel",
+    "matrix": "kernels.matrix.MatrixKernel",
+    "clamped": "kernels.clamp.ClampedKernel",
+    "squared": "kernels.squares.SquaresKernel",
+    **dict.fromkeys(
+        ("count", "column_histograms", "norm_histogram", "signed_parts", "directions", "second_moments", "sides"),
+        "kernels.histograms.MapKernel",
+    ),
+    "prepared": "kernels.histograms.PreparedKernel",
+    "side_by_side": "kernels.histograms.SideBySideKernel",
+}
+
+
+def kernel_for(row_map: RowMap) -> Kernel:
+    """The kernel of a map."""
+    kernel = kernel_of_complete_rows(row_map)
+    if isinstance(row_map, ClampedMap) and row_map.auxiliary.missing == "row":
+        return _CompleteRowsKernel(row_map, kernel)
+    return kernel
+
+
+def kernel_of_complete_rows(row_map: RowMap) -> Kernel:
+    """The kernel of a map. That of clamped rows does not leave out rows with a missing value itself."""
+    module, _, name = KERNELS[row_map.kind].rpartition(".")
+    kernel: Kernel = getattr(import_module(f"..{module}", __package__), name)(row_map)
+    return kernel
+
+
+class _CompleteRowsKernel:
+    """Leaves out clamped rows with a missing value, and counts them behind the values."""
+
+    def __init__(self, row_map: ClampedMap, kernel: Kernel) -> None:
+        self._values, self._unit = row_map.values, int(row_map.auxiliary.absences[0])
+        self._kernel = kernel
+
+    def __call__(self, block: Block, total: Ints) -> None:
+        complete = np.flatnonzero(has_complete_rows(block))
+        total[self._values] += (len(block) - complete.size) * self._unit
+        self._kernel(block if complete.size == len(block) else block[complete], total)
 
 
 @dataclass(frozen=True)
@@ -49,7 +95,7 @@ class _Accumulator:
     def __init__(self, row_map: RowMap, kernel: Kernel) -> None:
         self._map = row_map
         self._kernel = kernel
-        self._total = np.zeros(row_map.width, np.int64)
+        self._total = aligned(row_map.width).view(np.int64)
         self._pending = 0
         self._done: Partial | None = None
 
@@ -57,7 +103,7 @@ class _Accumulator:
         first = 0
         while first < len(block):
             count = min(len(block) - first, self._map.rows_per_flush - self._pending)
-            for part in _floats(block[first : first + count], self._kernel.takes_columns):
+            for part in _floats(block[first : first + count]):
                 self._kernel(part, self._total)
             self._pending += count
             first += count
@@ -84,12 +130,12 @@ class _Accumulator:
         return pending if self._done is None else self._done.merge(pending)
 
 
-def _floats(block: Numbers | Columns, takes_columns: bool) -> Iterator[Numbers | Columns]:
+def _floats(block: Block) -> Iterator[Block]:
     """The block if it has native doubles or singles, else copies as doubles, a few rows at a time."""
     if isinstance(block, Columns):
-        yield block if takes_columns else floats(block, block.dtype)
+        yield block
         return
-    masked = type(block) is not np.ndarray and isinstance(block, np.ma.MaskedArray)
+    masked = type(block) is not np.ndarray and isinstance(block, np.ma.MaskedArray)  # numpy.ma is slow to import
     if not masked and block.dtype.char in "df" and block.dtype.isnative:
         yield np.asarray(block)
         return

@@ -19,29 +19,26 @@ from ..errors import Floats
 from ..numerics.wide_integers import Ints
 from ..row_maps.maps import ClampedMap
 from ..util.compile import compiled, inner
-from .blocks import Addresses, Columns
+from .blocks import LANES, Addresses, Block, Numbers, aligned, columns_of, location, readable, unset
 from .codegen import (
     GROUP,
-    SINGLE,
-    Leads,
+    Lead,
     add_unusual,
     address,
     clamp_column,
     clamp_rows,
     element,
     entry_size,
-    leads,
-    leads_at,
+    lead,
+    lead_at,
     lowest_bit,
-    some_missing,
 )
-from .memory import LANES, Rows, aligned, columns_of, location, readable, unset
 
 _WIDEST = 256  # narrower rows are read several at once, as one row that fills whole vectors
 _SLAB = 1 << 16  # columns that are added at once: the lines of more columns would not stay in the cache
 _ALLOWANCE = 2.0**-20  # of half a width
 
-Marks = NDArray[np.uint8]
+Marks = NDArray[np.bool_]
 Bits = NDArray[np.uint64]
 
 
@@ -57,15 +54,6 @@ class ClampFrame(NamedTuple):
     tail: Floats
     owners: Ints
     times: int
-
-
-class Marking(NamedTuple):
-    """Rows with values outside. owners: see `ClampFrame`. bits: for each of the rows that are read as one, the values
-    outside of eight such rows. marks: one for each row, or empty if they are not needed."""
-
-    owners: Ints
-    bits: Bits
-    marks: Marks
 
 
 def _clamp_frame(row_map: ClampedMap, part: slice, times: int = 1) -> ClampFrame:
@@ -107,16 +95,11 @@ def _shift(part: slice, columns: int) -> slice:
 class ClampedKernel:
     """Adds the integer rows of float32 or float64 blocks to a total (int64, contiguous); blocks are only read."""
 
-    takes_columns = True
-
     def __init__(self, row_map: ClampedMap) -> None:
         self._map = row_map
-        columns, auxiliary = row_map.columns, row_map.auxiliary
-        self.drops = auxiliary.missing == "row"
-        together = columns < _WIDEST and not self.drops
-        self._times = LANES // math.gcd(columns, LANES) if together else 1
-        step = columns if self.drops else _SLAB
-        self._parts = [slice(first, min(first + step, columns)) for first in range(0, columns, step)]
+        columns = row_map.columns
+        self._times = LANES // math.gcd(columns, LANES) if columns < _WIDEST else 1
+        self._parts = [slice(first, min(first + _SLAB, columns)) for first in range(0, columns, _SLAB)]
 
     @cached_property
     def _one(self) -> ClampFrame:
@@ -133,17 +116,16 @@ class ClampedKernel:
         """One row each: centers, scales, limits, fills, edges, and limits plus a quarter."""
         return self._one.lines
 
-    def __call__(self, block: Rows | Columns, total: Ints) -> None:
+    def __call__(self, block: Block, total: Ints) -> None:
         columns, auxiliary = self._map.columns, self._map.auxiliary
-        rows = len(block) if auxiliary.outside_rows else 0  # that are marked if a value is outside
-        places = None if self.drops else columns_of(block)
+        places = columns_of(block)
         if places is not None:
             counts, bits = np.zeros((3, columns), np.int64), np.zeros(-(-len(block) // 64), np.uint64)
             add_clamped_columns(places, len(block), block.dtype.type(0), self.lines, counts, bits)
             self._add_counts(counts, slice(0, columns), total)
             marked = int(np.bitwise_count(bits).sum())
         else:
-            marks = np.zeros(rows, np.uint8)
+            marks = np.zeros(len(block) if auxiliary.outside_rows else 0, np.bool_)  # rows with a value outside
             for part in self._parts:
                 self._add_counts(self._add_part(block, part, marks), part, total)
             marked = int(np.count_nonzero(marks))
@@ -154,16 +136,14 @@ class ClampedKernel:
         """Add the sums, missing values and values outside of some columns to the total."""
         columns, absences, outside = self._map.columns, self._map.auxiliary.absences, self._map.auxiliary.outside
         total[part] += counts[0]
-        if self.drops and absences.size:
-            total[columns] += counts[1, 0] * absences[0]
-        elif absences.size:
+        if absences.size == columns:
             total[_shift(part, columns)] += counts[1] * absences[part]
         if outside.size:
             total[_shift(part, columns + absences.size)] += counts[2] * outside[part]
 
-    def _add_part(self, block: Rows | Columns, part: slice, marks: Marks) -> Ints:
+    def _add_part(self, block: Block, part: slice, marks: Marks) -> Ints:
         """The sums, missing values and values outside of some columns; rows with a value outside are marked."""
-        counts = np.zeros((3, part.stop - part.start), np.int64)
+        counts = aligned(3, part.stop - part.start).view(np.int64)
         if len(self._parts) > 1:
             self._add(np.asarray(block)[:, part], _clamp_frame(self._map, part), counts, marks)
             return counts
@@ -172,17 +152,17 @@ class ClampedKernel:
         self._add(rest, self._one, counts, marks[len(block) - len(rest) :])
         return counts
 
-    def _add(self, block: Rows | Columns, frame: ClampFrame, counts: Ints, marks: Marks) -> None:
+    def _add(self, block: Block, frame: ClampFrame, counts: Ints, marks: Marks) -> None:
         width = frame.lines.shape[1]
-        sums = counts if counts.shape[1] == width else np.zeros((3, width), np.int64)
+        sums = counts if counts.shape[1] == width else aligned(3, width).view(np.int64)
         for part in readable(block, width, singles=True):
-            add_clamped_rows(*location(part), part.dtype.type(0), frame, sums, marks, self.drops)
+            add_clamped_rows(*location(part), part.dtype.type(0), frame, sums, marks)
             marks = marks[len(part) * frame.times :]
         if sums is not counts:
             counts += sums[:, : counts.shape[1] * frame.times].reshape(3, -1, counts.shape[1]).sum(1)
 
 
-def split_rows(block: Rows | Columns, times: int) -> tuple[Rows, Rows | Columns]:
+def split_rows(block: Block, times: int) -> tuple[Numbers, Block]:
     """(as many rows as possible, `times` of them as one; the rows that remain)."""
     is_contiguous = isinstance(block, np.ndarray) and block.flags.c_contiguous and block.flags.aligned
     if times == 1 or len(block) < times or not is_contiguous or block.dtype.char not in "df":
@@ -208,19 +188,6 @@ def clamped_entry(entry: float, k: int, lines: Floats) -> np.int64:
 
 
 @inner
-def _mark(rows: int, first: int, marking: Marking) -> None:
-    """Mark the rows whose bits are set, and clear the bits; first: the first mark."""
-    bits, marks = marking.bits, marking.marks
-    times = bits.size
-    for owner in range(times):
-        outside = bits[owner]
-        if outside != 0:
-            bits[owner] = 0
-            for i in range(rows):
-                marks[first + i * times + owner] |= np.uint8((outside >> np.uint64(LANES * i)) & np.uint64(255) != 0)
-
-
-@inner
 def _add_entry(x: int, j: int, like: float, lines: Floats, k: int, sums: Ints) -> bool:
     """Add the value j at an address, as column k; whether it is outside."""
     entry = element(x, j, like)
@@ -236,112 +203,50 @@ def _add_entry(x: int, j: int, like: float, lines: Floats, k: int, sums: Ints) -
 
 
 @inner
-def _add_last(x: int, i: int, j: int, like: float, lines: Floats, sums: Ints, marking: Marking) -> None:
-    """Add the value j of row i of a group, where fewer than eight remain."""
-    if _add_entry(x, j, like, lines, j, sums):
-        marking.bits[marking.owners[j]] |= np.uint64(1) << np.uint64(LANES * i)
-
-
-@inner
-def _some_left_out(group: tuple[float, ...], x: int, stride: int, like: float, columns: int) -> bool:
-    """Whether a row of a group has a missing value, in eight columns or more."""
-    missing = some_missing(group, x, stride, columns - LANES, like)
-    for j in range(0, columns - LANES, LANES):
-        missing |= some_missing(group, x, stride, j, like)
-    return bool(missing)
-
-
-@inner
-def _add_eight(
-    group: tuple[float, ...], x: int, stride: int, j: int, like: float, lines: Floats, sums: Ints
-) -> np.uint64:
-    """Add eight values of each row, from column j on, by the map's rule. Returns which of them are outside."""
-    row = 8 * lines.shape[1]
-    at, out = address(lines) + 8 * j, address(sums) + 8 * j
-    frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
-    outside: np.uint64 = add_unusual(group, x, stride, j, like, frame, (out, out + row, out + 2 * row))
-    return outside
-
-
-@inner
-def _add_row(x: int, like: float, lines: Floats, sums: Ints, first: int, marking: Marking, drops: bool) -> None:
-    width = lines.shape[1]
-    if drops and _some_left_out(SINGLE, x, 0, like, width):
-        sums[1, 0] += 1
-        return
-    whole = width // LANES * LANES
-    for j in range(0, whole, LANES):
-        outside = _add_eight(SINGLE, x, 0, j, like, lines, sums)
-        while outside != 0:
-            marking.bits[marking.owners[j + lowest_bit(outside)]] |= np.uint64(1)
-            outside &= outside - np.uint64(1)
-    for j in range(whole, width):
-        _add_last(x, 0, j, like, lines, sums, marking)
-    if marking.marks.size > 0:
-        _mark(1, first, marking)
-
-
-@inner
 def _add_group(
-    x: int, stride: int, like: float, frame: ClampFrame, ahead: Leads, sums: Ints, first: int, marking: Marking
+    x: int, stride: int, rows: int, like: float, frame: ClampFrame, ahead: Lead, sums: Ints, first: int, marks: Marks
 ) -> None:
-    """Add eight rows, none of which is left out; ahead: see `leads`; first, marking: see `_mark`."""
-    lines, tail = frame.lines, frame.tail
+    """Add up to eight rows, the first of which has the mark `first`; ahead: see `lead`."""
+    lines, tail, owners, times = frame
     width = lines.shape[1]
-    center = address(lines)
-    scale, near = center + 8 * width, center + 40 * width
-    total, last = address(sums), address(tail)
-    whole, unusual = width // LANES * LANES, False
-    owners, bits, marks = marking
-    times, alone, outside = bits.size, bits.size == 1, np.uint64(0)  # rows one by one need no place in memory
+    row, start, last, total = 8 * width, address(lines), address(tail), address(sums)
+    whole, outside = width // LANES * LANES, np.uint64(0)
     for j in range(0, whole, LANES):
-        place = (j, center, scale, j)
-        if not clamp_rows(GROUP, x, stride, place, like, near + 8 * j, total, leads_at(j, ahead)):
-            here, unusual = _add_eight(GROUP, x, stride, j, like, lines, sums), True
-            if alone:
-                outside |= here
-            elif owners[j] == owners[j + LANES - 1]:
-                bits[owners[j]] |= here
-            else:
-                while here != 0 and marks.size > 0:
-                    bit = lowest_bit(here)
-                    row, column = bit >> 3, j + (bit & 7)
-                    marks[first + row * times + owners[column]] = 1
-                    here &= here - np.uint64(1)
+        at, out = start + 8 * j, total + 8 * j
+        place = (j, start, start + row, j)
+        if rows == LANES and clamp_rows(GROUP, x, stride, place, like, at + 5 * row, total, lead_at(j, ahead)):
+            continue
+        lists = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
+        here = add_unusual(rows, x, stride, j, like, lists, (out, out + row, out + 2 * row))
+        if times == 1:
+            outside |= here
+        else:
+            while here != 0 and marks.size > 0:
+                bit = lowest_bit(here)
+                marks[first + (bit >> 3) * times + owners[j + (bit & 7)]] = True
+                here &= here - np.uint64(1)
     if whole < width:  # the last eight columns, where those that were added have scale zero
-        place = (width - LANES, center, last, 0)
-        if not clamp_rows(GROUP, x, stride, place, like, last + 8 * LANES, total, (ahead[0][2], ahead[0][2])):
-            unusual = True
-            for i in range(LANES):
+        place = (width - LANES, start, last, 0)
+        if not (rows == LANES and clamp_rows(GROUP, x, stride, place, like, last + 8 * LANES, total, ahead[2])):
+            for i in range(rows):
                 for j in range(whole, width):
-                    _add_last(x + i * stride, i, j, like, lines, sums, marking)
-    if unusual and marks.size > 0:
-        bits[0] |= outside
-        _mark(LANES, first, marking)
+                    if _add_entry(x + i * stride, j, like, lines, j, sums):
+                        outside |= np.uint64(1) << np.uint64(LANES * i)
+    if outside != 0 and marks.size > 0:
+        for i in range(rows):
+            marks[first + i] |= (outside >> np.uint64(LANES * i)) & np.uint64(255) != 0
 
 
 @compiled
-def add_clamped_rows(
-    x: int, stride: int, rows: int, like: float, frame: ClampFrame, sums: Ints, marks: Marks, drops: bool
-) -> None:
+def add_clamped_rows(x: int, stride: int, rows: int, like: float, frame: ClampFrame, sums: Ints, marks: Marks) -> None:
     """Add the clamped rows of doubles (or singles) at an address, contiguous values, rows `stride` bytes apart.
 
     sums (3, width): clamped values, missing values and values outside, by column. marks: rows with a value outside;
-    empty if they are not needed. drops: a row with a missing value is left out, and counted in the first column.
+    empty if they are not needed.
     """
-    width = frame.lines.shape[1]
-    ahead = leads(stride, LANES, like, width)
-    first, marking = 0, Marking(frame.owners, np.zeros(frame.times, np.uint64), marks)
-    for _ in range(rows // LANES):
-        if drops and _some_left_out(GROUP, x, stride, like, width):
-            for i in range(LANES):
-                _add_row(x + i * stride, like, frame.lines, sums, first + i * frame.times, marking, drops)
-        else:
-            _add_group(x, stride, like, frame, ahead, sums, first, marking)
-        x += LANES * stride
-        first += LANES * frame.times
-    for i in range(rows % LANES):
-        _add_row(x + i * stride, like, frame.lines, sums, first + i * frame.times, marking, drops)
+    ahead = lead(stride, LANES, like, frame.lines.shape[1])
+    for i in range(0, rows, LANES):
+        _add_group(x + i * stride, stride, min(LANES, rows - i), like, frame, ahead, sums, i * frame.times, marks)
 
 
 @compiled
@@ -365,7 +270,7 @@ def add_clamped_columns(places: Addresses, rows: int, like: float, lines: Floats
         for first in range(0, done, chunk):
             x = places[j] + first * size
             if not clamp_column(GROUP, x, like, line, out):
-                outside = add_unusual(GROUP, x, LANES * size, 0, like, lists, (out, out + row, out + 2 * row))
+                outside = add_unusual(LANES, x, LANES * size, 0, like, lists, (out, out + row, out + 2 * row))
                 if marks.size > 0:
                     marks[first >> 6] |= outside
         for i in range(done, rows):

@@ -17,7 +17,7 @@ import numba.extending
 import numpy as np
 
 from ..util.compile import inner
-from .memory import LANES, PANEL, ROWS, first_cache
+from .blocks import LANES, PANEL, ROWS, first_cache
 
 # The compiler's objects have no types of use here.
 Value: TypeAlias = Any
@@ -36,7 +36,6 @@ _MAGIC = 1.5 * 2.0**52  # v + _MAGIC has the bits of _MAGIC plus rint(v) for |v|
 _MAGIC_BITS = int(np.float64(_MAGIC).view(np.int64))
 _ODD_BIT = 1 << 61  # set in a NaN and in an infinity, clear in what is near _MAGIC
 _AHEAD = first_cache() // 4  # bytes requested before they are read: more would be evicted before they are used
-_WIDE = 24  # columns: one request is enough for narrower rows, which are close together
 GROUP = (0.0,) * LANES
 FOUR = (0.0,) * ROWS
 SINGLE = (0.0,)
@@ -233,17 +232,17 @@ def add_and_square(
     place: Value,
     like: Value,
     total: Value,
-    leads: Value,
+    lead: Value,
 ) -> Value:
     """As `add_rounded` for the rows of one group and `plus_squares` for those of the next, in one reading.
 
-    groups: where the one and the other begin, and bytes from row to row; leads: see `_request_ahead`.
+    groups: where the one and the other begin, and bytes from row to row; lead: see `_request_ahead`.
     """
     rows = kinds[0].count
     first, second, stride = (builder.extract_value(groups, i) for i in range(3))
     old, new = _starts(builder, first, stride, rows), _starts(builder, second, stride, rows)
     column = builder.extract_value(place, 0)
-    _request_ahead(builder, new, column, kinds[4], leads)
+    _request_ahead(builder, new, column, kinds[4], lead)
     values = _mapped(builder, [*old, *new], place, kinds[4])
     _add_rounded(builder, values, rows, factors, total, column)
     return _plus_squares(builder, lanes, values, rows)
@@ -303,27 +302,14 @@ def fetch_ahead(builder: Builder, kinds: Kind, address: Value) -> None:
     _prefetch(builder, address)
 
 
-def _request_ahead(builder: Builder, starts: list[Value], column: Value, like: Kind, leads: Value) -> None:
-    """Request what is some bytes ahead of a column of each row, by two leads unless they are equal.
+def _request_ahead(builder: Builder, starts: list[Value], column: Value, like: Kind, lead: Value) -> None:
+    """Request what is some bytes ahead of a column of each row.
 
-    A processor that reads much ignores some requests, so each line is requested twice. Eight singles are half a line,
-    and the leads take turns. Addresses are computed from those that are read next, since the loop has few registers.
+    Addresses are computed from those that are read next, since the loop has few registers.
     """
-    first, second = (builder.extract_value(leads, i) for i in range(2))
-    size = 4 if like == types.float32 else 8
-    offset = builder.mul(column, _I64(size))
-
-    def request(lead: Value) -> None:
-        for start in starts:
-            _prefetch(builder, builder.add(lead, builder.add(start, offset)))
-
-    if size == 4:
-        odd = builder.trunc(builder.udiv(column, _I64(LANES)), ir.IntType(1))
-        request(builder.select(odd, second, first))
-    else:
-        request(first)
-        with builder.if_then(builder.icmp_unsigned("!=", first, second)):
-            request(second)
+    offset = builder.mul(column, _I64(4 if like == types.float32 else 8))
+    for start in starts:
+        _prefetch(builder, builder.add(lead, builder.add(start, offset)))
 
 
 @operation(types.void)
@@ -386,8 +372,18 @@ def add_column(builder: Builder, kinds: Kind, groups: Value, mapped: Value, fact
 # How far ahead rows request the memory that they read next -------------------------------------------------
 
 
+Lead: TypeAlias = tuple[int, int, int]
+
+
 @inner
-def _lead(ahead: int, group: int, length: int, size: int) -> tuple[int, int, int]:
+def lead(stride: int, rows: int, like: float, width: int) -> Lead:
+    """How far ahead the rows of a group request what follows them; see `_lead`."""
+    size = entry_size(like)
+    return _lead(_AHEAD // rows, rows * stride, size * width, size)
+
+
+@inner
+def _lead(ahead: int, group: int, length: int, size: int) -> Lead:
     """How many bytes ahead a row requests what follows it; from which column on another number; and that number.
 
     What follows the end of a row is the row of the next group at the same place: each is a stream of its own.
@@ -397,22 +393,11 @@ def _lead(ahead: int, group: int, length: int, size: int) -> tuple[int, int, int
     return near, (length - rest) // size, near + group - length
 
 
-Leads: TypeAlias = tuple[tuple[int, int, int], tuple[int, int, int]]
-
-
 @inner
-def leads(stride: int, rows: int, like: float, width: int) -> Leads:
-    """How far ahead the rows of a group request what follows them: at first, and once more halfway; see `_lead`."""
-    size, ahead = entry_size(like), _AHEAD // rows
-    again = ahead // 2 if width >= _WIDE else ahead
-    return _lead(ahead, rows * stride, size * width, size), _lead(again, rows * stride, size * width, size)
-
-
-@inner
-def leads_at(j: int, ahead: Leads) -> tuple[int, int]:
-    """How many bytes ahead of a column is requested: at first, and halfway; ahead: see `leads`."""
-    (near, turn, far), (nearer, later, last) = ahead
-    return near if j < turn else far, nearer if j < later else last
+def lead_at(j: int, ahead: Lead) -> int:
+    """How many bytes ahead of a column is requested; ahead: see `lead`."""
+    near, turn, far = ahead
+    return near if j < turn else far
 
 
 # The clamp: eight values by the operations of one [S1] [S9] ------------------------------------------------
@@ -458,15 +443,15 @@ def clamp_rows(
     like: Value,
     near: Value,
     total: Value,
-    leads: Value,
+    lead: Value,
 ) -> Value:
     """Add a group of rows to total[column:column+8] if all values are within their limits. Returns whether they are.
 
-    near: the address of eight limits plus a quarter; leads: see `_request_ahead`.
+    near: the address of eight limits plus a quarter; lead: see `_request_ahead`.
     """
     rows = kinds[0].count
     starts, column = _starts(builder, x, stride, rows), builder.extract_value(place, 0)
-    _request_ahead(builder, starts, column, kinds[4], leads)
+    _request_ahead(builder, starts, column, kinds[4], lead)
     values = _mapped(builder, starts, place, kinds[4])
     sums = _longs_at(builder, total, column)
     return _add_if_within(builder, values, _load(builder, near, _ZERO), sums, rows)
@@ -487,24 +472,11 @@ def clamp_column(
     return _add_if_within(builder, values, nears, _longs_at(builder, sums), count)
 
 
-@operation(types.boolean)
-def some_missing(
-    builder: Builder, kinds: Kind, group: Value, x: Value, stride: Value, column: Value, like: Value
-) -> Value:
-    """Whether eight columns of a group of rows have a value that is not a finite number."""
-    sums = zero = _constant(0.0)
-    for start in _starts(builder, x, stride, kinds[0].count):  # 0 times a NaN or an infinity is a NaN
-        value = _load(builder, start, column, _element_kind(kinds[4]))
-        sums = builder.fadd(sums, builder.fmul(value, zero))
-    missing = builder.fcmp_unordered("uno", sums, sums)
-    return builder.icmp_unsigned("!=", builder.bitcast(missing, ir.IntType(8)), ir.IntType(8)(0))
-
-
 @operation(types.uint64)
 def add_unusual(
     builder: Builder,
     kinds: Kind,
-    group: Value,
+    rows: Value,
     x: Value,
     stride: Value,
     column: Value,
@@ -512,16 +484,17 @@ def add_unusual(
     frame: Value,
     sums: Value,
 ) -> Value:
-    """Eight columns of rows of which some values are outside or missing.
+    """Eight columns of up to eight rows of which some values are outside or missing.
 
     sums += clamped values, missing values, and values outside. frame: where eight centers, scales, limits, fills and
     edges are; sums: where the three sums are. Returns which values are outside, a bit each, row by row from the lowest.
     """
     center, scale, limit, fill, edge = (_load(builder, builder.extract_value(frame, i), _ZERO) for i in range(5))
     places = [_longs_at(builder, builder.extract_value(sums, i)) for i in range(3)]
-    totals = [builder.load(place, align=8) for place in places]
-    outside = _ZERO
-    for i, start in enumerate(_starts(builder, x, stride, kinds[0].count)):
+    totals = [cgutils.alloca_once_value(builder, builder.load(place, align=8)) for place in places]
+    outside = cgutils.alloca_once_value(builder, _ZERO)
+    with cgutils.for_range(builder, rows) as loop:
+        start = builder.add(x, builder.mul(stride, loop.index))
         value = _load(builder, start, column, _element_kind(kinds[4]))
         missing = builder.fcmp_unordered(">=", _absolute(builder, value), _constant(float("inf")))
         mapped = builder.fmul(builder.fsub(builder.select(missing, fill, value), center), scale)
@@ -529,12 +502,14 @@ def add_unusual(
         beyond = builder.and_(beyond, builder.not_(missing))
         whole = builder.sub(_round_bits(builder, _clamp(builder, mapped, limit)), _whole(_MAGIC_BITS))
         added = whole, builder.zext(missing, _LONGS), builder.zext(beyond, _LONGS)
-        totals = [builder.add(total, one) for total, one in zip(totals, added, strict=True)]
-        row = builder.zext(builder.bitcast(beyond, ir.IntType(LANES)), ir.IntType(64))
-        outside = builder.or_(outside, builder.shl(row, _I64(LANES * i)))
+        for total, one in zip(totals, added, strict=True):
+            builder.store(builder.add(builder.load(total), one), total)
+        row = builder.zext(builder.bitcast(beyond, ir.IntType(LANES)), _I64)
+        row = builder.shl(row, builder.mul(loop.index, _I64(LANES)))
+        builder.store(builder.or_(builder.load(outside), row), outside)
     for place, total in zip(places, totals, strict=True):
-        builder.store(total, place, align=8)
-    return outside
+        builder.store(builder.load(total), place, align=8)
+    return builder.load(outside)
 
 
 @operation(types.int64)

@@ -15,13 +15,25 @@ from ..errors import Floats
 from ..numerics.wide_integers import Ints
 from ..row_maps.maps import EllipsoidMap
 from ..util.compile import compiled, inner, say_that_it_compiles
-from .blocks import Addresses, Columns
+from .blocks import (
+    FAR_EXPONENT,
+    LANES,
+    ROWS,
+    SURELY_OUTSIDE,
+    Addresses,
+    Block,
+    aligned,
+    columns_of,
+    location,
+    readable,
+    unset,
+)
 from .codegen import (
     FOUR,
     GROUP,
     SINGLE,
     Eight,
-    Leads,
+    Lead,
     across_lanes,
     add_and_square,
     add_column,
@@ -33,32 +45,40 @@ from .codegen import (
     entry_size,
     everywhere,
     lane_sums,
-    leads,
-    leads_at,
+    lead,
+    lead_at,
     map_column,
     plus_squares,
     store_vector,
     zero_lanes,
 )
-from .memory import (
-    COUNTED,
-    FAR_EXPONENT,
-    FILLED,
-    LANES,
-    LEFT_OUT,
-    ROWS,
-    SURELY_OUTSIDE,
-    ClipCounts,
-    ClipLines,
-    Rows,
-    aligned,
-    columns_of,
-    location,
-    readable,
-    unset,
-)
 
-_RULES = {"center": FILLED, "fill": FILLED, "column": COUNTED, "row": LEFT_OUT}
+
+class ClipLines(NamedTuple):
+    """How rows are mapped and rounded. frame: centers, scales, and the scales of the last eight columns.
+
+    identity: the frame that maps nothing. grid: the integer that a norm of 1 becomes.
+    """
+
+    frame: Floats
+    identity: Floats
+    grid: float
+
+
+class ClipCounts(NamedTuple):
+    """How missing values are treated, and what is counted beside a sum of clipped rows.
+
+    pulled: the grid of a row outside. outside: rows outside by octave. spare: space for 8 numbers. fills: what replaces
+    a missing value. shares: what one takes of the squared radius, by column; infinity if its row is left out. missing:
+    missing values by column, and the rows that are left out.
+    """
+
+    pulled: float
+    outside: Ints
+    spare: Floats
+    fills: Floats
+    shares: Floats
+    missing: Ints
 
 
 @inner
@@ -117,11 +137,11 @@ def _add_clipped(factor: float, x: int, frame: Floats, total: Ints) -> None:
 
 @inner
 def _add_and_square(
-    factors: Eight, groups: tuple[int, int, int], like: float, frame: Floats, ahead: Leads, total: int
+    factors: Eight, groups: tuple[int, int, int], like: float, frame: Floats, ahead: Lead, total: int
 ) -> Eight:
     """Add the rounded rows of one group to the total; the squared norms of the next.
 
-    groups: as for `add_and_square`; ahead: see `leads`; total: an address.
+    groups: as for `add_and_square`; ahead: see `lead`; total: an address.
     """
     width = frame.shape[1]
     center = address(frame)
@@ -130,10 +150,10 @@ def _add_and_square(
     lanes = zero_lanes(FOUR)
     for j in range(0, whole, LANES):
         place = (j, center, scale, j)
-        lanes = add_and_square(lanes, factors, groups, place, like, total, leads_at(j, ahead))
+        lanes = add_and_square(lanes, factors, groups, place, like, total, lead_at(j, ahead))
     if whole < width:
         place = (width - LANES, center, tail, 0)
-        lanes = add_and_square(lanes, factors, groups, place, like, total, (ahead[0][2], ahead[0][2]))
+        lanes = add_and_square(lanes, factors, groups, place, like, total, ahead[2])
     return lane_sums(lanes)
 
 
@@ -153,39 +173,36 @@ def _bring_near(row: Floats, frame: Floats) -> None:
 
 
 @inner
-def count_missing(j: int, counts: ClipCounts) -> float:
-    """Count a missing value; its share of the squared radius, infinity if its row is left out."""
-    if counts.rule == LEFT_OUT:
-        counts.missing[0] += 1
-        return np.inf
-    if counts.rule == COUNTED:
+def _enter(entry: float, j: int, frame: Floats, row: Floats, counts: ClipCounts) -> float:
+    """Enter a value in a row, or the fill if it is missing, or the center in a column of scale zero ([S3]).
+
+    Returns the value's share of the squared radius if it is missing, which is counted; else 0.
+    """
+    share = 0.0
+    if not abs(entry) < np.inf:
         counts.missing[j] += 1
-        return float(counts.shares[j])
-    return 0.0
+        share, entry = counts.shares[j], counts.fills[j]
+    row[j] = entry if frame[1, j] != 0.0 else frame[0, j]
+    return share
 
 
 @inner
 def _fill_row(x: int, like: float, frame: Floats, row: Floats, counts: ClipCounts) -> float:
-    """Copy a row, with the fill instead of missing values, and the center in columns of scale zero ([S3]).
-
-    Returns the share of the squared radius of the missing values; infinity for a row that is left out.
-    """
+    """Copy a row by `_enter`. Returns the share of the squared radius of its missing values."""
     missing_share = 0.0
     for j in range(row.size):
-        entry = element(x, j, like)
-        if not abs(entry) < np.inf:
-            missing_share += count_missing(j, counts)
-            if missing_share == np.inf:
-                return missing_share
-            entry = counts.fills[j]
-        row[j] = entry if frame[1, j] != 0.0 else frame[0, j]
+        missing_share += _enter(element(x, j, like), j, frame, row, counts)
     return missing_share
 
 
 @inner
 def add_finite(row: Floats, missing_share: float, lines: ClipLines, total: Ints, counts: ClipCounts) -> None:
-    """Add the integer row of one finite row, which is overwritten if its norm overflows ([S3], [S10])."""
+    """Add the integer row of one finite row, which is overwritten if its norm overflows ([S3], [S10]).
+
+    missing_share: what its missing values take of the squared radius; infinity if the row is left out, and counted.
+    """
     if missing_share == np.inf:
+        counts.missing[-1] += 1
         return
     squares = squared_norm(address(row), lines.frame)
     frame = lines.frame
@@ -212,7 +229,7 @@ def add_rows(
     """
     frame = lines.frame
     row, nowhere = scratch[0], address(scratch) + 8 * scratch.shape[1]
-    ahead = leads(stride, ROWS, like, frame.shape[1])
+    ahead = lead(stride, ROWS, like, frame.shape[1])
     old, factors, sums = x, everywhere(0.0), nowhere
     for _ in range(rows // ROWS):
         squares = _add_and_square(factors, (old, x, stride), like, frame, ahead, sums)
@@ -274,13 +291,7 @@ def fill_row_of_columns(
     row[:] = 0.0
     missing_share = 0.0
     for j in range(places.size):
-        entry = element(places[j], index, like)
-        if not abs(entry) < np.inf:
-            missing_share += count_missing(j, counts)
-            if missing_share == np.inf:
-                return missing_share
-            entry = counts.fills[j]
-        row[j] = entry if frame[1, j] != 0.0 else frame[0, j]
+        missing_share += _enter(element(places[j], index, like), j, frame, row, counts)
     return missing_share
 
 
@@ -355,40 +366,40 @@ def add_columns(
 class ClipKernel:
     """What kernels of rows clipped by their norm share. float32 and float64 blocks are only read."""
 
-    takes_columns = True
-
     def __init__(self, row_map: EllipsoidMap, center: Floats, scale: Floats) -> None:
         self._map = row_map
         fill = row_map.auxiliary.fill
         self._fills = _pad(row_map.center if fill is None else fill, row_map.columns)
-        self._shares = _pad(row_map.auxiliary.shares, row_map.columns)
+        self._leaves_out = row_map.auxiliary.missing == "row"
+        shares = np.full(row_map.columns, np.inf) if self._leaves_out else row_map.auxiliary.shares
+        self._shares = _pad(shares, row_map.columns)
         frame = _frame(center, scale)
         self.padded = int(frame.shape[1])
         identity = _frame(np.zeros(self.padded), np.ones(self.padded))
         self.lines = ClipLines(frame, identity, math.ldexp(1.0, row_map.grid_bits))
 
-    def __call__(self, block: Rows | Columns, total: Ints) -> None:
+    def __call__(self, block: Block, total: Ints) -> None:
         """Add the integer rows of a block to a total (int64, contiguous)."""
         values, auxiliary = self._map.values, self._map.auxiliary
-        sums = total if self.padded == total.size else np.zeros(self.padded, np.int64)
+        sums = total if self.padded == total.size else aligned(self.padded).view(np.int64)
         counts = self.new_counts()
         self._add(block, sums, counts)
         if sums is not total:
             total[:values] += sums[:values]
         if auxiliary.width:
-            side_counts = np.concatenate([counts.missing[: auxiliary.absences.size], counts.outside])
+            missing = counts.missing[-1:] if self._leaves_out else counts.missing[: auxiliary.absences.size]
+            side_counts = np.concatenate([missing, counts.outside])
             total[values:] += side_counts * auxiliary.units
 
-    def _add(self, block: Rows | Columns, sums: Ints, counts: ClipCounts) -> None:
+    def _add(self, block: Block, sums: Ints, counts: ClipCounts) -> None:
         raise NotImplementedError
 
     def new_counts(self) -> ClipCounts:
         """Counts before the first row."""
         auxiliary = self._map.auxiliary
-        missing = np.zeros(self._fills.size if auxiliary.missing == "column" else 1, np.int64)
-        outside, rule = np.zeros(auxiliary.octaves, np.int64), _RULES[auxiliary.missing]
+        missing, outside = np.zeros(self._fills.size + 1, np.int64), np.zeros(auxiliary.octaves, np.int64)
         pulled = self.lines.grid * auxiliary.pull
-        return ClipCounts(pulled, outside, np.empty(LANES), rule, self._fills, self._shares, missing)
+        return ClipCounts(pulled, outside, np.empty(LANES), self._fills, self._shares, missing)
 
 
 class EllipsoidKernel(ClipKernel):
@@ -398,7 +409,7 @@ class EllipsoidKernel(ClipKernel):
         assert row_map.scale is not None
         super().__init__(row_map, row_map.center, row_map.scale)
 
-    def _add(self, block: Rows | Columns, sums: Ints, counts: ClipCounts) -> None:
+    def _add(self, block: Block, sums: Ints, counts: ClipCounts) -> None:
         places = columns_of(block)
         if places is not None:
             scratch = ColumnScratch.new(self._map.columns, self.padded)

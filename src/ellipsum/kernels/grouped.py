@@ -14,15 +14,14 @@ from ..errors import Floats
 from ..numerics.wide_integers import LOW_BITS, Ints
 from ..row_maps.maps import ClampedMap, EllipsoidMap, RowMap
 from ..util.compile import compiled, inner
-from .blocks import Addresses, Columns
+from .accumulate import GroupKernel, kernel_of_complete_rows
+from .blocks import LINE, Addresses, Block, columns_of, has_complete_rows, location
 from .clamp import ClampedKernel, clamped_entry
 from .codegen import address, element, fetch_ahead
-from .ellipsoid import ClipKernel, add_finite, fill_row_of_columns
+from .ellipsoid import ClipCounts, ClipKernel, ClipLines, add_finite, fill_row_of_columns
 from .histograms import GroupedBinsKernel, places_of
 from .matrix import MatrixKernel, MatrixLines, MatrixScratch, add_products
-from .memory import LEFT_OUT, LINE, ClipCounts, ClipLines, Rows, columns_of, location
 from .squares import SquaresKernel, square_entry
-from .table import GroupKernel, kernel_for
 
 _MASK = (1 << LOW_BITS) - 1
 _AHEAD = 12  # rows: about as long as memory takes to answer
@@ -67,14 +66,6 @@ def _fetch_sums(g: int, groups: GroupTotals) -> None:
     fetch_ahead(address(groups.counts) + 8 * g)
 
 
-@inner
-def _has_missing(places: Addresses, at: int, like: float) -> bool:
-    for j in range(places.size):  # noqa: SIM110
-        if not abs(element(places[j] + at, 0, like)) < np.inf:
-            return True
-    return False
-
-
 @compiled
 def _add_clamped(
     places: Addresses,
@@ -83,7 +74,6 @@ def _add_clamped(
     lines: Floats,
     units: Ints,
     squares: Floats,
-    drops: bool,
     groups: GroupTotals,
 ) -> None:
     """Add rows whose columns begin at `places`, values `step` bytes apart; units: weights of missing counts.
@@ -95,7 +85,7 @@ def _add_clamped(
     for i in range(rows):
         _fetch_sums(groups.codes[min(i + _AHEAD, rows - 1)], groups)
         g, at = groups.codes[i], i * step
-        if g < 0 or (drops and _has_missing(places, at, like)):
+        if g < 0:
             continue
         for j in range(columns):
             entry = element(places[j] + at, 0, like)
@@ -114,8 +104,7 @@ def _add_clamped(
 def _move_row(g: int, one: OneRow, groups: GroupTotals) -> None:
     """Move what one row added to the sums of its group, unless the row was left out."""
     missing = one.counts.missing
-    left_out = one.counts.rule == LEFT_OUT and missing[0] != 0
-    if not left_out:
+    if missing[-1] == 0:
         for k in range(one.values):
             groups.low[g, k] += one.sums[k]
         for k in range(one.units.size):
@@ -181,20 +170,23 @@ class GroupedKernel:
     def __init__(self, row_map: ClampedMap | EllipsoidMap) -> None:
         self._map = row_map
         self._often = row_map.rows_per_flush - 1  # a power of two, less one
-        self._units = row_map.auxiliary.absences
-        self._own = kernel_for(row_map)
+        self._leaves_out = row_map.auxiliary.missing == "row"
+        self._units = row_map.auxiliary.absences[:0] if self._leaves_out else row_map.auxiliary.absences
+        self._own = kernel_of_complete_rows(row_map)
         self._squares = np.empty((1, 0))
         if isinstance(self._own, SquaresKernel):
             self._own, self._squares = self._own.clamped, self._own.lines
 
-    def __call__(self, block: Rows | Columns, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
-        own, groups = self._own, GroupTotals(codes, self._often, low, high, counts)
+    def __call__(self, block: Block, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
+        own = self._own
+        if self._leaves_out and isinstance(own, ClampedKernel):
+            codes = np.where(has_complete_rows(block), codes, -1)
+        groups = GroupTotals(codes, self._often, low, high, counts)
         if isinstance(own, ClampedKernel):
-            _add_clamped(*_layout(block), own.lines, self._units, self._squares, own.drops, groups)
+            _add_clamped(*_layout(block), own.lines, self._units, self._squares, groups)
             return
         assert isinstance(own, ClipKernel)
-        units = self._units if self._map.auxiliary.missing == "column" else self._units[:0]  # none if rows are left out
-        one = OneRow(self._map.values, units, np.zeros(own.padded, np.int64), own.new_counts())
+        one = OneRow(self._map.values, self._units, np.zeros(own.padded, np.int64), own.new_counts())
         if isinstance(own, MatrixKernel):
             rows = np.ascontiguousarray(block, np.float64)
             _add_matrix(*location(rows)[:2], own.matrix_lines, own.scratch(), one, groups)
@@ -209,7 +201,7 @@ class GroupedSideBySideKernel:
         self._places = places_of(row_map)
         self._kernels = [grouped_kernel(part) for part in row_map.parts]  # type: ignore[attr-defined]
 
-    def __call__(self, block: Rows | Columns, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
+    def __call__(self, block: Block, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
         for kernel, place in zip(self._kernels, self._places, strict=True):
             kernel(block, codes, low[:, place], high[:, place], counts)
             counts = np.zeros_like(counts)
@@ -225,7 +217,7 @@ def grouped_kernel(row_map: RowMap) -> GroupKernel:
     return GroupedKernel(row_map)
 
 
-def _layout(block: Rows | Columns) -> tuple[Addresses, int, float]:
+def _layout(block: Block) -> tuple[Addresses, int, float]:
     """(where each column begins, bytes between its values, a number of their type)."""
     places = columns_of(block)
     if places is not None:

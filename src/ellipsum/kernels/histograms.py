@@ -14,37 +14,37 @@ from typing import Any
 import numpy as np
 
 from ..numerics.wide_integers import Ints
-from ..row_maps.maps import UNUSED
+from ..row_maps.maps import UNUSED, Prepared
 from ..util.compile import compiled, inner
-from .blocks import Columns, floats
-from .memory import FAR_EXPONENT, LARGE, Rows
-from .table import kernel_for
+from .accumulate import kernel_for
+from .blocks import FAR_EXPONENT, LARGE, Block, Numbers, floats
 
 _COPY_ENTRIES = 1 << 15
 _EXACT_ROWS = 1 << 12  # Products of this number of rows of 20 bits add up exactly in doubles [L5].
 
-Add = Callable[[Any, Rows, Ints], None]
 
+class MapKernel:
+    """Passes a block as contiguous doubles to the function that `ADDERS` names for the kind of a map."""
 
-class BlockKernel:
-    """Hands a block on as contiguous doubles to a function of the map, the rows and the total."""
-
-    takes_columns = False
-
-    def __init__(self, row_map: Any, add: Add) -> None:
+    def __init__(self, row_map: Any) -> None:
         self._map = row_map
-        self._add = add
+        self._add = ADDERS[row_map.kind]
 
-    def __call__(self, block: Rows, total: Ints) -> None:
+    def __call__(self, block: Block, total: Ints) -> None:
         for part in _doubles(block):
             self._add(self._map, part, total)
 
 
-class MapKernel(BlockKernel):
-    """The function that `ADDERS` names for the kind of a map."""
+class PreparedKernel:
+    """Fills missing values, clamps the others, and passes the rows to the kernel of the inner map."""
 
-    def __init__(self, row_map: Any) -> None:
-        super().__init__(row_map, ADDERS[row_map.kind])
+    def __init__(self, row_map: Prepared) -> None:
+        self._map = row_map
+        self._inner = kernel_for(row_map.inner)
+
+    def __call__(self, block: Block, total: Ints) -> None:
+        for part in _copies(block):
+            self._inner(self._map.rows(part), total)
 
 
 class GroupedBinsKernel:
@@ -54,7 +54,7 @@ class GroupedBinsKernel:
         self._prepared = row_map if row_map.kind == "prepared" else None
         self._map = row_map.inner if self._prepared else row_map
 
-    def __call__(self, block: Rows | Columns, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
+    def __call__(self, block: Block, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
         rows = floats(block, copy=True)
         if self._prepared is not None:
             rows = self._prepared.rows(rows)
@@ -65,13 +65,11 @@ class GroupedBinsKernel:
 class SideBySideKernel:
     """Hands rows to the kernel of each map, with its part of the total."""
 
-    takes_columns = False
-
     def __init__(self, row_map: Any) -> None:
         self._places = places_of(row_map)
         self._kernels = [kernel_for(part) for part in row_map.parts]
 
-    def __call__(self, block: Rows, total: Ints) -> None:
+    def __call__(self, block: Numbers, total: Ints) -> None:
         for kernel, place in zip(self._kernels, self._places, strict=True):
             kernel(block, total[place])
 
@@ -82,11 +80,23 @@ def places_of(row_map: Any) -> list[slice]:
     return [slice(*pair) for pair in pairwise(ends)]
 
 
-def _doubles(block: Rows) -> Iterator[Rows]:
+def _doubles(block: Block) -> Iterator[Numbers]:
     """The block as writable contiguous doubles, in copies of a few rows where it is not."""
-    if block.dtype.char == "d" and block.flags.c_contiguous and block.flags.writeable and block.flags.aligned:
-        yield block
-        return
+    is_read_in_place = (
+        isinstance(block, np.ndarray)
+        and block.dtype.char == "d"
+        and block.flags.c_contiguous
+        and block.flags.writeable
+        and block.flags.aligned
+    )
+    if is_read_in_place:
+        yield np.asarray(block)
+    else:
+        yield from _copies(block)
+
+
+def _copies(block: Block) -> Iterator[Numbers]:
+    """Copies of a few rows at a time, as contiguous doubles."""
     step = max(16, _COPY_ENTRIES // block.shape[1])
     for first in range(0, len(block), step):
         yield floats(block[first : first + step], copy=True)
@@ -332,11 +342,11 @@ def _add_triangle(products: Any, on: int, off: int, total: Any) -> None:
         place += products.shape[0] - i
 
 
-def _count(row_map: Any, part: Rows, total: Ints) -> None:
+def _count(row_map: Any, part: Numbers, total: Ints) -> None:
     total[0] += len(part)
 
 
-def _column_histograms(row_map: Any, part: Rows, total: Ints) -> None:
+def _column_histograms(row_map: Any, part: Numbers, total: Ints) -> None:
     add: Any = add_column_bins
     add(part, *_bins_of(row_map), total)
 
@@ -347,31 +357,31 @@ def _bins_of(row_map: Any) -> tuple[Any, ...]:
     return bins, row_map.weights, np.empty(row_map.places.size, np.int64)
 
 
-def _norm_histogram(row_map: Any, part: Rows, total: Ints) -> None:
+def _norm_histogram(row_map: Any, part: Numbers, total: Ints) -> None:
     add_norm_bins(part, row_map.arguments, row_map.edges, total)
 
 
-def _signed_parts(row_map: Any, part: Rows, total: Ints) -> None:
+def _signed_parts(row_map: Any, part: Numbers, total: Ints) -> None:
     add_signed(part, row_map.arguments, row_map.grid, total)
 
 
-def _directions(row_map: Any, part: Rows, total: Ints) -> None:
+def _directions(row_map: Any, part: Numbers, total: Ints) -> None:
     add_directions(part, row_map.arguments, row_map.edges, row_map.grid, total)
 
 
-def _second_moments(row_map: Any, part: Rows, total: Ints) -> None:
+def _second_moments(row_map: Any, part: Numbers, total: Ints) -> None:
     few, products = np.empty((4, row_map.values)), np.zeros((row_map.values, row_map.values))
     on, off = row_map.factors
     add_outer_products(part, row_map.arguments, row_map.grid, on, off, total, few, products)
 
 
-def _sides(row_map: Any, part: Rows, total: Ints) -> None:
+def _sides(row_map: Any, part: Numbers, total: Ints) -> None:
     sides = (row_map.middle, row_map.measure, row_map.below, row_map.above)
     adder: Any = add_sides
     adder(part, row_map.arguments, *sides, total)
 
 
-ADDERS: dict[str, Add] = {
+ADDERS: dict[str, Callable[[Any, Numbers, Ints], None]] = {
     "count": _count,
     "column_histograms": _column_histograms,
     "norm_histogram": _norm_histogram,

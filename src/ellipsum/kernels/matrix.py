@@ -11,10 +11,9 @@ from ..errors import Floats
 from ..numerics.wide_integers import Ints
 from ..row_maps.maps import UNUSED, EllipsoidMap
 from ..util.compile import compiled, inner
-from .blocks import Columns
+from .blocks import BLOCK, FAR_EXPONENT, LARGE, PANEL, TILE, Block, location, readable
 from .codegen import address, all_below, element, load_quad, plus_products, store_quad
-from .ellipsoid import ClipKernel, add_finite, add_rows, count_missing, squared_norm
-from .memory import BLOCK, FAR_EXPONENT, LARGE, PANEL, TILE, ClipCounts, ClipLines, Rows, location, readable
+from .ellipsoid import ClipCounts, ClipKernel, ClipLines, add_finite, add_rows, squared_norm
 
 
 class MatrixLines(NamedTuple):
@@ -47,7 +46,7 @@ class MatrixKernel(ClipKernel):
     def scratch(self) -> MatrixScratch:
         return MatrixScratch(np.empty((BLOCK, TILE)), np.empty((BLOCK, self.padded)), np.empty((2, self.padded)))
 
-    def _add(self, block: Rows | Columns, sums: Ints, counts: ClipCounts) -> None:
+    def _add(self, block: Block, sums: Ints, counts: ClipCounts) -> None:
         scratch = self.scratch()
         for part in readable(block, self._map.columns, singles=False):
             add_products(*location(part), self.matrix_lines, sums, scratch, counts)
@@ -76,13 +75,12 @@ def _offset(x: int, j: int, half: float, maps: MatrixLines, fills: Floats) -> fl
 
 @inner
 def _missing_share(x: int, columns: int, counts: ClipCounts) -> float:
-    """The share of the squared radius of a row's missing values; infinity if the row is left out."""
+    """The share of the squared radius of a row's missing values, which are counted."""
     share = 0.0
     for j in range(columns):
         if not abs(element(x, j, 0.0)) < np.inf:
-            share += count_missing(j, counts)
-            if share == np.inf:
-                return share
+            counts.missing[j] += 1
+            share += counts.shares[j]
     return share
 
 

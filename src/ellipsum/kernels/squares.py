@@ -14,10 +14,9 @@ from ..errors import Floats
 from ..numerics.wide_integers import Ints
 from ..row_maps.maps import ClampedMap
 from ..util.compile import compiled, inner
-from .blocks import Addresses, Columns
+from .blocks import LANES, Addresses, Block, aligned, columns_of, location, readable
 from .clamp import ClampedKernel, rounded_clamp, split_rows
 from .codegen import address, element, square_column, square_row
-from .memory import LANES, Rows, aligned, columns_of, location, readable
 
 _WIDEST = 64  # narrower rows are read several at once, as one row that fills whole vectors
 
@@ -48,24 +47,20 @@ def _fill_in_limits(row_map: ClampedMap, limits: Floats) -> Floats:
 class SquaresKernel:
     """Adds the integer rows of a clamped map, and behind them their squares. Blocks are only read."""
 
-    takes_columns = True
-
     def __init__(self, row_map: ClampedMap) -> None:
         self._map = row_map
         self.clamped = ClampedKernel(row_map)
-        self._drops = row_map.auxiliary.missing == "row"
-        together = row_map.columns < _WIDEST and not self._drops
-        self._times = LANES // math.gcd(row_map.columns, LANES) if together else 1
+        self._times = LANES // math.gcd(row_map.columns, LANES) if row_map.columns < _WIDEST else 1
         self.lines = _square_lines(row_map)
         self._several = _square_lines(row_map, self._times)
         """For as many rows as fill whole vectors."""
 
-    def __call__(self, block: Rows | Columns, total: Ints) -> None:
+    def __call__(self, block: Block, total: Ints) -> None:
         auxiliary, columns = self._map.auxiliary, self._map.columns
         first = columns + auxiliary.counted
         self.clamped(block, total[:first])
         sums = total[first : first + columns]
-        places = None if self._drops else columns_of(block)
+        places = columns_of(block)
         if places is not None:
             add_column_squares(places, len(block), block.dtype.type(0), self.lines, sums)
         else:
@@ -75,25 +70,16 @@ class SquaresKernel:
         if auxiliary.pairs:
             self._add_products(block, total[first + columns :])
 
-    def _add_products(self, block: Rows | Columns, total: Ints) -> None:
+    def _add_products(self, block: Block, total: Ints) -> None:
         row, units = np.zeros(self._map.columns), float(self._map.auxiliary.products)
         for part in readable(block, self._map.columns, singles=True):
-            add_products_of_pairs(*location(part), part.dtype.type(0), self.lines, units, row, total, self._drops)
+            add_products_of_pairs(*location(part), part.dtype.type(0), self.lines, units, row, total)
 
-    def _add(self, block: Rows | Columns, lines: Floats, total: Ints) -> None:
+    def _add(self, block: Block, lines: Floats, total: Ints) -> None:
         columns, sums = block.shape[1], np.zeros(lines.shape[1], np.int64)
         for part in readable(block, columns, singles=True):
-            add_row_squares(*location(part), part.dtype.type(0), columns, lines, sums, self._drops)
+            add_row_squares(*location(part), part.dtype.type(0), columns, lines, sums)
         total += sums[:columns].reshape(-1, total.size).sum(0)
-
-
-@inner
-def _is_left_out(x: int, like: float, columns: int) -> bool:
-    """Whether a row has a missing value."""
-    missing = False
-    for j in range(columns):
-        missing |= not abs(element(x, j, like)) < np.inf
-    return missing
 
 
 @inner
@@ -112,23 +98,17 @@ def square_entry(entry: float, lines: Floats, k: int) -> np.int64:
 
 
 @compiled
-def add_row_squares(
-    x: int, stride: int, rows: int, like: float, columns: int, lines: Floats, sums: Ints, drops: bool
-) -> None:
-    """Add the squares of rows of doubles (or singles) at an address, contiguous values, rows `stride` bytes apart.
-
-    drops: a row with a missing value is left out.
-    """
+def add_row_squares(x: int, stride: int, rows: int, like: float, columns: int, lines: Floats, sums: Ints) -> None:
+    """Add the squares of rows of doubles (or singles) at an address, contiguous values, rows `stride` bytes apart."""
     place, row, out = address(lines), 8 * lines.shape[1], address(sums)
     whole = columns // LANES * LANES
     for _ in range(rows):
-        if not (drops and _is_left_out(x, like, columns)):
-            for j in range(0, whole, LANES):
-                at = place + 8 * j
-                frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
-                square_row(x, j, like, frame, out + 8 * j)
-            for j in range(whole, columns):
-                sums[j] += square_entry(element(x, j, like), lines, j)
+        for j in range(0, whole, LANES):
+            at = place + 8 * j
+            frame = (at, at + row, at + 2 * row, at + 3 * row, at + 4 * row)
+            square_row(x, j, like, frame, out + 8 * j)
+        for j in range(whole, columns):
+            sums[j] += square_entry(element(x, j, like), lines, j)
         x += stride
 
 
@@ -149,18 +129,17 @@ def add_column_squares(places: Addresses, rows: int, like: float, lines: Floats,
 
 @compiled
 def add_products_of_pairs(
-    x: int, stride: int, rows: int, like: float, lines: Floats, units: float, row: Floats, sums: Ints, drops: bool
+    x: int, stride: int, rows: int, like: float, lines: Floats, units: float, row: Floats, sums: Ints
 ) -> None:
     """Add units y_i y_j, rounded, of every pair i < j of columns, for rows as in `add_row_squares` [S12]."""
     columns = row.size
     for _ in range(rows):
-        if not (drops and _is_left_out(x, like, columns)):
-            for j in range(columns):
-                entry = element(x, j, like)
-                row[j] = _share(entry, lines, j) if abs(entry) < np.inf else lines[5, j]
-            k = 0
-            for i in range(columns):
-                for j in range(i + 1, columns):
-                    sums[k] += np.int64(np.rint(units * (row[i] * row[j])))
-                    k += 1
+        for j in range(columns):
+            entry = element(x, j, like)
+            row[j] = _share(entry, lines, j) if abs(entry) < np.inf else lines[5, j]
+        k = 0
+        for i in range(columns):
+            for j in range(i + 1, columns):
+                sums[k] += np.int64(np.rint(units * (row[i] * row[j])))
+                k += 1
         x += stride

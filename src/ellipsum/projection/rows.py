@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import Floats
-from ..kernels.blocks import Block
-from ..kernels.ellipsoid import ClipKernel, EllipsoidKernel, add_rows
+from ..kernels.blocks import Block, location, readable
+from ..kernels.ellipsoid import ClipCounts, ClipKernel, ClipLines, EllipsoidKernel, add_rows
 from ..kernels.matrix import MatrixKernel, MatrixLines, MatrixScratch, add_products
-from ..kernels.memory import ClipCounts, ClipLines, location, readable
 from ..numerics.wide_integers import Ints
 from ..row_maps.maps import EllipsoidMap
 from ..util.compile import compiled

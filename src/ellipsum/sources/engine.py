@@ -19,9 +19,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import DataError, Floats, UsageError
-from ..kernels.accumulate import Partial, accumulate
+from ..kernels.accumulate import GroupKernel, Partial, accumulate
 from ..kernels.blocks import Block, floats
-from ..kernels.table import GroupKernel
 from ..numerics.wide_integers import Wide
 from ..request.groups import Listed
 from ..request.people import People

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import whole
+from ..kernels.accumulate import GroupKernel
 from ..kernels.blocks import Block
-from ..kernels.table import GroupKernel
 from ..numerics.wide_integers import Ints, Wide
 from ..row_maps.maps import RowMap
 from ..util.threads import count_cores, map_ahead

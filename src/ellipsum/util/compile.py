@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numba.core.runtime
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 njit: Any = numba.njit  # numba's objects have no types of use here
+runtime: Any = numba.core.runtime
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
@@ -49,7 +51,9 @@ class _SealedCache:
     def load_overload(self, signature: Any, target: Any) -> Any:
         with suppress(Exception):  # a cache that cannot be read is not used
             if self._is_intact():
-                return self._files.load_overload(signature, target)
+                # The public method prepares for compiling, too: importing that takes longer than a small release.
+                runtime.rtsys.initialize(target)
+                return self._files._load_overload(signature, target)
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
