@@ -81,7 +81,7 @@ class PersonSort:
             who, labels = who.filter(known), [column.filter(known) for column in labels]
         columns = {"who": who}
         if labels:
-            columns |= {"nowhere": pa.array(_in_no_group(labels, listed)), "pick": pa.array(_picks([*labels, who]))}
+            columns |= {"nowhere": pa.array(_in_no_group(labels, listed)), "pick": pa.array(hash_cells([*labels, who]))}
             columns |= dict(zip(self._groups, labels, strict=True))
         if self.is_capped:
             columns["hash"] = pa.array(content_hashes(rows.view(np.int64)))
@@ -105,7 +105,7 @@ def _in_no_group(labels: Sequence[pa.Array], listed: KeyTable | None) -> Flags:
     return missing
 
 
-def _picks(columns: Sequence[pa.Array]) -> Ints:
+def hash_cells(columns: Sequence[pa.Array]) -> Ints:
     """A number for each row that depends on its person and group alone and looks arbitrary [G4]."""
     from .group_codes import CellTexts, mix_numbers, mix_texts
 
