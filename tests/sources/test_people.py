@@ -213,6 +213,59 @@ def test_a_row_that_names_nobody_is_left_out():
     assert len(people_rows(nulls)) == 0
 
 
+def in_memory_and_sorted(table, how=None):
+    """The rows of the table of people in their own order: grouped in memory, and by the sort."""
+    people = People("id", **(how or {}))
+    assert table.row_reader() is not None
+    in_memory = np.vstack(list(gather(table, people).batches()))
+    table.row_reader = lambda: None
+    return in_memory, np.vstack(list(gather(table, people).batches()))
+
+
+def same_bits(left, right):
+    return left.shape == right.shape and np.array_equal(left.view(np.int64), right.view(np.int64))
+
+
+@pytest.mark.parametrize("how", [{}, {"per_person": "count"}], ids=str)
+@pytest.mark.parametrize("name", [int, float, str, lambda i: "x" * 70 + str(i), lambda i: i + 2**63], ids=range(5))
+def test_a_table_in_memory_gives_the_people_that_the_sort_gives(name, how):
+    rng = np.random.default_rng(7)
+    n, numbers = 5000, rng.integers(-300, 300, 5000)
+    if name(0) == 2**63:
+        numbers = numbers + 300
+    cells = [None if rng.random() < 0.01 else name(int(i)) for i in numbers]
+    kind = pa.uint64() if name(0) == 2**63 else None
+    values = rng.normal(size=n) * 10.0 ** rng.integers(-200, 200, n)
+    x = pa.array(values, mask=rng.random(n) < 0.1)
+    table = pa.table({"id": pa.array(cells, kind), "x": x, "y": numbers, "z": rng.random(n, np.float32)})
+    table = pa.concat_tables([table.slice(0, 700), table.slice(700)])
+    frames = [table, pl.from_arrow(table)] if kind is None else [table, table.combine_chunks()]
+    results = [rows for data in frames for rows in in_memory_and_sorted(open_table(data, key="id"), how)]
+    assert len(results[0]) == len(set(cells) - {None})
+    assert all(same_bits(rows, results[0]) for rows in results[1:])
+
+
+def test_people_in_memory_may_have_more_rows_than_a_block():
+    rng = np.random.default_rng(8)
+    ids = np.where(rng.random(300_000) < 0.9, 7, rng.integers(0, 50, 300_000))
+    table = pa.table({"id": ids, "a": rng.normal(size=len(ids)), "b": rng.random(len(ids))})
+    assert same_bits(*in_memory_and_sorted(open_table(table, key="id")))
+    masked = np.ma.masked_array(
+        np.column_stack([ids, rng.normal(size=(len(ids), 3))]), mask=rng.random((len(ids), 4)) < 0.2
+    )
+    assert same_bits(*in_memory_and_sorted(open_table(masked, [3, 1], key=0)))
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(rng.random(10_000)), 5)
+    assert same_bits(*in_memory_and_sorted(open_table(pa.table({"id": ids[:2000], "v": vectors}), key="id")))
+    assert len(people_rows(pa.table({"id": ids[:0], "a": ids[:0] / 2}))) == 0
+
+
+def test_rows_of_a_mapped_array_are_not_read_at_random(tmp_path):
+    array = np.memmap(tmp_path / "rows", np.float64, "w+", shape=(6, 2))
+    array[:] = [[1, 2], [2, 3], [1, 4], [2, 5], [3, 6], [3, 8]]
+    assert open_table(array, [1], key=0).row_reader() is None
+    assert same_rows(people_rows(array, key=0, columns=[1]), [[3.0], [4.0], [7.0]])
+
+
 # --- identities of every type, from every source ------------------------------------------------
 
 NAMES = ["ann", "bob", "ann", "cyd", None, "bob"]

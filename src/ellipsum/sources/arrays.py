@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import UsageError, named
 from ..kernels.blocks import Block, Numbers, floats
-from .local import Piece, Table, block_rows
+from .local import Piece, RowReader, Table, block_rows
 from .protocol import Progress
 from .selection import EVERYTHING, Name, Selection, as_names, pick
 
@@ -69,6 +69,7 @@ class ArrayTable(Table):
     ordered = True
 
     def __init__(self, data: Numbers, selection: Selection = EVERYTHING) -> None:
+        self._is_mapped = isinstance(data, np.memmap)
         masked = type(data) is not np.ndarray and np.ma.isMaskedArray(data)
         if not masked:
             data = np.asarray(data)  # slices of a matrix, for example, have other shapes
@@ -110,6 +111,9 @@ class ArrayTable(Table):
         for start in range(0, total, step):
             part = self._data[start : start + step]
             yield self._cells(part), np.asarray(part) if self._ready else self._convert(part)
+
+    def row_reader(self) -> RowReader | None:
+        return None if self._is_mapped else lambda rows: self._convert(self._data.take(rows, axis=0))
 
     def _cells(self, part: Numbers) -> pa.Array | None:
         if self._key is None and not self._groups:

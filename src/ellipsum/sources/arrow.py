@@ -15,10 +15,11 @@ from pyarrow import types
 
 from ..errors import UsageError, named, shown
 from ..kernels.blocks import Block, Columns, floats
+from ..numerics.wide_integers import Ints
 from .coded import Coder
 from .group_labels import beside, canonical_labels, label_kind, texts
 from .identities import canonical, identities, key_kind, plain_type
-from .local import Piece, Table, block_rows
+from .local import Piece, RowReader, Table, block_rows
 from .protocol import Progress, attempt, sealed
 from .selection import EVERYTHING, Pick, Selection, pick
 
@@ -359,6 +360,18 @@ class ArrowTable(LayoutTable):
         elif home in ("pandas", "polars"):
             self._rows = len(self._data)
         self._reader = None if self.reopenable else reader
+
+    def row_reader(self) -> RowReader | None:
+        if not self.ordered:
+            return None
+        plan, places = self._plan.without_cells(), self._places[: len(self._plan.names)]
+        table = attempt(_UNREADABLE, lambda: self._stream().read_all().select(places).combine_chunks())
+
+        def read(rows: Ints) -> Block:
+            taken = table.take(pa.array(rows)).combine_chunks()
+            return to_piece([column.chunk(0) for column in taken.columns], plan)[1]
+
+        return read
 
     def _stream(self, schema_only: bool = False) -> pa.RecordBatchReader:
         source = self._data.limit(0) if schema_only else self._data

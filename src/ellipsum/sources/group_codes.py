@@ -322,6 +322,21 @@ def intern_texts(
 
 
 @compiled
+def sort_codes(codes: Ints, size: int) -> Ints:
+    """The positions of the codes 0, 1, ..., size - 1, in the order of codes."""
+    starts = np.zeros(size + 1, np.int64)
+    for code in codes:
+        starts[code + 1] += 1
+    for k in range(size):
+        starts[k + 1] += starts[k]
+    order = np.empty_like(codes)
+    for i in range(codes.size):
+        order[starts[codes[i]]] = i
+        starts[codes[i]] += 1
+    return order
+
+
+@compiled
 def mix_numbers(bits: Ints, valid: Flags, out: Ints) -> None:
     """Mix one more column of numbers into the hash of each row."""
     for i in range(out.size):

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Piece = tuple["pa.Array | None", Block]
 """Some rows, and the cells beside them: identities, or a struct of group labels and, last, identities (or None)."""
 PieceReader = Callable[[], Iterator[Piece]]
+RowReader = Callable[[Ints], Block]
+"""Reads the rows at any positions, in the order of the positions."""
 _BLOCK_CELLS = 655_360  # 5 MB of float64: large enough to hide the cost of a call, small enough for the cache
 
 
@@ -67,6 +69,10 @@ class Table(ABC):
     def row_groups(self) -> list[PieceReader]:
         """Readers of consecutive parts of a file that can be decoded in parallel; none for other tables."""
         return []
+
+    def row_reader(self) -> RowReader | None:
+        """What reads rows of a table in memory at any positions; None for other tables."""
+        return None
 
     @property
     def known_rows(self) -> int | None:

@@ -163,7 +163,7 @@ def _open_one(data: object, selection: Selection) -> Table:
     if isinstance(data, Query):
         return SqlTable(data, selection)
     if home == "pyarrow._dataset":
-        from .datasets import open_dataset
+        from .arrow_files import open_dataset
 
         return open_dataset(data, selection)
     if home.startswith("scipy.sparse"):

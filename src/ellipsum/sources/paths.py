@@ -178,7 +178,7 @@ def open_files(items: Iterable[AnyPath], selection: Selection) -> Table:
         raise _no_path()
     partitions = _find_partitions(items, selection)
     if partitions is not None:
-        from .datasets import open_partitions
+        from .arrow_files import open_partitions
 
         return open_partitions(*partitions, selection)
     paths = [path for item in items for path in attempt(f"{item} could not be read.", _expand, item)]

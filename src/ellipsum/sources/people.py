@@ -14,13 +14,14 @@ import stat
 import tempfile
 import threading
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError, Floats, UsageError
@@ -28,11 +29,22 @@ from ..numerics.wide_integers import Ints
 from ..request.groups import Listed
 from ..request.people import People
 from ..util.interrupts import held, read_ahead
+from ..util.threads import map_ahead
 from .arrays import ArrayTable
-from .group_codes import KeyTable, key_table
+from .group_codes import KeyTable, key_table, sort_codes
 from .group_labels import beside
-from .local import Piece, Table, block_rows
-from .person_rows import PersonCounter, PersonSort, count_pairs, pack, packed_type, reduce_people
+from .identities import storage
+from .local import Piece, RowReader, Table, block_rows
+from .person_rows import (
+    PersonCounter,
+    PersonSort,
+    canonical_rows,
+    count_pairs,
+    hash_cells,
+    pack,
+    packed_type,
+    reduce_people,
+)
 from .protocol import Progress, attempt, sealed
 from .sql_backends import connect_duckdb
 
@@ -54,7 +66,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 class PeopleTable(ArrayTable):
-    """One row for each person, or several, in a temporary file without a name: gone with `close` or the process.
+    """One row for each person, or several, in memory or in a temporary file without a name, which ends with `close`.
 
     The order of the rows is not public [T9].
     """
@@ -110,7 +122,8 @@ class GroupedPeople(PeopleTable):
 def gather(table: Table, people: People, most: int | None = None, listed: Listed | None = None) -> PeopleTable:
     """The table of people, from a table that was opened with `key=people.privacy_id`; reads it once.
 
-    DuckDB sorts the rows by person (and group), on disk where memory is short; exact sums go to a file.
+    DuckDB sorts the rows by person (and group), on disk where memory is short; exact sums go to a file. A table in
+    memory is not sorted if all rows of a person count.
     most: the number of groups of a person that count, with one row in each; None without groups. listed: the public
     groups; a row of another group counts nowhere, but its person is counted.
 
@@ -119,6 +132,10 @@ def gather(table: Table, people: People, most: int | None = None, listed: Listed
     """
     if table.key is None:
         raise UsageError("This table was opened without privacy_id. Open it again with privacy_id=.")
+    read = table.row_reader() if most is None and people.max_rows is None else None
+    if read is not None:
+        _remove_left_behind()
+        return attempt(FAILED, _gather_in_memory, table, people, read)
     keys = None if most is None else key_table(table.by, listed)
     sort = PersonSort(table.key, table.by, keys is not None, people.max_rows is not None)
     counter, size = PersonCounter(), 0
@@ -141,6 +158,68 @@ def gather(table: Table, people: People, most: int | None = None, listed: Listed
             return PeopleTable(rows, table, counter.people)
         codes = attempt(FAILED, memory_map, code_file, np.int64, (size,))
         return GroupedPeople(rows, codes, keys, table, counter.people)
+
+
+_PARTS = 64  # of ten million rows, each fits into the cache of a core
+_KINDS = {pa.large_binary(): "text", pa.uint64(): "uint64", pa.float64(): "real"}
+_Split = tuple[pa.Array, Ints, Ints]
+"""Identities, the positions of their rows, and where each part of both ends. Part k begins at the k-th end."""
+
+
+def _gather_in_memory(table: Table, people: People, read: RowReader) -> PeopleTable:
+    """As `gather`, without a sort of the rows: a hash of the identity assigns each row to one of a few parts.
+
+    Threads take turns at the parts. The people are then put in the order of their identities, as the sort does.
+    """
+    pieces = list(map_ahead(_split, _positions(table)))
+    parts = map_ahead(lambda part: _reduce_part(_join_part(pieces, part), table.width, people, read), range(_PARTS))
+    identities, rows = zip(*parts, strict=True)
+    order = pc.sort_indices(pa.concat_arrays(identities))
+    return PeopleTable(np.concatenate(rows).take(order, axis=0), table, len(order))
+
+
+def _positions(table: Table) -> Iterator[tuple[pa.Array, Ints]]:
+    """Identities and the positions of their rows. Rows without an identity are left out."""
+    assert table.key is not None
+    yield pa.array([], storage(table.key)), np.empty(0, np.int64)  # there may be no piece
+    start = 0
+    for cells, block in table.pieces():
+        assert cells is not None
+        who = cells.field(len(table.by)) if table.by else cells
+        yield who.drop_null(), start + np.flatnonzero(who.is_valid())
+        start += len(block)
+
+
+def _split(piece: tuple[pa.Array, Ints]) -> _Split:
+    """The piece in the order of the parts that its identities belong to."""
+    who, positions = piece
+    parts = hash_cells([who]) % _PARTS
+    order = sort_codes(parts, _PARTS)
+    return who.take(pa.array(order)), positions[order], np.searchsorted(parts[order], np.arange(_PARTS + 1))
+
+
+def _join_part(pieces: Sequence[_Split], part: int) -> tuple[pa.Array, Ints]:
+    """The identities of one part of all pieces, and the positions of their rows."""
+    cuts = [(who, positions, slice(*ends[part : part + 2])) for who, positions, ends in pieces]
+    joined = pa.concat_arrays([who[cut] for who, _, cut in cuts])
+    return joined, np.concatenate([positions[cut] for _, positions, cut in cuts])
+
+
+def _reduce_part(part: tuple[pa.Array, Ints], width: int, people: People, read: RowReader) -> tuple[pa.Array, Floats]:
+    """The people of a part, and what becomes of the rows of each."""
+    who, positions = part
+    keys = KeyTable((_KINDS.get(who.type, "integer"),))
+    codes = keys.codes([who])
+    order, step = sort_codes(codes, keys.size), block_rows(width)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, len(order), step):
+            these = order[start : start + step]
+            arrays = [pa.array(codes[these]), pack(canonical_rows(read(positions[these])))]
+            yield pa.record_batch(arrays, names=["who", "row"])
+
+    rows = np.concatenate([np.empty((0, width)), *reduce_people(batches(), width, people)])
+    return keys.labels()[0], rows
 
 
 def _connect(folder: Path) -> duckdb.DuckDBPyConnection:

@@ -81,7 +81,7 @@ class PersonSort:
             who, labels = who.filter(known), [column.filter(known) for column in labels]
         columns = {"who": who}
         if labels:
-            columns |= {"nowhere": pa.array(_in_no_group(labels, listed)), "pick": pa.array(_picks([*labels, who]))}
+            columns |= {"nowhere": pa.array(_in_no_group(labels, listed)), "pick": pa.array(hash_cells([*labels, who]))}
             columns |= dict(zip(self._groups, labels, strict=True))
         if self.is_capped:
             columns["hash"] = pa.array(content_hashes(rows.view(np.int64)))
@@ -105,7 +105,7 @@ def _in_no_group(labels: Sequence[pa.Array], listed: KeyTable | None) -> Flags:
     return missing
 
 
-def _picks(columns: Sequence[pa.Array]) -> Ints:
+def hash_cells(columns: Sequence[pa.Array]) -> Ints:
     """A number for each row that depends on its person and group alone and looks arbitrary [G4]."""
     from .group_codes import CellTexts, mix_numbers, mix_texts
 
@@ -125,12 +125,19 @@ class PersonCounter:
         self.people = 0
 
     def count(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        last = None
-        for batch in batches:
-            keys = batch.column(0)
-            self.people += int(begins(keys, last).sum())
-            last = _last_of(keys, last)
+        for batch, first in _mark_starts(batches):
+            self.people += int(first.sum())
             yield batch
+
+
+def _mark_starts(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Flags]]:
+    """Each batch that has rows, and whether each of its rows is the first of a person."""
+    last = None
+    for batch in batches:
+        keys = batch.column(0)
+        if len(keys):
+            yield batch, find_starts(keys, last)
+            last = keys.slice(len(keys) - 1)
 
 
 def count_pairs(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[tuple[list[pa.Array], pa.RecordBatch]]:
@@ -143,7 +150,7 @@ def count_pairs(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[tuple[
         if batch.num_rows == 0:
             continue
         cells = [batch.column(i) for i in (0, *range(3, batch.num_columns))]
-        changes = [begins(now, then) for now, then in zip(cells, last or [None] * len(cells), strict=True)]
+        changes = [find_starts(now, then) for now, then in zip(cells, last or [None] * len(cells), strict=True)]
         person, pair = changes[0], np.logical_or.reduce(changes)
         last = [now.slice(len(now) - 1, 1) for now in cells]
         ranks = _ranks(person, pair, rank)
@@ -172,10 +179,7 @@ def reduce_people(batches: Iterator[pa.RecordBatch], width: int, people: People)
 
     most, is_mean = people.max_rows or 0, people.per_person == "mean"
     person = OpenPerson.new(width)
-    last = None
-    for batch in batches:
-        first = begins(batch.column(0), last)
-        last = _last_of(batch.column(0), last)
+    for batch, first in _mark_starts(batches):
         out = np.empty((int(first.sum()) + 1, width))
         done = fold(row_bits(batch.column(1), width), first, most, is_mean, person, out)
         yield out[:done]
@@ -187,14 +191,9 @@ def reduce_people(batches: Iterator[pa.RecordBatch], width: int, people: People)
 
 def _count_or_keep(batches: Iterator[pa.RecordBatch], width: int, people: People) -> Iterator[Floats]:
     """The first max_rows rows of each person; or, in every column, the number of rows of each person."""
-    last, before = None, 0
-    for batch in batches:
-        keys = batch.column(0)
-        if len(keys) == 0:
-            continue
-        first = begins(keys, last)
-        last = _last_of(keys, last)
-        places = np.arange(len(keys))
+    before = 0
+    for batch, first in _mark_starts(batches):
+        places = np.arange(batch.num_rows)
         ranks = places - np.maximum.accumulate(np.where(first, places, -before))
         if people.per_person == COUNTS:
             complete = np.append(before, ranks + 1)[np.flatnonzero(first)]  # of the person before each first row
@@ -228,20 +227,13 @@ def row_bits(cells: pa.Array, width: int) -> Ints:
     return np.frombuffer(letters, np.int64, len(cells) * width, start).reshape(len(cells), width)
 
 
-def _last_of(keys: pa.Array, last: pa.Array | None) -> pa.Array | None:
-    """The last of these keys, or the last key of the batch before if there are none."""
-    return keys.slice(len(keys) - 1, 1) if len(keys) else last
-
-
-def begins(keys: pa.Array, last: pa.Array | None) -> Flags:
+def find_starts(cells: pa.Array, last: pa.Array | None) -> Flags:
     """Whether each row belongs to another person or group than the row before. Missing cells are equal [G4]."""
-    if len(keys) == 0:
-        return np.zeros(0, np.bool_)
-    begin = np.ones(len(keys), np.bool_)
+    starts = np.ones(len(cells), np.bool_)
     if last is not None:
-        begin[:1] = _differ(keys.slice(0, 1), last.cast(keys.type))
-    begin[1:] = _differ(keys.slice(1), keys.slice(0, len(keys) - 1))
-    return begin
+        starts[:1] = _differ(cells.slice(0, 1), last.cast(cells.type))
+    starts[1:] = _differ(cells.slice(1), cells.slice(0, len(cells) - 1))
+    return starts
 
 
 def _differ(cells: pa.Array, before: pa.Array) -> Flags:
