@@ -8,8 +8,7 @@ import pytest
 
 import ellipsum as es
 from ellipsum.learning.histograms import TINY, Histogram, grid, thresholds
-from ellipsum.learning.plan import LearningPlan
-from ellipsum.learning.split import learning_share, split_budget
+from ellipsum.learning.plan import LearningPlan, learning_share
 from ellipsum.learning.tails import End, EndCount, choose_ends
 from ellipsum.releases.histogram_release import on_simplex
 from ellipsum.rows import Box
@@ -243,7 +242,7 @@ def test_the_forecast_share_is_the_least():
 def test_a_split_budget_is_within_the_stated_one():
     for d in (1, 2, 5, 9):
         plan = es.plan("mean", es.Unknown(1e6), n=10_000, d=d, **SPEND)
-        split = split_budget(plan.request, 1e4)
+        split = plan.split
         assert plan.privacy == split.privacy
         assert split.is_box
         assert 0 < split.privacy.delta(1.0) <= 1e-6

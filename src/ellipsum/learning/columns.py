@@ -53,7 +53,7 @@ _ALIKE = (
 
 def find_columns(rounds: Rounds) -> Region:
     """Learn where to clamp each column, and what that cuts off."""
-    search, unit = ColumnSearch(rounds), rounds.split.unit
+    search, unit = ColumnSearch(rounds), rounds.plan.split.unit
     located = search.locate()
     histograms = search.look_about(located)
     centers = [one.center for one in located]
@@ -101,7 +101,7 @@ class ColumnSearch:
     """Rounds of histograms over columns, in units of each column's magnitude."""
 
     def __init__(self, rounds: Rounds) -> None:
-        self.rounds, self.left, self.d = rounds, rounds.split.share, rounds.d
+        self.rounds, self.left, self.d = rounds, rounds.plan.split.share, rounds.d
 
     def locate(self) -> list[Histogram]:
         """Every column, about zero by octaves, then by zooms away from it."""
