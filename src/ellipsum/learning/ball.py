@@ -24,18 +24,17 @@ from ..row_maps.maps import RowMap
 from ..rows import LearnedRows
 from .columns import find_columns
 from .constants import (
-    END_STEP,
     LEAST_SHARE,
     MEASURE_SHARE,
     MEDIAN_NORM,
     MOST_AXES,
     MOST_FINDING,
     MOST_SHARE,
-    NORM_STEP,
     OCTAVES,
     SHELLS,
     SHRINK,
     SMALLER,
+    STEP,
     UNNOTICED_STDS,
 )
 from .histograms import Histogram, thresholds
@@ -45,18 +44,21 @@ from .tails import Tail
 _Z95 = 1.959964  # of a normal distribution: 95% are within
 
 
-class Norms:
-    """A round that counts the norms of rows in an ellipsoid, and its noisy histogram."""
+def norm_edges(region: Region, clip: Ellipsoid) -> Floats:
+    """Edges of bins of norms in an ellipsoid, which grow by the same ratio out to where no row is farther."""
+    sides = np.maximum(region.upper - region.center, region.center - region.lower)
+    matrix = clip.matrix
+    farthest = 2 * length(clip.scale * sides if matrix is None else np.abs(matrix) @ sides)
+    return np.append(0.0, farthest * 2.0 ** -np.arange(OCTAVES, -STEP, -STEP))
 
-    def __init__(self, region: Region, clip: Ellipsoid) -> None:
-        sides = np.maximum(region.upper - region.center, region.center - region.lower)
-        matrix = clip.matrix
-        farthest = 2 * length(clip.scale * sides if matrix is None else np.abs(matrix) @ sides)  # no row is farther
-        self.edges = np.append(0.0, farthest * 2.0 ** -np.arange(OCTAVES, -NORM_STEP, -NORM_STEP))
-        self.row_map = region.clamp(NormHistogram(clip, self.edges[1:-1]))
 
-    def read(self, noisy: NoisySum, n: float) -> Histogram:
-        return Histogram(self.edges, noisy.values, noisy.std, n, thresholds(noisy.values.size))
+def count_norms(
+    rounds: Rounds, region: Region, clip: Ellipsoid, share: float, *others: tuple[str, RowMap, float]
+) -> tuple[Histogram, list[NoisySum]]:
+    """The noisy histogram of the norms of rows in an ellipsoid, and the sums of other rounds in the same pass."""
+    edges = norm_edges(region, clip)
+    noisy, *sums = rounds.sums(("norms", region.clamp(NormHistogram(clip, edges[1:-1])), share), *others)
+    return Histogram(edges, noisy.values, noisy.std, rounds.n, thresholds(noisy.values.size)), sums
 
 
 @dataclass
@@ -123,10 +125,13 @@ def find_vectors(rounds: Rounds) -> Region:
     region = rounds.whole_range()
     noise = rounds.unit_noise(1) * math.sqrt(d) / n  # of a clipped mean for the whole budget, in radii
     share = max((SHRINK * noise) ** 2, LEAST_SHARE)
-    clip = radius = median_norm(rounds, region)[0]
+    norms, _ = count_norms(rounds, region, region.ellipsoid(), LEAST_SHARE)
+    clip = radius = norms.quantile(0.5)
     region.radius = 2 * clip
     while 1 - rounds.left + share + LEAST_SHARE <= MOST_FINDING and rounds.passes_left >= 4:
-        radius, mean = median_norm(rounds, region, ("shrink", rounds.clip(region.ellipsoid(1 / clip)), share))
+        shrink = "shrink", rounds.clip(region.ellipsoid(1 / clip)), share
+        norms, (mean,) = count_norms(rounds, region, region.ellipsoid(), LEAST_SHARE, shrink)
+        radius = norms.quantile(0.5)
         if radius > SMALLER * region.radius:
             break
         if radius > 2 * clip:  # the mean before it missed the rows: once more in a ball that holds them
@@ -137,13 +142,6 @@ def find_vectors(rounds: Rounds) -> Region:
         clip = (1 + 1 / math.sqrt(2 * d)) * clip * mean.std * math.sqrt(d) / n  # a deviation above its noise
     region.radius = min(region.radius, radius)
     return region
-
-
-def median_norm(rounds: Rounds, region: Region, *others: tuple[str, RowMap, float]) -> tuple[float, NoisySum]:
-    """The median norm about the center, and the last of the other rounds in the same pass."""
-    norms = Norms(region, region.ellipsoid())
-    results = rounds.sums(("norms", norms.row_map, LEAST_SHARE), *others)
-    return norms.read(results[0], rounds.n).quantile(0.5), results[-1]
 
 
 # Measuring them -------------------------------------------------------------------------------------------
@@ -159,7 +157,7 @@ def clip_about(rounds: Rounds, region: Region) -> Region:
     shape = measure_shape(rounds, region, spreads)
     unit, median = rounds.unit_noise(rounds.left), shape.norms.quantile(0.5)
     octaves = math.log2(max(shape.norms.edges[shape.norms.hull.last] / median, 1.0))
-    radii = median * 2.0 ** np.arange(-0.5, octaves + END_STEP, END_STEP)
+    radii = median * 2.0 ** np.arange(-0.5, octaves + STEP, STEP)
     best = int(np.argmin((unit * radii * length(shape.errors)) ** 2 + shape.pull(radii, region.unit) ** 2))
     radius, clip = float(radii[best]), shape.ellipsoid
     outside = float(shape.norms.filled[shape.middles > radius].sum()) / rounds.n
@@ -212,12 +210,11 @@ def measure_shape(rounds: Rounds, region: Region, spreads: Floats) -> Shape:
 
 def measure_norms(rounds: Rounds, region: Region, clip: Ellipsoid, errors: Floats, median: float) -> Shape:
     """Norms of rows in an ellipsoid, and the directions of those in shells about where the median norm is expected."""
-    norms, directions = Norms(region, clip), Directions(clip, median * np.array(SHELLS))
-    counts, noisy = rounds.sums(
-        ("norms", norms.row_map, MEASURE_SHARE), ("directions", region.clamp(directions), MEASURE_SHARE)
-    )
+    directions = Directions(clip, median * np.array(SHELLS))
+    beside = "directions", region.clamp(directions), MEASURE_SHARE
+    norms, (noisy,) = count_norms(rounds, region, clip, MEASURE_SHARE, beside)
     totals = np.array([clip.restore(total) for total in directions.split(noisy.values)])
-    return Shape(clip, errors, norms.read(counts, rounds.n), directions.edges, totals, noisy.std)
+    return Shape(clip, errors, norms, directions.edges, totals, noisy.std)
 
 
 def measure_axes(rounds: Rounds, region: Region, shape: Shape) -> tuple[Ellipsoid, Floats]:

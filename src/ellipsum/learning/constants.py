@@ -48,8 +48,8 @@ PLAIN = 3.0
 """Standard deviations that count as plain: neighbors of what was seen, starts of tails, counts that warn."""
 NEXT = 2.0
 """Standard deviations of neighbors that are taken in while rows are missing: noise alone has one of 44 beyond."""
-UNNOTICED_STDS = 5.0
-"""Standard deviations of a count beyond an end: two more than warn, so that it warns with probability 0.97."""
+UNNOTICED_STDS = PLAIN + NEXT
+"""Standard deviations of a count beyond an end: that number of outliers warns, unless noise lowers it by NEXT."""
 MOST_ROWS = 0.7
 """Share of a column's rows: half the shortest run of bins with them is its scale, one standard deviation of a normal
 column. Where that run is one bin, a zoom splits it."""
@@ -67,14 +67,12 @@ TAIL_SIZES = tuple(2.0 ** (k / 2) for k in range(-2, 3))
 """Over the noisy count where the tail begins, which is six standard deviations: half and double are far outside."""
 INTERVAL_LEVEL = 0.95
 """Of the posterior quantile of what an end cuts off, which widens intervals."""
-END_STEP = 0.125
-"""Octaves between ends, or radii, that are tried: the best of them is within 1% of the least error."""
+STEP = 0.125
+"""Octaves between ends, or radii, that are tried, and of a bin of norms: the best is within 1% of the least error."""
 
 # Ball ----------------------------------------------------------------------------------------------------
 MEDIAN_NORM = 1.2
 """Of rows in units of their mean absolute values, over sqrt(d): sqrt(pi / 2), or somewhat less for few columns."""
-NORM_STEP = 0.125
-"""Octaves of a bin of norms."""
 MOST_PASSES = 10
 """Over all rows, the release included: each is a scan of a file or a query."""
 MOST_FINDING = 0.5

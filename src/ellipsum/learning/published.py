@@ -26,9 +26,9 @@ from ..privacy.budget import Budget
 from ..regions.ellipsoid import Ellipsoid, length
 from ..row_maps.histograms import SecondMoments, Sides
 from ..rows import LearnedRows
-from .ball import clip_about, find_vectors, median_norm
+from .ball import clip_about, count_norms, find_vectors
 from .columns import find_columns
-from .constants import MOST_PASSES
+from .constants import LEAST_SHARE, MOST_PASSES
 from .rounds import Region, Rounds
 
 _MOST_STEPS = 1000
@@ -277,8 +277,6 @@ def norm_quantile(
     rounds: Rounds, shape: Ellipsoid, fraction: float, upper: float, steps: int, share: Fraction
 ) -> float:
     """A quantile of ‖B (x - c)‖ in [0, upper] [L21]; never zero."""
-    if not upper > 0:
-        raise UsageError("the range of a norm must be above zero.")
     unit = replace(shape, scale=shape.scale / upper)
     quantile = float(quantiles(rounds, "radius", unit, "norm", (0.0, 1.0), steps, share, fraction)[0])
     return upper * max(quantile, _SMALLEST)
@@ -309,7 +307,7 @@ def friendly_core(rounds: Rounds) -> Region:
     if isinstance(average, FriendlyRelease):
         region.move(average.value)
         if not rounds.has_units:
-            region.radius, _ = median_norm(rounds, region)
+            region.radius = count_norms(rounds, region, region.ellipsoid(), LEAST_SHARE)[0].quantile(0.5)
     elif not rounds.has_units:
         region = find_vectors(rounds)
     return clip_about(rounds, region)

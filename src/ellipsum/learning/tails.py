@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import Floats
-from .constants import END_STEP, INTERVAL_LEVEL, PLAIN, TAIL_INDEX, TAIL_INDICES, TAIL_SCALES, TAIL_SIZES, TAIL_SPREAD
+from .constants import INTERVAL_LEVEL, PLAIN, STEP, TAIL_INDEX, TAIL_INDICES, TAIL_SCALES, TAIL_SIZES, TAIL_SPREAD
 from .histograms import TINY, Histogram
 
 _LAWS = (np.array(part) for part in (TAIL_INDICES, TAIL_SCALES, TAIL_SIZES))
@@ -128,7 +128,7 @@ class Tail:
     def ladder(self, least: float) -> Floats:
         """The ends that are tried, from half the nearest bin out to the magnitude, none nearer than `least`."""
         nearest, farthest = self.distances[1], self.distances[-1]
-        octaves = np.arange(-1, math.log2(farthest / nearest) + END_STEP, END_STEP)
+        octaves = np.arange(-1, math.log2(farthest / nearest) + STEP, STEP)
         ladder: Floats = np.maximum(np.minimum(nearest * 2.0**octaves, farthest), least)
         return ladder
 
