@@ -328,11 +328,11 @@ def test_ends_widen_with_the_tail_and_narrow_with_the_noise():
     assert ends(normal, 1000.0)[1].distance < ends(normal, 1.0)[1].distance
     below, above = ends(normal, 10.0)
     assert np.maximum(normal - above.distance, 0).sum() <= above.bias
-    none = EndCount(below, 0.0, 0.0, 1.0)
-    nearer = ends(normal, 10.0, (none, EndCount(above._replace(farther=above.farther + 0.1), 500.0, 0.0, 1.0)))
-    assert nearer[1].surprise < 3
-    assert nearer[1].distance >= above.distance
-    assert ends(normal, 10.0, (none, EndCount(above, 0.0, 500.0, 1.0)))[1].surprise > 3
+    none = EndCount(below, 0.0, 1.0)
+    again = ends(normal, 10.0, (none, EndCount(above, 0.0, 1.0)))
+    assert again[1].surprise < 3
+    assert again[1].distance >= above.distance
+    assert ends(normal, 10.0, (none, EndCount(above, 500.0, 1.0)))[1].surprise > 3
 
 
 def test_an_interval_allows_for_the_rows_seen_beyond_an_end():
@@ -354,7 +354,7 @@ def test_values_beyond_a_column_that_looks_constant_are_a_surprise():
     assert near[1].distance < TINY
     for rows in (208.0, 20.0):
         beyond = tuple(
-            EndCount(End(end.distance, end.distance, 0.0, 0.0), 0.0, count, 30.0)
+            EndCount(End(end.distance, end.distance, 0.0, 0.0), count, 30.0)
             for end, count in zip(near, (0.0, rows), strict=True)
         )
         surprise = max(end.surprise for end in choose_ends(histogram, 0.0, 10.0, beyond))

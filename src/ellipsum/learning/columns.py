@@ -21,11 +21,10 @@ from ..row_maps.histograms import ColumnHistograms
 from .constants import (
     BULK_BINS,
     BULK_STDS,
-    FIRST_SHARE,
     MOST_ZOOMS,
     PLAIN,
     RATIO,
-    TAIL_SHARE,
+    ROUND_SHARE,
     UNNOTICED_STDS,
     ZOOM_BINS,
 )
@@ -105,14 +104,14 @@ class ColumnSearch:
 
     def locate(self) -> list[Histogram]:
         """Every column, about zero by octaves, then by zooms away from it."""
-        share = FIRST_SHARE * self.left
+        share = ROUND_SHARE * self.left
         bins = min(bulk_bins(self.rounds.n, self._std(self.d, share)), 2)
         about_zero = grid(0.0, TINY, 1, 1 + 1 / bins, around_zero=True)
         located = self._histograms("locate", range(self.d), [about_zero] * self.d, share)
         places = list(range(self.d))
         for _ in range(MOST_ZOOMS):
             places = [j for j in places if located[j].is_far_from_zero]
-            share = FIRST_SHARE * self.left * len(places) / self.d
+            share = ROUND_SHARE * self.left * len(places) / self.d
             if not places or self.rounds.n < BULK_STDS * self._std(len(places), share):
                 break
             spans = [located[j].span for j in places]
@@ -129,7 +128,7 @@ class ColumnSearch:
 
     def look_about(self, located: list[Histogram]) -> list[Histogram]:
         """A histogram about every center, and where rounds are Gaussian the tails of several columns at once."""
-        self.count_share = TAIL_SHARE * self.left
+        self.count_share = ROUND_SHARE * self.left
         tails = 0.0 if self.rounds.is_pure or self.d == 1 else self.count_share
         share = self.left - self.count_share - tails
         bins = bulk_bins(self.rounds.n, self._std(self.d, share if self.rounds.is_pure else self.left))
@@ -154,27 +153,18 @@ class ColumnSearch:
         return joined
 
     def count_beyond(self, centers: list[float], ends: list[tuple[End, End]]) -> list[tuple[EndCount, EndCount]]:
-        """How many values lie beyond both ends of every column: one round, whose noise hardly grows with d."""
+        """The number of values beyond all bins seen on each side of every column; the noise does not grow with d."""
         edges = []
         for center, (below, above), size in zip(centers, ends, self.rounds.magnitude, strict=True):
-            far_low, low, high, far_high = size * np.clip(
-                [center - below.farther, center - below.distance, center + above.distance, center + above.farther],
-                -1,
-                1,
-            )
-            high = np.nextafter(high, np.inf)  # values at an end are within
-            edges.append(
-                np.array(
-                    [min(far_low, np.nextafter(low, -np.inf)), low, high, max(far_high, np.nextafter(high, np.inf))]
-                )
-            )
-        outer = np.array([True, True, False, True, True, False])
+            low, high = size * np.clip([center - below.farther, center + above.farther], -1, 1)
+            edges.append(np.array([low, np.nextafter(high, np.inf)]))  # values at an end are within
+        outer = np.array([True, False, True, False])
         divided = "number" if self.rounds.is_pure else "root"
         row_map = ColumnHistograms(self.d, range(self.d), edges, [outer] * self.d, divided)
         share = min(Fraction(self.count_share), self.rounds.left)  # rounding must not ask for more than is left
         values, std = self.rounds.sum("beyond the ends", row_map, share)
         return [
-            (EndCount(below, float(part[1]), float(part[0]), std), EndCount(above, float(part[3]), float(part[4]), std))
+            (EndCount(below, float(part[0]), std), EndCount(above, float(part[2]), std))
             for (below, above), part in zip(ends, row_map.split(values), strict=True)
         ]
 

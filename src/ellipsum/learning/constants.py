@@ -6,10 +6,9 @@ from __future__ import annotations
 LEARNING_COST = 250.0
 """Learning with the share lam of the budget costs the release a factor 1 + LEARNING_COST / (lam R) in error, R the rows
 per standard deviation of a histogram's noise: with 1/(1 - lam) for the release's own noise, the best lam follows."""
-FIRST_SHARE = 0.3
-"""Of learning, for the first histogram; and of what is left for each zoom. It is flat: .2 to .4 are within 3%."""
-TAIL_SHARE = 0.25
-"""Of what is left then, for bins of tails, and as much for counts beyond the ends."""
+ROUND_SHARE = 0.25
+"""Of what is left of learning: for the first histogram, each zoom, bins of tails and counts beyond the ends; the second
+histogram has the rest. It is flat: .2 to .4 are within 3%."""
 FEWEST_ROWS = 40.0
 """Rows per standard deviation of a histogram's noise, for the whole budget, from which columns are found reliably: with
 a share of a third or so, most rows of a column in one bin are then twice the threshold of noise alone."""
@@ -55,7 +54,7 @@ MOST_ROWS = 0.7
 column. Where that run is one bin, a zoom splits it."""
 
 # Tails ---------------------------------------------------------------------------------------------------
-TAIL_INDEX = 0.12
+TAIL_INDEX = 0.06
 """Prior mean of a tail's index: normal and exponential tails have 0, and from 0.5 on the variance is infinite."""
 TAIL_SPREAD = 0.5
 """Prior deviation of the logarithm of a tail's scale about its distance from the center."""

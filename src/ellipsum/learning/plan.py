@@ -152,32 +152,28 @@ class LearningPlan(StatisticPlan[Any]):
         slack = published.required_slack(self.rows.method, budget, request.neighbors)
         if request.groups is not None:
             slack = gaussian_slack(request.groups, budget)
-        sides, is_box = 2 if request.neighbors == "replace" else 1, self._uses_box
-        is_release = request.statistic != "learn" or not is_box
-        epsilon, each = budget.pair[0] if budget.pair else 0.0, self.rows_each or 1
-
-        def split(mu: float, pure: float, share: float, unit: float, clear_rows: float) -> Split:
-            privacy = Privacy(mu, slack, request.neighbors, unit_of(request.people), (pure,) if pure else ())
-            return Split(privacy, share if is_release else 1.0, is_box, unit * each * sides / 2, clear_rows)
-
-        if self._is_pure:
-            clear_rows = n * epsilon / (math.sqrt(2) * sides * d * each)
-            share = learning_share(clear_rows)
-            left = (1 - share) * epsilon if is_release else epsilon
-            return split(0.0, epsilon, share, box_std(d) / left, clear_rows / PURE_PENALTY)
-        mu = budget.after_slack(slack).mu
-        clear_rows = n * mu / (math.sqrt(sides * d) * each)
-        share = learning_share(clear_rows if is_box else 2 * clear_rows)  # norms of rows tell of all columns at once
-        left = (1 - share) * epsilon if is_release else epsilon
-        gaussian_unit = math.sqrt(d if is_box else 1) / (mu * math.sqrt(1 - share) if is_release else mu)
-        is_offered = is_box and left and request.noise == "auto" and request.groups is None
-        pure_unit = box_std(d) / left if is_offered else math.inf
-        if not is_release:
-            return split(mu, 0.0, share, min(gaussian_unit, pure_unit), clear_rows)
-        beside = mu_beside(left, *budget.pair) if budget.pair and pure_unit < gaussian_unit else None
-        if beside is not None:
-            return split(beside, left, 1.0, pure_unit, clear_rows)
-        return split(mu, 0.0, share, gaussian_unit, clear_rows)
+        sides, each, is_box = 2 if request.neighbors == "replace" else 1, self.rows_each or 1, self._uses_box
+        epsilon = budget.pair[0] if budget.pair else 0.0
+        mu = 0.0 if self._is_pure else budget.after_slack(slack).mu
+        histogram_noise = each * (math.sqrt(sides * d) / mu if mu else math.sqrt(2) * sides * d / epsilon)
+        clear_rows = n / histogram_noise
+        share = learning_share(clear_rows if is_box else 2 * clear_rows)  # a norm is counted once for all columns
+        if request.statistic == "learn" and is_box:
+            share, kept = 1.0, 1.0  # a later release has as large a budget
+        else:
+            kept = 1 - share
+        is_pure_offered = self._is_pure or (is_box and epsilon and request.noise == "auto" and request.groups is None)
+        pure_unit = box_std(d) / (kept * epsilon) if is_pure_offered else math.inf
+        gaussian_unit = math.sqrt(d if is_box else 1) / (mu * math.sqrt(kept)) if mu else math.inf
+        unit, pure = min(pure_unit, gaussian_unit), () if mu else (epsilon,)
+        if mu and budget.pair and pure_unit < gaussian_unit and kept < 1:
+            beside = mu_beside(kept * epsilon, *budget.pair)
+            if beside is None:
+                unit = gaussian_unit
+            else:
+                mu, share, pure = beside, 1.0, (kept * epsilon,)
+        privacy = Privacy(mu, slack, request.neighbors, unit_of(request.people), pure)
+        return Split(privacy, share, is_box, unit * each * sides / 2, clear_rows / (1 if mu else PURE_PENALTY))
 
     @property
     def _uses_box(self) -> bool:
@@ -320,7 +316,7 @@ class LearningPlan(StatisticPlan[Any]):
             missing = np.clip(fill, *region.rows.bounds()).tolist()
         request = replace(
             self.request,
-            bounds=region.rows.resolve(self.d),
+            bounds=region.rows,
             n=self.n if self.neighbors == "replace" and rounds.has_public_rows else round(rounds.n),
             columns=rounds.source.columns,
             missing=missing,

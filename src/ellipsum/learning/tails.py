@@ -34,15 +34,14 @@ class End(NamedTuple):
     bias: float
     """What clamping cuts off the sum at most, at the interval's level."""
     surprise: float
-    """How far the count farther out exceeds what the tail was expected to hold there, in stds."""
+    """How far the count beyond `farther` exceeds what the tail was expected to hold there, in stds."""
 
 
 class EndCount(NamedTuple):
-    """Noisy counts of the values beyond an earlier end: up to where bins were seen to hold rows, and farther out."""
+    """The noisy count of the values beyond an earlier end, and beyond all bins that were seen to hold rows."""
 
     end: End
     rows: float
-    farther_rows: float
     std: float
 
 
@@ -70,16 +69,11 @@ class Tail:
         self.log_likelihood = -0.5 * misfit.sum(axis=1)
         self.surprise = 0.0
         if count is not None:
-            self._add(count)
-
-    def _add(self, count: EndCount) -> None:
-        """Add the counts beyond an end to the posterior, and compare the farther one with its expected value."""
-        near = float(np.maximum(self.counts[: self.inside][self.seen[: self.inside] > count.end.distance].sum(), 0.0))
-        beyond, farther = self._reached(np.array([count.end.distance, count.end.farther])).T
-        misfit = (count.rows - (beyond - farther + near)) ** 2 + (count.farther_rows - farther) ** 2
-        self.log_likelihood = self.log_likelihood - 0.5 * misfit / count.std**2
-        expected = 0.0 if self.start <= LOOKS_CONSTANT else float(self._weights(_FLAT) @ farther)
-        self.surprise = (count.farther_rows - expected) / count.std  # nothing tells where a constant column ends
+            farther = self._reached(np.array([count.end.farther]))[:, 0]
+            self.log_likelihood -= 0.5 * ((count.rows - farther) / count.std) ** 2
+            # A column that looks constant has no tail whose law could explain the count.
+            expected = 0.0 if self.start <= LOOKS_CONSTANT else float(self._weights(_FLAT) @ farther)
+            self.surprise = (count.rows - expected) / count.std
 
     def _reached(self, distances: Floats) -> Floats:
         """(laws, distances): the tail's rows beyond a distance."""
