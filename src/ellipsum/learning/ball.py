@@ -111,9 +111,11 @@ class Shape:
         return np.asarray(np.maximum(np.stack([-lost, lost]), 0.0) + _Z95 * (np.hypot(noise, std) - std))
 
 
-def learn_ball(rounds: Rounds) -> Region:
-    """Learn where to clip rows: columns with units of their own, or vectors."""
-    return clip_about(rounds, find_columns(rounds) if rounds.has_units else find_vectors(rounds))
+def learn_bounds(rounds: Rounds) -> Region:
+    """The default method: ends of columns, or an ellipsoid about columns or vectors."""
+    is_box = rounds.plan.split.is_box
+    region = find_columns(rounds) if is_box or rounds.has_units else find_vectors(rounds)
+    return region if is_box else clip_about(rounds, region)
 
 
 def find_vectors(rounds: Rounds) -> Region:

@@ -28,7 +28,7 @@ from .constants import (
     UNNOTICED_STDS,
     ZOOM_BINS,
 )
-from .histograms import TINY, Histogram, bulk_bins, grid, thresholds
+from .histograms import TINY, Histogram, bulk_bins, grid, noise_limit, thresholds
 from .rounds import Region, Rounds
 from .tails import LOOKS_CONSTANT, End, EndCount, choose_ends
 
@@ -52,6 +52,8 @@ _ALIKE = (
 
 def find_columns(rounds: Rounds) -> Region:
     """Learn where to clamp each column, and what that cuts off."""
+    from scipy.special import ndtr
+
     search, unit = ColumnSearch(rounds), rounds.plan.split.unit
     located = search.locate()
     histograms = search.look_about(located)
@@ -70,7 +72,8 @@ def find_columns(rounds: Rounds) -> Region:
         or std > (spread if bulk.in_one_bin else min(spread, bulk.spread(*bounds)))
         for one, bulk, spread, std, *bounds in zip(histograms, located, spreads, noise, lower, upper, strict=True)
     ]
-    is_far = np.array([max(end.surprise for end in pair) for pair in ends]) > search.surprise_limit()
+    surprise = noise_limit(float(ndtr(-PLAIN)) / rounds.d, rounds.is_pure)  # as rare in any column as PLAIN in one
+    is_far = np.array([max(end.surprise for end in pair) for pair in ends]) > surprise
     unnoticed = math.ceil(UNNOTICED_STDS * counts[0][0].std)
     is_alike = distances.sum(axis=0) <= 2 * LOOKS_CONSTANT
     warnings = [
@@ -167,13 +170,6 @@ class ColumnSearch:
             (EndCount(below, float(part[0]), std), EndCount(above, float(part[2]), std))
             for (below, above), part in zip(ends, row_map.split(values), strict=True)
         ]
-
-    def surprise_limit(self) -> float:
-        """The stds of a count that noise exceeds in any of all columns as rarely as PLAIN stds in one."""
-        from scipy.special import ndtr, ndtri
-
-        odds = float(ndtr(-PLAIN)) / self.d
-        return -math.log(2 * odds) / math.sqrt(2) if self.rounds.is_pure else -float(ndtri(odds))
 
     def _histograms(self, name: str, places: Sequence[int], grids: Sequence[Floats], share: float) -> list[Histogram]:
         """Make a noisy histogram of each of these columns in one round."""

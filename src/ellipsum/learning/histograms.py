@@ -202,13 +202,16 @@ def bulk_bins(n: float, std: float) -> int:
     return int(np.clip(n / (BULK_STDS * std), 1, BULK_BINS))
 
 
-def thresholds(bins: int, laplace: bool = False) -> Floats:
-    """For each width of a window, in standard deviations: noise alone exceeds one with probability at most LEVEL."""
+def noise_limit(odds: float, laplace: bool = False, width: int = 1) -> float:
+    """The standard deviations that the noise of a window of empty bins exceeds with probability at most `odds`."""
     from scipy.special import ndtri
 
-    odds = LEVEL / (len(WINDOWS) * bins)
     if not laplace:
-        return np.full(len(WINDOWS), -float(ndtri(odds)))
+        return -float(ndtri(odds))
     tilt = np.linspace(0.01, 0.999, 200)  # Chernoff's bound for a sum of Laplace variables
-    sums = [((-math.log(odds) - w * np.log1p(-(tilt**2))) / tilt).min() / math.sqrt(2 * w) for w in WINDOWS]
-    return np.array(sums)
+    return float(((-math.log(odds) - width * np.log1p(-(tilt**2))) / tilt).min() / math.sqrt(2 * width))
+
+
+def thresholds(bins: int, laplace: bool = False) -> Floats:
+    """For each length in WINDOWS, a limit: noise alone exceeds any of all with probability at most LEVEL."""
+    return np.array([noise_limit(LEVEL / (len(WINDOWS) * bins), laplace, width) for width in WINDOWS])

@@ -40,14 +40,11 @@ from ..rows import Box, Unknown
 from ..session import Session
 from ..util import json_codec
 from . import published
-from .ball import learn_ball
-from .columns import PASSES, find_columns
 from .constants import (
     FEWEST_ROWS,
     GUESSED_ROWS,
     LEARNING_COST,
     MEDIAN_NORM,
-    MOST_PASSES,
     PURE_PENALTY,
     USELESS,
     WIDTH,
@@ -196,9 +193,7 @@ class LearningPlan(StatisticPlan[Any]):
     def passes(self) -> int:
         """The most passes over the rows."""
         counts_rows = self.neighbors != "replace" or self.rows_each is not None
-        if self.rows.method != "auto":
-            return counts_rows + published.passes(self.rows.method, self.rows.options)
-        return counts_rows + (PASSES if self.split.is_box else MOST_PASSES)
+        return counts_rows + published.passes(self.rows.method, self.rows.options, self.split.is_box)
 
     @property
     def relative_error(self) -> float | None:
@@ -290,10 +285,7 @@ class LearningPlan(StatisticPlan[Any]):
 
     def _learn_region(self, rounds: Rounds) -> Region:
         """The region of the release, with warnings of columns that were not found, and of too few rows."""
-        if self.rows.method == "auto":
-            region = find_columns(rounds) if self.split.is_box else learn_ball(rounds)
-        else:
-            region = published.learn(rounds, self.rows.method, self.rows.options)
+        region = published.learn(rounds, self.rows.method, self.rows.options)
         lost = [rounds.names[j] for j in np.flatnonzero(~region.found)]
         needed = self._rows_to_learn
         few = (f"intervals cannot be trusted: {self._describe_need(needed)}",) if rounds.n < needed else ()

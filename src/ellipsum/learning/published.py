@@ -26,44 +26,38 @@ from ..privacy.budget import Budget
 from ..regions.ellipsoid import Ellipsoid, length
 from ..row_maps.histograms import SecondMoments, Sides
 from ..rows import LearnedRows
-from .ball import clip_about, count_norms, find_vectors
-from .columns import find_columns
+from .ball import clip_about, count_norms, find_vectors, learn_bounds
+from .columns import PASSES, find_columns
 from .constants import LEAST_SHARE, MOST_PASSES
 from .rounds import Region, Rounds
 
 _MOST_STEPS = 1000
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "auto": {},
-    "coinpress": {"steps": 4, "std": None},
-    "instance_optimal": {"steps": 10, "clip_share": 0.25},
-    "variance_aware": {"steps": 20},
-    "friendly_core": {},
-}
 
 
 def read_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """All options of a method, defaults included; an error for a name or an option that there is not."""
-    offered = _OPTIONS[choice("method", method, tuple(_OPTIONS))]
-    unknown = [name for name in options if name not in offered]
+    _, defaults = METHODS[choice("method", method, tuple(METHODS))]
+    unknown = [name for name in options if name not in defaults]
     if unknown:
-        raise UsageError(f"method={method!r} takes {', '.join(offered) or 'no options'}, got {', '.join(unknown)}.")
-    steps = {"steps": whole("steps", {**offered, **options}["steps"], most=_MOST_STEPS)} if "steps" in offered else {}
-    return {**offered, **options, **steps}
-
-
-def passes(method: str, options: Mapping[str, Any]) -> int:
-    """The most passes over the rows, the release included."""
-    read = read_options(method, options)
-    if method == "friendly_core":
-        return MOST_PASSES + 2
-    if method == "coinpress":
-        return int(read["steps"] if read["std"] is not None else 1 + 2 * read["steps"])
-    return int((2 if method == "instance_optimal" else 3) * read["steps"] + 1)
+        raise UsageError(f"method={method!r} takes {', '.join(defaults) or 'no options'}, got {', '.join(unknown)}.")
+    read = {**defaults, **options}
+    return {**read, "steps": whole("steps", read["steps"], most=_MOST_STEPS)} if "steps" in read else read
 
 
 def learn(rounds: Rounds, method: str, options: Mapping[str, Any]) -> Region:
-    """The region of a published method."""
-    return _METHODS[method](rounds, **read_options(method, options))
+    """The region that a method learns."""
+    return METHODS[method][0](rounds, **read_options(method, options))
+
+
+def passes(method: str, options: Mapping[str, Any], is_box: bool) -> int:
+    """The most passes over the rows, the release included."""
+    read = read_options(method, options)
+    steps = int(read.get("steps", 0))
+    if method == "coinpress":
+        return steps if read["std"] is not None else 1 + 2 * steps
+    if method in ("instance_optimal", "variance_aware"):
+        return (2 if method == "instance_optimal" else 3) * steps + 1
+    return PASSES if is_box else MOST_PASSES + 2 * (method == "friendly_core")
 
 
 def required_slack(method: str, budget: Budget, neighbors: str) -> float:
@@ -313,9 +307,11 @@ def friendly_core(rounds: Rounds) -> Region:
     return clip_about(rounds, region)
 
 
-_METHODS: dict[str, Callable[..., Region]] = {
-    "coinpress": coinpress,
-    "instance_optimal": instance_optimal,
-    "variance_aware": variance_aware,
-    "friendly_core": friendly_core,
+METHODS: dict[str, tuple[Callable[..., Region], dict[str, Any]]] = {
+    "auto": (learn_bounds, {}),
+    "coinpress": (coinpress, {"steps": 4, "std": None}),
+    "instance_optimal": (instance_optimal, {"steps": 10, "clip_share": 0.25}),
+    "variance_aware": (variance_aware, {"steps": 20}),
+    "friendly_core": (friendly_core, {}),
 }
+"""Every method, with its options and their defaults."""
