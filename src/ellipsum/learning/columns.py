@@ -30,10 +30,10 @@ from .constants import (
 )
 from .histograms import TINY, Histogram, bulk_bins, grid, noise_limit, thresholds
 from .rounds import Region, Rounds
-from .tails import LOOKS_CONSTANT, End, EndCount, choose_ends
+from .tails import LOOKS_CONSTANT, choose_ends
 
 PASSES = MOST_ZOOMS + 5
-"""Locate, zooms, look, tails, counts beyond the ends, and the release."""
+"""Locate, zooms, look, tails, counts beyond all bins seen, and the release."""
 _FINEST = (2.0 * ZOOM_BINS) ** -MOST_ZOOMS
 """Of a column's distance from zero: zooms tell no smaller spread, and a column without any is taken to be constant."""
 _ROUGH = (
@@ -58,9 +58,9 @@ def find_columns(rounds: Rounds) -> Region:
     located = search.locate()
     histograms = search.look_about(located)
     centers = [one.center for one in located]
-    first = [choose_ends(one, center, unit) for one, center in zip(histograms, centers, strict=True)]
-    counts = search.count_beyond(centers, first)
-    ends = [choose_ends(*parts[:2], unit, parts[2]) for parts in zip(histograms, centers, counts, strict=True)]
+    beyond, count_std = search.count_beyond(histograms)
+    columns = zip(histograms, centers, beyond, strict=True)
+    ends = [choose_ends(one, center, unit, rows, count_std) for one, center, rows in columns]
 
     size, is_found = rounds.magnitude, np.array([one.hull.sure for one in histograms])
     distances, bias = np.array([[(end.distance, end.bias) for end in pair] for pair in ends]).transpose(2, 1, 0)
@@ -74,7 +74,7 @@ def find_columns(rounds: Rounds) -> Region:
     ]
     surprise = noise_limit(float(ndtr(-PLAIN)) / rounds.d, rounds.is_pure)  # as rare in any column as PLAIN in one
     is_far = np.array([max(end.surprise for end in pair) for pair in ends]) > surprise
-    unnoticed = math.ceil(UNNOTICED_STDS * counts[0][0].std)
+    unnoticed = math.ceil(UNNOTICED_STDS * count_std)
     is_alike = distances.sum(axis=0) <= 2 * LOOKS_CONSTANT
     warnings = [
         text.format(names=listing(rounds.names[j] for j in np.flatnonzero(chosen & is_found)), unnoticed=unnoticed)
@@ -132,8 +132,9 @@ class ColumnSearch:
     def look_about(self, located: list[Histogram]) -> list[Histogram]:
         """A histogram about every center, and where rounds are Gaussian the tails of several columns at once."""
         self.count_share = ROUND_SHARE * self.left
-        tails = 0.0 if self.rounds.is_pure or self.d == 1 else self.count_share
-        share = self.left - self.count_share - tails
+        share = self.left - self.count_share
+        tails = 0.0 if self.rounds.is_pure or self.d == 1 else share / 2
+        share -= tails
         bins = bulk_bins(self.rounds.n, self._std(self.d, share if self.rounds.is_pure else self.left))
         grids = [
             grid(one.center, one.scale, min(2 * bins, BULK_BINS) if one.in_one_bin else bins, max(1 + 1 / bins, RATIO))
@@ -155,21 +156,18 @@ class ColumnSearch:
             joined.append(replace(one, counts=counts, weights=1 - weight))
         return joined
 
-    def count_beyond(self, centers: list[float], ends: list[tuple[End, End]]) -> list[tuple[EndCount, EndCount]]:
-        """The number of values beyond all bins seen on each side of every column; the noise does not grow with d."""
+    def count_beyond(self, histograms: list[Histogram]) -> tuple[list[tuple[float, float]], float]:
+        """The number of values below and above all bins seen, and its noise, which does not grow with d."""
         edges = []
-        for center, (below, above), size in zip(centers, ends, self.rounds.magnitude, strict=True):
-            low, high = size * np.clip([center - below.farther, center + above.farther], -1, 1)
-            edges.append(np.array([low, np.nextafter(high, np.inf)]))  # values at an end are within
+        for one, size in zip(histograms, self.rounds.magnitude, strict=True):
+            ends = np.concatenate([[-2.0], one.edges[1:-1], [2.0]])  # all that is clamped to the magnitude is within
+            edges.append(size * ends[[one.hull.first, one.hull.last]])
         outer = np.array([True, False, True, False])
         divided = "number" if self.rounds.is_pure else "root"
         row_map = ColumnHistograms(self.d, range(self.d), edges, [outer] * self.d, divided)
         share = min(Fraction(self.count_share), self.rounds.left)  # rounding must not ask for more than is left
-        values, std = self.rounds.sum("beyond the ends", row_map, share)
-        return [
-            (EndCount(below, float(part[0]), std), EndCount(above, float(part[2]), std))
-            for (below, above), part in zip(ends, row_map.split(values), strict=True)
-        ]
+        values, std = self.rounds.sum("beyond the bins", row_map, share)
+        return [(float(part[0]), float(part[2])) for part in row_map.split(values)], std
 
     def _histograms(self, name: str, places: Sequence[int], grids: Sequence[Floats], share: float) -> list[Histogram]:
         """Make a noisy histogram of each of these columns in one round."""

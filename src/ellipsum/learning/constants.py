@@ -7,8 +7,8 @@ LEARNING_COST = 250.0
 """Learning with the share lam of the budget costs the release a factor 1 + LEARNING_COST / (lam R) in error, R the rows
 per standard deviation of a histogram's noise: with 1/(1 - lam) for the release's own noise, the best lam follows."""
 ROUND_SHARE = 0.25
-"""Of what is left of learning: for the first histogram, each zoom, bins of tails and counts beyond the ends; the second
-histogram has the rest. It is flat: .2 to .4 are within 3%."""
+"""Of what is left of learning: for the first histogram, each zoom, and counts beyond all bins seen. The second
+histogram and that of tails have the rest in equal parts. It is flat: .2 to .4 are within 3%."""
 FEWEST_ROWS = 40.0
 """Rows per standard deviation of a histogram's noise, for the whole budget, from which columns are found reliably: with
 a share of a third or so, most rows of a column in one bin are then twice the threshold of noise alone."""

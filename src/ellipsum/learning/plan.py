@@ -1,4 +1,4 @@
-"""Plans for unknown bounds: learning, and a release with all that is left; a forecast before anything is spent."""
+"""Plans for unknown bounds: they forecast the error, learn bounds, and release with the rest of the budget."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ _LOST = (
 class Split:
     """How a budget is split for n rows [L8][L12].
 
-    privacy: the guarantee of everything. With mu, rounds are Gaussian and a pure epsilon beside it is for the release.
-    share: of mu^2, or of epsilon where all is pure, for finding columns. is_box: whether columns are clamped, and not
-    rows clipped by their norm. unit: noise std of the released sum for each unit of a column's width or a row's norm.
-    clear_rows: rows per standard deviation of the noise of a histogram of all columns, for the whole budget.
+    privacy: the guarantee of rounds and release together. With mu, rounds are Gaussian, and the release spends the pure
+    epsilon, if there is one. share: the part of mu^2, or of a pure epsilon, that finds columns. is_box: True if columns
+    are clamped, False if rows are clipped by their norm. unit: the noise std of the released sum for each unit of a
+    column's width or a row's norm. clear_rows: n over the noise std of one histogram of all columns with the whole budget.
     """
 
     privacy: Privacy
@@ -82,10 +82,10 @@ def learning_share(clear_rows: float) -> float:
 
 @dataclass(frozen=True, repr=False)
 class LearningPlan(StatisticPlan[Any]):
-    """A statistic with unknown bounds: rounds that learn bounds, then an ordinary release; no data was read.
+    """The plan of a statistic with unknown bounds, made without data: rounds learn bounds, then an ordinary release.
 
-    Guarantee: `release` is `privacy`, all rounds together [L7][L8][G8]. Everything follows from the request. In groups,
-    all groups share the bounds.
+    Guarantee: all rounds and the release together have `privacy` [L7][L8][G8]. Everything follows from the request. All
+    groups share the same bounds.
     """
 
     format: ClassVar[str] = "ellipsum.learning-plan/5"
@@ -154,9 +154,9 @@ class LearningPlan(StatisticPlan[Any]):
         mu = 0.0 if self._is_pure else budget.after_slack(slack).mu
         histogram_noise = each * (math.sqrt(sides * d) / mu if mu else math.sqrt(2) * sides * d / epsilon)
         clear_rows = n / histogram_noise
-        share = learning_share(clear_rows if is_box else 2 * clear_rows)  # a norm is counted once for all columns
+        share = learning_share(clear_rows if is_box else 2 * clear_rows)  # A row has one norm, whatever d is.
         if request.statistic == "learn" and is_box:
-            share, kept = 1.0, 1.0  # a later release has as large a budget
+            share, kept = 1.0, 1.0  # A later release is taken to have the same budget.
         else:
             kept = 1 - share
         is_pure_offered = self._is_pure or (is_box and epsilon and request.noise == "auto" and request.groups is None)
@@ -207,7 +207,7 @@ class LearningPlan(StatisticPlan[Any]):
 
     @property
     def mechanism(self) -> str:
-        """Every step has a mechanism of its own."""
+        """Empty: each step has its own mechanism."""
         return ""
 
     @property
@@ -216,7 +216,7 @@ class LearningPlan(StatisticPlan[Any]):
 
     @cached_property
     def _group_plan(self) -> GroupPlan | None:
-        """The release of groups, if columns lie within WIDTH standard deviations."""
+        """The forecast plan of the groups: each column is taken to lie within WIDTH standard deviations."""
         if self.grouping is None:
             return None
         left = replace(self.privacy, mu=self.privacy.mu * math.sqrt(1 - self.split.share))
@@ -225,7 +225,7 @@ class LearningPlan(StatisticPlan[Any]):
 
     @property
     def threshold(self) -> float:
-        """About the noisy count from which groups that are not listed are published; 0 where all are."""
+        """The approximate noisy count from which an unlisted group is published; 0 where groups are listed."""
         if self._group_plan is None or self._group_plan.grouping.keys is not None:
             return 0.0
         return self._group_plan.threshold
@@ -246,7 +246,7 @@ class LearningPlan(StatisticPlan[Any]):
 
     @property
     def warning(self) -> str | None:
-        """Why a budget spent on this plan may be wasted."""
+        """Why this plan may waste its budget; None if there is no reason."""
         if self.n is None:
             return None
         size = None if self._group_plan is None else self._group_plan.size
@@ -258,7 +258,7 @@ class LearningPlan(StatisticPlan[Any]):
     # Running --------------------------------------------------------------------------------------------
 
     def run(self, session: Session) -> Any:  # type: ignore[override]
-        """Learn, then release with all that is left [L7][G8]; for `es.learn`, the bounds themselves."""
+        """Learn bounds, then release with the rest of the budget [L7][G8]; for `es.learn`, return the bounds."""
         source = session.source
         self._check_source(source)
         if self.neighbors == "replace" and source.reopenable:
@@ -269,7 +269,7 @@ class LearningPlan(StatisticPlan[Any]):
         if self.request.statistic != "learn":
             return self._release_within(rounds, region)
         bounds = region.rows
-        if isinstance(bounds, Box):  # of a column that was not found, those that were passed
+        if isinstance(bounds, Box):  # A column that was not found keeps its magnitude as bounds.
             low, high = bounds.bounds()
             widest = rounds.magnitude
             bounds = Box(np.where(region.found, low, -widest), np.where(region.found, high, widest))
@@ -284,7 +284,7 @@ class LearningPlan(StatisticPlan[Any]):
         return (Plan if self.grouping is None else GroupPlan).read_release(text)
 
     def _learn_region(self, rounds: Rounds) -> Region:
-        """The region of the release, with warnings of columns that were not found, and of too few rows."""
+        """The region of the release, with warnings about columns that were not found and about too few rows."""
         region = published.learn(rounds, self.rows.method, self.rows.options)
         lost = [rounds.names[j] for j in np.flatnonzero(~region.found)]
         needed = self._rows_to_learn
@@ -294,9 +294,9 @@ class LearningPlan(StatisticPlan[Any]):
         )
 
     def _release_within(self, rounds: Rounds, region: Region) -> Release | GroupRelease:
-        """An ordinary release in the region, with all the budget that is left [L10][L11][G8].
+        """Release with the learned bounds and the rest of the budget [L10][L11][G8].
 
-        Missing values that were counted before are filled in.
+        Missing values that were counted before are replaced by a number within the bounds.
         """
         session, spend, groups = rounds.session, rounds.remaining(), self.grouping
         rule, fill = rounds.missing_values.rule(self.rows, self.d)
