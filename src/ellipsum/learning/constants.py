@@ -83,10 +83,8 @@ SMALLER = 0.7
 """A ball whose median norm shrinks by less is as small as the rows are wide."""
 LEAST_SHARE = 0.005
 """Of mu^2, for any round: a smaller one saves nothing that shows."""
-MOST_SHARE = 0.1
-"""Of mu^2, for center and spreads; below it, the noise of a clipped mean over its radius."""
 MEASURE_SHARE = 0.03
-"""Of mu^2, for each of norms, directions and axes: their noise is then five times that of the release, and is known."""
+"""Of mu^2, for each of center, norms, directions and axes: their noise is about five times that of the release."""
 SHELLS = 0.5, 1.0, 1.6, 2.5, 4.0
 """Where shells of rows begin, in median norms; the last has no end. Clipped rows on one side move the mean."""
 MOST_AXES = 1024

@@ -64,7 +64,7 @@ class Split:
     privacy: the guarantee of rounds and release together. With mu, rounds are Gaussian, and the release spends the pure
     epsilon, if there is one. share: the part of mu^2, or of a pure epsilon, that finds columns. is_box: True if columns
     are clamped, False if rows are clipped by their norm. unit: the noise std of the released sum for each unit of a
-    column's width or a row's norm. clear_rows: n over the noise std of one histogram of all columns with the whole budget.
+    column's width or a row's norm. clear_rows: n over the noise std of a histogram of all columns, for all of it.
     """
 
     privacy: Privacy

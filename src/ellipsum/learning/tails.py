@@ -55,9 +55,9 @@ class Tail:
         stds = np.sqrt(np.append(variances, variances[-1]))[: seen + 1]
         clear = np.flatnonzero(outer >= 2 * PLAIN * stds)
         begin = int(clear[-1]) if clear.size else 0
-        # Up to the bin where the tail begins, all rows of a bin may be equal: they are taken to lie at its far edge.
-        self.distances, self.seen = distances, (distances[1 : seen + 1] + distances[:seen]) / 2
-        self.seen[: begin + 1] = distances[1 : seen + 1][: begin + 1]
+        self.distances, self.middles = distances, (distances[1 : seen + 1] + distances[:seen]) / 2
+        # Up to the bin where the tail begins, all rows of a bin may be equal: ends do not cut through such a bin.
+        self.farthest = np.where(np.arange(seen) <= begin, distances[1 : seen + 1], self.middles)
         self.counts, self.inside = counts[:seen], begin
         self.start = max(float(distances[begin]), float(distances[1]) / 2)
         self.rows = max(float(outer[begin]), float(stds[begin])) * _SIZE
@@ -82,8 +82,8 @@ class Tail:
         normalized: Floats = weights / weights.sum()
         return normalized
 
-    def cut_off(self, ends: Floats) -> Floats:
-        """(laws, ends): how far all values lie beyond an end, in sum; never less than those in the bins seen."""
+    def cut_off(self, ends: Floats, places: Floats) -> Floats:
+        """(laws, ends): the sum of the excesses beyond an end; at least that of the bins seen, with their rows at places."""
         scale = _SCALE * self.start
 
         def excess(distances: Floats) -> Floats:
@@ -93,19 +93,19 @@ class Tail:
 
         nearer = np.maximum(self.start - ends, 0)
         tail = np.maximum(excess(ends) - excess(self.distances[-1:]), 0) + nearer
-        over = np.maximum(self.seen - ends[:, None], 0)
+        over = np.maximum(places - ends[:, None], 0)
         before = np.minimum(over[:, : self.inside], nearer[:, None]) @ np.maximum(self.counts[: self.inside], 0)
         cut: Floats = np.maximum(self.rows * tail + before, over @ self.counts)
         return cut
 
     def mean_square(self, ends: Floats) -> Floats:
         """The expected square of the sum that ends cut off."""
-        mean_square: Floats = self._weights(_PRIOR) @ self.cut_off(ends) ** 2
+        mean_square: Floats = self._weights(_PRIOR) @ self.cut_off(ends, self.farthest) ** 2
         return mean_square
 
     def bound(self, end: float) -> float:
         """The posterior quantile of the sum that an end cuts off."""
-        sums = self.cut_off(np.array([end]))[:, 0]
+        sums = self.cut_off(np.array([end]), self.middles)[:, 0]
         order = np.argsort(sums)
         place = np.searchsorted(np.cumsum(self._weights(_FLAT)[order]), INTERVAL_LEVEL)
         return float(sums[order][min(int(place), sums.size - 1)])
