@@ -664,9 +664,9 @@ def make_plan(request: Request) -> AnyPlan:
 
         return plan_quantiles(request)
     if request.learns:
-        from .learning.plan import plan_learning
+        from .learning.plan import LearningPlan
 
-        return plan_learning(request)
+        return LearningPlan(request)
     if request.statistic == "histogram":
         from .plans.histogram_plan import plan_histogram
 

@@ -8,9 +8,10 @@ import pytest
 
 import ellipsum as es
 from ellipsum.learning import ball as module
-from ellipsum.learning.ball import Norms, Shape, remove_noise, shrink_spreads
+from ellipsum.learning.ball import Shape, norm_edges, remove_noise, shrink_spreads
 from ellipsum.learning.constants import MOST_PASSES
-from ellipsum.learning.rounds import NoisySum, Region
+from ellipsum.learning.histograms import Histogram, thresholds
+from ellipsum.learning.rounds import Region
 from ellipsum.regions.ellipsoid import Ellipsoid
 from ellipsum.session import Session
 
@@ -40,9 +41,9 @@ def names(release):
 
 def norms(rows, std=1.0, top=1024.0):
     one, sides = np.ones(1), np.full(1, top / 2)
-    measured = Norms(Region(0 * one, one, -sides, sides, one > 0, np.zeros((2, 1))), Ellipsoid(0 * one, one))
-    counts = np.histogram(rows, measured.edges)[0].astype(float)
-    return measured.read(NoisySum(counts, std), float(len(rows)))
+    edges = norm_edges(Region(0 * one, one, -sides, sides, one > 0, np.zeros((2, 1))), Ellipsoid(0 * one, one))
+    counts = np.histogram(rows, edges)[0].astype(float)
+    return Histogram(edges, counts, std, float(len(rows)), thresholds(counts.size))
 
 
 def test_norms_have_the_quantiles_of_their_rows():

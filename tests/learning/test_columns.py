@@ -8,9 +8,8 @@ import pytest
 
 import ellipsum as es
 from ellipsum.learning.histograms import TINY, Histogram, grid, thresholds
-from ellipsum.learning.plan import LearningPlan
-from ellipsum.learning.split import learning_share, split_budget
-from ellipsum.learning.tails import End, EndCount, choose_ends
+from ellipsum.learning.plan import LearningPlan, learning_share
+from ellipsum.learning.tails import choose_ends
 from ellipsum.releases.histogram_release import on_simplex
 from ellipsum.rows import Box
 
@@ -243,7 +242,7 @@ def test_the_forecast_share_is_the_least():
 def test_a_split_budget_is_within_the_stated_one():
     for d in (1, 2, 5, 9):
         plan = es.plan("mean", es.Unknown(1e6), n=10_000, d=d, **SPEND)
-        split = split_budget(plan.request, 1e4)
+        split = plan.split
         assert plan.privacy == split.privacy
         assert split.is_box
         assert 0 < split.privacy.delta(1.0) <= 1e-6
@@ -320,27 +319,24 @@ def test_ends_widen_with_the_tail_and_narrow_with_the_noise():
     rng = np.random.default_rng(0)
     edges = grid(0.0, 0.01, 4, 1.5)
 
-    def ends(rows, unit, counts=None):
+    def ends(rows, unit, beyond=(0.0, 0.0)):
         noisy = np.histogram(rows, edges)[0] + rng.normal(size=edges.size - 1)
-        return choose_ends(Histogram(edges, noisy, 1.0, 1e5, thresholds(60)), 0.0, unit, counts)
+        return choose_ends(Histogram(edges, noisy, 1.0, 1e5, thresholds(60)), 0.0, unit, beyond, 1.0)
 
     normal, heavy = rng.normal(size=100_000) * 0.01, np.clip(rng.standard_t(2.5, 100_000) * 0.01, -1, 1)
     assert ends(heavy, 10.0)[1].distance > 1.5 * ends(normal, 10.0)[1].distance
     assert ends(normal, 1000.0)[1].distance < ends(normal, 1.0)[1].distance
     below, above = ends(normal, 10.0)
     assert np.maximum(normal - above.distance, 0).sum() <= above.bias
-    none = EndCount(below, 0.0, 0.0, 1.0)
-    nearer = ends(normal, 10.0, (none, EndCount(above._replace(farther=above.farther + 0.1), 500.0, 0.0, 1.0)))
-    assert nearer[1].surprise < 3
-    assert nearer[1].distance >= above.distance
-    assert ends(normal, 10.0, (none, EndCount(above, 0.0, 500.0, 1.0)))[1].surprise > 3
+    assert max(below.surprise, above.surprise) < 3
+    assert ends(normal, 10.0, (0.0, 500.0))[1].surprise > 3
 
 
 def test_an_interval_allows_for_the_rows_seen_beyond_an_end():
     """Rows in the bins that were seen are cut off by an end within them, whatever the tail beyond is like."""
     edges, limits = np.linspace(-1, 1, 21), thresholds(20)
     counts = np.where(np.abs(edges[:-1] - 0.1) < 0.11, 5000.0, 0.0)  # bins from 0 to 0.2
-    _, above = choose_ends(Histogram(edges, counts, 30.0, 1e4, limits), 0.0, 1e4)
+    _, above = choose_ends(Histogram(edges, counts, 30.0, 1e4, limits), 0.0, 1e4, (0.0, 0.0), 30.0)
     assert above.distance < 0.2
     assert above.bias >= 5000 * max(0.15 - above.distance, 0)
 
@@ -351,15 +347,10 @@ def test_values_beyond_a_column_that_looks_constant_are_a_surprise():
     noise = 30 * np.random.default_rng(0).normal(size=edges.size - 1)
     counts = np.where(np.abs((edges[1:] + edges[:-1]) / 2) < TINY / 4, 1200.0, 0.0) + noise
     histogram = Histogram(edges, counts, 30.0, 1388.0, limits)
-    near = choose_ends(histogram, 0.0, 10.0)
-    assert near[1].distance < TINY
     for rows in (208.0, 20.0):
-        beyond = tuple(
-            EndCount(End(end.distance, end.distance, 0.0, 0.0), 0.0, count, 30.0)
-            for end, count in zip(near, (0.0, rows), strict=True)
-        )
-        surprise = max(end.surprise for end in choose_ends(histogram, 0.0, 10.0, beyond))
-        assert (surprise > 3) == (rows > 90)
+        ends = choose_ends(histogram, 0.0, 10.0, (0.0, rows), 30.0)
+        assert ends[1].distance < TINY
+        assert (max(end.surprise for end in ends) > 3) == (rows > 90)
 
 
 def test_values_that_look_alike_warn_and_names_of_two_values_do_not():

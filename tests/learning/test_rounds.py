@@ -30,8 +30,9 @@ MANY = [np.arange(1.0, 4000.0)] * 2
 def opened(privacy=GAUSSIAN, n=ROWS, data=DATA, people=None, seed=1):
     session = Session.open(data, Selection(None), people, Reading(np.random.default_rng(seed)))
     request = Request("mean", es.Unknown(10.0), None, neighbors=privacy.neighbors, n=n)
-    plan = SimpleNamespace(request=request, privacy=replace(privacy, unit="row" if people is None else "person"))
-    return session, lambda entered: Rounds(entered, plan, None, 10, entered.source)
+    guarantee = replace(privacy, unit="row" if people is None else "person")
+    plan = SimpleNamespace(request=request, rows=request.bounds, privacy=guarantee, passes=10)
+    return session, lambda entered: Rounds(entered, plan, entered.source)
 
 
 def rounds_of(privacy=GAUSSIAN, **words):

@@ -21,20 +21,19 @@ from ..row_maps.histograms import ColumnHistograms
 from .constants import (
     BULK_BINS,
     BULK_STDS,
-    FIRST_SHARE,
     MOST_ZOOMS,
     PLAIN,
     RATIO,
-    TAIL_SHARE,
+    ROUND_SHARE,
     UNNOTICED_STDS,
     ZOOM_BINS,
 )
-from .histograms import TINY, Histogram, bulk_bins, grid, thresholds
+from .histograms import TINY, Histogram, bulk_bins, grid, noise_limit, thresholds
 from .rounds import Region, Rounds
-from .tails import LOOKS_CONSTANT, End, EndCount, choose_ends
+from .tails import LOOKS_CONSTANT, choose_ends
 
 PASSES = MOST_ZOOMS + 5
-"""Locate, zooms, look, tails, counts beyond the ends, and the release."""
+"""Locate, zooms, look, tails, counts beyond all bins seen, and the release."""
 _FINEST = (2.0 * ZOOM_BINS) ** -MOST_ZOOMS
 """Of a column's distance from zero: zooms tell no smaller spread, and a column without any is taken to be constant."""
 _ROUGH = (
@@ -53,13 +52,15 @@ _ALIKE = (
 
 def find_columns(rounds: Rounds) -> Region:
     """Learn where to clamp each column, and what that cuts off."""
-    search, unit = ColumnSearch(rounds), rounds.split.unit
+    from scipy.special import ndtr
+
+    search, unit = ColumnSearch(rounds), rounds.plan.split.unit
     located = search.locate()
     histograms = search.look_about(located)
     centers = [one.center for one in located]
-    first = [choose_ends(one, center, unit) for one, center in zip(histograms, centers, strict=True)]
-    counts = search.count_beyond(centers, first)
-    ends = [choose_ends(*parts[:2], unit, parts[2]) for parts in zip(histograms, centers, counts, strict=True)]
+    beyond, count_std = search.count_beyond(histograms)
+    columns = zip(histograms, centers, beyond, strict=True)
+    ends = [choose_ends(one, center, unit, rows, count_std) for one, center, rows in columns]
 
     size, is_found = rounds.magnitude, np.array([one.hull.sure for one in histograms])
     distances, bias = np.array([[(end.distance, end.bias) for end in pair] for pair in ends]).transpose(2, 1, 0)
@@ -71,8 +72,9 @@ def find_columns(rounds: Rounds) -> Region:
         or std > (spread if bulk.in_one_bin else min(spread, bulk.spread(*bounds)))
         for one, bulk, spread, std, *bounds in zip(histograms, located, spreads, noise, lower, upper, strict=True)
     ]
-    is_far = np.array([max(end.surprise for end in pair) for pair in ends]) > search.surprise_limit()
-    unnoticed = math.ceil(UNNOTICED_STDS * counts[0][0].std)
+    surprise = noise_limit(float(ndtr(-PLAIN)) / rounds.d, rounds.is_pure)  # as rare in any column as PLAIN in one
+    is_far = np.array([max(end.surprise for end in pair) for pair in ends]) > surprise
+    unnoticed = math.ceil(UNNOTICED_STDS * count_std)
     is_alike = distances.sum(axis=0) <= 2 * LOOKS_CONSTANT
     warnings = [
         text.format(names=listing(rounds.names[j] for j in np.flatnonzero(chosen & is_found)), unnoticed=unnoticed)
@@ -101,18 +103,18 @@ class ColumnSearch:
     """Rounds of histograms over columns, in units of each column's magnitude."""
 
     def __init__(self, rounds: Rounds) -> None:
-        self.rounds, self.left, self.d = rounds, rounds.split.share, rounds.d
+        self.rounds, self.left, self.d = rounds, rounds.plan.split.share, rounds.d
 
     def locate(self) -> list[Histogram]:
         """Every column, about zero by octaves, then by zooms away from it."""
-        share = FIRST_SHARE * self.left
+        share = ROUND_SHARE * self.left
         bins = min(bulk_bins(self.rounds.n, self._std(self.d, share)), 2)
         about_zero = grid(0.0, TINY, 1, 1 + 1 / bins, around_zero=True)
         located = self._histograms("locate", range(self.d), [about_zero] * self.d, share)
         places = list(range(self.d))
         for _ in range(MOST_ZOOMS):
             places = [j for j in places if located[j].is_far_from_zero]
-            share = FIRST_SHARE * self.left * len(places) / self.d
+            share = ROUND_SHARE * self.left * len(places) / self.d
             if not places or self.rounds.n < BULK_STDS * self._std(len(places), share):
                 break
             spans = [located[j].span for j in places]
@@ -129,9 +131,10 @@ class ColumnSearch:
 
     def look_about(self, located: list[Histogram]) -> list[Histogram]:
         """A histogram about every center, and where rounds are Gaussian the tails of several columns at once."""
-        self.count_share = TAIL_SHARE * self.left
-        tails = 0.0 if self.rounds.is_pure or self.d == 1 else self.count_share
-        share = self.left - self.count_share - tails
+        self.count_share = ROUND_SHARE * self.left
+        share = self.left - self.count_share
+        tails = 0.0 if self.rounds.is_pure or self.d == 1 else share / 2
+        share -= tails
         bins = bulk_bins(self.rounds.n, self._std(self.d, share if self.rounds.is_pure else self.left))
         grids = [
             grid(one.center, one.scale, min(2 * bins, BULK_BINS) if one.in_one_bin else bins, max(1 + 1 / bins, RATIO))
@@ -153,37 +156,18 @@ class ColumnSearch:
             joined.append(replace(one, counts=counts, weights=1 - weight))
         return joined
 
-    def count_beyond(self, centers: list[float], ends: list[tuple[End, End]]) -> list[tuple[EndCount, EndCount]]:
-        """How many values lie beyond both ends of every column: one round, whose noise hardly grows with d."""
+    def count_beyond(self, histograms: list[Histogram]) -> tuple[list[tuple[float, float]], float]:
+        """The number of values below and above all bins seen, and its noise, which does not grow with d."""
         edges = []
-        for center, (below, above), size in zip(centers, ends, self.rounds.magnitude, strict=True):
-            far_low, low, high, far_high = size * np.clip(
-                [center - below.farther, center - below.distance, center + above.distance, center + above.farther],
-                -1,
-                1,
-            )
-            high = np.nextafter(high, np.inf)  # values at an end are within
-            edges.append(
-                np.array(
-                    [min(far_low, np.nextafter(low, -np.inf)), low, high, max(far_high, np.nextafter(high, np.inf))]
-                )
-            )
-        outer = np.array([True, True, False, True, True, False])
+        for one, size in zip(histograms, self.rounds.magnitude, strict=True):
+            ends = np.concatenate([[-2.0], one.edges[1:-1], [2.0]])  # all that is clamped to the magnitude is within
+            edges.append(size * ends[[one.hull.first, one.hull.last]])
+        outer = np.array([True, False, True, False])
         divided = "number" if self.rounds.is_pure else "root"
         row_map = ColumnHistograms(self.d, range(self.d), edges, [outer] * self.d, divided)
         share = min(Fraction(self.count_share), self.rounds.left)  # rounding must not ask for more than is left
-        values, std = self.rounds.sum("beyond the ends", row_map, share)
-        return [
-            (EndCount(below, float(part[1]), float(part[0]), std), EndCount(above, float(part[3]), float(part[4]), std))
-            for (below, above), part in zip(ends, row_map.split(values), strict=True)
-        ]
-
-    def surprise_limit(self) -> float:
-        """The stds of a count that noise exceeds in any of all columns as rarely as PLAIN stds in one."""
-        from scipy.special import ndtr, ndtri
-
-        odds = float(ndtr(-PLAIN)) / self.d
-        return -math.log(2 * odds) / math.sqrt(2) if self.rounds.is_pure else -float(ndtri(odds))
+        values, std = self.rounds.sum("beyond the bins", row_map, share)
+        return [(float(part[0]), float(part[2])) for part in row_map.split(values)], std
 
     def _histograms(self, name: str, places: Sequence[int], grids: Sequence[Floats], share: float) -> list[Histogram]:
         """Make a noisy histogram of each of these columns in one round."""

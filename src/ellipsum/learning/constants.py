@@ -6,10 +6,9 @@ from __future__ import annotations
 LEARNING_COST = 250.0
 """Learning with the share lam of the budget costs the release a factor 1 + LEARNING_COST / (lam R) in error, R the rows
 per standard deviation of a histogram's noise: with 1/(1 - lam) for the release's own noise, the best lam follows."""
-FIRST_SHARE = 0.3
-"""Of learning, for the first histogram; and of what is left for each zoom. It is flat: .2 to .4 are within 3%."""
-TAIL_SHARE = 0.25
-"""Of what is left then, for bins of tails, and as much for counts beyond the ends."""
+ROUND_SHARE = 0.25
+"""Of what is left of learning: for the first histogram, each zoom, and counts beyond all bins seen. The second
+histogram and that of tails have the rest in equal parts. It is flat: .2 to .4 are within 3%."""
 FEWEST_ROWS = 40.0
 """Rows per standard deviation of a histogram's noise, for the whole budget, from which columns are found reliably: with
 a share of a third or so, most rows of a column in one bin are then twice the threshold of noise alone."""
@@ -48,14 +47,14 @@ PLAIN = 3.0
 """Standard deviations that count as plain: neighbors of what was seen, starts of tails, counts that warn."""
 NEXT = 2.0
 """Standard deviations of neighbors that are taken in while rows are missing: noise alone has one of 44 beyond."""
-UNNOTICED_STDS = 5.0
-"""Standard deviations of a count beyond an end: two more than warn, so that it warns with probability 0.97."""
+UNNOTICED_STDS = PLAIN + NEXT
+"""Standard deviations of a count beyond an end: that number of outliers warns, unless noise lowers it by NEXT."""
 MOST_ROWS = 0.7
 """Share of a column's rows: half the shortest run of bins with them is its scale, one standard deviation of a normal
 column. Where that run is one bin, a zoom splits it."""
 
 # Tails ---------------------------------------------------------------------------------------------------
-TAIL_INDEX = 0.12
+TAIL_INDEX = 0.06
 """Prior mean of a tail's index: normal and exponential tails have 0, and from 0.5 on the variance is infinite."""
 TAIL_SPREAD = 0.5
 """Prior deviation of the logarithm of a tail's scale about its distance from the center."""
@@ -67,14 +66,12 @@ TAIL_SIZES = tuple(2.0 ** (k / 2) for k in range(-2, 3))
 """Over the noisy count where the tail begins, which is six standard deviations: half and double are far outside."""
 INTERVAL_LEVEL = 0.95
 """Of the posterior quantile of what an end cuts off, which widens intervals."""
-END_STEP = 0.125
-"""Octaves between ends, or radii, that are tried: the best of them is within 1% of the least error."""
+STEP = 0.125
+"""Octaves between ends, or radii, that are tried, and of a bin of norms: the best is within 1% of the least error."""
 
 # Ball ----------------------------------------------------------------------------------------------------
 MEDIAN_NORM = 1.2
 """Of rows in units of their mean absolute values, over sqrt(d): sqrt(pi / 2), or somewhat less for few columns."""
-NORM_STEP = 0.125
-"""Octaves of a bin of norms."""
 MOST_PASSES = 10
 """Over all rows, the release included: each is a scan of a file or a query."""
 MOST_FINDING = 0.5
@@ -86,10 +83,8 @@ SMALLER = 0.7
 """A ball whose median norm shrinks by less is as small as the rows are wide."""
 LEAST_SHARE = 0.005
 """Of mu^2, for any round: a smaller one saves nothing that shows."""
-MOST_SHARE = 0.1
-"""Of mu^2, for center and spreads; below it, the noise of a clipped mean over its radius."""
 MEASURE_SHARE = 0.03
-"""Of mu^2, for each of norms, directions and axes: their noise is then five times that of the release, and is known."""
+"""Of mu^2, for each of center, norms, directions and axes: their noise is about five times that of the release."""
 SHELLS = 0.5, 1.0, 1.6, 2.5, 4.0
 """Where shells of rows begin, in median norms; the last has no end. Clipped rows on one side move the mean."""
 MOST_AXES = 1024

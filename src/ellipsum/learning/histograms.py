@@ -72,10 +72,7 @@ class Histogram:
 
     @cached_property
     def hull(self) -> Hull:
-        """Windows above the limits, grown into neighbors that stand PLAIN stds out.
-
-        While more rows than noise explains are not in it, neighbors above NEXT standard deviations are taken in too.
-        """
+        """Windows above the limits, and all between them; grown by other windows that stand out."""
         marked = np.zeros(self.counts.size, np.bool_)
         for width, limit in zip(WINDOWS, self.limits, strict=True):  # short ones first
             before = np.concatenate([[0], np.cumsum(marked)])
@@ -83,13 +80,9 @@ class Histogram:
                 marked[start : start + width] = True
         filled = np.flatnonzero(marked)
         first, last = (int(filled[0]), int(filled[-1]) + 1) if filled.size else self._clearest()
-        while True:
-            missing = self.rows - self.counts[first:last].sum()
-            is_missing = missing >= PLAIN * math.sqrt(self.variances[first:last].sum() + self.n_std**2)
-            grown = self._grown(first, last, *((WINDOWS, NEXT) if is_missing else (WINDOWS[:2], PLAIN)))
-            if grown is None:
-                return Hull(first, last, bool(filled.size))
+        while grown := self._grown(first, last):
             first, last = grown
+        return Hull(first, last, bool(filled.size))
 
     def _clearest(self) -> tuple[int, int]:
         """The adjacent bins that stand out most from the noise."""
@@ -104,16 +97,24 @@ class Histogram:
         scores: Floats = (sums[width:] - sums[:-width]) / np.sqrt(squares[width:] - squares[:-width])
         return scores
 
-    def _grown(self, first: int, last: int, widths: tuple[int, ...], least: float) -> tuple[int, int] | None:
-        """The bins with the neighboring window that stands out most; None where that is by fewer stds than `least`."""
-        best, grown = least, None
-        for width in widths:
-            for start, with_it in ((last, (first, last + width)), (first - width, (first - width, last))):
-                if 0 <= start <= self.counts.size - width:
-                    window = slice(start, start + width)
-                    score = float(self.counts[window].sum() / math.sqrt(self.variances[window].sum()))
-                    if score > best:
-                        best, grown = score, with_it
+    def _grown(self, first: int, last: int) -> tuple[int, int] | None:
+        """The hull with the window outside that exceeds its limit by most; None where no window does.
+
+        Neighbors have the limit PLAIN. While more rows than noise explains are missing from the hull, neighbors have
+        the limit NEXT, and windows anywhere twice that.
+        """
+        missing = self.rows - self.counts[first:last].sum()
+        is_missing = missing >= PLAIN * math.sqrt(self.variances[first:last].sum() + self.n_std**2)
+        near, far = (NEXT, 2 * NEXT) if is_missing else (PLAIN, math.inf)
+        best, grown = 0.0, None
+        for width in WINDOWS if is_missing else WINDOWS[:2]:
+            scores = self._scores(width)
+            starts = np.arange(scores.size)
+            gaps = np.maximum(first - starts - width, starts - last)  # negative where they overlap
+            excess = np.where(gaps < 0, -math.inf, scores - np.where(gaps == 0, near, far))
+            start = int(excess.argmax())
+            if excess[start] > best:
+                best, grown = float(excess[start]), (min(first, start), max(last, start + width))
         return grown
 
     # What the rows in the hull are like -------------------------------------------------------------------
@@ -201,13 +202,16 @@ def bulk_bins(n: float, std: float) -> int:
     return int(np.clip(n / (BULK_STDS * std), 1, BULK_BINS))
 
 
-def thresholds(bins: int, laplace: bool = False) -> Floats:
-    """For each width of a window, in standard deviations: noise alone exceeds one with probability at most LEVEL."""
+def noise_limit(odds: float, laplace: bool = False, width: int = 1) -> float:
+    """The standard deviations that the noise of a window of empty bins exceeds with probability at most `odds`."""
     from scipy.special import ndtri
 
-    odds = LEVEL / (len(WINDOWS) * bins)
     if not laplace:
-        return np.full(len(WINDOWS), -float(ndtri(odds)))
+        return -float(ndtri(odds))
     tilt = np.linspace(0.01, 0.999, 200)  # Chernoff's bound for a sum of Laplace variables
-    sums = [((-math.log(odds) - w * np.log1p(-(tilt**2))) / tilt).min() / math.sqrt(2 * w) for w in WINDOWS]
-    return np.array(sums)
+    return float(((-math.log(odds) - width * np.log1p(-(tilt**2))) / tilt).min() / math.sqrt(2 * width))
+
+
+def thresholds(bins: int, laplace: bool = False) -> Floats:
+    """For each length in WINDOWS, a limit: noise alone exceeds any of all with probability at most LEVEL."""
+    return np.array([noise_limit(LEVEL / (len(WINDOWS) * bins), laplace, width) for width in WINDOWS])

@@ -1,4 +1,4 @@
-"""Plans for unknown bounds: learning, and a release with all that is left; a forecast before anything is spent."""
+"""Plans for unknown bounds: they forecast the error, learn bounds, and release with the rest of the budget."""
 
 from __future__ import annotations
 
@@ -21,27 +21,35 @@ from ..display.wording import (
     people_facts,
 )
 from ..errors import UsageError, listing, names
+from ..noise.block_law import box_std
 from ..plans.base import WRONG, StatisticPlan
-from ..plans.group_plan import GroupPlan, plan_groups
+from ..plans.group_plan import GroupPlan, gaussian_slack, plan_groups
 from ..plans.noise_selection import plan_statistic
 from ..plans.plan import Plan
 from ..privacy.budget import Budget
+from ..privacy.budget_split import mu_beside
 from ..privacy.guarantee import Privacy
 from ..releases.documents import describe_groups
 from ..releases.group_release import GroupRelease
 from ..releases.learned_bounds import Learned
 from ..releases.learning_record import Learning
 from ..releases.release import Release
+from ..request.people import unit_of
 from ..request.request import Request
 from ..rows import Box, Unknown
 from ..session import Session
 from ..util import json_codec
 from . import published
-from .ball import learn_ball
-from .columns import PASSES, find_columns
-from .constants import FEWEST_ROWS, GUESSED_ROWS, MEDIAN_NORM, MOST_PASSES, USELESS, WIDTH
+from .constants import (
+    FEWEST_ROWS,
+    GUESSED_ROWS,
+    LEARNING_COST,
+    MEDIAN_NORM,
+    PURE_PENALTY,
+    USELESS,
+    WIDTH,
+)
 from .rounds import Region, Rounds
-from .split import Split, split_budget
 
 _LOST = (
     "not found among the noise: {names}. There is no estimate, and the interval is the whole range. Use more rows or a "
@@ -49,12 +57,35 @@ _LOST = (
 )
 
 
+@dataclass(frozen=True)
+class Split:
+    """How a budget is split for n rows [L8][L12].
+
+    privacy: the guarantee of rounds and release together. With mu, rounds are Gaussian, and the release spends the pure
+    epsilon, if there is one. share: the part of mu^2, or of a pure epsilon, that finds columns. is_box: True if columns
+    are clamped, False if rows are clipped by their norm. unit: the noise std of the released sum for each unit of a
+    column's width or a row's norm. clear_rows: n over the noise std of a histogram of all columns, for all of it.
+    """
+
+    privacy: Privacy
+    share: float
+    is_box: bool
+    unit: float
+    clear_rows: float
+
+
+def learning_share(clear_rows: float) -> float:
+    """The share lam that minimizes (1 + a / lam) / (1 - lam), a = LEARNING_COST / clear_rows [L12]."""
+    cost = LEARNING_COST / max(clear_rows, 1e-300)
+    return math.sqrt(cost * cost + cost) - cost
+
+
 @dataclass(frozen=True, repr=False)
 class LearningPlan(StatisticPlan[Any]):
-    """A statistic with unknown bounds: rounds that learn bounds, then an ordinary release; no data was read.
+    """The plan of a statistic with unknown bounds, made without data: rounds learn bounds, then an ordinary release.
 
-    Guarantee: `release` is `privacy`, all rounds together [L7][L8][G8]. Everything follows from the request. In groups,
-    all groups share the bounds.
+    Guarantee: all rounds and the release together have `privacy` [L7][L8][G8]. Everything follows from the request. All
+    groups share the same bounds.
     """
 
     format: ClassVar[str] = "ellipsum.learning-plan/5"
@@ -62,24 +93,28 @@ class LearningPlan(StatisticPlan[Any]):
 
     def __post_init__(self) -> None:
         names("columns", self.columns, self.d)
+        method, people = self.rows.method, self.people
+        published.read_options(method, self.rows.options)
+        if method == "friendly_core" and self.grouping is not None:
+            raise UsageError("method='friendly_core' is not supported in groups. Use method='auto'.")
+        if method == "friendly_core" and people is not None and people.rows_each is not None:
+            raise UsageError(  # [L26]
+                "method='friendly_core' is not supported with per_person='rows': a person must be one row. Use 'mean' "
+                "or 'sum', or method='auto'."
+            )
+        if self.request.noise == "knorm" and self._budget.pair is None:
+            raise UsageError("noise='knorm' needs a budget stated as epsilon= and delta=.")
+        if method != "auto" and self._is_pure:
+            raise UsageError(f"method={method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='knorm'.")
         if self.grouping is not None and self.split.privacy.pure:
             raise UsageError(
                 "unknown bounds in groups need Gaussian noise. Pass a delta above 0 and leave noise= out, or learn "
                 "the bounds first with es.learn."
             )
-        if not self.privacy.mu and self.n is not None and self.n < self._rows_to_learn:
+        if self._is_pure and self.n is not None and self.n < self._rows_to_learn:
             raise UsageError(f"pure noise hides these columns: {self._describe_need(self._rows_to_learn)}")
 
     noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
-
-    @cached_property
-    def split(self) -> Split:
-        """How the budget is split between learning and the release."""
-        return split_budget(self.request, float(self.n or GUESSED_ROWS))
-
-    @property
-    def privacy(self) -> Privacy:  # type: ignore[override]
-        return self.split.privacy
 
     @property
     def rows(self) -> Unknown:
@@ -92,12 +127,73 @@ class LearningPlan(StatisticPlan[Any]):
         return "mean" if self.request.statistic == "learn" else self.request.statistic
 
     @property
+    def privacy(self) -> Privacy:  # type: ignore[override]
+        return self.split.privacy
+
+    @property
+    def _budget(self) -> Budget:
+        assert self.request.budget is not None
+        return self.request.budget
+
+    @property
+    def _is_pure(self) -> bool:
+        """Whether rounds and release all have pure noise."""
+        return self._budget.largest_mu is None or self.request.noise == "knorm"
+
+    # How the budget is split ------------------------------------------------------------------------------
+
+    @cached_property
+    def split(self) -> Split:
+        """The split with the smallest expected noise: Gaussian or pure rounds, a Gaussian or pure release [L8]."""
+        request, budget, d, n = self.request, self._budget, self.d, float(self.n or GUESSED_ROWS)
+        slack = published.required_slack(self.rows.method, budget, request.neighbors)
+        if request.groups is not None:
+            slack = gaussian_slack(request.groups, budget)
+        sides, each, is_box = 2 if request.neighbors == "replace" else 1, self.rows_each or 1, self._uses_box
+        epsilon = budget.pair[0] if budget.pair else 0.0
+        mu = 0.0 if self._is_pure else budget.after_slack(slack).mu
+        histogram_noise = each * (math.sqrt(sides * d) / mu if mu else math.sqrt(2) * sides * d / epsilon)
+        clear_rows = n / histogram_noise
+        share = learning_share(clear_rows if is_box else 2 * clear_rows)  # A row has one norm, whatever d is.
+        if request.statistic == "learn" and is_box:
+            share, kept = 1.0, 1.0  # A later release is taken to have the same budget.
+        else:
+            kept = 1 - share
+        is_pure_offered = self._is_pure or (is_box and epsilon and request.noise == "auto" and request.groups is None)
+        pure_unit = box_std(d) / (kept * epsilon) if is_pure_offered else math.inf
+        gaussian_unit = math.sqrt(d if is_box else 1) / (mu * math.sqrt(kept)) if mu else math.inf
+        unit, pure = min(pure_unit, gaussian_unit), () if mu else (epsilon,)
+        if mu and budget.pair and pure_unit < gaussian_unit and kept < 1:
+            beside = mu_beside(kept * epsilon, *budget.pair)
+            if beside is None:
+                unit = gaussian_unit
+            else:
+                mu, share, pure = beside, 1.0, (kept * epsilon,)
+        privacy = Privacy(mu, slack, request.neighbors, unit_of(request.people), pure)
+        return Split(privacy, share, is_box, unit * each * sides / 2, clear_rows / (1 if mu else PURE_PENALTY))
+
+    @property
+    def _uses_box(self) -> bool:
+        """Whether columns get bounds of their own [L8].
+
+        The rule is public: it compares pure noise of a box of 5 spreads with Gaussian noise of a ball about most rows.
+        """
+        budget, noise = self._budget, self.request.noise
+        if self.rows.method != "auto":
+            return False
+        if self.d == 1 or self.grouping is not None or self._is_pure:
+            return True
+        if noise == "gaussian" or budget.pair is None:
+            return False
+        return WIDTH * box_std(self.d) / budget.pair[0] < 2 * MEDIAN_NORM * math.sqrt(self.d) / budget.mu
+
+    # The forecast -----------------------------------------------------------------------------------------
+
+    @property
     def passes(self) -> int:
         """The most passes over the rows."""
         counts_rows = self.neighbors != "replace" or self.rows_each is not None
-        if self.rows.method == "auto":
-            return counts_rows + (PASSES if self.split.is_box else MOST_PASSES)
-        return counts_rows + published.passes(self.rows.method, self.rows.options)
+        return counts_rows + published.passes(self.rows.method, self.rows.options, self.split.is_box)
 
     @property
     def relative_error(self) -> float | None:
@@ -106,14 +202,12 @@ class LearningPlan(StatisticPlan[Any]):
             return None
         if self._group_plan is not None:
             return None if self._group_plan.noise_std is None else float(self._group_plan.noise_std[0])
-        if self.split.is_box:
-            return WIDTH * self.split.unit / self.n
-        width = WIDTH if self.request.error_weights == "relative" else 2 * MEDIAN_NORM
-        return width * self.split.unit * math.sqrt(self.d) / self.n
+        width = WIDTH if self.split.is_box or self.request.error_weights == "relative" else 2 * MEDIAN_NORM
+        return width * self.split.unit * (1 if self.split.is_box else math.sqrt(self.d)) / self.n
 
     @property
     def mechanism(self) -> str:
-        """Every step has a mechanism of its own."""
+        """Empty: each step has its own mechanism."""
         return ""
 
     @property
@@ -122,7 +216,7 @@ class LearningPlan(StatisticPlan[Any]):
 
     @cached_property
     def _group_plan(self) -> GroupPlan | None:
-        """The release of groups, if columns lie within WIDTH standard deviations."""
+        """The forecast plan of the groups: each column is taken to lie within WIDTH standard deviations."""
         if self.grouping is None:
             return None
         left = replace(self.privacy, mu=self.privacy.mu * math.sqrt(1 - self.split.share))
@@ -131,7 +225,7 @@ class LearningPlan(StatisticPlan[Any]):
 
     @property
     def threshold(self) -> float:
-        """About the noisy count from which groups that are not listed are published; 0 where all are."""
+        """The approximate noisy count from which an unlisted group is published; 0 where groups are listed."""
         if self._group_plan is None or self._group_plan.grouping.keys is not None:
             return 0.0
         return self._group_plan.threshold
@@ -152,7 +246,7 @@ class LearningPlan(StatisticPlan[Any]):
 
     @property
     def warning(self) -> str | None:
-        """Why a budget spent on this plan may be wasted."""
+        """Why this plan may waste its budget; None if there is no reason."""
         if self.n is None:
             return None
         size = None if self._group_plan is None else self._group_plan.size
@@ -164,18 +258,18 @@ class LearningPlan(StatisticPlan[Any]):
     # Running --------------------------------------------------------------------------------------------
 
     def run(self, session: Session) -> Any:  # type: ignore[override]
-        """Learn, then release with all that is left [L7][G8]; for `es.learn`, the bounds themselves."""
+        """Learn bounds, then release with the rest of the budget [L7][G8]; for `es.learn`, return the bounds."""
         source = session.source
         self._check_source(source)
         if self.neighbors == "replace" and source.reopenable:
             self.check_rows(source.count())
         with session.everyone() if self.grouping else nullcontext(source) as rows:
-            rounds = Rounds(session, self, self.split, self.passes, rows)
+            rounds = Rounds(session, self, rows)
             region = self._learn_region(rounds)
         if self.request.statistic != "learn":
             return self._release_within(rounds, region)
         bounds = region.rows
-        if isinstance(bounds, Box):  # of a column that was not found, those that were passed
+        if isinstance(bounds, Box):  # A column that was not found keeps its magnitude as bounds.
             low, high = bounds.bounds()
             widest = rounds.magnitude
             bounds = Box(np.where(region.found, low, -widest), np.where(region.found, high, widest))
@@ -190,11 +284,8 @@ class LearningPlan(StatisticPlan[Any]):
         return (Plan if self.grouping is None else GroupPlan).read_release(text)
 
     def _learn_region(self, rounds: Rounds) -> Region:
-        """The region of the release, with warnings of columns that were not found, and of too few rows."""
-        if self.rows.method == "auto":
-            region = find_columns(rounds) if self.split.is_box else learn_ball(rounds)
-        else:
-            region = published.METHODS[self.rows.method](rounds, **self.rows.options)
+        """The region of the release, with warnings about columns that were not found and about too few rows."""
+        region = published.learn(rounds, self.rows.method, self.rows.options)
         lost = [rounds.names[j] for j in np.flatnonzero(~region.found)]
         needed = self._rows_to_learn
         few = (f"intervals cannot be trusted: {self._describe_need(needed)}",) if rounds.n < needed else ()
@@ -203,9 +294,9 @@ class LearningPlan(StatisticPlan[Any]):
         )
 
     def _release_within(self, rounds: Rounds, region: Region) -> Release | GroupRelease:
-        """An ordinary release in the region, with all the budget that is left [L10][L11][G8].
+        """Release with the learned bounds and the rest of the budget [L10][L11][G8].
 
-        Missing values that were counted before are filled in.
+        Missing values that were counted before are replaced by a number within the bounds.
         """
         session, spend, groups = rounds.session, rounds.remaining(), self.grouping
         rule, fill = rounds.missing_values.rule(self.rows, self.d)
@@ -217,7 +308,7 @@ class LearningPlan(StatisticPlan[Any]):
             missing = np.clip(fill, *region.rows.bounds()).tolist()
         request = replace(
             self.request,
-            bounds=region.rows.resolve(self.d),
+            bounds=region.rows,
             n=self.n if self.neighbors == "replace" and rounds.has_public_rows else round(rounds.n),
             columns=rounds.source.columns,
             missing=missing,
@@ -228,7 +319,7 @@ class LearningPlan(StatisticPlan[Any]):
         release: Release | GroupRelease
         if groups is None:
             budget = Budget(epsilon=spend.pure[0], delta=0) if spend.pure else Budget(mu=spend.mu)
-            plan = plan_statistic(replace(request, budget=budget.as_typed()))
+            plan = plan_statistic(replace(request, budget=budget))
             stream = rounds.charge_release(plan.privacy.as_pair(), plan.row_map.width)
             partial = session.total(plan.row_map, rounds.has_public_rows, rounds.progress, rounds.source)
             release = plan.publish(plan.noisy_sums(partial, stream), session.secure)
@@ -255,7 +346,7 @@ class LearningPlan(StatisticPlan[Any]):
             fields.take(derived, lambda value: None)
         if not request.learns or request.budget is None:
             raise UsageError(WRONG)
-        plan = plan_learning(request)
+        plan = cls(request)
         if plan.privacy != privacy:
             raise UsageError("the guarantee of this plan is not that of its request. Create a new plan with es.plan.")
         return plan
@@ -278,28 +369,3 @@ class LearningPlan(StatisticPlan[Any]):
         title = f"Plan for a differentially private {describe_statistic(self)} with unknown bounds"
         size = f"({describe_size(self)}; no data read)"
         return Document(f"{title} {size}", [], facts, [] if self.warning is None else [self.warning])
-
-
-def plan_learning(request: Request) -> LearningPlan:
-    """A plan for unknown bounds."""
-    rows, budget = request.bounds, request.budget
-    assert isinstance(rows, Unknown)
-    assert budget is not None
-    if rows.method == "friendly_core" and request.groups is not None:
-        raise UsageError("method='friendly_core' is not supported in groups. Use method='auto'.")
-    if rows.method == "friendly_core" and request.people is not None and request.people.rows_each is not None:
-        raise UsageError(  # [L26]
-            "method='friendly_core' is not supported with per_person='rows': a person must be one row. Use 'mean' or "
-            "'sum', or method='auto'."
-        )
-    if rows.method != "auto":
-        published.check_options(rows.method, rows.options)
-        if request.noise == "knorm" or budget.largest_mu is None:
-            raise UsageError(
-                f"method={rows.method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='knorm'."
-            )
-    elif rows.options:
-        raise UsageError(f"method='auto' takes no options, got {', '.join(rows.options)}.")
-    if request.noise == "knorm" and budget.pair is None:
-        raise UsageError("noise='knorm' needs a budget stated as epsilon= and delta=.")
-    return LearningPlan(request)

@@ -9,7 +9,6 @@ Departures from the papers are in docs/proofs/published.md. What a method assume
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,38 +19,56 @@ import numpy as np
 
 from ..errors import Floats, UsageError, choice, floats, open_unit, vector, whole
 from ..friendly.mean import some_rows
+from ..friendly.plan import require_replace
 from ..friendly.release import FriendlyRelease, friendly_center
 from ..noise import public_normals
+from ..privacy.budget import Budget
 from ..regions.ellipsoid import Ellipsoid, length
 from ..row_maps.histograms import SecondMoments, Sides
-from ..row_maps.maps import RowMap
 from ..rows import LearnedRows
-from .ball import clip_about, find_vectors, median_norm
-from .columns import find_columns
-from .constants import MOST_PASSES
+from .ball import clip_about, count_norms, find_vectors, learn_bounds
+from .columns import PASSES, find_columns
+from .constants import LEAST_SHARE, MOST_PASSES
 from .rounds import Region, Rounds
 
 _MOST_STEPS = 1000
-_STEPS = {"coinpress": 4, "instance_optimal": 10, "variance_aware": 20}
 
 
-def passes(method: str, options: Mapping[str, Any]) -> int:
-    """The most passes over the rows, the release included."""
-    if method == "friendly_core":
-        return MOST_PASSES + 2
-    steps = whole("steps", options.get("steps", _STEPS[method]), most=_MOST_STEPS)
-    if method == "coinpress":
-        return steps if options.get("std") is not None else 1 + 2 * steps
-    return (2 if method == "instance_optimal" else 3) * steps + 1
-
-
-def check_options(method: str, options: Mapping[str, Any]) -> None:
-    """An error for a name or an option that there is not."""
-    parameters = inspect.signature(METHODS[choice("method", method, ("auto", *METHODS))]).parameters.values()
-    offered = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    unknown = [name for name in options if name not in offered]
+def read_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of a method, defaults included; an error for a name or an option that there is not."""
+    _, defaults = METHODS[choice("method", method, tuple(METHODS))]
+    unknown = [name for name in options if name not in defaults]
     if unknown:
-        raise UsageError(f"method={method!r} takes {', '.join(offered) or 'no options'}, got {', '.join(unknown)}.")
+        raise UsageError(f"method={method!r} takes {', '.join(defaults) or 'no options'}, got {', '.join(unknown)}.")
+    read = {**defaults, **options}
+    return {**read, "steps": whole("steps", read["steps"], most=_MOST_STEPS)} if "steps" in read else read
+
+
+def learn(rounds: Rounds, method: str, options: Mapping[str, Any]) -> Region:
+    """The region that a method learns."""
+    return METHODS[method][0](rounds, **read_options(method, options))
+
+
+def passes(method: str, options: Mapping[str, Any], is_box: bool) -> int:
+    """The most passes over the rows, the release included."""
+    read = read_options(method, options)
+    steps = int(read.get("steps", 0))
+    if method == "coinpress":
+        return steps if read["std"] is not None else 1 + 2 * steps
+    if method in ("instance_optimal", "variance_aware"):
+        return (2 if method == "instance_optimal" else 3) * steps + 1
+    return PASSES if is_box else MOST_PASSES + 2 * (method == "friendly_core")
+
+
+def required_slack(method: str, budget: Budget, neighbors: str) -> float:
+    """The failure probability that a method needs beside mu."""
+    if method != "friendly_core":
+        return 0.0
+    require_replace(neighbors)
+    delta = dict(budget.stated).get("delta")
+    if not delta:
+        raise UsageError("method='friendly_core' needs a failure probability. Pass the budget as epsilon= and delta=.")
+    return _FRIENDLY_SLACK * delta
 
 
 def _region(rounds: Rounds, region: Ellipsoid, off_center: Floats) -> Region:
@@ -73,7 +90,7 @@ _CROSS = 6.0  # the authors' practical constant in region of 2 sqrt(2 ln(2 / fai
 _THINNEST = 1e-13  # below this share of the largest variance an eigenvalue is rounding
 
 
-def coinpress(rounds: Rounds, *, steps: int = 4, std: Any = None) -> Region:
+def coinpress(rounds: Rounds, steps: int, std: Any) -> Region:
     """The mean by `steps` clipped means, each in the ball that the one before left; the last is the release [L22].
 
     With gamma^2 = d + 2 sqrt(d L) + 2 L, L = ln 100, in units where the covariance is at most the identity:
@@ -84,7 +101,7 @@ def coinpress(rounds: Rounds, *, steps: int = 4, std: Any = None) -> Region:
     std: a public bound on each standard deviation, one number or one per column. Without it a coarse center and the
     covariance are estimated first, for a quarter of the budget, and the rows are whitened.
     """
-    steps, d, left = whole("steps", steps, most=_MOST_STEPS), rounds.d, rounds.left
+    d, left = rounds.d, rounds.left
     largest = float(rounds.magnitude.max())
     if std is not None:
         stds = vector("std", np.broadcast_to(floats("std", std), d), d)
@@ -157,7 +174,7 @@ _MEDIAN_SHARE = Fraction(1, 4)
 _MOST_TURNED = 1 << 12  # columns that are turned: a matrix of 2^24 entries
 
 
-def instance_optimal(rounds: Rounds, *, steps: int = 10, clip_share: float = 0.25) -> Region:
+def instance_optimal(rounds: Rounds, steps: int, clip_share: float) -> Region:
     """The mean of rows clipped about a median taken in a public random rotation [L24].
 
     1. Q, a randomized Hadamard rotation, makes every coordinate alike: |(Q x)_j| is below
@@ -166,12 +183,12 @@ def instance_optimal(rounds: Rounds, *, steps: int = 10, clip_share: float = 0.2
     3. Clip radius at rank n - 4 sqrt(D)/mu_last - 2 sqrt(steps)/mu_radius of the distances (at least n/2), bisected
        with `clip_share` of what is left; the rest is for the release. Lengths do not change under Q.
     """
-    steps, d, left = whole("steps", steps, most=_MOST_STEPS), rounds.d, rounds.left
+    d, left = rounds.d, rounds.left
     part = Fraction(open_unit("clip_share", clip_share))
     turned = rotation(d, rounds.session.seed())
     size, magnitude = turned.width, float(rounds.magnitude.max())
     reach = magnitude * math.sqrt(d / size * 2 * math.log(4 * size))
-    middles = medians(rounds, "median", turned, "values", (-reach, reach), steps, left * _MEDIAN_SHARE)
+    middles = quantiles(rounds, "median", turned, "values", (-reach, reach), steps, left * _MEDIAN_SHARE)
     center = turned.restore(middles)
     rest = left * (1 - _MEDIAN_SHARE)
     missed = 4 * math.sqrt(size / (rest * (1 - part))) + 2 * math.sqrt(steps / (rest * part))
@@ -199,20 +216,20 @@ _PLAN_FAILURE = 0.1
 _STD_PER_MEDIAN = 1.482602218505602  # of a normal distribution: 1 / (its 3/4 quantile)
 
 
-def variance_aware(rounds: Rounds, *, steps: int = 20) -> Region:
+def variance_aware(rounds: Rounds, steps: int) -> Region:
     """The mean clipped in a space where coordinate j is divided by about the square root of its spread [L25].
 
     1. Medians by `steps` noisy bisections. 2. Spreads s_j from the medians of |x_j - c_j|.
     3. y_j = (x_j - c_j) / sqrt(s_j + mean s): noise variance in proportion to the spread, held away from zero.
     4. Clip radius at rank n - sqrt(n) - sqrt(T ln(T / 0.1)) / mu_radius of ‖y‖, T = steps.
     """
-    steps, left, n, d = whole("steps", steps, most=_MOST_STEPS), rounds.left, rounds.n, rounds.d
+    left, n, d = rounds.left, rounds.n, rounds.d
     magnitude = float(rounds.magnitude.max())
     first, rest = left * _FIRST_SHARE, left * (1 - _FIRST_SHARE)
     units = _ball_about(np.zeros(d), magnitude)
-    center = magnitude * medians(rounds, "center", units, "values", (-1.0, 1.0), steps, first / 4)
+    center = magnitude * quantiles(rounds, "center", units, "values", (-1.0, 1.0), steps, first / 4)
     units = replace(units, center=center)
-    std = _STD_PER_MEDIAN * medians(rounds, "spread", units, "sizes", (0.0, 2.0), steps, first * 3 / 4)
+    std = _STD_PER_MEDIAN * quantiles(rounds, "spread", units, "sizes", (0.0, 2.0), steps, first * 3 / 4)
     shape = Ellipsoid(center, 1 / np.sqrt(2 * std + float(np.mean(2 * std))) / magnitude)
     radius_mu = math.sqrt(rest * _RADIUS_SHARE) * rounds.privacy.mu
     missed = math.sqrt(n) + math.sqrt(steps * math.log(steps / _PLAN_FAILURE)) / radius_mu
@@ -226,48 +243,43 @@ def variance_aware(rounds: Rounds, *, steps: int = 20) -> Region:
 _SMALLEST = 2.0**-180  # of the range of a norm
 
 
-def bisect(
+def quantiles(
     rounds: Rounds,
     name: str,
-    sides: Callable[[Floats], RowMap],
-    ends: tuple[Floats, Floats],
+    shape: Ellipsoid,
+    measure: str,
+    ends: tuple[float, float],
     steps: int,
     share: Fraction,
+    fraction: float = 0.5,
 ) -> Floats:
-    """The middle of the interval that `steps` noisy bisections leave around each quantile.
+    """Quantiles of the entries of y = B (x - c), of their sizes, or of the norm of y, which lie between the ends.
 
-    Guarantee [L21]: `steps` rounds of share / steps each; the middles depend on earlier rounds alone.
+    Guarantee [L21]: `steps` rounds of share / steps each; a middle depends on earlier rounds alone.
     """
-    low, high = ends
+    low, high = (np.full(1 if measure == "norm" else shape.width, end) for end in ends)
     for step in range(steps):
         middle = low + (high - low) / 2
-        is_beyond = rounds.sum(f"{name} {step + 1}", sides(middle), share / steps).values > 0
+        row_map = Sides(shape, middle, fraction, measure)
+        is_beyond = rounds.sum(f"{name} {step + 1}", row_map, share / steps).values > 0
         low, high = np.where(is_beyond, low, middle), np.where(is_beyond, middle, high)
-    return low + (high - low) / 2
-
-
-def medians(
-    rounds: Rounds, name: str, shape: Ellipsoid, measure: str, span: tuple[float, float], steps: int, share: Fraction
-) -> Floats:
-    """The medians of the coordinates of y = B (x - c), or of their sizes, which lie within the span [L21]."""
-    ends = np.full(shape.width, span[0]), np.full(shape.width, span[1])
-    return bisect(rounds, name, lambda middle: Sides(shape, middle, 0.5, measure), ends, steps, share)
+    middles: Floats = low + (high - low) / 2
+    return middles
 
 
 def norm_quantile(
     rounds: Rounds, shape: Ellipsoid, fraction: float, upper: float, steps: int, share: Fraction
 ) -> float:
-    """A quantile of ‖B (x - c)‖ in [0, upper] by bisection [L21]; never zero."""
-    if not upper > 0:
-        raise UsageError("the range of a norm must be above zero.")
-    unit, ends = replace(shape, scale=shape.scale / upper), (np.zeros(1), np.ones(1))
-    quantile = bisect(rounds, "radius", lambda middle: Sides(unit, middle, fraction, "norm"), ends, steps, share)
-    return upper * max(float(quantile[0]), _SMALLEST)
+    """A quantile of ‖B (x - c)‖ in [0, upper] [L21]; never zero."""
+    unit = replace(shape, scale=shape.scale / upper)
+    quantile = float(quantiles(rounds, "radius", unit, "norm", (0.0, 1.0), steps, share, fraction)[0])
+    return upper * max(quantile, _SMALLEST)
 
 
 # FriendlyCore ---------------------------------------------------------------------------------------------
 
 _FRIENDLY_SHARE = 0.2
+_FRIENDLY_SLACK = 0.1  # of delta, for the stability test
 _SEARCH_OCTAVES = 40
 
 
@@ -289,15 +301,17 @@ def friendly_core(rounds: Rounds) -> Region:
     if isinstance(average, FriendlyRelease):
         region.move(average.value)
         if not rounds.has_units:
-            region.radius, _ = median_norm(rounds, region)
+            region.radius = count_norms(rounds, region, region.ellipsoid(), LEAST_SHARE)[0].quantile(0.5)
     elif not rounds.has_units:
         region = find_vectors(rounds)
     return clip_about(rounds, region)
 
 
-METHODS: dict[str, Callable[..., Region]] = {
-    "coinpress": coinpress,
-    "instance_optimal": instance_optimal,
-    "variance_aware": variance_aware,
-    "friendly_core": friendly_core,
+METHODS: dict[str, tuple[Callable[..., Region], dict[str, Any]]] = {
+    "auto": (learn_bounds, {}),
+    "coinpress": (coinpress, {"steps": 4, "std": None}),
+    "instance_optimal": (instance_optimal, {"steps": 10, "clip_share": 0.25}),
+    "variance_aware": (variance_aware, {"steps": 20}),
+    "friendly_core": (friendly_core, {}),
 }
+"""Every method, with its options and their defaults."""

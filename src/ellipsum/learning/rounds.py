@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from ..noise.laplace import LaplaceLaw
 from ..noise.law import GaussianLaw, NoiseLaw
 from ..numerics.rounding import round_down, sqrt_down
 from ..numerics.wide_integers import Wide
-from ..plans.base import StatisticPlan
 from ..privacy.guarantee import Privacy
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.decode import MissingCounts
@@ -30,12 +29,14 @@ from ..row_maps.grid import ellipsoid_map, noise_units
 from ..row_maps.grid import grid_bits as bits_for
 from ..row_maps.histograms import Count, CountMap, SideBySide
 from ..row_maps.maps import Prepared, RowMap
-from ..rows import Box, LearnedRows, Unknown
+from ..rows import Box, LearnedRows
 from ..session import Progress, Session
 from ..sources import Source
 from ..sources.protocol import share as share_of
 from .constants import LEAST_SHARE
-from .split import Split
+
+if TYPE_CHECKING:
+    from .plan import LearningPlan
 
 
 class NoisySum(NamedTuple):
@@ -97,23 +98,21 @@ class Rounds:
     counts them.
     """
 
-    def __init__(self, session: Session, plan: StatisticPlan[Any], split: Split, passes: int, source: Source) -> None:
+    def __init__(self, session: Session, plan: LearningPlan, source: Source) -> None:
         if not session.rereadable:
             raise UsageError(
                 "Unknown bounds are learned in several passes, and this source can be read only once. "
                 "Pass an array, a table, a file or a list of batches."
             )
-        request, self.split = plan.request, split
-        assert isinstance(request.bounds, Unknown)
-        self.session, self.source = session, source
+        request = plan.request
+        self.session, self.plan, self.source, self.d = session, plan, source, source.width
         self.privacy = plan.privacy.as_pair()
         self.neighbors = request.neighbors
-        self.missing_values = MissingValues(request.missing, request.count_clipped, self.source.nullable)
-        self.d = self.source.width
-        self.magnitude = request.bounds.magnitudes(self.d)
+        self.missing_values = MissingValues(request.missing, request.count_clipped, source.nullable)
+        self.magnitude = plan.rows.magnitudes(self.d)
         self.has_units = request.error_weights == "relative"
         """Whether columns have units of their own, so that they are located one by one."""
-        self.names = self.source.columns or tuple(f"x{j + 1}" for j in range(self.d))
+        self.names = source.columns or tuple(f"x{j + 1}" for j in range(self.d))
         self.steps: list[Step] = []
         self.left = Fraction(1)
         """The share of mu^2, or of epsilon, that is not charged yet."""
@@ -121,7 +120,8 @@ class Rounds:
         self.rows_each = None if session.people is None else session.people.rows_each
         self.has_public_rows = self.neighbors == "replace" and self.rows_each is None
         """Not where rows come and go, or people have several [U8]."""
-        self._passes, self._pass = passes, 0
+        self.passes_left = plan.passes
+        """Passes over the rows that the plan still allows, the release included."""
         self.n, self.n_std = float(request.n or 0), 0.0
         """The number of rows: public, or noisy and at least 1; and the standard deviation of its noise."""
         if not self.has_public_rows:
@@ -182,13 +182,15 @@ class Rounds:
         if not 0 < Fraction(share) <= self.left:
             raise BudgetRefused(f"the round {name!r} asks for {float(share):.3g}, and {float(self.left):.3g} is left.")
         spend = self.privacy_of(share, slack)
-        self._charge(name, spend, width)
+        self._account.charge(spend, name)
+        self.steps.append(Step(name, spend, width))
         self.left -= Fraction(share)
         return spend
 
     def charge_release(self, spend: Privacy, width: int) -> Stream:
         """Charge the release and return the stream of its noise. Its rows are read only after that."""
-        self._charge(RELEASE, spend, width)
+        self._account.charge(spend, RELEASE)
+        self.steps.append(Step(RELEASE, spend, width))
         return self.stream()
 
     def stream(self) -> Stream:
@@ -202,18 +204,14 @@ class Rounds:
         return self.privacy_of(self.left)
 
     @property
-    def passes_left(self) -> int:
-        """Passes over the rows that the plan still allows, the release included."""
-        return self._passes - self._pass
-
-    @property
     def progress(self) -> Progress | None:
         """Progress of the release, which is the last part of the call."""
-        return share_of(self.session.progress, self._pass / self._passes, 1.0)
+        return share_of(self.session.progress, self._passed, 1.0)
 
-    def _charge(self, name: str, spend: Privacy, width: int) -> None:
-        self._account.charge(spend, name)
-        self.steps.append(Step(name, spend, width))
+    @property
+    def _passed(self) -> float:
+        """The share of the passes that are behind."""
+        return 1 - self.passes_left / self.plan.passes
 
     def _law(self, row_map: RowMap, spend: Privacy) -> NoiseLaw:
         """The distribution of a sum's noise, its scale in units of the grid and rounded up [L7][L8]."""
@@ -229,9 +227,9 @@ class Rounds:
 
     def _accumulate(self, row_map: RowMap) -> Wide:
         """Exact sums of one pass; under "replace" it must deliver the n rows that were promised."""
-        begin = self._pass / self._passes
-        self._pass = min(self._pass + 1, self._passes - 1)
-        progress = share_of(self.session.progress, begin, self._pass / self._passes)
+        begin = self._passed
+        self.passes_left = max(self.passes_left - 1, 1)
+        progress = share_of(self.session.progress, begin, self._passed)
         fill = self.missing_values.missing
         if fill is not None and not isinstance(fill, str):
             row_map = Prepared(row_map, np.broadcast_to(np.asarray(fill, float), self.d))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import Floats
-from .constants import END_STEP, INTERVAL_LEVEL, PLAIN, TAIL_INDEX, TAIL_INDICES, TAIL_SCALES, TAIL_SIZES, TAIL_SPREAD
+from .constants import INTERVAL_LEVEL, PLAIN, STEP, TAIL_INDEX, TAIL_INDICES, TAIL_SCALES, TAIL_SIZES, TAIL_SPREAD
 from .histograms import TINY, Histogram
 
 _LAWS = (np.array(part) for part in (TAIL_INDICES, TAIL_SCALES, TAIL_SIZES))
@@ -29,38 +29,35 @@ class End(NamedTuple):
 
     distance: float
     """From the center."""
-    farther: float
-    """The same, but no nearer than the outermost bin that was seen."""
     bias: float
     """What clamping cuts off the sum at most, at the interval's level."""
     surprise: float
-    """How far the count farther out exceeds what the tail was expected to hold there, in stds."""
-
-
-class EndCount(NamedTuple):
-    """Noisy counts of the values beyond an earlier end: up to where bins were seen to hold rows, and farther out."""
-
-    end: End
-    rows: float
-    farther_rows: float
-    std: float
+    """How far the count beyond all bins seen exceeds what the tail was expected to hold there, in stds."""
 
 
 class Tail:
     """The posterior of one side's tail.
 
     distances: the edges of the bins, as distances from the center; counts and variances of the bins, nearest first.
-    seen: bins within the hull. The tail begins where the count of all bins beyond reaches 2 PLAIN stds.
+    seen: bins within the hull; beyond: the noisy count of values farther out, and the std of its noise. The tail begins
+    where the count of all bins beyond reaches 2 PLAIN stds.
     """
 
     def __init__(
-        self, distances: Floats, counts: Floats, variances: Floats, seen: int, count: EndCount | None = None
+        self,
+        distances: Floats,
+        counts: Floats,
+        variances: Floats,
+        seen: int,
+        beyond: tuple[float, float] = (0.0, math.inf),
     ) -> None:
         outer = np.concatenate([np.cumsum(counts[:seen][::-1])[::-1], [0.0]])
         stds = np.sqrt(np.append(variances, variances[-1]))[: seen + 1]
         clear = np.flatnonzero(outer >= 2 * PLAIN * stds)
         begin = int(clear[-1]) if clear.size else 0
-        self.distances, self.seen = distances, (distances[1 : seen + 1] + distances[:seen]) / 2
+        self.distances, self.middles = distances, (distances[1 : seen + 1] + distances[:seen]) / 2
+        # Up to the bin where the tail begins, all rows of a bin may be equal: ends do not cut through such a bin.
+        self.farthest = np.where(np.arange(seen) <= begin, distances[1 : seen + 1], self.middles)
         self.counts, self.inside = counts[:seen], begin
         self.start = max(float(distances[begin]), float(distances[1]) / 2)
         self.rows = max(float(outer[begin]), float(stds[begin])) * _SIZE
@@ -68,18 +65,11 @@ class Tail:
         reached[:, -1] = 0
         misfit = (counts[begin:] - reached[:, :-1] + reached[:, 1:]) ** 2 / variances[begin:]
         self.log_likelihood = -0.5 * misfit.sum(axis=1)
-        self.surprise = 0.0
-        if count is not None:
-            self._add(count)
-
-    def _add(self, count: EndCount) -> None:
-        """Add the counts beyond an end to the posterior, and compare the farther one with its expected value."""
-        near = float(np.maximum(self.counts[: self.inside][self.seen[: self.inside] > count.end.distance].sum(), 0.0))
-        beyond, farther = self._reached(np.array([count.end.distance, count.end.farther])).T
-        misfit = (count.rows - (beyond - farther + near)) ** 2 + (count.farther_rows - farther) ** 2
-        self.log_likelihood = self.log_likelihood - 0.5 * misfit / count.std**2
+        farther, (rows, std) = self._reached(distances[[seen]])[:, 0], beyond
+        self.log_likelihood -= 0.5 * ((rows - farther) / std) ** 2
+        # A column that looks constant has no tail whose law could explain the count.
         expected = 0.0 if self.start <= LOOKS_CONSTANT else float(self._weights(_FLAT) @ farther)
-        self.surprise = (count.farther_rows - expected) / count.std  # nothing tells where a constant column ends
+        self.surprise = (rows - expected) / std
 
     def _reached(self, distances: Floats) -> Floats:
         """(laws, distances): the tail's rows beyond a distance."""
@@ -92,8 +82,8 @@ class Tail:
         normalized: Floats = weights / weights.sum()
         return normalized
 
-    def cut_off(self, ends: Floats) -> Floats:
-        """(laws, ends): how far all values lie beyond an end, in sum; never less than those in the bins seen."""
+    def cut_off(self, ends: Floats, places: Floats) -> Floats:
+        """(laws, ends): the sum of the excesses beyond an end; at least that of the bins seen, with their rows at places."""
         scale = _SCALE * self.start
 
         def excess(distances: Floats) -> Floats:
@@ -103,55 +93,55 @@ class Tail:
 
         nearer = np.maximum(self.start - ends, 0)
         tail = np.maximum(excess(ends) - excess(self.distances[-1:]), 0) + nearer
-        over = np.maximum(self.seen - ends[:, None], 0)
+        over = np.maximum(places - ends[:, None], 0)
         before = np.minimum(over[:, : self.inside], nearer[:, None]) @ np.maximum(self.counts[: self.inside], 0)
         cut: Floats = np.maximum(self.rows * tail + before, over @ self.counts)
         return cut
 
     def mean_square(self, ends: Floats) -> Floats:
         """The expected square of the sum that ends cut off."""
-        mean_square: Floats = self._weights(_PRIOR) @ self.cut_off(ends) ** 2
+        mean_square: Floats = self._weights(_PRIOR) @ self.cut_off(ends, self.farthest) ** 2
         return mean_square
 
     def bound(self, end: float) -> float:
         """The posterior quantile of the sum that an end cuts off."""
-        sums = self.cut_off(np.array([end]))[:, 0]
+        sums = self.cut_off(np.array([end]), self.middles)[:, 0]
         order = np.argsort(sums)
         place = np.searchsorted(np.cumsum(self._weights(_FLAT)[order]), INTERVAL_LEVEL)
         return float(sums[order][min(int(place), sums.size - 1)])
 
-    def end(self, distance: float) -> End:
-        """The end at this distance from the center."""
-        farther = max(distance, float(self.distances[self.seen.size]))
-        return End(distance, farther, self.bound(distance), self.surprise)
-
-    def ladder(self, least: float) -> Floats:
-        """The ends that are tried, from half the nearest bin out to the magnitude, none nearer than `least`."""
+    @property
+    def ladder(self) -> Floats:
+        """The ends that are tried, from half the nearest bin out to the magnitude."""
         nearest, farthest = self.distances[1], self.distances[-1]
-        octaves = np.arange(-1, math.log2(farthest / nearest) + END_STEP, END_STEP)
-        ladder: Floats = np.maximum(np.minimum(nearest * 2.0**octaves, farthest), least)
+        octaves = np.arange(-1, math.log2(farthest / nearest) + STEP, STEP)
+        ladder: Floats = np.minimum(nearest * 2.0**octaves, farthest)
         return ladder
 
 
 def choose_ends(
-    histogram: Histogram, center: float, unit: float, counts: tuple[EndCount, EndCount] | None = None
+    histogram: Histogram, center: float, unit: float, beyond: tuple[float, float], std: float
 ) -> tuple[End, End]:
     """The ends below and above the center with the least expected noise^2 + bias^2.
 
-    unit: std of the noise of the released sum for each unit of width. counts: what lies below and above earlier ends.
-    Ends never move inwards once they were counted beyond: nearer ones may cut through many equal values.
+    unit: std of the noise of the released sum for each unit of width. beyond: noisy counts of the values below and
+    above all bins seen, with noise of this std.
     """
-    tails = [_tail(histogram, center, sign, counts and counts[sign > 0]) for sign in (-1, 1)]
-    below, above = (tail.ladder(counts[side].end.distance if counts else 0.0) for side, tail in enumerate(tails))
+    tails = [_tail(histogram, center, sign, (rows, std)) for sign, rows in zip((-1, 1), beyond, strict=True)]
+    below, above = (tail.ladder for tail in tails)
     cost = (unit * (below[:, None] + above)) ** 2 + tails[0].mean_square(below)[:, None] + tails[1].mean_square(above)
-    i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
-    return tails[0].end(float(below[i])), tails[1].end(float(above[j]))
+    places = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    low, high = (
+        End(float(tail.ladder[place]), tail.bound(float(tail.ladder[place])), tail.surprise)
+        for tail, place in zip(tails, places, strict=True)
+    )
+    return low, high
 
 
-def _tail(histogram: Histogram, center: float, sign: int, count: EndCount | None) -> Tail:
+def _tail(histogram: Histogram, center: float, sign: int, beyond: tuple[float, float]) -> Tail:
     """The tail above the center, or below it for sign = -1."""
     places = np.flatnonzero(sign * (histogram.middles - center) > 0)[::sign]
     ends = histogram.edges[1:] if sign > 0 else histogram.edges[:-1]
     distances = np.append(0.0, sign * (ends[places] - center))
     within = places < histogram.hull.last if sign > 0 else places >= histogram.hull.first
-    return Tail(distances, histogram.counts[places], histogram.variances[places], int(within.sum()), count)
+    return Tail(distances, histogram.counts[places], histogram.variances[places], int(within.sum()), beyond)
