@@ -185,14 +185,14 @@ def test_an_upload_that_cannot_be_read_is_not_kept(visitor):
 def test_a_password_is_not_taken(visitor):
     done = visitor.post("/open/database", {"database": "postgresql://me:hunter2@host/name", "table": "t"})
     assert done.status == 422
-    assert "keep the password out" in done.text
+    assert "Keep the password out" in done.text
     assert not visitor.studio.desks
     assert "password" in visitor.ask("/ledger/balance", {"ledger": "postgresql://me:hunter2@host/name"})["problem"]
 
 
 def test_what_fails_is_told_in_fixed_words(visitor, people, monkeypatch):
     desk = visitor.opened(people)
-    monkeypatch.setattr("ellipsum.apps.studio.forecasts.forecast", lambda *_: 1 / 0)
+    monkeypatch.setattr("ellipsum.apps.studio.panels.forecast", lambda *_: 1 / 0)
     done = visitor.send(f"{desk}/forecast", {**BOUNDS, **BUDGET})
     assert done.status == 500
     assert "could not be done" in done.text

@@ -11,9 +11,9 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as PlainHTTPException
 
 from ... import EllipsumError, UsageError
-from ...api import AnyPlan
+from ...plans.pictures import error_picture
 from ...request.documentation import LEDGER
-from . import forecasts, ledger_panel, pages, pictures
+from . import pages, panels
 from .forms import Filled, Reader, about, cells, sentence
 from .jobs import Job
 from .orders import Order
@@ -25,7 +25,6 @@ _USED = "This form was used already. Check it, and press Release again if you wa
 _STALE = "This form is not from this run of the studio. Check it, and press Release again."
 _NOT_THERE = "There is nothing at this address. The studio forgets what it had when it ends."
 _NO_ROWS = "Type the number of rows."
-_SHOWN = 200
 _FAILED = "This could not be done."
 
 
@@ -150,12 +149,13 @@ def forecast(number: str, studio: TheStudio, form: Posted) -> Response:
             counting = not desk.plans_only and request.people is None
             return JSONResponse({"hint": "Counting the rows ..." if counting else _NO_ROWS, "again": counting})
         if form["goal"] == "error" and target is not None:
-            plan = forecasts.plan_for_error(request, n, delta, target, _place(form))
+            plan = panels.plan_for_error(request, n, delta, target, _place(form))
         elif request.budget is not None:
-            plan = forecasts.plan_of(request, n)
+            plan = panels.plan_of(request, n)
         else:
             return JSONResponse({"n": n})
-        return JSONResponse({**_forecast(studio, plan, _place(form)), "n": n})
+        found = panels.forecast(plan, _place(form))
+        return JSONResponse({**found, "n": n, "picture": f"/forecast/{studio.keep_plan(plan)}"})
     except EllipsumError as error:
         field, text = about(error)
         return JSONResponse({"hint": text, "field": field})
@@ -167,20 +167,9 @@ def _place(form: Form) -> int:
     return ticked.index(int(text)) if text.isdigit() and int(text) in form.used else 0
 
 
-def _forecast(studio: Studio, plan: AnyPlan, place: int) -> dict[str, object]:
-    described, name = forecasts.forecast(plan, place), short_name()
-    studio.pictures.keep(name, plan)
-    return {
-        **vars(described),
-        "columns": described.columns[:_SHOWN],
-        "more": len(described.columns),
-        "picture": f"/forecast/{name}",
-    }
-
-
 def forecast_picture(name: str, studio: TheStudio) -> Response:
     """The error against epsilon."""
-    return _picture(studio.pictures.draw(name))
+    return _picture(error_picture(studio.plans[name]) if name in studio.plans else None)
 
 
 def _picture(drawn: bytes | None) -> Response:
@@ -197,7 +186,7 @@ def plan(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
     if request is None:
         return _form_page(studio, csrf, desk, form.filled, reader.errors)
     try:
-        text = forecasts.plan_of(request, desk.public_rows(request, reader.guess())).to_json()
+        text = panels.plan_of(request, desk.public_rows(request, reader.guess())).to_json()
     except EllipsumError as error:
         return _form_page(studio, csrf, desk, form.filled, dict([about(error)]))
     return _attachment("plan.json", "application/json", text + "\n")
@@ -263,7 +252,7 @@ def edit(number: str, studio: TheStudio, csrf: Csrf) -> Response:
 
 def release_page(number: str, studio: TheStudio, csrf: Csrf) -> Response:
     one = _find_release(studio, number)
-    return HTMLResponse(pages.release_page(studio, one, csrf, studio.new_form()))
+    return HTMLResponse(pages.release_page(one, csrf, studio.new_form()))
 
 
 def again(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
@@ -276,7 +265,7 @@ def again(number: str, studio: TheStudio, csrf: Csrf, form: Posted) -> Response:
 def release_picture(number: str, place: int, studio: TheStudio) -> Response:
     """The values with their intervals."""
     release = _find_release(studio, number).release
-    return _picture(pictures.draw(release, place) if 0 <= place < pictures.count_pictures(release) else None)
+    return _picture(pages.draw(release, place) if 0 <= place < pages.count_pictures(release) else None)
 
 
 def download(number: str, file: str, studio: TheStudio) -> Response:
@@ -297,16 +286,16 @@ def history(studio: TheStudio) -> Response:
 def ledger_balance(form: Posted) -> Response:
     try:
         if not form["dataset"]:
-            return JSONResponse({"datasets": ledger_panel.data_sets(form["ledger"])})
-        return JSONResponse(vars(ledger_panel.balance(form["ledger"], form["dataset"])))
+            return JSONResponse({"datasets": panels.data_sets(form["ledger"])})
+        return JSONResponse(panels.balance(form["ledger"], form["dataset"]))
     except EllipsumError as error:
         return JSONResponse({"problem": sentence(str(error))})
 
 
 def ledger_open(form: Posted) -> Response:
     try:
-        balance = ledger_panel.open_budget(form["ledger"], form["dataset"], form["whole_epsilon"], form["whole_delta"])
-        return JSONResponse(vars(balance))
+        whole = form["whole_epsilon"], form["whole_delta"]
+        return JSONResponse(panels.open_budget(form["ledger"], form["dataset"], *whole))
     except EllipsumError as error:
         return JSONResponse({"problem": sentence(str(error))})
 

@@ -12,9 +12,8 @@ from typing import Any
 from ... import UsageError
 from ...util.worker_process import WorkerProcess
 from .forms import Filled
-from .orders import Order
-from .worker import UNFORESEEN
-from .worker import __name__ as _WORKER
+from .orders import UNFORESEEN, Order
+from .orders import __name__ as _WORKER
 
 MOST = 4
 """Releases that run at the same time."""

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ... import HistogramRelease, QuantileRelease
+from ... import Description, DescriptionWithQuantiles, HistogramRelease, QuantileRelease, Release
 from ...display.document import Document
 from ...display.html import html
-from ...errors import shown
+from ...display.plots.labels import label
+from ...display.plots.rendering import content
+from ...display.plots.strips import ROWS, Sheet, Strip, sheet_figure
+from ...errors import Floats, shown
 from ...releases.base import StatisticRelease
+from ...releases.documents import known_bounds
 from ...releases.group_release import Tabular
+from ...releases.pictures import own_scale
 from ...version import VERSION
-from .combined import can_combine, combine, combines
 from .forms import Filled, sentence
 from .jobs import Job
-from .pictures import count_pictures
 from .security import ROOT
-from .workspace import Desk, Released, Studio
+from .workspace import Desk, Released
 
 _MOST_LINES = 2000
 _MOST_LEADS = 4
+_MOST_AXES, _MOST_PICTURES = 12, 4
+_MARGIN = 1.5  # beside an interval, in its widths
 _LABELS = {
     "epsilon": "Epsilon",
     "delta": "Delta",
@@ -94,10 +100,8 @@ def job_page(job: Job, desk: Desk | None, csrf: str) -> str:
     return render("job.html", job=job, desk=desk, csrf=csrf)
 
 
-def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
-    """A release: its estimates, picture and table, how to make it again, and all releases like it combined."""
-    alike = studio.alike(one)
-    several = [other.release for other in alike]
+def release_page(one: Released, csrf: str, form: str) -> str:
+    """A release: its estimates, picture and table, and how to make it again."""
     document = one.release.document(_MOST_LINES)
     return render(
         "release.html",
@@ -108,8 +112,6 @@ def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
         warnings=list(dict.fromkeys([*one.release.warnings, *one.job.warnings])),
         recipe=one.order.recipe,
         downloads=[(file, title) for file, (title, _, _) in DOWNLOADS.items()],
-        combined=combine(several) if can_combine(several) else None,
-        combines=combines(one.release),
         csrf=csrf,
         form=form,
     )
@@ -122,6 +124,67 @@ def _leads(document: Document) -> list[tuple[str, str, str]]:
         return []
     value, span = table.heads.index("estimate"), table.heads.index("95% CI")
     return [(line[0], line[value], line[span]) for line in table.lines]
+
+
+# Pictures -----------------------------------------------------------------------------------------------
+
+
+def count_pictures(release: StatisticRelease) -> int:
+    """How many pictures a page shows."""
+    return len(_parts(release))
+
+
+def draw(release: StatisticRelease, place: int) -> bytes:
+    """One picture of a release as an SVG file: of its first rows, where there are many."""
+    part, columns = _parts(release)[place]
+    if isinstance(part, QuantileRelease):
+        return content(part.plot(columns=columns), "svg")
+    few = len(part.names()) <= _MOST_AXES
+    if isinstance(part, Release) and few and own_scale(part) is not None:
+        return content(sheet_figure(_zoom_limits(part)), "svg")
+    sheet = part.sheet(columns=columns)
+    strips = [_without_texts(strip.rows(slice(ROWS))) for strip in sheet.strips[:_MOST_PICTURES]]
+    labels = sheet.labels[:ROWS]
+    if columns is not None:  # the title of each strip names it, so no label repeats it
+        strips = [replace(strip, title=label(columns[0])) for strip in strips]
+        labels = [text.removeprefix(f"{columns[0]}, ") for text in labels]
+    sheet = replace(sheet, title="", notes=(), across=1, labels=labels, strips=strips)
+    return content(sheet_figure(sheet), "svg")
+
+
+def _parts(release: StatisticRelease) -> list[tuple[StatisticRelease, list[str] | None]]:
+    """What is drawn: of histograms and distributions one picture for each of the first columns."""
+    if isinstance(release, DescriptionWithQuantiles):
+        return [(release.moments, None), *_parts(release.quantile_release)]
+    if isinstance(release, (HistogramRelease, QuantileRelease)):
+        return [(release, [name]) for name in release.names()[:_MOST_PICTURES]]
+    return [(release, None)]
+
+
+def _without_texts(strip: Strip) -> Strip:
+    """The table of the page has the numbers."""
+    return replace(strip, texts=[""] * len(strip.texts))
+
+
+def _zoom_limits(release: Release) -> Sheet:
+    """Each column on an axis of its own, so narrow that its interval can be seen."""
+    parts = {"": (release.value, release.confidence_interval())}
+    if isinstance(release, Description):
+        parts = {"mean": parts[""], "std": (release.std, release.confidence_interval(0.95, "std"))}
+    least, most = known_bounds(release)
+    strips = []
+    for j, name in enumerate(release.names()):
+        for what, (values, spans) in parts.items():
+            ends = (least[j], most[j]) if what != "std" else (0.0, np.inf)
+            strips.append(_axis(f"{label(name)} {what}".strip(), float(values[j]), spans[j], *ends))
+    return Sheet("", (), [""], strips, across=1)
+
+
+def _axis(title: str, value: float, span: Floats, least: float, most: float) -> Strip:
+    low, high = float(span[0]), float(span[1])
+    margin = _MARGIN * (high - low) or 1.0
+    limits = max(low - margin, least), min(high + margin, most)
+    return Strip(title, "", np.array([value]), np.array([low]), np.array([high]), [""], limits)
 
 
 # Downloads -------------------------------------------------------------------------------------------
@@ -186,36 +249,10 @@ def as_command(one: Released) -> str:
     return f"# {_SPENDS}\n{one.order.recipe.command or _NO_COMMAND}\n"
 
 
-def as_notebook(one: Released) -> str:
-    """The release as it came, to be looked at, and the request that made it."""
-    load = f"import ellipsum as es\n\nrelease = es.from_json({one.job.text!r})\nrelease"
-    cells = [
-        _cell(
-            "markdown",
-            f"# Private {one.order.request.statistic}\n\nThe release as it was published, by ellipsum {VERSION}.",
-        ),
-        _cell("code", load),
-        _cell("code", "release.confidence_interval(0.95)"),
-        _cell("markdown", f"The request that made it. {_SPENDS}"),
-        _cell("raw", one.order.recipe.python),
-    ]
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
-    for place, cell in enumerate(cells):
-        cell["id"] = f"cell-{place}"
-    return json.dumps(notebook, indent=1) + "\n"
-
-
-def _cell(kind: str, text: str) -> dict[str, object]:
-    cell: dict[str, object] = {"cell_type": kind, "metadata": {}, "source": text.splitlines(keepends=True)}
-    return cell | ({"outputs": [], "execution_count": None} if kind == "code" else {})
-
-
 DOWNLOADS: dict[str, tuple[str, str, Callable[[Released], str]]] = {
     "release.json": ("JSON", "application/json", as_json),
     "release.csv": ("CSV", "text/csv", as_csv),
     "report.html": ("Report", "text/html", as_report),
-    "release.ipynb": ("Notebook", "application/x-ipynb+json", as_notebook),
     "release.sh": ("Command line", "text/x-shellscript", as_command),
     "release.py": ("Python", "text/x-python", as_python),
 }

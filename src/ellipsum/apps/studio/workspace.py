@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from ... import EllipsumError, UsageError, from_json
+from ...api import AnyPlan
 from ...errors import shown
 from ...noise import secret_name
 from ...releases.base import StatisticRelease
@@ -16,12 +17,10 @@ from ...request.request import Request
 from ...sources import Selection, open_source
 from ...sources.paths import Field, schema_of
 from ...sources.people import Scratch
-from ...sources.sql import has_password
 from ..demo import BOUNDS, generate_people
-from .forecasts import Pictures
 from .forms import Filled
 from .jobs import Job, Workers
-from .orders import Data, Order
+from .orders import Data, Order, check_address
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
 MOST_COLUMNS = 2000
@@ -30,9 +29,6 @@ DEMO_ROWS = 20_000
 _MOST_KEPT = 200
 _PATIENCE_SECONDS = 0.4
 _COPY_BYTES = 1 << 20
-_PASSWORD = (
-    "keep the password out of the address: set PGPASSWORD before the studio starts, or use ~/.pgpass or a service file."
-)
 
 
 def short_name() -> str:
@@ -98,12 +94,6 @@ class Released:
     def order(self) -> Order:
         return self.job.order
 
-    @property
-    def question(self) -> tuple[str, Request]:
-        """What releases must share to be combined: everything but budget, mechanism and ledger."""
-        request = self.order.request
-        return self.job.desk, replace(request, budget=None, noise="auto", error_weights=None, n=None)
-
 
 class Studio:
     """State of one run of the studio. It ends with the process."""
@@ -112,7 +102,8 @@ class Studio:
         self.desks: dict[str, Desk] = {}
         self.jobs: dict[str, Job] = {}
         self.released: dict[str, Released] = {}
-        self.pictures = Pictures()
+        self.plans: dict[str, AnyPlan] = {}
+        """Forecasts whose pictures a page may ask for."""
         self.workers = Workers()
         self.first: str | None = None
         """The table that was named when the studio was started."""
@@ -130,8 +121,7 @@ class Studio:
 
     def open_database(self, address: str, query: str, table: str) -> Desk:
         """A query over a database, or a whole table of it."""
-        if has_password(address):
-            raise UsageError(_PASSWORD)
+        check_address(address)
         if bool(query) == bool(table):
             raise UsageError("type a query, or the name of a table: one of the two.")
         text = query or "select * from " + ".".join(_quote_name(part) for part in table.split("."))
@@ -237,6 +227,14 @@ class Studio:
             raise
         return job
 
+    def keep_plan(self, plan: AnyPlan) -> str:
+        """Remember the plan of a forecast until many others have come; return its name."""
+        name = short_name()
+        with self._lock:
+            _forget_oldest(self.plans)
+            self.plans[name] = plan
+        return name
+
     # Releases -------------------------------------------------------------------------------------------------
 
     def result(self, job: Job) -> Released | None:
@@ -253,10 +251,6 @@ class Studio:
         """Every release of this studio, the last one first."""
         released = [self.result(job) for job in reversed(list(self.jobs.values()))]
         return [one for one in released if one is not None]
-
-    def alike(self, one: Released) -> list[Released]:
-        """Releases of the same request, this one included, in order of time."""
-        return [other for other in reversed(self.history()) if other.question == one.question]
 
     def close(self) -> None:
         """End every process, and remove every file of the studio's own."""
