@@ -6,6 +6,7 @@ Proofs: docs/proofs/audit.md, [A1] to [A4] and [A6].
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +41,8 @@ _LEAST_CONFIDENCE = 0.75
 _CHOOSING = 10, 20_000  # a tenth of the runs learns scores, a tenth picks the event, at most 20,000 of each
 _MOST_LOOKS = 6
 _DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+_POINTS = np.geomspace(1e-5, 0.3, 25)
+_FARTHEST = 8.0  # The claimed curve is drawn up to this multiple of the largest audited epsilon.
 _EPSILONS = np.concatenate([np.zeros(1), np.geomspace(1e-3, 100, 400)])
 
 
@@ -162,8 +165,6 @@ class Audit(Printed, ValueEquality):
 
     def plot(self, path: str | Path | None = None, claim: Claim | None = None) -> Any:
         """A matplotlib figure of audited points, the claimed curve above them; written to a file where one is named."""
-        from .picture import audit_plot
-
         label = f"audited: at least, {self.confidence:.4g} confidence"
         title = f"Audit of {self.runs} runs on each data set: mu >= {self.mu_lower:.4g}"
         return audit_plot(self.epsilon_lower, label, None if claim is None else claim.delta, title, path)
@@ -284,3 +285,56 @@ def _looks(counted: int, claim: Claim | None) -> list[int]:
     while claim is not None and len(parts) < _MOST_LOOKS and parts[0] >= 2 * LEAST_RUNS:
         parts[:1] = [parts[0] // 2, parts[0] - parts[0] // 2]
     return parts
+
+
+# The picture --------------------------------------------------------------------------------------------
+
+
+def audit_plot(
+    lower: Callable[[float], float],
+    label: str,
+    claimed: Callable[[float], float] | None,
+    title: str,
+    path: str | Path | None,
+) -> Any:
+    """Draw the audited epsilon of each delta, below the claimed curve, which gives delta for each epsilon."""
+    from ...display.plots.labels import plain
+    from ...display.plots.rendering import check_format, figure, save
+    from ...display.plots.style import styled
+
+    if path is not None:
+        check_format(path)
+    picture, axis = figure(7.0, 4.5)
+    with styled():
+        _draw(axis, lower, label, claimed)
+        axis.set_title(plain(title))
+    if path is not None:
+        save(picture, path)
+    return picture
+
+
+def _draw(axis: Any, lower: Callable[[float], float], label: str, claimed: Callable[[float], float] | None) -> None:
+    from ...display.plots.labels import logarithmic, plain, ticks
+    from ...display.plots.style import stroke
+
+    lowest = [lower(delta) for delta in _POINTS.tolist()]
+    if claimed is not None:
+        epsilons = np.linspace(0, _reach(claimed, max(1.5 * max(lowest), 1.0)), 200)
+        deltas = [claimed(epsilon) for epsilon in epsilons.tolist()]
+        axis.plot(deltas, epsilons, **{**stroke(0), "marker": ""}, label="claimed: at most")
+    axis.plot(_POINTS, np.array(lowest), **{**stroke(1), "linestyle": ""}, label=plain(label))
+    logarithmic(axis, "x", _POINTS[0] / 2, 1.0)
+    top = 1.05 * max(float(line.get_ydata().max()) for line in axis.lines)
+    axis.set_ylim(-0.02 * top, top)
+    axis.set_yticks(*ticks(0.0, top, 3.5))
+    axis.set_xlabel("delta")
+    axis.set_ylabel("epsilon")
+    axis.legend()
+
+
+def _reach(claimed: Callable[[float], float], least: float) -> float:
+    """The largest epsilon of the claimed curve in the picture: there the curve leaves it at the left side."""
+    most = least
+    while most < _FARTHEST * least and claimed(most) > _POINTS[0] / 2:
+        most *= 1.25
+    return most

@@ -11,12 +11,14 @@ options into requests of the library, and `output` prints.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import warnings
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from ...suggestions import unknown_option
 from ...util import interrupts
 
 # Whatever was not foreseen: the error itself may quote a cell.
@@ -30,6 +32,10 @@ _LONGEST = 1000  # letters of a message
 _NOTHING = "interrupted: nothing was written."
 _NOT_ALL = "interrupted: not everything was written."
 _NO_OUTPUT = "standard output is closed. Nothing was read."
+_ARGUMENTS = (
+    "bounds|bins|by|categories|center|columns|covariance|d|delta|epsilon|error|error_weights|expected|keys|magnitude|"
+    "max_per_person|max_rows|method|metric|missing|n|neighbors|noise|per_person|privacy_id|q|quantiles|radius|request_id"
+)
 
 
 def main() -> NoReturn:
@@ -92,8 +98,6 @@ def _run() -> int:
         # The parser's own complaints; their class has moved between releases of typer.
         if not hasattr(error, "format_message"):
             raise
-        from .wording import unknown_option_message
-
         return _fail(unknown_option_message(error) or error.format_message(), 2)
 
 
@@ -125,7 +129,6 @@ def _give_up(text: str) -> int:
 
 def _fail(message: str, code: int) -> int:
     from ...errors import visible
-    from .wording import name_options
 
     if message:  # Empty when help was shown instead.
         _print_error_line(f"error: {visible(_shorten(name_options(' '.join(message.split()))))}")
@@ -146,3 +149,30 @@ def _shorten(text: str) -> str:
 def _print_error_line(line: str) -> None:
     with suppress(OSError, ValueError):  # Standard error may be closed or full.
         print(line, file=sys.stderr, flush=True)
+
+
+# Messages in the words of a shell ------------------------------------------------------------------------
+
+
+def name_options(message: str) -> str:
+    """A text of the library with arguments as they are typed in a shell: --n auto for n='auto'."""
+
+    def option(name: str) -> str:
+        return "--columns or --bounds" if name == "columns" else f"--{name.replace('_', '-')}"
+
+    def argument(found: re.Match[str]) -> str:
+        return f"{option(found[1])} {found[3] or found[4] or ''}".strip()
+
+    message = message.replace("count_clipped=False", "--no-count-clipped")
+    message = re.sub(rf"^({_ARGUMENTS})(?= (?:must|is|has|names|needs|holds)\b)", lambda m: option(m[1]), message)
+    message = re.sub(rf"\(from ({_ARGUMENTS})\)", lambda m: f"(from {option(m[1])})", message)
+    return re.sub(rf"(?<![\w-])({_ARGUMENTS})=(?:(['\"])(.*?)\2|(\w+)\b)?", argument, message)
+
+
+def unknown_option_message(error: Any) -> str | None:
+    """The message for the parser's error about an option that a command does not have; None for other errors."""
+    context, name = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    if context is None or not isinstance(name, str) or not name.startswith("--"):
+        return None
+    flags = [flag for parameter in context.command.params for flag in parameter.opts if flag.startswith("--")]
+    return unknown_option(name.removeprefix("--"), [flag.removeprefix("--") for flag in flags])

@@ -36,14 +36,14 @@ ledger_app = typer.Typer(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class AddressOptions:
     """Where a ledger is."""
 
     ledger: str = argument("LEDGER", "A file (SQLite), or postgresql://user@host/name.", envvar="ELLIPSUM_LEDGER")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class DatasetOptions(AddressOptions):
     """A data set of a ledger."""
 
@@ -57,14 +57,14 @@ class DatasetOptions(AddressOptions):
         return self.dataset
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ShowOptions(DatasetOptions):
     """Options of `ledger show`."""
 
     as_json: bool = output_option("", "Print only JSON on standard output.", default=False, flags=("--json",))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class InitOptions(DatasetOptions):
     """The budget of a data set."""
 
@@ -86,21 +86,21 @@ class InitOptions(DatasetOptions):
     period: str | None = ledger_option("day|week|month|year=E", "Limit for each period, within the budget.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class HistoryOptions(ShowOptions):
     """Options of `ledger history`."""
 
     last: int = output_option("N", "Number of entries, the last ones. Default: 50.", default=50)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class VerifyOptions(AddressOptions):
     """Options of `ledger verify`."""
 
     anchor: str | None = ledger_option("HASH", "An anchor that show printed earlier, to be compared.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ExportOptions(AddressOptions):
     """Options of `ledger export`."""
 
@@ -111,7 +111,7 @@ class ExportOptions(AddressOptions):
 
 
 @ledger_app.command("init", cls=PlainCommand)
-@with_options
+@with_options()
 def init_command(options: InitOptions) -> None:
     """Create the budget of a data set; the ledger is created if there is none.
 
@@ -134,7 +134,7 @@ def init_command(options: InitOptions) -> None:
 
 
 @ledger_app.command("show", cls=PlainCommand)
-@with_options
+@with_options()
 def show_command(options: ShowOptions) -> None:
     """Show what is spent and left of each budget, and the checkpoint hash (anchor) of all entries.
 
@@ -154,7 +154,7 @@ def show_command(options: ShowOptions) -> None:
 
 
 @ledger_app.command("history", cls=PlainCommand)
-@with_options
+@with_options()
 def history_command(options: HistoryOptions) -> None:
     """List the entries, the last one at the end.
 
@@ -173,7 +173,7 @@ def history_command(options: HistoryOptions) -> None:
 
 
 @ledger_app.command("verify", cls=PlainCommand)
-@with_options
+@with_options()
 def verify_command(options: VerifyOptions) -> None:
     """Check every entry and the chain of hashes; name the first bad entry.
 
@@ -185,7 +185,7 @@ def verify_command(options: VerifyOptions) -> None:
 
 
 @ledger_app.command("export", cls=PlainCommand)
-@with_options
+@with_options()
 def export_command(options: ExportOptions) -> None:
     """Export the entries, events for dp_accounting, or drafts for the public registry of deployments.
 
@@ -207,7 +207,7 @@ def export_command(options: ExportOptions) -> None:
 
 
 @ledger_app.command("close", cls=PlainCommand)
-@with_options
+@with_options()
 def close_command(options: DatasetOptions) -> None:
     """Refuse all further releases of a data set, whatever is left of its budget.
 

@@ -6,7 +6,7 @@ Nothing here may show a number read from the data: only plans and releases come 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -22,10 +22,11 @@ from ...display.wording import describe_size, describe_statistic, format_error
 from ...errors import visible
 from ...util.atomic_files import Kept
 from ...util.interrupts import check_interrupted
-from .options import FileOptions, LedgerOptions, ReportOptions
-from .wording import name_options
+from . import name_options
+from .options import DataOptions
 
 if TYPE_CHECKING:
+    from ... import People
     from ...api import AnyPlan
 
 _SHOWN = 50
@@ -66,8 +67,8 @@ class Forecasted(Protocol):
 class ReleaseConsole:
     """What a person sees of a release: its forecast before any value is read, a question where it is poor, progress."""
 
-    def __init__(self, statistic: str, options: ReportOptions) -> None:
-        self._statistic = statistic
+    def __init__(self, statistic: str, options: DataOptions) -> None:
+        self._label = "private bounds" if statistic == "learn" else f"private {statistic}"
         self._options = options
         self._bar: Progress | None = None
         self._done = self._begin = 0.0
@@ -112,7 +113,7 @@ class ReleaseConsole:
             columns = TextColumn("{task.description}"), BarColumn(), percent, TimeRemainingColumn()
             self._bar = Progress(*columns, console=errors, transient=True)
             self._bar.start()
-            self._task = self._bar.add_task(f"private {self._statistic}", total=None)
+            self._task = self._bar.add_task(self._label, total=None)
         if (share := self.share(fraction)) > 0:
             self._bar.update(self._task, total=1.0, completed=share)
 
@@ -126,35 +127,48 @@ class ReleaseConsole:
             self._bar = None
 
 
+def print_people(people: People, neighbors: str, requested: Mapping[str, float]) -> None:
+    """Print what is known before rows are grouped by person."""
+    from ... import Privacy
+    from ...display.wording import describe_neighbors
+    from ...errors import named
+
+    relation = describe_neighbors(Privacy(0.0, 0.0, neighbors, "person"))
+    budget = _describe_budget(requested)
+    print_line(f"Grouping rows by {named(people.privacy_id)}; the forecast follows. Requested: {budget}; {relation}.")
+
+
 def forecast_line(plan: AnyPlan) -> str:
-    """The expected error and the budget in one line."""
+    """The expected error and the requested budget in one line; nothing has been charged yet."""
     groups = " in each group" if plan.request.groups is not None else ""
-    budget = ", ".join(f"{name} = {value:g}" for name, value in plan.stated.items())
     head = f"{describe_statistic(plan)}, {describe_size(plan)}"
-    return f"{head}: {expected_error(plan)}{groups}. Spending {budget} ..."
+    return f"{head}: {describe_error(plan)}{groups}. Requested: {_describe_budget(plan.stated)}."
 
 
-def expected_error(plan: AnyPlan) -> str:
+def _describe_budget(requested: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in requested.items())
+
+
+def describe_error(plan: AnyPlan) -> str:
     """The expected error of the first columns."""
     from ... import QuantilePlan
     from ...learning.plan import LearningPlan
 
     if isinstance(plan, LearningPlan):
         error = plan.relative_error
-        return "bounds are estimated first" + (
-            "" if error is None else f", expected error {error:.2g} standard deviations"
-        )
-    if isinstance(plan, QuantilePlan):
-        return f"expected rank error {format_error(float(plan.rank_error.max()))} rows"
-    if plan.expected_squared_error is None or plan.expected_error is None:
+        known = "" if error is None else f", expected error {error:.2g} standard deviations"
+        return f"bounds are estimated first{known}"
+    if plan.expected_error is None:
         return "no forecast without a guess of the number of rows"
+    if isinstance(plan, QuantilePlan):
+        return f"expected rank error {format_error(float(plan.expected_error.max()))} rows"
     names = plan.columns or tuple(f"x{j + 1}" for j in range(plan.d))
     pairs = zip(names[:_FORECAST], plan.expected_error.tolist(), strict=False)
     texts = [f"{visible(str(name))} {format_error(error)}" for name, error in pairs]
     return f"expected error {', '.join(texts)}{', ...' if len(names) > _FORECAST else ''}"
 
 
-def print_result(result: Result, options: FileOptions) -> None:
+def print_result(result: Result, options: DataOptions) -> None:
     """A result on standard output, as JSON or as a document; what it warns of on standard error."""
     document = result.document(_SHOWN)
     if options.as_json:
@@ -185,16 +199,15 @@ def print_document(document: Document) -> None:
         console.print(name_options(f"{name}: {text}" if name else text), soft_wrap=True)
 
 
-def draw(result: Result, options: ReportOptions | FileOptions) -> None:
+def draw(result: Result, options: DataOptions) -> None:
     """The picture and the report of what was printed already, where they are asked for."""
     if options.plot is not None:
         result.plot(options.plot)
-    if isinstance(options, ReportOptions) and options.report is not None and isinstance(result, Shown):
+    if options.report is not None and isinstance(result, Shown):
         from ...display.html import write_report
 
-        own = options if isinstance(options, LedgerOptions) else LedgerOptions()
         command = ["ellipsum", *sys.argv[1:]]
-        write_report(result, options.report, ledger=own.ledger, dataset=own.dataset, command=command)
+        write_report(result, options.report, ledger=options.ledger, dataset=options.dataset, command=command)
 
 
 @contextmanager

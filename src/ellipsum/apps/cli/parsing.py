@@ -9,7 +9,7 @@ from pathlib import Path
 from ... import Ball, Box, Learned, Normal, Unknown, UsageError, from_json
 from ...errors import choice, named, shown
 from ...request.bins import Bins
-from ...request.quantiles import Quantiles
+from ...request.quantiles import QUARTILES, Quantiles
 from ...rows import Rows, rows_from_dict
 from ...util import json_codec
 from ...util.atomic_files import read_text
@@ -198,18 +198,13 @@ def parse_bins(edges: Sequence[str], categories: Sequence[str]) -> Bins:
     )
 
 
-def parse_quantiles(q: str, bins: str | None, method: str) -> Quantiles:
+def parse_quantiles(q: str | None, bins: str | None = None, method: str = "cdf", option: str = "--q") -> Quantiles:
     """Probabilities, the bins, and the method; bins: a word, their number, or edges."""
-    probabilities = tuple(parse_numbers(q, "--q"))
+    probabilities = QUARTILES if q is None else tuple(parse_numbers(q, option))
     if bins is None or bins == "integer":
         return Quantiles(probabilities, bins, method)
     numbers = parse_numbers(bins, "--bins")
     return Quantiles(probabilities, int(numbers[0]) if len(numbers) == 1 else numbers, method)
-
-
-def parse_described_quantiles(text: str) -> Quantiles | None:
-    """The quantiles of a description, or none."""
-    return None if text == "none" else Quantiles(tuple(parse_numbers(text, "--quantiles")))
 
 
 def parse_keys(texts: Sequence[str], by: Names) -> list[str] | list[tuple[str | None, ...]] | dict[str, list[str]]:
