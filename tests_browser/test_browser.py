@@ -345,13 +345,13 @@ def test_wrong_input_where_tables_are_opened(page, server, tmp_path):
     for name, text, words in (
         ("path", str(tmp_path / "nothing.csv"), "is not a file"),
         ("database", "mysql://x", "database must be"),
-        ("names", "a\na", "none twice"),
+        ("names", "a\na", "each name once"),
     ):
         page.type(name, text)
         button = page.find(name).find_element(By.XPATH, "ancestor::form//button[@class='main']")
         page.click(button)
         page.wait(lambda name=name: page.find(f"{name}-wrong"), "the error")
-        assert "type a query" in page.text() or words in page.find(f"{name}-wrong").text
+        assert "either a query" in page.text() or words in page.find(f"{name}-wrong").text
         page.check(f"open, wrong {name}")
     page.click(page.button("Upload"))
     page.wait(lambda: page.find("file-wrong").text == "Choose a file.", "the error")

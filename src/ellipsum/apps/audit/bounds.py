@@ -1,4 +1,4 @@
-"""A lower bound on the privacy loss of a mechanism, from runs of it on two neighboring data sets.
+"""Lower bounds on the privacy loss of a mechanism, from its runs on two neighboring data sets.
 
 Proofs: docs/proofs/audit.md, [A1] to [A4] and [A6].
 """
@@ -38,7 +38,7 @@ from .events import (
 from .runs import LEAST_RUNS, Mechanism, Pair, PairRuns
 
 _LEAST_CONFIDENCE = 0.75
-_CHOOSING = 10, 20_000  # a tenth of the runs learns scores, a tenth picks the event, at most 20,000 of each
+_CHOOSING = 10, 20_000  # A tenth of the runs learns scores, a tenth chooses the event; at most 20,000 each.
 _MOST_LOOKS = 6
 _DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 _POINTS = np.geomspace(1e-5, 0.3, 25)
@@ -47,7 +47,7 @@ _EPSILONS = np.concatenate([np.zeros(1), np.geomspace(1e-3, 100, 400)])
 
 
 class Claim(Protocol):
-    """A guarantee with a curve: `Privacy`, `Budget`, or another library's."""
+    """A guarantee with a privacy curve: `Privacy`, `Budget`, or an object of another library."""
 
     def delta(self, epsilon: float) -> float: ...
 
@@ -91,11 +91,11 @@ class Audit(Printed, ValueEquality):
     score: str
     event: Event
     chosen: tuple[Floats, Floats] = field(compare=False)
-    """Scores of the runs that chose the event, on each data set."""
+    """Scores of the runs for choosing the event, on each data set."""
     measured: tuple[Floats, Floats]
-    """Scores of the runs that were counted."""
+    """Scores of the counted runs."""
     looks: int = 1
-    """How often the runs were looked at, at most; their bounds together hold at the stated confidence [A6]."""
+    """The largest number of looks at the runs; all their bounds together hold with the confidence [A6]."""
 
     @property
     def miss(self) -> float:
@@ -164,7 +164,7 @@ class Audit(Printed, ValueEquality):
         return json_codec.dump(self.to_dict())
 
     def plot(self, path: str | Path | None = None, claim: Claim | None = None) -> Any:
-        """A matplotlib figure of audited points, the claimed curve above them; written to a file where one is named."""
+        """Draw the audited points and the claimed curve; return a matplotlib figure, or write it to a file too."""
         label = f"audited: at least, {self.confidence:.4g} confidence"
         title = f"Audit of {self.runs} runs on each data set: mu >= {self.mu_lower:.4g}"
         return audit_plot(self.epsilon_lower, label, None if claim is None else claim.delta, title, path)
@@ -213,13 +213,11 @@ def audit(
         Processes to use. By default all cores, if single runs are slow.
     rng : numpy.random.Generator, optional
         Makes the audit repeatable; a mechanism with two arguments draws from it.
-    progress : callable, optional
-        Called with the share of the work that is done.
 
     Returns
     -------
     Audit
-        Lower bounds on mu and epsilon. That nothing is found proves nothing.
+        Lower bounds on mu and epsilon. A bound of 0 proves nothing.
 
     Raises
     ------
@@ -260,7 +258,7 @@ def _score(work: PairRuns, stage: int, runs: int, scores: list[Score]) -> list[t
 
 
 def _audited(work: PairRuns, confidence: float, claim: Claim | None) -> Audit:
-    """Learn scores, pick one and its event, count it: on runs of their own [A2]; look at them now and then [A6]."""
+    """Learn scores, choose an event and count it, each on separate runs [A2]; look at the counts several times [A6]."""
     few = min(work.runs // _CHOOSING[0], _CHOOSING[1])
     looks = _looks(work.runs - 2 * few, claim)
     miss = (1 - confidence) / len(looks)
@@ -280,7 +278,7 @@ def _audited(work: PairRuns, confidence: float, claim: Claim | None) -> Audit:
 
 
 def _looks(counted: int, claim: Claim | None) -> list[int]:
-    """How many runs are counted before each look: each time as many as before, where a claim may end them."""
+    """The number of runs before each look. Where a claim may end the audit, each look doubles the counted runs."""
     parts = [counted]
     while claim is not None and len(parts) < _MOST_LOOKS and parts[0] >= 2 * LEAST_RUNS:
         parts[:1] = [parts[0] // 2, parts[0] - parts[0] // 2]

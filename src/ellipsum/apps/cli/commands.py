@@ -97,12 +97,12 @@ _add_statistic(
 )
 _add_statistic(
     "histogram",
-    "Publish how many values lie in each bin, or are one of the listed categories.",
+    "Publish the number of values in each bin, or in each listed category.",
     "--bins age=0,18,65,120 --categories city=Bern,Ulm --epsilon 1 --delta 1e-6",
 )
 _add_statistic(
     "count",
-    "Publish the number of rows or people, or of those in each group.",
+    "Publish the number of rows or people, in all or in each group.",
     "--by city --keys Bern,Ulm --epsilon 1 --delta 0",
 )
 
@@ -127,12 +127,15 @@ def _publish(statistic: str, options: DataOptions) -> None:
 def _run_request(statistic: str, options: DataOptions, console: ReleaseConsole) -> tuple[Any, AnyPlan]:
     """Release what the options ask for, after a person approved the plan; return the plan too."""
     from ...api import prepare_request
+    from ...session import read_options
     from .output import forecast_line
-    from .requests import make_request, open_data, parse_budget, read_data
+    from .requests import make_request, open_data, parse_account, parse_budget
 
     request = make_request(statistic, options, parse_budget(options))
     _announce_people(request)
-    with prepare_request(request, open_data(options), read_data(options, console.progress)) as prepared:
+    account = parse_account(options)
+    reading = read_options(None, options.threads, console.progress, account, options.request_id)
+    with prepare_request(request, open_data(options), reading) as prepared:
         console.approve(prepared.plan, forecast_line(prepared.plan))
         return prepared.release(), prepared.plan
 
@@ -190,7 +193,7 @@ def _run_saved(statistic: str, options: DataOptions, console: ReleaseConsole) ->
     output=output_option("FILE", "Write the plan to this file.", flags=("--output", "-o")),
 )
 def plan_command(options: DataOptions) -> None:
-    """Compute the expected error of a release without any data, and save its plan.
+    """Compute the expected error of a release without any data, and save the plan.
 
     Example:
 

@@ -6,6 +6,7 @@ takes one object of options, and `with_options` lets typer see its fields.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
@@ -15,6 +16,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
+
+from ...suggestions import unknown_option
 
 PANELS = (
     "Statistic",
@@ -37,13 +40,13 @@ def option(
     flags: tuple[str, ...] = (),
     envvar: str | None = None,
 ) -> Any:
-    """A field that is an option, which help explains in one panel; an empty metavar is a flag's."""
+    """A field that is an option; help shows it in this panel. A flag has an empty metavar."""
     described = {"metavar": metavar, "help": help, "rich_help_panel": panel, "show_default": False, "envvar": envvar}
     return field(default=default, metadata={"flags": flags, "option": described})
 
 
 def argument(metavar: str, help: str, *, envvar: str | None = None, **default: Any) -> Any:
-    """A field that is the positional argument; it is required unless it has a default."""
+    """A field that is the positional argument, which is required unless it has a default."""
     described = {"metavar": metavar, "help": help, "show_default": False, "envvar": envvar}
     return field(**default, metadata={"argument": described})
 
@@ -54,7 +57,7 @@ people_option, output_option, ledger_option, advanced_option = (partial(option, 
 
 @dataclass(kw_only=True)
 class DataOptions:
-    """Every option of the commands that read data or plan; an option that a command does not accept has its default."""
+    """Every option of commands that read data or plan. Options that a command does not accept keep their defaults."""
 
     files: list[str] = argument(
         "FILE",
@@ -79,7 +82,7 @@ class DataOptions:
         "NAME=EDGES", "Edges of the bins of a column, repeated: age=0,18,65,120. The outermost may be -inf and inf."
     )
     categories: list[str] | None = statistic_option("NAME=LIST", "Categories of a column, repeated: city=Bern,Ulm.")
-    k: int | None = statistic_option("K", "Numbers that each row becomes. Default: chosen, see the forecast.")
+    k: int | None = statistic_option("K", "Number of values of each projected row. Default: chosen, see the forecast.")
     metric: str = statistic_option(
         "original|scaled",
         "Distances to keep: original (default), or scaled: every column relative to its range.",
@@ -123,7 +126,7 @@ class DataOptions:
         "E", "With --normal: how far the means may be off, in standard deviations. Default: 0.1."
     )
     magnitude: list[str] | None = bounds_option(
-        "M|NAME=M", "Only |value| <= M is known, of every column or of each: bounds are estimated privately."
+        "M|NAME=M", "Only |value| <= M is known, for all columns or for each: bounds are estimated privately."
     )
     method: str | None = bounds_option("NAME", "With --magnitude: how to estimate. Default: auto.")
 
@@ -150,7 +153,7 @@ class DataOptions:
     )
     per_person: str | None = people_option(
         "mean|sum|rows",
-        "With --privacy-id: a person's rows become their mean (default) or their sum, or stay single rows, up to "
+        "With --privacy-id: combine the rows of a person to their mean (default) or sum, or keep single rows, up to "
         "--max-rows.",
     )
     max_rows: int | None = people_option(
@@ -190,7 +193,7 @@ class DataOptions:
         "With --ledger: a name for this request; a retry with the same name returns the stored release without a "
         "new charge.",
     )
-    analyst: str | None = ledger_option("NAME", "With --ledger: who asks, where analysts have limits.")
+    analyst: str | None = ledger_option("NAME", "With --ledger: the name of the analyst, where analysts have limits.")
 
     clip_probability: float | None = advanced_option(
         "P", "With --clip quantile: share of rows that is clipped. Default: 1/n."
@@ -201,7 +204,7 @@ class DataOptions:
         default="optimal",
     )
     clip: str = advanced_option("RULE", "With --normal: optimal (default), quantile, or a radius.", default="optimal")
-    engine: str | None = advanced_option("spark", "Let Spark read and add up (Parquet, Delta).")
+    engine: str | None = advanced_option("spark", "Let Spark read and sum the data (Parquet, Delta).")
     noise: str = advanced_option(
         "auto|gaussian|knorm",
         "Mechanism: auto (default) takes the one with the smallest expected error; gaussian; knorm (K-norm, "
@@ -259,7 +262,7 @@ OPTIONS = {
 """The options of each command that reads data or plans."""
 STATISTICS = tuple(_STATISTICS)
 RUN_OPTIONS = {*f"{_INPUT} {_LEDGER} {_REPORT} save_plan plan columns threads".split()}
-"""Options that say how a request is run, not what it is."""
+"""Options that affect how a request is run, and not the request itself."""
 
 
 def flag(name: str) -> str:
@@ -272,6 +275,11 @@ def typed_options(options: DataOptions) -> list[str]:
     return [each.name for each in fields(options) if getattr(options, each.name) not in (each.default, [])]
 
 
+_ARGUMENTS = (
+    "bounds|bins|by|categories|center|columns|covariance|d|delta|epsilon|error|error_weights|expected|keys|magnitude|"
+    "max_per_person|max_rows|method|metric|missing|n|neighbors|noise|per_person|privacy_id|q|quantiles|radius|request_id"
+)
+"""Arguments that messages of the library name, and that are options of the same name."""
 Given = TypeVar("Given")
 
 
@@ -337,3 +345,30 @@ def _without_types(params: list[Any]) -> list[Any]:
         if isinstance(param, TyperArgument):
             param.display_type_rich = lambda ctx: None  # type: ignore[method-assign]
     return params
+
+
+# Messages in the words of a shell ------------------------------------------------------------------------
+
+
+def name_options(message: str) -> str:
+    """Replace arguments in a message of the library by options: --n auto for n='auto'."""
+
+    def option(name: str) -> str:
+        return "--columns or --bounds" if name == "columns" else f"--{name.replace('_', '-')}"
+
+    def argument(found: re.Match[str]) -> str:
+        return f"{option(found[1])} {found[3] or found[4] or ''}".strip()
+
+    message = message.replace("count_clipped=False", "--no-count-clipped")
+    message = re.sub(rf"^({_ARGUMENTS})(?= (?:must|is|has|names|needs|holds)\b)", lambda m: option(m[1]), message)
+    message = re.sub(rf"\(from ({_ARGUMENTS})\)", lambda m: f"(from {option(m[1])})", message)
+    return re.sub(rf"(?<![\w-])({_ARGUMENTS})=(?:(['\"])(.*?)\2|(\w+)\b)?", argument, message)
+
+
+def unknown_option_message(error: Any) -> str | None:
+    """The message for the parser's error about an option that a command does not have; None for other errors."""
+    context, name = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    if context is None or not isinstance(name, str) or not name.startswith("--"):
+        return None
+    flags = [flag for parameter in context.command.params for flag in parameter.opts if flag.startswith("--")]
+    return unknown_option(name.removeprefix("--"), [flag.removeprefix("--") for flag in flags])

@@ -1,6 +1,6 @@
-"""What the command line prints: JSON alone on standard output, everything else for people.
+"""The output of the command line: results on standard output, everything else on standard error.
 
-Nothing here may show a number read from the data: only plans and releases come in.
+Nothing here may show a number from the data: the input is plans and releases only.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from ...display.wording import describe_size, describe_statistic, format_error
 from ...errors import visible
 from ...util.atomic_files import Kept
 from ...util.interrupts import check_interrupted
-from . import name_options
-from .options import DataOptions
+from .options import DataOptions, name_options
 
 if TYPE_CHECKING:
     from ... import People
     from ...api import AnyPlan
 
 _SHOWN = 50
-_FORECAST = 4  # Columns named in the forecast line.
-_WIDE = 200  # Characters per line if there is no terminal.
+_FORECAST = 4  # The number of columns in the forecast line.
+_WIDE = 200  # The number of characters per line without a terminal.
 _NOBODY_TO_ASK = (
     "The expected error is too large to be useful (see above). No budget was spent. Add --yes to release anyway."
 )
@@ -40,12 +39,12 @@ errors = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def print_line(text: str) -> None:
-    """A line on standard error."""
+    """Print a line on standard error."""
     errors.print(visible(text), soft_wrap=True)
 
 
 def print_warning(text: str) -> None:
-    """A warning on standard error."""
+    """Print a warning on standard error."""
     print_line(f"warning: {name_options(text)}")
 
 
@@ -65,7 +64,7 @@ class Forecasted(Protocol):
 
 
 class ReleaseConsole:
-    """What a person sees of a release: its forecast before any value is read, a question where it is poor, progress."""
+    """The dialog of a release: the forecast, a question if the expected error is large, and progress."""
 
     def __init__(self, statistic: str, options: DataOptions) -> None:
         self._label = "private bounds" if statistic == "learn" else f"private {statistic}"
@@ -81,9 +80,9 @@ class ReleaseConsole:
         self._stop()
 
     def approve(self, plan: Forecasted, line: str | None = None) -> None:
-        """The forecast, and a question before a budget is spent on noise; without a terminal the answer is no.
+        """Show the forecast, and ask before a budget is spent on a poor release; without a terminal the answer is no.
 
-        line: the forecast in one line, for all who do not want to see the whole plan.
+        line: the forecast in one line, which is shown instead of the plan unless --verbose is given.
         """
         self._stop()
         self._begin = self._done
@@ -103,7 +102,7 @@ class ReleaseConsole:
             raise typer.Exit(1)
 
     def progress(self, fraction: float) -> None:
-        """Draw a bar on a terminal, without a percentage while the share must stay private; nothing elsewhere."""
+        """Draw a progress bar on a terminal, without a percentage while the share must stay private."""
         check_interrupted()
         self._done = fraction
         if not errors.is_terminal:
@@ -118,7 +117,7 @@ class ReleaseConsole:
             self._bar.update(self._task, total=1.0, completed=share)
 
     def share(self, fraction: float) -> float:
-        """The part of the work since the plan was approved."""
+        """The finished share of the work since the plan was approved."""
         return min(max((fraction - self._begin) / (1 - self._begin), 0.0), 1.0) if self._begin < 1 else 1.0
 
     def _stop(self) -> None:
@@ -169,7 +168,7 @@ def describe_error(plan: AnyPlan) -> str:
 
 
 def print_result(result: Result, options: DataOptions) -> None:
-    """A result on standard output, as JSON or as a document; what it warns of on standard error."""
+    """Print a result on standard output, as JSON or as a document, and its warnings on standard error."""
     document = result.document(_SHOWN)
     if options.as_json:
         print(result.to_json(), flush=True)
@@ -177,12 +176,12 @@ def print_result(result: Result, options: DataOptions) -> None:
         print_document(document)
     if isinstance(result, Kept) and result.stored:
         print_line(_STORED)
-    for text in getattr(result, "warnings", document.warnings):  # The plan of a release has warned already.
+    for text in getattr(result, "warnings", document.warnings):  # The warnings of the plan were printed before.
         print_warning(text)
 
 
 def print_document(document: Document) -> None:
-    """A document with tables as a terminal draws them; warnings are for standard error."""
+    """Print a document with tables for a terminal, without its warnings."""
     width = None if sys.stdout.isatty() else _WIDE
     console = Console(highlight=False, markup=False, emoji=False, width=width)
     console.print(document.title, soft_wrap=True)
@@ -200,7 +199,7 @@ def print_document(document: Document) -> None:
 
 
 def draw(result: Result, options: DataOptions) -> None:
-    """The picture and the report of what was printed already, where they are asked for."""
+    """Write the picture and the report of a printed result, where the options name files for them."""
     if options.plot is not None:
         result.plot(options.plot)
     if options.report is not None and isinstance(result, Shown):
@@ -212,7 +211,7 @@ def draw(result: Result, options: DataOptions) -> None:
 
 @contextmanager
 def stages() -> Iterator[Callable[[str, float], None]]:
-    """Show a progress bar for each stage on a terminal, and nothing elsewhere."""
+    """Show a progress bar for each stage, on a terminal only."""
     if not errors.is_terminal:
         yield lambda name, fraction: None
         return

@@ -1,4 +1,4 @@
-"""From the options of a command to its request, its data, and the account that is charged."""
+"""The request, the data and the account that the options of a command describe."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ... import Budget, DataError, Groups, Ledger, People, UsageError, csv, sql
+from ... import Budget, Groups, Ledger, People, UsageError, csv, sql
 from ...errors import choice
 from ...ledger import DatasetAccount
 from ...request.quantiles import Quantiles
 from ...request.request import ONES, Request
 from ...rows import Rows
-from ...session import Progress, Reading, read_options
 from ...sources.paths import check_apart
 from ...sources.protocol import attempt
 from ...sources.sql import Query, has_password
@@ -32,7 +31,7 @@ _VISIBLE_PASSWORD = (
 _OWN_SETUP = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS")
 _EXAMPLES = {"--bounds": "--bounds age=0:120", "--magnitude": "--magnitude 1e6"}
 _OWNERS = {"center": "--radius", "center_error": "--normal", "clip_probability": "--normal", "method": "--magnitude"}
-"""Options that need another one, which says how values are described."""
+"""Options that need another option, which describes the values."""
 
 
 # The request --------------------------------------------------------------------------------------------
@@ -70,7 +69,7 @@ def _parse_quantiles(statistic: str, options: DataOptions) -> Quantiles | None:
 
 
 def parse_values(command: str, options: DataOptions) -> tuple[Rows, parsing.Names | None]:
-    """What is known about the values, and the columns that it is for; a count has neither."""
+    """The bounds of the values, and their columns; a count has no columns."""
     if command == "histogram":
         return parsing.parse_bins(options.bins or (), options.categories or ()), None
     if command == "count":
@@ -88,7 +87,7 @@ def parse_values(command: str, options: DataOptions) -> tuple[Rows, parsing.Name
 
 
 def _parse_way(command: str, options: DataOptions, way: str) -> tuple[Rows, parsing.Names | None]:
-    """Bounds as they were typed, in one of the ways to describe values."""
+    """Parse the bounds from the option that describes the values."""
     names = parsing.parse_names(options.columns, "--columns")
     if way == "--magnitude":
         method = "auto" if command == "quantiles" else options.method or "auto"
@@ -103,7 +102,7 @@ def _parse_way(command: str, options: DataOptions, way: str) -> tuple[Rows, pars
 
 
 def _refuse_ways(ways: list[str], typed: list[str]) -> None:
-    """Refuse to go on unless values are described in exactly one way."""
+    """Refuse values that are described in several ways, or not at all."""
     if typed:
         raise UsageError(f"{' and '.join(typed)} describe the same values. Use one of them.")
     choices = ways[0] if len(ways) == 1 else f"one of {', '.join(ways)}"
@@ -111,7 +110,7 @@ def _refuse_ways(ways: list[str], typed: list[str]) -> None:
 
 
 def parse_n(text: str | None, words: str = "") -> int | None:
-    """A number of rows; words: what else the option may be."""
+    """Parse a number of rows; words: other values of the option, for the error."""
     try:
         return None if text is None else int(text)
     except ValueError:
@@ -119,7 +118,7 @@ def parse_n(text: str | None, words: str = "") -> int | None:
 
 
 def parse_budget(options: DataOptions) -> Budget:
-    """Epsilon and delta, which have no defaults."""
+    """Parse the budget, which has no defaults."""
     for name, value in (("--epsilon", options.epsilon), ("--delta", options.delta)):
         if value is None:
             raise UsageError(f"{name} is missing. Set the privacy budget, for example --epsilon 1 --delta 1e-6.")
@@ -127,13 +126,13 @@ def parse_budget(options: DataOptions) -> Budget:
 
 
 def _parse_weights(text: str | None) -> str | list[float] | None:
-    """Which error is minimized."""
+    """Parse the weights of the error."""
     weights = parsing.parse_rule(text)
     return [weights] if isinstance(weights, float) else weights
 
 
 def parse_people(options: DataOptions) -> People | None:
-    """People who have several rows."""
+    """Parse the options for people with several rows."""
     if options.privacy_id is not None:
         return People(options.privacy_id, options.per_person or "mean", options.max_rows)
     if options.per_person is not None or options.max_rows is not None:
@@ -142,7 +141,7 @@ def parse_people(options: DataOptions) -> People | None:
 
 
 def parse_groups(options: DataOptions) -> Groups | None:
-    """One result for each group."""
+    """Parse the options for groups."""
     if options.by is not None:
         by = parsing.parse_names(options.by, "--by") or ()
         keys = parsing.parse_keys(options.keys, by) if options.keys else None
@@ -153,7 +152,7 @@ def parse_groups(options: DataOptions) -> Groups | None:
 
 
 def check_plan_alone(options: DataOptions) -> None:
-    """A saved plan holds the request, so no option may say it a second time."""
+    """Refuse options of the request beside a saved plan, which holds the request."""
     typed = [flag(name) for name in typed_options(options) if name not in RUN_OPTIONS]
     if typed:
         raise UsageError(f"--plan already holds {', '.join(typed)}. Leave {'it' if len(typed) == 1 else 'them'} out.")
@@ -177,18 +176,13 @@ def open_data(options: DataOptions) -> object:
 
 
 def _source(options: DataOptions) -> str | list[str] | Query:
-    """What the positional arguments mean: files or, with --sql, the address of a database."""
+    """The meaning of the positional arguments: files or, with --sql, the address of a database."""
     files = options.files
     if options.sql is None:
         return files[0] if len(files) == 1 else list(files)
     if len(files) != 1:
-        raise UsageError("--sql takes one database, such as duckdb:///file.db, instead of files.")
+        raise UsageError("--sql needs one database, such as duckdb:///file.db, instead of files.")
     return sql(options.sql, files[0])
-
-
-def read_data(options: DataOptions, progress: Progress) -> Reading:
-    """How the data is read, and the account that is charged."""
-    return read_options(None, options.threads, progress, parse_account(options), options.request_id)
 
 
 def parse_account(options: DataOptions) -> DatasetAccount | None:
@@ -252,18 +246,21 @@ def _list_inputs(options: DataOptions) -> list[object]:
 def _read_with_spark(files: Sequence[str], engine: str) -> Any:
     """A Spark frame of the files."""
     choice("--engine", engine, ("spark",))
-    _check_suffixes(files)
-    return _read_files(_spark_session(), files)
-
-
-def _check_suffixes(files: Sequence[str]) -> None:
     for file in files:
         if file.lower().endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".feather", ".arrow", ".ipc")):
             raise UsageError(f"--engine spark reads Parquet and Delta, not {file}. Leave --engine out, or convert it.")
+    session = _spark_session()
+    if not any((Path(file) / "_delta_log").is_dir() for file in files):
+        return attempt("Spark could not read the files as Parquet.", lambda: session.read.parquet(*files))
+    if len(files) > 1:
+        raise UsageError("--engine spark reads one Delta table at a time.")
+    # Reading its Parquet files directly would include deleted rows.
+    message = f"{files[0]} is a Delta table, and this Spark cannot read it. Add Delta's package to its session."
+    return attempt(message, lambda: session.read.format("delta").load(files[0]))
 
 
 def _spark_session() -> Any:
-    """The Spark session that the environment describes; a local one if it says nothing."""
+    """The Spark session that the environment describes, or a local one."""
     from ...sources.spark.runtime import ensure_java
 
     if find_spec("pyspark") is None:
@@ -278,22 +275,8 @@ def _start_spark() -> Any:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("ellipsum").config("spark.ui.showConsoleProgress", "false")
-    with handlers_kept():  # jobs are canceled without Spark's own
+    with handlers_kept():  # Spark's own handlers of signals are not needed to cancel jobs.
         session = builder.getOrCreate()
     if hasattr(session, "_jsc"):
         session.sparkContext.setLogLevel("OFF")  # Spark's error texts quote cells
     return session
-
-
-def _read_files(session: Any, files: Sequence[str]) -> Any:
-    delta = [(Path(file) / "_delta_log").is_dir() for file in files]
-    if not any(delta):
-        return attempt("Spark could not read the files as Parquet.", lambda: session.read.parquet(*files))
-    if len(files) > 1:
-        raise UsageError("--engine spark reads one Delta table at a time.")
-    try:
-        return attempt("", lambda: session.read.format("delta").load(files[0]))
-    except DataError:
-        pass
-    # Its files alone would bring deleted rows back, so there is no falling back to Parquet.
-    raise DataError(f"{files[0]} is a Delta table, and this Spark cannot read it. Add Delta's package to its session.")

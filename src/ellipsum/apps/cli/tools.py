@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -22,10 +21,6 @@ from .options import (
     with_options,
 )
 
-if TYPE_CHECKING:
-    from ... import Audit
-    from ..audit.cases import Case
-
 _NEEDS = "ellipsum studio needs a few more packages. Install them with: pip install 'ellipsum[studio]'"
 
 
@@ -37,7 +32,7 @@ _NEEDS = "ellipsum studio needs a few more packages. Install them with: pip inst
     output=output_option("FILE", "Parquet file for the projected rows. No default.", flags=("--output", "-o")),
 )
 def project_command(options: DataOptions) -> None:
-    """Publish every row as a few private numbers that keep distances (one row replaced, n public).
+    """Publish every row as a few private numbers that preserve distances (one row replaced, n public).
 
     Example:
 
@@ -85,12 +80,14 @@ def project_command(options: DataOptions) -> None:
 class AuditOptions:
     """Options of an audit."""
 
-    mechanism: str | None = argument("MECHANISM", "What to audit. Without it the names are listed.", default=None)
-    runs: int | None = statistic_option("N", "Runs on each data set. Default: what suits the mechanism.")
+    mechanism: str | None = argument(
+        "MECHANISM", "The mechanism to audit. Without it the names are listed.", default=None
+    )
+    runs: int | None = statistic_option("N", "Runs on each data set. The default depends on the mechanism.")
     confidence: float = statistic_option("C", "Confidence of each bound. Default: 0.99.", default=0.99)
     whole: bool = statistic_option("", "Run whole releases instead of drawing noise in batches.", default=False)
     stop: bool = statistic_option("", "End as soon as the runs contradict the claim.", default=False)
-    processes: int | None = advanced_option("N", "Processes to use. Default: as many as help.")
+    processes: int | None = advanced_option("N", "Processes to use. Default: all cores if single runs are slow.")
     as_json: bool = output_option("", "Print only JSON on standard output.", flags=("--json",), default=False)
     plot: Path | None = output_option("FILE", "Draw it to a .svg, .png or .pdf file.")
 
@@ -104,6 +101,7 @@ def audit_command(options: AuditOptions) -> None:
         ellipsum audit sum-ball --runs 100000
     """
     from ... import audit
+    from ...util import json_codec
     from ..audit.cases import CASES, case_of
     from .output import stages
     from .requests import check_plot
@@ -125,20 +123,13 @@ def audit_command(options: AuditOptions) -> None:
         )
     if options.plot is not None:
         result.plot(options.plot, case.claim)
-    text = _audit_json(result, case, options.mechanism) if options.as_json else f"{result}\n{_verdict(result, case)}"
-    typer.echo(text)
-
-
-def _verdict(result: Audit, case: Case) -> str:
-    verdict = "CONTRADICTED by these runs" if result.contradicts(case.claim) else "not contradicted"
-    return f"  Claimed     {case.claim}: {verdict}"
-
-
-def _audit_json(result: Audit, case: Case, mechanism: str) -> str:
-    from ...util import json_codec
-
-    own = {"mechanism": mechanism, "claimed": str(case.claim), "contradicted": result.contradicts(case.claim)}
-    return json_codec.dump({**result.to_dict(), **own})
+    is_contradicted = result.contradicts(case.claim)
+    if options.as_json:
+        own = {"mechanism": options.mechanism, "claimed": str(case.claim), "contradicted": is_contradicted}
+        typer.echo(json_codec.dump({**result.to_dict(), **own}))
+        return
+    verdict = "CONTRADICTED by these runs" if is_contradicted else "not contradicted"
+    typer.echo(f"{result}\n  Claimed     {case.claim}: {verdict}")
 
 
 # Studio, demo, reproduction -----------------------------------------------------------------------------
@@ -150,11 +141,11 @@ class StudioOptions:
 
     file: str | None = argument("FILE", "A CSV, Parquet or Feather file to begin with.", default=None)
     port: int | None = input_option("PORT", "Port; 0 takes any. Default: 8642, or the next free one.")
-    no_open: bool = input_option("", "Print the address, and open no browser.", default=False)
+    no_open: bool = input_option("", "Print the address and do not open a browser.", default=False)
     host: str = advanced_option(
         "ADDRESS", "Address to listen at. Only this machine can reach the default.", default="127.0.0.1"
     )
-    allow_network: bool = advanced_option("", "Let --host be an address that other machines reach.", default=False)
+    allow_network: bool = advanced_option("", "Allow a --host that other machines can reach.", default=False)
 
 
 @with_options()

@@ -45,13 +45,13 @@ def check_address(address: str) -> None:
 
 @dataclass(frozen=True)
 class Data:
-    """Where the rows are: a path, or a database's address and a query; neither where names alone are known."""
+    """The place of the rows: a path, or the address of a database and a query; neither if only names are known."""
 
     path: str | None = None
     database: str | None = None
     query: str = ""
     shown_path: str | None = None
-    """The name to show, where the file lies in the studio's own folder."""
+    """The name to show, for a file in the studio's own folder."""
     header: bool = False
     """Whether the first line of a CSV file names the columns although it holds numbers."""
 
@@ -64,13 +64,13 @@ class Data:
         return self.shown_path or self.path or self.database or "table"
 
     def open(self) -> object:
-        """The data, as the library's calls take it."""
+        """The data as an argument of the library."""
         if self.database is not None:
             return sql(self.query, self.database)
         return csv(self.path, header=True) if self.header and self.path else self.path
 
     def replace_path(self, text: str) -> str:
-        """A message in which the file goes by the name that is shown."""
+        """Replace the path of the file in a message by its shown name."""
         return text.replace(self.path, self.shown_path) if self.path and self.shown_path else text
 
     def typed(self) -> tuple[str, tuple[str, ...]]:
@@ -83,7 +83,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Order:
-    """One release as a form orders it. accepted: although the plan warns that the result may be useless."""
+    """The order of one release. accepted: the user wants it although the plan warns of a large error."""
 
     request: Request
     data: Data
@@ -98,7 +98,7 @@ class Order:
 
     @property
     def recipe(self) -> Recipe:
-        """The same order as a program and as a command."""
+        """The order as a Python program and as a command."""
         code, arguments = self.data.typed()
         recipe = request_recipe(self.request, DataPlace(code, arguments, self.ledger, self.dataset))
         accepted = " --yes" if self.accepted and recipe.command else ""
@@ -120,9 +120,9 @@ class Order:
 
 
 def run(order: Order, report: Report) -> None:
-    """Make the release that was ordered and report how it goes; a warning of the plan ends it unless accepted."""
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("ignore", AccuracyWarning)  # the release has them
+    """Make the ordered release and report its progress. A warning of the plan ends it, unless the user accepted it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore", AccuracyWarning)  # The release holds these warnings.
         warnings.simplefilter("always", LedgerWarning)
         reading = read_options(None, None, lambda part: report("progress", part=part), order.account, None)
         with api.prepare_request(order.request, order.data.open(), reading) as prepared:
@@ -131,12 +131,12 @@ def run(order: Order, report: Report) -> None:
                 return
             report("approved")
             release = prepared.release()
-    texts = [str(warning.message) for warning in heard if isinstance(warning.message, LedgerWarning)]
+    texts = [str(warning.message) for warning in caught if isinstance(warning.message, LedgerWarning)]
     report("released", text=release.to_json(), warnings=texts)
 
 
 def attempt(order: Order, report: Report) -> None:
-    """`run`, with every failure reported in a text that may be shown."""
+    """Run an order, and report every failure with a text that may be shown."""
     try:
         run(order, report)
     except Exception as error:
@@ -144,14 +144,14 @@ def attempt(order: Order, report: Report) -> None:
         report("failed", kind=kind, text=UNFORESEEN if kind == "unforeseen" else str(error))
 
 
-def rehearse() -> None:
-    """Make one release of invented rows, because the first release of a process waits for compiled code."""
+def load_kernels() -> None:
+    """Make one release of invented rows, because the first release of a process loads compiled code."""
     plan = api.plan("mean", Box({"x": (0.0, 1.0), "y": (0.0, 1.0)}), n=8, epsilon=1, delta=1e-6)
     simulate(plan, np.zeros((8, 2)))
 
 
 def serve() -> None:
-    """Wait for orders, with everything loaded already, until the studio is gone."""
+    """Load everything, then carry out orders until the studio ends."""
     studio = take_pipe()
 
     def report(event: str, **fields: object) -> None:
@@ -159,8 +159,8 @@ def serve() -> None:
 
     listen()
     try:
-        rehearse()
+        load_kernels()
         while (order := studio.receive()) is not None:
             attempt(Order.from_dict(json.loads(order)), report)
-    except KeyboardInterrupt:  # ended by the studio
+    except KeyboardInterrupt:  # The studio ended this process.
         os._exit(1)

@@ -23,7 +23,7 @@ from .orders import check_address
 _MOST_SHOWN = 200
 _ANY_ERROR = 1e300  # A target that every column meets.
 _UNITS = {"quantiles": "rows of rank", "histogram": "rows in each bin", "count": "rows"}
-_NO_GROUPS = "For a forecast, type how many groups you expect, or list them."
+_NO_GROUPS = "For a forecast, type the expected number of groups, or list the groups."
 _NO_N = "For a forecast, type your guess of the number of rows or people."
 
 
@@ -31,12 +31,12 @@ _NO_N = "For a forecast, type your guess of the number of rows or people."
 
 
 def plan_of(request: Request, n: int | None) -> AnyPlan:
-    """The plan of a request for n rows."""
+    """Plan a request for n rows."""
     return make_plan(request.sized(n, request.d, request.columns))
 
 
 def plan_for_error(request: Request, n: int | None, delta: float, error: float, place: int) -> AnyPlan:
-    """The plan of the least epsilon at which the error of one column is this or less."""
+    """Plan with the least epsilon at which the error of one column is at most this."""
     if request.statistic not in ("sum", "mean", "describe"):
         raise UsageError("This statistic has no target error. Enter epsilon instead.")
     target: float | list[float] = error
@@ -46,7 +46,7 @@ def plan_for_error(request: Request, n: int | None, delta: float, error: float, 
 
 
 def forecast(plan: AnyPlan, place: int) -> dict[str, object]:
-    """What a plan forecasts; `error` is that of the column at this place."""
+    """The forecast of a plan; its `error` is the error of the column at this position."""
     request, errors = plan.request, _column_errors(plan)
     if not np.isfinite(errors).all():
         raise UsageError("The expected error exceeds the range of numbers. Check the bounds.")
@@ -68,7 +68,7 @@ def forecast(plan: AnyPlan, place: int) -> dict[str, object]:
 
 
 def _column_errors(plan: AnyPlan) -> Floats:
-    """The expected error of each column; one number for unknown bounds; empty where a number of rows is missing."""
+    """The expected error of each column; one number for unknown bounds; empty if n is missing."""
     if isinstance(plan, LearningPlan):
         return np.array([] if plan.relative_error is None else [plan.relative_error])
     return np.empty(0) if plan.expected_error is None else plan.expected_error
