@@ -1,6 +1,6 @@
 """The panels beside a form, as JSON for the script of the page: the forecast of a plan, and the balance of a ledger.
 
-Only public numbers are in them: those of plans, and those that a ledger holds.
+They have public numbers only.
 """
 
 from __future__ import annotations
