@@ -228,7 +228,7 @@ def text(value: Any) -> str | None:
     """The text of a value that names a group, the same for equal numbers; None for other values [G6]."""
     try:
         return _text(value)
-    except Exception:  # A value that cannot be compared names no group.
+    except Exception:  # A value that cannot be compared or converted names no group.
         return None
 
 

@@ -160,7 +160,7 @@ class Request(ValueEquality):
             raise UsageError(
                 "A histogram with by= needs keys=, the list of groups. Use count for groups that are not listed."
             )
-        if people is not None and people.rows_each is None and self._has_categories:
+        if people is not None and people.rows_each is None and bins.categories:
             raise UsageError(
                 "Categories have no mean or sum. Pass per_person='rows' and max_rows, the largest number of "
                 "rows of a person that "
@@ -184,10 +184,6 @@ class Request(ValueEquality):
                 f"The number of {unit} is public under neighbors='replace': count them yourself, which spends nothing. "
                 "Pass neighbors='add_remove' for a noisy count, or by= for the counts of groups."
             )
-
-    @property
-    def _has_categories(self) -> bool:
-        return isinstance(self.bounds, Bins) and bool(self.bounds.categories)
 
     @property
     def learns(self) -> bool:
@@ -233,7 +229,11 @@ class Request(ValueEquality):
         if self.error_weights is not None or not _have_own_names(named):
             return self.error_weights
         bounds = self.bounds
-        return "relative" if self.learns or (bounds.kind in ("box", "normal") and _shape(bounds) == "optimal") else None
+        return (
+            "relative"
+            if self.learns or (bounds.kind in ("box", "normal") and getattr(bounds, "shape", "optimal") == "optimal")
+            else None
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -285,7 +285,7 @@ def request_from_dict(saved: object) -> Request:
         request = Request(
             statistic=fields.take("statistic", json_codec.word(*STATISTICS)),
             bounds=fields.take("bounds", _bounds_from_dict),
-            budget=fields.maybe("budget", _budget_from_dict),
+            budget=fields.maybe("budget", lambda stated: Budget(**stated_from_dict(stated))),
             neighbors=fields.take("neighbors", json_codec.word(*NEIGHBORS)),
             n=fields.maybe("n", COUNT),
             d=fields.take("d", json_codec.integer(1, MOST_COLUMNS)),
@@ -312,10 +312,6 @@ def _bounds_from_dict(saved: object) -> Rows:
     return Bins.from_dict(saved) if is_bins else rows_from_dict(saved)
 
 
-def _budget_from_dict(saved: object) -> Budget:
-    return Budget(**stated_from_dict(saved))
-
-
 def _parse_weights(weights: ErrorWeights, columns: Sequence[str | int] | None) -> str | tuple[float, ...] | None:
     if weights is None:
         return None
@@ -325,10 +321,6 @@ def _parse_weights(weights: ErrorWeights, columns: Sequence[str | int] | None) -
     if numbers.ndim != 1:
         raise UsageError("error_weights must be 'relative', 'equal', or one number per column.")
     return tuple(numbers.tolist())
-
-
-def _shape(bounds: Rows) -> Any:
-    return getattr(bounds, "shape", "optimal")
 
 
 def _have_own_names(named: tuple[str, ...] | None) -> bool:

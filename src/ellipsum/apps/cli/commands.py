@@ -29,7 +29,6 @@ from .options import (
 
 if TYPE_CHECKING:
     from ...api import AnyPlan
-    from ...request.request import Request
     from .output import ReleaseConsole
 
 app = typer.Typer(
@@ -102,7 +101,7 @@ _add_statistic(
 )
 _add_statistic(
     "count",
-    "Publish the number of rows or people, in all or in each group.",
+    "Publish the number of rows or people, in total or in each group.",
     "--by city --keys Bern,Ulm --epsilon 1 --delta 0",
 )
 
@@ -128,11 +127,11 @@ def _run_request(statistic: str, options: DataOptions, console: ReleaseConsole) 
     """Release what the options ask for, after a person approved the plan; return the plan too."""
     from ...api import prepare_request
     from ...session import read_options
-    from .output import forecast_line
+    from .output import forecast_line, print_people
     from .requests import make_request, open_data, parse_account, parse_budget
 
     request = make_request(statistic, options, parse_budget(options))
-    _announce_people(request)
+    print_people(request.people, request.neighbors, request.stated)
     account = parse_account(options)
     reading = read_options(None, options.threads, console.progress, account, options.request_id)
     with prepare_request(request, open_data(options), reading) as prepared:
@@ -140,20 +139,12 @@ def _run_request(statistic: str, options: DataOptions, console: ReleaseConsole) 
         return prepared.release(), prepared.plan
 
 
-def _announce_people(request: Request) -> None:
-    """Print what is known before rows are grouped by person, as the forecast needs the number of people."""
-    from .output import print_people
-
-    if request.people is not None:
-        print_people(request.people, request.neighbors, request.stated)
-
-
 def _run_saved(statistic: str, options: DataOptions, console: ReleaseConsole) -> tuple[Any, AnyPlan]:
     """Release what a saved plan asks for; return the plan too."""
     from ... import UsageError, from_json
     from ...plans.base import StatisticPlan
     from ...util.atomic_files import read_text
-    from .output import forecast_line
+    from .output import forecast_line, print_people
     from .parsing import parse_names
     from .requests import check_plan_alone, open_data, parse_account
 
@@ -165,7 +156,7 @@ def _run_saved(statistic: str, options: DataOptions, console: ReleaseConsole) ->
         raise UsageError(
             f"--plan {options.plan} is not for {statistic}. Run: ellipsum {plan.request.statistic} ... --plan"
         )
-    _announce_people(plan.request)
+    print_people(plan.request.people, plan.request.neighbors, plan.stated)
     console.approve(plan, forecast_line(plan))
     release = plan.release(
         open_data(options),

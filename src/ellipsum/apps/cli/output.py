@@ -18,8 +18,8 @@ from rich.table import Table
 
 from ...display.document import Document
 from ...display.result import Shown
-from ...display.wording import describe_size, describe_statistic, format_error
-from ...errors import visible
+from ...display.wording import describe_neighbors, describe_size, describe_statistic, format_error
+from ...errors import named, visible
 from ...util.atomic_files import Kept
 from ...util.interrupts import check_interrupted
 from .options import DataOptions, name_options
@@ -126,12 +126,12 @@ class ReleaseConsole:
             self._bar = None
 
 
-def print_people(people: People, neighbors: str, requested: Mapping[str, float]) -> None:
-    """Print what is known before rows are grouped by person."""
+def print_people(people: People | None, neighbors: str, requested: Mapping[str, float]) -> None:
+    """Print the request before rows are grouped by person, since the forecast needs the number of people."""
     from ... import Privacy
-    from ...display.wording import describe_neighbors
-    from ...errors import named
 
+    if people is None:
+        return
     relation = describe_neighbors(Privacy(0.0, 0.0, neighbors, "person"))
     budget = _describe_budget(requested)
     print_line(f"Grouping rows by {named(people.privacy_id)}; the forecast follows. Requested: {budget}; {relation}.")

@@ -29,7 +29,7 @@ _VISIBLE_PASSWORD = (
     "Set PGPASSWORD, or keep it in ~/.pgpass or a service file (postgresql://host/name?service=mine)."
 )
 _OWN_SETUP = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS")
-_EXAMPLES = {"--bounds": "--bounds age=0:120", "--magnitude": "--magnitude 1e6"}
+_EXAMPLES = {"bounds": "--bounds age=0:120", "magnitude": "--magnitude 1e6"}
 _OWNERS = {"center": "--radius", "center_error": "--normal", "clip_probability": "--normal", "method": "--magnitude"}
 """Options that need another option, which describes the values."""
 
@@ -76,8 +76,11 @@ def parse_values(command: str, options: DataOptions) -> tuple[Rows, parsing.Name
         return ONES, None
     ways = [name for name in ("bounds", "radius", "normal", "magnitude") if name in OPTIONS[command]]
     typed = [flag(name) for name in ways if getattr(options, name) not in (None, [])]
-    if len(typed) != 1:
-        _refuse_ways(list(map(flag, ways)), typed)
+    if len(typed) > 1:
+        raise UsageError(f"{' and '.join(typed)} describe the same values. Use one of them.")
+    if not typed:
+        choices = f"{'one of ' if len(ways) > 1 else ''}{', '.join(map(flag, ways))}"
+        raise UsageError(f"Nothing is known about the values. Use {choices}, for example {_EXAMPLES[ways[0]]}.")
     for name, owner in _OWNERS.items():
         is_method_of_quantiles = name == "method" and command == "quantiles"
         if getattr(options, name) is not None and typed != [owner] and not is_method_of_quantiles:
@@ -99,14 +102,6 @@ def _parse_way(command: str, options: DataOptions, way: str) -> tuple[Rows, pars
         given = {name: value for name, value in own.items() if value is not None}
         return parsing.parse_normal(options.normal or (), names, given)
     return parsing.parse_bounds(options.bounds or (), names)
-
-
-def _refuse_ways(ways: list[str], typed: list[str]) -> None:
-    """Refuse values that are described in several ways, or not at all."""
-    if typed:
-        raise UsageError(f"{' and '.join(typed)} describe the same values. Use one of them.")
-    choices = ways[0] if len(ways) == 1 else f"one of {', '.join(ways)}"
-    raise UsageError(f"Nothing is known about the values. Use {choices}, for example {_EXAMPLES[ways[0]]}.")
 
 
 def parse_n(text: str | None, words: str = "") -> int | None:

@@ -48,8 +48,7 @@ def project_command(options: DataOptions) -> None:
     if options.output is None:
         raise UsageError("--output is missing. Name the Parquet file for the projected rows.")
     people = parse_people(options)
-    if people is not None:
-        print_people(people, "replace", dict(budget.stated))
+    print_people(people, "replace", dict(budget.stated))
     with ReleaseConsole("projection", options) as console, warnings.catch_warnings():
         warnings.simplefilter("ignore", ProjectionWarning)  # the forecast has it
         projection = project(

@@ -56,10 +56,6 @@ class Data:
     """Whether the first line of a CSV file names the columns although it holds numbers."""
 
     @property
-    def is_readable(self) -> bool:
-        return self.path is not None or self.database is not None
-
-    @property
     def name(self) -> str:
         return self.shown_path or self.path or self.database or "table"
 

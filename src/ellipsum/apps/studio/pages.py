@@ -59,13 +59,8 @@ def _templates() -> Environment:
     environment = Environment(
         loader=PackageLoader("ellipsum.apps.studio"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.globals.update(version=VERSION, shown=shown, number=short_number, sentence=sentence, root=ROOT.get)
+    environment.globals.update(version=VERSION, shown=shown, number="{:.12g}".format, sentence=sentence, root=ROOT.get)
     return environment
-
-
-def short_number(value: float) -> str:
-    """A number in its shortest form: 1 for 1.0."""
-    return f"{value:.12g}"
 
 
 def render(name: str, **context: object) -> str:
@@ -143,7 +138,8 @@ def draw(release: StatisticRelease, place: int) -> bytes:
     if isinstance(part, Release) and few and own_scale(part) is not None:
         return content(sheet_figure(_zoomed_sheet(part)), "svg")
     sheet = part.sheet(columns=columns)
-    strips = [_without_texts(strip.rows(slice(ROWS))) for strip in sheet.strips[:_MOST_PICTURES]]
+    strips = [strip.rows(slice(ROWS)) for strip in sheet.strips[:_MOST_PICTURES]]
+    strips = [replace(strip, texts=[""] * len(strip.texts)) for strip in strips]  # The table has the numbers.
     labels = sheet.labels[:ROWS]
     if columns is not None:  # The title of each strip names the column, so labels do not repeat it.
         strips = [replace(strip, title=label(columns[0])) for strip in strips]
@@ -159,11 +155,6 @@ def _parts(release: StatisticRelease) -> list[tuple[StatisticRelease, list[str] 
     if isinstance(release, (HistogramRelease, QuantileRelease)):
         return [(release, [name]) for name in release.names()[:_MOST_PICTURES]]
     return [(release, None)]
-
-
-def _without_texts(strip: Strip) -> Strip:
-    """The strip without numbers, which the table of the page has."""
-    return replace(strip, texts=[""] * len(strip.texts))
 
 
 def _zoomed_sheet(release: Release) -> Sheet:

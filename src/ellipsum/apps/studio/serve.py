@@ -32,9 +32,8 @@ def run(
     """Serve until the process is ended. say: prints a line."""
     if not is_loopback(host) and not network:
         raise UsageError(f"--host {host} is refused: {_REMOTE}")
-    host = (
-        "127.0.0.1" if host == "localhost" else host
-    )  # A browser could resolve localhost to ::1, where another user may listen.
+    if host == "localhost":  # A browser could resolve it to ::1, where another user may listen.
+        host = "127.0.0.1"
     listener = _listener(host, port)
     bound = listener.getsockname()[1]
     name = f"[{host}]" if ":" in host else host

@@ -53,7 +53,7 @@ class Desk:
 
     @property
     def plans_only(self) -> bool:
-        return not self.data.is_readable
+        return self.data.path is None and self.data.database is None
 
     def public_rows(self, request: Request, guess: int | None) -> int | None:
         """The n of a forecast: the count if it is public, otherwise the typed guess; None until it is counted.
@@ -109,7 +109,7 @@ class Studio:
         check_address(address)
         if bool(query) == bool(table):
             raise UsageError("Type either a query or the name of a table.")
-        text = query or "select * from " + ".".join(_quote_name(part) for part in table.split("."))
+        text = query or "select * from " + ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
         return self._open_table(shown(table or "query"), Data(database=address, query=text))
 
     def open_names(self, names: list[str]) -> Desk:
@@ -234,7 +234,3 @@ class Studio:
 def _forget_oldest(kept: dict[str, Entry], most: int = _MOST_KEPT) -> None:
     while len(kept) >= most:
         kept.pop(next(iter(kept)))
-
-
-def _quote_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
